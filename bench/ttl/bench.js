@@ -1,0 +1,168 @@
+// The published benchmark: two phases of sequential list calls, then the client-side floor.
+
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { DATABASE_ID, INDEX, readBench, readConnection, TABLE_ID, TTL_S } from './config.js';
+import { startFloor } from './floor.js';
+import { describeMachine, describeServer } from './machine.js';
+import { progressBar } from './progress.js';
+import { renderReport, renderTable, summarizePhases } from './report.js';
+import {
+  assertAnswer,
+  expectedAnswer,
+  listProducts,
+  listUrl,
+  openTables,
+  requestHeaders,
+} from './workload.js';
+
+const US_PER_MS = 1000;
+
+/** Samples are whole microseconds in 32 bits, so one call may last up to 71 minutes. */
+function newPhase(name, title, call, iterations) {
+  return { name, title, call, samples: new Uint32Array(iterations), wallMs: 0, lastAnswer: null };
+}
+
+/** Runs `phase` for its samples `from` (inclusive) to `to` (exclusive). */
+async function timeSlice(phase, from, to, bar) {
+  const { call, samples } = phase;
+  const started = performance.now();
+  for (let place = from; place < to; place += 1) {
+    const before = performance.now();
+    phase.lastAnswer = await call();
+    samples[place] = Math.round((performance.now() - before) * US_PER_MS);
+    // Outside the timed span, and rarely, so that drawing does not cool the caches.
+    if (place % 256 === 0) bar.report(place);
+  }
+  phase.wallMs += performance.now() - started;
+}
+
+async function warmUp(phase, warmup) {
+  for (let call = 0; call < warmup; call += 1) await phase.call();
+}
+
+/**
+ * Each phase whole, one after the other, when `rounds` is 1 (the published shape); otherwise cut in
+ * `rounds` slices that take turns, so that a machine that drifts drifts for all of them.
+ */
+export async function runPhases(phases, { iterations, rounds, warmup }) {
+  for (let round = 0; round < rounds; round += 1) {
+    const from = Math.floor((round * iterations) / rounds);
+    const to = Math.floor(((round + 1) * iterations) / rounds);
+    for (const phase of phases) {
+      if (round === 0) await warmUp(phase, warmup);
+      const bar = progressBar(phase.title, iterations);
+      await timeSlice(phase, from, to, bar);
+      bar.report(to);
+      bar.finish();
+    }
+  }
+}
+
+/** Asks by plain HTTP what the SDK does not show: the server's name and the cache header. */
+async function probe(connection) {
+  const ask = (ttl) =>
+    fetch(listUrl(connection.endpoint, ttl), { headers: requestHeaders(connection) });
+  const filled = await ask(TTL_S);
+  await filled.arrayBuffer();
+  const repeated = await ask(TTL_S);
+  await repeated.arrayBuffer();
+  return { response: repeated, cacheHeader: repeated.headers.get('x-appwrite-cache') ?? 'absent' };
+}
+
+async function isIndexed(tables) {
+  const table = await tables.getTable({ databaseId: DATABASE_ID, tableId: TABLE_ID });
+  return table.indexes.some((index) => index.key === INDEX.key);
+}
+
+async function purge(tables) {
+  await tables.updateTable({ databaseId: DATABASE_ID, tableId: TABLE_ID, purge: true });
+}
+
+/** Compares every answer that is about to be timed with the one computed from the generator. */
+async function checkAnswers(phases, expected, when) {
+  for (const phase of phases) {
+    const answer = when === 'before' ? await phase.call() : phase.lastAnswer;
+    assertAnswer(expected, answer, `${phase.title} (${when} timing)`);
+  }
+}
+
+/**
+ * The whole benchmark against one server: check, time, check again.
+ * @returns parameters and phases, as `renderReport` takes them
+ * @throws Error when an answer differs from the expected one
+ */
+export async function runBench(connection, options) {
+  const tables = openTables(connection);
+  const expected = expectedAnswer(options.rowCount);
+  const plain = newPhase('no_ttl', 'no ttl', () => listProducts(tables), options.iterations);
+  assertAnswer(expected, await plain.call(), 'the server');
+  const probed = await probe(connection);
+  const floor = await startFloor(
+    options.binary,
+    listUrl(connection.endpoint),
+    requestHeaders(connection),
+  );
+  try {
+    const floorTables = openTables({ ...connection, endpoint: `${floor.origin}/v1` });
+    const phases = [
+      plain,
+      newPhase('ttl', `ttl ${TTL_S}`, () => listProducts(tables, TTL_S), options.iterations),
+      newPhase('floor', 'client floor', () => listProducts(floorTables), options.iterations),
+    ];
+    await checkAnswers(phases, expected, 'before');
+    // The check has filled the cache; the second phase starts from an empty one, as published.
+    await purge(tables);
+    const startedAt = new Date();
+    await runPhases(phases, options);
+    await checkAnswers(phases, expected, 'after');
+    const server = await describeServer(connection.endpoint, probed.response);
+    return {
+      parameters: {
+        started: startedAt.toISOString(),
+        iterations: options.iterations,
+        rounds: options.rounds,
+        warmup: options.warmup,
+        rows: options.rowCount,
+        index: await isIndexed(tables),
+        ttl_s: TTL_S,
+        cache_header_of_a_repeated_call: probed.cacheHeader,
+        floor: floor.kind,
+        ...server,
+        ...describeMachine(),
+      },
+      phases,
+    };
+  } finally {
+    await floor.close();
+  }
+}
+
+/** Writes report and raw samples; returns the report's path. */
+export async function writeResults(run, resultsDir) {
+  const stem = run.parameters.started.replace(/\.\d+Z$/, 'Z').replaceAll(':', '-');
+  await mkdir(resultsDir, { recursive: true });
+  const reportPath = path.join(resultsDir, `${stem}.md`);
+  const samples = Object.fromEntries(run.phases.map(({ name, samples }) => [name, [...samples]]));
+  const raw = { unit: 'us', parameters: run.parameters, samples };
+  await writeFile(path.join(resultsDir, `${stem}.json`), `${JSON.stringify(raw)}\n`);
+  await writeFile(reportPath, renderReport(run, `${stem}.json`));
+  return reportPath;
+}
+
+async function main() {
+  const connection = readConnection(process.env);
+  const options = readBench(process.env);
+  const run = await runBench(connection, options);
+  const reportPath = await writeResults(run, options.resultsDir);
+  console.log(renderTable(summarizePhases(run.phases)));
+  console.log(`\nReport: ${reportPath}`);
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  main().catch((error) => {
+    console.error(`bench: ${error.message}`);
+    process.exitCode = 1;
+  });
+}

@@ -1,0 +1,179 @@
+import { POINTS, selfRatios, summarize } from './percentiles.js';
+
+/** The benchmark's published results, one connection on its authors' machine, in milliseconds. */
+export const PUBLISHED = {
+  source: 'appwrite-community/ttl-benchmark and its write-up of 21 April 2026',
+  no_ttl: {
+    min: 10.783, p50: 13.187, p90: 15.173, p95: 16.45, p99: 21.303, max: 118.957, avg: 13.626,
+    wall: '22m43.4s', perSecond: 73,
+  },
+  ttl: {
+    min: 4.146, p50: 6.108, p90: 7.862, p95: 8.966, p99: 12.527, max: 75.173, avg: 6.44,
+    wall: '10m44.5s', perSecond: 155,
+  },
+};
+
+const US_PER_MS = 1000;
+
+const ms = (us) => (us / US_PER_MS).toFixed(3);
+const ratio = (left, right) => `${(left / right).toFixed(2)}x`;
+const row = (cells) => `| ${cells.join(' | ')} |`;
+
+function table(header, rows) {
+  const rule = header.map((_, place) => (place === 0 ? '---' : '---:'));
+  return [row(header), row(rule), ...rows.map(row)].join('\n');
+}
+
+/** Wall time as the published results write it: `22m43.4s`. */
+export function formatWall(wallMs) {
+  const tenths = Math.round(wallMs / 100);
+  const minutes = Math.floor(tenths / 600);
+  const seconds = ((tenths % 600) / 10).toFixed(1);
+  return minutes > 0 ? `${minutes}m${seconds}s` : `${seconds}s`;
+}
+
+/** Per phase by name: its points in microseconds, wall time in milliseconds, and self ratios. */
+export function summarizePhases(phases) {
+  return Object.fromEntries(
+    phases.map(({ name, title, samples, wallMs }) => [
+      name,
+      {
+        title,
+        wallMs,
+        count: samples.length,
+        points: summarize(samples),
+        self: selfRatios(samples),
+      },
+    ]),
+  );
+}
+
+const perSecond = ({ count, wallMs }) => Math.round((count * 1000) / wallMs);
+
+/** The short table: one line per phase, medians against each other and against the floor. */
+export function renderTable(summary) {
+  const floorUs = summary.floor.points.p50;
+  const plainUs = summary.no_ttl.points.p50;
+  return table(
+    ['phase', 'wall', 'calls/s', 'avg ms', 'p50 ms', 'p99 ms', 'p50 to floor', 'no ttl to this'],
+    Object.values(summary).map((phase) => [
+      phase.title,
+      formatWall(phase.wallMs),
+      perSecond(phase),
+      ms(phase.points.avg),
+      ms(phase.points.p50),
+      ms(phase.points.p99),
+      ratio(phase.points.p50, floorUs),
+      ratio(plainUs, phase.points.p50),
+    ]),
+  );
+}
+
+const PERCENTILE_HEADER = [
+  'ms', 'no ttl', 'ttl', 'floor', 'no ttl − ttl', 'no ttl / ttl', 'no ttl / floor', 'ttl / floor',
+];
+
+/** Every point of every phase in milliseconds, with deltas and ratios. */
+export function renderPercentiles({ no_ttl: plain, ttl, floor }) {
+  return table(
+    PERCENTILE_HEADER,
+    POINTS.map((point) => {
+      const [plainUs, ttlUs, floorUs] = [plain, ttl, floor].map((phase) => phase.points[point]);
+      return [
+        point,
+        ms(plainUs),
+        ms(ttlUs),
+        ms(floorUs),
+        ms(plainUs - ttlUs),
+        ratio(plainUs, ttlUs),
+        ratio(plainUs, floorUs),
+        ratio(ttlUs, floorUs),
+      ];
+    }),
+  );
+}
+
+function renderPublished({ no_ttl: plain, ttl }) {
+  const quoted = POINTS.filter((point) => PUBLISHED.no_ttl[point] !== undefined);
+  const times = quoted.map((point) => [
+    point,
+    PUBLISHED.no_ttl[point].toFixed(3),
+    ms(plain.points[point]),
+    PUBLISHED.ttl[point].toFixed(3),
+    ms(ttl.points[point]),
+  ]);
+  const rates = [PUBLISHED.no_ttl.perSecond, perSecond(plain), PUBLISHED.ttl.perSecond];
+  const walls = [PUBLISHED.no_ttl.wall, formatWall(plain.wallMs), PUBLISHED.ttl.wall];
+  return table(
+    ['ms', 'published, no ttl', 'here', 'published, ttl', 'here'],
+    [
+      ...times,
+      ['calls/s', ...rates, perSecond(ttl)],
+      ['wall', ...walls, formatWall(ttl.wallMs)],
+    ],
+  );
+}
+
+function renderSelf(summary) {
+  const phases = Object.values(summary).filter((phase) => phase.self !== null);
+  return table(
+    ['phase', 'odd / even samples', 'second / first half'],
+    phases.map(({ title, self }) => [
+      title,
+      self.oddToEven.toFixed(3),
+      self.secondToFirstHalf.toFixed(3),
+    ]),
+  );
+}
+
+function frontMatter(parameters, summary) {
+  const phases = Object.entries(summary).flatMap(([name, phase]) => [
+    [`${name}_avg_ms`, Number(ms(phase.points.avg))],
+    [`${name}_wall_ms`, Math.round(phase.wallMs)],
+  ]);
+  // A JSON scalar is a YAML scalar, so every value is quoted as it must be.
+  const lines = [...Object.entries(parameters), ...phases].map(
+    ([key, value]) => `${key}: ${JSON.stringify(value)}`,
+  );
+  return `---\n${lines.join('\n')}\n---\n`;
+}
+
+/** The report as Markdown. `samplesName` is the file of raw samples beside it. */
+export function renderReport({ parameters, phases }, samplesName) {
+  const summary = summarizePhases(phases);
+  const index = parameters.index ? 'with the index' : 'without a secondary index (as published)';
+  const order =
+    parameters.rounds === 1
+      ? 'the phases ran one after the other'
+      : `each phase was cut in ${parameters.rounds} slices that took turns`;
+  return `${frontMatter(parameters, summary)}
+# TTL list-cache benchmark through the official SDK
+
+${parameters.iterations} sequential calls per phase over ${parameters.rows} rows, ${index};
+${order}, each after ${parameters.warmup} untimed calls. Before and after timing, all columns of
+the page and the total were equal to the answer computed from the catalog's definition.
+
+The floor is the same SDK call against a static responder (${parameters.floor}) that returns
+the very bytes of the server's answer: the client's own share of every sample.
+
+${renderTable(summary)}
+
+## Percentiles
+
+${renderPercentiles(summary)}
+
+## A against A
+
+Medians of one phase against itself. Differences between phases that are no larger are noise.
+
+${renderSelf(summary)}
+
+## Beside the published results
+
+Another machine, so only the ratios compare. Source: ${PUBLISHED.source}.
+
+${renderPublished(summary)}
+
+Raw samples in microseconds: [${samplesName}](${samplesName}).
+`;
+}

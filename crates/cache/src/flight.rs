@@ -1,0 +1,116 @@
+//! One run that several callers wait for.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// One run and those who wait for it. The leader calls [`Flight::land`] or [`Flight::crash`]
+/// once; the others poll.
+pub struct Flight<T> {
+    // An ordinary mutex: nothing waits while holding it.
+    state: Mutex<State<T>>,
+}
+
+enum State<T> {
+    Running(Vec<Waker>),
+    Landed(T),
+    Crashed,
+}
+
+impl<T: Clone> Default for Flight<T> {
+    fn default() -> Self {
+        Flight {
+            state: Mutex::new(State::Running(Vec::new())),
+        }
+    }
+}
+
+impl<T: Clone> Flight<T> {
+    /// Hands the result to everybody who waits, and to whoever asks later.
+    pub fn land(&self, value: T) {
+        self.end(State::Landed(value));
+    }
+
+    /// Ends the run without a result: the others must run for themselves. Has no effect after
+    /// [`Flight::land`], so a leader may call it whenever it leaves.
+    pub fn crash(&self) {
+        if matches!(*self.lock(), State::Running(_)) {
+            self.end(State::Crashed);
+        }
+    }
+
+    /// The result, `None` if the run crashed; or `Pending`, and `waker` is called at the end.
+    pub fn poll(&self, waker: &Waker) -> Poll<Option<T>> {
+        match &mut *self.lock() {
+            State::Running(wakers) => {
+                if !wakers.iter().any(|known| known.will_wake(waker)) {
+                    wakers.push(waker.clone());
+                }
+                Poll::Pending
+            }
+            State::Landed(value) => Poll::Ready(Some(value.clone())),
+            State::Crashed => Poll::Ready(None),
+        }
+    }
+
+    fn end(&self, end: State<T>) {
+        let before = std::mem::replace(&mut *self.lock(), end);
+        if let State::Running(wakers) = before {
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // A panic elsewhere leaves the state whole: each change of it is one assignment.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Bell(AtomicUsize);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn rings(bell: &Bell) -> usize {
+        bell.0.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn everybody_who_waits_is_woken_once_and_late_askers_get_the_result_at_once() {
+        let (flight, bell) = (Flight::default(), Arc::new(Bell::default()));
+        let waker = Waker::from(bell.clone());
+        assert_eq!(flight.poll(&waker), Poll::Pending);
+        assert_eq!(
+            flight.poll(&waker),
+            Poll::Pending,
+            "asking twice is one place in the queue"
+        );
+        flight.land(7);
+        assert_eq!(rings(&bell), 1);
+        assert_eq!(flight.poll(&waker), Poll::Ready(Some(7)));
+    }
+
+    #[test]
+    fn a_crash_wakes_and_gives_nothing_but_not_after_a_landing() {
+        let (flight, bell) = (Flight::<u8>::default(), Arc::new(Bell::default()));
+        let waker = Waker::from(bell.clone());
+        assert_eq!(flight.poll(&waker), Poll::Pending);
+        flight.crash();
+        assert_eq!((rings(&bell), flight.poll(&waker)), (1, Poll::Ready(None)));
+
+        let landed = Flight::default();
+        landed.land(1);
+        landed.crash();
+        assert_eq!(landed.poll(&waker), Poll::Ready(Some(1)));
+    }
+}

@@ -1,0 +1,127 @@
+//! A concurrent map that is bounded in bytes.
+
+use std::hash::Hash;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+/// What a map may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes of all entries together.
+    pub bytes_max: u64,
+    /// Bytes of one entry; a heavier one is not kept.
+    pub entry_bytes_max: u64,
+    /// The weight entries are expected to have; sizes the ghost list that keeps scans out.
+    pub entry_bytes_typical: u64,
+}
+
+/// Weighs an entry, in bytes, its key included.
+pub type Weigh<K, V> = fn(&K, &V) -> u64;
+
+#[derive(Clone)]
+struct ByWeight<K, V>(Weigh<K, V>);
+
+impl<K, V> Weighter<K, V> for ByWeight<K, V> {
+    fn weight(&self, key: &K, value: &V) -> u64 {
+        // quick_cache never evicts what weighs nothing.
+        (self.0)(key, value).max(1)
+    }
+}
+
+/// A concurrent map bounded in bytes, evicting by S3-FIFO as `quick_cache` does.
+pub struct WeightedMap<K, V> {
+    entries: Cache<K, V, ByWeight<K, V>>,
+    weigh: Weigh<K, V>,
+    entry_bytes_max: u64,
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> WeightedMap<K, V> {
+    /// An empty map.
+    pub fn new(bounds: Bounds, weigh: Weigh<K, V>) -> WeightedMap<K, V> {
+        let expected = (bounds.bytes_max / bounds.entry_bytes_typical.max(1)).max(1);
+        let entries = Cache::with_weighter(expected as usize, bounds.bytes_max, ByWeight(weigh));
+        WeightedMap {
+            entries,
+            weigh,
+            entry_bytes_max: bounds.entry_bytes_max,
+        }
+    }
+
+    /// The value under `key`, which counts as a use.
+    pub fn get(&self, key: &K) -> Option<V> {
+        self.entries.get(key)
+    }
+
+    /// Keeps `value` under `key`, in the place of an older one. Says whether it was light enough.
+    pub fn put(&self, key: K, value: V) -> bool {
+        if (self.weigh)(&key, &value) > self.entry_bytes_max {
+            // The older value is no longer what the caller wants answered.
+            self.entries.remove(&key);
+            return false;
+        }
+        self.entries.insert(key, value);
+        true
+    }
+
+    /// Drops what is under `key`.
+    pub fn delete(&self, key: &K) {
+        self.entries.remove(key);
+    }
+
+    /// Drops every entry that `keep` does not want. Walks the whole map.
+    pub fn retain(&self, keep: impl Fn(&K, &V) -> bool) {
+        self.entries.retain(keep);
+    }
+
+    /// Bytes of all entries together.
+    pub fn bytes(&self) -> u64 {
+        self.entries.weight()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(bytes_max: u64, entry_bytes_max: u64) -> WeightedMap<u64, Vec<u8>> {
+        let bounds = Bounds {
+            bytes_max,
+            entry_bytes_max,
+            entry_bytes_typical: 100,
+        };
+        WeightedMap::new(bounds, |_, value| value.len() as u64)
+    }
+
+    #[test]
+    fn the_bound_holds_whatever_is_put() {
+        let map = map(10_000, 1_000);
+        for key in 0..10_000 {
+            map.put(key, vec![0; 1 + (key as usize * 37) % 900]);
+            assert!(map.bytes() <= 10_000);
+        }
+        assert!(map.bytes() > 1_000, "something is kept");
+    }
+
+    #[test]
+    fn an_entry_at_its_limit_is_kept_and_one_beyond_removes_the_older_value() {
+        let map = map(100_000, 1_000);
+        assert!(map.put(1, vec![7; 1_000]));
+        assert_eq!(map.get(&1).map(|value| value.len()), Some(1_000));
+        assert!(!map.put(1, vec![7; 1_001]));
+        assert_eq!(map.get(&1), None);
+    }
+
+    #[test]
+    fn retain_drops_what_is_not_wanted() {
+        let map = map(100_000, 1_000);
+        for key in 0..10 {
+            map.put(key, vec![0; 10]);
+        }
+        map.retain(|key, _| key % 2 == 0);
+        let kept: Vec<u64> = (0..10).filter(|key| map.get(key).is_some()).collect();
+        assert_eq!(kept, [0, 2, 4, 6, 8]);
+        map.delete(&0);
+        assert_eq!(map.get(&0), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! What a caller asks for, as the rim hands it in: texts where only the engine can judge them.
+
+use std::sync::Arc;
+
+use list_cache::Family;
+use model::{Actor, Json, Mark, ProjectId, RowId};
+
+/// Who asks, and in which project.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The project of the request.
+    pub project: ProjectId,
+    /// Who asks.
+    pub actor: Actor,
+}
+
+/// A table, as a path names it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The database's id.
+    pub database: &'a str,
+    /// The table's id.
+    pub table: &'a str,
+}
+
+/// A list to read.
+#[derive(Clone, Copy, Debug)]
+pub struct ListRows<'a> {
+    /// Where.
+    pub place: Place<'a>,
+    /// The query texts as sent.
+    pub texts: &'a [String],
+    /// Whether the total is wanted.
+    pub total: bool,
+    /// How old an answer may be, in seconds; 0 asks for none from the TTL cache.
+    pub ttl_s: u32,
+    /// How the answer calls its system fields.
+    pub family: Family,
+}
+
+/// A list, as it goes to the client.
+#[derive(Clone, Debug)]
+pub struct ListAnswer {
+    /// The rows, encoded, joined by commas.
+    pub rows: Arc<[u8]>,
+    /// The total; 0 if it was not wanted.
+    pub total: u64,
+    /// What the TTL cache did; `None` when it was not asked.
+    pub cached: Option<Cached>,
+    /// The mark the rows are true for.
+    pub mark: Mark,
+}
+
+/// What the TTL cache did for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cached {
+    /// The rows were stored `age_s` seconds ago.
+    Hit {
+        /// Seconds since the rows were read from the store.
+        age_s: u64,
+    },
+    /// The rows were read for this request, or for one that joined it.
+    Miss,
+}
+
+/// A row to write.
+#[derive(Clone, Debug)]
+pub struct RowInput {
+    /// The row's id.
+    pub id: RowId,
+    /// The members of `data` as sent, reserved keys (`$…`) included.
+    pub members: Vec<(String, Json)>,
+    /// Permission strings, if given beside `data`.
+    pub permissions: Option<Vec<String>>,
+}
+
+/// A table to create.
+#[derive(Clone, Debug)]
+pub struct NewTable {
+    /// The table's id.
+    pub id: model::TableId,
+    /// What people call it, at most 128 characters.
+    pub name: String,
+    /// Permission strings.
+    pub permissions: Vec<String>,
+    /// Whether grants on rows count.
+    pub row_security: bool,
+    /// Whether callers without a key see it.
+    pub enabled: bool,
+    /// Its columns.
+    pub columns: Vec<NewColumn>,
+    /// Its indexes.
+    pub indexes: Vec<NewIndex>,
+}
+
+/// A column as sent. Absent members are `None`; nothing is judged yet.
+#[derive(Clone, Debug, Default)]
+pub struct NewColumn {
+    /// The key.
+    pub key: String,
+    /// `varchar`, `integer`, `email` and so on.
+    pub kind: String,
+    /// Most characters.
+    pub size: Option<i64>,
+    /// Whether each row must have a value.
+    pub required: bool,
+    /// The value of rows created without one.
+    pub default: Option<Json>,
+    /// Whether it holds lists.
+    pub array: bool,
+    /// What an enum allows.
+    pub elements: Option<Vec<String>>,
+    /// Least number.
+    pub min: Option<Json>,
+    /// Greatest number.
+    pub max: Option<Json>,
+    /// For `string`: `email`, `url`, `ip`, `enum`, or empty.
+    pub format: Option<String>,
+    /// Whether values are to be encrypted on disk.
+    pub encrypt: bool,
+}
+
+/// An index as sent.
+#[derive(Clone, Debug, Default)]
+pub struct NewIndex {
+    /// The key.
+    pub key: String,
+    /// `key`, `unique` and so on.
+    pub kind: String,
+    /// Keys of columns, or `$id`, `$createdAt`, `$updatedAt`.
+    pub columns: Vec<String>,
+    /// `ASC` or `DESC` in any case; empty, or as many as columns.
+    pub orders: Vec<Option<String>>,
+    /// Prefix lengths; empty, or as many as columns.
+    pub lengths: Vec<Option<i64>>,
+}
+
+/// A change of a table; `None` keeps.
+#[derive(Clone, Debug, Default)]
+pub struct TableChange {
+    /// What people call it.
+    pub name: Option<String>,
+    /// Permission strings.
+    pub permissions: Option<Vec<String>>,
+    /// Whether grants on rows count.
+    pub row_security: Option<bool>,
+    /// Whether callers without a key see it.
+    pub enabled: Option<bool>,
+    /// Whether every cached list of the table is dropped before the answer.
+    pub purge: bool,
+}
+
+/// One page of a listing of containers.
+#[derive(Clone, Debug)]
+pub struct Listed<T> {
+    /// All that match, whatever the page; 0 if it was not wanted.
+    pub total: u64,
+    /// The page, in order of creation.
+    pub items: Vec<T>,
+}
+
+/// Which containers to list.
+#[derive(Clone, Copy, Debug)]
+pub struct ListContainers<'a> {
+    /// The query texts as sent; `limit`, `offset` and `equal` on names are understood.
+    pub texts: &'a [String],
+    /// A part of the id or name, in any case; empty for all.
+    pub search: &'a str,
+    /// Whether the total is wanted.
+    pub total: bool,
+}

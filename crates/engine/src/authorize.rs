@@ -1,0 +1,100 @@
+//! What a caller may do, before anything is read or written.
+
+use std::sync::Arc;
+
+use model::permission::allows;
+use model::{Action, Actor, Catalogue, Database, Permission, Project, Role, Scope, Table};
+use store::Guard;
+
+use crate::asked::{Caller, Place};
+use crate::error::EngineError;
+
+/// # Errors
+/// [`EngineError::ScopeMissing`] when the actor holds none of `scopes`.
+pub(crate) fn need_scope(caller: &Caller, scopes: &'static [Scope]) -> Result<(), EngineError> {
+    if caller.actor.has_scope(scopes) {
+        Ok(())
+    } else {
+        Err(EngineError::ScopeMissing(scopes))
+    }
+}
+
+/// For use cases of keys only: guests and users lack the scope, whatever grants they hold.
+pub(crate) fn need_key(caller: &Caller, scopes: &'static [Scope]) -> Result<(), EngineError> {
+    match caller.actor {
+        Actor::Key { .. } => need_scope(caller, scopes),
+        Actor::Guest | Actor::User { .. } => Err(EngineError::ScopeMissing(scopes)),
+    }
+}
+
+/// The caller's project. It was there when the caller was made, and may have gone since.
+pub(crate) fn project<'a>(
+    catalogue: &'a Catalogue,
+    caller: &Caller,
+) -> Result<&'a Arc<Project>, EngineError> {
+    catalogue
+        .project(caller.project.as_str())
+        .ok_or_else(|| EngineError::ProjectNotFound(caller.project.to_string()))
+}
+
+/// A database as the caller sees it: a disabled one is there for keys only.
+pub(crate) fn database<'a>(
+    catalogue: &'a Catalogue,
+    caller: &Caller,
+    id: &str,
+) -> Result<&'a Arc<Database>, EngineError> {
+    project(catalogue, caller)?
+        .databases
+        .get(id)
+        .filter(|database| database.enabled || caller.actor.bypasses_grants())
+        .ok_or_else(|| EngineError::DatabaseNotFound(id.chars().take(100).collect()))
+}
+
+/// A table as the caller sees it: a disabled one is there for keys only.
+pub(crate) fn table<'a>(
+    catalogue: &'a Catalogue,
+    caller: &Caller,
+    place: Place<'_>,
+) -> Result<&'a Arc<Table>, EngineError> {
+    database(catalogue, caller, place.database)?
+        .tables
+        .get(place.table)
+        .filter(|table| table.enabled || caller.actor.bypasses_grants())
+        .ok_or_else(|| EngineError::TableNotFound(place.table.chars().take(100).collect()))
+}
+
+/// Whether the actor may add rows; only the table can grant that.
+pub(crate) fn may_create(table: &Table, actor: &Actor) -> bool {
+    actor.bypasses_grants() || allows(&table.permissions, Action::Create, &actor.roles())
+}
+
+/// Who may change rows of `table` so, as the store is to judge it.
+pub(crate) fn guard(table: &Table, actor: &Actor, action: Action) -> Guard {
+    if actor.bypasses_grants() {
+        return Guard::Open;
+    }
+    let roles = actor.roles();
+    if allows(&table.permissions, action, &roles) {
+        Guard::Open
+    } else if table.row_security {
+        Guard::Granted(roles)
+    } else {
+        Guard::Closed
+    }
+}
+
+/// A caller without a key may grant only to roles it holds itself.
+///
+/// # Errors
+/// [`EngineError::RoleNotHeld`] for the first other role.
+pub(crate) fn may_grant(actor: &Actor, permissions: &[Permission]) -> Result<(), EngineError> {
+    if actor.bypasses_grants() {
+        return Ok(());
+    }
+    let roles = actor.roles();
+    let foreign = |role: &Role| !roles.holds(role);
+    match permissions.iter().find(|grant| foreign(&grant.role)) {
+        Some(grant) => Err(EngineError::RoleNotHeld(grant.role.to_string())),
+        None => Ok(()),
+    }
+}

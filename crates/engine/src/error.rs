@@ -1,0 +1,235 @@
+//! Why a use case failed. Names no wire word: the server shapes these for clients.
+
+use std::fmt;
+
+use model::{ModelError, RowId, Scope};
+use query::QueryError;
+use store::StoreError;
+
+/// Why a use case failed. The text is written for the caller, except for
+/// [`EngineError::Store`], whose detail belongs into the log.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EngineError {
+    /// The request names no project.
+    ProjectMissing,
+    /// There is no such project.
+    ProjectNotFound(String),
+    /// The API key has expired.
+    KeyExpired,
+    /// The actor lacks every scope that would open this use case.
+    ScopeMissing(&'static [Scope]),
+    /// The actor is known and may not do this.
+    Unauthorized,
+    /// The actor sets a permission for a role it does not hold.
+    RoleNotHeld(String),
+    /// There is no such database, or it is disabled for this actor.
+    DatabaseNotFound(String),
+    /// There is no such table, or it is disabled for this actor.
+    TableNotFound(String),
+    /// There is no such row, or the actor may not know of it.
+    RowNotFound(RowId),
+    /// There is no such API key.
+    KeyNotFound(String),
+    /// A container of this kind and id is there already.
+    ProjectExists,
+    /// An API key of this id, or with this secret, is there already.
+    KeyExists,
+    /// A database of this id is there already.
+    DatabaseExists,
+    /// A table of this id is there already.
+    TableExists,
+    /// A row of this id is there already.
+    RowExists(RowId),
+    /// Another row has the same values in a unique index.
+    UniqueViolation {
+        /// The index's key, where it is known.
+        index: Option<String>,
+    },
+    /// Row content breaks the schema.
+    Structure(ModelError),
+    /// A new row without content.
+    RowDataMissing,
+    /// A change of a row that sets nothing.
+    PayloadMissing,
+    /// A parameter breaks its rule.
+    Argument {
+        /// The parameter's name on the wire.
+        name: &'static str,
+        /// What is wrong, as a sentence.
+        why: String,
+    },
+    /// A definition of a column breaks its rule.
+    Column(ColumnFault),
+    /// A definition of an index breaks its rule.
+    Index(IndexFault),
+    /// What was asked is part of the protocol, but not of this server.
+    Unsupported(String),
+    /// The query cannot be answered.
+    Query(QueryError),
+    /// The cursor's row does not exist.
+    CursorNotFound(RowId),
+    /// The cursor's row has no value in a column that the order uses.
+    CursorNull(RowId),
+    /// A read ran longer than allowed.
+    Timeout {
+        /// The limit.
+        limit_ms: u64,
+    },
+    /// More rows than one commit may change.
+    TooManyRows {
+        /// The limit.
+        rows_max: usize,
+    },
+    /// Too many writes are waiting; try again later.
+    Overloaded,
+    /// The server is shutting down.
+    Closing,
+    /// The clock is so far ahead of the last commit that a wrong year must be feared.
+    ClockImplausible {
+        /// How far it is ahead, in seconds.
+        ahead_s: u64,
+    },
+    /// The store failed.
+    Store(StoreError),
+}
+
+/// Why a column cannot be as defined. Each variant is a `type` of its own on the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ColumnFault {
+    /// The key is taken, in whatever case.
+    Exists(String),
+    /// The type is unknown.
+    UnknownType(String),
+    /// A default where none is allowed: the column is required, or an array.
+    DefaultUnsupported(String),
+    /// Limits or default contradict each other.
+    ValueInvalid(String),
+    /// Too many columns, or too wide ones.
+    LimitExceeded(String),
+    /// The format does not fit the type.
+    FormatUnsupported(String),
+}
+
+/// Why an index cannot be as defined.
+#[derive(Clone, Debug, PartialEq)]
+pub enum IndexFault {
+    /// The key is taken.
+    Exists(String),
+    /// It names a column that is not there.
+    ColumnUnknown(String),
+    /// An array column, or otherwise nothing an index can order.
+    Invalid(String),
+    /// A column twice, lengths or orders that do not fit, or too long a key.
+    ColumnInvalid(String),
+    /// Too many indexes.
+    LimitExceeded(String),
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
+            E::ProjectMissing => f.write_str("The request names no project."),
+            E::ProjectNotFound(id) => write!(f, "No project `{id}`."),
+            E::KeyExpired => f.write_str("The API key has expired."),
+            E::ScopeMissing(scopes) => {
+                let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+                write!(f, "The caller lacks the scope {}.", names.join(" or "))
+            }
+            E::Unauthorized => f.write_str("The caller is not permitted to do this."),
+            E::RoleNotHeld(role) => {
+                write!(
+                    f,
+                    "Permissions can only be set for roles the caller holds, not `{role}`."
+                )
+            }
+            E::DatabaseNotFound(id) => write!(f, "No database `{id}`."),
+            E::TableNotFound(id) => write!(f, "No table `{id}`."),
+            E::RowNotFound(id) => write!(f, "No row `{id}`."),
+            E::KeyNotFound(id) => write!(f, "No key `{id}`."),
+            E::ProjectExists => f.write_str("A project with this id already exists."),
+            E::KeyExists => f.write_str("A key with this id or secret already exists."),
+            E::DatabaseExists => f.write_str("A database with this id already exists."),
+            E::TableExists => f.write_str("A table with this id already exists."),
+            E::RowExists(id) => write!(f, "A row with the id `{id}` already exists."),
+            E::UniqueViolation { index: Some(index) } => {
+                write!(
+                    f,
+                    "Another row has the same values in the unique index `{index}`."
+                )
+            }
+            E::UniqueViolation { index: None } => {
+                f.write_str("Another row has the same values in a unique index.")
+            }
+            E::Structure(error) => write!(f, "Invalid document structure: {error}"),
+            E::RowDataMissing => f.write_str("A new row needs an id and at least one column."),
+            E::PayloadMissing => f.write_str("Nothing to change: neither data nor permissions."),
+            E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
+            E::Column(fault) => fault.fmt(f),
+            E::Index(fault) => fault.fmt(f),
+            E::Unsupported(what) => write!(f, "{what} is not supported by this server."),
+            E::Query(error) => error.fmt(f),
+            E::CursorNotFound(id) => write!(f, "The cursor's row `{id}` does not exist."),
+            E::CursorNull(id) => write!(
+                f,
+                "The cursor's row `{id}` has no value in a column that the order uses."
+            ),
+            E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
+            E::TooManyRows { rows_max } => {
+                write!(f, "One request may change at most {rows_max} rows.")
+            }
+            E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
+            E::Closing => f.write_str("The server is shutting down."),
+            E::ClockImplausible { ahead_s } => write!(
+                f,
+                "Writes are stopped: the clock is {ahead_s} s ahead of the last commit. Check the \
+                 clock; if it is right, restart with --accept-clock."
+            ),
+            E::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ColumnFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ColumnFault::Exists(key) => write!(f, "A column `{key}` already exists."),
+            ColumnFault::UnknownType(why)
+            | ColumnFault::DefaultUnsupported(why)
+            | ColumnFault::ValueInvalid(why)
+            | ColumnFault::LimitExceeded(why)
+            | ColumnFault::FormatUnsupported(why) => f.write_str(why),
+        }
+    }
+}
+
+impl fmt::Display for IndexFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IndexFault::Exists(key) => write!(f, "An index `{key}` already exists."),
+            IndexFault::ColumnUnknown(why)
+            | IndexFault::Invalid(why)
+            | IndexFault::ColumnInvalid(why)
+            | IndexFault::LimitExceeded(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl From<StoreError> for EngineError {
+    fn from(error: StoreError) -> EngineError {
+        match error {
+            StoreError::CursorNotFound { id } => EngineError::CursorNotFound(id),
+            StoreError::CursorNull { id } => EngineError::CursorNull(id),
+            StoreError::Timeout { limit_ms } => EngineError::Timeout { limit_ms },
+            other => EngineError::Store(other),
+        }
+    }
+}
+
+impl From<QueryError> for EngineError {
+    fn from(error: QueryError) -> EngineError {
+        EngineError::Query(error)
+    }
+}

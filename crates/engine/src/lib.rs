@@ -1,0 +1,236 @@
+//! The use cases: may they? is it cached? read or commit, tell the others.
+//!
+//! One conductor: the engine asks the rooms below in a fixed order, and no room calls back up.
+//! It knows nothing of HTTP, of wire words, or of which database answers.
+
+use std::sync::Arc;
+
+use list_cache::ListCache;
+use model::catalogue::SecretHash;
+use model::{Actor, Catalogue, Mark, Page};
+
+pub mod asked;
+mod authorize;
+mod clock;
+mod commit;
+mod containers;
+mod databases;
+mod definition;
+pub mod error;
+mod marks;
+mod pinned;
+mod plausible;
+mod projects;
+mod rows;
+mod rows_write;
+mod shared;
+mod tables;
+
+pub use asked::{
+    Cached, Caller, ListAnswer, ListContainers, ListRows, Listed, NewColumn, NewIndex, NewTable,
+    Place, RowInput, TableChange,
+};
+pub use clock::Clock;
+pub use error::{ColumnFault, EngineError, IndexFault};
+pub use list_cache::Family;
+pub use pinned::PinnedPage;
+pub use projects::NewKey;
+pub use query::QueryError;
+pub use query::json::read as read_json;
+pub use store::{Durability, EncodeRow, StoreError};
+
+use commit::Writer;
+use marks::Marks;
+use plausible::Plausible;
+use shared::Shared;
+
+/// Turns a page into the bytes of its rows, joined by commas. Given by the rim at start, so the
+/// cache can hold finished bytes while nobody in here knows a wire shape.
+pub type EncodePage = fn(&Page, Family) -> Vec<u8>;
+
+/// How to open an engine. No limit has a default here: the caller decides.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The data directory.
+    pub directory: std::path::PathBuf,
+    /// What a commit waits for.
+    pub durability: Durability,
+    /// Page cache of each reading thread, in bytes.
+    pub reader_cache_bytes: u64,
+    /// Longest run of one read, in milliseconds.
+    pub read_limit_ms: u64,
+    /// Rows of a page when a query names no limit.
+    pub page_rows_default: u32,
+    /// Most rows of a page.
+    pub page_rows_max: u32,
+    /// Totals are counted up to this; 0 counts all.
+    pub total_cap: u64,
+    /// Capacity of the list cache in bytes; 0 switches it off.
+    pub list_cache_bytes: u64,
+    /// Most write requests that may wait for a commit.
+    pub writes_waiting_max: usize,
+    /// Goes on although the clock is far ahead of the last commit.
+    pub accept_clock: bool,
+    /// Encodes row bodies.
+    pub encode_row: EncodeRow,
+    /// Encodes pages.
+    pub encode_page: EncodePage,
+}
+
+/// Everything above the store and below the wire.
+pub struct Engine {
+    limits: query::Limits,
+    total_cap: store::TotalCap,
+    caches_lists: bool,
+    shared: Arc<Shared>,
+    writer: Writer,
+    lineage: String,
+}
+
+/// What an engine says of itself.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Mark of the latest published commit.
+    pub mark: Mark,
+    /// Highest mark that was given or read.
+    pub horizon: Mark,
+    /// The identity of the store's one history.
+    pub lineage: String,
+    /// Bytes of all cached lists.
+    pub list_cache_bytes: u64,
+}
+
+impl Engine {
+    /// Opens the store, takes in its catalogue, and starts the writer. Blocks.
+    ///
+    /// # Errors
+    /// What the store says; see [`StoreError`].
+    pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Arc<Engine>, EngineError> {
+        let store = store::open(store::Options {
+            directory: config.directory.clone(),
+            durability: config.durability,
+            encode_row: config.encode_row,
+            reader_cache_bytes: config.reader_cache_bytes,
+            read_limit_ms: config.read_limit_ms,
+            vfs: None,
+        })?;
+        Engine::over(store, &config, clock)
+    }
+
+    /// An engine over a store that is open already.
+    ///
+    /// # Errors
+    /// What the store says while it is loaded.
+    pub fn over(
+        store: Arc<dyn store::Store>,
+        config: &Config,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Engine>, EngineError> {
+        let loaded = futures_executor::block_on(store.load())?;
+        let plausible = Plausible::new(loaded.mark, clock.elapsed_ms(), config.accept_clock);
+        let shared = Arc::new(Shared::new(
+            store,
+            clock,
+            Marks::new(loaded.mark, loaded.horizon),
+            ListCache::new(config.list_cache_bytes),
+            loaded.catalogue,
+            config.encode_page,
+        ));
+        let writer = Writer::start(shared.clone(), plausible, config.writes_waiting_max).map_err(
+            |error| StoreError::Io {
+                detail: error.to_string(),
+            },
+        )?;
+        Ok(Arc::new(Engine {
+            limits: query::Limits {
+                page_rows_default: config.page_rows_default,
+                page_rows_max: config.page_rows_max,
+            },
+            total_cap: match config.total_cap {
+                0 => store::TotalCap::None,
+                cap => store::TotalCap::UpTo(cap),
+            },
+            caches_lists: config.list_cache_bytes > 0,
+            shared,
+            writer,
+            lineage: loaded.lineage,
+        }))
+    }
+
+    /// Takes no more writes, finishes and answers those it took, and closes the store. Blocks.
+    ///
+    /// # Errors
+    /// What the store says while it is closed.
+    pub fn close(&self) -> Result<(), EngineError> {
+        self.writer.close();
+        let horizon = self.shared.marks.horizon();
+        Ok(futures_executor::block_on(
+            self.shared.store.close(horizon),
+        )?)
+    }
+
+    /// Who asks: a project's id as the request names it, and the hash of a key's secret if the
+    /// request carries one. An unknown key makes a guest.
+    ///
+    /// # Errors
+    /// [`EngineError::ProjectMissing`], [`EngineError::ProjectNotFound`],
+    /// [`EngineError::KeyExpired`].
+    pub fn caller(
+        &self,
+        project: Option<&str>,
+        key: Option<&SecretHash>,
+    ) -> Result<Caller, EngineError> {
+        let catalogue = self.shared.catalogue();
+        let id = project
+            .filter(|id| !id.is_empty())
+            .ok_or(EngineError::ProjectMissing)?;
+        let project = catalogue
+            .project(id)
+            .ok_or_else(|| EngineError::ProjectNotFound(id.chars().take(100).collect()))?;
+        let known = key
+            .and_then(|hash| catalogue.key(hash))
+            .filter(|key| key.project == project.id);
+        let actor = match known {
+            None => Actor::Guest,
+            Some(key) => {
+                if key
+                    .expires
+                    .is_some_and(|expires| expires <= self.shared.clock.now())
+                {
+                    return Err(EngineError::KeyExpired);
+                }
+                Actor::Key {
+                    id: key.id.clone(),
+                    scopes: key.scopes.clone(),
+                }
+            }
+        };
+        Ok(Caller {
+            project: project.id.clone(),
+            actor,
+        })
+    }
+
+    /// What the engine says of itself.
+    pub fn status(&self) -> Status {
+        Status {
+            mark: self.shared.marks.published(),
+            horizon: self.shared.marks.horizon(),
+            lineage: self.lineage.clone(),
+            list_cache_bytes: self.shared.lists.bytes(),
+        }
+    }
+
+    /// Lets reads fix their coordinates at or above pending marks, to show that a test notices.
+    #[cfg(feature = "test-switches")]
+    pub fn ignore_pending_marks(&self) {
+        self.shared
+            .marks
+            .ignore_pending
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn catalogue(&self) -> Arc<Catalogue> {
+        self.shared.catalogue()
+    }
+}

@@ -1,0 +1,109 @@
+//! Reads that give their coordinates, and therefore the same answer for ever.
+
+use std::sync::Arc;
+
+use model::{Coordinates, Mark, Page};
+use query::Query;
+use store::{Listing, StoreError};
+
+use crate::Engine;
+use crate::asked::{Caller, Place};
+use crate::error::EngineError;
+use crate::marks::Unsettled;
+use crate::rows::ATTEMPTS_MAX;
+use crate::shared::Shared;
+
+/// A page with the coordinates it was read at.
+#[derive(Clone, Debug)]
+pub struct PinnedPage {
+    /// Asked again at these, the answer is the same.
+    pub at: Coordinates,
+    /// The rows.
+    pub page: Page,
+    /// Matches of the filter, up to the cap.
+    pub total: u64,
+}
+
+impl Engine {
+    /// Lists rows at `mark`, valid at that instant; without one, at the highest mark that is
+    /// settled now.
+    ///
+    /// # Errors
+    /// [`EngineError::Argument`] for a mark in the future, and whatever keeps a list from being
+    /// read.
+    pub async fn list_rows_pinned(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        texts: &[String],
+        mark: Option<Mark>,
+    ) -> Result<PinnedPage, EngineError> {
+        let mark = match mark {
+            Some(mark) => self.settled(mark).await?,
+            None => self.fix().await?,
+        };
+        let at = Coordinates {
+            valid: mark.timestamp(),
+            system: mark,
+        };
+        for _ in 0..ATTEMPTS_MAX {
+            let seen = self.shared.marks.publications();
+            let catalogue = self.catalogue();
+            let mut query = self.resolve(&catalogue, caller, place, texts)?;
+            query.at = Some(at);
+            match self.read_pinned(&query, catalogue.epoch).await {
+                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
+                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
+                }
+                answer => return answer.map(|(page, total)| PinnedPage { at, page, total }),
+            }
+        }
+        Err(EngineError::Overloaded)
+    }
+
+    async fn read_pinned(&self, query: &Query, epoch: u64) -> Result<(Page, u64), EngineError> {
+        let listing = Listing {
+            query,
+            rows: true,
+            total: Some(self.total_cap),
+            catalogue_epoch: epoch,
+        };
+        let listed = self.shared.store.list(listing).await?.answer;
+        let page = Page {
+            table: Arc::clone(&query.table),
+            selection: query.selection.clone(),
+            rows: listed.rows,
+        };
+        Ok((page, listed.total))
+    }
+
+    /// The highest settled mark; the horizon is raised to it, so every later commit gets a
+    /// higher one. Must precede the opening of the snapshot.
+    async fn fix(&self) -> Result<Mark, EngineError> {
+        for _ in 0..ATTEMPTS_MAX {
+            if let Ok(mark) = self.shared.marks.fix(self.shared.clock.now()) {
+                return Ok(mark);
+            }
+            self.writer.reserve().await?;
+        }
+        Err(EngineError::Overloaded)
+    }
+
+    /// `mark`, once no commit can take it or one below it any more.
+    async fn settled(&self, mark: Mark) -> Result<Mark, EngineError> {
+        let Shared { marks, clock, .. } = &*self.shared;
+        loop {
+            let seen = marks.publications();
+            match marks.settle_at(mark, clock.now()) {
+                Ok(()) => return Ok(mark),
+                Err(Unsettled::Pending) => marks.after(seen).await,
+                Err(Unsettled::ReservationNeeded) => self.writer.reserve().await?,
+                Err(Unsettled::Future) => {
+                    let (mark, horizon) = (mark.0, marks.horizon().0);
+                    let why = format!("{mark} lies in the future; the horizon is {horizon}");
+                    return Err(EngineError::Argument { name: "asOf", why });
+                }
+            }
+        }
+    }
+}

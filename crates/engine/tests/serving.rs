@@ -1,0 +1,263 @@
+//! Lists, their cache, and what survives a restart.
+
+mod stage;
+
+use engine::{Cached, Engine, EngineError, Family, ListAnswer, ListRows, Place, TableChange};
+use futures_executor::block_on;
+use model::RowId;
+use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, new_table, open, row};
+
+fn ask(engine: &Engine, place: Place<'_>, ttl_s: u32, total: bool) -> ListAnswer {
+    let asked = ListRows {
+        place,
+        texts: &[],
+        total,
+        ttl_s,
+        family: Family::Tables,
+    };
+    block_on(engine.list_rows(&key(), &asked)).unwrap()
+}
+
+fn cached(engine: &Engine, ttl_s: u32) -> Option<Cached> {
+    ask(engine, PLACE, ttl_s, true).cached
+}
+
+fn add(engine: &Engine, id: &str) {
+    block_on(engine.create_row(&key(), PLACE, row(id, &[("n", 1)]))).unwrap();
+}
+
+#[test]
+fn the_ttl_cache_keeps_its_contract() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = TickingClock::at(NEW_YEAR_US);
+    let engine = open(directory.path(), clock.clone());
+    furnish(&engine);
+    add(&engine, "a");
+
+    assert_eq!(
+        cached(&engine, 0),
+        None,
+        "without ttl nothing is said of the cache"
+    );
+    assert_eq!(cached(&engine, 30), Some(Cached::Miss));
+    assert_eq!(cached(&engine, 30), Some(Cached::Hit { age_s: 0 }));
+    let rows_only = ask(&engine, PLACE, 30, false);
+    assert_eq!(
+        (rows_only.cached, rows_only.total),
+        (Some(Cached::Hit { age_s: 0 }), 0)
+    );
+
+    add(&engine, "b");
+    assert_eq!(
+        ask(&engine, PLACE, 30, true).total,
+        1,
+        "writes leave the entry alone"
+    );
+    assert_eq!(
+        ask(&engine, PLACE, 0, true).total,
+        2,
+        "and fresh reads see them"
+    );
+
+    clock.pass_ms(10_000);
+    assert_eq!(cached(&engine, 86_400), Some(Cached::Hit { age_s: 10 }));
+    assert_eq!(
+        cached(&engine, 10),
+        Some(Cached::Miss),
+        "the reader's ttl decides"
+    );
+    assert_eq!(
+        ask(&engine, PLACE, 30, true).total,
+        2,
+        "a miss overwrites the entry"
+    );
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_purge_clears_one_table_and_changes_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    block_on(engine.create_table(&key(), "d", new_table("u"))).unwrap();
+    let other = Place {
+        database: "d",
+        table: "u",
+    };
+    let locked = TableChange {
+        enabled: Some(false),
+        row_security: Some(true),
+        ..TableChange::default()
+    };
+    block_on(engine.update_table(&key(), PLACE, locked)).unwrap();
+    for place in [PLACE, other] {
+        assert_eq!(ask(&engine, place, 30, true).cached, Some(Cached::Miss));
+    }
+    let before = engine.status().mark;
+    let purge = TableChange {
+        purge: true,
+        ..TableChange::default()
+    };
+    let table = block_on(engine.update_table(&key(), PLACE, purge)).unwrap();
+    assert!(
+        !table.enabled && table.row_security,
+        "what is not given stays"
+    );
+    assert_eq!(
+        engine.status().mark,
+        before,
+        "a purge is no change of the catalogue"
+    );
+    assert_eq!(cached(&engine, 30), Some(Cached::Miss));
+    assert_eq!(cached(&engine, 30), Some(Cached::Hit { age_s: 0 }));
+    assert_eq!(
+        ask(&engine, other, 30, true).cached,
+        Some(Cached::Hit { age_s: 0 })
+    );
+
+    let rename = TableChange {
+        name: Some("other".into()),
+        ..TableChange::default()
+    };
+    block_on(engine.update_table(&key(), PLACE, rename)).unwrap();
+    assert_eq!(
+        cached(&engine, 30),
+        Some(Cached::Hit { age_s: 0 }),
+        "a rename keeps the lists"
+    );
+    let grant = TableChange {
+        permissions: Some(vec!["read(\"any\")".into()]),
+        ..TableChange::default()
+    };
+    block_on(engine.update_table(&key(), PLACE, grant)).unwrap();
+    assert_eq!(
+        cached(&engine, 30),
+        Some(Cached::Miss),
+        "a change of grants does not"
+    );
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_cached_page_still_needs_its_cursor_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    add(&engine, "a");
+    add(&engine, "b");
+    let texts = [r#"{"method":"cursorAfter","values":["a"]}"#.to_owned()];
+    let asked = ListRows {
+        place: PLACE,
+        texts: &texts,
+        total: true,
+        ttl_s: 60,
+        family: Family::Tables,
+    };
+    let list = || block_on(engine.list_rows(&key(), &asked));
+    assert_eq!(list().unwrap().cached, Some(Cached::Miss));
+    assert_eq!(list().unwrap().cached, Some(Cached::Hit { age_s: 0 }));
+    let id = RowId::new("a").unwrap();
+    block_on(engine.delete_row(&key(), PLACE, id.clone())).unwrap();
+    assert_eq!(list().unwrap_err(), EngineError::CursorNotFound(id));
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_write_that_changes_nothing_takes_no_mark_and_no_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    add(&engine, "a");
+    let before = engine.status().mark;
+    let same = block_on(engine.update_row(&key(), PLACE, row("a", &[("n", 1)]))).unwrap();
+    assert_eq!((engine.status().mark, same.mark), (before, before));
+    let other = block_on(engine.update_row(&key(), PLACE, row("a", &[("n", 2)]))).unwrap();
+    assert!(other.mark > before);
+    assert!(other.answer.rows[0].updated >= same.answer.rows[0].updated);
+    engine.close().unwrap();
+}
+
+#[test]
+fn marks_rise_through_restarts_and_clock_steps() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut marks = Vec::new();
+    for (start, now_us) in [NEW_YEAR_US, NEW_YEAR_US - 86_400_000_000, 5]
+        .into_iter()
+        .enumerate()
+    {
+        let engine = open(directory.path(), TickingClock::at(now_us));
+        if start == 0 {
+            furnish(&engine);
+        }
+        add(&engine, &format!("r{start}"));
+        marks.push(engine.status().mark);
+        let pinned = block_on(engine.list_rows_pinned(&key(), PLACE, &[], None)).unwrap();
+        assert_eq!(
+            pinned.total as usize,
+            start + 1,
+            "what was committed is there"
+        );
+        assert!(pinned.at.system >= engine.status().mark);
+        marks.push(pinned.at.system);
+        engine.close().unwrap();
+    }
+    assert!(marks.is_sorted(), "{marks:?}");
+    assert!(
+        marks[1] < marks[2] && marks[3] < marks[4],
+        "a commit lies above what was read"
+    );
+}
+
+#[test]
+fn a_clock_that_runs_ahead_stops_writes_until_it_is_believed() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = TickingClock::at(NEW_YEAR_US);
+    let engine = open(directory.path(), clock.clone());
+    furnish(&engine);
+    clock.step_us(2 * 3_600_000_000);
+    let refused = block_on(engine.create_row(&key(), PLACE, row("a", &[("n", 1)])));
+    assert!(
+        matches!(refused, Err(EngineError::ClockImplausible { .. })),
+        "{refused:?}"
+    );
+    clock.pass_ms(2 * 3_600_000);
+    add(&engine, "a");
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_closed_engine_takes_no_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    engine.close().unwrap();
+    let refused = block_on(engine.create_row(&key(), PLACE, row("a", &[("n", 1)])));
+    assert_eq!(refused.unwrap_err(), EngineError::Closing);
+}
+
+#[test]
+fn readers_never_fail_while_tables_come_and_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    add(&engine, "a");
+    std::thread::scope(|scope| {
+        let changes = scope.spawn(|| {
+            for turn in 0..60 {
+                let id = format!("u{turn}");
+                block_on(engine.create_table(&key(), "d", new_table(&id))).unwrap();
+                let place = Place {
+                    database: "d",
+                    table: &id,
+                };
+                block_on(engine.create_row(&key(), place, row("x", &[("n", 1)]))).unwrap();
+                block_on(engine.delete_table(&key(), place)).unwrap();
+            }
+        });
+        while !changes.is_finished() {
+            assert_eq!(ask(&engine, PLACE, 0, true).total, 1);
+            block_on(engine.update_row(&key(), PLACE, row("a", &[("n", 1)]))).unwrap();
+        }
+    });
+    engine.close().unwrap();
+}

@@ -1,0 +1,171 @@
+//! An engine on a directory of its own, with a clock that only moves when it is asked.
+
+#![allow(dead_code, reason = "each test file uses a part of the stage")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use engine::{
+    Caller, Clock, Config, Durability, Engine, Family, NewColumn, NewIndex, NewTable, Place,
+    RowInput,
+};
+use futures_executor::block_on;
+use model::{
+    Actor, Content, DatabaseId, DatabaseKind, Json, KeyId, Page, ProjectId, RowId, Scope, Table,
+    TableId, Timestamp, Value,
+};
+
+pub const PLACE: Place<'static> = Place {
+    database: "d",
+    table: "t",
+};
+
+/// Moves a few microseconds with each question, and as tests tell it to.
+pub struct TickingClock {
+    now_us: AtomicI64,
+    elapsed_ms: AtomicI64,
+}
+
+impl TickingClock {
+    pub fn at(now_us: i64) -> Arc<TickingClock> {
+        Arc::new(TickingClock {
+            now_us: AtomicI64::new(now_us),
+            elapsed_ms: AtomicI64::new(0),
+        })
+    }
+
+    pub fn step_us(&self, by_us: i64) {
+        self.now_us.fetch_add(by_us, Ordering::SeqCst);
+    }
+
+    pub fn pass_ms(&self, by_ms: i64) {
+        self.elapsed_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TickingClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.now_us.fetch_add(3, Ordering::SeqCst))
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.elapsed_ms.load(Ordering::SeqCst) as u64
+    }
+}
+
+/// 2026-01-01T00:00:00Z
+pub const NEW_YEAR_US: i64 = 1_767_225_600_000_000;
+
+fn encode_row(_: &Table, values: &[Value], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("{values:?}").as_bytes());
+}
+
+/// Every field of every row, so that two pages are equal only if all of it is.
+pub fn encode_page(page: &Page, family: Family) -> Vec<u8> {
+    let row = |row: &model::Row| {
+        let content = match &row.content {
+            Content::Body(body) => String::from_utf8_lossy(body).into_owned(),
+            Content::Values(values) => format!("{values:?}"),
+        };
+        format!(
+            "{} {} {} {} {} {content}",
+            row.seq, row.id, row.created.0, row.updated.0, row.permissions
+        )
+    };
+    let rows: Vec<String> = page.rows.iter().map(row).collect();
+    format!("{family:?} {}", rows.join("\n")).into_bytes()
+}
+
+pub fn config(directory: &std::path::Path) -> Config {
+    Config {
+        directory: directory.to_owned(),
+        durability: Durability::Full,
+        reader_cache_bytes: 8 << 20,
+        read_limit_ms: 60_000,
+        page_rows_default: 25,
+        page_rows_max: 5_000,
+        total_cap: 5_000,
+        list_cache_bytes: 8 << 20,
+        writes_waiting_max: 1_024,
+        accept_clock: false,
+        encode_row,
+        encode_page,
+    }
+}
+
+pub fn open(directory: &std::path::Path, clock: Arc<TickingClock>) -> Arc<Engine> {
+    Engine::open(config(directory), clock).expect("the directory is new or ours")
+}
+
+pub fn key() -> Caller {
+    Caller {
+        project: ProjectId::new("p").unwrap(),
+        actor: Actor::Key {
+            id: KeyId::new("k").unwrap(),
+            scopes: Scope::ALL.into(),
+        },
+    }
+}
+
+pub fn guest() -> Caller {
+    Caller {
+        project: ProjectId::new("p").unwrap(),
+        actor: Actor::Guest,
+    }
+}
+
+pub fn integer(key: &str) -> NewColumn {
+    NewColumn {
+        key: key.into(),
+        kind: "integer".into(),
+        ..NewColumn::default()
+    }
+}
+
+/// Project `p`, database `d`, table `t` with the integer columns `n` and `m`, `n` indexed.
+pub fn furnish(engine: &Engine) {
+    block_on(async {
+        engine
+            .create_project(ProjectId::new("p").unwrap(), "P".into())
+            .await
+            .unwrap();
+        let id = DatabaseId::new("d").unwrap();
+        let kind = DatabaseKind::Tablesdb;
+        engine
+            .create_database(&key(), id, "D".into(), true, kind)
+            .await
+            .unwrap();
+        engine
+            .create_table(&key(), "d", new_table("t"))
+            .await
+            .unwrap();
+    });
+}
+
+pub fn new_table(id: &str) -> NewTable {
+    NewTable {
+        id: TableId::new(id).unwrap(),
+        name: "T".into(),
+        permissions: vec![],
+        row_security: false,
+        enabled: true,
+        columns: vec![integer("n"), integer("m")],
+        indexes: vec![NewIndex {
+            key: "by_n".into(),
+            kind: "key".into(),
+            columns: vec!["n".into()],
+            ..NewIndex::default()
+        }],
+    }
+}
+
+pub fn row(id: &str, members: &[(&str, i64)]) -> RowInput {
+    let members = members
+        .iter()
+        .map(|(key, n)| ((*key).to_owned(), Json::Int(*n)));
+    RowInput {
+        id: RowId::new(id).unwrap(),
+        members: members.collect(),
+        permissions: None,
+    }
+}

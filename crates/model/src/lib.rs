@@ -1,0 +1,34 @@
+//! The nouns of Tidemark and their laws: ids, values, time, schema, rows, roles, changes.
+//!
+//! Pure: this crate opens no file, reads no clock and draws no random number. It knows nothing
+//! of SQL, of HTTP, or of how anything is encoded on the wire.
+
+pub mod actor;
+pub mod calendar;
+pub mod catalogue;
+pub mod change;
+pub mod check;
+pub mod error;
+pub mod id;
+pub mod json;
+pub mod permission;
+pub mod row;
+pub mod schema;
+pub mod text;
+pub mod time;
+pub mod value;
+
+pub use actor::{Actor, Scope};
+pub use catalogue::{ApiKey, Catalogue, CatalogueChange, Database, DatabaseKind, Project};
+pub use change::{Change, Image};
+pub use error::ModelError;
+pub use id::{ColumnKey, DatabaseId, IndexKey, KeyId, ProjectId, RowId, TableId};
+pub use json::Json;
+pub use permission::{Action, Grantee, Permission, Role, RoleSet};
+pub use row::{Content, Marked, Page, Row, Selection};
+pub use schema::{
+    Column, ColumnKind, ColumnNumber, Direction, Field, Index, IndexColumn, IndexKind, Storage,
+    Table, TableNumber,
+};
+pub use time::{Coordinates, Mark, Period, Timestamp};
+pub use value::Value;

@@ -1,0 +1,71 @@
+//! Rows as they are read, and pages of them.
+
+use std::sync::Arc;
+
+use crate::id::RowId;
+use crate::schema::{Field, Table};
+use crate::time::{Mark, Timestamp};
+use crate::value::Value;
+
+/// One row as some coordinates show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// `$sequence`: rises with each new id of the table, belongs to the id for ever.
+    pub seq: i64,
+    /// The row's id.
+    pub id: RowId,
+    /// `$createdAt`, cut to milliseconds.
+    pub created: Timestamp,
+    /// `$updatedAt`, cut to milliseconds.
+    pub updated: Timestamp,
+    /// The row's grants as the JSON array of strings in which they are stored and shown.
+    pub permissions: Box<str>,
+    /// The user's columns.
+    pub content: Content,
+}
+
+/// The user's columns of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// As encoded when the row was written, by the encoder the store was opened with. All
+    /// columns of today's schema, in its order.
+    Body(Box<[u8]>),
+    /// One value for each column that was asked for, in the order asked.
+    Values(Vec<Value>),
+}
+
+/// One page of a list, or the rows a write returns.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The schema the rows were read under.
+    pub table: Arc<Table>,
+    /// What was selected; [`Content::Values`] follow the order of [`Selection::columns`].
+    pub selection: Selection,
+    /// The rows in the order asked for.
+    pub rows: Vec<Row>,
+}
+
+/// Which fields an answer shows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Selection {
+    /// System fields and every column.
+    All,
+    /// The named ones; `$databaseId` and `$tableId` are always shown.
+    Some {
+        /// Positions in [`Table::columns`], each once, in the table's order.
+        columns: Vec<usize>,
+        /// `$id`, `$sequence`, `$createdAt`, `$updatedAt` if named.
+        fields: Vec<Field>,
+        /// Whether `$permissions` was named.
+        permissions: bool,
+    },
+}
+
+/// An answer and the mark at which it is true.
+#[derive(Clone, Debug)]
+pub struct Marked<T> {
+    /// The answer.
+    pub answer: T,
+    /// The mark of the snapshot it was read from.
+    pub mark: Mark,
+}

@@ -1,0 +1,260 @@
+//! The schema of a table: columns, indexes, and what is known of the table itself.
+
+use std::sync::Arc;
+
+use crate::id::{ColumnKey, DatabaseId, IndexKey, ProjectId, TableId};
+use crate::permission::Permission;
+use crate::time::Timestamp;
+use crate::value::Value;
+
+/// A table's number in its store. Given once, never again, so it can name physical tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableNumber(pub i64);
+
+/// A column's number in its table: names the physical column `c<n>`, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ColumnNumber(pub u32);
+
+/// A table as of one commit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Names the physical tables.
+    pub number: TableNumber,
+    /// The project it belongs to.
+    pub project: ProjectId,
+    /// The database it belongs to.
+    pub database: DatabaseId,
+    /// The table's id.
+    pub id: TableId,
+    /// What people call it.
+    pub name: String,
+    /// Whether callers without a key see it.
+    pub enabled: bool,
+    /// Whether grants on rows count beside those on the table.
+    pub row_security: bool,
+    /// Grants for the whole table, in the order given.
+    pub permissions: Vec<Permission>,
+    /// Columns in the order of their creation.
+    pub columns: Vec<Column>,
+    /// Indexes in the order of their creation.
+    pub indexes: Vec<Index>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When anything of the above last changed.
+    pub updated: Timestamp,
+    /// Rises when columns or indexes change; row bodies carry the one they were encoded under.
+    pub schema_epoch: u64,
+    /// Rises when permissions, row security or `enabled` change.
+    pub permission_epoch: u64,
+}
+
+impl Table {
+    /// The position in [`Table::columns`] of the column called `key`, in any case: keys are
+    /// unique without regard to case, but are asked for as they were written.
+    pub fn position(&self, key: &str) -> Option<usize> {
+        self.columns
+            .iter()
+            .position(|column| column.key.as_str() == key)
+    }
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Names the physical column.
+    pub number: ColumnNumber,
+    /// What users call it.
+    pub key: ColumnKey,
+    /// What it holds.
+    pub kind: ColumnKind,
+    /// Whether each row must have a value.
+    pub required: bool,
+    /// Whether it holds a list of such values.
+    pub array: bool,
+    /// The value of rows that were created without one.
+    pub default: Option<Value>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When its definition last changed.
+    pub updated: Timestamp,
+}
+
+/// What a column holds, with the limits of the wire protocol.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ColumnKind {
+    /// Text of at most `chars_max` characters (1 to 1,073,741,824). Deprecated on the wire.
+    String {
+        /// Most characters.
+        chars_max: u32,
+    },
+    /// Text of at most `chars_max` characters (1 to 16,381).
+    Varchar {
+        /// Most characters.
+        chars_max: u32,
+    },
+    /// Text of at most 65,535 bytes.
+    Text,
+    /// Text of at most 16,777,215 bytes.
+    Mediumtext,
+    /// Text of at most 2,147,483,647 bytes.
+    Longtext,
+    /// An integer in `min..=max`; 32 bits if `max` fits them.
+    Integer {
+        /// Least value.
+        min: i64,
+        /// Greatest value.
+        max: i64,
+    },
+    /// A 64-bit integer in `min..=max`.
+    Bigint {
+        /// Least value.
+        min: i64,
+        /// Greatest value.
+        max: i64,
+    },
+    /// A double in `min..=max`.
+    Float {
+        /// Least value.
+        min: f64,
+        /// Greatest value.
+        max: f64,
+    },
+    /// A boolean.
+    Boolean,
+    /// An e-mail address.
+    Email,
+    /// A URL.
+    Url,
+    /// An IPv4 or IPv6 address.
+    Ip,
+    /// One of the elements.
+    Enum {
+        /// What is allowed, 1 to 100 texts of 1 to 255 characters.
+        elements: Arc<[String]>,
+    },
+    /// An instant, kept to the millisecond.
+    Datetime,
+}
+
+/// How a single value of a kind is stored and compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Storage {
+    /// Text, compared by bytes.
+    Text,
+    /// A 64-bit integer.
+    Int,
+    /// A double.
+    Float,
+    /// A boolean; false before true.
+    Bool,
+    /// Microseconds since 1970 UTC.
+    Instant,
+}
+
+impl ColumnKind {
+    /// How values of this kind are stored.
+    pub fn storage(&self) -> Storage {
+        match self {
+            ColumnKind::Integer { .. } | ColumnKind::Bigint { .. } => Storage::Int,
+            ColumnKind::Float { .. } => Storage::Float,
+            ColumnKind::Boolean => Storage::Bool,
+            ColumnKind::Datetime => Storage::Instant,
+            ColumnKind::String { .. }
+            | ColumnKind::Varchar { .. }
+            | ColumnKind::Text
+            | ColumnKind::Mediumtext
+            | ColumnKind::Longtext
+            | ColumnKind::Email
+            | ColumnKind::Url
+            | ColumnKind::Ip
+            | ColumnKind::Enum { .. } => Storage::Text,
+        }
+    }
+
+    /// Most characters of a text of this kind, where characters are what is bounded.
+    pub fn chars_max(&self) -> Option<u32> {
+        match self {
+            ColumnKind::String { chars_max } | ColumnKind::Varchar { chars_max } => {
+                Some(*chars_max)
+            }
+            ColumnKind::Email => Some(254),
+            ColumnKind::Url => Some(2_000),
+            ColumnKind::Ip => Some(39),
+            ColumnKind::Enum { .. } => Some(255),
+            _ => None,
+        }
+    }
+}
+
+/// Something of a row that can be filtered, sorted by, or indexed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// `$id`
+    Id,
+    /// `$sequence`
+    Sequence,
+    /// `$createdAt`
+    Created,
+    /// `$updatedAt`
+    Updated,
+    /// The column at this position of [`Table::columns`].
+    Column(usize),
+}
+
+/// Ascending or descending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Smallest first, nulls before all.
+    Asc,
+    /// Greatest first, nulls after all.
+    Desc,
+}
+
+impl Direction {
+    /// The opposite direction.
+    #[must_use]
+    pub fn reversed(self) -> Direction {
+        match self {
+            Direction::Asc => Direction::Desc,
+            Direction::Desc => Direction::Asc,
+        }
+    }
+}
+
+/// An index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Index {
+    /// Names the physical index; unique in the table, never reused.
+    pub number: u32,
+    /// What users call it.
+    pub key: IndexKey,
+    /// What it promises.
+    pub kind: IndexKind,
+    /// What it orders, first one first.
+    pub columns: Vec<IndexColumn>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When its definition last changed.
+    pub updated: Timestamp,
+}
+
+/// What an index promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexKind {
+    /// Order only.
+    Key,
+    /// Order, and no two rows with equal non-null values at the same instant.
+    Unique,
+}
+
+/// One column of an index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexColumn {
+    /// What it orders.
+    pub field: Field,
+    /// In which direction.
+    pub direction: Direction,
+    /// The prefix length a client gave, in characters. Kept and shown; whole values are indexed,
+    /// because neither database has prefix keys.
+    pub length: Option<u32>,
+}

@@ -1,0 +1,246 @@
+//! Filters as SQL. What a filter means must be the same in both dialects, and the same as the
+//! list cache's predicate decides: text compares by bytes, null satisfies nothing but IS NULL.
+
+use model::{Field, Table, Value};
+
+use crate::query::{Filter, Test};
+
+use super::writer::{Clause, Parameter, Writer};
+
+/// Writes a filter's branches as conditions of the statement.
+pub(super) fn write_all(out: &mut Writer, clause: &mut Clause, table: &Table, filter: &Filter) {
+    if let Filter::All(branches) = filter {
+        for branch in branches {
+            write_all(out, clause, table, branch);
+        }
+    } else {
+        clause.open(out);
+        write(out, table, filter);
+    }
+}
+
+fn write(out: &mut Writer, table: &Table, filter: &Filter) {
+    match filter {
+        Filter::All(branches) => write_joined(out, table, branches, " AND ", "TRUE"),
+        Filter::Any(branches) => write_joined(out, table, branches, " OR ", "FALSE"),
+        Filter::Field(field, test) => write_test(out, table, *field, test),
+    }
+}
+
+fn write_joined(out: &mut Writer, table: &Table, branches: &[Filter], joint: &str, none: &str) {
+    let Some((first, rest)) = branches.split_first() else {
+        return out.push(none);
+    };
+    out.push("(");
+    write(out, table, first);
+    for branch in rest {
+        out.push(joint);
+        write(out, table, branch);
+    }
+    out.push(")");
+}
+
+fn write_test(out: &mut Writer, table: &Table, field: Field, test: &Test) {
+    let subject = Subject { table, field };
+    match test {
+        Test::In(values) => subject.write_in(out, values),
+        Test::NotEqual(value) => subject.write_compared(out, " <> ", value),
+        Test::Less(value) => subject.write_compared(out, " < ", value),
+        Test::LessEqual(value) => subject.write_compared(out, " <= ", value),
+        Test::Greater(value) => subject.write_compared(out, " > ", value),
+        Test::GreaterEqual(value) => subject.write_compared(out, " >= ", value),
+        Test::Between(low, high) => {
+            subject.write_compared(out, " BETWEEN ", low);
+            out.push(" AND ");
+            out.bind(high.clone());
+        }
+        Test::NotBetween(low, high) => {
+            out.push("(");
+            subject.write_compared(out, " < ", low);
+            out.push(" OR ");
+            subject.write_compared(out, " > ", high);
+            out.push(")");
+        }
+        Test::IsNull => subject.write_null(out, " IS NULL"),
+        Test::IsNotNull => subject.write_null(out, " IS NOT NULL"),
+        Test::StartsWith(start) => subject.write_start(out, start),
+        Test::NotStartsWith(start) => subject.write_other_start(out, start),
+        Test::EndsWith(end) => subject.write_end(out, " = ", end),
+        Test::NotEndsWith(end) => subject.write_end(out, " <> ", end),
+        Test::HasPart(parts) => subject.write_parts(out, parts, " > 0", " OR "),
+        Test::HasNoPart(parts) => subject.write_parts(out, parts, " = 0", " AND "),
+        Test::HasAny(values) => subject.write_any_element(out, "EXISTS", values),
+        Test::HasNone(values) => {
+            out.push("(");
+            subject.write_null(out, " IS NOT NULL AND ");
+            subject.write_any_element(out, "NOT EXISTS", values);
+            out.push(")");
+        }
+        Test::HasAll(values) => subject.write_all_elements(out, values),
+    }
+}
+
+/// The field that a test is about.
+struct Subject<'a> {
+    table: &'a Table,
+    field: Field,
+}
+
+impl Subject<'_> {
+    fn write_compared(&self, out: &mut Writer, operator: &str, value: &Value) {
+        out.push_comparable(self.table, self.field);
+        out.push(operator);
+        out.bind(value.clone());
+    }
+
+    fn write_in(&self, out: &mut Writer, values: &[Value]) {
+        if let [value] = values {
+            return self.write_compared(out, " = ", value);
+        }
+        out.push_comparable(self.table, self.field);
+        out.push(" IN ");
+        out.bind_list(values.iter().cloned());
+    }
+
+    fn write_null(&self, out: &mut Writer, test: &str) {
+        out.push_field(self.table, self.field);
+        out.push(test);
+    }
+
+    /// The texts from `start` up to, without it, the first text that is greater than all that
+    /// start so: a range that an index can answer. Exact, because bytes of UTF-8 compare as the
+    /// characters they stand for.
+    fn write_start(&self, out: &mut Writer, start: &str) {
+        out.push("(");
+        self.write_compared(out, " >= ", &Value::Text(start.to_owned()));
+        if let Some(end) = next_start(start) {
+            out.push(" AND ");
+            self.write_compared(out, " < ", &Value::Text(end));
+        }
+        out.push(")");
+    }
+
+    fn write_other_start(&self, out: &mut Writer, start: &str) {
+        out.push("(");
+        self.write_compared(out, " < ", &Value::Text(start.to_owned()));
+        if let Some(end) = next_start(start) {
+            out.push(" OR ");
+            self.write_compared(out, " >= ", &Value::Text(end));
+        }
+        out.push(")");
+    }
+
+    /// The last characters, as many as `end` has. Of a text with fewer, whatever `substr` then
+    /// gives is shorter than `end`, so it is another text.
+    fn write_end(&self, out: &mut Writer, operator: &str, end: &str) {
+        let end = out.parameter(Value::Text(end.to_owned()));
+        out.push("substr(");
+        out.push_field(self.table, self.field);
+        out.push(", length(");
+        out.push_field(self.table, self.field);
+        out.push(") - length(");
+        out.push_parameter(end);
+        out.push(") + 1)");
+        out.push(operator);
+        out.push_parameter(end);
+    }
+
+    fn write_parts(&self, out: &mut Writer, parts: &[String], found: &str, joint: &str) {
+        let mut before = "(";
+        for part in parts {
+            out.push(before);
+            out.push(out.dialect.position_of_part());
+            out.push("(");
+            out.push_field(self.table, self.field);
+            out.push(", ");
+            out.bind(Value::Text(part.clone()));
+            out.push(")");
+            out.push(found);
+            before = joint;
+        }
+        out.push(")");
+    }
+
+    /// One parameter for all elements: the database reads them as it reads the stored array, so
+    /// equal elements are equal to the last bit, and the text is the same for any number of them.
+    fn write_any_element(&self, out: &mut Writer, exists: &str, values: &[Value]) {
+        let wanted = out.parameter(Value::List(values.to_vec()));
+        out.push(exists);
+        out.push(" (SELECT 1 FROM ");
+        self.write_elements(out);
+        out.push(" WHERE e.value IN (SELECT w.value FROM ");
+        write_wanted(out, wanted);
+        out.push("))");
+    }
+
+    /// No wanted element is missing. Of an array that is null they all are.
+    fn write_all_elements(&self, out: &mut Writer, values: &[Value]) {
+        let wanted = out.parameter(Value::List(values.to_vec()));
+        out.push("NOT EXISTS (SELECT 1 FROM ");
+        write_wanted(out, wanted);
+        out.push(" WHERE w.value NOT IN (SELECT e.value FROM ");
+        self.write_elements(out);
+        out.push("))");
+    }
+
+    fn write_elements(&self, out: &mut Writer) {
+        let (open, close) = out.dialect.elements("e");
+        out.push(open);
+        out.push_field(self.table, self.field);
+        out.push(&close);
+    }
+}
+
+fn write_wanted(out: &mut Writer, wanted: Parameter) {
+    let (open, close) = out.dialect.elements("w");
+    out.push(open);
+    out.push_parameter(wanted);
+    out.push(&close);
+}
+
+/// The least text greater than every text that starts with `start`; `None` when there is none.
+fn next_start(start: &str) -> Option<String> {
+    let mut chars: Vec<char> = start.chars().collect();
+    while let Some(last) = chars.pop() {
+        // Surrogates are no characters, so the one after U+D7FF is U+E000.
+        let next = match last {
+            char::MAX => continue,
+            '\u{d7ff}' => '\u{e000}',
+            other => char::from_u32(other as u32 + 1).expect("neither end of a gap"),
+        };
+        chars.push(next);
+        return Some(chars.into_iter().collect());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_start;
+
+    #[test]
+    fn the_next_start_is_the_least_text_above_all_that_start_so() {
+        for (start, expected) in [
+            ("", None),
+            ("a", Some("b")),
+            ("az", Some("a{")),
+            ("\u{7f}", Some("\u{80}")),
+            ("a\u{d7ff}", Some("a\u{e000}")),
+            ("a\u{10ffff}", Some("b")),
+            ("\u{10ffff}\u{10ffff}", None),
+        ] {
+            assert_eq!(next_start(start).as_deref(), expected, "{start:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_text_starts_so_exactly_when_it_lies_in_the_range(start in ".{0,3}", text in ".{0,5}") {
+            for text in [format!("{start}{text}"), text] {
+                let above = text.as_str() >= start.as_str();
+                let below = next_start(&start).is_none_or(|end| text < end);
+                proptest::prop_assert_eq!(text.starts_with(&start), above && below);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The index that a statement is made for; a statement of SQLite names it.
+
+use model::Field;
+
+use crate::index_choice::{
+    Choice, Demand, choose_index, choose_total_index, demand_on, demands,
+};
+use crate::names;
+use crate::query::Query;
+
+/// What a statement is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Rows,
+    Total,
+}
+
+/// The index to use, if the query decides it.
+pub(super) struct Hint {
+    /// Its physical name.
+    pub(super) name: String,
+    /// Whether rows come out of it in the order asked for, ties perhaps excepted.
+    pub(super) in_order: bool,
+}
+
+pub(super) fn hint(query: &Query, purpose: Purpose) -> Option<Hint> {
+    let chosen = match purpose {
+        Purpose::Rows => choose_index(query),
+        Purpose::Total => choose_total_index(query),
+    };
+    let Some(Choice { number, in_order }) = chosen else {
+        query.at?;
+        return own_index(query, purpose);
+    };
+    let table = query.table.number;
+    let name = match query.at {
+        None => names::index(table, number),
+        Some(_) => names::versions_index(table, number),
+    };
+    Some(Hint { name, in_order })
+}
+
+/// The versions have indexes of their own, for what the rows of now do by their keys.
+fn own_index(query: &Query, purpose: Purpose) -> Option<Hint> {
+    let table = query.table.number;
+    let demands = demands(&query.filter);
+    let goes_to = |field| demand_on(&demands, field) > Some(Demand::Range);
+    let in_order = purpose == Purpose::Rows && !query.random && query.order.is_empty();
+    if goes_to(Field::Id) {
+        let name = names::system_index(table);
+        return Some(Hint {
+            name,
+            in_order: false,
+        });
+    }
+    (goes_to(Field::Sequence) || in_order).then(|| Hint {
+        name: names::sequence_index(table),
+        in_order,
+    })
+}

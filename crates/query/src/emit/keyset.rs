@@ -1,0 +1,206 @@
+//! The total order as SQL: ORDER BY, and the rows that lie beyond a cursor's row.
+
+use model::{Direction, Value};
+
+use crate::field;
+use crate::index_choice::excludes_null;
+use crate::query::{OrderKey, Query, Side};
+
+use super::writer::{Parameter, Writer};
+
+/// The keys in the order in which rows are read: turned around before a cursor, so that the page
+/// next to it comes first.
+fn read_order(query: &Query) -> Vec<OrderKey> {
+    let mut keys = query.total_order();
+    let backwards = query
+        .cursor
+        .as_ref()
+        .is_some_and(|place| place.side == Side::Before);
+    if backwards {
+        for key in &mut keys {
+            key.direction = key.direction.reversed();
+        }
+    }
+    keys
+}
+
+/// Writes ORDER BY.
+pub(super) fn write_order(out: &mut Writer, query: &Query) {
+    write_order_by(out, query, |out, key, _| out.push_comparable(&query.table, key.field));
+}
+
+/// Writes ORDER BY of a statement whose SELECTs give the keys as `k0`, `k1` …
+pub(super) fn write_order_of_keys(out: &mut Writer, query: &Query) {
+    write_order_by(out, query, |out, _, position| {
+        out.push("k");
+        out.push_number(position);
+    });
+}
+
+fn write_order_by(
+    out: &mut Writer,
+    query: &Query,
+    write_key: impl Fn(&mut Writer, &OrderKey, usize),
+) {
+    let mut separator = " ORDER BY ";
+    for (position, key) in read_order(query).iter().enumerate() {
+        out.push(separator);
+        write_key(out, key, position);
+        if key.direction == Direction::Desc {
+            out.push(" DESC");
+        }
+        let nullable = field::is_nullable(key.field);
+        out.push(out.dialect.nulls(key.direction, nullable));
+        separator = ", ";
+    }
+}
+
+/// Writes the keys as further columns of the result, for [`write_order_of_keys`].
+pub(super) fn write_keys(out: &mut Writer, query: &Query) {
+    for (position, key) in read_order(query).iter().enumerate() {
+        out.push(", ");
+        out.push_comparable(&query.table, key.field);
+        out.push(" AS k");
+        out.push_number(position);
+    }
+}
+
+/// Whether rows without a value in the first key lie beyond the cursor's row.
+pub(super) fn may_meet_nulls(query: &Query) -> bool {
+    query.cursor.is_some() && nulls_beyond(query, read_order(query)[0])
+}
+
+/// Whether rows without a value in this key lie beyond those with one.
+fn nulls_beyond(query: &Query, key: OrderKey) -> bool {
+    key.direction == Direction::Desc
+        && field::is_nullable(key.field)
+        && !excludes_null(&query.filter, key.field)
+}
+
+/// Writes that the row has no value in the first key.
+pub(super) fn write_null(out: &mut Writer, query: &Query) {
+    out.push_field(&query.table, read_order(query)[0].field);
+    out.push(" IS NULL");
+}
+
+/// Writes the condition that a row comes after the cursor's row in the order of reading.
+///
+/// `values` holds the cursor row's value of each key and its `$sequence`. None is null, but
+/// other rows may hold nulls: ascending they come before any value, descending after all.
+pub(super) fn write_beyond(out: &mut Writer, query: &Query, values: &[Value]) {
+    let bounds = bounds(out, query, values);
+    write_bounds(out, query, &bounds);
+}
+
+/// Writes the same for the rows that have a value in the first key.
+pub(super) fn write_values_beyond(out: &mut Writer, query: &Query, values: &[Value]) {
+    let mut bounds = bounds(out, query, values);
+    bounds[0].nulls_beyond = false;
+    write_bounds(out, query, &bounds);
+}
+
+/// One key of the order, and where the cursor's row stands in it.
+struct Bound {
+    key: OrderKey,
+    value: Parameter,
+    nulls_beyond: bool,
+}
+
+fn bounds(out: &mut Writer, query: &Query, values: &[Value]) -> Vec<Bound> {
+    assert!(
+        values.len() > query.order.len(),
+        "a cursor has a value for each key and its sequence"
+    );
+    let keys = read_order(query).into_iter().zip(values);
+    keys.map(|(key, value)| Bound {
+        key,
+        value: out.parameter(value.clone()),
+        nulls_beyond: nulls_beyond(query, key),
+    })
+    .collect()
+}
+
+fn write_bounds(out: &mut Writer, query: &Query, bounds: &[Bound]) {
+    // `(keys) > (values)`, or `<`, says it all where there is one direction and no null.
+    let direction = bounds[0].key.direction;
+    let is_one_comparison = bounds
+        .iter()
+        .all(|bound| bound.key.direction == direction && !bound.nulls_beyond);
+    if is_one_comparison {
+        write_row_comparison(out, query, bounds);
+    } else {
+        write_nested(out, query, bounds);
+    }
+}
+
+fn write_row_comparison(out: &mut Writer, query: &Query, bounds: &[Bound]) {
+    let (open, close) = if bounds.len() > 1 {
+        ("(", ")")
+    } else {
+        ("", "")
+    };
+    let mut separator = open;
+    for bound in bounds {
+        out.push(separator);
+        out.push_comparable(&query.table, bound.key.field);
+        separator = ", ";
+    }
+    out.push(close);
+    out.push(beyond(bounds[0].key.direction));
+    separator = open;
+    for bound in bounds {
+        out.push(separator);
+        out.push_parameter(bound.value);
+        separator = ", ";
+    }
+    out.push(close);
+}
+
+/// Key by key: beyond in this one, or equal in it and beyond in the rest. Where no null can lie
+/// beyond, a plain bound comes first, which an index can start at.
+fn write_nested(out: &mut Writer, query: &Query, bounds: &[Bound]) {
+    let (bound, rest) = bounds.split_first().expect("a total order has a key");
+    let direction = bound.key.direction;
+    let compare = |out: &mut Writer, operator: &str| {
+        out.push_comparable(&query.table, bound.key.field);
+        out.push(operator);
+        out.push_parameter(bound.value);
+    };
+    if rest.is_empty() && !bound.nulls_beyond {
+        return compare(out, beyond(direction));
+    }
+    out.push("(");
+    if !bound.nulls_beyond {
+        compare(out, or_equal(direction));
+        out.push(" AND (");
+    }
+    compare(out, beyond(direction));
+    if bound.nulls_beyond {
+        out.push(" OR ");
+        out.push_field(&query.table, bound.key.field);
+        out.push(" IS NULL");
+    }
+    if !rest.is_empty() {
+        out.push(" OR ");
+        if bound.nulls_beyond {
+            compare(out, " = ");
+            out.push(" AND ");
+        }
+        write_nested(out, query, rest);
+    }
+    out.push(if bound.nulls_beyond { ")" } else { "))" });
+}
+
+fn beyond(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Asc => " > ",
+        Direction::Desc => " < ",
+    }
+}
+
+fn or_equal(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Asc => " >= ",
+        Direction::Desc => " <= ",
+    }
+}

@@ -1,0 +1,125 @@
+//! SQL text in the making, with its parameters.
+
+use std::fmt::Write;
+
+use model::{Field, Table, Value};
+
+use crate::dialect::Dialect;
+use crate::{field, names};
+
+use super::Statement;
+
+/// Long enough for a list statement of a table with some fifteen columns.
+const SQL_BYTES_USUAL: usize = 512;
+
+pub(super) struct Writer {
+    pub(super) dialect: Dialect,
+    sql: String,
+    parameters: Vec<Value>,
+}
+
+/// A parameter that may be written more than once.
+#[derive(Clone, Copy)]
+pub(super) struct Parameter {
+    number: usize,
+    cast: &'static str,
+}
+
+/// What joins the next condition to those before it.
+pub(super) struct Clause {
+    joint: &'static str,
+}
+
+impl Clause {
+    /// Writes what comes before a condition.
+    pub(super) fn open(&mut self, out: &mut Writer) {
+        out.push(self.joint);
+        self.joint = " AND ";
+    }
+}
+
+impl Writer {
+    pub(super) fn new(dialect: Dialect) -> Writer {
+        Writer {
+            dialect,
+            sql: String::with_capacity(SQL_BYTES_USUAL),
+            parameters: Vec::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, text: &str) {
+        self.sql.push_str(text);
+    }
+
+    pub(super) fn push_number(&mut self, number: impl std::fmt::Display) {
+        write!(self.sql, "{number}").expect("a string takes all that is written to it");
+    }
+
+    /// Takes a value as the next parameter, without writing it yet.
+    pub(super) fn parameter(&mut self, value: Value) -> Parameter {
+        let cast = self.dialect.cast(&value);
+        self.parameters.push(value);
+        Parameter {
+            number: self.parameters.len(),
+            cast,
+        }
+    }
+
+    pub(super) fn push_parameter(&mut self, parameter: Parameter) {
+        self.sql.push(self.dialect.parameter_sign());
+        self.push_number(parameter.number);
+        self.push(parameter.cast);
+    }
+
+    /// Writes a value as the next parameter.
+    pub(super) fn bind(&mut self, value: Value) {
+        let parameter = self.parameter(value);
+        self.push_parameter(parameter);
+    }
+
+    /// Writes the values as parameters, between parentheses.
+    pub(super) fn bind_list(&mut self, values: impl IntoIterator<Item = Value>) {
+        let mut separator = "(";
+        for value in values {
+            self.push(separator);
+            self.bind(value);
+            separator = ", ";
+        }
+        self.push(")");
+    }
+
+    /// Writes a field of the table read.
+    pub(super) fn push_field(&mut self, table: &Table, field: Field) {
+        self.push("t.");
+        match field {
+            Field::Id => self.push("id"),
+            Field::Sequence => self.push("seq"),
+            Field::Created => self.push("created"),
+            Field::Updated => self.push("updated"),
+            Field::Column(position) => self.push(&names::column(table.columns[position].number)),
+        }
+    }
+
+    /// Writes a field so that it compares by bytes.
+    pub(super) fn push_comparable(&mut self, table: &Table, field: Field) {
+        self.push_field(table, field);
+        self.push(self.dialect.collation(field::storage(table, field)));
+    }
+
+    /// The conditions of a statement that has none yet.
+    pub(super) fn clause(&self) -> Clause {
+        Clause { joint: " WHERE " }
+    }
+
+    /// Further conditions of a statement that has some.
+    pub(super) fn clause_within(&self) -> Clause {
+        Clause { joint: " AND " }
+    }
+
+    pub(super) fn finish(self) -> Statement {
+        Statement {
+            sql: self.sql,
+            parameters: self.parameters,
+        }
+    }
+}

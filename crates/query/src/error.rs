@@ -1,0 +1,28 @@
+//! Why a query text cannot be answered.
+
+use std::fmt;
+
+/// A refused query. The text is written for the person who sent it; every one starts with
+/// "Invalid query" on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueryError {
+    /// The text is not a JSON object of the known shape.
+    Syntax(String),
+    /// The query is readable, but cannot be asked of this table.
+    Invalid(String),
+    /// More queries, or a longer query, than a request may hold.
+    TooLarge(String),
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QueryError::Syntax(why) | QueryError::Invalid(why) => {
+                write!(f, "Invalid query: {why}")
+            }
+            QueryError::TooLarge(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for QueryError {}

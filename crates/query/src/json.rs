@@ -1,0 +1,212 @@
+//! JSON text to [`model::Json`], the one way in for anything a client writes.
+//!
+//! One pass, no tree in between: a body of 20 MB is read in time linear to its length.
+
+use std::fmt;
+
+use model::Json;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Deepest nesting of arrays and objects. Row content is flat and queries nest a few levels;
+/// the bound keeps a hostile text from using up the stack.
+pub const DEPTH_MAX: usize = 64;
+
+/// Why a text is no JSON value. Says where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    /// Line of the text, from 1.
+    pub line: usize,
+    /// Byte of the line, from 1; 0 when the text ended too soon at a line's start.
+    pub column: usize,
+    /// What is wrong there.
+    pub why: String,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} at line {}, column {}",
+            self.why, self.line, self.column
+        )
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+impl From<serde_json::Error> for JsonError {
+    fn from(error: serde_json::Error) -> JsonError {
+        let (line, column) = (error.line(), error.column());
+        let text = error.to_string();
+        let place = format!(" at line {line} column {column}");
+        let why = text.strip_suffix(&place).unwrap_or(&text).to_owned();
+        JsonError { line, column, why }
+    }
+}
+
+/// Reads one JSON value; nothing but white space may follow it.
+///
+/// # Errors
+/// [`JsonError`] when the text is not JSON or not UTF-8, nests deeper than [`DEPTH_MAX`], holds
+/// a number beyond the doubles, or an escape that is half of a surrogate pair.
+pub fn read(text: &[u8]) -> Result<Json, JsonError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let json = Reader { depth: 0 }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(json)
+}
+
+/// Reads one value that stands inside `depth` arrays and objects.
+#[derive(Clone, Copy)]
+struct Reader {
+    depth: usize,
+}
+
+impl Reader {
+    fn inner<E: Error>(self) -> Result<Reader, E> {
+        if self.depth == DEPTH_MAX {
+            return Err(E::custom(format_args!(
+                "more than {DEPTH_MAX} arrays and objects inside each other"
+            )));
+        }
+        Ok(Reader {
+            depth: self.depth + 1,
+        })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Reader {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, truth: bool) -> Result<Json, E> {
+        Ok(Json::Bool(truth))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Json, E> {
+        Ok(Json::Int(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Json, E> {
+        Ok(i64::try_from(number).map_or(Json::Wide(number), Json::Int))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Json, E> {
+        Ok(Json::Float(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Json, E> {
+        Ok(Json::Text(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Json, E> {
+        Ok(Json::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Json, A::Error> {
+        let inner = self.inner()?;
+        let mut list = Vec::new();
+        while let Some(element) = elements.next_element_seed(inner)? {
+            list.push(element);
+        }
+        Ok(Json::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
+        let inner = self.inner()?;
+        let mut object = Vec::new();
+        while let Some(key) = members.next_key::<String>()? {
+            object.push((key, members.next_value_seed(inner)?));
+        }
+        Ok(Json::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Json) {
+        assert_eq!(read(text.as_bytes()), Ok(expected), "{text}");
+    }
+
+    #[track_caller]
+    fn check_refused(text: &[u8], fragment: &str) {
+        let error = read(text).expect_err("the text is not JSON").to_string();
+        assert!(error.contains(fragment), "{error}");
+    }
+
+    #[test]
+    fn integers_keep_their_width() {
+        check("9223372036854775807", Json::Int(i64::MAX));
+        check("-9223372036854775808", Json::Int(i64::MIN));
+        check("9223372036854775808", Json::Wide(1 << 63));
+        check("18446744073709551615", Json::Wide(u64::MAX));
+        check("18446744073709551616", Json::Float(18_446_744_073_709_551_616.0));
+        check("5.0", Json::Float(5.0));
+        check("1e2", Json::Float(100.0));
+    }
+
+    #[test]
+    fn of_equal_keys_the_last_one_counts() {
+        let object = read(br#"{"a":1,"b":2,"a":[null,true]}"#).unwrap();
+        let last = Json::List(vec![Json::Null, Json::Bool(true)]);
+        assert_eq!(object.get("a"), Some(&last));
+    }
+
+    #[test]
+    fn strings_are_unescaped() {
+        check(r#""\u00e9\ud83d\ude00\n""#, Json::Text("é😀\n".into()));
+    }
+
+    #[test]
+    fn what_is_no_json_says_where() {
+        check_refused(b"{\n  \"a\": tru }", "at line 2, column ");
+        check_refused(b"", "EOF while parsing a value at line 1, column 0");
+        check_refused(b"1 2", "trailing characters at line 1, column 3");
+        check_refused(br#""\ud800""#, "hex escape");
+        check_refused(br#""\ud800x""#, "hex escape");
+        check_refused(br#""\udc00""#, "surrogate");
+        check_refused(b"\"\xff\"", "unicode");
+        check_refused(b"1e999", "number out of range");
+        check_refused(b"NaN", "expected");
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(read(nested(DEPTH_MAX).as_bytes()).is_ok());
+        check_refused(nested(DEPTH_MAX + 1).as_bytes(), "more than 64 arrays");
+        let objects = r#"{"a":"#.repeat(100_000);
+        check_refused(objects.as_bytes(), "more than 64 arrays");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            let _ = read(&bytes);
+        }
+
+        #[test]
+        fn doubles_come_back_bit_for_bit(number in proptest::num::f64::NORMAL) {
+            let text = format!("{number:e}");
+            proptest::prop_assert_eq!(read(text.as_bytes()), Ok(Json::Float(number)));
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! From query text to SQL text: parse, resolve, emit.
+//!
+//! Pure: reads no clock, opens no file, knows no driver. `resolve` refuses what cannot be done,
+//! so `emit` cannot fail. What a dialect cannot do alike is decided here, never in a store.
+
+pub mod ast;
+pub mod dialect;
+pub mod emit;
+pub mod error;
+pub mod field;
+pub mod index_choice;
+pub mod json;
+pub mod names;
+pub mod normal;
+pub mod parse;
+pub mod query;
+pub mod resolve;
+pub mod visibility;
+
+pub use ast::Ast;
+pub use dialect::Dialect;
+pub use error::QueryError;
+pub use parse::parse;
+pub use query::{Cursor, Filter, OrderKey, Query, Side, Test};
+pub use resolve::{Limits, resolve, resolve_selection};
+pub use visibility::{Visibility, visibility};

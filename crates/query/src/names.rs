@@ -1,0 +1,76 @@
+//! Physical names: how tables, columns and indexes are called inside a database.
+//!
+//! Numbers, not users' words: a rename changes the catalogue only, and nothing a user writes
+//! ever stands in SQL text.
+
+use model::{ColumnNumber, TableNumber};
+
+/// Rows valid at the clock, as known now.
+pub fn now(table: TableNumber) -> String {
+    format!("t{}", table.0)
+}
+
+/// Every asserted piece, with the marks from which it is known, cut and gone.
+pub fn versions(table: TableNumber) -> String {
+    format!("t{}_v", table.0)
+}
+
+/// Row grants over system time.
+pub fn grants(table: TableNumber) -> String {
+    format!("t{}_perm", table.0)
+}
+
+/// Next valid-time boundary of rows that have one.
+pub fn schedule(table: TableNumber) -> String {
+    format!("t{}_sched", table.0)
+}
+
+/// A user column, in both tables.
+pub fn column(column: ColumnNumber) -> String {
+    format!("c{}", column.0)
+}
+
+/// A user index on the table of now.
+pub fn index(table: TableNumber, index: u32) -> String {
+    format!("t{}_i{index}", table.0)
+}
+
+/// The same index on the versions, with the marks appended.
+pub fn versions_index(table: TableNumber, index: u32) -> String {
+    format!("t{}_v_i{index}", table.0)
+}
+
+/// The index on the table of now that finds a row by its id.
+pub fn id_index(table: TableNumber) -> String {
+    format!("t{}_id", table.0)
+}
+
+/// The index on the versions that holds the pieces known now, by id and beginning.
+pub fn known_index(table: TableNumber) -> String {
+    format!("t{}_v_known", table.0)
+}
+
+/// The index on the versions that holds every piece, by id and the mark it is known from.
+pub fn system_index(table: TableNumber) -> String {
+    format!("t{}_v_sys", table.0)
+}
+
+/// The index on the versions for lists in the order of `$sequence`.
+pub fn sequence_index(table: TableNumber) -> String {
+    format!("t{}_v_seq", table.0)
+}
+
+/// The index on the open grants, by role and row.
+pub fn role_index(table: TableNumber) -> String {
+    format!("t{}_perm_role", table.0)
+}
+
+/// The index on the grants, by row and end.
+pub fn grants_index(table: TableNumber) -> String {
+    format!("t{}_perm_seq", table.0)
+}
+
+/// The index on the schedule, by instant.
+pub fn schedule_index(table: TableNumber) -> String {
+    format!("t{}_sched_at", table.0)
+}

@@ -1,0 +1,275 @@
+//! The normal form of a query: equal bytes for queries that mean the same.
+//!
+//! Two queries with different meanings never share bytes: each part begins with what it is, and
+//! whatever has a length says it first. The table is not part of it, but the numbers of its
+//! columns are, so the form belongs to one table.
+
+use model::{Direction, Field, Selection, Table, Value};
+
+use crate::query::{Cursor, Filter, Query, Side, Test};
+use crate::visibility::Visibility;
+
+impl Query {
+    /// Appends the normal form.
+    ///
+    /// The order of filters that must all hold, of alternatives, and of values of which any one
+    /// will do has no meaning and leaves no trace; neither has repeating one.
+    pub fn write_normal_form(&self, out: &mut Vec<u8>) {
+        let form = Form { table: &self.table };
+        form.write_filter(out, &self.filter);
+        self.write_order(&form, out);
+        out.extend(self.limit.to_be_bytes());
+        out.extend(self.offset.to_be_bytes());
+        write_cursor(out, self.cursor.as_ref());
+        form.write_selection(out, &self.selection);
+        self.write_view(out);
+    }
+
+    /// Appends the normal form of what the total depends on: filter, visibility, coordinates.
+    pub fn write_total_form(&self, out: &mut Vec<u8>) {
+        Form { table: &self.table }.write_filter(out, &self.filter);
+        self.write_view(out);
+    }
+
+    /// Who looks, and through which coordinates.
+    fn write_view(&self, out: &mut Vec<u8>) {
+        write_visibility(out, &self.visibility);
+        match self.at {
+            None => out.push(0),
+            Some(at) => {
+                out.push(1);
+                out.extend(at.valid.0.to_be_bytes());
+                out.extend(at.system.0.to_be_bytes());
+            }
+        }
+    }
+
+    fn write_order(&self, form: &Form<'_>, out: &mut Vec<u8>) {
+        if self.random {
+            return out.push(1);
+        }
+        out.push(0);
+        let keys = self.total_order();
+        write_length(out, keys.len());
+        for key in keys {
+            form.write_field(out, key.field);
+            out.push(match key.direction {
+                Direction::Asc => 0,
+                Direction::Desc => 1,
+            });
+        }
+    }
+}
+
+/// Writes what refers to columns.
+struct Form<'a> {
+    table: &'a Table,
+}
+
+impl Form<'_> {
+    fn write_field(&self, out: &mut Vec<u8>, field: Field) {
+        match field {
+            Field::Id => out.push(0),
+            Field::Sequence => out.push(1),
+            Field::Created => out.push(2),
+            Field::Updated => out.push(3),
+            Field::Column(position) => {
+                out.push(4);
+                out.extend(self.table.columns[position].number.0.to_be_bytes());
+            }
+        }
+    }
+
+    fn write_filter(&self, out: &mut Vec<u8>, filter: &Filter) {
+        match filter {
+            Filter::All(_) => self.write_branches(out, filter, 0),
+            Filter::Any(_) => self.write_branches(out, filter, 1),
+            Filter::Field(field, test) => {
+                out.push(2);
+                self.write_field(out, *field);
+                write_test(out, test);
+            }
+        }
+    }
+
+    /// Branches of branches of the same kind count as branches; one branch stands for itself.
+    fn write_branches(&self, out: &mut Vec<u8>, filter: &Filter, tag: u8) {
+        let mut forms = Vec::new();
+        self.collect_branches(&mut forms, filter, tag);
+        forms.sort_unstable();
+        forms.dedup();
+        if let [form] = forms.as_slice() {
+            return out.extend(form);
+        }
+        out.push(tag);
+        write_length(out, forms.len());
+        for form in forms {
+            write_bytes(out, &form);
+        }
+    }
+
+    fn collect_branches(&self, forms: &mut Vec<Vec<u8>>, filter: &Filter, tag: u8) {
+        match (filter, tag) {
+            (Filter::All(branches), 0) | (Filter::Any(branches), 1) => {
+                for branch in branches {
+                    self.collect_branches(forms, branch, tag);
+                }
+            }
+            _ => {
+                let mut form = Vec::new();
+                self.write_filter(&mut form, filter);
+                forms.push(form);
+            }
+        }
+    }
+
+    fn write_selection(&self, out: &mut Vec<u8>, selection: &Selection) {
+        let Selection::Some {
+            columns,
+            fields,
+            permissions,
+        } = selection
+        else {
+            return out.push(0);
+        };
+        out.push(1);
+        let columns = columns.iter().map(|position| Field::Column(*position));
+        let mut forms: Vec<Vec<u8>> = columns
+            .chain(fields.iter().copied())
+            .map(|field| {
+                let mut form = Vec::new();
+                self.write_field(&mut form, field);
+                form
+            })
+            .collect();
+        forms.sort_unstable();
+        forms.dedup();
+        write_length(out, forms.len());
+        for form in forms {
+            write_bytes(out, &form);
+        }
+        out.push(u8::from(*permissions));
+    }
+}
+
+fn write_test(out: &mut Vec<u8>, test: &Test) {
+    match test {
+        Test::In(values) => write_set(out, 0, values),
+        Test::NotEqual(value) => write_tagged(out, 1, &[value]),
+        Test::Less(value) => write_tagged(out, 2, &[value]),
+        Test::LessEqual(value) => write_tagged(out, 3, &[value]),
+        Test::Greater(value) => write_tagged(out, 4, &[value]),
+        Test::GreaterEqual(value) => write_tagged(out, 5, &[value]),
+        Test::Between(low, high) => write_tagged(out, 6, &[low, high]),
+        Test::NotBetween(low, high) => write_tagged(out, 7, &[low, high]),
+        Test::IsNull => out.push(8),
+        Test::IsNotNull => out.push(9),
+        Test::StartsWith(text) => write_text(out, 10, text),
+        Test::NotStartsWith(text) => write_text(out, 11, text),
+        Test::EndsWith(text) => write_text(out, 12, text),
+        Test::NotEndsWith(text) => write_text(out, 13, text),
+        Test::HasPart(parts) => write_texts(out, 14, parts),
+        Test::HasNoPart(parts) => write_texts(out, 15, parts),
+        Test::HasAny(values) => write_set(out, 16, values),
+        Test::HasAll(values) => write_set(out, 17, values),
+        Test::HasNone(values) => write_set(out, 18, values),
+    }
+}
+
+fn write_tagged(out: &mut Vec<u8>, tag: u8, values: &[&Value]) {
+    out.push(tag);
+    for value in values {
+        write_value(out, value);
+    }
+}
+
+fn write_text(out: &mut Vec<u8>, tag: u8, text: &str) {
+    out.push(tag);
+    write_bytes(out, text.as_bytes());
+}
+
+fn write_texts(out: &mut Vec<u8>, tag: u8, texts: &[String]) {
+    let forms = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+    write_forms(out, tag, forms);
+}
+
+fn write_set(out: &mut Vec<u8>, tag: u8, values: &[Value]) {
+    let form = |value| {
+        let mut form = Vec::new();
+        write_value(&mut form, value);
+        form
+    };
+    write_forms(out, tag, values.iter().map(form).collect());
+}
+
+fn write_forms(out: &mut Vec<u8>, tag: u8, mut forms: Vec<Vec<u8>>) {
+    forms.sort_unstable();
+    forms.dedup();
+    out.push(tag);
+    write_length(out, forms.len());
+    for form in forms {
+        write_bytes(out, &form);
+    }
+}
+
+fn write_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => out.push(0),
+        Value::Bool(truth) => out.extend([1, u8::from(*truth)]),
+        Value::Int(number) => {
+            out.push(2);
+            out.extend(number.to_be_bytes());
+        }
+        Value::Float(number) => {
+            out.push(3);
+            out.extend(number.to_bits().to_be_bytes());
+        }
+        Value::Text(text) => write_text(out, 4, text),
+        Value::Instant(instant) => {
+            out.push(5);
+            out.extend(instant.0.to_be_bytes());
+        }
+        Value::List(values) => {
+            out.push(6);
+            write_length(out, values.len());
+            for value in values {
+                write_value(out, value);
+            }
+        }
+    }
+}
+
+fn write_cursor(out: &mut Vec<u8>, cursor: Option<&Cursor>) {
+    match cursor {
+        None => out.push(0),
+        Some(cursor) => {
+            out.push(match cursor.side {
+                Side::After => 1,
+                Side::Before => 2,
+            });
+            write_bytes(out, cursor.row.as_str().as_bytes());
+        }
+    }
+}
+
+fn write_visibility(out: &mut Vec<u8>, visibility: &Visibility) {
+    match visibility {
+        Visibility::Everything => out.push(0),
+        Visibility::Granted(roles) => {
+            out.push(1);
+            write_length(out, roles.iter().len());
+            for role in roles.iter() {
+                write_bytes(out, role.as_str().as_bytes());
+            }
+        }
+    }
+}
+
+fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    write_length(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+fn write_length(out: &mut Vec<u8>, length: usize) {
+    out.extend((length as u64).to_be_bytes());
+}

@@ -1,0 +1,131 @@
+//! A query after names became columns, values became column types and the order became total.
+
+use std::sync::Arc;
+
+use model::{Coordinates, Direction, Field, RowId, Selection, Table, Value};
+
+use crate::field;
+use crate::visibility::Visibility;
+
+/// A resolved list query.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The schema it was resolved against.
+    pub table: Arc<Table>,
+    /// Which rows match; `Filter::All(vec![])` matches every row.
+    pub filter: Filter,
+    /// The order asked for, without the tie-break.
+    pub order: Vec<OrderKey>,
+    /// The direction of the tie-break on `$sequence` that makes the order total.
+    pub tie: Direction,
+    /// Whether rows come in random order; `order` and `cursor` are then empty.
+    pub random: bool,
+    /// Most rows of the page, at least 1.
+    pub limit: u32,
+    /// Rows to leave out at the front.
+    pub offset: u64,
+    /// The row the page starts after, or ends before.
+    pub cursor: Option<Cursor>,
+    /// What is shown of each row.
+    pub selection: Selection,
+    /// Which rows the actor may see.
+    pub visibility: Visibility,
+    /// The coordinates the read looks through; `None` is now, as known now.
+    pub at: Option<Coordinates>,
+}
+
+impl Query {
+    /// The order with its tie-break: no two rows are equal in it. Without meaning when
+    /// [`Query::random`] is set.
+    pub fn total_order(&self) -> Vec<OrderKey> {
+        let mut keys = self.order.clone();
+        if keys.last().is_none_or(|key| !field::is_distinct(key.field)) {
+            keys.push(OrderKey {
+                field: Field::Sequence,
+                direction: self.tie,
+            });
+        }
+        keys
+    }
+}
+
+/// A condition on one row. Null never satisfies a test, except [`Test::IsNull`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Filter {
+    /// Every branch holds.
+    All(Vec<Filter>),
+    /// At least one branch holds.
+    Any(Vec<Filter>),
+    /// One field of the row passes a test.
+    Field(Field, Test),
+}
+
+/// A test of one field. Values have the field's storage type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Test {
+    /// Equal to one of 1 to 500 values.
+    In(Vec<Value>),
+    /// Has a value, and another one than this.
+    NotEqual(Value),
+    /// Less than this.
+    Less(Value),
+    /// Less than or equal to this.
+    LessEqual(Value),
+    /// Greater than this.
+    Greater(Value),
+    /// Greater than or equal to this.
+    GreaterEqual(Value),
+    /// From the first to the second value, both included.
+    Between(Value, Value),
+    /// Below the first or above the second value.
+    NotBetween(Value, Value),
+    /// Has no value.
+    IsNull,
+    /// Has a value.
+    IsNotNull,
+    /// Text that starts so; case counts.
+    StartsWith(String),
+    /// Text that does not start so.
+    NotStartsWith(String),
+    /// Text that ends so; case counts.
+    EndsWith(String),
+    /// Text that does not end so.
+    NotEndsWith(String),
+    /// Text that has one of these as a part; case counts.
+    HasPart(Vec<String>),
+    /// Text that has none of these as a part.
+    HasNoPart(Vec<String>),
+    /// An array with one of these as an element.
+    HasAny(Vec<Value>),
+    /// An array with each of these as an element.
+    HasAll(Vec<Value>),
+    /// An array with none of these as an element.
+    HasNone(Vec<Value>),
+}
+
+/// One key of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OrderKey {
+    /// What is ordered by; never an array column.
+    pub field: Field,
+    /// In which direction; ascending puts nulls first, descending last.
+    pub direction: Direction,
+}
+
+/// A place in the order, named by a row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cursor {
+    /// The row. It is looked up without asking who may see it.
+    pub row: RowId,
+    /// On which side of it the page lies.
+    pub side: Side,
+}
+
+/// A side of the cursor's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The rows right after it.
+    After,
+    /// The rows right before it, still in the order asked for.
+    Before,
+}

@@ -1,0 +1,230 @@
+//! An AST against a table: names become columns, values become column types, the order total.
+
+use std::sync::Arc;
+
+use model::{Coordinates, Direction, Json, RowId, Selection, Table};
+
+use crate::ast::{Ast, Call, Method};
+use crate::error::QueryError;
+use crate::field;
+use crate::parse::echo;
+use crate::query::{Cursor, Filter, OrderKey, Query, Side};
+use crate::visibility::Visibility;
+
+mod condition;
+mod select;
+
+use condition::Conditions;
+use select::Chosen;
+
+/// Most values of one query (wire protocol, 2.8).
+pub const VALUES_MAX: usize = 500;
+/// Most values of all queries of a request together. A statement of SQLite takes 32,766
+/// parameters (SQLite manual, "Implementation Limits"), and 100 queries could hold more.
+pub const VALUES_TOTAL_MAX: usize = 10_000;
+
+/// Limits of one query.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Rows of a page when the query names none.
+    pub page_rows_default: u32,
+    /// Most rows of a page.
+    pub page_rows_max: u32,
+}
+
+/// What `ast` asks of `table`, for somebody with this visibility, at these coordinates.
+///
+/// # Errors
+/// [`QueryError::Invalid`] for whatever cannot be asked of this table.
+pub fn resolve(
+    ast: &Ast,
+    table: &Arc<Table>,
+    visibility: Visibility,
+    at: Option<Coordinates>,
+    limits: &Limits,
+) -> Result<Query, QueryError> {
+    let mut draft = Draft::new(table, limits);
+    for call in &ast.calls {
+        draft.take(call)?;
+    }
+    if draft.random && draft.cursor.is_some() {
+        return Err(refuse("A cursor needs an order, and `orderRandom` has none"));
+    }
+    let (order, tie) = if draft.random {
+        (Vec::new(), Direction::Asc)
+    } else {
+        (total_order(&draft.order), tie(&draft.order))
+    };
+    Ok(Query {
+        table: table.clone(),
+        filter: Filter::All(draft.filters),
+        order,
+        tie,
+        random: draft.random,
+        limit: draft.limit.unwrap_or(limits.page_rows_default),
+        offset: draft.offset.unwrap_or(0),
+        cursor: draft.cursor,
+        selection: draft.chosen.selection(),
+        visibility,
+        at,
+    })
+}
+
+/// What `ast` selects of one row of `table`: a read by id takes `select` and nothing else.
+///
+/// # Errors
+/// [`QueryError::Invalid`] for another method, or a selection that cannot be made.
+pub fn resolve_selection(ast: &Ast, table: &Table) -> Result<Selection, QueryError> {
+    let mut chosen = Chosen::default();
+    for call in &ast.calls {
+        if call.method != Method::Select {
+            return Err(refuse(format!(
+                "Query method is invalid: `{}` has no meaning for one row, only `select` has",
+                call.method.as_str()
+            )));
+        }
+        chosen.take(table, &call.values)?;
+    }
+    Ok(chosen.selection())
+}
+
+/// What the queries read so far add up to.
+struct Draft<'a> {
+    table: &'a Table,
+    limits: &'a Limits,
+    conditions: Conditions<'a>,
+    filters: Vec<Filter>,
+    order: Vec<OrderKey>,
+    random: bool,
+    limit: Option<u32>,
+    offset: Option<u64>,
+    cursor: Option<Cursor>,
+    chosen: Chosen,
+}
+
+impl<'a> Draft<'a> {
+    fn new(table: &'a Table, limits: &'a Limits) -> Draft<'a> {
+        Draft {
+            table,
+            limits,
+            conditions: Conditions::new(table),
+            filters: Vec::new(),
+            order: Vec::new(),
+            random: false,
+            limit: None,
+            offset: None,
+            cursor: None,
+            chosen: Chosen::default(),
+        }
+    }
+
+    /// Of several limits, offsets and cursors the first one counts; the others are checked.
+    fn take(&mut self, call: &Call) -> Result<(), QueryError> {
+        match call.method {
+            Method::OrderAsc => self.order_by(call, Direction::Asc)?,
+            Method::OrderDesc => self.order_by(call, Direction::Desc)?,
+            Method::OrderRandom => self.random = true,
+            Method::Limit => {
+                let limit = limit(call, self.limits.page_rows_max)?;
+                self.limit.get_or_insert(limit);
+            }
+            Method::Offset => {
+                let offset = offset(call)?;
+                self.offset.get_or_insert(offset);
+            }
+            Method::CursorAfter => {
+                let cursor = cursor(call, Side::After)?;
+                self.cursor.get_or_insert(cursor);
+            }
+            Method::CursorBefore => {
+                let cursor = cursor(call, Side::Before)?;
+                self.cursor.get_or_insert(cursor);
+            }
+            Method::Select => self.chosen.take(self.table, &call.values)?,
+            _ => self.filters.push(self.conditions.filter(call)?),
+        }
+        Ok(())
+    }
+
+    fn order_by(&mut self, call: &Call, direction: Direction) -> Result<(), QueryError> {
+        let name = attribute(call)?;
+        let field = field::named(self.table, name).ok_or_else(|| not_found(name))?;
+        if field::is_array(self.table, field) {
+            return Err(refuse(format!(
+                "Cannot order by attribute \"{name}\", because it is an array"
+            )));
+        }
+        self.order.push(OrderKey { field, direction });
+        Ok(())
+    }
+}
+
+/// The keys that decide: a field's second mention changes nothing, nor does any key after one
+/// that no two rows share.
+fn total_order(asked: &[OrderKey]) -> Vec<OrderKey> {
+    let mut order: Vec<OrderKey> = Vec::with_capacity(asked.len());
+    for key in asked {
+        if order.iter().all(|earlier| earlier.field != key.field) {
+            order.push(*key);
+        }
+        if field::is_distinct(key.field) {
+            break;
+        }
+    }
+    order
+}
+
+/// Rows of one instant were mostly written in order, so the tie follows a leading time (wire
+/// protocol, section 3).
+fn tie(asked: &[OrderKey]) -> Direction {
+    match asked.first() {
+        Some(OrderKey {
+            field: model::Field::Created | model::Field::Updated,
+            direction,
+        }) => *direction,
+        _ => Direction::Asc,
+    }
+}
+
+fn limit(call: &Call, page_rows_max: u32) -> Result<u32, QueryError> {
+    match call.values.as_slice() {
+        [Json::Int(rows)] if (1..=i64::from(page_rows_max)).contains(rows) => Ok(*rows as u32),
+        _ => Err(refuse(format!(
+            "`limit` needs one integer from 1 to {page_rows_max}"
+        ))),
+    }
+}
+
+fn offset(call: &Call) -> Result<u64, QueryError> {
+    match call.values.as_slice() {
+        [Json::Int(rows)] if *rows >= 0 => Ok(*rows as u64),
+        _ => Err(refuse("`offset` needs one integer from 0 on")),
+    }
+}
+
+fn cursor(call: &Call, side: Side) -> Result<Cursor, QueryError> {
+    let id = match call.values.as_slice() {
+        [Json::Text(text)] => RowId::new(text).ok(),
+        _ => None,
+    };
+    match id {
+        Some(row) => Ok(Cursor { row, side }),
+        None => Err(refuse(format!(
+            "`{}` needs the id of one row",
+            call.method.as_str()
+        ))),
+    }
+}
+
+fn attribute(call: &Call) -> Result<&str, QueryError> {
+    let name = call.attribute.as_deref().filter(|name| !name.is_empty());
+    name.ok_or_else(|| refuse(format!("`{}` needs an attribute", call.method.as_str())))
+}
+
+fn refuse(why: impl Into<String>) -> QueryError {
+    QueryError::Invalid(why.into())
+}
+
+fn not_found(name: &str) -> QueryError {
+    refuse(format!("Attribute not found in schema: {}", echo(name)))
+}

@@ -1,0 +1,265 @@
+//! Filters: methods and values become tests of fields.
+
+use model::calendar::parse_iso;
+use model::{Field, Json, Storage, Table, Value};
+
+use crate::ast::{Call, Method};
+use crate::error::QueryError;
+use crate::field;
+use crate::parse::echo;
+use crate::query::{Filter, Test};
+
+use super::{VALUES_MAX, VALUES_TOTAL_MAX, attribute, not_found, refuse};
+
+/// Turns filter queries into filters, and counts the values of all of them.
+pub(super) struct Conditions<'a> {
+    table: &'a Table,
+    value_count: usize,
+}
+
+impl<'a> Conditions<'a> {
+    pub(super) fn new(table: &'a Table) -> Conditions<'a> {
+        Conditions {
+            table,
+            value_count: 0,
+        }
+    }
+
+    pub(super) fn filter(&mut self, call: &Call) -> Result<Filter, QueryError> {
+        match call.method {
+            Method::Or => self.branches(call).map(Filter::Any),
+            Method::And => self.branches(call).map(Filter::All),
+            _ => self.test(call),
+        }
+    }
+
+    fn branches(&mut self, call: &Call) -> Result<Vec<Filter>, QueryError> {
+        let name = call.method.as_str();
+        if let Some(other) = call.inner.iter().find(|inner| !is_filter(inner.method)) {
+            return Err(refuse(format!(
+                "`{name}` may only hold filter queries, and `{}` is none",
+                other.method.as_str()
+            )));
+        }
+        if call.inner.len() < 2 {
+            return Err(refuse(format!("`{name}` needs at least two queries")));
+        }
+        call.inner.iter().map(|inner| self.filter(inner)).collect()
+    }
+
+    fn test(&mut self, call: &Call) -> Result<Filter, QueryError> {
+        let name = attribute(call)?;
+        let field = field::named(self.table, name).ok_or_else(|| not_found(name))?;
+        self.count_values(name, call.values.len())?;
+        let subject = Subject {
+            name,
+            method: call.method,
+            storage: field::storage(self.table, field),
+            is_sequence: field == Field::Sequence,
+        };
+        let test = if field::is_array(self.table, field) {
+            subject.array_test(&call.values)?
+        } else {
+            subject.scalar_test(&call.values)?
+        };
+        Ok(Filter::Field(field, test))
+    }
+
+    fn count_values(&mut self, name: &str, count: usize) -> Result<(), QueryError> {
+        if count > VALUES_MAX {
+            return Err(refuse(format!(
+                "Query on attribute \"{name}\" has greater than {VALUES_MAX} values: {count}"
+            )));
+        }
+        self.value_count += count;
+        if self.value_count > VALUES_TOTAL_MAX {
+            return Err(refuse(format!(
+                "The queries of one request may hold at most {VALUES_TOTAL_MAX} values"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn is_filter(method: Method) -> bool {
+    !matches!(
+        method,
+        Method::OrderAsc
+            | Method::OrderDesc
+            | Method::OrderRandom
+            | Method::Limit
+            | Method::Offset
+            | Method::CursorAfter
+            | Method::CursorBefore
+            | Method::Select
+    )
+}
+
+/// One field under one method.
+struct Subject<'a> {
+    name: &'a str,
+    method: Method,
+    storage: Storage,
+    is_sequence: bool,
+}
+
+impl Subject<'_> {
+    fn scalar_test(&self, values: &[Json]) -> Result<Test, QueryError> {
+        Ok(match self.method {
+            Method::Equal => Test::In(self.at_least_one(values)?),
+            Method::NotEqual => Test::NotEqual(self.one(values)?),
+            Method::LessThan => Test::Less(self.one(values)?),
+            Method::LessThanEqual => Test::LessEqual(self.one(values)?),
+            Method::GreaterThan => Test::Greater(self.one(values)?),
+            Method::GreaterThanEqual => Test::GreaterEqual(self.one(values)?),
+            Method::Between => self.two(values).map(|(low, high)| Test::Between(low, high))?,
+            Method::NotBetween => self
+                .two(values)
+                .map(|(low, high)| Test::NotBetween(low, high))?,
+            Method::IsNull => Test::IsNull,
+            Method::IsNotNull => Test::IsNotNull,
+            Method::StartsWith => Test::StartsWith(self.text(values)?),
+            Method::NotStartsWith => Test::NotStartsWith(self.text(values)?),
+            Method::EndsWith => Test::EndsWith(self.text(values)?),
+            Method::NotEndsWith => Test::NotEndsWith(self.text(values)?),
+            // On text the reference reads `containsAll` as any-of, too.
+            Method::Contains | Method::ContainsAny | Method::ContainsAll => {
+                Test::HasPart(self.texts(values)?)
+            }
+            Method::NotContains => Test::HasNoPart(self.texts(values)?),
+            other => unreachable!("`{}` is no test of a field", other.as_str()),
+        })
+    }
+
+    fn array_test(&self, values: &[Json]) -> Result<Test, QueryError> {
+        Ok(match self.method {
+            Method::Contains | Method::ContainsAny => Test::HasAny(self.at_least_one(values)?),
+            Method::ContainsAll => Test::HasAll(self.at_least_one(values)?),
+            Method::NotContains => Test::HasNone(self.at_least_one(values)?),
+            Method::IsNull => Test::IsNull,
+            Method::IsNotNull => Test::IsNotNull,
+            method => {
+                return Err(refuse(format!(
+                    "Cannot use `{}` on attribute \"{}\", because it is an array",
+                    method.as_str(),
+                    self.name
+                )));
+            }
+        })
+    }
+
+    fn at_least_one(&self, values: &[Json]) -> Result<Vec<Value>, QueryError> {
+        if values.is_empty() {
+            return Err(refuse(format!(
+                "`{}` on attribute \"{}\" needs at least one value",
+                self.method.as_str(),
+                self.name
+            )));
+        }
+        values.iter().map(|json| self.value(json)).collect()
+    }
+
+    fn one(&self, values: &[Json]) -> Result<Value, QueryError> {
+        match values {
+            [json] => self.value(json),
+            _ => Err(self.wrong_count("exactly one value", values.len())),
+        }
+    }
+
+    fn two(&self, values: &[Json]) -> Result<(Value, Value), QueryError> {
+        match values {
+            [low, high] => Ok((self.value(low)?, self.value(high)?)),
+            _ => Err(self.wrong_count("exactly two values", values.len())),
+        }
+    }
+
+    fn text(&self, values: &[Json]) -> Result<String, QueryError> {
+        self.needs_text("is not a string")?;
+        self.one(values).map(into_text)
+    }
+
+    fn texts(&self, values: &[Json]) -> Result<Vec<String>, QueryError> {
+        self.needs_text("is neither a string nor an array")?;
+        let values = self.at_least_one(values)?;
+        Ok(values.into_iter().map(into_text).collect())
+    }
+
+    fn needs_text(&self, why: &str) -> Result<(), QueryError> {
+        if self.storage == Storage::Text {
+            return Ok(());
+        }
+        Err(refuse(format!(
+            "Cannot use `{}` on attribute \"{}\", because it {why}",
+            self.method.as_str(),
+            self.name
+        )))
+    }
+
+    fn wrong_count(&self, wanted: &str, got: usize) -> QueryError {
+        refuse(format!(
+            "`{}` on attribute \"{}\" needs {wanted}, got {got}",
+            self.method.as_str(),
+            self.name
+        ))
+    }
+
+    /// `json` as the field stores it; no conversion that could change which rows match.
+    fn value(&self, json: &Json) -> Result<Value, QueryError> {
+        let value = match (self.storage, json) {
+            (Storage::Text, Json::Text(text)) if text.contains('\0') => {
+                return Err(self.wrong_value("text may not hold the character U+0000"));
+            }
+            (Storage::Text, Json::Text(text)) => Some(Value::Text(text.clone())),
+            (Storage::Int, Json::Int(number)) => Some(Value::Int(*number)),
+            // Answers carry `$sequence` as text, so it comes back as text.
+            (Storage::Int, Json::Text(text)) if self.is_sequence => {
+                text.parse().ok().map(Value::Int)
+            }
+            (Storage::Float, Json::Int(number)) => Some(Value::Float(*number as f64)),
+            (Storage::Float, Json::Wide(number)) => Some(Value::Float(*number as f64)),
+            // Adding zero makes negative zero zero, as it is stored.
+            (Storage::Float, Json::Float(number)) => Some(Value::Float(number + 0.0)),
+            (Storage::Bool, Json::Bool(truth)) => Some(Value::Bool(*truth)),
+            (Storage::Instant, Json::Text(text)) => {
+                parse_iso(text).map(|instant| Value::Instant(instant.cut_to_ms()))
+            }
+            _ => None,
+        };
+        value.ok_or_else(|| {
+            self.wrong_value(&format!("expected {}, got {}", self.expected(), shown(json)))
+        })
+    }
+
+    fn wrong_value(&self, why: &str) -> QueryError {
+        refuse(format!(
+            "Query value is invalid for attribute \"{}\": {why}",
+            self.name
+        ))
+    }
+
+    fn expected(&self) -> &'static str {
+        match self.storage {
+            Storage::Text => "a string",
+            Storage::Int => "a 64-bit integer",
+            Storage::Float => "a number",
+            Storage::Bool => "true or false",
+            Storage::Instant => "a date and time such as 2026-01-31T10:00:00Z",
+        }
+    }
+}
+
+/// What was sent instead: of most values the kind says enough.
+fn shown(json: &Json) -> String {
+    match json {
+        Json::Text(text) => format!("\"{}\"", echo(text)),
+        Json::Wide(number) => number.to_string(),
+        other => other.kind().to_owned(),
+    }
+}
+
+fn into_text(value: Value) -> String {
+    match value {
+        Value::Text(text) => text,
+        other => unreachable!("the field stores text, so {other:?} was refused"),
+    }
+}

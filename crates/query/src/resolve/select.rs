@@ -1,0 +1,85 @@
+//! `select`: which fields an answer shows.
+
+use model::{Field, Json, Selection, Table};
+
+use crate::error::QueryError;
+use crate::parse::echo;
+
+use super::{VALUES_MAX, not_found, refuse};
+
+/// System fields that a selection may name, in the order in which it keeps them.
+const FIELDS: [(&str, Field); 4] = [
+    ("$id", Field::Id),
+    ("$sequence", Field::Sequence),
+    ("$createdAt", Field::Created),
+    ("$updatedAt", Field::Updated),
+];
+/// Shown whether or not they are named; the last one is the older word for the second.
+const ALWAYS_SHOWN: [&str; 3] = ["$databaseId", "$tableId", "$collectionId"];
+
+/// What was selected so far. Several selections add up.
+#[derive(Default)]
+pub(super) struct Chosen {
+    any: bool,
+    everything: bool,
+    columns: Vec<usize>,
+    fields: Vec<Field>,
+    permissions: bool,
+}
+
+impl Chosen {
+    pub(super) fn take(&mut self, table: &Table, values: &[Json]) -> Result<(), QueryError> {
+        if values.is_empty() {
+            return Err(refuse("`select` needs at least one attribute"));
+        }
+        if values.len() > VALUES_MAX {
+            return Err(refuse(format!(
+                "`select` has greater than {VALUES_MAX} values"
+            )));
+        }
+        self.any = true;
+        for (position, value) in values.iter().enumerate() {
+            let Json::Text(name) = value else {
+                return Err(refuse(format!(
+                    "`select` needs names of attributes, got {}",
+                    value.kind()
+                )));
+            };
+            if values[..position].contains(value) {
+                return Err(refuse(format!("`select` names {} twice", echo(name))));
+            }
+            self.take_name(table, name)?;
+        }
+        Ok(())
+    }
+
+    fn take_name(&mut self, table: &Table, name: &str) -> Result<(), QueryError> {
+        let field = FIELDS.iter().find(|(known, _)| *known == name);
+        if let Some((_, field)) = field {
+            self.fields.push(*field);
+        } else if name == "*" {
+            self.everything = true;
+        } else if name == "$permissions" {
+            self.permissions = true;
+        } else if !ALWAYS_SHOWN.contains(&name) {
+            let column = table.position(name).ok_or_else(|| not_found(name))?;
+            self.columns.push(column);
+        }
+        Ok(())
+    }
+
+    /// The selection in one form, however it was put: each field once, in a fixed order.
+    pub(super) fn selection(mut self) -> Selection {
+        if !self.any || self.everything {
+            return Selection::All;
+        }
+        self.columns.sort_unstable();
+        self.columns.dedup();
+        let named = |(_, field): &(&str, Field)| self.fields.contains(field).then_some(*field);
+        Selection::Some {
+            columns: self.columns,
+            fields: FIELDS.iter().filter_map(named).collect(),
+            permissions: self.permissions,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Query texts against the SQL they become, in both dialects.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p query --test golden` writes what the compiler says today into
+//! the files. Read the difference before it is called right.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use query::Dialect;
+use query::emit::Statement;
+
+#[path = "golden/case.rs"]
+mod case;
+#[path = "golden/table.rs"]
+mod table;
+
+use case::{Asked, Case};
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+
+#[test]
+fn every_case_becomes_the_sql_written_beside_it() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut wrong = String::new();
+    let mut count = 0;
+    for file in case::read_all(Path::new(FOLDER)) {
+        let found: Vec<Vec<String>> = file.cases.iter().map(outcome).collect();
+        if update {
+            std::fs::write(&file.path, file.write(&found)).unwrap();
+            continue;
+        }
+        for (case, found) in file.cases.iter().zip(found) {
+            count += 1;
+            if case.expected != found {
+                let name = file.path.file_name().unwrap().display();
+                let (expected, found) = (case.expected.join("\n"), found.join("\n"));
+                write!(wrong, "{name}: {}\n{expected}\nbut is\n{found}\n\n", case.name).unwrap();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+    assert!(update || count >= 60, "only {count} cases were found");
+}
+
+/// What a case leads to, as its lines say it.
+fn outcome(case: &Case) -> Vec<String> {
+    let asked = Asked::new(case, table::products());
+    let query = match asked.query(&case.queries) {
+        Ok(query) => query,
+        Err(error) => return vec![format!("refused: {error}")],
+    };
+    let mut lines = Vec::new();
+    if asked.is_list() {
+        let number = asked.index(&query);
+        let index = asked.table.indexes.iter().find(|index| Some(index.number) == number);
+        let key = index.map_or("none", |index| index.key.as_str());
+        lines.push(format!("index: {key}"));
+    }
+    let sqlite = asked.statements(&query, Dialect::Sqlite);
+    let postgres = asked.statements(&query, Dialect::Postgres);
+    for ((what, sqlite), (_, postgres)) in sqlite.into_iter().zip(postgres) {
+        assert_eq!(sqlite.parameters, postgres.parameters, "{}", case.name);
+        lines.push(format!("{what} sqlite: {}", sqlite.sql));
+        lines.push(format!("{what} postgres: {}", postgres.sql));
+        lines.push(format!("{what} values:{}", values(&sqlite)));
+    }
+    lines
+}
+
+fn values(statement: &Statement) -> String {
+    let values = statement.parameters.iter().map(|value| format!(" {value:?}"));
+    values.collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,207 @@
+//! The cases' file format, and what a case asks.
+//!
+//! A file holds cases. A case begins with `=== ` and its name; then come, each on its own line,
+//! directives (`@ …`) and query texts; after `---` stands what they must lead to, as
+//! `label: text`. Lines before the first case, and empty lines, are for the reader.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::permission::Role;
+use model::{Coordinates, Field, Mark, RoleSet, Storage, Table, Timestamp, Value};
+use query::emit::{self, Statement};
+use query::{Dialect, Limits, Query, QueryError, Visibility, field};
+
+pub const LIMITS: Limits = Limits {
+    page_rows_default: 25,
+    page_rows_max: 5_000,
+};
+
+/// One case as written.
+pub struct Case {
+    pub name: String,
+    pub directives: Vec<String>,
+    pub queries: Vec<String>,
+    /// What is expected, as `label: text` lines.
+    pub expected: Vec<String>,
+}
+
+/// A file of cases.
+pub struct CaseFile {
+    pub path: PathBuf,
+    /// What stands before the first case.
+    pub preface: String,
+    pub cases: Vec<Case>,
+}
+
+/// Every file of cases in `folder`, by name.
+pub fn read_all(folder: &Path) -> Vec<CaseFile> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "case"))
+        .collect();
+    paths.sort();
+    paths.into_iter().map(read).collect()
+}
+
+fn read(path: PathBuf) -> CaseFile {
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut parts = text.split("=== ");
+    let preface = parts.next().unwrap_or_default().to_owned();
+    let cases = parts.map(read_case).collect();
+    CaseFile {
+        path,
+        preface,
+        cases,
+    }
+}
+
+fn read_case(text: &str) -> Case {
+    let (name, rest) = text.split_once('\n').unwrap();
+    let (asked, expected) = rest.split_once("---\n").unwrap_or((rest, ""));
+    let lines = |text: &str| -> Vec<String> {
+        let filled = text.lines().filter(|line| !line.trim().is_empty());
+        filled.map(str::to_owned).collect()
+    };
+    let (directives, queries) = lines(asked)
+        .into_iter()
+        .partition(|line| line.starts_with("@ "));
+    Case {
+        name: name.to_owned(),
+        directives,
+        queries,
+        expected: lines(expected),
+    }
+}
+
+impl CaseFile {
+    /// The file as text, with `expected` for each case.
+    pub fn write(&self, expected: &[Vec<String>]) -> String {
+        let mut text = self.preface.clone();
+        for (case, expected) in self.cases.iter().zip(expected) {
+            text += &format!("=== {}\n", case.name);
+            for line in case.directives.iter().chain(&case.queries) {
+                text += &format!("{line}\n");
+            }
+            text += "---\n";
+            for line in expected {
+                text += &format!("{line}\n");
+            }
+            text += "\n";
+        }
+        text.truncate(text.trim_end().len());
+        text + "\n"
+    }
+}
+
+/// What a case asks for.
+enum Wanted {
+    Rows,
+    Total(Option<u64>),
+    Point(String),
+    Content,
+}
+
+/// The statements of one case in one dialect, each with what it is.
+pub type Statements = Vec<(&'static str, Statement)>;
+
+/// A case with its directives read.
+pub struct Asked {
+    pub table: Arc<Table>,
+    pub at: Option<Coordinates>,
+    visibility: Visibility,
+    wanted: Wanted,
+}
+
+impl Asked {
+    /// The case, asked of `table`.
+    pub fn new(case: &Case, mut table: Table) -> Asked {
+        let mut asked = (None, Visibility::Everything, Wanted::Rows);
+        for directive in &case.directives {
+            let words: Vec<&str> = directive.split_whitespace().skip(1).collect();
+            match words.as_slice() {
+                ["no", "indexes"] => table.indexes.clear(),
+                ["roles", roles @ ..] => asked.1 = granted(roles),
+                ["at", valid, system] => asked.0 = Some(coordinates(valid, system)),
+                ["total", "all"] => asked.2 = Wanted::Total(None),
+                ["total", cap] => asked.2 = Wanted::Total(Some(cap.parse().unwrap())),
+                ["point", id] => asked.2 = Wanted::Point((*id).to_owned()),
+                ["content"] => asked.2 = Wanted::Content,
+                other => panic!("{}: unknown directive {other:?}", case.name),
+            }
+        }
+        Asked {
+            table: Arc::new(table),
+            at: asked.0,
+            visibility: asked.1,
+            wanted: asked.2,
+        }
+    }
+
+    pub fn query(&self, texts: &[String]) -> Result<Query, QueryError> {
+        let ast = query::parse(texts)?;
+        query::resolve(&ast, &self.table, self.visibility.clone(), self.at, &LIMITS)
+    }
+
+    /// The number of the index that SQLite is told to use.
+    pub fn index(&self, query: &Query) -> Option<u32> {
+        let choice = match self.wanted {
+            Wanted::Rows => query::index_choice::choose_index(query),
+            Wanted::Total(_) => query::index_choice::choose_total_index(query),
+            Wanted::Point(_) | Wanted::Content => None,
+        };
+        choice.map(|choice| choice.number)
+    }
+
+    /// Whether the case is about a list, for which an index is chosen.
+    pub fn is_list(&self) -> bool {
+        matches!(self.wanted, Wanted::Rows | Wanted::Total(_))
+    }
+
+    pub fn statements(&self, query: &Query, dialect: Dialect) -> Statements {
+        match &self.wanted {
+            Wanted::Rows => {
+                let values = cursor_values(query);
+                let cursor = emit::cursor_row(query, dialect);
+                let cursor = cursor.map(|statement| ("cursor", statement));
+                let rows = emit::rows(query, values.as_deref(), dialect);
+                cursor.into_iter().chain([("rows", rows)]).collect()
+            }
+            Wanted::Total(cap) => vec![("total", emit::total(query, *cap, dialect))],
+            Wanted::Point(id) => {
+                let (table, selection) = (&self.table, &query.selection);
+                let statement =
+                    emit::point(table, id, selection, &self.visibility, self.at, dialect);
+                vec![("point", statement)]
+            }
+            Wanted::Content => vec![("content", emit::content(&self.table, 42, dialect))],
+        }
+    }
+}
+
+fn granted(roles: &[&str]) -> Visibility {
+    let roles = roles.iter().map(|role| Role::parse(role).unwrap()).collect();
+    Visibility::Granted(Arc::new(RoleSet::new(roles)))
+}
+
+fn coordinates(valid: &str, system: &str) -> Coordinates {
+    Coordinates {
+        valid: Timestamp(valid.parse().unwrap()),
+        system: Mark(system.parse().unwrap()),
+    }
+}
+
+/// A cursor row that holds one known value of each storage.
+fn cursor_values(query: &Query) -> Option<Vec<Value>> {
+    query.cursor.as_ref()?;
+    let known = |field: Field| match field::storage(&query.table, field) {
+        Storage::Text => Value::Text("m".into()),
+        Storage::Int => Value::Int(7),
+        Storage::Float => Value::Float(2.5),
+        Storage::Bool => Value::Bool(true),
+        Storage::Instant => Value::Instant(Timestamp(1_000)),
+    };
+    let keys = query.order.iter().map(|key| known(key.field));
+    Some(keys.chain([Value::Int(42)]).collect())
+}

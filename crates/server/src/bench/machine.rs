@@ -1,0 +1,64 @@
+//! What a reader must know of the machine and the program to judge a measurement.
+
+use std::fs;
+
+/// The machine, as the kernel describes it; `unknown` where it does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The processor's model.
+    pub cpu: String,
+    /// Threads the system lets this process run at once.
+    pub cores: usize,
+    /// Main memory in MiB; 0 when unknown.
+    pub memory_mib: u64,
+    /// Operating system, its version, and the architecture.
+    pub kernel: String,
+}
+
+/// The version of this binary and of the compiler that built it.
+pub fn binary() -> String {
+    let build = if cfg!(debug_assertions) { "debug build" } else { "release build" };
+    format!("tidemark {} ({build}, {})", env!("CARGO_PKG_VERSION"), env!("TIDEMARK_RUSTC"))
+}
+
+impl Machine {
+    /// This machine.
+    pub fn here() -> Machine {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let release = read("/proc/sys/kernel/osrelease");
+        Machine {
+            cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_mib: field(&read("/proc/meminfo"), "MemTotal").map_or(0, |text| mib(&text)),
+            kernel: format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH),
+        }
+    }
+}
+
+/// The value of the first line `name : value`.
+fn field(text: &str, name: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+/// `8053064 kB` in MiB.
+fn mib(text: &str) -> u64 {
+    let number = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+    number.unwrap_or(0) / 1_024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text = "model\t\t: 85\nmodel name\t: Some CPU @ 2.5GHz\nmodel name\t: Second\n";
+        assert_eq!(field(text, "model name").as_deref(), Some("Some CPU @ 2.5GHz"));
+        assert_eq!(field(text, "name"), None);
+        assert_eq!(mib("8053064 kB"), 7_864);
+        assert_eq!(mib("much"), 0);
+    }
+}

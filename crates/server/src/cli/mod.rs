@@ -1,0 +1,100 @@
+//! The command line: one file for each command, each thin over the room that does the work.
+
+use std::io::{self, ErrorKind, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use engine::Clock;
+
+use crate::config::{self, Command};
+use crate::http::Rng;
+
+pub mod bench;
+mod bootstrap;
+pub mod key;
+mod log;
+pub mod project;
+pub mod seed;
+pub mod serve;
+mod signals;
+mod table;
+
+/// What every command is given from outside.
+#[derive(Clone)]
+pub struct Outside {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The source of ids and secrets.
+    pub rng: Rng,
+}
+
+/// Reads the command line and does what it says.
+///
+/// The exit code is 0 on success, 1 when the command failed (the reason stands in one line on
+/// standard error), 2 when the command line was not understood.
+pub fn main(clock: Arc<dyn Clock>, rng: Rng) -> ExitCode {
+    match run(config::read().command, Outside { clock, rng }) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {}", one_line(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command, outside: Outside) -> Result<ExitCode> {
+    match command {
+        Command::Serve(args) => {
+            let Outside { clock, rng } = outside.clone();
+            return serve::run(args.check(clock, rng)?, outside);
+        }
+        Command::Project(command) => project::run(command, outside)?,
+        Command::Key(command) => key::run(command, outside)?,
+        Command::Seed(command) => seed::run(command)?,
+        Command::Bench(command) => bench::run(command, &outside)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The error and its causes in one line. Parts that end as sentences lose their full stop
+/// before a colon.
+fn one_line(error: &anyhow::Error) -> String {
+    let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let parts: Vec<&str> = parts.iter().map(|part| part.trim_end_matches('.')).collect();
+    parts.join(": ").replace('\n', " ") + "."
+}
+
+/// A runtime for commands that talk: one thread is enough.
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    let builder = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    builder.context("cannot start the asynchronous runtime")
+}
+
+/// Writes to standard output. A reader that has gone, as after `| head`, is no failure.
+fn say(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes JSON, indented for people, to standard output.
+fn say_json(value: &serde_json::Value) -> Result<()> {
+    say(&format!("{value:#}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_and_its_causes_make_one_line() {
+        let error = anyhow::anyhow!("The disk is full.").context("cannot open a\ndirectory");
+        assert_eq!(one_line(&error), "cannot open a directory: The disk is full.");
+        assert_eq!(one_line(&anyhow::anyhow!("no key")), "no key.");
+    }
+}

@@ -1,0 +1,256 @@
+//! `tidemark serve`: from a data directory to a server, and back in order.
+
+use std::fmt::Write as _;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use engine::{Durability, Engine, EngineError, StoreError};
+use tokio::sync::oneshot;
+
+use super::bootstrap::{self, Prepared};
+use super::signals::StopSignals;
+use super::{Outside, log, runtime, say};
+use crate::admin::socket::Socket;
+use crate::config::{Bootstrap, ServeSetup, reachable};
+use crate::http::Rng;
+use crate::serve::{self, Drained, ServeError};
+
+/// The exit code after a second signal: 128 + 2, as shells report an interrupted program.
+const CUT_SHORT: u8 = 130;
+/// Projects that a start names; more are only counted.
+const PROJECTS_NAMED_MAX: usize = 10;
+
+/// Serves until a signal asks to stop, then ends in order.
+///
+/// Serving has a thread of its own, so that this one hears the second signal whatever the first
+/// one waits for, and ends the process by returning.
+///
+/// # Errors
+/// When the server could not be started, or did not end in order.
+pub fn run(setup: ServeSetup, outside: Outside) -> Result<ExitCode> {
+    log::start(&setup.log)?;
+    warn_of_trades(&setup);
+    runtime()?.block_on(async {
+        let mut signals = StopSignals::take()?;
+        let (stop, stopped) = oneshot::channel();
+        let (end, mut ended) = oneshot::channel();
+        let serving = thread::Builder::new().name("serve".to_owned()).spawn(move || {
+            // Nobody listens after a second signal, and nobody needs to.
+            drop(end.send(serve_until(setup, &outside, stopped)));
+        });
+        serving.context("cannot start a thread")?;
+        tokio::select! {
+            result = &mut ended => return outcome(result),
+            signal = signals.next() => {
+                tracing::info!(signal, "stopping; a second signal stops at once");
+                // It may have ended by itself meanwhile.
+                let _ = stop.send(());
+            }
+        }
+        tokio::select! {
+            result = &mut ended => outcome(result),
+            signal = signals.next() => {
+                tracing::warn!(signal, "stopped at once; requests in work got no answer");
+                Ok(ExitCode::from(CUT_SHORT))
+            }
+        }
+    })
+}
+
+fn outcome(ended: Result<Result<()>, oneshot::error::RecvError>) -> Result<ExitCode> {
+    ended.map_err(|_| anyhow!("the serving thread broke down; its message stands above"))??;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn warn_of_trades(setup: &ServeSetup) {
+    if setup.engine.durability == Durability::Normal {
+        tracing::warn!(
+            "durability is normal: a power cut may take the last milliseconds of acknowledged \
+             writes. What is left is consistent; the end of the process alone takes nothing"
+        );
+    }
+    if !setup.http.listen.ip().is_loopback() {
+        tracing::warn!(
+            listen = %setup.http.listen,
+            "listening beyond this machine without TLS: API keys travel readable by everybody on \
+             the way. Put a proxy with TLS in front"
+        );
+    }
+}
+
+fn serve_until(
+    setup: ServeSetup,
+    outside: &Outside,
+    stopped: oneshot::Receiver<()>,
+) -> Result<()> {
+    let ServeSetup { engine: config, http, bootstrap, .. } = setup;
+    let directory = config.directory.clone();
+    let engine = Engine::open(config, outside.clock.clone())
+        .map_err(|error| explain_open(error, &directory))?;
+    let opening = Opening { engine: &engine, rng: outside.rng, directory: &directory };
+    let served = serve::run(
+        http,
+        engine.clone(),
+        |address| opening.announce(address, &bootstrap).map_err(|error| explain_announce(&error)),
+        async {
+            // A sender that is gone asks to stop, too.
+            drop(stopped.await);
+        },
+    );
+    // Also after a failure: what the start has written is kept in order.
+    let closed = engine.close().context("cannot close the data directory in order");
+    match served {
+        Err(error) => Err(explain_serve(&error)),
+        Ok(Drained { unfinished }) => {
+            if unfinished > 0 {
+                tracing::warn!(unfinished, "requests ran longer than stopping may take");
+            }
+            closed?;
+            tracing::info!("stopped");
+            Ok(())
+        }
+    }
+}
+
+/// What the moment between binding the port and the first request needs.
+struct Opening<'a> {
+    engine: &'a Arc<Engine>,
+    rng: Rng,
+    directory: &'a Path,
+}
+
+impl Opening<'_> {
+    /// Opens the admin socket, makes project and key, and tells people and files of them. The
+    /// port is bound, so no key is made by a server that cannot run; the first request waits
+    /// until this is done.
+    fn announce(&self, bound: SocketAddr, wanted: &Bootstrap) -> Result<()> {
+        match Socket::bind(self.directory) {
+            Ok(socket) => {
+                tokio::task::spawn_local(socket.serve(self.engine.clone(), self.rng));
+            }
+            Err(error) => tracing::warn!(
+                %error,
+                "no admin.sock: projects and keys can be changed only while no server runs"
+            ),
+        }
+        let prepared = wait_apart(bootstrap::prepare(self.engine, self.rng, wanted))??;
+        let endpoint = format!("http://{}/v1", reachable(bound));
+        say(&banner(self.directory, &endpoint, &prepared))?;
+        match &wanted.file {
+            Some(path) => prepared.write_file(path, &endpoint),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Waits for a future while this thread's runtime stands still.
+fn wait_apart<T: Send>(work: impl Future<Output = T> + Send) -> Result<T> {
+    thread::scope(|scope| {
+        let apart = scope.spawn(|| Ok(runtime()?.block_on(work)));
+        apart.join().map_err(|_| anyhow!("preparing the start broke down"))?
+    })
+}
+
+fn banner(directory: &Path, endpoint: &str, prepared: &Prepared) -> String {
+    let (version, directory) = (env!("CARGO_PKG_VERSION"), directory.display());
+    let mut text = format!("Tidemark {version} serves {directory}\n\n  endpoint    {endpoint}\n");
+    for project in prepared.projects.iter().take(PROJECTS_NAMED_MAX) {
+        writeln!(text, "  project id  {project}").expect("writing to a string cannot fail");
+    }
+    if let Some(more) = prepared.projects.len().checked_sub(PROJECTS_NAMED_MAX + 1) {
+        let more = more + 1;
+        writeln!(text, "              and {more} more; see `tidemark project list`")
+            .expect("writing to a string cannot fail");
+    }
+    if let Some(key) = &prepared.shown_once {
+        let key = key.reveal();
+        write!(
+            text,
+            "  API key     {key}\n\nThe key has every scope of its project. It is shown this once; \
+             only its hash is kept.\n`tidemark key create` makes more, `tidemark key revoke` ends \
+             one.\n"
+        )
+        .expect("writing to a string cannot fail");
+    }
+    text + "\n"
+}
+
+fn explain_open(error: EngineError, directory: &Path) -> anyhow::Error {
+    let directory = directory.display();
+    match error {
+        // These say what to do already.
+        EngineError::Store(StoreError::Locked { .. } | StoreError::Format { .. }) => error.into(),
+        error => anyhow::Error::from(error).context(format!(
+            "cannot open the data directory {directory}. It must be a directory this user may \
+             write, or a path where one can be made (--data)"
+        )),
+    }
+}
+
+fn explain_serve(error: &ServeError) -> anyhow::Error {
+    use io::ErrorKind as Kind;
+    let ServeError::Bind { listen, error: cause } = error else {
+        return anyhow!("{error}");
+    };
+    let advice = match cause.kind() {
+        Kind::AddrInUse => {
+            "Another program listens there, perhaps another Tidemark. Stop it, or choose another \
+             port with --listen"
+        }
+        Kind::AddrNotAvailable => "This machine has no such address. Choose another with --listen",
+        Kind::PermissionDenied => {
+            "Ports below 1024 need a privilege. Choose another with --listen, such as 8280"
+        }
+        _ => "Choose another address with --listen",
+    };
+    anyhow!("cannot listen on {listen}: {cause}. {advice}")
+}
+
+/// Keeps the whole chain, because [`io::Error`] shows one text.
+fn explain_announce(error: &anyhow::Error) -> io::Error {
+    io::Error::other(format!("{error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::KeySecret;
+    use model::ProjectId;
+
+    fn prepared(projects: usize, key: Option<KeySecret>) -> Prepared {
+        let ids = (0..projects).map(|number| ProjectId::new(&format!("p{number}")).unwrap());
+        Prepared { projects: ids.collect(), shown_once: key, file: None }
+    }
+
+    #[test]
+    fn the_key_is_shown_at_the_first_start_only() {
+        let key = KeySecret::new("standard_0123456789").unwrap();
+        let first = banner(Path::new("d"), "http://h:1/v1", &prepared(1, Some(key)));
+        assert!(first.contains("  endpoint    http://h:1/v1\n  project id  p0\n  API key     standard_0"));
+        let later = banner(Path::new("d"), "http://h:1/v1", &prepared(1, None));
+        assert!(!later.contains("API key"), "{later}");
+    }
+
+    #[test]
+    fn many_projects_are_counted() {
+        let text = banner(Path::new("d"), "e", &prepared(10, None));
+        assert!(!text.contains("more"), "{text}");
+        let text = banner(Path::new("d"), "e", &prepared(12, None));
+        assert!(text.contains("p9\n              and 2 more"), "{text}");
+    }
+
+    #[test]
+    fn a_taken_port_is_explained() {
+        let listen = ([127, 0, 0, 1], 8_280).into();
+        let taken = ServeError::Bind { listen, error: io::ErrorKind::AddrInUse.into() };
+        let text = explain_serve(&taken).to_string();
+        assert!(text.starts_with("cannot listen on 127.0.0.1:8280: "), "{text}");
+        assert!(text.contains("--listen"), "{text}");
+    }
+}

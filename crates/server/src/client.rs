@@ -1,0 +1,274 @@
+//! The built-in HTTP/1.1 client of `seed`, `bench` and the admin socket: one kept-alive
+//! connection, one request at a time. It speaks no TLS.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, anyhow, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// Where a server answers: `http://host[:port]/v1`, without a slash at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `host:port`, the port always written.
+    authority: String,
+    /// What stands before every route, such as `/v1`.
+    path: String,
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Endpoint, String> {
+        let Some(rest) = text.strip_prefix("http://") else {
+            return Err(format!(
+                "`{text}` is not of the form http://host:port/v1 (https is not spoken here)"
+            ));
+        };
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let path = path.trim_end_matches('/').to_owned();
+        let uri: hyper::Uri = format!("http://{authority}{path}")
+            .parse()
+            .map_err(|error| format!("`{text}` is not a URL: {error}"))?;
+        let host = uri.host().filter(|host| !host.is_empty());
+        let host = host.ok_or_else(|| format!("`{text}` names no host"))?;
+        let port = match authority.strip_prefix(host) {
+            Some("") => Some(80),
+            Some(port) => port.strip_prefix(':').and_then(|port| port.parse::<u16>().ok()),
+            None => None,
+        };
+        let port = port.ok_or_else(|| format!("`{text}` is not of the form http://host:port/v1"))?;
+        Ok(Endpoint { authority: format!("{host}:{port}"), path })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority, self.path)
+    }
+}
+
+impl Endpoint {
+    /// The same routes at another `host:port`.
+    #[must_use]
+    pub fn at(&self, address: std::net::SocketAddr) -> Endpoint {
+        Endpoint { authority: address.to_string(), path: self.path.clone() }
+    }
+
+    /// `host:port`
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+}
+
+/// A server and the right to use it.
+#[derive(Clone)]
+pub struct Access {
+    /// Where it answers.
+    pub endpoint: Endpoint,
+    /// The project's id.
+    pub project: HeaderValue,
+    /// The secret of an API key; marked sensitive, so that no debug output shows it.
+    pub key: HeaderValue,
+}
+
+impl Access {
+    /// A request on `route` (such as `/tablesdb`), with `body` as JSON where there is one.
+    ///
+    /// # Errors
+    /// When `route` cannot stand in a URL.
+    pub fn request(
+        &self,
+        method: Method,
+        route: &str,
+        body: Option<String>,
+    ) -> Result<Request<Full<Bytes>>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{route}", self.endpoint.path))
+            .header(HOST, &self.endpoint.authority)
+            .header("x-appwrite-project", &self.project)
+            .header("x-appwrite-key", &self.key);
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        Ok(request.body(Full::from(body.unwrap_or_default()))?)
+    }
+}
+
+/// One open connection. Requests go one after the other.
+pub struct Client {
+    sender: SendRequest<Full<Bytes>>,
+}
+
+/// An answer, read to its end.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Client {
+    /// Connects by TCP.
+    ///
+    /// # Errors
+    /// When nobody listens there; the text says what to check.
+    pub async fn connect(endpoint: &Endpoint) -> Result<Client> {
+        let refused =
+            || format!("cannot connect to {endpoint}. Is a server running there? Check --endpoint");
+        let stream = TcpStream::connect(&endpoint.authority).await.with_context(refused)?;
+        // A request is one small packet: waiting for more to send would only add to its time.
+        stream.set_nodelay(true)?;
+        Client::over(stream).await
+    }
+
+    /// Speaks HTTP over a stream that is connected already.
+    ///
+    /// # Errors
+    /// When the stream fails at once.
+    pub async fn over<S>(stream: S) -> Result<Client>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(async move {
+            // Whoever sends learns of the failure from its request.
+            drop(connection.await);
+        });
+        Ok(Client { sender })
+    }
+
+    /// Sends a request and reads its answer to the end.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Answer> {
+        self.sender.ready().await?;
+        let (head, body) = self.sender.send_request(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: head.status, headers: head.headers, body })
+    }
+
+    /// Calls a route with a JSON body, and returns the answer whatever its status.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub async fn call(
+        &mut self,
+        access: &Access,
+        method: Method,
+        route: &str,
+        body: Option<String>,
+    ) -> Result<Answer> {
+        let what = format!("{method} {}{route}", access.endpoint);
+        let request = access.request(method, route, body)?;
+        self.send(request).await.with_context(|| format!("{what}: the connection broke"))
+    }
+}
+
+impl Answer {
+    /// The body as JSON, if the status says that the request succeeded.
+    ///
+    /// # Errors
+    /// The server's own message otherwise, after `what` was tried.
+    pub fn accepted(&self, what: &str) -> Result<Value> {
+        if self.status.is_success() {
+            return self.json(what);
+        }
+        let message = self.refusal().unwrap_or_else(|| format!("status {}", self.status));
+        Err(anyhow!("{what}: the server refused: {message}"))
+    }
+
+    /// As [`Answer::accepted`], with `None` for what does not exist.
+    ///
+    /// # Errors
+    /// As [`Answer::accepted`], 404 apart.
+    pub fn found(&self, what: &str) -> Result<Option<Value>> {
+        if self.status == StatusCode::NOT_FOUND {
+            // A missing project is 404, too, but a mistake of whoever gave its id.
+            return match self.refusal() {
+                Some(message) if message.contains("project_not_found") => bail!("{message}"),
+                _ => Ok(None),
+            };
+        }
+        self.accepted(what).map(Some)
+    }
+
+    fn json(&self, what: &str) -> Result<Value> {
+        if self.body.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&self.body).with_context(|| format!("{what}: no JSON came back"))
+    }
+
+    fn refusal(&self) -> Option<String> {
+        let body: Value = serde_json::from_slice(&self.body).ok()?;
+        let member = |name: &str| body.get(name).and_then(Value::as_str);
+        let message = member("message")?;
+        Some(match member("type") {
+            Some(kind) => format!("{message} ({kind})"),
+            None => message.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read_and_written() {
+        for (text, written) in [
+            ("http://127.0.0.1:8280/v1", "http://127.0.0.1:8280/v1"),
+            ("http://localhost/v1/", "http://localhost:80/v1"),
+            ("http://[::1]:80", "http://[::1]:80"),
+        ] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), written);
+        }
+    }
+
+    #[test]
+    fn other_endpoints_are_refused_with_the_form_that_is_wanted() {
+        let error = "https://cloud.example/v1".parse::<Endpoint>().unwrap_err();
+        assert!(error.contains("http://host:port/v1"), "{error}");
+        for text in ["", "http://", "http:///v1", "http://a b/v1", "http://h:99999/v1", "http://u@h/"] {
+            assert!(text.parse::<Endpoint>().is_err(), "{text}");
+        }
+    }
+
+    fn answer(status: StatusCode, body: &'static str) -> Answer {
+        Answer { status, headers: HeaderMap::new(), body: Bytes::from_static(body.as_bytes()) }
+    }
+
+    #[test]
+    fn a_refusal_carries_the_message_and_type_the_server_sent() {
+        let refused = answer(
+            StatusCode::UNAUTHORIZED,
+            r#"{"message":"No.","type":"general_unauthorized_scope","code":401}"#,
+        );
+        let error = refused.accepted("creating the table").unwrap_err().to_string();
+        let wanted = "creating the table: the server refused: No. (general_unauthorized_scope)";
+        assert_eq!(error, wanted);
+    }
+
+    #[test]
+    fn only_a_missing_thing_is_none_a_missing_project_is_an_error() {
+        let table = r#"{"message":"No table.","type":"table_not_found"}"#;
+        let project = r#"{"message":"No project.","type":"project_not_found"}"#;
+        assert_eq!(answer(StatusCode::NOT_FOUND, table).found("x").unwrap(), None);
+        assert!(answer(StatusCode::NOT_FOUND, project).found("x").is_err());
+        assert_eq!(answer(StatusCode::OK, "5").found("x").unwrap(), Some(Value::from(5)));
+    }
+}

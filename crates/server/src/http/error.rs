@@ -1,0 +1,262 @@
+//! Failures as clients see them: the one place that knows statuses and `type` words.
+
+use std::borrow::Cow;
+
+use engine::{ColumnFault, EngineError, Family, IndexFault, QueryError, StoreError};
+use hyper::StatusCode;
+use model::ModelError;
+
+use super::reply::Reply;
+use super::wire;
+
+macro_rules! kinds {
+    ($($name:ident $status:literal $kind:literal $(legacy $legacy:literal)?;)*) => {
+        /// Every `type` an answer can carry, with its status. `docs/reference/errors.md` lists
+        /// them in this order, and a test compares the two.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "each variant is its `type`; the page says when")]
+        pub enum Kind { $($name,)* }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &[Kind] = &[$(Kind::$name),*];
+
+            /// The HTTP status, also in the body as `code`.
+            pub fn status(self) -> StatusCode {
+                let status: u16 = match self { $(Kind::$name => $status,)* };
+                StatusCode::from_u16(status).expect("the table holds legal statuses")
+            }
+
+            /// The body's `type`, which differs by route family.
+            pub fn name(self, family: Family) -> &'static str {
+                match (self, family) {
+                    $($((Kind::$name, Family::Documents) => $legacy,)?)*
+                    $((Kind::$name, _) => $kind,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    ArgumentInvalid 400 "general_argument_invalid";
+    BadRequest 400 "general_bad_request";
+    QueryInvalid 400 "general_query_invalid";
+    CursorNotFound 400 "general_cursor_not_found";
+    FeatureUnsupported 400 "general_feature_unsupported";
+    OrderNull 400 "database_query_order_null";
+    RowInvalidStructure 400 "row_invalid_structure" legacy "document_invalid_structure";
+    RowMissingData 400 "row_missing_data" legacy "document_missing_data";
+    RowMissingPayload 400 "row_missing_payload" legacy "document_missing_payload";
+    ColumnUnknown 400 "column_unknown" legacy "attribute_unknown";
+    ColumnDefaultUnsupported 400 "column_default_unsupported"
+        legacy "attribute_default_unsupported";
+    ColumnFormatUnsupported 400 "column_format_unsupported"
+        legacy "attribute_format_unsupported";
+    ColumnValueInvalid 400 "column_value_invalid" legacy "attribute_value_invalid";
+    ColumnLimitExceeded 400 "column_limit_exceeded" legacy "attribute_limit_exceeded";
+    ColumnIndexInvalid 400 "column_index_invalid" legacy "index_invalid";
+    ColumnIndexLimitExceeded 400 "column_index_limit_exceeded" legacy "index_limit_exceeded";
+    IndexInvalid 400 "index_invalid";
+    AccessForbidden 401 "general_access_forbidden";
+    UnauthorizedScope 401 "general_unauthorized_scope";
+    Unauthorized 401 "user_unauthorized";
+    JwtInvalid 401 "user_jwt_invalid";
+    KeyExpired 401 "project_key_expired";
+    UnknownOrigin 403 "general_unknown_origin";
+    RouteNotFound 404 "general_route_not_found";
+    ProjectNotFound 404 "project_not_found";
+    KeyNotFound 404 "key_not_found";
+    DatabaseNotFound 404 "database_not_found";
+    TableNotFound 404 "table_not_found" legacy "collection_not_found";
+    ColumnNotFound 404 "column_not_found" legacy "attribute_not_found";
+    ColumnIndexNotFound 404 "column_index_not_found" legacy "index_not_found";
+    RowNotFound 404 "row_not_found" legacy "document_not_found";
+    TransactionNotFound 404 "transaction_not_found";
+    NotImplemented 405 "general_not_implemented";
+    DatabaseTimeout 408 "database_timeout";
+    RequestTimeout 408 "general_request_timeout";
+    ProjectExists 409 "project_already_exists";
+    KeyExists 409 "key_already_exists";
+    DatabaseExists 409 "database_already_exists";
+    TableExists 409 "table_already_exists" legacy "collection_already_exists";
+    ColumnExists 409 "column_already_exists" legacy "attribute_already_exists";
+    ColumnIndexExists 409 "column_index_already_exists" legacy "index_already_exists";
+    RowExists 409 "row_already_exists" legacy "document_already_exists";
+    RowUniqueViolation 409 "row_unique_constraint_violation"
+        legacy "document_unique_constraint_violation";
+    PayloadTooLarge 413 "general_payload_too_large";
+    Unknown 500 "general_unknown";
+    ServiceUnavailable 503 "general_service_unavailable";
+}
+
+/// A refusal, ready to be shaped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError {
+    /// Decides status and `type`.
+    pub kind: Kind,
+    message: Message,
+    /// What only the log may say.
+    pub detail: Option<String>,
+    /// The methods of the header `Allow`.
+    allow: Option<String>,
+}
+
+/// What a client reads. Parameters are named when the answer is written, because only then it
+/// is known which family's words to use.
+#[derive(Clone, Debug, PartialEq)]
+enum Message {
+    Sentence(Cow<'static, str>),
+    Invalid { name: &'static str, why: String },
+    Missing { name: &'static str },
+}
+
+impl ApiError {
+    /// A refusal with the sentence that a client reads.
+    pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> ApiError {
+        let message = Message::Sentence(message.into());
+        ApiError { kind, message, detail: None, allow: None }
+    }
+
+    /// A parameter that breaks its rule; `why` is a sentence.
+    pub fn invalid(name: &'static str, why: impl Into<String>) -> ApiError {
+        let message = Message::Invalid { name, why: why.into() };
+        ApiError { kind: Kind::ArgumentInvalid, message, detail: None, allow: None }
+    }
+
+    /// A parameter that must be given.
+    pub fn missing(name: &'static str) -> ApiError {
+        let message = Message::Missing { name };
+        ApiError { kind: Kind::ArgumentInvalid, message, detail: None, allow: None }
+    }
+
+    /// A failure of ours; the client learns nothing of `detail`.
+    pub fn internal(detail: impl Into<String>) -> ApiError {
+        let mut error = ApiError::new(Kind::Unknown, "Server Error");
+        error.detail = Some(detail.into());
+        error
+    }
+
+    /// A route that this server does not answer by this method. `allow` names those it does.
+    pub fn not_implemented(allow: String) -> ApiError {
+        let message = "This route is not answered by this server, or not by this method.";
+        let mut error = ApiError::new(Kind::NotImplemented, message);
+        error.allow = Some(allow);
+        error
+    }
+
+    /// The sentence a client of this family reads.
+    pub fn message(&self, family: Family) -> String {
+        let word = |name| wire::words(family).of(name);
+        match &self.message {
+            Message::Sentence(text) => text.to_string(),
+            Message::Invalid { name, why } => format!("Invalid `{}` param: {why}", word(name)),
+            Message::Missing { name } => format!("Param \"{}\" is not optional.", word(name)),
+        }
+    }
+
+    /// The answer to a client of this family.
+    pub fn reply(&self, family: Family) -> Reply {
+        let status = self.kind.status();
+        let body = wire::error(&self.message(family), status, self.kind.name(family));
+        Reply::json(status, body).allowing(self.allow.as_deref())
+    }
+}
+
+impl From<EngineError> for ApiError {
+    /// Status and `type` are the wire contract. Inner detail goes to the log only.
+    fn from(error: EngineError) -> ApiError {
+        match error {
+            EngineError::Structure(error) => error.into(),
+            EngineError::Column(fault) => of_column(&fault),
+            EngineError::Store(error) => of_store(&error),
+            EngineError::Argument { name, why } => ApiError::invalid(name, why),
+            EngineError::Query(QueryError::TooLarge(why)) => ApiError::invalid("queries", why),
+            other => ApiError::new(kind_of(&other), other.to_string()),
+        }
+    }
+}
+
+/// No `_` arm: a new variant must answer before it compiles.
+fn kind_of(error: &EngineError) -> Kind {
+    use EngineError as E;
+    match error {
+        E::ProjectMissing => Kind::AccessForbidden,
+        E::ProjectNotFound(_) => Kind::ProjectNotFound,
+        E::KeyExpired => Kind::KeyExpired,
+        E::ScopeMissing(_) => Kind::UnauthorizedScope,
+        E::Unauthorized | E::RoleNotHeld(_) => Kind::Unauthorized,
+        E::DatabaseNotFound(_) => Kind::DatabaseNotFound,
+        E::TableNotFound(_) => Kind::TableNotFound,
+        E::RowNotFound(_) => Kind::RowNotFound,
+        E::KeyNotFound(_) => Kind::KeyNotFound,
+        E::ProjectExists => Kind::ProjectExists,
+        E::KeyExists => Kind::KeyExists,
+        E::DatabaseExists => Kind::DatabaseExists,
+        E::TableExists => Kind::TableExists,
+        E::RowExists(_) => Kind::RowExists,
+        E::UniqueViolation { .. } => Kind::RowUniqueViolation,
+        E::RowDataMissing => Kind::RowMissingData,
+        E::PayloadMissing => Kind::RowMissingPayload,
+        E::Index(IndexFault::Exists(_)) => Kind::ColumnIndexExists,
+        E::Index(IndexFault::ColumnUnknown(_)) => Kind::ColumnUnknown,
+        E::Index(IndexFault::Invalid(_)) => Kind::IndexInvalid,
+        E::Index(IndexFault::ColumnInvalid(_)) => Kind::ColumnIndexInvalid,
+        E::Index(IndexFault::LimitExceeded(_)) => Kind::ColumnIndexLimitExceeded,
+        E::Unsupported(_) => Kind::FeatureUnsupported,
+        E::Query(_) => Kind::QueryInvalid,
+        E::CursorNotFound(_) => Kind::CursorNotFound,
+        E::CursorNull(_) => Kind::OrderNull,
+        E::Timeout { .. } => Kind::DatabaseTimeout,
+        E::TooManyRows { .. } => Kind::BadRequest,
+        E::Overloaded | E::Closing | E::ClockImplausible { .. } => Kind::ServiceUnavailable,
+        E::Structure(_) | E::Column(_) | E::Store(_) | E::Argument { .. } => {
+            unreachable!("answered before")
+        }
+    }
+}
+
+impl From<ModelError> for ApiError {
+    fn from(error: ModelError) -> ApiError {
+        match error {
+            ModelError::InvalidPermission { .. } | ModelError::TooManyPermissions { .. } => {
+                ApiError::invalid("permissions", error.to_string())
+            }
+            ModelError::InvalidId { .. } => ApiError::invalid("rowId", error.to_string()),
+            // The beginning is quoted by the wire protocol.
+            ModelError::EmptyPeriod { .. }
+            | ModelError::InvalidValue { .. }
+            | ModelError::UnknownColumn { .. }
+            | ModelError::MissingColumn { .. }
+            | ModelError::NulCharacter => {
+                let message = format!("Invalid document structure: {error}");
+                ApiError::new(Kind::RowInvalidStructure, message)
+            }
+        }
+    }
+}
+
+fn of_column(fault: &ColumnFault) -> ApiError {
+    let kind = match fault {
+        ColumnFault::Exists(_) => Kind::ColumnExists,
+        // The reference refuses an unknown type while it reads parameters.
+        ColumnFault::UnknownType(why) => return ApiError::invalid("columns", why.clone()),
+        ColumnFault::DefaultUnsupported(_) => Kind::ColumnDefaultUnsupported,
+        ColumnFault::ValueInvalid(_) => Kind::ColumnValueInvalid,
+        ColumnFault::LimitExceeded(_) => Kind::ColumnLimitExceeded,
+        ColumnFault::FormatUnsupported(_) => Kind::ColumnFormatUnsupported,
+    };
+    ApiError::new(kind, fault.to_string())
+}
+
+fn of_store(error: &StoreError) -> ApiError {
+    if !error.is_retryable() {
+        return ApiError::internal(error.to_string());
+    }
+    let mut unavailable = ApiError::new(Kind::ServiceUnavailable, "Try again later.");
+    unavailable.detail = Some(error.to_string());
+    unavailable
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! What a request asks: project, caller, place and parameters.
+
+use std::cell::{Cell, RefCell};
+use std::hash::{BuildHasher, RandomState};
+
+use engine::{Caller, Family, ListContainers, Place};
+use hyper::body::Incoming;
+use hyper::header::HeaderMap;
+use hyper::http::request::Parts;
+use model::catalogue::SecretHash;
+use model::{Actor, Json, ModelError, Scope};
+use ring::digest;
+
+use super::body::{self, Held};
+use super::error::{ApiError, Kind};
+use super::fields::{Fields, read_flag};
+use super::query_string::QueryString;
+use super::route::PathIds;
+use super::unique::{UNIQUE, unique_id};
+use super::wire::{self, Words};
+use super::{App, query_string};
+
+/// Longest age a reader may allow a cached list, in seconds (wire protocol, TTL list cache).
+const TTL_S_MAX: i64 = 86_400;
+/// Longest text to search containers for, in characters (wire protocol, pagination).
+const SEARCH_CHARS_MAX: usize = 256;
+
+/// A request that has found its route.
+pub struct Asked<'a> {
+    /// The thread's state.
+    pub app: &'a App,
+    /// Line and headers.
+    pub head: &'a Parts,
+    /// The route family.
+    pub family: Family,
+    /// The words of that family.
+    pub words: &'static Words,
+    /// The ids in the path.
+    pub ids: PathIds<'a>,
+    /// The query string.
+    pub query: QueryString,
+    body: Option<Incoming>,
+    held: Option<Held<'a>>,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads the query string; the body waits until a route wants it.
+    pub fn new(
+        app: &'a App,
+        head: &'a Parts,
+        (family, ids): (Family, PathIds<'a>),
+        body: Incoming,
+    ) -> Result<Asked<'a>, ApiError> {
+        let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
+        let words = wire::words(family);
+        Ok(Asked { app, head, family, words, ids, query, body: Some(body), held: None })
+    }
+
+    /// The project that the request names.
+    pub fn project(&self) -> Option<&str> {
+        self.query.project.as_deref().or_else(|| header(&self.head.headers, "x-appwrite-project"))
+    }
+
+    /// Who asks.
+    ///
+    /// # Errors
+    /// No project or an unknown one, an expired key, or a user's token: there are no users yet,
+    /// so none can be valid.
+    pub fn caller(&self) -> Result<Caller, ApiError> {
+        let headers = &self.head.headers;
+        let key = headers.get("x-appwrite-key").map(|key| self.app.keys.hash(key.as_bytes()));
+        let caller = self.app.shared.engine.caller(self.project(), key.as_ref())?;
+        if header(headers, "x-appwrite-jwt").is_some() {
+            return Err(ApiError::new(Kind::JwtInvalid, "The token is not valid."));
+        }
+        Ok(caller)
+    }
+
+    /// The caller of a route that only keys may use.
+    ///
+    /// # Errors
+    /// As [`Asked::caller`]; any caller without a key.
+    pub fn key_caller(&self) -> Result<Caller, ApiError> {
+        let caller = self.caller()?;
+        match caller.actor {
+            Actor::Key { .. } => Ok(caller),
+            Actor::Guest | Actor::User { .. } => {
+                Err(ApiError::new(Kind::UnauthorizedScope, "This route needs an API key."))
+            }
+        }
+    }
+
+    /// The caller of a route that one of `scopes` opens, where the engine has no say.
+    pub fn caller_with(&self, scopes: &'static [Scope]) -> Result<Caller, ApiError> {
+        let caller = self.caller()?;
+        if caller.actor.has_scope(scopes) {
+            Ok(caller)
+        } else {
+            Err(engine::EngineError::ScopeMissing(scopes).into())
+        }
+    }
+
+    /// The table that the path names.
+    pub fn place(&self) -> Place<'_> {
+        Place { database: &self.ids.database, table: &self.ids.table }
+    }
+
+    /// The members of the body.
+    pub async fn fields(&mut self) -> Result<Fields, ApiError> {
+        let Some(body) = self.body.take() else { return Ok(Fields::default()) };
+        let shared = &self.app.shared;
+        let held = body::read(body, &shared.limits, &shared.bodies).await?;
+        let fields = Fields::read(held.bytes());
+        // Counted until the request ends, because what was parsed is about as large.
+        self.held = Some(held);
+        fields
+    }
+
+    /// Whether the total is wanted; it is unless the query string says otherwise.
+    pub fn total(&self) -> Result<bool, ApiError> {
+        let Some(text) = &self.query.total else { return Ok(true) };
+        read_flag(text).ok_or_else(|| ApiError::invalid("total", "Value must be a boolean."))
+    }
+
+    /// How old the answer may be, in seconds.
+    pub fn ttl_s(&self) -> Result<u32, ApiError> {
+        match &self.query.ttl {
+            None => Ok(0),
+            Some(text) => text.parse().map_err(|_| ttl_refusal()).and_then(check_ttl),
+        }
+    }
+
+    /// A listing of containers, as the query string asks for it.
+    pub fn containers(&self) -> Result<ListContainers<'_>, ApiError> {
+        let search = self.query.search.as_deref().unwrap_or_default();
+        if search.chars().count() > SEARCH_CHARS_MAX {
+            let why = format!("At most {SEARCH_CHARS_MAX} characters are allowed.");
+            return Err(ApiError::invalid("search", why));
+        }
+        Ok(ListContainers { texts: &self.query.queries, search, total: self.total()? })
+    }
+
+    /// The id that `text` gives, or a new one where it asks for one.
+    pub fn id<T>(
+        &self,
+        name: &'static str,
+        text: &str,
+        check: impl Fn(&str) -> Result<T, ModelError>,
+    ) -> Result<T, ApiError> {
+        let refuse = |error: ModelError| ApiError::invalid(name, error.to_string());
+        if text == UNIQUE {
+            let shared = &self.app.shared;
+            return check(&unique_id(shared.clock.now(), shared.rng)).map_err(refuse);
+        }
+        check(text).map_err(refuse)
+    }
+}
+
+/// A header's text; `None` when it is absent, empty, or not plain ASCII.
+pub fn header<'h>(headers: &'h HeaderMap, name: &'static str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok().filter(|text| !text.is_empty())
+}
+
+/// The age in seconds that a `ttl` parameter gives.
+pub fn check_ttl(ttl_s: i64) -> Result<u32, ApiError> {
+    if (0..=TTL_S_MAX).contains(&ttl_s) { Ok(ttl_s as u32) } else { Err(ttl_refusal()) }
+}
+
+fn ttl_refusal() -> ApiError {
+    ApiError::invalid("ttl", format!("Value must be an integer from 0 to {TTL_S_MAX}."))
+}
+
+/// Query texts of a body.
+pub fn check_queries(queries: Option<Vec<String>>) -> Result<Vec<String>, ApiError> {
+    let queries = queries.unwrap_or_default();
+    if queries.len() > query_string::QUERIES_MAX {
+        return Err(query_string::too_many_queries());
+    }
+    Ok(queries)
+}
+
+/// Refuses a request inside a transaction: there are none yet, so none can be found.
+pub fn refuse_transaction(id: Option<&str>) -> Result<(), ApiError> {
+    match id {
+        None | Some("") => Ok(()),
+        Some(id) => {
+            let id: String = id.chars().take(100).collect();
+            Err(ApiError::new(Kind::TransactionNotFound, format!("No transaction `{id}`.")))
+        }
+    }
+}
+
+/// As [`refuse_transaction`], for a body.
+pub fn refuse_transaction_in(fields: &mut Fields) -> Result<(), ApiError> {
+    match fields.take("transactionId") {
+        None => Ok(()),
+        Some(Json::Text(id)) => refuse_transaction(Some(&id)),
+        Some(_) => Err(ApiError::invalid("transactionId", "Value must be a string.")),
+    }
+}
+
+/// The hashes of the keys seen last by one thread: hashing a secret costs about as much as
+/// reading the rest of the head.
+#[derive(Debug, Default)]
+pub struct KeyMemo {
+    /// Keyed by chance, so that nobody can aim at an entry and learn a secret byte by byte from
+    /// how long a comparison takes.
+    hasher: RandomState,
+    seen: RefCell<Vec<Seen>>,
+    oldest: Cell<usize>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    fingerprint: u64,
+    secret: Box<[u8]>,
+    hash: SecretHash,
+}
+
+/// Most secrets one thread remembers.
+const SEEN_MAX: usize = 16;
+/// Longest secret that is remembered, in bytes; issued ones have 265.
+const SEEN_BYTES_MAX: usize = 512;
+
+impl KeyMemo {
+    /// SHA-256 of a secret.
+    pub fn hash(&self, secret: &[u8]) -> SecretHash {
+        if secret.len() > SEEN_BYTES_MAX {
+            return sha256(secret);
+        }
+        let fingerprint = self.hasher.hash_one(secret);
+        let is_same = |seen: &&Seen| seen.fingerprint == fingerprint && *seen.secret == *secret;
+        if let Some(seen) = self.seen.borrow().iter().find(is_same) {
+            return seen.hash;
+        }
+        let hash = sha256(secret);
+        self.remember(Seen { fingerprint, secret: secret.into(), hash });
+        hash
+    }
+
+    fn remember(&self, new: Seen) {
+        let mut seen = self.seen.borrow_mut();
+        if seen.len() < SEEN_MAX {
+            seen.push(new);
+            return;
+        }
+        let oldest = self.oldest.get();
+        seen[oldest] = new;
+        self.oldest.set((oldest + 1) % SEEN_MAX);
+    }
+}
+
+/// SHA-256 of a secret, which is what is stored of it.
+pub fn sha256(secret: &[u8]) -> SecretHash {
+    let digest = digest::digest(&digest::SHA256, secret);
+    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remembered_secret_hashes_as_a_new_one() {
+        let memo = KeyMemo::default();
+        let secrets: Vec<String> = (0..40).map(|n| format!("standard_{n}")).collect();
+        for secret in secrets.iter().chain(&secrets) {
+            assert_eq!(memo.hash(secret.as_bytes()), sha256(secret.as_bytes()));
+        }
+        assert_eq!(memo.seen.borrow().len(), SEEN_MAX);
+        let long = vec![b'x'; SEEN_BYTES_MAX + 1];
+        assert_eq!(memo.hash(&long), sha256(&long));
+        assert!(memo.seen.borrow().iter().all(|seen| seen.secret.len() <= SEEN_BYTES_MAX));
+    }
+
+    #[test]
+    fn sha256_is_the_published_one() {
+        // FIPS 180-4, the example message "abc".
+        let hash = sha256(b"abc");
+        assert_eq!(hash[..4], [0xba, 0x78, 0x16, 0xbf]);
+        assert_eq!(hash[28..], [0xf2, 0x00, 0x15, 0xad]);
+    }
+
+    #[test]
+    fn a_ttl_is_at_most_a_day() {
+        assert_eq!(check_ttl(0).unwrap(), 0);
+        assert_eq!(check_ttl(86_400).unwrap(), 86_400);
+        for ttl_s in [-1, 86_401, i64::MAX] {
+            assert_eq!(check_ttl(ttl_s).unwrap_err().kind, Kind::ArgumentInvalid);
+        }
+    }
+
+    #[test]
+    fn no_transaction_can_be_found() {
+        assert!(refuse_transaction(None).is_ok());
+        assert!(refuse_transaction(Some("")).is_ok());
+        let error = refuse_transaction(Some("t")).unwrap_err();
+        assert_eq!(error.kind, Kind::TransactionNotFound);
+        let mut fields = Fields::read(br#"{"transactionId":5}"#).unwrap();
+        assert_eq!(refuse_transaction_in(&mut fields).unwrap_err().kind, Kind::ArgumentInvalid);
+    }
+
+    #[test]
+    fn a_hundred_queries_of_a_body_are_taken_and_one_more_is_not() {
+        assert_eq!(check_queries(Some(vec![String::new(); 100])).unwrap().len(), 100);
+        let refused = check_queries(Some(vec![String::new(); 101]));
+        assert_eq!(refused.unwrap_err().kind, Kind::ArgumentInvalid);
+    }
+}

@@ -1,0 +1,66 @@
+//! Ping, versions, and whether the parts of the server are well.
+
+use std::time::Instant;
+
+use model::Scope;
+
+use super::error::ApiError;
+use super::extract::Asked;
+use super::reply::Reply;
+use super::wire::{self, WIRE_VERSION};
+
+const SCOPES: &[Scope] = &[Scope::HealthRead];
+
+/// `GET /v1/ping`: an unknown project is refused, none is needed.
+pub fn ping(asked: &Asked<'_>) -> Result<Reply, ApiError> {
+    if asked.project().is_some() {
+        asked.caller()?;
+    }
+    Ok(Reply::text("Pong!"))
+}
+
+/// `GET /versions`
+pub fn versions() -> Reply {
+    let own = ("tidemark", env!("CARGO_PKG_VERSION"));
+    Reply::ok(wire::versions(&[("server", WIRE_VERSION), own]))
+}
+
+/// `GET /v1/health/version`
+pub fn version() -> Reply {
+    Reply::ok(wire::versions(&[("version", WIRE_VERSION)]))
+}
+
+/// `GET /v1/health`: whoever reads the answer knows that HTTP works.
+pub fn all(asked: &Asked<'_>) -> Result<Reply, ApiError> {
+    asked.caller_with(SCOPES)?;
+    Ok(Reply::ok(wire::health("http", 0, true)))
+}
+
+/// `GET /v1/health/db`
+pub fn database(asked: &Asked<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(wire::statuses(&[measured("database", asked)?])))
+}
+
+/// `GET /v1/health/cache`
+pub fn cache(asked: &Asked<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(wire::statuses(&[measured("cache", asked)?])))
+}
+
+/// `GET /v1/health/pubsub`
+pub fn pubsub(asked: &Asked<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(wire::statuses(&[measured("pubsub", asked)?])))
+}
+
+/// `GET /v1/health/storage` and `GET /v1/health/storage/local`
+pub fn storage(asked: &Asked<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(measured("storage", asked)?))
+}
+
+/// All parts live in this process, so one question to the engine speaks for each of them.
+fn measured(name: &str, asked: &Asked<'_>) -> Result<Vec<u8>, ApiError> {
+    asked.caller_with(SCOPES)?;
+    let began = Instant::now();
+    let status = asked.app.shared.engine.status();
+    let passes = status.mark <= status.horizon;
+    Ok(wire::health(name, began.elapsed().as_millis() as i64, passes))
+}

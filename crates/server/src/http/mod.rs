@@ -1,0 +1,260 @@
+//! The HTTP rim: a request comes in as bytes, an answer goes out as bytes.
+//!
+//! `route` finds what is asked, `extract` reads who asks and with which parameters, one thin
+//! function per route asks the engine, `wire` and `error` shape what it says. Nothing below
+//! this module knows HTTP.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use engine::{Clock, Engine, Family};
+use hyper::body::Incoming;
+use hyper::header::HeaderValue;
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response};
+
+pub mod body;
+pub mod columns;
+pub mod cors;
+pub mod databases;
+pub mod error;
+pub mod extract;
+pub mod fields;
+pub mod health;
+pub mod query_string;
+pub mod reply;
+pub mod route;
+pub mod rows;
+pub mod tables;
+pub mod unique;
+pub mod wire;
+
+use body::Budget;
+use cors::{Origin, Origins};
+use error::{ApiError, Kind};
+use extract::{Asked, KeyMemo};
+use reply::{Reply, ReplyBody};
+use route::{Action, Routes};
+use unique::RequestIds;
+
+use crate::serve::Limits;
+
+/// Fills the slice with chance. The binary passes the system's, tests one they know.
+pub type Rng = fn(&mut [u8]);
+
+/// What all threads share.
+pub struct Shared {
+    /// Answers everything.
+    pub engine: Arc<Engine>,
+    /// What a request may take.
+    pub limits: Limits,
+    clock: Arc<dyn Clock>,
+    rng: Rng,
+    origins: Origins,
+    routes: Routes,
+    bodies: Budget,
+    access_log: bool,
+}
+
+impl Shared {
+    /// Puts together what the threads need.
+    pub fn new(
+        engine: Arc<Engine>,
+        limits: Limits,
+        origins: Origins,
+        access_log: bool,
+        clock: Arc<dyn Clock>,
+        rng: Rng,
+    ) -> Shared {
+        let (routes, bodies) = (Routes::new(), Budget::new(limits.bodies_bytes_max));
+        Shared { engine, limits, clock, rng, origins, routes, bodies, access_log }
+    }
+}
+
+/// What the requests of one thread share.
+pub struct App {
+    /// What all threads share.
+    pub shared: Arc<Shared>,
+    keys: KeyMemo,
+    request_ids: RequestIds,
+}
+
+impl App {
+    /// The state of the thread with this number.
+    pub fn new(shared: Arc<Shared>, thread: usize) -> App {
+        let request_ids = RequestIds::new(thread, shared.rng);
+        App { shared, keys: KeyMemo::default(), request_ids }
+    }
+}
+
+/// Answers one request. Whatever goes wrong becomes an answer, too.
+pub async fn answer(app: &App, request: Request<Incoming>) -> Response<ReplyBody> {
+    let began = app.shared.access_log.then(Instant::now);
+    let (head, body) = request.into_parts();
+    let request_id = app.request_ids.name(&head.headers);
+    let origin = app.shared.origins.judge(&head.headers);
+    let mut pattern = "";
+    let contained = contain(reply_to(app, &head, body, &origin, &mut pattern)).await;
+    let outcome = contained.unwrap_or_else(|panic| Err(ApiError::internal(panic)));
+    let reply = outcome.unwrap_or_else(|error| {
+        log_failure(&error, &request_id, &head);
+        error.reply(Routes::family_of(head.uri.path()))
+    });
+    if let Some(began) = began {
+        log_access(&request_id, &head, pattern, &reply, began);
+    }
+    reply.into_response(request_id, &origin)
+}
+
+async fn reply_to<'a>(
+    app: &'a App,
+    head: &Parts,
+    body: Incoming,
+    origin: &Origin,
+    pattern: &mut &'a str,
+) -> Result<Reply, ApiError> {
+    if head.method == Method::OPTIONS {
+        return Ok(Reply::preflight(origin));
+    }
+    if *origin == Origin::Foreign && extract::header(&head.headers, "x-appwrite-key").is_none() {
+        let message = "Pages of this origin may not call; configure it as an allowed origin.";
+        return Err(ApiError::new(Kind::UnknownOrigin, message));
+    }
+    let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
+    *pattern = &route.pattern;
+    let asked = Asked::new(app, head, (route.family, ids), body)?;
+    match route.action {
+        Action::ListRows => rows::list(asked).await,
+        Action::GetRow => rows::get(asked).await,
+        // Boxed, so that the two routes above do not carry the state of all others around.
+        other => Box::pin(perform(other, asked)).await,
+    }
+}
+
+async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
+    match action {
+        Action::Ping => health::ping(&asked),
+        Action::Versions => Ok(health::versions()),
+        Action::Health => health::all(&asked),
+        Action::HealthVersion => Ok(health::version()),
+        Action::HealthDatabase => health::database(&asked),
+        Action::HealthCache => health::cache(&asked),
+        Action::HealthPubsub => health::pubsub(&asked),
+        Action::HealthStorage => health::storage(&asked),
+        Action::ListDatabases => databases::list(&asked),
+        Action::CreateDatabase => databases::create(asked).await,
+        Action::GetDatabase => databases::get(&asked),
+        Action::UpdateDatabase => databases::update(asked).await,
+        Action::DeleteDatabase => databases::delete(&asked).await,
+        Action::ListTables => tables::list(&asked),
+        Action::CreateTable => tables::create(asked).await,
+        Action::GetTable => tables::get(&asked),
+        Action::UpdateTable => tables::update(asked).await,
+        Action::DeleteTable => tables::delete(&asked).await,
+        Action::ListColumns => columns::list(&asked),
+        Action::GetColumn => columns::get(&asked),
+        Action::ListIndexes => columns::list_indexes(&asked),
+        Action::GetIndex => columns::get_index(&asked),
+        Action::ListRows => rows::list(asked).await,
+        Action::QueryRows => rows::query(asked).await,
+        Action::CreateRows => rows::create(asked).await,
+        Action::GetRow => rows::get(asked).await,
+        Action::UpsertRow => rows::upsert(asked).await,
+        Action::UpdateRow => rows::update(asked).await,
+        Action::DeleteRow => rows::delete(asked).await,
+        Action::BulkRows => asked.key_caller().and_then(|_| Err(not_built(&asked))),
+        Action::NotBuilt => Err(not_built(&asked)),
+    }
+}
+
+fn not_built(asked: &Asked<'_>) -> ApiError {
+    ApiError::not_implemented(asked.app.shared.routes.allowed(asked.head.uri.path()))
+}
+
+/// Keeps a panic inside the request that caused it: other connections of the thread live on.
+async fn contain<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+        match polled {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(panic) => Poll::Ready(Err(format!("panic: {}", words_of(&*panic)))),
+        }
+    })
+    .await
+}
+
+fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")
+}
+
+fn log_failure(error: &ApiError, request_id: &HeaderValue, head: &Parts) {
+    let status = error.kind.status();
+    if !status.is_server_error() {
+        return;
+    }
+    let detail = match &error.detail {
+        Some(detail) => detail.clone(),
+        None => error.message(Family::Tables),
+    };
+    tracing::warn!(
+        request = request_id.to_str().unwrap_or_default(),
+        method = %head.method,
+        path = head.uri.path(),
+        status = status.as_u16(),
+        detail,
+        "a request failed"
+    );
+}
+
+/// The pattern instead of the path, and no query: what users look for is not the log's business.
+fn log_access(
+    request_id: &HeaderValue,
+    head: &Parts,
+    pattern: &str,
+    reply: &Reply,
+    began: Instant,
+) {
+    tracing::debug!(
+        target: "access",
+        request = request_id.to_str().unwrap_or_default(),
+        method = %head.method,
+        route = pattern,
+        status = reply.status.as_u16(),
+        us = began.elapsed().as_micros() as u64,
+        bytes = reply.len_bytes(),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn poll_once<T>(work: impl Future<Output = T>) -> Poll<T> {
+        pin!(work).as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_panic_becomes_words() {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let outcome = poll_once(contain(async { panic!("no {}", "row") }));
+        std::panic::set_hook(hook);
+        assert_eq!(outcome, Poll::<Result<(), String>>::Ready(Err("panic: no row".into())));
+    }
+
+    #[test]
+    fn other_work_is_left_alone() {
+        assert_eq!(poll_once(contain(ready(5))), Poll::Ready(Ok(5)));
+        assert_eq!(poll_once(contain(pending::<()>())), Poll::Pending);
+    }
+}

@@ -1,0 +1,198 @@
+//! An answer before it becomes bytes: status, body, and the headers that every answer carries.
+
+use std::sync::Arc;
+
+use bytes::buf::Chain;
+use bytes::{Buf, Bytes};
+use engine::{Cached, ListAnswer};
+use http_body_util::Full;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+
+use super::cors::Origin;
+use super::wire;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
+/// Also of answers without a body: one of the official clients reads the header always, and two
+/// fail on an empty body that is announced as JSON.
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=UTF-8");
+const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, no-cache");
+const VARY: HeaderValue = HeaderValue::from_static(
+    "Origin, Cookie, X-Appwrite-Project, X-Appwrite-Key, X-Appwrite-Session, X-Appwrite-JWT",
+);
+
+/// Names the request in the log and in the answer.
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const X_APPWRITE_CACHE: HeaderName = HeaderName::from_static("x-appwrite-cache");
+const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cache");
+
+/// Up to three pieces, written out in one go: the rows of a list are not copied between the
+/// parts of their envelope.
+pub type ReplyBody = Full<Chain<Chain<Bytes, Bytes>, Bytes>>;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: StatusCode,
+    content_type: HeaderValue,
+    pieces: [Bytes; 3],
+    /// Seldom any, so seldom an allocation.
+    more: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Reply {
+    /// A JSON body.
+    pub fn json(status: StatusCode, body: Vec<u8>) -> Reply {
+        let pieces = [Bytes::from(body), Bytes::new(), Bytes::new()];
+        Reply { status, content_type: JSON, pieces, more: Vec::new() }
+    }
+
+    /// 200 with a JSON body.
+    pub fn ok(body: Vec<u8>) -> Reply {
+        Reply::json(StatusCode::OK, body)
+    }
+
+    /// 201 with a JSON body.
+    pub fn created(body: Vec<u8>) -> Reply {
+        Reply::json(StatusCode::CREATED, body)
+    }
+
+    /// 200 with plain text.
+    pub fn text(body: &'static str) -> Reply {
+        let pieces = [Bytes::from_static(body.as_bytes()), Bytes::new(), Bytes::new()];
+        Reply { status: StatusCode::OK, content_type: TEXT, pieces, more: Vec::new() }
+    }
+
+    /// 204.
+    pub fn empty() -> Reply {
+        let pieces = [Bytes::new(), Bytes::new(), Bytes::new()];
+        Reply { status: StatusCode::NO_CONTENT, content_type: TEXT, pieces, more: Vec::new() }
+    }
+
+    /// A list of rows, with what the caches did.
+    pub fn list(answer: ListAnswer, words: &wire::Words) -> Reply {
+        let (open, close) = wire::list_envelope(words.rows, answer.total);
+        let pieces = [Bytes::from(open), shared_bytes(answer.rows), Bytes::from_static(close)];
+        let mut more = Vec::with_capacity(2);
+        let (outcome, age_s) = match answer.cached {
+            Some(Cached::Hit { age_s }) => ("hit", age_s),
+            Some(Cached::Miss) => ("miss", 0),
+            None => ("bypass", 0),
+        };
+        if answer.cached.is_some() {
+            more.push((X_APPWRITE_CACHE, HeaderValue::from_static(outcome)));
+        }
+        let told = format!("{outcome}; mark={}; age={age_s}", answer.mark.0);
+        let told = HeaderValue::from_maybe_shared(Bytes::from(told));
+        more.push((X_TIDEMARK_CACHE, told.expect("words and digits are legal in a header")));
+        Reply { status: StatusCode::OK, content_type: JSON, pieces, more }
+    }
+
+    /// Adds the methods that the path answers, where the one used is not among them.
+    pub fn allowing(mut self, methods: Option<&str>) -> Reply {
+        if let Some(value) = methods.and_then(|methods| HeaderValue::from_str(methods).ok()) {
+            self.more.push((header::ALLOW, value));
+        }
+        self
+    }
+
+    /// The answer to a preflight, to a page at `origin`.
+    pub fn preflight(origin: &Origin) -> Reply {
+        let mut headers = HeaderMap::new();
+        origin.write_preflight(&mut headers);
+        let mut reply = Reply::empty();
+        reply.more = headers.into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
+        reply
+    }
+
+    /// Bytes of the body.
+    pub fn len_bytes(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+
+    /// What hyper writes.
+    pub fn into_response(self, request_id: HeaderValue, origin: &Origin) -> Response<ReplyBody> {
+        let [first, second, third] = self.pieces;
+        let mut response = Response::new(Full::new(first.chain(second).chain(third)));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.reserve(8 + self.more.len());
+        headers.insert(header::CONTENT_TYPE, self.content_type);
+        headers.insert(header::CACHE_CONTROL, CACHE_CONTROL);
+        headers.insert(header::VARY, VARY);
+        headers.insert(X_REQUEST_ID, request_id);
+        headers.extend(self.more);
+        origin.write(headers);
+        response
+    }
+}
+
+/// The bytes themselves, not a copy.
+fn shared_bytes(bytes: Arc<[u8]>) -> Bytes {
+    if bytes.is_empty() { Bytes::new() } else { Bytes::from_owner(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Family;
+    use hyper::body::Body;
+    use model::Mark;
+
+    use super::*;
+
+    fn answer(cached: Option<Cached>) -> ListAnswer {
+        ListAnswer { rows: Arc::from(*br#"{"a":1}"#), total: 12, cached, mark: Mark(7) }
+    }
+
+    fn response(reply: Reply) -> Response<ReplyBody> {
+        reply.into_response(HeaderValue::from_static("id"), &Origin::None)
+    }
+
+    fn bytes(reply: Reply) -> Vec<u8> {
+        reply.pieces.concat()
+    }
+
+    #[test]
+    fn a_list_is_its_rows_in_an_envelope_of_known_length() {
+        let reply = Reply::list(answer(None), wire::words(Family::Tables));
+        assert_eq!(reply.len_bytes(), 31);
+        assert_eq!(response(reply).body().size_hint().exact(), Some(31));
+        let reply = Reply::list(answer(None), wire::words(Family::Tables));
+        assert_eq!(bytes(reply), br#"{"total":12,"rows":[{"a":1}]}"#);
+        let reply = Reply::list(answer(None), wire::words(Family::Documents));
+        assert_eq!(bytes(reply), br#"{"total":12,"documents":[{"a":1}]}"#);
+    }
+
+    #[track_caller]
+    fn check_cache_headers(cached: Option<Cached>, appwrite: Option<&str>, tidemark: &str) {
+        let response = response(Reply::list(answer(cached), wire::words(Family::Tables)));
+        let header = |name| response.headers().get(name).map(|value| value.to_str().unwrap());
+        assert_eq!(header(X_APPWRITE_CACHE), appwrite);
+        assert_eq!(header(X_TIDEMARK_CACHE), Some(tidemark));
+    }
+
+    #[test]
+    fn a_list_says_what_the_caches_did() {
+        let hit = Cached::Hit { age_s: 3 };
+        check_cache_headers(Some(hit), Some("hit"), "hit; mark=7; age=3");
+        check_cache_headers(Some(Cached::Miss), Some("miss"), "miss; mark=7; age=0");
+        check_cache_headers(None, None, "bypass; mark=7; age=0");
+    }
+
+    #[test]
+    fn an_answer_without_a_body_is_not_announced_as_json() {
+        let response = response(Reply::empty());
+        assert_eq!(response.status(), 204);
+        assert_eq!(response.headers()["content-type"], "text/plain; charset=UTF-8");
+    }
+
+    #[test]
+    fn every_answer_is_private_and_named() {
+        let response = response(Reply::ok(b"{}".to_vec()));
+        assert_eq!(response.headers()["content-type"], "application/json; charset=UTF-8");
+        assert_eq!(response.headers()["cache-control"], "private, no-cache");
+        assert_eq!(response.headers()["x-request-id"], "id");
+        assert!(response.headers()["vary"].to_str().unwrap().contains("X-Appwrite-Key"));
+    }
+}

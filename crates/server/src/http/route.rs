@@ -1,0 +1,356 @@
+//! The route table: every route of the protocol, whether this server answers it or not.
+
+use std::borrow::Cow;
+
+use engine::Family;
+use hyper::Method;
+use matchit::Router;
+use percent_encoding::percent_decode_str;
+
+use super::error::ApiError;
+
+/// What a route does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant is named like the function that answers it")]
+pub enum Action {
+    Ping,
+    Versions,
+    Health,
+    HealthVersion,
+    HealthDatabase,
+    HealthCache,
+    HealthPubsub,
+    HealthStorage,
+    ListDatabases,
+    CreateDatabase,
+    GetDatabase,
+    UpdateDatabase,
+    DeleteDatabase,
+    ListTables,
+    CreateTable,
+    GetTable,
+    UpdateTable,
+    DeleteTable,
+    ListColumns,
+    GetColumn,
+    ListIndexes,
+    GetIndex,
+    ListRows,
+    QueryRows,
+    CreateRows,
+    GetRow,
+    UpsertRow,
+    UpdateRow,
+    DeleteRow,
+    /// Changes many rows: for keys only, and not built yet.
+    BulkRows,
+    /// Known to the protocol, not answered by this server.
+    NotBuilt,
+}
+
+/// A route: a method and a pattern of paths.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The method; HEAD goes where GET goes.
+    pub method: Method,
+    /// The path, with `{…}` where an id stands.
+    pub pattern: String,
+    /// Decides the words of parameters and answers.
+    pub family: Family,
+    /// What it does.
+    pub action: Action,
+}
+
+const GET: &[Method] = &[Method::GET];
+const POST: &[Method] = &[Method::POST];
+const PUT: &[Method] = &[Method::PUT];
+const PATCH: &[Method] = &[Method::PATCH];
+const DELETE: &[Method] = &[Method::DELETE];
+
+/// The methods that routes can have.
+const METHODS: [Method; 5] =
+    [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+
+/// Every route but those of the older family, which [`routes`] derives.
+#[rustfmt::skip]
+const ROUTES: &[(&[Method], &str, Action)] = &[
+    (GET, "/versions", Action::Versions),
+    (GET, "/v1/ping", Action::Ping),
+    (GET, "/v1/health", Action::Health),
+    (GET, "/v1/health/version", Action::HealthVersion),
+    (GET, "/v1/health/db", Action::HealthDatabase),
+    (GET, "/v1/health/cache", Action::HealthCache),
+    (GET, "/v1/health/pubsub", Action::HealthPubsub),
+    (GET, "/v1/health/storage", Action::HealthStorage),
+    (GET, "/v1/health/storage/local", Action::HealthStorage),
+    (GET, "/v1/health/{*part}", Action::NotBuilt),
+
+    (GET, "/v1/tablesdb", Action::ListDatabases),
+    (POST, "/v1/tablesdb", Action::CreateDatabase),
+    (GET, "/v1/tablesdb/{database}", Action::GetDatabase),
+    (PUT, "/v1/tablesdb/{database}", Action::UpdateDatabase),
+    (DELETE, "/v1/tablesdb/{database}", Action::DeleteDatabase),
+
+    (GET, "/v1/tablesdb/{database}/tables", Action::ListTables),
+    (POST, "/v1/tablesdb/{database}/tables", Action::CreateTable),
+    (GET, "/v1/tablesdb/{database}/tables/{table}", Action::GetTable),
+    (PUT, "/v1/tablesdb/{database}/tables/{table}", Action::UpdateTable),
+    (DELETE, "/v1/tablesdb/{database}/tables/{table}", Action::DeleteTable),
+
+    (GET, "/v1/tablesdb/{database}/tables/{table}/columns", Action::ListColumns),
+    (GET, "/v1/tablesdb/{database}/tables/{table}/columns/{column}", Action::GetColumn),
+    (POST, "/v1/tablesdb/{database}/tables/{table}/columns/{kind}", Action::NotBuilt),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/columns/{kind}/{column}", Action::NotBuilt),
+    (DELETE, "/v1/tablesdb/{database}/tables/{table}/columns/{column}", Action::NotBuilt),
+    (GET, "/v1/tablesdb/{database}/tables/{table}/indexes", Action::ListIndexes),
+    (POST, "/v1/tablesdb/{database}/tables/{table}/indexes", Action::NotBuilt),
+    (GET, "/v1/tablesdb/{database}/tables/{table}/indexes/{index}", Action::GetIndex),
+    (DELETE, "/v1/tablesdb/{database}/tables/{table}/indexes/{index}", Action::NotBuilt),
+
+    (GET, "/v1/tablesdb/{database}/tables/{table}/rows", Action::ListRows),
+    (POST, "/v1/tablesdb/{database}/tables/{table}/rows/query", Action::QueryRows),
+    (POST, "/v1/tablesdb/{database}/tables/{table}/rows", Action::CreateRows),
+    (PUT, "/v1/tablesdb/{database}/tables/{table}/rows", Action::BulkRows),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows", Action::BulkRows),
+    (DELETE, "/v1/tablesdb/{database}/tables/{table}/rows", Action::BulkRows),
+    (GET, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::GetRow),
+    (PUT, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::UpsertRow),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::UpdateRow),
+    (DELETE, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::DeleteRow),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/increment", Action::NotBuilt),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/decrement", Action::NotBuilt),
+
+    (GET, "/v1/tablesdb/transactions", Action::NotBuilt),
+    (POST, "/v1/tablesdb/transactions", Action::NotBuilt),
+    (GET, "/v1/tablesdb/transactions/{transaction}", Action::NotBuilt),
+    (PATCH, "/v1/tablesdb/transactions/{transaction}", Action::NotBuilt),
+    (DELETE, "/v1/tablesdb/transactions/{transaction}", Action::NotBuilt),
+    (POST, "/v1/tablesdb/transactions/{transaction}/operations", Action::NotBuilt),
+
+    (&METHODS, "/v1/account", Action::NotBuilt),
+    (&METHODS, "/v1/account/{*rest}", Action::NotBuilt),
+    (&METHODS, "/v1/users", Action::NotBuilt),
+    (&METHODS, "/v1/users/{*rest}", Action::NotBuilt),
+    (&METHODS, "/v1/teams", Action::NotBuilt),
+    (&METHODS, "/v1/teams/{*rest}", Action::NotBuilt),
+    (&METHODS, "/v1/functions", Action::NotBuilt),
+    (&METHODS, "/v1/functions/{*rest}", Action::NotBuilt),
+    (&METHODS, "/v1/project", Action::NotBuilt),
+    (&METHODS, "/v1/project/{*rest}", Action::NotBuilt),
+];
+
+/// Every route of both families.
+pub fn routes() -> Vec<Route> {
+    let mut routes = Vec::new();
+    for (methods, pattern, action) in ROUTES {
+        for method in *methods {
+            let route = |pattern: String, family| Route {
+                method: method.clone(),
+                pattern,
+                family,
+                action: *action,
+            };
+            routes.push(route((*pattern).to_owned(), Family::Tables));
+            if pattern.starts_with("/v1/tablesdb") {
+                routes.push(route(in_older_words(pattern), Family::Documents));
+            }
+        }
+    }
+    routes
+}
+
+fn in_older_words(pattern: &str) -> String {
+    let word = |segment| match segment {
+        "tablesdb" => "databases",
+        "tables" => "collections",
+        "columns" => "attributes",
+        "rows" => "documents",
+        other => other,
+    };
+    pattern.split('/').map(word).collect::<Vec<_>>().join("/")
+}
+
+/// The ids in a path; empty where the route has none.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "each field is named after what it names")]
+pub struct PathIds<'p> {
+    pub database: Cow<'p, str>,
+    pub table: Cow<'p, str>,
+    pub column: Cow<'p, str>,
+    pub index: Cow<'p, str>,
+    pub row: Cow<'p, str>,
+}
+
+/// The routes, ready to be asked.
+pub struct Routes {
+    routes: Vec<Route>,
+    /// One for each of [`METHODS`]: `rows/query` names an action for POST and a row for GET.
+    /// They hold positions in `routes`.
+    routers: [Router<usize>; METHODS.len()],
+}
+
+impl Routes {
+    /// Builds the table.
+    pub fn new() -> Routes {
+        let routes = routes();
+        let mut routers = std::array::from_fn(|_| Router::new());
+        for (position, route) in routes.iter().enumerate() {
+            let nth = METHODS.iter().position(|method| *method == route.method);
+            let router: &mut Router<usize> = &mut routers[nth.expect("a method of the table")];
+            router.insert(&route.pattern, position).expect("the patterns of the table are legal");
+        }
+        Routes { routes, routers }
+    }
+
+    /// The route for a request, and the ids in its path.
+    ///
+    /// # Errors
+    /// An unknown path, a path that is not answered by this method, an id that is not UTF-8.
+    pub fn find<'p>(
+        &self,
+        method: &Method,
+        path: &'p str,
+    ) -> Result<(&Route, PathIds<'p>), ApiError> {
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let nth = METHODS.iter().position(|known| known == method);
+        let matched = nth.and_then(|nth| self.routers[nth].at(path).ok());
+        let Some(matched) = matched else {
+            return Err(self.refusal(path));
+        };
+        let mut ids = PathIds::default();
+        for (name, raw) in matched.params.iter() {
+            let id = match name {
+                "database" => &mut ids.database,
+                "table" => &mut ids.table,
+                "column" => &mut ids.column,
+                "index" => &mut ids.index,
+                "row" => &mut ids.row,
+                _ => continue,
+            };
+            *id = percent_decode_str(raw).decode_utf8().map_err(|_| not_found())?;
+        }
+        Ok((&self.routes[*matched.value], ids))
+    }
+
+    /// The family whose words a refusal uses, for paths without a route, too.
+    pub fn family_of(path: &str) -> Family {
+        let rest = path.strip_prefix("/v1/databases");
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+            Family::Documents
+        } else {
+            Family::Tables
+        }
+    }
+
+    /// The methods by which this server answers `path`, as the header `Allow` lists them.
+    pub fn allowed(&self, path: &str) -> String {
+        let mut allowed = vec!["OPTIONS"];
+        for (method, router) in METHODS.iter().zip(&self.routers) {
+            let Ok(matched) = router.at(path) else { continue };
+            match self.routes[*matched.value].action {
+                Action::NotBuilt | Action::BulkRows => {}
+                _ if *method == Method::GET => allowed.extend(["GET", "HEAD"]),
+                _ => allowed.push(method.as_str()),
+            }
+        }
+        allowed.join(", ")
+    }
+
+    fn refusal(&self, path: &str) -> ApiError {
+        if self.routers.iter().any(|router| router.at(path).is_ok()) {
+            ApiError::not_implemented(self.allowed(path))
+        } else {
+            not_found()
+        }
+    }
+}
+
+impl Default for Routes {
+    fn default() -> Routes {
+        Routes::new()
+    }
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(super::error::Kind::RouteNotFound, "There is no such route.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::error::Kind;
+    use super::*;
+
+    #[track_caller]
+    fn check(method: Method, path: &str, action: Action, family: Family) -> PathIds<'_> {
+        let routes = Routes::new();
+        let (route, ids) = routes.find(&method, path).unwrap();
+        assert_eq!((route.action, route.family), (action, family), "{method} {path}");
+        ids
+    }
+
+    #[test]
+    fn both_families_lead_to_the_same_actions() {
+        let tables = "/v1/tablesdb/d/tables/t/rows/r";
+        let ids = check(Method::GET, tables, Action::GetRow, Family::Tables);
+        assert_eq!((&*ids.database, &*ids.table, &*ids.row), ("d", "t", "r"));
+        let older = "/v1/databases/d/collections/t/documents/r";
+        assert_eq!(check(Method::GET, older, Action::GetRow, Family::Documents), ids);
+        let tables = "/v1/tablesdb/d/tables/t/columns/c";
+        let ids = check(Method::GET, tables, Action::GetColumn, Family::Tables);
+        assert_eq!(ids.column, "c");
+        let older = "/v1/databases/d/collections/t/attributes/c";
+        assert_eq!(check(Method::GET, older, Action::GetColumn, Family::Documents), ids);
+        check(Method::GET, "/v1/databases", Action::ListDatabases, Family::Documents);
+    }
+
+    #[test]
+    fn a_row_may_be_called_query() {
+        let path = "/v1/tablesdb/d/tables/t/rows/query";
+        check(Method::POST, path, Action::QueryRows, Family::Tables);
+        assert_eq!(check(Method::GET, path, Action::GetRow, Family::Tables).row, "query");
+    }
+
+    #[test]
+    fn head_goes_where_get_goes() {
+        check(Method::HEAD, "/v1/ping", Action::Ping, Family::Tables);
+    }
+
+    #[test]
+    fn ids_are_decoded() {
+        let ids = check(Method::GET, "/v1/tablesdb/a%20b", Action::GetDatabase, Family::Tables);
+        assert_eq!(ids.database, "a b");
+    }
+
+    #[track_caller]
+    fn refuses(method: Method, path: &str, kind: Kind) {
+        let routes = Routes::new();
+        let error = routes.find(&method, path).map(|(route, _)| route.action).unwrap_err();
+        assert_eq!(error.kind, kind, "{method} {path}");
+    }
+
+    #[test]
+    fn unknown_paths_and_unknown_methods_are_told_apart() {
+        for path in ["/", "/v1", "/v1/nowhere", "/v1/tablesdb/", "/v1/tablesdb/%ff", "*", ""] {
+            refuses(Method::GET, path, Kind::RouteNotFound);
+        }
+        refuses(Method::POST, "/v1/ping", Kind::NotImplemented);
+        refuses(Method::PATCH, "/v1/tablesdb/d", Kind::NotImplemented);
+        refuses(Method::TRACE, "/v1/tablesdb/d", Kind::NotImplemented);
+    }
+
+    #[test]
+    fn allow_names_what_is_answered() {
+        let routes = Routes::new();
+        let rows = "/v1/tablesdb/d/tables/t/rows";
+        assert_eq!(routes.allowed(rows), "OPTIONS, GET, HEAD, POST");
+        assert_eq!(routes.allowed("/v1/account"), "OPTIONS");
+        assert_eq!(routes.allowed("/v1/databases/d"), "OPTIONS, GET, HEAD, PUT, DELETE");
+    }
+
+    #[test]
+    fn refusals_know_the_family_of_any_path() {
+        assert_eq!(Routes::family_of("/v1/databases/x/nonsense"), Family::Documents);
+        assert_eq!(Routes::family_of("/v1/databasesx"), Family::Tables);
+        assert_eq!(Routes::family_of("/v1/tablesdb"), Family::Tables);
+    }
+}

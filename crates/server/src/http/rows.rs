@@ -1,0 +1,168 @@
+//! Rows: list, query, create, get, update, upsert, delete.
+
+use engine::{ListRows, RowInput};
+use hyper::StatusCode;
+use model::{Json, RowId};
+
+use super::error::{ApiError, Kind};
+use super::extract::{
+    Asked, check_queries, check_ttl, refuse_transaction, refuse_transaction_in,
+};
+use super::fields::Fields;
+use super::reply::Reply;
+use super::unique::UNIQUE;
+use super::wire;
+
+/// Most rows one request may create (wire protocol, limits).
+const ROWS_MAX: usize = 100;
+
+/// `GET /v1/tablesdb/{database}/tables/{table}/rows`
+pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
+    refuse_transaction(asked.query.transaction.as_deref())?;
+    let (total, ttl_s) = (asked.total()?, asked.ttl_s()?);
+    list_rows(&asked, &asked.query.queries, total, ttl_s).await
+}
+
+/// `POST /v1/tablesdb/{database}/tables/{table}/rows/query`
+pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let mut fields = asked.fields().await?;
+    refuse_transaction_in(&mut fields)?;
+    let queries = check_queries(fields.texts("queries")?)?;
+    let total = fields.flag("total")?.unwrap_or(true);
+    let ttl_s = check_ttl(fields.integer("ttl")?.unwrap_or(0))?;
+    list_rows(&asked, &queries, total, ttl_s).await
+}
+
+async fn list_rows(
+    asked: &Asked<'_>,
+    texts: &[String],
+    total: bool,
+    ttl_s: u32,
+) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let list = ListRows { place: asked.place(), texts, total, ttl_s, family: asked.family };
+    let answer = asked.app.shared.engine.list_rows(&caller, &list).await?;
+    Ok(Reply::list(answer, asked.words))
+}
+
+/// `GET /v1/tablesdb/{database}/tables/{table}/rows/{row}`
+pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    refuse_transaction(asked.query.transaction.as_deref())?;
+    let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
+    let texts = &asked.query.queries;
+    let read = asked.app.shared.engine.get_row(&caller, asked.place(), &id, texts).await?;
+    Ok(Reply::ok(wire::encode_page(&read.answer, asked.family)))
+}
+
+/// `POST /v1/tablesdb/{database}/tables/{table}/rows`, for one row or many.
+pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let mut fields = asked.fields().await?;
+    refuse_transaction_in(&mut fields)?;
+    let engine = &asked.app.shared.engine;
+    match Creation::read(&mut fields, &asked)? {
+        Creation::One(row) => {
+            let made = engine.create_row(&caller, asked.place(), row).await?;
+            Ok(Reply::created(wire::encode_page(&made.answer, asked.family)))
+        }
+        Creation::Many(rows) => {
+            // The engine asks for a key as well; asked here, a guest learns of it before any
+            // fault of the rows.
+            let caller = asked.key_caller()?;
+            let rows = rows.into_iter().map(|row| inner_row(&asked, row));
+            let rows = rows.collect::<Result<_, _>>()?;
+            let made = engine.create_rows(&caller, asked.place(), rows).await?;
+            Ok(Reply::created(wire::rows(&made.answer, asked.words)))
+        }
+    }
+}
+
+/// What a creation carries: one row in `data`, or many in `rows`.
+enum Creation {
+    One(RowInput),
+    Many(Vec<Fields>),
+}
+
+impl Creation {
+    fn read(fields: &mut Fields, asked: &Asked<'_>) -> Result<Creation, ApiError> {
+        let words = asked.words;
+        let id = fields.text(words.row_id)?;
+        let data = fields.object("data")?;
+        let permissions = fields.texts("permissions")?;
+        let rows = fields.objects(words.rows, ROWS_MAX)?;
+        match (data.filter(|members| !members.is_empty()), rows.is_empty(), id) {
+            (Some(members), true, Some(id)) => {
+                let id = asked.id(words.row_id, &id, RowId::new)?;
+                Ok(Creation::One(RowInput { id, members, permissions }))
+            }
+            (None, false, None) if permissions.is_none() => Ok(Creation::Many(rows)),
+            (None, true, _) => Err(missing("Either one row with content or several are needed.")),
+            (Some(_), true, None) => Err(missing("A new row needs an id.")),
+            (Some(_), false, _) => Err(contradiction("Send one row or several, not both.")),
+            (None, false, _) => Err(contradiction(
+                "Each of several rows carries its own $id and $permissions.",
+            )),
+        }
+    }
+}
+
+fn missing(message: &'static str) -> ApiError {
+    ApiError::new(Kind::RowMissingData, message)
+}
+
+fn contradiction(message: &'static str) -> ApiError {
+    ApiError::new(Kind::BadRequest, message)
+}
+
+/// One of several rows. Its grants stay among its members, where the engine looks for them.
+fn inner_row(asked: &Asked<'_>, mut row: Fields) -> Result<RowInput, ApiError> {
+    let id = match row.take("$id") {
+        None => UNIQUE.to_owned(),
+        Some(Json::Text(id)) => id,
+        Some(other) => {
+            let why = format!("`$id` must be a string, got {}.", other.kind());
+            return Err(ApiError::invalid(asked.words.rows, why));
+        }
+    };
+    let id = asked.id(asked.words.rows, &id, RowId::new)?;
+    Ok(RowInput { id, members: row.rest(), permissions: None })
+}
+
+/// `PATCH /v1/tablesdb/{database}/tables/{table}/rows/{row}`
+pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let row = change(&mut asked).await?;
+    let written = asked.app.shared.engine.update_row(&caller, asked.place(), row).await?;
+    Ok(Reply::ok(wire::encode_page(&written.answer, asked.family)))
+}
+
+/// `PUT /v1/tablesdb/{database}/tables/{table}/rows/{row}`
+pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let row = change(&mut asked).await?;
+    let written = asked.app.shared.engine.upsert_row(&caller, asked.place(), row).await?;
+    // Documented elsewhere as 201, but 200 is what is sent and tested.
+    Ok(Reply::json(StatusCode::OK, wire::encode_page(&written.answer, asked.family)))
+}
+
+/// The change of the row that the path names.
+async fn change(asked: &mut Asked<'_>) -> Result<RowInput, ApiError> {
+    let mut fields = asked.fields().await?;
+    refuse_transaction_in(&mut fields)?;
+    Ok(RowInput {
+        id: asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?,
+        members: fields.object("data")?.unwrap_or_default(),
+        permissions: fields.texts("permissions")?,
+    })
+}
+
+/// `DELETE /v1/tablesdb/{database}/tables/{table}/rows/{row}`
+pub async fn delete(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    refuse_transaction(asked.query.transaction.as_deref())?;
+    refuse_transaction_in(&mut asked.fields().await?)?;
+    let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
+    asked.app.shared.engine.delete_row(&caller, asked.place(), id).await?;
+    Ok(Reply::empty())
+}

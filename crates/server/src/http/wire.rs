@@ -1,0 +1,281 @@
+//! Wire shapes: the only place that knows how anything looks in JSON.
+//!
+//! Everything is written straight into bytes; no answer is built as a tree first.
+
+use engine::Family;
+use hyper::StatusCode;
+use model::{Content, Field, Page, Row, Selection, Table, Timestamp, Value, calendar};
+use serde::Serialize;
+
+mod containers;
+mod object;
+
+pub use containers::{column, columns, database, databases, index, indexes, table, tables};
+use object::Object;
+
+/// The server version whose protocol is spoken (wire protocol, status).
+pub const WIRE_VERSION: &str = "1.9.6";
+
+/// How a route family calls things, in parameters and in answers.
+#[derive(Debug)]
+pub struct Words {
+    family: Family,
+    /// Lists of tables.
+    pub tables: &'static str,
+    /// A table's id.
+    pub table_id: &'static str,
+    /// Whether grants on rows count.
+    pub row_security: &'static str,
+    /// Lists of columns.
+    pub columns: &'static str,
+    /// Lists of rows.
+    pub rows: &'static str,
+    /// A row's id.
+    pub row_id: &'static str,
+    /// A row's table, in the row.
+    table_of_row: &'static str,
+}
+
+const TABLES: Words = Words {
+    family: Family::Tables,
+    tables: "tables",
+    table_id: "tableId",
+    row_security: "rowSecurity",
+    columns: "columns",
+    rows: "rows",
+    row_id: "rowId",
+    table_of_row: "$tableId",
+};
+
+const DOCUMENTS: Words = Words {
+    family: Family::Documents,
+    tables: "collections",
+    table_id: "collectionId",
+    row_security: "documentSecurity",
+    columns: "attributes",
+    rows: "documents",
+    row_id: "documentId",
+    table_of_row: "$collectionId",
+};
+
+/// The words of a family.
+pub fn words(family: Family) -> &'static Words {
+    match family {
+        Family::Tables => &TABLES,
+        Family::Documents => &DOCUMENTS,
+    }
+}
+
+impl Words {
+    /// What this family calls the parameter that the other calls `name`.
+    pub fn of(&self, name: &'static str) -> &'static str {
+        let (from, to) = match self.family {
+            Family::Tables => (&DOCUMENTS, &TABLES),
+            Family::Documents => (&TABLES, &DOCUMENTS),
+        };
+        let pairs = [
+            (from.tables, to.tables),
+            (from.table_id, to.table_id),
+            (from.row_security, to.row_security),
+            (from.columns, to.columns),
+            (from.rows, to.rows),
+            (from.row_id, to.row_id),
+        ];
+        pairs.iter().find(|(other, _)| *other == name).map_or(name, |(_, own)| own)
+    }
+}
+
+/// Appends `value` as JSON.
+fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(out, value).expect("memory takes every byte, and these types are plain");
+}
+
+fn instant(out: &mut Vec<u8>, instant: Timestamp) {
+    out.push(b'"');
+    calendar::write_iso_ms(instant, out);
+    out.push(b'"');
+}
+
+fn value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(truth) => json(out, truth),
+        Value::Int(number) => json(out, number),
+        Value::Float(number) => json(out, number),
+        Value::Text(text) => json(out, text),
+        Value::Instant(at) => instant(out, *at),
+        Value::List(elements) => {
+            out.push(b'[');
+            for (position, element) in elements.iter().enumerate() {
+                if position > 0 {
+                    out.push(b',');
+                }
+                self::value(out, element);
+            }
+            out.push(b']');
+        }
+    }
+}
+
+/// Appends the columns at `positions` with their values: `"key":value,…`, without braces.
+fn members<'a>(
+    table: &Table,
+    positions: impl Iterator<Item = usize>,
+    values: impl Iterator<Item = &'a Value>,
+    out: &mut Vec<u8>,
+) {
+    for (nth, (position, content)) in positions.zip(values).enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        let column = &table.columns[position];
+        // Keys are letters, digits and `_.-`, so nothing in them needs escaping.
+        out.push(b'"');
+        out.extend_from_slice(column.key.as_str().as_bytes());
+        out.extend_from_slice(b"\":");
+        match content {
+            // Clients read a list where the column holds lists, whether or not one was set.
+            Value::Null if column.array => out.extend_from_slice(b"[]"),
+            content => value(out, content),
+        }
+    }
+}
+
+/// Encodes a row's columns, all of them in the table's order, as the store keeps them.
+pub fn encode_row(table: &Table, values: &[Value], out: &mut Vec<u8>) {
+    assert_eq!(values.len(), table.columns.len(), "a row has one value for each column");
+    members(table, 0..values.len(), values.iter(), out);
+}
+
+/// Encodes the rows of a page, joined by commas.
+pub fn encode_page(page: &Page, family: Family) -> Vec<u8> {
+    /// Bytes of the system fields of a row with ids of usual length.
+    const SYSTEM_BYTES: usize = 240;
+    let body_bytes = |row: &Row| match &row.content {
+        Content::Body(body) => body.len(),
+        Content::Values(values) => values.len() * 24,
+    };
+    let bodies: usize = page.rows.iter().map(body_bytes).sum();
+    let mut out = Vec::with_capacity(bodies + page.rows.len() * SYSTEM_BYTES);
+    for (position, row) in page.rows.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        encode_one(page, row, words(family), &mut out);
+    }
+    out
+}
+
+fn encode_one(page: &Page, row: &Row, words: &Words, out: &mut Vec<u8>) {
+    let shows = |field: Field| match &page.selection {
+        Selection::All => true,
+        Selection::Some { fields, .. } => fields.contains(&field),
+    };
+    let mut object = Object::open(out);
+    if shows(Field::Id) {
+        object.plain("$id", row.id.as_str());
+    }
+    if shows(Field::Sequence) {
+        object.quoted_number("$sequence", row.seq);
+    }
+    if shows(Field::Created) {
+        object.instant("$createdAt", row.created);
+    }
+    if shows(Field::Updated) {
+        object.instant("$updatedAt", row.updated);
+    }
+    if matches!(&page.selection, Selection::All | Selection::Some { permissions: true, .. }) {
+        object.raw("$permissions", row.permissions.as_bytes());
+    }
+    object.plain("$databaseId", page.table.database.as_str());
+    object.plain(words.table_of_row, page.table.id.as_str());
+    object.close_with(|out| columns_of(page, row, out));
+}
+
+fn columns_of(page: &Page, row: &Row, out: &mut Vec<u8>) {
+    match (&row.content, &page.selection) {
+        (Content::Body(body), Selection::All) => out.extend_from_slice(body),
+        (Content::Values(values), Selection::All) => encode_row(&page.table, values, out),
+        (Content::Values(values), Selection::Some { columns, .. }) => {
+            assert_eq!(values.len(), columns.len(), "a row has one value for each column asked");
+            members(&page.table, columns.iter().copied(), values.iter(), out);
+        }
+        (Content::Body(_), Selection::Some { .. }) => {
+            unreachable!("a body holds all columns, so it is read only where all are shown")
+        }
+    }
+}
+
+/// What stands before and after the rows of a list, or the items of another one.
+pub fn list_envelope(key: &str, total: u64) -> (Vec<u8>, &'static [u8]) {
+    let mut open = Vec::with_capacity(48);
+    open.extend_from_slice(b"{\"total\":");
+    json(&mut open, &total);
+    open.extend_from_slice(b",\"");
+    open.extend_from_slice(key.as_bytes());
+    open.extend_from_slice(b"\":[");
+    (open, b"]}")
+}
+
+/// A list whose items are written one by one.
+fn list<T>(key: &str, total: u64, items: &[T], one: impl Fn(&T, &mut Vec<u8>)) -> Vec<u8> {
+    let (mut out, close) = list_envelope(key, total);
+    for (position, item) in items.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        one(item, &mut out);
+    }
+    out.extend_from_slice(close);
+    out
+}
+
+/// Rows that a write returns.
+pub fn rows(page: &Page, words: &Words) -> Vec<u8> {
+    let (mut out, close) = list_envelope(words.rows, page.rows.len() as u64);
+    out.extend_from_slice(&encode_page(page, words.family));
+    out.extend_from_slice(close);
+    out
+}
+
+/// The body of a refusal.
+pub fn error(message: &str, status: StatusCode, kind: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    let mut object = Object::open(&mut out);
+    object.text("message", message);
+    object.number("code", i64::from(status.as_u16()));
+    object.text("type", kind);
+    object.text("version", WIRE_VERSION);
+    object.close();
+    out
+}
+
+/// One measured part of the server.
+pub fn health(name: &str, ping_ms: i64, passes: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    let mut object = Object::open(&mut out);
+    object.text("name", name);
+    object.number("ping", ping_ms);
+    object.text("status", if passes { "pass" } else { "fail" });
+    object.close();
+    out
+}
+
+/// Parts of the server, each as [`health`] writes it.
+pub fn statuses(parts: &[Vec<u8>]) -> Vec<u8> {
+    list("statuses", parts.len() as u64, parts, |part, out| out.extend_from_slice(part))
+}
+
+/// Pairs of names and versions.
+pub fn versions(pairs: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut object = Object::open(&mut out);
+    for (name, version) in pairs {
+        object.text(name, version);
+    }
+    object.close();
+    out
+}
+
+#[cfg(test)]
+mod tests;

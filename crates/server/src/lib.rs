@@ -1,0 +1,14 @@
+//! The binary's rooms: HTTP, the admin socket, the command line and the benchmark's client.
+//!
+//! The only room that knows wire shapes, sockets, the environment and the command line. It knows
+//! nothing of SQL and of which database answers.
+
+pub mod admin;
+pub mod bench;
+pub mod cli;
+pub mod client;
+pub mod config;
+pub mod http;
+pub mod secret;
+pub mod seed;
+pub mod serve;

@@ -1,0 +1,36 @@
+//! The `tidemark` binary: gives the command line the real clock and the real chance.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engine::Clock;
+use model::Timestamp;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        // A clock before 1970 reads as 1970; the engine refuses times that cannot be.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(since.as_micros() as i64)
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        // Boot time, because it goes on while the machine sleeps: what was cached before a
+        // night must not look a minute old.
+        let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        since_boot.tv_sec as u64 * 1_000 + since_boot.tv_nsec as u64 / 1_000_000
+    }
+}
+
+fn rng(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("a system without a source of chance cannot run a server");
+}
+
+fn main() -> ExitCode {
+    server::cli::main(Arc::new(SystemClock), rng)
+}

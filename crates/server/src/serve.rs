@@ -1,0 +1,209 @@
+//! Threads, connections and the orderly end: one runtime a core, one acceptor for all.
+//!
+//! The acceptor hands each connection to the runtime with the fewest. A port shared by the kernel
+//! would split 32 connections up to 24 to 8, and the fuller core would decide every latency.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Clock, Engine};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+
+use crate::http::cors::Origins;
+use crate::http::{Rng, Shared};
+
+mod connection;
+mod worker;
+
+use worker::Worker;
+
+/// How long accepting pauses when the system has no file handle or memory left for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How to serve. No limit has a default here: the caller decides.
+pub struct ServeConfig {
+    /// Where to listen. Port 0 lets the system choose; the callback of [`run`] says what it chose.
+    pub listen: SocketAddr,
+    /// Runtimes that answer requests, each on a thread of its own; at least one is started.
+    pub threads: usize,
+    /// What a connection and a request may take.
+    pub limits: Limits,
+    /// Pages of which hosts may call from a browser, beside those on this machine:
+    /// `example.com`, or `*.example.com` for all below it.
+    pub origins: Vec<String>,
+    /// Whether each request writes a line to the log (level debug, target `access`).
+    pub access_log: bool,
+    /// Gives ids their time.
+    pub clock: Arc<dyn Clock>,
+    /// Gives ids their chance.
+    pub rng: Rng,
+}
+
+/// What a connection and a request may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most open connections; one more is closed at once.
+    pub connections_max: usize,
+    /// Most bytes of a request's line and headers; hyper answers 431 beyond, at least 8,192.
+    pub head_bytes_max: usize,
+    /// Most bytes of a request's body; 413 beyond.
+    pub body_bytes_max: usize,
+    /// Most bytes of bodies that all requests together hold; 503 beyond.
+    pub bodies_bytes_max: usize,
+    /// Longest time from the first byte of a head, or from connecting, to the head's end, in
+    /// milliseconds.
+    pub head_ms: u64,
+    /// Longest time a body may take to arrive, in milliseconds; 408 beyond.
+    pub body_ms: u64,
+    /// Longest time without a byte in either direction between requests, in milliseconds.
+    pub idle_ms: u64,
+    /// Longest time that requests running at shutdown may take, in milliseconds.
+    pub drain_ms: u64,
+}
+
+/// How serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections whose request was still running when the time for it was over.
+    pub unfinished: usize,
+}
+
+/// Why serving could not begin.
+#[derive(Debug)]
+pub enum ServeError {
+    /// The address cannot be listened on.
+    Bind {
+        /// The address asked for.
+        listen: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// An entry of [`ServeConfig::origins`] is not a host name.
+    Origin(String),
+    /// A thread or a runtime could not be started.
+    Start(io::Error),
+    /// The callback that takes the bound address failed.
+    Bound(io::Error),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServeError::Bind { listen, error } => write!(f, "Cannot listen on {listen}: {error}."),
+            ServeError::Origin(entry) => {
+                write!(f, "`{entry}` is not a host name such as example.com or *.example.com.")
+            }
+            ServeError::Start(error) => write!(f, "Cannot start a thread: {error}."),
+            ServeError::Bound(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+/// Serves until `shutdown` is done and the requests that were running then have ended. Blocks.
+///
+/// `bound` is called once, with the address that was bound, before the first connection is
+/// accepted. It runs inside the runtime that accepts, apart from those that answer requests, so
+/// it may start tasks there with [`tokio::task::spawn_local`]; they end when this returns.
+/// `shutdown` is polled inside the same runtime.
+pub fn run(
+    config: ServeConfig,
+    engine: Arc<Engine>,
+    bound: impl FnOnce(SocketAddr) -> io::Result<()>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<Drained, ServeError> {
+    let (listen, threads, limits) = (config.listen, config.threads.max(1), config.limits);
+    let shared = Arc::new(share(config, engine)?);
+    local_runtime().map_err(ServeError::Start)?.block_on(async {
+        let listener = TcpListener::bind(listen)
+            .await
+            .map_err(|error| ServeError::Bind { listen, error })?;
+        let address = listener.local_addr().map_err(|error| ServeError::Bind { listen, error })?;
+        let workers = (0..threads)
+            .map(|number| Worker::start(number, shared.clone()))
+            .collect::<io::Result<Vec<Worker>>>()
+            .map_err(ServeError::Start)?;
+        bound(address).map_err(ServeError::Bound)?;
+        accept_until(shutdown, &listener, &workers, limits.connections_max).await;
+        drop(listener);
+        Ok(drain(workers).await)
+    })
+}
+
+fn share(config: ServeConfig, engine: Arc<Engine>) -> Result<Shared, ServeError> {
+    let origins = Origins::new(&config.origins).map_err(ServeError::Origin)?;
+    Ok(Shared::new(engine, config.limits, origins, config.access_log, config.clock, config.rng))
+}
+
+/// A runtime that stays on its thread, so its tasks may share what is not thread-safe.
+fn local_runtime() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+}
+
+async fn accept_until(
+    shutdown: impl Future<Output = ()>,
+    listener: &TcpListener,
+    workers: &[Worker],
+    connections_max: usize,
+) {
+    let mut shutdown = pin!(shutdown);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => return,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => hand_over(stream, workers, connections_max),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    if !is_about_one_connection(&error) {
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether the next accept may succeed at once: the client was gone before it was accepted.
+fn is_about_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::ConnectionAborted | Kind::ConnectionReset | Kind::ConnectionRefused
+    )
+}
+
+fn hand_over(stream: TcpStream, workers: &[Worker], connections_max: usize) {
+    let live = |worker: &Worker| worker.connections();
+    if workers.iter().map(live).sum::<usize>() >= connections_max {
+        tracing::warn!(connections_max, "too many connections; closed the newest");
+        return;
+    }
+    let fewest = workers.iter().min_by_key(|worker| live(worker));
+    // Small answers must not wait for the client to acknowledge the previous one.
+    let sent = stream.set_nodelay(true).and_then(|()| stream.into_std());
+    match (fewest, sent) {
+        (Some(worker), Ok(stream)) => worker.take(stream),
+        (_, Err(error)) => tracing::debug!(%error, "a connection ended before it began"),
+        (None, _) => unreachable!("at least one worker is started"),
+    }
+}
+
+/// Tells every worker first, so that they drain at the same time.
+async fn drain(mut workers: Vec<Worker>) -> Drained {
+    for worker in &mut workers {
+        worker.drain();
+    }
+    let mut unfinished = 0;
+    for worker in workers {
+        unfinished += worker.ended().await;
+    }
+    Drained { unfinished }
+}

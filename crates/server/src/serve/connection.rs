@@ -1,0 +1,255 @@
+//! One connection: its time limits, its request loop, its end.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::Limits;
+use crate::http::{self, App};
+
+/// What a connection is doing, with instants in milliseconds since its thread began.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// A head is awaited: this is a new connection, or its first byte has come.
+    Head { since_ms: u64 },
+    /// A request is being answered. The engine and the body reader have limits of their own.
+    Answering,
+    /// Between requests, or the last answer is still on its way.
+    Quiet,
+}
+
+/// What a connection was told from outside its task.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Told {
+    Nothing,
+    Drain,
+    Close,
+}
+
+/// What the task of a connection and the sweep over all connections share.
+pub struct Connection {
+    phase: Cell<Phase>,
+    /// As of the last sweep: bytes are stamped with it, so that no byte asks for the time.
+    now_ms: Cell<u64>,
+    moved_ms: Cell<u64>,
+    told: Cell<Told>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Connection {
+    pub fn new(now_ms: u64) -> Connection {
+        Connection {
+            phase: Cell::new(Phase::Head { since_ms: now_ms }),
+            now_ms: Cell::new(now_ms),
+            moved_ms: Cell::new(now_ms),
+            told: Cell::new(Told::Nothing),
+            waker: RefCell::new(None),
+        }
+    }
+
+    /// Tells it to end: at once when no request is in work, after that request otherwise.
+    pub fn drain(&self) {
+        self.tell(Told::Drain);
+    }
+
+    /// Closes it when a limit has passed.
+    pub fn look_over(&self, now_ms: u64, limits: &Limits) {
+        self.now_ms.set(now_ms);
+        let over = match self.phase.get() {
+            Phase::Head { since_ms } => now_ms.saturating_sub(since_ms) >= limits.head_ms,
+            Phase::Answering => false,
+            Phase::Quiet => now_ms.saturating_sub(self.moved_ms.get()) >= limits.idle_ms,
+        };
+        if over {
+            self.tell(Told::Close);
+        }
+    }
+
+    fn tell(&self, told: Told) {
+        self.told.set(told);
+        if let Some(waker) = self.waker.borrow().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
+
+    fn received(&self) {
+        self.moved_ms.set(self.now_ms.get());
+        if self.phase.get() == Phase::Quiet {
+            self.phase.set(Phase::Head { since_ms: self.now_ms.get() });
+        }
+    }
+
+    fn sent(&self) {
+        self.moved_ms.set(self.now_ms.get());
+    }
+
+    fn await_orders(&self, waker: &Waker) {
+        let mut known = self.waker.borrow_mut();
+        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *known = Some(waker.clone());
+        }
+    }
+}
+
+/// Answers the requests of one connection until it ends.
+pub async fn serve(stream: TcpStream, connection: &Rc<Connection>, app: &Rc<App>) {
+    let stream = Watched { stream, connection: connection.clone() };
+    let service = service_fn(|request| {
+        connection.phase.set(Phase::Answering);
+        async move {
+            let response = http::answer(app, request).await;
+            connection.moved_ms.set(connection.now_ms.get());
+            connection.phase.set(Phase::Quiet);
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
+    let mut serving = pin!(
+        http1::Builder::new()
+            // The sweep keeps this limit: hyper's would set a timer for each request, and would
+            // count the time between requests as well.
+            .header_read_timeout(None)
+            .max_header_size(app.shared.limits.head_bytes_max)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let ended = poll_fn(|cx| {
+        connection.await_orders(cx.waker());
+        match connection.told.replace(Told::Nothing) {
+            Told::Nothing => {}
+            Told::Drain => serving.as_mut().graceful_shutdown(),
+            Told::Close => return Poll::Ready(Ok(())),
+        }
+        serving.as_mut().poll(cx)
+    });
+    if let Err(error) = ended.await {
+        // Clients vanish and send nonsense; nobody needs to act on that.
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+/// Tells the connection of each byte that moves.
+struct Watched {
+    stream: TcpStream,
+    connection: Rc<Connection>,
+}
+
+impl Watched {
+    fn noted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if matches!(written, Poll::Ready(Ok(count)) if count > 0) {
+            self.connection.sent();
+        }
+        written
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.connection.received();
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.noted(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.noted(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        connections_max: 1,
+        head_bytes_max: 8_192,
+        body_bytes_max: 1,
+        bodies_bytes_max: 1,
+        head_ms: 100,
+        body_ms: 1,
+        idle_ms: 1_000,
+        drain_ms: 1,
+    };
+
+    /// Looks the connection over at `now_ms`; says whether it was told to close.
+    fn closes_at(connection: &Connection, now_ms: u64) -> bool {
+        connection.look_over(now_ms, &LIMITS);
+        connection.told.replace(Told::Nothing) == Told::Close
+    }
+
+    #[test]
+    fn a_head_that_does_not_come_ends_the_connection() {
+        let connection = Connection::new(5);
+        assert!(!closes_at(&connection, 104));
+        connection.received();
+        assert!(closes_at(&connection, 105), "bytes of an unfinished head win no time");
+    }
+
+    #[test]
+    fn a_quiet_connection_ends_after_the_idle_limit_and_each_byte_wins_time() {
+        let connection = Connection::new(0);
+        connection.phase.set(Phase::Quiet);
+        assert!(!closes_at(&connection, 999));
+        connection.sent();
+        assert!(!closes_at(&connection, 1_998));
+        assert!(closes_at(&connection, 1_999));
+    }
+
+    #[test]
+    fn the_limit_of_the_next_head_starts_with_its_first_byte() {
+        let connection = Connection::new(0);
+        connection.phase.set(Phase::Quiet);
+        assert!(!closes_at(&connection, 900));
+        connection.received();
+        assert!(!closes_at(&connection, 999));
+        assert!(closes_at(&connection, 1_000));
+    }
+
+    #[test]
+    fn a_request_in_work_has_no_limit_here() {
+        let connection = Connection::new(0);
+        connection.phase.set(Phase::Answering);
+        assert!(!closes_at(&connection, u64::MAX));
+    }
+}

@@ -1,0 +1,255 @@
+//! Checked operations on their way into a commit, and what became of them.
+
+use std::sync::Arc;
+
+use model::{
+    ApiKey, CatalogueChange, Change, DatabaseId, DatabaseKind, KeyId, Mark, ModelError, Permission,
+    ProjectId, RoleSet, Row, RowId, Table, TableId, TableNumber, Timestamp, Value,
+};
+
+use crate::error::StoreError;
+
+/// Most rows one batch may change.
+pub const BATCH_ROWS_MAX: usize = 10_000;
+/// Above so many changed rows, or …
+pub const IMAGES_MAX: usize = 1_000;
+/// … so many bytes of images, a batch reports tables instead of images.
+pub const IMAGE_BYTES_MAX: usize = 16 << 20;
+
+/// Checked operations, applied all or none.
+#[derive(Clone, Debug)]
+pub struct WriteBatch {
+    /// [`model::Catalogue::epoch`] of the catalogue the operations were checked under. A batch
+    /// with row operations that were checked under an older one is refused.
+    pub catalogue_epoch: u64,
+    /// In the order of their effect.
+    pub ops: Vec<Op>,
+    /// Who writes, for the record of the commit.
+    pub author: Option<String>,
+}
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// On a row.
+    Row(RowOp),
+    /// On a container.
+    Catalogue(CatalogueOp),
+}
+
+/// An operation on one row, valid from the batch's mark until further notice.
+#[derive(Clone, Debug)]
+pub struct RowOp {
+    /// The table, as of the batch's catalogue.
+    pub table: Arc<Table>,
+    /// The row.
+    pub id: RowId,
+    /// What happens to it.
+    pub act: RowAct,
+}
+
+/// What happens to a row. Patches are (position in [`Table::columns`], value).
+#[derive(Clone, Debug)]
+pub enum RowAct {
+    /// Fails with [`Refusal::RowExists`] when the row is there.
+    Insert {
+        /// One value for each column.
+        values: Vec<Value>,
+        /// The row's grants.
+        permissions: Vec<Permission>,
+        /// Times a key set by hand.
+        stamps: Stamps,
+    },
+    /// Merges into an existing row. One that changes nothing writes nothing.
+    Update {
+        /// The columns to set.
+        patch: Vec<(usize, Value)>,
+        /// New grants; `None` keeps the old ones.
+        permissions: Option<Vec<Permission>>,
+        /// Times a key set by hand.
+        stamps: Stamps,
+        /// Who may.
+        guard: Guard,
+    },
+    /// Merges into an existing row, or inserts.
+    Put {
+        /// The columns to set when the row is there.
+        patch: Vec<(usize, Value)>,
+        /// The content when it is not, or why it cannot be inserted.
+        insert: Result<Vec<Value>, Box<Refusal>>,
+        /// New grants; `None` keeps the old ones.
+        permissions: Option<Vec<Permission>>,
+        /// The grants when it is inserted.
+        insert_permissions: Vec<Permission>,
+        /// Times a key set by hand.
+        stamps: Stamps,
+        /// Who may update.
+        guard: Guard,
+    },
+    /// Fails with [`Refusal::RowNotFound`] when the row is absent.
+    Delete {
+        /// Who may.
+        guard: Guard,
+    },
+}
+
+/// Times that a key caller set by hand; `None` is the commit's own time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// `$createdAt`
+    pub created: Option<Timestamp>,
+    /// `$updatedAt`
+    pub updated: Option<Timestamp>,
+}
+
+/// Who may change the row, judged inside the transaction, where its grants cannot move.
+#[derive(Clone, Debug)]
+pub enum Guard {
+    /// The actor may: a key, or a grant on the whole table.
+    Open,
+    /// The row itself must grant the action to one of these roles.
+    Granted(Arc<RoleSet>),
+    /// The actor may not: [`Refusal::RowForbidden`] if the row is there, else
+    /// [`Refusal::RowNotFound`].
+    Closed,
+}
+
+/// An operation on a container.
+#[derive(Clone, Debug)]
+pub enum CatalogueOp {
+    /// Creates a project.
+    CreateProject {
+        /// Its id.
+        id: ProjectId,
+        /// What people call it.
+        name: String,
+    },
+    /// Removes a project, with all it contains.
+    DeleteProject(ProjectId),
+    /// Stores a key; its `created` is set by the commit.
+    CreateKey(ApiKey),
+    /// Removes a key.
+    RevokeKey(ProjectId, KeyId),
+    /// Creates a database.
+    CreateDatabase {
+        /// Its project.
+        project: ProjectId,
+        /// Its id.
+        id: DatabaseId,
+        /// What people call it.
+        name: String,
+        /// Whether callers without a key see it.
+        enabled: bool,
+        /// The route family it is created through.
+        kind: DatabaseKind,
+    },
+    /// Changes a database; `None` keeps.
+    UpdateDatabase {
+        /// Its project.
+        project: ProjectId,
+        /// Its id.
+        id: DatabaseId,
+        /// What people call it.
+        name: Option<String>,
+        /// Whether callers without a key see it.
+        enabled: Option<bool>,
+    },
+    /// Removes a database, with all it contains.
+    DeleteDatabase(ProjectId, DatabaseId),
+    /// Creates a table with its columns and indexes. Its number, and all times and epochs, are
+    /// set by the commit; columns and indexes come numbered.
+    CreateTable(Box<Table>),
+    /// Changes a table; `None` keeps.
+    UpdateTable {
+        /// Its project.
+        project: ProjectId,
+        /// Its database.
+        database: DatabaseId,
+        /// Its id.
+        id: TableId,
+        /// What people call it.
+        name: Option<String>,
+        /// Grants for the whole table.
+        permissions: Option<Vec<Permission>>,
+        /// Whether grants on rows count.
+        row_security: Option<bool>,
+        /// Whether callers without a key see it.
+        enabled: Option<bool>,
+    },
+    /// Removes a table: at once for readers, its rows bit by bit by [`crate::Store::tend`].
+    DeleteTable(ProjectId, DatabaseId, TableId),
+}
+
+/// What became of a batch.
+pub type Outcome = Result<Applied, Refusal>;
+
+/// A batch that was applied.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// Its mark; `None` when it changed nothing.
+    pub mark: Option<Mark>,
+    /// For each row operation in order, the row as it became; `None` after a delete.
+    pub rows: Vec<WrittenRow>,
+    /// What changed in rows.
+    pub changes: Changes,
+    /// What changed in the catalogue, in order.
+    pub catalogue: Vec<CatalogueChange>,
+    /// [`model::Catalogue::epoch`] after this batch.
+    pub catalogue_epoch: u64,
+}
+
+/// A row as a write left it, with all its columns; `None` after a delete.
+pub type WrittenRow = Option<Row>;
+
+/// What a batch changed in rows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Changes {
+    /// Each row before and after.
+    Images(Vec<Change>),
+    /// Too much for images: anything in these tables may have changed.
+    Tables(Vec<TableNumber>),
+}
+
+/// Why a batch was refused. Nothing of it was applied.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    /// Insert of a row that is there.
+    RowExists(RowId),
+    /// The row is not there.
+    RowNotFound(RowId),
+    /// The row is there, and the actor may not change it so.
+    RowForbidden(RowId),
+    /// Another row has the same values in a unique index.
+    Unique {
+        /// The index's key, where the database names it.
+        index: Option<String>,
+    },
+    /// A law of the model, found when the row turned out to be absent or present.
+    Invalid(ModelError),
+    /// More rows than one commit may change.
+    TooManyRows {
+        /// The limit.
+        rows_max: usize,
+    },
+    /// The catalogue is not the one the operations were checked under.
+    CatalogueMoved,
+    /// A container of this id is there already.
+    Exists(Container),
+    /// There is no container of this id.
+    NotFound(Container),
+    /// The database failed while this batch ran.
+    Failed(StoreError),
+}
+
+/// A kind of container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Container {
+    /// A project.
+    Project,
+    /// An API key.
+    Key,
+    /// A database.
+    Database,
+    /// A table.
+    Table,
+}

@@ -1,0 +1,111 @@
+//! Why a store call failed.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use model::RowId;
+
+/// Why a store call failed. Code decides by variant; a person reads the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// The snapshot was written under another catalogue. Resolve anew and run again.
+    CatalogueMoved,
+    /// The cursor's row does not exist.
+    CursorNotFound {
+        /// The row asked for.
+        id: RowId,
+    },
+    /// The cursor's row has no value in a column that the order uses.
+    CursorNull {
+        /// The row asked for.
+        id: RowId,
+    },
+    /// The read was stopped after `limit_ms` milliseconds.
+    Timeout {
+        /// The limit.
+        limit_ms: u64,
+    },
+    /// The disk, or the database's own bound, is full.
+    Full,
+    /// Memory ran out.
+    Memory,
+    /// The statement was stopped from outside.
+    Interrupted,
+    /// Reading or writing failed.
+    Io {
+        /// What the database or the system said.
+        detail: String,
+    },
+    /// Another process holds the data directory.
+    Locked {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The data directory was written by a format this binary does not know.
+    Format {
+        /// The format found.
+        found: i64,
+        /// The newest format this binary knows.
+        newest: i64,
+    },
+    /// Stored bytes break a law of ours. Stop writing and report it.
+    Corrupt {
+        /// Which law.
+        detail: String,
+    },
+}
+
+impl StoreError {
+    /// True when the same request may succeed if the caller starts it afresh.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            StoreError::CatalogueMoved | StoreError::Timeout { .. } | StoreError::Interrupted => {
+                true
+            }
+            StoreError::CursorNotFound { .. }
+            | StoreError::CursorNull { .. }
+            | StoreError::Full
+            | StoreError::Memory
+            | StoreError::Io { .. }
+            | StoreError::Locked { .. }
+            | StoreError::Format { .. }
+            | StoreError::Corrupt { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::CatalogueMoved => f.write_str("The schema changed meanwhile."),
+            StoreError::CursorNotFound { id } => write!(f, "No row `{id}` to start from."),
+            StoreError::CursorNull { id } => {
+                write!(
+                    f,
+                    "Row `{id}` has no value in a column that the order uses."
+                )
+            }
+            StoreError::Timeout { limit_ms } => {
+                write!(f, "The query was stopped after {limit_ms} ms.")
+            }
+            StoreError::Full => f.write_str("The disk is full."),
+            StoreError::Memory => f.write_str("Memory ran out."),
+            StoreError::Interrupted => f.write_str("The statement was interrupted."),
+            StoreError::Io { detail } => write!(f, "Reading or writing failed: {detail}."),
+            StoreError::Locked { directory } => write!(
+                f,
+                "Another process holds the data directory {}. Stop it, or give another directory \
+                 with --data.",
+                directory.display()
+            ),
+            StoreError::Format { found, newest } => write!(
+                f,
+                "The data directory has format {found}; this binary knows formats up to {newest}. \
+                 Use a newer Tidemark."
+            ),
+            StoreError::Corrupt { detail } => write!(f, "Stored data is damaged: {detail}."),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}

@@ -1,0 +1,198 @@
+//! The `Store` border: what the engine asks of a database, and the databases behind it.
+//!
+//! Nothing above this crate knows which database answers. SQL text stands here and in
+//! `query::emit` only. This crate knows nothing of roles, scopes, caches or HTTP.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use model::{Catalogue, Mark, Row, RowId, Selection, Table};
+use query::{Query, Visibility};
+
+pub mod batch;
+pub mod error;
+mod sqlite;
+
+pub use batch::{
+    Applied, CatalogueOp, Changes, Container, Guard, Op, Outcome, Refusal, RowAct, RowOp, Stamps,
+    WriteBatch, WrittenRow,
+};
+pub use error::StoreError;
+
+/// What a store call returns. An embedded store answers before the future is first polled.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// What the engine asks of a database. Each one must pass `tests/conformance.rs`.
+///
+/// One writer: `apply`, `reserve` and `tend` are called by one caller at a time, and no two
+/// [`Pending`] exist at once. Reads come from anywhere, at any time.
+pub trait Store: Send + Sync {
+    /// All containers, and the marks to go on from, as of the latest commit.
+    fn load(&self) -> StoreFuture<'_, Loaded>;
+
+    /// One page, or its total, or both, on one snapshot.
+    ///
+    /// # Errors
+    /// [`StoreError::CatalogueMoved`] when the snapshot was written under another catalogue than
+    /// the query was resolved under; [`StoreError::CursorNotFound`], [`StoreError::CursorNull`];
+    /// [`StoreError::Timeout`] past the limit the store was opened with.
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>>;
+
+    /// One row by its id, on one snapshot; `None` when it is absent or not visible.
+    ///
+    /// # Errors
+    /// As for [`Store::list`], cursors apart.
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>>;
+
+    /// Runs each batch whole or not at all, inside one transaction that nobody sees yet.
+    ///
+    /// The first batch that changes something gets the mark `first`, each further one the next
+    /// mark; a batch that is refused, or changes nothing, takes none. One that fails, in whatever
+    /// way, takes nothing from its neighbours, even if the database ends the transaction over it.
+    ///
+    /// # Errors
+    /// Only when no batch at all could be run.
+    fn apply<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>>;
+
+    /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
+    /// above them.
+    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;
+
+    /// One bounded piece of upkeep: at most 1,000 rows of dropped tables removed, or row bodies
+    /// of older schemas written anew. Says whether more is waiting. Takes no mark.
+    fn tend(&self) -> StoreFuture<'_, bool>;
+
+    /// Ends background work and closes the database; `horizon` is the highest mark ever read,
+    /// and replaces what was reserved ahead.
+    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()>;
+}
+
+/// A transaction that ran and that nobody sees yet. Dropped, it is rolled back.
+pub trait Pending: Send {
+    /// What became of each batch, in order.
+    fn outcomes(&self) -> &[Outcome];
+
+    /// Makes it durable, then visible.
+    ///
+    /// `Ok` means durable: it survives a power cut (with the durability `full`). SQLite needs
+    /// `synchronous = FULL` in WAL mode for that (SQLite manual, "PRAGMA synchronous").
+    ///
+    /// # Errors
+    /// Nothing of it is visible, and the store is ready for the next `apply`.
+    fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>>;
+}
+
+/// What a store knows when it is opened.
+#[derive(Debug)]
+pub struct Loaded {
+    /// All containers.
+    pub catalogue: Catalogue,
+    /// The mark of the latest commit; [`Mark::ZERO`] if there was none.
+    pub mark: Mark,
+    /// The highest mark that may ever have been read or given.
+    pub horizon: Mark,
+    /// The identity of this store's one history.
+    pub lineage: String,
+}
+
+/// A list to read.
+#[derive(Clone, Copy, Debug)]
+pub struct Listing<'a> {
+    /// What to list.
+    pub query: &'a Query,
+    /// Whether the rows are wanted.
+    pub rows: bool,
+    /// Whether the total is wanted, and up to what it is counted.
+    pub total: Option<TotalCap>,
+    /// [`Catalogue::epoch`] of the catalogue the query was resolved under.
+    pub catalogue_epoch: u64,
+}
+
+/// How far matches are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TotalCap {
+    /// All of them.
+    None,
+    /// Up to this many.
+    UpTo(u64),
+}
+
+/// What [`Store::list`] found; what was not asked for is empty or 0.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// The rows, in order.
+    pub rows: Vec<Row>,
+    /// Matches of the filter, whatever the page.
+    pub total: u64,
+}
+
+/// A row to read.
+#[derive(Clone, Copy, Debug)]
+pub struct Point<'a> {
+    /// Its table.
+    pub table: &'a Arc<Table>,
+    /// Its id.
+    pub id: &'a RowId,
+    /// What is shown of it.
+    pub selection: &'a Selection,
+    /// Which rows the actor may see.
+    pub visibility: &'a Visibility,
+    /// The coordinates; `None` is now, as known now.
+    pub at: Option<model::Coordinates>,
+    /// [`Catalogue::epoch`] of the catalogue the table was taken from.
+    pub catalogue_epoch: u64,
+}
+
+/// An answer, and the mark of the snapshot it was read from.
+#[derive(Clone, Debug)]
+pub struct Snapshot<T> {
+    /// The answer.
+    pub answer: T,
+    /// The mark that stood in the snapshot.
+    pub mark: Mark,
+}
+
+/// Encodes a row's columns into the body that is kept beside them and copied on reading. Given
+/// by whoever opens the store; the only encoder a store calls.
+pub type EncodeRow = fn(&Table, &[model::Value], &mut Vec<u8>);
+
+/// What must have happened before a commit is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The disk has synced it: it survives a power cut.
+    Full,
+    /// It survives the death of the process; a power cut may take the last milliseconds, never
+    /// the consistency.
+    Normal,
+}
+
+/// How to open a store. No limit has a default here: the caller decides.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The data directory. Created if absent, locked while the store is open.
+    pub directory: std::path::PathBuf,
+    /// What a commit waits for.
+    pub durability: Durability,
+    /// The encoder of row bodies.
+    pub encode_row: EncodeRow,
+    /// Page cache of each reading thread, in bytes.
+    pub reader_cache_bytes: u64,
+    /// Longest run of one read, in milliseconds.
+    pub read_limit_ms: u64,
+    /// The name of a registered file system layer to go through; tests record and fail it.
+    pub vfs: Option<String>,
+}
+
+/// Opens the embedded store in `options.directory`.
+///
+/// # Errors
+/// [`StoreError::Locked`] when another process holds the directory, [`StoreError::Format`] when
+/// a newer Tidemark wrote it, [`StoreError::Io`] when it cannot be read or written.
+pub fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
+    sqlite::open(options)
+}

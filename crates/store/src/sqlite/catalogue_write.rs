@@ -1,0 +1,322 @@
+//! Operations on containers. Each closes and opens rows of the catalogue's tables at the
+//! batch's mark, and reports what changed; one that changes nothing writes nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::{
+    ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, KeyId, Permission, Project,
+    ProjectId, Table, TableId, TableNumber, Timestamp,
+};
+use rusqlite::params;
+
+use super::bind::permissions_text;
+use super::catalogue_rows::{insert_column, insert_database, insert_index, insert_key};
+use super::catalogue_rows::insert_table;
+use super::run::{Run, Step};
+use super::schema::create_table;
+use super::upkeep::Task;
+use crate::batch::{CatalogueOp, Container, Refusal};
+
+/// What an update asks of a table; `None` keeps.
+struct TableChanges<'a> {
+    name: Option<&'a str>,
+    permissions: Option<&'a [Permission]>,
+    row_security: Option<bool>,
+    enabled: Option<bool>,
+}
+
+impl Run<'_> {
+    pub(super) fn catalogue_op(&mut self, op: &CatalogueOp) -> Step<()> {
+        match op {
+            CatalogueOp::CreateProject { id, name } => self.create_project(id, name),
+            CatalogueOp::DeleteProject(id) => self.delete_project(id),
+            CatalogueOp::CreateKey(key) => self.create_key(key),
+            CatalogueOp::RevokeKey(project, id) => self.revoke_key(project, id),
+            CatalogueOp::CreateDatabase {
+                project,
+                id,
+                name,
+                enabled,
+                kind,
+            } => self.create_database(project, id, name, *enabled, *kind),
+            CatalogueOp::UpdateDatabase {
+                project,
+                id,
+                name,
+                enabled,
+            } => self.update_database(project, id, name.as_deref(), *enabled),
+            CatalogueOp::DeleteDatabase(project, id) => self.delete_database(project, id),
+            CatalogueOp::CreateTable(table) => self.create_table(table),
+            CatalogueOp::UpdateTable {
+                project,
+                database,
+                id,
+                name,
+                permissions,
+                row_security,
+                enabled,
+            } => {
+                let changes = TableChanges {
+                    name: name.as_deref(),
+                    permissions: permissions.as_deref(),
+                    row_security: *row_security,
+                    enabled: *enabled,
+                };
+                self.update_table(project, database, id, &changes)
+            }
+            CatalogueOp::DeleteTable(project, database, id) => {
+                self.delete_table(project, database, id)
+            }
+        }
+    }
+
+    /// The time a commit leaves on what it changes.
+    fn now(&self) -> Timestamp {
+        self.mark.timestamp().cut_to_ms()
+    }
+
+    /// The epoch of the catalogue after this batch. Epochs of tables take it as their number, so
+    /// that a table that is created again under its old id shares none with the one before.
+    fn next_epoch(&self) -> u64 {
+        self.state.catalogue.epoch + 1
+    }
+
+    fn project(&self, id: &ProjectId) -> Result<Arc<Project>, Refusal> {
+        let project = self.state.catalogue.project(id.as_str()).cloned();
+        project.ok_or(Refusal::NotFound(Container::Project))
+    }
+
+    fn database(&self, project: &ProjectId, id: &DatabaseId) -> Result<Arc<Database>, Refusal> {
+        let database = self.project(project)?.databases.get(id).cloned();
+        database.ok_or(Refusal::NotFound(Container::Database))
+    }
+
+    fn create_project(&mut self, id: &ProjectId, name: &str) -> Step<()> {
+        if self.project(id).is_ok() {
+            return Err(Refusal::Exists(Container::Project).into());
+        }
+        let project = Project {
+            id: id.clone(),
+            name: name.to_owned(),
+            created: self.now(),
+            databases: HashMap::new(),
+        };
+        self.statement("INSERT INTO project (id, name, created, sf) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![id.as_str(), name, project.created.0, self.mark.0])?;
+        self.change_catalogue(CatalogueChange::ProjectPut(project));
+        Ok(())
+    }
+
+    fn delete_project(&mut self, id: &ProjectId) -> Step<()> {
+        let project = self.project(id)?;
+        for database in project.databases.values() {
+            self.close_database(database)?;
+        }
+        self.close("api_key", "project = ?2", params![self.mark.0, id.as_str()])?;
+        self.close("project", "id = ?2", params![self.mark.0, id.as_str()])?;
+        self.change_catalogue(CatalogueChange::ProjectGone(id.clone()));
+        Ok(())
+    }
+
+    fn create_key(&mut self, key: &ApiKey) -> Step<()> {
+        self.project(&key.project)?;
+        let catalogue = &self.state.catalogue;
+        let is_taken = catalogue.key(&key.secret_hash).is_some()
+            || catalogue.keys().any(|known| known.project == key.project && known.id == key.id);
+        if is_taken {
+            return Err(Refusal::Exists(Container::Key).into());
+        }
+        let key = ApiKey {
+            created: self.now(),
+            ..key.clone()
+        };
+        insert_key(self.connection, &key, self.mark)?;
+        self.change_catalogue(CatalogueChange::KeyPut(Arc::new(key)));
+        Ok(())
+    }
+
+    fn revoke_key(&mut self, project: &ProjectId, id: &KeyId) -> Step<()> {
+        self.project(project)?;
+        let is_meant = |key: &&Arc<ApiKey>| key.project == *project && key.id == *id;
+        let key = self.state.catalogue.keys().find(is_meant);
+        let hash = key.ok_or(Refusal::NotFound(Container::Key))?.secret_hash;
+        self.close("api_key", "hash = ?2", params![self.mark.0, hash])?;
+        self.change_catalogue(CatalogueChange::KeyGone(hash));
+        Ok(())
+    }
+
+    fn create_database(
+        &mut self,
+        project: &ProjectId,
+        id: &DatabaseId,
+        name: &str,
+        enabled: bool,
+        kind: DatabaseKind,
+    ) -> Step<()> {
+        if self.project(project)?.databases.contains_key(id) {
+            return Err(Refusal::Exists(Container::Database).into());
+        }
+        let database = Database {
+            project: project.clone(),
+            id: id.clone(),
+            seq: self.state.next_database,
+            name: name.to_owned(),
+            kind,
+            enabled,
+            created: self.now(),
+            updated: self.now(),
+            tables: HashMap::new(),
+        };
+        self.state.next_database += 1;
+        insert_database(self.connection, &database, self.mark)?;
+        self.change_catalogue(CatalogueChange::DatabasePut(database));
+        Ok(())
+    }
+
+    fn update_database(
+        &mut self,
+        project: &ProjectId,
+        id: &DatabaseId,
+        name: Option<&str>,
+        enabled: Option<bool>,
+    ) -> Step<()> {
+        let before = self.database(project, id)?;
+        let name = name.unwrap_or(&before.name);
+        let enabled = enabled.unwrap_or(before.enabled);
+        if name == before.name && enabled == before.enabled {
+            return Ok(());
+        }
+        let after = Database {
+            name: name.to_owned(),
+            enabled,
+            updated: self.now(),
+            ..Database::clone(&before)
+        };
+        self.close("database_", "seq = ?2", params![self.mark.0, before.seq])?;
+        insert_database(self.connection, &after, self.mark)?;
+        self.change_catalogue(CatalogueChange::DatabasePut(after));
+        Ok(())
+    }
+
+    fn delete_database(&mut self, project: &ProjectId, id: &DatabaseId) -> Step<()> {
+        let database = self.database(project, id)?;
+        self.close_database(&database)?;
+        self.change_catalogue(CatalogueChange::DatabaseGone(project.clone(), id.clone()));
+        Ok(())
+    }
+
+    fn close_database(&mut self, database: &Database) -> Step<()> {
+        for table in database.tables.values() {
+            self.close_table(table.number)?;
+        }
+        self.close("database_", "seq = ?2", params![self.mark.0, database.seq])
+    }
+
+    fn create_table(&mut self, definition: &Table) -> Step<()> {
+        let database = self.database(&definition.project, &definition.database)?;
+        if database.tables.contains_key(&definition.id) {
+            return Err(Refusal::Exists(Container::Table).into());
+        }
+        let table = self.stamped(definition);
+        self.state.next_table += 1;
+        insert_table(self.connection, &table, self.mark)?;
+        for column in &table.columns {
+            insert_column(self.connection, table.number, column, self.mark)?;
+        }
+        for index in &table.indexes {
+            insert_index(self.connection, &table, index, self.mark)?;
+        }
+        self.connection.execute_batch(&create_table(&table))?;
+        self.change_catalogue(CatalogueChange::TablePut(Arc::new(table)));
+        Ok(())
+    }
+
+    /// A new table's definition with the number, times and epochs that the commit gives.
+    fn stamped(&self, definition: &Table) -> Table {
+        let mut table = definition.clone();
+        table.number = TableNumber(self.state.next_table);
+        (table.schema_epoch, table.permission_epoch) = (self.next_epoch(), self.next_epoch());
+        (table.created, table.updated) = (self.now(), self.now());
+        for column in &mut table.columns {
+            (column.created, column.updated) = (self.now(), self.now());
+        }
+        for index in &mut table.indexes {
+            (index.created, index.updated) = (self.now(), self.now());
+        }
+        table
+    }
+
+    fn update_table(
+        &mut self,
+        project: &ProjectId,
+        database: &DatabaseId,
+        id: &TableId,
+        changes: &TableChanges<'_>,
+    ) -> Step<()> {
+        let database = self.database(project, database)?;
+        let before = database.tables.get(id).ok_or(Refusal::NotFound(Container::Table))?;
+        let mut after = Table::clone(before);
+        if let Some(name) = changes.name {
+            name.clone_into(&mut after.name);
+        }
+        if let Some(permissions) = changes.permissions {
+            permissions.clone_into(&mut after.permissions);
+        }
+        after.row_security = changes.row_security.unwrap_or(before.row_security);
+        after.enabled = changes.enabled.unwrap_or(before.enabled);
+        if after == **before {
+            return Ok(());
+        }
+        let access = |table: &Table| {
+            (permissions_text(&table.permissions), table.row_security, table.enabled)
+        };
+        if access(&after) != access(before) {
+            after.permission_epoch = self.next_epoch();
+        }
+        after.updated = self.now();
+        self.close("table_", "number = ?2", params![self.mark.0, before.number.0])?;
+        insert_table(self.connection, &after, self.mark)?;
+        self.change_catalogue(CatalogueChange::TablePut(Arc::new(after)));
+        Ok(())
+    }
+
+    fn delete_table(
+        &mut self,
+        project: &ProjectId,
+        database: &DatabaseId,
+        id: &TableId,
+    ) -> Step<()> {
+        let container = self.database(project, database)?;
+        let table = container.tables.get(id).ok_or(Refusal::NotFound(Container::Table))?;
+        self.close_table(table.number)?;
+        let gone = CatalogueChange::TableGone(project.clone(), database.clone(), id.clone());
+        self.change_catalogue(gone);
+        Ok(())
+    }
+
+    /// Closes what the catalogue knows of a table, and leaves its rows to the upkeep.
+    fn close_table(&mut self, number: TableNumber) -> Step<()> {
+        for table in ["column_", "index_"] {
+            self.close(table, "tab = ?2", params![self.mark.0, number.0])?;
+        }
+        self.close("table_", "number = ?2", params![self.mark.0, number.0])?;
+        self.statement("INSERT OR REPLACE INTO upkeep (tab, task, seq) VALUES (?1, ?2, 0)")?
+            .execute(params![number.0, Task::Drop.as_str()])?;
+        self.texts.forget(number);
+        Ok(())
+    }
+
+    /// Ends the open rows of a catalogue table for which `condition` holds; `?1` is the mark.
+    fn close(
+        &self,
+        table: &str,
+        condition: &str,
+        parameters: &[&dyn rusqlite::ToSql],
+    ) -> Step<()> {
+        let end = super::schema::END;
+        self.statement(&format!("UPDATE {table} SET st = ?1 WHERE st = {end} AND {condition}"))?
+            .execute(parameters)?;
+        Ok(())
+    }
+}

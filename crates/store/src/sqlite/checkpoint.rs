@@ -1,0 +1,136 @@
+//! Carries the log over into the database file, on a thread of its own.
+//!
+//! Commits append to the log; readers look through it; nobody but this thread checkpoints, so
+//! that no commit pays for it. A passive checkpoint takes no lock that a commit or a reader
+//! waits for. When it has carried everything over and no reader needs the log, the next commit
+//! starts the log from its beginning, and its file grows no further. Under writes without a
+//! pause that moment may never come; then, past a second limit, the log is truncated, for which
+//! commits are held up: for the few pages that the passive checkpoint before it left over and a
+//! sync, and for at most [`READERS_PATIENCE`] until readers have left the log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::wal::CheckpointMode;
+
+use super::connection::{self, Location};
+use crate::StoreError;
+
+/// So many bytes of log not carried over yet start a checkpoint (SQLite's own default of 1,000
+/// pages, in the same order of size).
+const PASSIVE_BYTES: u64 = 4 << 20;
+/// So many bytes of log in all have it truncated.
+const TRUNCATE_BYTES: u64 = 64 << 20;
+/// How long a truncation waits for readers, or for a writer: pauses of 0.5 ms.
+const READERS_PATIENCE: i32 = 40;
+
+/// What the writer knows of the log, and whom it tells.
+pub(super) struct Backlog {
+    log: Arc<Log>,
+    sender: SyncSender<()>,
+}
+
+/// The log's size, as counted by the commits, and how much of it was carried over.
+struct Log {
+    page_bytes: u64,
+    pages: AtomicU64,
+    carried_pages: AtomicU64,
+}
+
+/// The thread. It ends when the writer, with its [`Backlog`], is dropped.
+pub(super) struct Checkpointer {
+    thread: JoinHandle<()>,
+}
+
+impl Backlog {
+    /// Called after each commit: wakes the thread if enough has gathered. Never waits.
+    pub(super) fn report(&self) {
+        let pages = self.log.pages.load(Ordering::Relaxed);
+        let carried = self.log.carried_pages.load(Ordering::Relaxed);
+        if pages.saturating_sub(carried) * self.log.page_bytes < PASSIVE_BYTES {
+            return;
+        }
+        match self.sender.try_send(()) {
+            // Full: the thread is about to look anyway. Disconnected: it could not go on; the
+            // log then grows until the next start, and nothing is lost.
+            Ok(()) | Err(TrySendError::Full(()) | TrySendError::Disconnected(())) => {}
+        }
+    }
+}
+
+/// Starts the thread, and has `writer` count the pages of the log.
+pub(super) fn start(
+    writer: &mut Connection,
+    location: Location<'_>,
+) -> Result<(Backlog, Checkpointer), StoreError> {
+    let page_bytes: i64 = writer.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let log = Arc::new(Log {
+        page_bytes: page_bytes.unsigned_abs(),
+        pages: AtomicU64::new(0),
+        carried_pages: AtomicU64::new(0),
+    });
+    let counted = Arc::clone(&log);
+    writer.wal_hook(Some(move |_: &mut _, pages: i32| {
+        let pages = u64::from(pages.unsigned_abs());
+        if pages < counted.pages.swap(pages, Ordering::Relaxed) {
+            // The log has started from its beginning.
+            counted.carried_pages.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }))?;
+    let mut own = connection::open(location)?;
+    own.busy_handler(Some(has_patience))?;
+    let (sender, receiver) = sync_channel(1);
+    let seen = Arc::clone(&log);
+    let thread = thread::Builder::new()
+        .name("checkpoint".to_owned())
+        .spawn(move || run(&own, &seen, &receiver))
+        .map_err(|error| StoreError::Io {
+            detail: format!("no thread for checkpoints: {error}"),
+        })?;
+    Ok((Backlog { log, sender }, Checkpointer { thread }))
+}
+
+impl Checkpointer {
+    /// Waits until the thread has ended. The writer must have been dropped before.
+    pub(super) fn join(self) {
+        // A panic over there was reported there; the log is whole whatever became of it.
+        let _ = self.thread.join();
+    }
+}
+
+fn has_patience(asked_before: i32) -> bool {
+    thread::sleep(Duration::from_micros(500));
+    asked_before < READERS_PATIENCE
+}
+
+fn run(connection: &Connection, log: &Log, receiver: &Receiver<()>) {
+    while receiver.recv().is_ok() {
+        // A failed checkpoint loses nothing: what it would have carried over is in the log, and
+        // the next report tries again.
+        let Ok((pages, carried)) = checkpoint(connection, log, CheckpointMode::PASSIVE) else {
+            continue;
+        };
+        let left_bytes = (pages - carried) * log.page_bytes;
+        // With much left over a reader holds the log; a truncation would wait for it in vain.
+        if pages * log.page_bytes > TRUNCATE_BYTES && left_bytes < PASSIVE_BYTES {
+            let _ = checkpoint(connection, log, CheckpointMode::TRUNCATE);
+        }
+    }
+}
+
+/// Carries over what it can. The pages that stood in the log, and how many of them are over.
+fn checkpoint(
+    connection: &Connection,
+    log: &Log,
+    mode: CheckpointMode,
+) -> rusqlite::Result<(u64, u64)> {
+    let (pages, carried) = connection.wal_checkpoint_v2(None::<&str>, mode)?;
+    let count = |pages: i32| u64::from(pages.max(0).unsigned_abs());
+    log.carried_pages.store(count(carried), Ordering::Relaxed);
+    Ok((count(pages), count(carried)))
+}

@@ -1,0 +1,314 @@
+//! The one writer: groups of batches inside one transaction, and what follows when it fails.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::{Catalogue, Mark, Table, TableNumber};
+use rusqlite::{Connection, params};
+
+use super::checkpoint::Backlog;
+use super::row_sql::RowSql;
+use super::run::{Halt, Run};
+use super::touched::Touched;
+use crate::batch::{Applied, Op, Outcome, Refusal, WriteBatch};
+use crate::{EncodeRow, StoreError};
+
+/// What the writer goes on from. Cloned for each batch: what one did that halts is forgotten
+/// by dropping its copy, so the copy cannot drift from what the database rolled back.
+#[derive(Clone)]
+pub(super) struct State {
+    /// All containers.
+    pub(super) catalogue: Arc<Catalogue>,
+    /// The mark of the latest commit.
+    pub(super) mark: Mark,
+    /// The highest mark that may have been read, as far as it is on disk.
+    pub(super) horizon: Mark,
+    /// The dense number of the latest commit.
+    pub(super) number: i64,
+    /// The number of the next table.
+    pub(super) next_table: i64,
+    /// The position of the next database.
+    pub(super) next_database: i64,
+}
+
+impl State {
+    /// The catalogue, to be changed.
+    pub(super) fn catalogue_mut(&mut self) -> &mut Catalogue {
+        Arc::make_mut(&mut self.catalogue)
+    }
+
+    /// Stamps snapshots from this transaction on.
+    pub(super) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        connection
+            .prepare_cached(
+                "UPDATE meta SET mark = ?1, x_at = max(x_at, ?1), horizon = ?2, \
+                 catalogue_epoch = ?3, next_table = ?4, next_database = ?5",
+            )?
+            .execute(params![
+                self.mark.0,
+                self.horizon.0,
+                self.catalogue.epoch as i64,
+                self.next_table,
+                self.next_database,
+            ])?;
+        Ok(())
+    }
+}
+
+/// The statement texts of each table written to so far.
+#[derive(Default)]
+pub(super) struct RowTexts(HashMap<TableNumber, Arc<RowSql>>);
+
+impl RowTexts {
+    pub(super) fn of(&mut self, table: &Table) -> Arc<RowSql> {
+        let texts = self
+            .0
+            .entry(table.number)
+            .or_insert_with(|| Arc::new(RowSql::new(table)));
+        if texts.schema_epoch != table.schema_epoch {
+            *texts = Arc::new(RowSql::new(table));
+        }
+        Arc::clone(texts)
+    }
+
+    pub(super) fn forget(&mut self, number: TableNumber) {
+        self.0.remove(&number);
+    }
+}
+
+/// The connection that writes, and what it knows.
+pub(super) struct Writer {
+    pub(super) connection: Connection,
+    pub(super) encode_row: EncodeRow,
+    pub(super) texts: RowTexts,
+    /// As of the latest commit.
+    pub(super) committed: State,
+    /// As of the open transaction; equal to `committed` when none is open.
+    state: State,
+    backlog: Backlog,
+}
+
+/// How a batch ended other than by success.
+enum End {
+    /// Its savepoint is rolled back, the transaction lives.
+    Alone(Refusal),
+    /// SQLite ended the whole transaction over it.
+    WithAll(StoreError),
+}
+
+impl Writer {
+    pub(super) fn new(
+        connection: Connection,
+        encode_row: EncodeRow,
+        state: State,
+        backlog: Backlog,
+    ) -> Writer {
+        Writer {
+            connection,
+            encode_row,
+            texts: RowTexts::default(),
+            committed: state.clone(),
+            state,
+            backlog,
+        }
+    }
+
+    /// Runs the batches inside a transaction that stays open.
+    ///
+    /// After any error SQLite is asked whether the transaction still exists; on a full disk, an
+    /// I/O error, an interrupt or lack of memory it may end all of it. Then the batch it ended
+    /// over is out, and the others run again from the start. Each round takes at least one batch
+    /// out, so there are no more rounds than batches. Refusals are judged anew in each round:
+    /// what stood in the way may have gone with the batch that failed.
+    ///
+    /// # Errors
+    /// When no transaction can be begun.
+    pub(super) fn apply(
+        &mut self,
+        batches: &[WriteBatch],
+        first: Mark,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        assert!(
+            first > self.committed.mark,
+            "marks rise strictly: {first:?} follows {:?}",
+            self.committed.mark
+        );
+        let mut failed: Vec<Option<StoreError>> = vec![None; batches.len()];
+        loop {
+            self.begin()?;
+            match self.round(batches, first, &mut failed) {
+                Some(outcomes) => return Ok(outcomes),
+                None => self.rollback(),
+            }
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), StoreError> {
+        if !self.connection.is_autocommit() {
+            // An earlier rollback could not be run, for want of memory.
+            self.rollback();
+        }
+        self.execute("BEGIN IMMEDIATE")?;
+        self.state = self.committed.clone();
+        Ok(())
+    }
+
+    /// One pass over the batches that have not failed. `None` when the transaction has ended;
+    /// the batch it ended over has then joined the failed ones.
+    fn round(
+        &mut self,
+        batches: &[WriteBatch],
+        first: Mark,
+        failed: &mut [Option<StoreError>],
+    ) -> Option<Vec<Outcome>> {
+        let mut mark = first;
+        let mut outcomes = Vec::with_capacity(batches.len());
+        for (batch, failed) in batches.iter().zip(failed) {
+            if let Some(error) = failed {
+                outcomes.push(Err(Refusal::Failed(error.clone())));
+                continue;
+            }
+            match self.run(batch, mark) {
+                Ok(applied) => {
+                    if applied.mark.is_some() {
+                        mark = mark.next();
+                    }
+                    outcomes.push(Ok(applied));
+                }
+                Err(End::Alone(refusal)) => {
+                    if let Refusal::Failed(error) = &refusal {
+                        *failed = Some(error.clone());
+                    }
+                    outcomes.push(Err(refusal));
+                }
+                Err(End::WithAll(error)) => {
+                    *failed = Some(error);
+                    return None;
+                }
+            }
+        }
+        Some(outcomes)
+    }
+
+    /// Runs one batch in its own savepoint.
+    fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
+        let has_rows = batch.ops.iter().any(|op| matches!(op, Op::Row(_)));
+        if has_rows && batch.catalogue_epoch != self.state.catalogue.epoch {
+            return Err(End::Alone(Refusal::CatalogueMoved));
+        }
+        if let Err(error) = self.execute("SAVEPOINT batch") {
+            return Err(self.undo(Halt::Failed(error)));
+        }
+        let run = Run {
+            connection: &self.connection,
+            encode_row: self.encode_row,
+            texts: &mut self.texts,
+            state: self.state.clone(),
+            mark,
+            touched: Touched::new(batch.ops.len()),
+            catalogue: Vec::new(),
+        };
+        let ran = run.run(batch);
+        match ran {
+            Ok((applied, _)) if applied.mark.is_none() => {
+                // What it wrote, if anything, it took back itself; nothing of that shall stay.
+                self.undo_savepoint().map_err(End::WithAll)?;
+                Ok(applied)
+            }
+            Ok((applied, state)) => {
+                if let Err(error) = self.execute("RELEASE batch") {
+                    return Err(self.undo(Halt::Failed(error)));
+                }
+                self.state = state;
+                Ok(applied)
+            }
+            Err(halt) => Err(self.undo(halt)),
+        }
+    }
+
+    /// Takes a halted batch back, and finds out whether the transaction outlived it.
+    fn undo(&self, halt: Halt) -> End {
+        let refusal = match halt {
+            Halt::Refused(refusal) => refusal,
+            Halt::Failed(error) => Refusal::Failed(error),
+        };
+        match (self.undo_savepoint(), refusal) {
+            (Ok(()), refusal) => End::Alone(refusal),
+            // The first error tells more than that of the rollback.
+            (Err(_), Refusal::Failed(error)) | (Err(error), _) => End::WithAll(error),
+        }
+    }
+
+    /// # Errors
+    /// When the savepoint is gone, with its transaction, or cannot be rolled back to.
+    fn undo_savepoint(&self) -> Result<(), StoreError> {
+        if self.connection.is_autocommit() {
+            return Err(StoreError::Io {
+                detail: "the transaction has ended".to_owned(),
+            });
+        }
+        self.execute("ROLLBACK TO batch")?;
+        self.execute("RELEASE batch")
+    }
+
+    /// Makes the open transaction durable and visible.
+    ///
+    /// # Errors
+    /// Nothing of it is visible. A power cut right now may still bring it up at the next start,
+    /// whole: the disk may have kept what it said it could not sync.
+    pub(super) fn commit(&mut self) -> Result<(), StoreError> {
+        match self.execute("COMMIT") {
+            Ok(()) => {
+                self.committed = self.state.clone();
+                self.backlog.report();
+                Ok(())
+            }
+            Err(error) => {
+                self.rollback();
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the open transaction, if there is one, without a trace.
+    pub(super) fn rollback(&mut self) {
+        self.state = self.committed.clone();
+        if !self.connection.is_autocommit() {
+            // It can only fail for want of memory, before it has begun; then the transaction is
+            // still open, and the next one to begin finds it so and tries again.
+            let _ = self.execute("ROLLBACK");
+        }
+    }
+
+    /// Runs `change` in a transaction of its own that takes no mark. Durable when it returns.
+    pub(super) fn aside<T>(
+        &mut self,
+        change: impl FnOnce(&mut Writer) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.begin()?;
+        let changed = change(self).and_then(|answer| self.commit().map(|()| answer));
+        if changed.is_err() {
+            self.rollback();
+        }
+        changed
+    }
+
+    /// Stores the horizon; see [`crate::Store::reserve`] and [`crate::Store::close`].
+    pub(super) fn store_horizon(&mut self, horizon: Mark) -> Result<(), StoreError> {
+        self.aside(|writer| {
+            writer.state.horizon = horizon.max(writer.state.mark);
+            writer.state.write(&writer.connection)?;
+            Ok(())
+        })
+    }
+
+    /// The connection alone, for the last steps before it is closed.
+    pub(super) fn into_connection(self) -> Connection {
+        self.connection
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), StoreError> {
+        self.connection.prepare_cached(sql)?.execute(())?;
+        Ok(())
+    }
+}

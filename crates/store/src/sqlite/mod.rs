@@ -1,0 +1,275 @@
+//! The embedded store: SQLite in the process, one writer, readers on the threads that ask.
+//!
+//! Every call does its work before it returns; the futures are finished from the start. The
+//! writer's connection is handed from call to call: to a [`Pending`] and back, so that nothing
+//! else can be written while one exists.
+
+mod bind;
+mod catalogue_read;
+mod catalogue_rows;
+mod catalogue_write;
+mod checkpoint;
+mod codec;
+mod commit;
+mod connection;
+mod directory;
+mod fault;
+mod migrate;
+mod read;
+mod row_sql;
+mod row_write;
+mod run;
+mod schema;
+mod touched;
+mod upkeep;
+
+use std::future::ready;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use model::{Mark, Row};
+use rusqlite::wal::CheckpointMode;
+
+use self::checkpoint::Checkpointer;
+use self::commit::Writer;
+use self::connection::Location;
+use self::directory::Directory;
+use self::read::Readers;
+use crate::batch::{Outcome, WriteBatch};
+use crate::{
+    Durability, Listed, Listing, Loaded, Options, Pending, Point, Snapshot, Store, StoreError,
+    StoreFuture,
+};
+
+/// The store behind the border.
+struct SqliteStore {
+    shared: Arc<Shared>,
+    readers: Readers,
+    checkpointer: Mutex<Option<Checkpointer>>,
+}
+
+/// What a [`Pending`] holds on to.
+struct Shared {
+    writer: Mutex<Slot>,
+    database: PathBuf,
+    vfs: Option<String>,
+    // Given up last: the files have one owner until no connection is left.
+    _directory: Directory,
+}
+
+/// Where the writer is.
+enum Slot {
+    /// Here, with no transaction open.
+    Free(Box<Writer>),
+    /// With a call, or with a [`Pending`].
+    Taken,
+    /// Gone for good.
+    Closed,
+}
+
+pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
+    let directory = Directory::open(&options.directory)?;
+    let database = directory.database().to_owned();
+    let location = Location {
+        database: &database,
+        vfs: options.vfs.as_deref(),
+    };
+    let synchronous = match options.durability {
+        Durability::Full => "FULL",
+        Durability::Normal => "NORMAL",
+    };
+    migrate::check(&connection::open(location)?)?;
+    let mut connection = connection::open_writer(location, synchronous)?;
+    migrate::migrate(&mut connection)?;
+    let known = catalogue_read::load(&connection)?;
+    let (backlog, checkpointer) = checkpoint::start(&mut connection, location)?;
+    let writer = Writer::new(connection, options.encode_row, known.state, backlog);
+    let readers = Readers::new(&options, &database);
+    let shared = Shared {
+        writer: Mutex::new(Slot::Free(Box::new(writer))),
+        database,
+        vfs: options.vfs,
+        _directory: directory,
+    };
+    Ok(Arc::new(SqliteStore {
+        shared: Arc::new(shared),
+        readers,
+        checkpointer: Mutex::new(Some(checkpointer)),
+    }))
+}
+
+impl Shared {
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.writer.lock().expect("the slot is held for assignments only")
+    }
+
+    /// # Errors
+    /// When the store is closed.
+    fn take(&self) -> Result<Box<Writer>, StoreError> {
+        let mut slot = self.slot();
+        match std::mem::replace(&mut *slot, Slot::Taken) {
+            Slot::Free(writer) => Ok(writer),
+            Slot::Taken => panic!("one writer at a time, and no call while a Pending exists"),
+            Slot::Closed => {
+                *slot = Slot::Closed;
+                Err(closed())
+            }
+        }
+    }
+
+    fn give_back(&self, writer: Box<Writer>) {
+        let mut slot = self.slot();
+        if !matches!(*slot, Slot::Closed) {
+            *slot = Slot::Free(writer);
+        }
+    }
+
+    /// Lends the writer to one call.
+    fn with_writer<T>(
+        &self,
+        call: impl FnOnce(&mut Writer) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut writer = self.take()?;
+        let answer = call(&mut writer);
+        self.give_back(writer);
+        answer
+    }
+
+    fn load(&self) -> Result<Loaded, StoreError> {
+        let location = Location {
+            database: &self.database,
+            vfs: self.vfs.as_deref(),
+        };
+        let known = catalogue_read::load(&connection::open(location)?)?;
+        Ok(Loaded {
+            catalogue: Arc::unwrap_or_clone(known.state.catalogue),
+            mark: known.state.mark,
+            horizon: known.state.horizon,
+            lineage: known.lineage,
+        })
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Io {
+        detail: "the store is closed".to_owned(),
+    }
+}
+
+impl Store for SqliteStore {
+    fn load(&self) -> StoreFuture<'_, Loaded> {
+        Box::pin(ready(self.shared.load()))
+    }
+
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
+        Box::pin(ready(self.readers.list(listing)))
+    }
+
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
+        Box::pin(ready(self.readers.get(point)))
+    }
+
+    fn apply<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>> {
+        Box::pin(ready(self.begin(batches, first)))
+    }
+
+    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        let stored = self.shared.with_writer(|writer| {
+            let horizon = horizon.max(writer.committed.horizon);
+            writer.store_horizon(horizon)
+        });
+        Box::pin(ready(stored))
+    }
+
+    fn tend(&self) -> StoreFuture<'_, bool> {
+        Box::pin(ready(self.shared.with_writer(Writer::tend)))
+    }
+
+    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        Box::pin(ready(self.close_at(horizon)))
+    }
+}
+
+impl SqliteStore {
+    fn begin(
+        &self,
+        batches: &[WriteBatch],
+        first: Mark,
+    ) -> Result<Box<dyn Pending>, StoreError> {
+        let mut writer = self.shared.take()?;
+        match writer.apply(batches, first) {
+            Ok(outcomes) => Ok(Box::new(Applying {
+                shared: Arc::clone(&self.shared),
+                writer: Some(writer),
+                outcomes,
+            })),
+            Err(error) => {
+                self.shared.give_back(writer);
+                Err(error)
+            }
+        }
+    }
+
+    fn close_at(&self, horizon: Mark) -> Result<(), StoreError> {
+        self.shared.with_writer(|writer| writer.store_horizon(horizon))?;
+        let writer = self.shared.take()?;
+        *self.shared.slot() = Slot::Closed;
+        let connection = writer.into_connection();
+        self.join_checkpointer();
+        connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE)?;
+        connection.close().map_err(|(_, error)| error.into())
+    }
+
+    fn join_checkpointer(&self) {
+        let mut slot = self.checkpointer.lock().expect("held for one assignment only");
+        if let Some(checkpointer) = slot.take() {
+            checkpointer.join();
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        let slot = std::mem::replace(&mut *self.shared.slot(), Slot::Closed);
+        if let Slot::Free(writer) = slot {
+            drop(writer);
+            self.join_checkpointer();
+        }
+        // A writer that is taken ends with its `Pending`, and then the thread ends by itself.
+    }
+}
+
+/// An open transaction with its outcomes.
+struct Applying {
+    shared: Arc<Shared>,
+    /// `None` once the transaction has ended.
+    writer: Option<Box<Writer>>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Pending for Applying {
+    fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
+        let mut writer = self.writer.take().expect("only a commit takes it, and takes `self`");
+        let committed = writer.commit();
+        self.shared.give_back(writer);
+        let outcomes = std::mem::take(&mut self.outcomes);
+        Box::pin(ready(committed.map(|()| outcomes)))
+    }
+}
+
+impl Drop for Applying {
+    fn drop(&mut self) {
+        if let Some(mut writer) = self.writer.take() {
+            writer.rollback();
+            self.shared.give_back(writer);
+        }
+    }
+}

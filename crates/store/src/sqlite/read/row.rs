@@ -1,0 +1,105 @@
+//! A row of a result, as the model has it.
+
+use model::{Content, Row, RowId, Selection, Table, Timestamp, Value};
+use query::{Dialect, emit};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::{Step, bind};
+use crate::sqlite::codec;
+use crate::sqlite::fault::corrupt;
+use crate::{EncodeRow, StoreError};
+
+/// Columns before those of the user: `$sequence`, id, created, updated, permissions.
+const SYSTEM_COLUMNS: usize = 5;
+
+/// How the rows of a statement are read.
+pub(super) struct Shape<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) encode_row: EncodeRow,
+    pub(super) table: &'a Table,
+    pub(super) selection: &'a Selection,
+    /// Whether the statement reads the rows of now, which carry their body.
+    pub(super) is_now: bool,
+}
+
+impl Shape<'_> {
+    /// The row that begins at column `first` of a result. A whole row comes as its body, at
+    /// whatever coordinates it was read.
+    pub(super) fn read(&self, row: &rusqlite::Row<'_>, first: usize) -> Step<Row> {
+        let seq: i64 = row.get(first)?;
+        let user = first + SYSTEM_COLUMNS;
+        let content = match self.selection {
+            Selection::All if self.is_now => self.body(row, user, seq)?,
+            Selection::All => {
+                self.encoded(self.values(row, user, 0..self.table.columns.len())?)
+            }
+            Selection::Some { columns, .. } => {
+                Content::Values(self.values(row, user, columns.iter().copied())?)
+            }
+        };
+        Ok(Row {
+            seq,
+            id: id(row.get_ref(first + 1)?)?,
+            created: Timestamp(row.get(first + 2)?),
+            updated: Timestamp(row.get(first + 3)?),
+            permissions: text(row.get_ref(first + 4)?)?.into(),
+            content,
+        })
+    }
+
+    /// The body as stored, copied once; or, where it is none or an older schema's, encoded anew.
+    fn body(&self, row: &rusqlite::Row<'_>, position: usize, seq: i64) -> Step<Content> {
+        match row.get_ref(position)? {
+            ValueRef::Blob(bytes) | ValueRef::Text(bytes) => Ok(Content::Body(bytes.into())),
+            _ => self.encode_stored(seq),
+        }
+    }
+
+    fn encode_stored(&self, seq: i64) -> Step<Content> {
+        let statement = emit::content(self.table, seq, Dialect::Sqlite);
+        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let mut found = bind(&mut prepared, &statement.parameters)?;
+        let row = found
+            .next()?
+            .ok_or_else(|| corrupt("a row went away inside its snapshot"))?;
+        Ok(self.encoded(self.values(row, 0, 0..self.table.columns.len())?))
+    }
+
+    fn encoded(&self, values: Vec<Value>) -> Content {
+        let mut body = Vec::new();
+        (self.encode_row)(self.table, &values, &mut body);
+        Content::Body(body.into())
+    }
+
+    /// The values of these columns of the table, which stand side by side from `first` on.
+    fn values(
+        &self,
+        row: &rusqlite::Row<'_>,
+        first: usize,
+        columns: impl ExactSizeIterator<Item = usize>,
+    ) -> Step<Vec<Value>> {
+        let mut values = Vec::with_capacity(columns.len());
+        for (offset, position) in columns.enumerate() {
+            let stored = row.get_ref(first + offset)?;
+            values.push(codec::value(stored, &self.table.columns[position])?);
+        }
+        Ok(values)
+    }
+}
+
+fn id(stored: ValueRef<'_>) -> Result<RowId, StoreError> {
+    RowId::new(text(stored)?).map_err(|error| corrupt(error.to_string()))
+}
+
+fn text(stored: ValueRef<'_>) -> Result<&str, StoreError> {
+    match stored {
+        ValueRef::Text(bytes) => {
+            std::str::from_utf8(bytes).map_err(|_| corrupt("stored text is not UTF-8"))
+        }
+        other => Err(corrupt(format!(
+            "a system column holds {} in the place of text",
+            other.data_type()
+        ))),
+    }
+}

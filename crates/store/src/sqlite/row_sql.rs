@@ -1,0 +1,114 @@
+//! The statements that write rows of one table, as text.
+
+use model::Table;
+use query::names;
+
+use super::schema::END;
+
+/// Everything the writer says about rows of one table. Made once for each schema of a table:
+/// the texts are the keys under which the prepared statements are kept.
+pub(super) struct RowSql {
+    /// [`Table::schema_epoch`] of the schema they were made for.
+    pub(super) schema_epoch: u64,
+    /// The row of now with this id: `?1` id → seq, vf, sf, created, updated, perms, columns.
+    pub(super) current: String,
+    /// `?1` id → whether it is there now, its seq if it was ever known, the highest seq.
+    pub(super) identity: String,
+    /// Appends a piece valid and known from one mark on: `?1` id, `?2` mark, `?3` seq,
+    /// `?4` created, `?5` updated, `?6…` columns.
+    pub(super) append_piece: String,
+    /// Ends the piece that is valid until further notice: `?1` id, `?2` vf, `?3` mark.
+    pub(super) cut_piece: String,
+    /// Removes a piece that was never known: `?1` id, `?2` the mark it began at.
+    pub(super) drop_piece: String,
+    /// `?1` seq, `?2` id, `?3` mark, `?4` created, `?5` updated, `?6` perms, `?7` body,
+    /// `?8` body epoch, `?9…` columns.
+    pub(super) insert_now: String,
+    /// The same parameters, without a use for the id.
+    pub(super) update_now: String,
+    /// `?1` seq, `?2` perms, `?3` updated.
+    pub(super) update_permissions: String,
+    /// `?1` seq.
+    pub(super) delete_now: String,
+    /// The open grants: `?1` seq → role, actions.
+    pub(super) open_grants: String,
+    /// `?1` seq, `?2` role, `?3` actions, `?4` mark.
+    pub(super) add_grant: String,
+    /// `?1` seq, `?2` mark.
+    pub(super) close_grants: String,
+    /// Removes grants that were never known: `?1` seq, `?2` mark.
+    pub(super) drop_grants: String,
+    /// Takes back what `close_grants` did: `?1` seq, `?2` mark.
+    pub(super) reopen_grants: String,
+}
+
+/// Parameters before the columns of `append_piece`, and of `insert_now` and `update_now`.
+pub(super) const PIECE_PARAMETERS: usize = 5;
+pub(super) const NOW_PARAMETERS: usize = 8;
+
+impl RowSql {
+    pub(super) fn new(table: &Table) -> RowSql {
+        let number = table.number;
+        let (now, versions) = (names::now(number), names::versions(number));
+        let grants = names::grants(number);
+        let columns: Vec<String> =
+            table.columns.iter().map(|column| names::column(column.number)).collect();
+        let list: String = columns.iter().map(|name| format!(", {name}")).collect();
+        RowSql {
+            schema_epoch: table.schema_epoch,
+            current: format!(
+                "SELECT seq, vf, sf, created, updated, perms{list} FROM {now} WHERE id = ?1"
+            ),
+            identity: format!(
+                "SELECT EXISTS (SELECT 1 FROM {now} WHERE id = ?1), \
+                 (SELECT seq FROM {versions} WHERE id = ?1 LIMIT 1), \
+                 (SELECT max(seq) FROM {versions})"
+            ),
+            append_piece: format!(
+                "INSERT INTO {versions} (id, vf, sf, origin, seq, created, updated{list}) \
+                 VALUES (?1, ?2, ?2, ?2, ?3, ?4, ?5{})",
+                parameters(PIECE_PARAMETERS, columns.len())
+            ),
+            cut_piece: format!(
+                "UPDATE {versions} SET cut_tt = ?3, cut_vt = ?3 \
+                 WHERE id = ?1 AND vf = ?2 AND st = {END} AND cut_tt = {END}"
+            ),
+            drop_piece: format!(
+                "DELETE FROM {versions} WHERE id = ?1 AND vf = ?2 AND sf = ?2 AND st = {END}"
+            ),
+            insert_now: format!(
+                "INSERT INTO {now} \
+                 (seq, id, vf, sf, origin, created, updated, perms, body, body_epoch{list}) \
+                 VALUES (?1, ?2, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8{})",
+                parameters(NOW_PARAMETERS, columns.len())
+            ),
+            update_now: format!(
+                "UPDATE {now} SET vf = ?3, sf = ?3, origin = ?3, created = ?4, updated = ?5, \
+                 perms = ?6, body = ?7, body_epoch = ?8{} WHERE seq = ?1 AND id = ?2",
+                assignments(NOW_PARAMETERS, &columns)
+            ),
+            update_permissions: format!(
+                "UPDATE {now} SET perms = ?2, updated = ?3 WHERE seq = ?1"
+            ),
+            delete_now: format!("DELETE FROM {now} WHERE seq = ?1"),
+            open_grants: format!("SELECT role, actions FROM {grants} WHERE seq = ?1 AND st = {END}"),
+            add_grant: format!(
+                "INSERT INTO {grants} (seq, role, actions, sf) VALUES (?1, ?2, ?3, ?4)"
+            ),
+            close_grants: format!("UPDATE {grants} SET st = ?2 WHERE seq = ?1 AND st = {END}"),
+            drop_grants: format!(
+                "DELETE FROM {grants} WHERE seq = ?1 AND st = {END} AND sf = ?2"
+            ),
+            reopen_grants: format!("UPDATE {grants} SET st = {END} WHERE seq = ?1 AND st = ?2"),
+        }
+    }
+}
+
+fn parameters(before: usize, count: usize) -> String {
+    (before + 1..=before + count).map(|number| format!(", ?{number}")).collect()
+}
+
+fn assignments(before: usize, columns: &[String]) -> String {
+    let numbered = columns.iter().zip(before + 1..);
+    numbered.map(|(column, number)| format!(", {column} = ?{number}")).collect()
+}

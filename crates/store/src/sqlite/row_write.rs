@@ -1,0 +1,423 @@
+//! Operations on one row: what each asks of the row of now, and what it writes.
+//!
+//! Every operation here is valid from the batch's mark until further notice, and no row has
+//! anything scheduled. So the piece that is believed now ends at the mark, the new one begins
+//! there, and the table of now takes the new values: the everyday case of the layout.
+//!
+//! A change of permissions alone takes a mark and makes no piece, since grants live on system
+//! time only. It moves `$updatedAt` of the row of now. The piece keeps its own: it says when the
+//! values last changed, and a read at past coordinates must not change its answer.
+
+use std::sync::Arc;
+
+use model::{Action, Field, Image, IndexKind, Permission, Row, RowId, Table, Timestamp, Value};
+use model::{Content, Index};
+use query::names;
+use rusqlite::params;
+
+use super::bind::{Bound, grants, permissions_text};
+use super::codec;
+use super::fault::{corrupt, is_unique_violation};
+use super::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
+use super::run::{Run, Step};
+use super::schema::physical_field;
+use crate::batch::{Guard, Refusal, RowAct, RowOp, Stamps, WrittenRow};
+
+/// Rows whose encoded columns are larger keep no body: copying it would no longer be cheaper
+/// than encoding the columns (design page, section 3).
+pub(super) const BODY_BYTES_MAX: usize = 16 << 10;
+
+/// A row that an operation is about.
+struct Target<'a> {
+    table: &'a Table,
+    id: &'a RowId,
+    sql: Arc<RowSql>,
+}
+
+/// A row of now, as an operation finds it.
+struct Current {
+    seq: i64,
+    /// Where its piece begins.
+    valid_from: i64,
+    /// Whether its piece was made by this very batch, so that nobody has ever known it.
+    is_own: bool,
+    image: Image,
+}
+
+impl Run<'_> {
+    /// Runs one operation; the row as it became, `None` after a delete.
+    pub(super) fn row_op(&mut self, op: &RowOp) -> Step<WrittenRow> {
+        let target = Target {
+            table: &op.table,
+            id: &op.id,
+            sql: self.texts.of(&op.table),
+        };
+        match &op.act {
+            RowAct::Insert {
+                values,
+                permissions,
+                stamps,
+            } => self.insert(&target, values, permissions, *stamps).map(Some),
+            RowAct::Update {
+                patch,
+                permissions,
+                stamps,
+                guard,
+            } => {
+                let row = self.current(&target)?.ok_or(Refusal::RowNotFound(op.id.clone()))?;
+                self.judge(&target, &row, guard, Action::Update)?;
+                self.update(&target, row, patch, permissions.as_deref(), *stamps).map(Some)
+            }
+            RowAct::Put { .. } => self.put(&target, &op.act).map(Some),
+            RowAct::Delete { guard } => {
+                let row = self.current(&target)?.ok_or(Refusal::RowNotFound(op.id.clone()))?;
+                self.judge(&target, &row, guard, Action::Delete)?;
+                self.delete(&target, row)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn put(&mut self, target: &Target<'_>, act: &RowAct) -> Step<Row> {
+        let RowAct::Put {
+            patch,
+            insert,
+            permissions,
+            insert_permissions,
+            stamps,
+            guard,
+        } = act
+        else {
+            unreachable!("the caller matched a put");
+        };
+        match self.current(target)? {
+            Some(row) => {
+                self.judge(target, &row, guard, Action::Update)?;
+                self.update(target, row, patch, permissions.as_deref(), *stamps)
+            }
+            None => match insert {
+                Ok(values) => self.insert(target, values, insert_permissions, *stamps),
+                Err(refusal) => Err(Refusal::clone(refusal).into()),
+            },
+        }
+    }
+
+    /// Judged here, inside the transaction: grants read earlier might have been taken away.
+    fn judge(
+        &self,
+        target: &Target<'_>,
+        row: &Current,
+        guard: &Guard,
+        action: Action,
+    ) -> Step<()> {
+        let may = match guard {
+            Guard::Open => true,
+            Guard::Closed => false,
+            Guard::Granted(roles) => {
+                let mut statement = self.statement(&target.sql.open_grants)?;
+                let mut grants = statement.query(params![row.seq])?;
+                let mut granted = false;
+                while let Some(grant) = grants.next()? {
+                    let role = grant.get_ref(0)?.as_str().map_err(|e| corrupt(e.to_string()))?;
+                    let actions: i64 = grant.get(1)?;
+                    granted |= actions & action.bit() != 0
+                        && roles.iter().any(|held| held.as_str() == role);
+                }
+                granted
+            }
+        };
+        if may {
+            Ok(())
+        } else {
+            Err(Refusal::RowForbidden(target.id.clone()).into())
+        }
+    }
+
+    fn current(&self, target: &Target<'_>) -> Step<Option<Current>> {
+        let mut statement = self.statement(&target.sql.current)?;
+        let mut rows = statement.query(params![target.id.as_str()])?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let known_from: i64 = row.get(2)?;
+        let mut values = Vec::with_capacity(target.table.columns.len());
+        for (position, column) in target.table.columns.iter().enumerate() {
+            values.push(codec::value(row.get_ref(6 + position)?, column)?);
+        }
+        Ok(Some(Current {
+            seq: row.get(0)?,
+            valid_from: row.get(1)?,
+            is_own: known_from == self.mark.0,
+            image: Image {
+                created: Timestamp(row.get(3)?),
+                updated: Timestamp(row.get(4)?),
+                permissions: row.get::<_, String>(5)?.into(),
+                values,
+            },
+        }))
+    }
+
+    fn insert(
+        &mut self,
+        target: &Target<'_>,
+        values: &[Value],
+        permissions: &[Permission],
+        stamps: Stamps,
+    ) -> Step<Row> {
+        let seq = self.new_seq(target)?;
+        let now = self.mark.timestamp();
+        let image = Image {
+            created: stamps.created.unwrap_or(now).cut_to_ms(),
+            updated: stamps.updated.unwrap_or(now).cut_to_ms(),
+            permissions: permissions_text(permissions).into(),
+            values: values.to_vec(),
+        };
+        self.append_piece(target, seq, &image)?;
+        let body = self.body(target.table, &image.values);
+        self.write_now(target, &target.sql.insert_now, seq, &image, body.as_deref())?;
+        self.add_grants(target, seq, permissions)?;
+        let row = row(target.id, seq, &image, body);
+        self.touched.record(target.table, target.id, seq, None, Some(image));
+        Ok(row)
+    }
+
+    /// The `$sequence` of a row that is about to be inserted: its own if the id was ever known,
+    /// together with the end of the grants it had then; otherwise the next free one.
+    fn new_seq(&self, target: &Target<'_>) -> Step<i64> {
+        let mut identity = self.statement(&target.sql.identity)?;
+        let (is_there, known, highest): (bool, Option<i64>, Option<i64>) = identity
+            .query_row(params![target.id.as_str()], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?;
+        if is_there {
+            return Err(Refusal::RowExists(target.id.clone()).into());
+        }
+        match known {
+            Some(seq) => {
+                self.close_grants(target, seq)?;
+                Ok(seq)
+            }
+            None => Ok(highest.unwrap_or(0) + 1),
+        }
+    }
+
+    fn update(
+        &mut self,
+        target: &Target<'_>,
+        row: Current,
+        patch: &[(usize, Value)],
+        permissions: Option<&[Permission]>,
+        stamps: Stamps,
+    ) -> Step<Row> {
+        let before = &row.image;
+        let permissions = permissions
+            .map(|list| (list, permissions_text(list)))
+            .filter(|(_, text)| **text != *before.permissions);
+        let differs = |stamp: Option<Timestamp>, is: Timestamp| {
+            stamp.is_some_and(|stamp| stamp.cut_to_ms() != is)
+        };
+        let makes_piece = patch.iter().any(|(at, value)| before.values[*at] != *value)
+            || differs(stamps.created, before.created)
+            || differs(stamps.updated, before.updated);
+        let after = Image {
+            created: stamps.created.unwrap_or(before.created).cut_to_ms(),
+            updated: stamps.updated.unwrap_or(self.mark.timestamp()).cut_to_ms(),
+            permissions: match &permissions {
+                Some((_, text)) => text.as_str().into(),
+                None => before.permissions.clone(),
+            },
+            values: merge(&before.values, patch),
+        };
+        let body = if makes_piece {
+            self.end_piece(target, &row)?;
+            self.append_piece(target, row.seq, &after)?;
+            let body = self.body(target.table, &after.values);
+            self.write_now(target, &target.sql.update_now, row.seq, &after, body.as_deref())?;
+            body
+        } else if permissions.is_some() {
+            self.statement(&target.sql.update_permissions)?
+                .execute(params![row.seq, &*after.permissions, after.updated.0])?;
+            None
+        } else {
+            return Ok(self::row(target.id, row.seq, before, None));
+        };
+        if let Some((list, _)) = permissions {
+            self.close_grants(target, row.seq)?;
+            self.add_grants(target, row.seq, list)?;
+        }
+        let written = self::row(target.id, row.seq, &after, body);
+        self.touched.record(target.table, target.id, row.seq, Some(row.image), Some(after));
+        Ok(written)
+    }
+
+    /// The last set of grants stays open: it goes on judging reads at past coordinates.
+    fn delete(&mut self, target: &Target<'_>, row: Current) -> Step<()> {
+        self.end_piece(target, &row)?;
+        self.statement(&target.sql.delete_now)?.execute(params![row.seq])?;
+        if self.touched.was_there(target.table, target.id) == Some(false) {
+            // The batch itself had inserted the row: its grants were never known, and those of
+            // an earlier life are the last ones again.
+            let seq_and_mark = params![row.seq, self.mark.0];
+            self.statement(&target.sql.drop_grants)?.execute(seq_and_mark)?;
+            self.statement(&target.sql.reopen_grants)?.execute(seq_and_mark)?;
+        }
+        self.touched.record(target.table, target.id, row.seq, Some(row.image), None);
+        Ok(())
+    }
+
+    /// Ends the piece believed now. One made by this batch was never known and is not kept.
+    fn end_piece(&self, target: &Target<'_>, row: &Current) -> Step<()> {
+        let id = target.id.as_str();
+        let ended = if row.is_own {
+            self.statement(&target.sql.drop_piece)?.execute(params![id, self.mark.0])?
+        } else {
+            self.statement(&target.sql.cut_piece)?
+                .execute(params![id, row.valid_from, self.mark.0])?
+        };
+        if ended == 1 {
+            return Ok(());
+        }
+        let versions = names::versions(target.table.number);
+        Err(corrupt(format!("row `{id}` has no piece in {versions}, but is valid now")).into())
+    }
+
+    fn append_piece(&self, target: &Target<'_>, seq: i64, image: &Image) -> Step<()> {
+        let mut statement = self.statement(&target.sql.append_piece)?;
+        statement.raw_bind_parameter(1, target.id.as_str())?;
+        statement.raw_bind_parameter(2, self.mark.0)?;
+        statement.raw_bind_parameter(3, seq)?;
+        statement.raw_bind_parameter(4, image.created.0)?;
+        statement.raw_bind_parameter(5, image.updated.0)?;
+        for (position, value) in image.values.iter().enumerate() {
+            statement.raw_bind_parameter(PIECE_PARAMETERS + 1 + position, Bound(value))?;
+        }
+        statement.raw_execute()?;
+        Ok(())
+    }
+
+    /// Writes the row of now by `sql`, `insert_now` or `update_now`.
+    fn write_now(
+        &self,
+        target: &Target<'_>,
+        sql: &str,
+        seq: i64,
+        image: &Image,
+        body: Option<&[u8]>,
+    ) -> Step<()> {
+        let mut statement = self.statement(sql)?;
+        statement.raw_bind_parameter(1, seq)?;
+        statement.raw_bind_parameter(2, target.id.as_str())?;
+        statement.raw_bind_parameter(3, self.mark.0)?;
+        statement.raw_bind_parameter(4, image.created.0)?;
+        statement.raw_bind_parameter(5, image.updated.0)?;
+        statement.raw_bind_parameter(6, &*image.permissions)?;
+        statement.raw_bind_parameter(7, body)?;
+        statement.raw_bind_parameter(8, target.table.schema_epoch as i64)?;
+        for (position, value) in image.values.iter().enumerate() {
+            statement.raw_bind_parameter(NOW_PARAMETERS + 1 + position, Bound(value))?;
+        }
+        match statement.raw_execute() {
+            Err(error) if is_unique_violation(&error) => {
+                Err(self.unique_refusal(target, seq, image)?.into())
+            }
+            result => {
+                result?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Which unique index another row stands in the way of. The failed statement is undone, so
+    /// asking each index finds it; the driver's message would have to be taken apart.
+    fn unique_refusal(&self, target: &Target<'_>, seq: i64, image: &Image) -> Step<Refusal> {
+        let unique = |index: &&Index| index.kind == IndexKind::Unique;
+        for index in target.table.indexes.iter().filter(unique) {
+            let fields = index.columns.iter().map(|part| part.field);
+            let test: String = fields
+                .clone()
+                .map(|field| format!(" AND {} = ?", physical_field(target.table, field)))
+                .collect();
+            let sql = format!(
+                "SELECT EXISTS (SELECT 1 FROM {} WHERE seq <> ?{test})",
+                names::now(target.table.number)
+            );
+            let values: Vec<Value> = fields.map(|f| field_value(target, seq, image, f)).collect();
+            let parameters = std::iter::once(Value::Int(seq)).chain(values);
+            let parameters: Vec<Value> = parameters.collect();
+            let bound = rusqlite::params_from_iter(parameters.iter().map(Bound));
+            if self.connection.query_row(&sql, bound, |row| row.get(0))? {
+                return Ok(Refusal::Unique {
+                    index: Some(index.key.to_string()),
+                });
+            }
+        }
+        Ok(Refusal::Unique { index: None })
+    }
+
+    fn add_grants(&self, target: &Target<'_>, seq: i64, permissions: &[Permission]) -> Step<()> {
+        for (role, actions) in grants(permissions) {
+            self.statement(&target.sql.add_grant)?
+                .execute(params![seq, role, actions, self.mark.0])?;
+        }
+        Ok(())
+    }
+
+    /// Ends the open grants. Those this batch gave were never known and are not kept.
+    fn close_grants(&self, target: &Target<'_>, seq: i64) -> Step<()> {
+        let seq_and_mark = params![seq, self.mark.0];
+        if self.touched.was_there(target.table, target.id).is_some() {
+            self.statement(&target.sql.drop_grants)?.execute(seq_and_mark)?;
+        }
+        self.statement(&target.sql.close_grants)?.execute(seq_and_mark)?;
+        Ok(())
+    }
+
+    /// The row's columns as readers copy them, unless that is too large to be kept.
+    fn body(&self, table: &Table, values: &[Value]) -> Option<Box<[u8]>> {
+        encode_body(self.encode_row, table, values)
+    }
+}
+
+/// The row's columns as readers copy them, unless that is too large to be kept.
+pub(super) fn encode_body(
+    encode_row: crate::EncodeRow,
+    table: &Table,
+    values: &[Value],
+) -> Option<Box<[u8]>> {
+    let mut body = Vec::with_capacity(512);
+    encode_row(table, values, &mut body);
+    (body.len() <= BODY_BYTES_MAX).then(|| body.into_boxed_slice())
+}
+
+fn merge(values: &[Value], patch: &[(usize, Value)]) -> Vec<Value> {
+    let mut merged = values.to_vec();
+    for (position, value) in patch {
+        merged[*position] = value.clone();
+    }
+    merged
+}
+
+fn field_value(target: &Target<'_>, seq: i64, image: &Image, field: Field) -> Value {
+    match field {
+        Field::Id => Value::Text(target.id.to_string()),
+        Field::Sequence => Value::Int(seq),
+        Field::Created => Value::Instant(image.created),
+        Field::Updated => Value::Instant(image.updated),
+        Field::Column(position) => image.values[position].clone(),
+    }
+}
+
+/// The row as the reply shows it.
+fn row(id: &RowId, seq: i64, image: &Image, body: Option<Box<[u8]>>) -> Row {
+    Row {
+        seq,
+        id: id.clone(),
+        created: image.created,
+        updated: image.updated,
+        permissions: image.permissions.clone(),
+        content: match body {
+            Some(body) => Content::Body(body),
+            None => Content::Values(image.values.clone()),
+        },
+    }
+}

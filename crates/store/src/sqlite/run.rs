@@ -1,0 +1,129 @@
+//! One batch on its way through the open transaction.
+
+use std::sync::Arc;
+
+use model::{CatalogueChange, Mark, TableNumber};
+use rusqlite::{CachedStatement, Connection, params};
+
+use super::commit::{RowTexts, State};
+use super::touched::Touched;
+use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, Refusal, WriteBatch, WrittenRow};
+use crate::{EncodeRow, StoreError};
+
+/// Why a batch stopped half-way. Whoever ran it rolls back to its savepoint.
+pub(super) enum Halt {
+    /// A law forbids it.
+    Refused(Refusal),
+    /// The database failed.
+    Failed(StoreError),
+}
+
+pub(super) type Step<T> = Result<T, Halt>;
+
+impl From<rusqlite::Error> for Halt {
+    fn from(error: rusqlite::Error) -> Halt {
+        Halt::Failed(error.into())
+    }
+}
+
+impl From<StoreError> for Halt {
+    fn from(error: StoreError) -> Halt {
+        Halt::Failed(error)
+    }
+}
+
+impl From<Refusal> for Halt {
+    fn from(refusal: Refusal) -> Halt {
+        Halt::Refused(refusal)
+    }
+}
+
+/// A batch while it runs: what it writes with, and what it has done so far.
+pub(super) struct Run<'w> {
+    pub(super) connection: &'w Connection,
+    pub(super) encode_row: EncodeRow,
+    pub(super) texts: &'w mut RowTexts,
+    /// The writer's state as this batch sees and changes it; thrown away if the batch halts.
+    pub(super) state: State,
+    /// The mark this batch gets if it changes something.
+    pub(super) mark: Mark,
+    pub(super) touched: Touched,
+    pub(super) catalogue: Vec<CatalogueChange>,
+}
+
+impl Run<'_> {
+    /// Runs the operations and records the commit. The state is what the next batch goes on
+    /// from; it is unchanged when the batch changed nothing.
+    pub(super) fn run(mut self, batch: &WriteBatch) -> Step<(Applied, State)> {
+        let mut rows: Vec<WrittenRow> = Vec::with_capacity(batch.ops.len().min(BATCH_ROWS_MAX));
+        for op in &batch.ops {
+            match op {
+                // The operation was checked under a catalogue that this very batch has changed.
+                Op::Row(_) if !self.catalogue.is_empty() => {
+                    return Err(Refusal::CatalogueMoved.into());
+                }
+                Op::Row(op) => rows.push(self.row_op(op)?),
+                Op::Catalogue(op) => self.catalogue_op(op)?,
+            }
+            if self.touched.len() > BATCH_ROWS_MAX {
+                return Err(Refusal::TooManyRows {
+                    rows_max: BATCH_ROWS_MAX,
+                }
+                .into());
+            }
+        }
+        self.touched.drop_transient();
+        let changes_nothing = self.touched.len() == 0 && self.catalogue.is_empty();
+        if !changes_nothing {
+            self.record(batch.author.as_deref())?;
+        }
+        Ok(self.finish(rows, changes_nothing))
+    }
+
+    /// Writes the commit's own row, the rows it touched, and the stamp of snapshots from here on.
+    fn record(&mut self, author: Option<&str>) -> Step<()> {
+        let mark = self.mark.0;
+        if !self.catalogue.is_empty() {
+            self.state.catalogue_mut().epoch += 1;
+        }
+        let previous = self.state.mark.0;
+        self.state.number += 1;
+        self.state.mark = self.mark;
+        self.state.horizon = self.state.horizon.max(self.mark);
+        self.statement("INSERT INTO tx (tt, n, prev, user) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![mark, self.state.number, previous, author])?;
+        let mut row = self.statement("INSERT INTO tx_row (tt, tab, id) VALUES (?1, ?2, ?3)")?;
+        for (TableNumber(table), id) in self.touched.ids() {
+            row.execute(params![mark, table, id.as_str()])?;
+        }
+        drop(row);
+        self.state.write(self.connection)?;
+        Ok(())
+    }
+
+    fn finish(self, rows: Vec<WrittenRow>, changes_nothing: bool) -> (Applied, State) {
+        let applied = Applied {
+            mark: (!changes_nothing).then_some(self.mark),
+            rows,
+            changes: if changes_nothing {
+                Changes::Images(Vec::new())
+            } else {
+                self.touched.into_changes()
+            },
+            catalogue: self.catalogue,
+            catalogue_epoch: self.state.catalogue.epoch,
+        };
+        (applied, self.state)
+    }
+
+    /// A prepared statement, kept for the next time.
+    pub(super) fn statement(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        self.connection.prepare_cached(sql)
+    }
+
+    /// Takes one change of the catalogue in, for the operations that follow and for the report.
+    pub(super) fn change_catalogue(&mut self, change: CatalogueChange) {
+        Arc::make_mut(&mut self.state.catalogue).apply(change.clone());
+        self.catalogue.push(change);
+    }
+}

@@ -1,0 +1,138 @@
+//! Which rows a batch has touched so far, as they were before it and as they are now.
+
+use std::collections::HashMap;
+
+use model::{Change, Image, RowId, Table, TableNumber};
+
+use crate::batch::{Changes, IMAGE_BYTES_MAX, IMAGES_MAX};
+
+/// The rows touched by one batch, each once, in the order in which they were first touched.
+pub(super) struct Touched {
+    rows: Vec<TouchedRow>,
+    positions: HashMap<(TableNumber, RowId), usize>,
+    /// A batch of one operation never asks for a row again: it need not be found.
+    is_findable: bool,
+    image_bytes: usize,
+    keeps_images: bool,
+}
+
+/// One row. The images go when the batch outgrows their bounds; the rest stays.
+struct TouchedRow {
+    table: TableNumber,
+    id: RowId,
+    seq: i64,
+    was_there: bool,
+    is_there: bool,
+    before: Option<Image>,
+    after: Option<Image>,
+}
+
+impl Touched {
+    pub(super) fn new(op_count: usize) -> Touched {
+        Touched {
+            rows: Vec::with_capacity(op_count.min(IMAGES_MAX)),
+            positions: HashMap::new(),
+            is_findable: op_count > 1,
+            image_bytes: 0,
+            keeps_images: true,
+        }
+    }
+
+    /// Whether the row was there before the batch; `None` when the batch has not touched it.
+    pub(super) fn was_there(&self, table: &Table, id: &RowId) -> Option<bool> {
+        if self.positions.is_empty() {
+            return None;
+        }
+        let position = self.positions.get(&(table.number, id.clone()))?;
+        Some(self.rows[*position].was_there)
+    }
+
+    /// Takes one step of a row in: `before` is what it was before this step.
+    pub(super) fn record(
+        &mut self,
+        table: &Table,
+        id: &RowId,
+        seq: i64,
+        before: Option<Image>,
+        after: Option<Image>,
+    ) {
+        let (was_there, is_there) = (before.is_some(), after.is_some());
+        let (before, after) = self.within_bounds(before, after);
+        let known = if self.is_findable {
+            let next = self.rows.len();
+            *self.positions.entry((table.number, id.clone())).or_insert(next)
+        } else {
+            self.rows.len()
+        };
+        if let Some(row) = self.rows.get_mut(known) {
+            row.is_there = is_there;
+            row.after = after;
+            return;
+        }
+        self.rows.push(TouchedRow {
+            table: table.number,
+            id: id.clone(),
+            seq,
+            was_there,
+            is_there,
+            before,
+            after,
+        });
+    }
+
+    /// The images of one more step, if they still fit; otherwise every image goes.
+    fn within_bounds(
+        &mut self,
+        before: Option<Image>,
+        after: Option<Image>,
+    ) -> (Option<Image>, Option<Image>) {
+        let images = before.iter().chain(&after);
+        self.image_bytes += images.map(Image::size_bytes).sum::<usize>();
+        let fits = self.rows.len() < IMAGES_MAX && self.image_bytes <= IMAGE_BYTES_MAX;
+        if self.keeps_images && !fits {
+            self.keeps_images = false;
+            for row in &mut self.rows {
+                (row.before, row.after) = (None, None);
+            }
+        }
+        if self.keeps_images { (before, after) } else { (None, None) }
+    }
+
+    /// How many rows were touched.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Leaves out rows that came and went inside the batch: they never were.
+    pub(super) fn drop_transient(&mut self) {
+        self.rows.retain(|row| row.was_there || row.is_there);
+        self.positions.clear();
+    }
+
+    /// The rows, for the record of the commit.
+    pub(super) fn ids(&self) -> impl Iterator<Item = (TableNumber, &RowId)> {
+        self.rows.iter().map(|row| (row.table, &row.id))
+    }
+
+    pub(super) fn into_changes(self) -> Changes {
+        if self.keeps_images {
+            return Changes::Images(self.rows.into_iter().map(TouchedRow::into_change).collect());
+        }
+        let mut tables: Vec<TableNumber> = self.rows.iter().map(|row| row.table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        Changes::Tables(tables)
+    }
+}
+
+impl TouchedRow {
+    fn into_change(self) -> Change {
+        Change {
+            table: self.table,
+            id: self.id,
+            seq: self.seq,
+            before: self.before,
+            after: self.after,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is left to do when nobody waits for it, in bounded slices that take no mark.
+
+use model::{Table, TableNumber, Value};
+use query::names;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::codec;
+use super::commit::Writer;
+use super::fault::corrupt;
+use super::row_write::encode_body;
+use super::schema::{drop_table, physical_tables};
+use crate::StoreError;
+
+/// Most rows removed or written anew in one slice (contract of [`crate::Store::tend`]).
+const SLICE_ROWS_MAX: usize = 1_000;
+
+/// What the table `upkeep` may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// The table was deleted: remove its rows, then the physical tables.
+    Drop,
+    /// Bodies may be older than the schema: encode those again. Whoever raises a table's schema
+    /// epoch asks for this.
+    Bodies,
+}
+
+impl Task {
+    /// Written to disk: never to be changed.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Task::Drop => "drop",
+            Task::Bodies => "bodies",
+        }
+    }
+
+    fn parse(text: &str) -> Result<Task, StoreError> {
+        match text {
+            "drop" => Ok(Task::Drop),
+            "bodies" => Ok(Task::Bodies),
+            other => Err(corrupt(format!("unknown upkeep {other:?}"))),
+        }
+    }
+}
+
+impl Writer {
+    /// Does one slice; says whether more is waiting.
+    pub(super) fn tend(&mut self) -> Result<bool, StoreError> {
+        if next_task(&self.connection)?.is_none() {
+            return Ok(false);
+        }
+        self.aside(|writer| {
+            let Some((number, task, from)) = next_task(&writer.connection)? else {
+                return Ok(false);
+            };
+            let rest = match task {
+                Task::Drop => remove_slice(&writer.connection, number)?.then_some(from),
+                Task::Bodies => writer.encode_slice(number, from)?,
+            };
+            match rest {
+                Some(from) => writer
+                    .connection
+                    .prepare_cached("UPDATE upkeep SET seq = ?2 WHERE tab = ?1")?
+                    .execute(params![number.0, from])?,
+                None => writer
+                    .connection
+                    .prepare_cached("DELETE FROM upkeep WHERE tab = ?1")?
+                    .execute(params![number.0])?,
+            };
+            Ok(next_task(&writer.connection)?.is_some())
+        })
+    }
+
+    /// Encodes the stale bodies among the next rows after `$sequence` `from`; where to go on.
+    fn encode_slice(&self, number: TableNumber, from: i64) -> Result<Option<i64>, StoreError> {
+        let catalogue = &self.committed.catalogue;
+        let Some(table) = catalogue.table_by_number(number) else {
+            return Err(corrupt(format!("upkeep of table {}, which is gone", number.0)));
+        };
+        let rows = slice(&self.connection, table, from)?;
+        let last = (rows.len() == SLICE_ROWS_MAX).then(|| rows[rows.len() - 1].seq);
+        let sql = format!(
+            "UPDATE {} SET body = ?2, body_epoch = ?3 WHERE seq = ?1",
+            names::now(number)
+        );
+        let mut update = self.connection.prepare_cached(&sql)?;
+        for row in rows.iter().filter(|row| row.is_stale) {
+            let body = encode_body(self.encode_row, table, &row.values);
+            update.execute(params![row.seq, body.as_deref(), table.schema_epoch as i64])?;
+        }
+        Ok(last)
+    }
+}
+
+struct SliceRow {
+    seq: i64,
+    is_stale: bool,
+    values: Vec<Value>,
+}
+
+fn slice(
+    connection: &Connection,
+    table: &Table,
+    from: i64,
+) -> Result<Vec<SliceRow>, StoreError> {
+    let columns = table.columns.iter().map(|column| names::column(column.number));
+    let list: String = columns.map(|name| format!(", {name}")).collect();
+    let sql = format!(
+        "SELECT seq, body_epoch{list} FROM {} WHERE seq > ?1 ORDER BY seq LIMIT {SLICE_ROWS_MAX}",
+        names::now(table.number)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![from])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let mut values = Vec::with_capacity(table.columns.len());
+        for (position, column) in table.columns.iter().enumerate() {
+            values.push(codec::value(row.get_ref(2 + position)?, column)?);
+        }
+        found.push(SliceRow {
+            seq: row.get(0)?,
+            is_stale: row.get::<_, i64>(1)? != table.schema_epoch as i64,
+            values,
+        });
+    }
+    Ok(found)
+}
+
+fn next_task(
+    connection: &Connection,
+) -> Result<Option<(TableNumber, Task, i64)>, StoreError> {
+    let found: Option<(i64, String, i64)> = connection
+        .prepare_cached("SELECT tab, task, seq FROM upkeep ORDER BY tab LIMIT 1")?
+        .query_row((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    found
+        .map(|(number, task, from)| Ok((TableNumber(number), Task::parse(&task)?, from)))
+        .transpose()
+}
+
+/// Removes rows of a deleted table, and in the end its physical tables; whether any are left.
+/// Removed row by row, because dropping a large table at once would hold up every commit.
+fn remove_slice(connection: &Connection, number: TableNumber) -> Result<bool, StoreError> {
+    let mut room = SLICE_ROWS_MAX;
+    for table in physical_tables(number) {
+        let sql = format!(
+            "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} LIMIT ?1)"
+        );
+        room -= connection.prepare_cached(&sql)?.execute(params![room as i64])?;
+        if room == 0 {
+            return Ok(true);
+        }
+    }
+    connection.execute_batch(&drop_table(number))?;
+    Ok(false)
+}

@@ -1,0 +1,271 @@
+//! How SQLite runs each statement of the query compiler's cases, with and without statistics.
+//!
+//! `plans/*.plan` holds the plans. `UPDATE_GOLDEN=1 cargo test -p store --test plans` writes them
+//! anew; read the difference before it is called right.
+
+#[path = "../../query/tests/golden/case.rs"]
+#[allow(dead_code, reason = "written for the compiler's own tests, too")]
+mod case;
+#[path = "suite/db.rs"]
+#[allow(dead_code, reason = "written for the conformance suite, too")]
+mod db;
+#[path = "../../query/tests/golden/table.rs"]
+mod table;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use case::{Asked, Case};
+use db::{DATABASE, Db, PROJECT, Place};
+use model::{DatabaseId, ProjectId, Table, TableId, Timestamp, Value};
+use query::Dialect;
+use rusqlite::Connection;
+use store::{CatalogueOp, Durability, Op, Options, RowAct, RowOp, Stamps, Store};
+
+const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../query/tests/golden");
+const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plans");
+const ROWS: usize = 2_000;
+
+struct Directory(tempfile::TempDir);
+
+impl Place for Directory {
+    fn open(&self) -> Arc<dyn Store> {
+        let options = Options {
+            directory: self.0.path().join("data"),
+            durability: Durability::Normal,
+            encode_row: db::encode_row,
+            reader_cache_bytes: 8 << 20,
+            read_limit_ms: 60_000,
+            vfs: None,
+        };
+        store::open(options).unwrap()
+    }
+}
+
+/// The table of the cases, twice: with its indexes and without.
+struct Tables {
+    indexed: Arc<Table>,
+    bare: Arc<Table>,
+    connection: Connection,
+    _directory: Directory,
+}
+
+impl Tables {
+    fn new() -> Tables {
+        let directory = Directory(tempfile::tempdir().unwrap());
+        let mut db = Db::open(&directory);
+        db.ok(vec![Op::Catalogue(db::create_project(PROJECT))]);
+        db.ok(vec![Op::Catalogue(db::create_database(DATABASE))]);
+        for id in ["indexed", "bare"] {
+            let mut table = products(id);
+            if id == "bare" {
+                table.indexes.clear();
+            }
+            db.ok(vec![Op::Catalogue(CatalogueOp::CreateTable(Box::new(table)))]);
+            let table = db.table_called(id);
+            let ops: Vec<Op> = (0..ROWS).map(|number| insert(&table, number)).collect();
+            for ops in ops.chunks(1_000) {
+                db.ok(ops.to_vec());
+            }
+        }
+        let (indexed, bare) = (db.table_called("indexed"), db.table_called("bare"));
+        db.close();
+        let connection = Connection::open(directory.0.path().join("data/tidemark.db")).unwrap();
+        Tables {
+            indexed,
+            bare,
+            connection,
+            _directory: directory,
+        }
+    }
+
+    fn asked(&self, case: &Case) -> Asked {
+        let is_bare = case.directives.iter().any(|line| line == "@ no indexes");
+        let table = if is_bare { &self.bare } else { &self.indexed };
+        Asked::new(case, Table::clone(table))
+    }
+
+    /// The plan of one statement: what SQLite says of each step, inner steps indented.
+    fn plan(&self, statement: &query::emit::Statement) -> Vec<String> {
+        let explain = format!("EXPLAIN QUERY PLAN {}", statement.sql);
+        let mut prepared = self.connection.prepare(&explain).unwrap();
+        let mut rows = prepared.raw_query();
+        let mut depths = std::collections::HashMap::from([(0, 0)]);
+        let mut steps = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            let (id, parent): (i64, i64) = (row.get(0).unwrap(), row.get(1).unwrap());
+            let detail: String = row.get(3).unwrap();
+            let depth = depths.get(&parent).map_or(0, |depth| depth + 1);
+            depths.insert(id, depth);
+            steps.push(format!("{}{detail}", "  ".repeat(depth)));
+        }
+        steps
+    }
+}
+
+fn products(id: &str) -> Table {
+    let mut table = table::products();
+    table.project = ProjectId::new(PROJECT).unwrap();
+    table.database = DatabaseId::new(DATABASE).unwrap();
+    table.id = TableId::new(id).unwrap();
+    table
+}
+
+fn insert(table: &Arc<Table>, number: usize) -> Op {
+    let n = number as i64;
+    let list = |values: Vec<Value>| Value::List(values);
+    let values = vec![
+        Value::Text(["books", "electronics", "toys"][number % 3].into()),
+        Value::Text(format!("name {number}")),
+        if number % 10 == 0 { Value::Null } else { Value::Float((n % 500) as f64) },
+        Value::Int(n % 50),
+        Value::Bool(n % 2 == 0),
+        Value::Instant(Timestamp(n * 1_000_000)),
+        list(vec![Value::Text(format!("tag {}", n % 7))]),
+        list(vec![Value::Int(n % 7)]),
+        list(vec![Value::Float((n % 7) as f64)]),
+        Value::Null,
+        Value::Float((n % 30) as f64 / 10.0),
+    ];
+    let act = RowAct::Insert {
+        values,
+        permissions: db::grants(&[if number % 4 == 0 { "read(\"any\")" } else { "read(\"users\")" }]),
+        stamps: Stamps::default(),
+    };
+    Op::Row(RowOp {
+        table: table.clone(),
+        id: db::row_id(&format!("r{number}")),
+        act,
+    })
+}
+
+#[test]
+fn every_statement_runs_as_planned() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let tables = Tables::new();
+    let plain = plans(&tables);
+    tables.connection.execute_batch("ANALYZE").unwrap();
+    let analyzed = plans(&tables);
+    let mut wrong = String::new();
+    for (plain, analyzed) in plain.iter().zip(&analyzed) {
+        let path = Path::new(PLANS).join(&plain.file);
+        let text = plain.write(analyzed);
+        if update {
+            std::fs::write(&path, text).unwrap();
+            continue;
+        }
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        for difference in differences(&expected, &text) {
+            writeln!(wrong, "{}: {difference}", plain.file).unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+    for plans in plain.iter().chain(&analyzed) {
+        plans.entries.iter().for_each(Entry::check);
+    }
+}
+
+/// The plans of one file of cases.
+struct Plans {
+    file: String,
+    entries: Vec<Entry>,
+}
+
+/// The plan of one statement.
+struct Entry {
+    title: String,
+    /// The index the statement names.
+    index: Option<String>,
+    steps: Vec<String>,
+}
+
+impl Entry {
+    /// What must hold of any plan, whatever stands in the files: the named index is used wherever
+    /// the table is read, and no table is walked row by row beside one.
+    fn check(&self) {
+        let Some(index) = &self.index else {
+            return;
+        };
+        let reads = self.steps.iter().map(|step| step.trim()).filter(|step| {
+            step.starts_with("SCAN t ") || step.starts_with("SEARCH t ") || *step == "SCAN t"
+        });
+        let mut count = 0;
+        for step in reads {
+            let named = step.contains(&format!("INDEX {index}"));
+            assert!(named, "{}: {step} does not use {index}", self.title);
+            count += 1;
+        }
+        assert!(count > 0, "{}: nothing reads the table", self.title);
+    }
+}
+
+impl Plans {
+    /// The plans as text; where statistics change one, both.
+    fn write(&self, analyzed: &Plans) -> String {
+        let mut text = String::new();
+        for (entry, analyzed) in self.entries.iter().zip(&analyzed.entries) {
+            writeln!(text, "=== {}", entry.title).unwrap();
+            for step in &entry.steps {
+                writeln!(text, "{step}").unwrap();
+            }
+            if entry.steps != analyzed.steps {
+                writeln!(text, "--- with statistics").unwrap();
+                for step in &analyzed.steps {
+                    writeln!(text, "{step}").unwrap();
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn plans(tables: &Tables) -> Vec<Plans> {
+    case::read_all(Path::new(CASES))
+        .iter()
+        .map(|file| {
+            let entries = file.cases.iter().flat_map(|case| entries(tables, case)).collect();
+            let name = file.path.file_stem().unwrap().to_str().unwrap();
+            Plans {
+                file: format!("{name}.plan"),
+                entries,
+            }
+        })
+        .filter(|plans: &Plans| !plans.entries.is_empty())
+        .collect()
+}
+
+fn entries(tables: &Tables, case: &Case) -> Vec<Entry> {
+    let asked = tables.asked(case);
+    let Ok(query) = asked.query(&case.queries) else {
+        return Vec::new();
+    };
+    let table = asked.table.number;
+    let index = asked.index(&query).map(|number| match query.at {
+        None => query::names::index(table, number),
+        Some(_) => query::names::versions_index(table, number),
+    });
+    let statements = asked.statements(&query, Dialect::Sqlite);
+    let entry = |(what, statement): &(&str, query::emit::Statement)| Entry {
+        title: format!("{}: {what}", case.name),
+        index: index.clone().filter(|_| *what != "cursor"),
+        steps: tables.plan(statement),
+    };
+    statements.iter().map(entry).collect()
+}
+
+/// The blocks in which two texts differ.
+fn differences(expected: &str, found: &str) -> Vec<String> {
+    let blocks = |text: &str| -> Vec<String> {
+        text.split("\n\n").map(str::to_owned).collect()
+    };
+    let (expected, found) = (blocks(expected), blocks(found));
+    let longest = expected.len().max(found.len());
+    let at = |blocks: &[String], position: usize| blocks.get(position).cloned().unwrap_or_default();
+    (0..longest)
+        .map(|position| (at(&expected, position), at(&found, position)))
+        .filter(|(expected, found)| expected != found)
+        .map(|(expected, found)| format!("\n{expected}\nbut is\n{found}\n"))
+        .collect()
+}

@@ -1,0 +1,71 @@
+//! What every store must do, as cases that know the `Store` trait only.
+//!
+//! Each case gets a place of its own in which no store was ever opened.
+
+#![allow(dead_code, reason = "each integration test that mounts this module uses a part of it")]
+
+mod catalogue;
+pub mod db;
+mod groups;
+mod rows;
+mod time;
+
+use db::Place;
+
+/// A case and its name.
+pub type Case = (&'static str, fn(&dyn Place));
+
+macro_rules! cases {
+    ($($module:ident: $($case:ident)*;)*) => {
+        /// Every case.
+        pub const CASES: &[Case] = &[$($((
+            concat!(stringify!($module), "::", stringify!($case)),
+            $module::$case,
+        )),*),*];
+    };
+}
+
+cases! {
+    rows:
+        every_value_comes_back
+        columns_may_be_null
+        large_rows_come_back_without_a_body
+        insert_refuses_a_row_that_is_there
+        update_merges_and_keeps_the_rest
+        update_and_delete_refuse_an_absent_row
+        put_merges_or_inserts_or_says_why_not
+        delete_takes_the_row_and_frees_its_unique_value
+        what_changes_nothing_takes_no_mark
+        stamps_replace_the_commits_own_time
+        a_unique_index_is_named
+        guards_are_judged_by_the_grants_of_the_row
+        grants_change_without_a_version
+        sequence_belongs_to_the_id
+        changes_carry_both_images;
+    groups:
+        marks_rise_and_name_their_batches
+        a_refused_batch_leaves_nothing_and_takes_nothing
+        later_batches_see_earlier_ones
+        a_dropped_group_leaves_nothing
+        readers_see_a_group_after_its_commit
+        large_batches_report_tables
+        ten_thousand_rows_are_the_limit
+        steps_inside_a_batch_leave_one_version
+        what_came_and_went_inside_a_batch_never_was;
+    catalogue:
+        containers_are_made_once_and_found
+        an_update_changes_what_it_names
+        epochs_rise_with_real_changes_only
+        deletion_takes_all_that_was_inside
+        numbers_are_never_given_twice
+        operations_checked_under_another_catalogue_are_refused
+        a_reopened_store_knows_everything
+        keys_are_unique_by_id_and_by_secret;
+    time:
+        every_version_is_kept
+        now_and_versions_agree
+        a_deleted_row_stays_readable_at_its_time
+        permissions_of_today_judge_the_past
+        the_horizon_survives
+        tend_removes_deleted_tables_in_slices;
+}

@@ -1,0 +1,209 @@
+//! `cargo xtask bench`: runs the benchmarks listed in `xtask/benches.toml`.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+use crate::checkout::Checkout;
+use crate::lane::Lane;
+use crate::live::{self, Live};
+use crate::prerequisite::{self, Missing};
+use crate::tally::Runner;
+
+/// Builds the release binary and runs the benchmarks; results go to bench/results.
+///
+/// The benchmarks are listed in `xtask/benches.toml`, whose head says how to add one. Each run
+/// measures its own floor beside it, so that two machines can be compared by ratio.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// Run only these, by name (all when none is given).
+    names: Vec<String>,
+}
+
+/// Rows of the catalog, as in the published benchmark.
+const SEED_ROWS: &str = "10000";
+const LIST: &str = include_str!("../benches.toml");
+
+/// One entry of the list.
+#[derive(Debug, PartialEq)]
+pub struct Bench {
+    name: String,
+    command: Vec<String>,
+    /// Whether a server with a seeded catalog is started for it.
+    server: bool,
+    /// Programs it needs on the machine.
+    system: Vec<String>,
+}
+
+/// # Errors
+/// When a name is not in the list, or the list itself is broken.
+pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
+    let mut benches = list()?;
+    for name in &arguments.names {
+        if !benches.iter().any(|bench| bench.name == *name) {
+            let known: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
+            bail!(
+                "no benchmark is called `{name}`; there are: {}",
+                known.join(", ")
+            );
+        }
+    }
+    if !arguments.names.is_empty() {
+        benches.retain(|bench| arguments.names.contains(&bench.name));
+    }
+    let missing = [prerequisite::to_build(), missing(&benches)].concat();
+    if !missing.is_empty() {
+        return Ok(prerequisite::refuse(
+            &missing,
+            "install these and start again",
+        ));
+    }
+    let mut lane = Lane::default();
+    if lane.run("release build", Runner::None, &mut checkout.build_release()) {
+        steps(checkout, &mut lane, &benches);
+    }
+    Ok(lane.finish())
+}
+
+/// Every benchmark of `xtask/benches.toml`.
+///
+/// # Errors
+/// When an entry lacks its name or its command, or has a key nobody reads.
+pub fn list() -> Result<Vec<Bench>> {
+    parse(LIST).context("xtask/benches.toml")
+}
+
+/// What the machine lacks for these benchmarks.
+pub fn missing(benches: &[Bench]) -> Vec<Missing> {
+    let system: Vec<String> = benches
+        .iter()
+        .flat_map(|bench| bench.system.clone())
+        .collect();
+    prerequisite::for_bench(&system)
+}
+
+/// Runs them one after the other; the release binary must be built.
+pub fn steps(checkout: &Checkout, lane: &mut Lane, benches: &[Bench]) {
+    for bench in benches {
+        lane.step(&format!("bench {}", bench.name), |_| {
+            measure(checkout, bench)
+        });
+    }
+}
+
+fn measure(checkout: &Checkout, bench: &Bench) -> Result<bool> {
+    let binary = checkout.binary()?;
+    let binary_text = binary.display().to_string();
+    let mut words = bench
+        .command
+        .iter()
+        .map(|word| word.replace("{tidemark}", &binary_text));
+    let mut command = checkout.command(words.next().expect("parse refuses an empty command"));
+    command.args(words).env(live::BINARY_VARIABLE, &binary);
+    if !bench.server {
+        return Ok(command.status()?.success());
+    }
+    let folder = checkout.target()?.join("bench").join(&bench.name);
+    let server = Live::start(checkout.command(&binary), &folder)?;
+    let seeded = seed(checkout, &server)?.status()?.success();
+    server.access.lend(&mut command);
+    let measured = seeded && command.status()?.success();
+    server.stop()?;
+    Ok(measured)
+}
+
+/// The command that fills a server with the catalog of the published benchmark.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn seed(checkout: &Checkout, server: &Live) -> Result<Command> {
+    let mut command = checkout.command(checkout.binary()?);
+    command.args(["seed", "catalog", "--rows", SEED_ROWS, "--index"]);
+    server.access.lend(&mut command);
+    Ok(command)
+}
+
+fn parse(text: &str) -> Result<Vec<Bench>> {
+    let list: toml::Table = text.parse()?;
+    let entries = list.get("bench").and_then(toml::Value::as_array);
+    entries.map_or(Ok(Vec::new()), |entries| {
+        entries.iter().map(parse_entry).collect()
+    })
+}
+
+fn parse_entry(entry: &toml::Value) -> Result<Bench> {
+    let entry = entry.as_table().context("a bench is a table")?;
+    let name = entry
+        .get("name")
+        .and_then(toml::Value::as_str)
+        .context("a bench has no `name`")?;
+    let known = ["name", "command", "server", "system"];
+    if let Some(key) = entry.keys().find(|key| !known.contains(&key.as_str())) {
+        bail!(
+            "bench `{name}`: nobody reads `{key}`; known are {}",
+            known.join(", ")
+        );
+    }
+    let words = |key: &str| -> Vec<String> {
+        let list = entry
+            .get(key)
+            .and_then(toml::Value::as_array)
+            .into_iter()
+            .flatten();
+        list.filter_map(|word| word.as_str().map(str::to_owned))
+            .collect()
+    };
+    let command = words("command");
+    if command.is_empty() {
+        bail!("bench `{name}` has no `command`");
+    }
+    let server = entry
+        .get("server")
+        .and_then(toml::Value::as_bool)
+        .unwrap_or(false);
+    Ok(Bench {
+        name: name.to_owned(),
+        command,
+        server,
+        system: words("system"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_that_is_built_in_can_be_read() {
+        assert!(!list().unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_entry_is_read_with_its_defaults() {
+        let text = "[[bench]]\nname = \"a\"\ncommand = [\"x\", \"y\"]\nsystem = [\"wrk\"]";
+        let bench = Bench {
+            name: "a".into(),
+            command: vec!["x".into(), "y".into()],
+            server: false,
+            system: vec!["wrk".into()],
+        };
+        assert_eq!(parse(text).unwrap(), vec![bench]);
+    }
+
+    #[test]
+    fn a_broken_entry_is_refused_by_name() {
+        let cases = [
+            ("[[bench]]\ncommand = [\"x\"]", "a bench has no `name`"),
+            ("[[bench]]\nname = \"a\"", "bench `a` has no `command`"),
+            (
+                "[[bench]]\nname = \"a\"\ncommand = [\"x\"]\nserve = true",
+                "nobody reads `serve`",
+            ),
+        ];
+        for (text, message) in cases {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `cargo xtask full`: every test there is. CI runs exactly this.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::checkout::Checkout;
+use crate::install::{self, Packages};
+use crate::lane::Lane;
+use crate::prerequisite::{self, Missing};
+use crate::tally::Runner;
+use crate::{fast, live};
+
+/// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
+///
+/// After the steps of `fast` it builds the release binary and runs against it: the black-box
+/// tests of `tests/`, the suites of the official Node and Python SDKs in `tests/sdk/`, and the
+/// checks of the benchmark's own arithmetic in `bench/ttl`. Closes with `N passed, N failed`.
+///
+/// Without --install it first looks for what it needs. If something is missing it says what,
+/// with the command that installs it, and ends with status 2 before it has run anything.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// Install what is missing: Debian packages (as root), npm packages into each folder's
+    /// `node_modules`, PyPI packages into target/venv.
+    #[arg(long)]
+    install: bool,
+}
+
+const NODE_SUITE: &str = "tests/sdk/node";
+const PYTHON_SUITE: &str = "tests/sdk/python";
+const BENCH_SUITE: &str = "bench/ttl";
+const PACKAGES: [Packages; 3] = [
+    Packages::Npm(NODE_SUITE),
+    Packages::PyPi(PYTHON_SUITE),
+    Packages::Npm(BENCH_SUITE),
+];
+
+/// # Errors
+/// When the machine lacks something that cannot be installed from here.
+pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
+    let machine = missing_on_machine(checkout);
+    if arguments.install {
+        install::system(checkout, &machine)?;
+        let still = missing_on_machine(checkout);
+        if !still.is_empty() {
+            return Ok(prerequisite::refuse(
+                &still,
+                "these are still missing after installing",
+            ));
+        }
+    } else {
+        let missing = [machine, missing_packages(checkout)?].concat();
+        if !missing.is_empty() {
+            return Ok(prerequisite::refuse(
+                &missing,
+                "`cargo xtask full --install` installs these",
+            ));
+        }
+    }
+    let mut lane = Lane::default();
+    fast::steps(checkout, &mut lane);
+    let binary_is_built = lane.run("release build", Runner::None, &mut checkout.build_release());
+    for packages in PACKAGES {
+        suite(checkout, &mut lane, packages, binary_is_built)?;
+    }
+    black_box(checkout, &mut lane, binary_is_built)?;
+    Ok(lane.finish())
+}
+
+fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
+    [
+        prerequisite::for_rust(checkout),
+        prerequisite::for_node(),
+        prerequisite::for_python(),
+    ]
+    .concat()
+}
+
+fn missing_packages(checkout: &Checkout) -> Result<Vec<Missing>> {
+    let mut missing = Vec::new();
+    for packages in PACKAGES {
+        if !packages.are_present(checkout)? {
+            missing.push(packages.missing());
+        }
+    }
+    Ok(missing)
+}
+
+/// `cargo test -p tests`, told where the binary is.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn black_box(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Result<()> {
+    let name = "black-box tests";
+    if !binary_is_built {
+        lane.not_run(name);
+        return Ok(());
+    }
+    let mut tests = checkout.cargo();
+    tests.args(["test", "--no-fail-fast", "-p", "tests"]);
+    tests.env(live::BINARY_VARIABLE, checkout.binary()?);
+    lane.run(name, Runner::Cargo, &mut tests);
+    Ok(())
+}
+
+/// Installs one folder's packages where they are not there yet, and runs its tests.
+fn suite(
+    checkout: &Checkout,
+    lane: &mut Lane,
+    packages: Packages,
+    binary_is_built: bool,
+) -> Result<()> {
+    let folder = packages.folder();
+    let name = format!("tests of {folder}");
+    let installed = packages.are_present(checkout)?
+        || lane.step(&format!("packages of {folder}"), |_| {
+            if !checkout.root.join(folder).is_dir() {
+                bail!("{folder} does not exist");
+            }
+            install::run_all(packages.install(checkout)?)
+        });
+    if !installed || !binary_is_built {
+        lane.not_run(&name);
+        return Ok(());
+    }
+    let (runner, mut command) = match packages {
+        Packages::Npm(_) => {
+            let mut command = checkout.command("node");
+            command.arg("--test");
+            (Runner::Node, command)
+        }
+        Packages::PyPi(_) => {
+            let mut command = checkout.command(install::python(checkout)?);
+            // The cache provider would write a folder into the checkout.
+            command.args(["-m", "pytest", "-p", "no:cacheprovider"]);
+            (Runner::Pytest, command)
+        }
+    };
+    command.current_dir(checkout.root.join(folder));
+    command.env(live::BINARY_VARIABLE, checkout.binary()?);
+    lane.run(&name, runner, &mut command);
+    Ok(())
+}

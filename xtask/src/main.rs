@@ -1,0 +1,64 @@
+//! The project's only task runner: `cargo xtask <command>`.
+//!
+//! Tools of other languages (npm, pytest) are started from here, so that a person and CI type
+//! the same words. Each command lives in the file of its name.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod checkout;
+mod demo;
+mod fast;
+mod full;
+mod install;
+mod lane;
+mod live;
+mod night;
+mod prerequisite;
+mod tally;
+mod tidy;
+
+const AFTER_HELP: &str = "\
+Which one do I want?
+  while working        cargo xtask fast
+  before handing in    cargo xtask full --install
+  to see it run        cargo xtask demo
+
+Exit status: 0 all is well, 1 something failed, 2 something is missing on this machine
+(nothing was run; the message says what to install) or the command line was wrong.";
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about, after_help = AFTER_HELP)]
+#[command(about = "Checks, tests, benchmarks and the demonstration, under one name")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Tidy(tidy::Arguments),
+    Fast(fast::Arguments),
+    Full(full::Arguments),
+    Night(night::Arguments),
+    Bench(bench::Arguments),
+    Demo(demo::Arguments),
+}
+
+fn main() -> ExitCode {
+    let command = Arguments::parse().command;
+    let ended = checkout::Checkout::find().and_then(|checkout| match command {
+        Command::Tidy(arguments) => tidy::run(&checkout, &arguments),
+        Command::Fast(arguments) => Ok(fast::run(&checkout, &arguments)),
+        Command::Full(arguments) => full::run(&checkout, &arguments),
+        Command::Night(arguments) => night::run(&checkout, &arguments),
+        Command::Bench(arguments) => bench::run(&checkout, &arguments),
+        Command::Demo(arguments) => demo::run(&checkout, &arguments),
+    });
+    ended.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

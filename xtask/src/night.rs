@@ -1,0 +1,58 @@
+//! `cargo xtask night`: the long way.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::checkout::Checkout;
+use crate::lane::Lane;
+use crate::tally::Runner;
+use crate::{bench, live, prerequisite};
+
+/// The same tests at their long sizes, then the benchmarks (hours; for the night).
+///
+/// No test is switched off by day. Those that draw seeds or count repeats read the variable
+/// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
+/// optimisation.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {}
+
+/// Tests with a long size read this; `night` is its only value.
+const LANE_VARIABLE: &str = "TIDEMARK_LANE";
+/// The crates with tests that have a long size.
+const LONG: [&str; 6] = ["model", "query", "cache", "list-cache", "store", "engine"];
+
+/// # Errors
+/// When the list of benchmarks cannot be read.
+pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
+    let benches = bench::list()?;
+    let missing = [prerequisite::for_rust(checkout), bench::missing(&benches)].concat();
+    if !missing.is_empty() {
+        return Ok(prerequisite::refuse(
+            &missing,
+            "install these and start again",
+        ));
+    }
+    let mut lane = Lane::default();
+    let mut rooms = checkout.cargo();
+    rooms
+        .env(LANE_VARIABLE, "night")
+        .args(["test", "--release", "--no-fail-fast"]);
+    rooms.args(LONG.iter().flat_map(|room| ["-p", room]));
+    lane.run("long tests of the rooms", Runner::Cargo, &mut rooms);
+
+    if lane.run("release build", Runner::None, &mut checkout.build_release()) {
+        let mut tests = checkout.cargo();
+        tests
+            .env(LANE_VARIABLE, "night")
+            .env(live::BINARY_VARIABLE, checkout.binary()?);
+        tests.args(["test", "--release", "--no-fail-fast", "-p", "tests"]);
+        lane.run("long black-box tests", Runner::Cargo, &mut tests);
+        bench::steps(checkout, &mut lane, &benches);
+    } else {
+        lane.not_run("long black-box tests");
+        lane.not_run("benchmarks");
+    }
+    Ok(lane.finish())
+}

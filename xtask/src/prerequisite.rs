@@ -1,0 +1,247 @@
+//! What must be on the machine, and how to get what is not.
+
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::checkout::Checkout;
+
+/// Node 20 is the oldest release line the official SDK's own tests run on.
+const NODE_MIN: Version = (20, 0);
+/// The oldest Python that `appwrite` 27.0.0 declares (`Requires-Python`).
+const PYTHON_MIN: Version = (3, 10);
+
+/// Major and minor number.
+type Version = (u32, u32);
+
+/// One thing that is absent or too old.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Missing {
+    /// What, and what was found instead of it.
+    pub what: String,
+    /// How to get it.
+    pub remedy: Remedy,
+}
+
+/// How to get what is missing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Remedy {
+    /// Debian packages.
+    Apt(&'static [&'static str]),
+    /// A step that this program can take, as a person would type it in the root.
+    Install(String),
+    /// Only a person can do it.
+    Advice(String),
+}
+
+impl Missing {
+    fn new(what: impl Into<String>, remedy: Remedy) -> Missing {
+        Missing {
+            what: what.into(),
+            remedy,
+        }
+    }
+
+    fn line(&self) -> String {
+        let remedy = match &self.remedy {
+            Remedy::Apt(packages) => format!("apt-get install -y {}", packages.join(" ")),
+            Remedy::Install(command) | Remedy::Advice(command) => command.clone(),
+        };
+        format!("  {}\n      {remedy}", self.what)
+    }
+}
+
+/// Says what is missing and what to do `next`; the exit status 2 tells a script that nothing
+/// was run.
+pub fn refuse(missing: &[Missing], next: &str) -> ExitCode {
+    eprintln!("Missing on this machine:");
+    for one in missing {
+        eprintln!("{}", one.line());
+    }
+    eprintln!("Nothing was run; {next}.");
+    ExitCode::from(2)
+}
+
+/// The toolchain with its formatter and linter, a C compiler for the bundled database, git.
+pub fn for_rust(checkout: &Checkout) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    let wanted = rust_min(checkout);
+    let update = || Remedy::Advice("rustup update stable  (see https://rustup.rs)".to_owned());
+    missing.extend(too_old("rustc", "rustc", wanted, update));
+    missing.extend(too_old("cargo", "cargo", wanted, update));
+    for (tool, component) in [("cargo-fmt", "rustfmt"), ("cargo-clippy", "clippy")] {
+        if version_of(tool).is_none() {
+            let remedy = Remedy::Advice(format!("rustup component add {component}"));
+            missing.push(Missing::new(component, remedy));
+        }
+    }
+    missing.extend(to_build());
+    missing
+}
+
+/// What `cargo build` needs beyond Rust.
+pub fn to_build() -> Vec<Missing> {
+    let mut missing = Vec::new();
+    if version_of("cc").is_none() {
+        missing.push(Missing::new(
+            "a C compiler",
+            Remedy::Apt(&["gcc", "libc6-dev"]),
+        ));
+    }
+    if version_of("git").is_none() {
+        missing.push(Missing::new("git", Remedy::Apt(&["git"])));
+    }
+    missing
+}
+
+/// Node and npm.
+pub fn for_node() -> Vec<Missing> {
+    let mut missing = Vec::new();
+    let absent = version_of("node").is_none();
+    missing.extend(too_old("Node", "node", NODE_MIN, || {
+        // Debian 12 packages Node 18: installing it over an old one would change nothing.
+        let advice = "install Node 20 or later, see https://nodejs.org/en/download";
+        if absent {
+            Remedy::Apt(&["nodejs"])
+        } else {
+            Remedy::Advice(advice.to_owned())
+        }
+    }));
+    if version_of("npm").is_none() {
+        missing.push(Missing::new("npm", Remedy::Apt(&["npm"])));
+    }
+    missing
+}
+
+/// Python with its `venv` module.
+pub fn for_python() -> Vec<Missing> {
+    let absent = version_of("python3").is_none();
+    let old = too_old("Python", "python3", PYTHON_MIN, || {
+        let advice = "install Python 3.10 or later, see https://www.python.org/downloads";
+        if absent {
+            Remedy::Apt(&["python3", "python3-venv"])
+        } else {
+            Remedy::Advice(advice.to_owned())
+        }
+    });
+    if let Some(old) = old {
+        return vec![old];
+    }
+    // Debian keeps the half of `venv` that brings pip in a package of its own.
+    let check = Command::new("python3")
+        .args(["-c", "import venv, ensurepip"])
+        .output();
+    if check.is_ok_and(|output| output.status.success()) {
+        return Vec::new();
+    }
+    vec![Missing::new(
+        "Python's venv module",
+        Remedy::Apt(&["python3-venv"]),
+    )]
+}
+
+/// The load generator of the benchmarks.
+pub fn for_bench(system: &[String]) -> Vec<Missing> {
+    let wants_wrk = system.iter().any(|name| name == "wrk");
+    let found = Command::new("wrk").arg("--version").output().is_ok();
+    if !wants_wrk || found {
+        return Vec::new();
+    }
+    vec![Missing::new(
+        "wrk, the load generator",
+        Remedy::Apt(&["wrk"]),
+    )]
+}
+
+/// The workspace's own `rust-version`, so that the number is written once.
+fn rust_min(checkout: &Checkout) -> Version {
+    let manifest = std::fs::read_to_string(checkout.root.join("Cargo.toml")).unwrap_or_default();
+    let parsed: toml::Table = manifest.parse().unwrap_or_default();
+    let stated = parsed
+        .get("workspace")
+        .and_then(|workspace| workspace.get("package")?.get("rust-version")?.as_str());
+    stated.and_then(parse_version).unwrap_or((0, 0))
+}
+
+fn too_old(
+    name: &str,
+    program: &str,
+    wanted: Version,
+    remedy: impl FnOnce() -> Remedy,
+) -> Option<Missing> {
+    let (major, minor) = wanted;
+    let what = match version_of(program) {
+        Some(found) if found >= wanted => return None,
+        Some((had, had_minor)) => {
+            format!("{name} {major}.{minor} or later (found {had}.{had_minor})")
+        }
+        None => format!("{name} {major}.{minor} or later (not found)"),
+    };
+    Some(Missing::new(what, remedy()))
+}
+
+/// `None` when the program is absent, fails, or prints no version.
+fn version_of(program: &str) -> Option<Version> {
+    let mut command = Command::new(program);
+    command
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
+    let output = command
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    parse_version(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The first `digits.digits` in a text such as `v20.20.2` or `rustc 1.95.0 (59807616e …)`.
+fn parse_version(text: &str) -> Option<Version> {
+    text.split_whitespace().find_map(|word| {
+        let mut numbers = word.trim_start_matches('v').split(['.', '-']);
+        let major = numbers.next()?.parse().ok()?;
+        let minor = numbers.next()?.parse().ok()?;
+        Some((major, minor))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_tools_print() {
+        let cases = [
+            ("v20.20.2\n", Some((20, 20))),
+            ("rustc 1.95.0 (59807616e 2026-04-14)", Some((1, 95))),
+            ("rustfmt 1.9.0-stable (59807616e1 2026-04-14)", Some((1, 9))),
+            ("Python 3.11.7", Some((3, 11))),
+            ("cc (Debian 12.2.0-14) 12.2.0", Some((12, 2))),
+            ("11.19.1", Some((11, 19))),
+            ("no number here", None),
+        ];
+        for (text, version) in cases {
+            assert_eq!(parse_version(text), version, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tool_that_is_absent_is_named_with_what_is_wanted() {
+        let remedy = || Remedy::Advice("get it".to_owned());
+        let missing = too_old("Thing", "no-program-has-this-name", (2, 5), remedy).unwrap();
+        assert_eq!(
+            missing.line(),
+            "  Thing 2.5 or later (not found)\n      get it"
+        );
+    }
+
+    #[test]
+    fn a_tool_is_refused_only_below_the_wanted_version() {
+        let remedy = || Remedy::Apt(&["rustc"]);
+        assert_eq!(too_old("Rust", "rustc", (1, 0), remedy), None);
+        let missing = too_old("Rust", "rustc", (999, 0), remedy).unwrap();
+        assert!(
+            missing.what.starts_with("Rust 999.0 or later (found 1."),
+            "{}",
+            missing.what
+        );
+        assert!(missing.line().ends_with("apt-get install -y rustc"));
+    }
+}

@@ -1,0 +1,231 @@
+//! The table of who may import whom. A new room gets its row here, on purpose and by hand.
+
+/// One crate of the workspace.
+pub struct Room {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// Rooms of ours it may import; tests inside the crate keep to them too.
+    pub ours: &'static [&'static str],
+    /// Outside crates it may import.
+    pub outside: Outside,
+    /// How many outside crates it may name, those of its tests not counted.
+    pub outside_max: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Opens no file, starts no thread, reads no clock, draws no random number.
+    Pure,
+    /// Reaches the world, or leads those that do.
+    Active,
+    /// Stands beside the product: builds, tests or measures it. No room may import it.
+    Beside,
+}
+
+pub enum Outside {
+    /// These and no others.
+    Only(&'static [&'static str]),
+    /// Whatever is not reserved for another room.
+    Unreserved,
+}
+
+/// Every room there is.
+pub const ROOMS: [Room; 9] = [
+    Room {
+        name: "model",
+        kind: Kind::Pure,
+        ours: &[],
+        outside: Outside::Only(&[]),
+        outside_max: 0,
+    },
+    Room {
+        name: "cache",
+        kind: Kind::Pure,
+        ours: &[],
+        // Hashing and eviction.
+        outside: Outside::Only(&["quick_cache", "twox-hash"]),
+        outside_max: 2,
+    },
+    Room {
+        name: "query",
+        kind: Kind::Pure,
+        ours: &["model"],
+        // Query texts are JSON.
+        outside: Outside::Only(&["serde", "serde_json", "sonic-rs"]),
+        outside_max: 2,
+    },
+    Room {
+        name: "list-cache",
+        kind: Kind::Pure,
+        ours: &["model", "query", "cache"],
+        outside: Outside::Only(&[]),
+        outside_max: 0,
+    },
+    Room {
+        name: "store",
+        kind: Kind::Active,
+        ours: &["model", "query"],
+        outside: Outside::Only(&[
+            // The two drivers.
+            "rusqlite",
+            "tokio-postgres",
+            "deadpool-postgres",
+            // Locks and syncs the data directory.
+            "libc",
+            // Lists and the catalogue are stored as JSON.
+            "serde_json",
+        ]),
+        outside_max: 4,
+    },
+    Room {
+        name: "engine",
+        kind: Kind::Active,
+        ours: &["model", "query", "list-cache", "store"],
+        outside: Outside::Only(&["futures-channel", "futures-core", "futures-executor"]),
+        outside_max: 3,
+    },
+    Room {
+        name: "server",
+        kind: Kind::Active,
+        ours: &["engine", "model"],
+        outside: Outside::Unreserved,
+        outside_max: 20,
+    },
+    Room {
+        name: "tests",
+        kind: Kind::Beside,
+        ours: &[
+            "model",
+            "query",
+            "cache",
+            "list-cache",
+            "store",
+            "engine",
+            "server",
+        ],
+        outside: Outside::Unreserved,
+        outside_max: 20,
+    },
+    Room {
+        name: "xtask",
+        kind: Kind::Beside,
+        ours: &[
+            "model",
+            "query",
+            "cache",
+            "list-cache",
+            "store",
+            "engine",
+            "server",
+        ],
+        outside: Outside::Unreserved,
+        outside_max: 6,
+    },
+];
+
+/// Outside crates that only one room may import, in its tests too. (Those beside the product may
+/// speak HTTP, because they stand where a client does.)
+const RESERVED: [(&str, &[&str]); 2] = [
+    (
+        "store",
+        &[
+            "rusqlite",
+            "libsqlite3-sys",
+            "tokio-postgres",
+            "deadpool-postgres",
+        ],
+    ),
+    (
+        "server",
+        &[
+            "hyper",
+            "hyper-util",
+            "http-body-util",
+            "tokio",
+            "ring",
+            "rustls",
+            "tokio-rustls",
+        ],
+    ),
+];
+
+/// The room of this crate name.
+pub fn room(name: &str) -> Option<&'static Room> {
+    ROOMS.iter().find(|room| room.name == name)
+}
+
+/// The one room that may import this outside crate, where there is such a room.
+pub fn reserved_for(dependency: &str) -> Option<&'static str> {
+    let found = RESERVED
+        .iter()
+        .find(|(_, dependencies)| dependencies.contains(&dependency));
+    found.map(|(room, _)| *room)
+}
+
+/// The room that a file belongs to, by its path.
+pub fn room_of(path: &str) -> Option<&'static Room> {
+    let below = path.strip_prefix("crates/").unwrap_or(path);
+    let (folder, _) = below.split_once('/')?;
+    let is_beside = matches!(folder, "tests" | "xtask");
+    (path.starts_with("crates/") != is_beside)
+        .then(|| room(folder))
+        .flatten()
+}
+
+impl Room {
+    /// Why it may not import this outside crate; `None` when it may.
+    pub fn refusal(&self, dependency: &str, in_tests: bool) -> Option<String> {
+        match reserved_for(dependency) {
+            Some("server") if self.kind == Kind::Beside => {}
+            Some(other) if other != self.name => {
+                return Some(format!("`{dependency}` is for `{other}` alone"));
+            }
+            _ => {}
+        }
+        match self.outside {
+            Outside::Only(allowed) if !in_tests && !allowed.contains(&dependency) => {
+                let shown = if allowed.is_empty() {
+                    "nothing".into()
+                } else {
+                    allowed.join(", ")
+                };
+                Some(format!(
+                    "`{}` may import {shown} from outside, not `{dependency}`",
+                    self.name
+                ))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrows_never_turn_back() {
+        for room in &ROOMS {
+            for ours in room.ours {
+                let below = super::room(ours).expect("a room imports rooms of the table only");
+                assert!(!below.ours.contains(&room.name), "{} and {ours}", room.name);
+                assert!(below.kind != Kind::Beside, "{} imports {ours}", room.name);
+                assert!(
+                    room.kind != Kind::Pure || below.kind == Kind::Pure,
+                    "{}",
+                    room.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_belongs_to_the_room_of_its_folder() {
+        let name = |path| room_of(path).map(|room| room.name);
+        assert_eq!(name("crates/list-cache/src/key.rs"), Some("list-cache"));
+        assert_eq!(name("tests/src/lib.rs"), Some("tests"));
+        assert_eq!(name("crates/store/tests/conformance.rs"), Some("store"));
+        assert_eq!(name("model/src/lib.rs"), None);
+        assert_eq!(name("README.md"), None);
+    }
+}

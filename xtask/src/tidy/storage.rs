@@ -1,0 +1,178 @@
+//! Rules `sql-text` and `sqlite-name`: who may know that there is SQL, and whose.
+
+use super::Finding;
+use super::source::{Source, Tree};
+
+/// Where SQL may stand. The emitter's tests compare whole statements; this file looks for them.
+const SQL_HOMES: [&str; 5] = [
+    "crates/query/src/emit.rs",
+    "crates/query/src/emit/",
+    "crates/query/tests/",
+    "crates/store/",
+    "xtask/src/tidy/storage.rs",
+];
+/// What a statement begins with, up to where an English sentence would go on differently.
+const STATEMENTS: [&str; 17] = [
+    "SELECT ",
+    "INSERT INTO ",
+    "INSERT OR ",
+    "REPLACE INTO ",
+    "UPDATE ",
+    "DELETE FROM ",
+    "CREATE TABLE ",
+    "CREATE INDEX ",
+    "CREATE UNIQUE INDEX ",
+    "ALTER TABLE ",
+    "DROP TABLE ",
+    "DROP INDEX ",
+    "PRAGMA ",
+    "SAVEPOINT ",
+    "ROLLBACK TO ",
+    "BEGIN IMMEDIATE",
+    "EXPLAIN QUERY PLAN ",
+];
+/// Rooms that must not know which database is below them.
+const UNAWARE: [&str; 6] = [
+    "crates/engine/",
+    "crates/functions/",
+    "crates/server/",
+    "crates/list-cache/",
+    "crates/cache/",
+    "crates/model/",
+];
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in tree.rust() {
+        check_sql(source, &mut findings);
+        check_names(source, &mut findings);
+    }
+    findings
+}
+
+fn check_sql(source: &Source, findings: &mut Vec<Finding>) {
+    if SQL_HOMES.iter().any(|home| source.path.starts_with(home)) {
+        return;
+    }
+    for literal in source
+        .literals
+        .iter()
+        .filter(|literal| is_sql(&literal.text))
+    {
+        let message = "SQL outside its home; build it in crates/query/src/emit.rs or keep it \
+                       under crates/store/";
+        findings.push(Finding::new(
+            &source.path,
+            literal.line,
+            "sql-text",
+            message,
+        ));
+    }
+}
+
+/// Written in capitals as a statement, or in small letters with the words that make it one.
+fn is_sql(text: &str) -> bool {
+    // A raw literal may hold a line break, written out or as an escape.
+    let text = text.trim_start().replace(['\n', '\t'], " ");
+    let small = text.to_lowercase();
+    STATEMENTS.iter().any(|start| {
+        let is_small = text.starts_with(&start.to_lowercase());
+        text.starts_with(start)
+            || is_small && (start.matches(' ').count() > 1)
+            || is_small && (small.contains(" from ") || small.contains(" set "))
+    })
+}
+
+fn check_names(source: &Source, findings: &mut Vec<Finding>) {
+    if !UNAWARE.iter().any(|room| source.path.starts_with(room)) {
+        return;
+    }
+    let in_code = source
+        .code
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line));
+    let in_literals = source
+        .literals
+        .iter()
+        .map(|literal| (literal.line, literal.text.as_str()));
+    for (line, text) in in_code.chain(in_literals) {
+        if text.to_lowercase().contains("sqlite") {
+            let message = "names the database below; say `store`, or what the store promises";
+            findings.push(Finding::new(&source.path, line, "sqlite-name", message));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snippets;
+
+    #[track_caller]
+    fn check(files: &[(&str, &str)], expected: &[&str]) {
+        snippets::check(super::check, files, expected);
+    }
+
+    #[test]
+    fn sql_stands_in_its_home_only() {
+        let text = "fn f() {\n  run(\"SELECT 1\");\n}";
+        check(&[("crates/query/src/emit.rs", text)], &[]);
+        check(&[("crates/store/src/sqlite/read.rs", text)], &[]);
+        check(
+            &[("crates/engine/src/rows.rs", text)],
+            &["crates/engine/src/rows.rs:2: sql-text"],
+        );
+        check(
+            &[("crates/query/src/parse.rs", text)],
+            &["crates/query/src/parse.rs:2: sql-text"],
+        );
+    }
+
+    #[test]
+    fn sql_is_told_from_english() {
+        let sql = [
+            "INSERT INTO t",
+            "\\n  UPDATE t SET a = 1",
+            "delete from t",
+            "create unique index i",
+            "select a from b",
+            "update t set a = 1",
+            "PRAGMA x",
+            "DELETE FROM t",
+            "SELECT\n a",
+        ];
+        for text in sql.map(|text| text.replace("\\n", "\n")) {
+            assert!(super::is_sql(&text), "{text}");
+        }
+        let english = [
+            "update the row",
+            "Select a row",
+            "select",
+            "SELECTED",
+            "delete it",
+            "UPDATED",
+            "create table",
+            "insert",
+            "/v1/tables",
+        ];
+        for text in english {
+            assert!(!super::is_sql(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_engine_does_not_know_the_database() {
+        let text =
+            "// SQLite may say so in a comment\nuse store::SqliteStore;\n\nlet a = \"sqlite\";";
+        let expected = [
+            "crates/engine/src/a.rs:2: sqlite-name",
+            "crates/engine/src/a.rs:4: sqlite-name",
+        ];
+        check(&[("crates/engine/src/a.rs", text)], &expected);
+        check(&[("crates/store/src/a.rs", text)], &[]);
+        check(
+            &[("crates/query/src/dialect.rs", "enum Dialect { Sqlite }")],
+            &[],
+        );
+    }
+}
