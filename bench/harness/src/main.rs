@@ -1,1 +1,55 @@
-fn main(){}
+//! Measures Tidemark beside its floors and writes the reports under `bench/results`.
+//!
+//! Stands beside the product: it starts the real binary as a child, opens the engine in its own
+//! process, and may use any room; no room uses it.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod bare;
+mod connection;
+mod disk;
+mod expect;
+mod figure;
+mod figures;
+mod floor;
+mod inserts;
+mod lists;
+mod live;
+mod percentile;
+mod plan;
+mod reads;
+mod report;
+mod scratch;
+mod starts;
+mod wrk;
+
+/// The server's own allocator, so that the engine costs here what it costs there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures Tidemark beside its floors
+#[derive(Parser)]
+#[command(name = "harness", max_term_width = 100, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Take the figures of docs/performance.md: throughput, lists, inserts, start
+    Figures(figures::Arguments),
+}
+
+fn main() -> ExitCode {
+    let Command::Figures(arguments) = Cli::parse().command;
+    match figures::run(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -18,7 +18,7 @@ mod writer;
 
 use hint::Purpose;
 use source::Source;
-use writer::Writer;
+use writer::{Clause, Writer};
 
 /// SQL text with its parameters, in order.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +94,7 @@ impl Arm<'_> {
         }
         out.push(" FROM ");
         self.source.write_from(out, self.index);
-        let mut clause = out.clause();
+        let mut clause = Clause::of_where();
         self.source.write_period(out, &mut clause);
         condition::write_all(out, &mut clause, &query.table, &query.filter);
         match part {
@@ -112,7 +112,8 @@ impl Arm<'_> {
                 keyset::write_null(out, query);
             }
         }
-        self.source.write_visible(out, &mut clause, &query.visibility);
+        self.source
+            .write_visible(out, &mut clause, &query.visibility);
     }
 }
 
@@ -135,7 +136,7 @@ pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
     });
     let hint = hint::hint(query, Purpose::Total);
     source.write_from(&mut out, hint.as_ref().map(|hint| hint.name.as_str()));
-    let mut clause = out.clause();
+    let mut clause = Clause::of_where();
     source.write_period(&mut out, &mut clause);
     condition::write_all(&mut out, &mut clause, &query.table, &query.filter);
     source.write_visible(&mut out, &mut clause, &query.visibility);
@@ -182,7 +183,7 @@ pub fn point(
         source.write_from(&mut out, None);
         out.push(" ON ");
         source.write_id(&mut out, id);
-        let mut clause = out.clause_within();
+        let mut clause = Clause::further();
         source.write_visible(&mut out, &mut clause, visibility);
         return out.finish();
     }

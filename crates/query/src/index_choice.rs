@@ -139,9 +139,8 @@ enum Ordered {
 
 fn choose(query: &Query, keys: &[OrderKey]) -> Option<Choice> {
     let demands = demands(&query.filter);
-    let by_row = |(field, demand): &(Field, Demand)| {
-        field::is_distinct(*field) && *demand > Demand::Range
-    };
+    let by_row =
+        |(field, demand): &(Field, Demand)| field::is_distinct(*field) && *demand > Demand::Range;
     if demands.iter().any(by_row) {
         return None; // Nothing beats going straight to the rows.
     }
@@ -203,14 +202,8 @@ fn usefulness(index: &Index, demands: &[(Field, Demand)], keys: &[OrderKey]) -> 
 }
 
 /// How far `index`, its first `fixed` columns held still, gives rows in the order of `keys`.
-fn ordered(
-    index: &Index,
-    fixed: usize,
-    demands: &[(Field, Demand)],
-    keys: &[OrderKey],
-) -> Ordered {
-    let is_fixed =
-        |key: &&OrderKey| demand_on(demands, key.field).is_some_and(Demand::is_fixed);
+fn ordered(index: &Index, fixed: usize, demands: &[(Field, Demand)], keys: &[OrderKey]) -> Ordered {
+    let is_fixed = |key: &&OrderKey| demand_on(demands, key.field).is_some_and(Demand::is_fixed);
     let wanted: Vec<&OrderKey> = keys.iter().filter(|key| !is_fixed(key)).collect();
     let rest = index.columns[fixed..]
         .iter()

@@ -164,10 +164,10 @@ fn write_test(out: &mut Vec<u8>, test: &Test) {
         Test::NotBetween(low, high) => write_tagged(out, 7, &[low, high]),
         Test::IsNull => out.push(8),
         Test::IsNotNull => out.push(9),
-        Test::StartsWith(text) => write_text(out, 10, text),
-        Test::NotStartsWith(text) => write_text(out, 11, text),
-        Test::EndsWith(text) => write_text(out, 12, text),
-        Test::NotEndsWith(text) => write_text(out, 13, text),
+        Test::StartsWith(start) => write_text(out, 10, start),
+        Test::NotStartsWith(start) => write_text(out, 11, start),
+        Test::EndsWith(end) => write_text(out, 12, end),
+        Test::NotEndsWith(end) => write_text(out, 13, end),
         Test::HasPart(parts) => write_texts(out, 14, parts),
         Test::HasNoPart(parts) => write_texts(out, 15, parts),
         Test::HasAny(values) => write_set(out, 16, values),
@@ -273,3 +273,6 @@ fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 fn write_length(out: &mut Vec<u8>, length: usize) {
     out.extend((length as u64).to_be_bytes());
 }
+
+#[cfg(test)]
+mod tests;

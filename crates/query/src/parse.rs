@@ -204,8 +204,14 @@ mod tests {
         let longest = padded(QUERY_CHARS_MAX);
         assert_eq!(longest.chars().count(), QUERY_CHARS_MAX);
         assert_eq!(parse(&vec![longest; 100]).unwrap().calls.len(), 100);
-        check_refused(&[&padded(QUERY_CHARS_MAX + 1)], "A query may be at most 4096");
-        check_refused(&[r#"{"method":"limit"}"#; 101], "At most 100 queries are allowed");
+        check_refused(
+            &[&padded(QUERY_CHARS_MAX + 1)],
+            "A query may be at most 4096",
+        );
+        check_refused(
+            &[r#"{"method":"limit"}"#; 101],
+            "At most 100 queries are allowed",
+        );
     }
 
     #[test]

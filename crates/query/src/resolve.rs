@@ -48,7 +48,9 @@ pub fn resolve(
         draft.take(call)?;
     }
     if draft.random && draft.cursor.is_some() {
-        return Err(refuse("A cursor needs an order, and `orderRandom` has none"));
+        return Err(refuse(
+            "A cursor needs an order, and `orderRandom` has none",
+        ));
     }
     let (order, tie) = if draft.random {
         (Vec::new(), Direction::Asc)

@@ -34,7 +34,12 @@ fn every_case_becomes_the_sql_written_beside_it() {
             if case.expected != found {
                 let name = file.path.file_name().unwrap().display();
                 let (expected, found) = (case.expected.join("\n"), found.join("\n"));
-                write!(wrong, "{name}: {}\n{expected}\nbut is\n{found}\n\n", case.name).unwrap();
+                write!(
+                    wrong,
+                    "{name}: {}\n{expected}\nbut is\n{found}\n\n",
+                    case.name
+                )
+                .unwrap();
             }
         }
     }
@@ -52,7 +57,11 @@ fn outcome(case: &Case) -> Vec<String> {
     let mut lines = Vec::new();
     if asked.is_list() {
         let number = asked.index(&query);
-        let index = asked.table.indexes.iter().find(|index| Some(index.number) == number);
+        let index = asked
+            .table
+            .indexes
+            .iter()
+            .find(|index| Some(index.number) == number);
         let key = index.map_or("none", |index| index.key.as_str());
         lines.push(format!("index: {key}"));
     }
@@ -68,6 +77,9 @@ fn outcome(case: &Case) -> Vec<String> {
 }
 
 fn values(statement: &Statement) -> String {
-    let values = statement.parameters.iter().map(|value| format!(" {value:?}"));
+    let values = statement
+        .parameters
+        .iter()
+        .map(|value| format!(" {value:?}"));
     values.collect::<Vec<_>>().join(",")
 }

@@ -42,11 +42,17 @@ impl FromStr for Endpoint {
         let host = host.ok_or_else(|| format!("`{text}` names no host"))?;
         let port = match authority.strip_prefix(host) {
             Some("") => Some(80),
-            Some(port) => port.strip_prefix(':').and_then(|port| port.parse::<u16>().ok()),
+            Some(port) => port
+                .strip_prefix(':')
+                .and_then(|port| port.parse::<u16>().ok()),
             None => None,
         };
-        let port = port.ok_or_else(|| format!("`{text}` is not of the form http://host:port/v1"))?;
-        Ok(Endpoint { authority: format!("{host}:{port}"), path })
+        let port =
+            port.ok_or_else(|| format!("`{text}` is not of the form http://host:port/v1"))?;
+        Ok(Endpoint {
+            authority: format!("{host}:{port}"),
+            path,
+        })
     }
 }
 
@@ -60,7 +66,10 @@ impl Endpoint {
     /// The same routes at another `host:port`.
     #[must_use]
     pub fn at(&self, address: std::net::SocketAddr) -> Endpoint {
-        Endpoint { authority: address.to_string(), path: self.path.clone() }
+        Endpoint {
+            authority: address.to_string(),
+            path: self.path.clone(),
+        }
     }
 
     /// `host:port`
@@ -128,7 +137,9 @@ impl Client {
     pub async fn connect(endpoint: &Endpoint) -> Result<Client> {
         let refused =
             || format!("cannot connect to {endpoint}. Is a server running there? Check --endpoint");
-        let stream = TcpStream::connect(&endpoint.authority).await.with_context(refused)?;
+        let stream = TcpStream::connect(&endpoint.authority)
+            .await
+            .with_context(refused)?;
         // A request is one small packet: waiting for more to send would only add to its time.
         stream.set_nodelay(true)?;
         Client::over(stream).await
@@ -158,7 +169,11 @@ impl Client {
         self.sender.ready().await?;
         let (head, body) = self.sender.send_request(request).await?.into_parts();
         let body = body.collect().await?.to_bytes();
-        Ok(Answer { status: head.status, headers: head.headers, body })
+        Ok(Answer {
+            status: head.status,
+            headers: head.headers,
+            body,
+        })
     }
 
     /// Calls a route with a JSON body, and returns the answer whatever its status.
@@ -174,7 +189,9 @@ impl Client {
     ) -> Result<Answer> {
         let what = format!("{method} {}{route}", access.endpoint);
         let request = access.request(method, route, body)?;
-        self.send(request).await.with_context(|| format!("{what}: the connection broke"))
+        self.send(request)
+            .await
+            .with_context(|| format!("{what}: the connection broke"))
     }
 }
 
@@ -187,7 +204,9 @@ impl Answer {
         if self.status.is_success() {
             return self.json(what);
         }
-        let message = self.refusal().unwrap_or_else(|| format!("status {}", self.status));
+        let message = self
+            .refusal()
+            .unwrap_or_else(|| format!("status {}", self.status));
         Err(anyhow!("{what}: the server refused: {message}"))
     }
 
@@ -243,13 +262,24 @@ mod tests {
     fn other_endpoints_are_refused_with_the_form_that_is_wanted() {
         let error = "https://cloud.example/v1".parse::<Endpoint>().unwrap_err();
         assert!(error.contains("http://host:port/v1"), "{error}");
-        for text in ["", "http://", "http:///v1", "http://a b/v1", "http://h:99999/v1", "http://u@h/"] {
+        for text in [
+            "",
+            "http://",
+            "http:///v1",
+            "http://a b/v1",
+            "http://h:99999/v1",
+            "http://u@h/",
+        ] {
             assert!(text.parse::<Endpoint>().is_err(), "{text}");
         }
     }
 
     fn answer(status: StatusCode, body: &'static str) -> Answer {
-        Answer { status, headers: HeaderMap::new(), body: Bytes::from_static(body.as_bytes()) }
+        Answer {
+            status,
+            headers: HeaderMap::new(),
+            body: Bytes::from_static(body.as_bytes()),
+        }
     }
 
     #[test]
@@ -258,7 +288,10 @@ mod tests {
             StatusCode::UNAUTHORIZED,
             r#"{"message":"No.","type":"general_unauthorized_scope","code":401}"#,
         );
-        let error = refused.accepted("creating the table").unwrap_err().to_string();
+        let error = refused
+            .accepted("creating the table")
+            .unwrap_err()
+            .to_string();
         let wanted = "creating the table: the server refused: No. (general_unauthorized_scope)";
         assert_eq!(error, wanted);
     }
@@ -267,8 +300,14 @@ mod tests {
     fn only_a_missing_thing_is_none_a_missing_project_is_an_error() {
         let table = r#"{"message":"No table.","type":"table_not_found"}"#;
         let project = r#"{"message":"No project.","type":"project_not_found"}"#;
-        assert_eq!(answer(StatusCode::NOT_FOUND, table).found("x").unwrap(), None);
+        assert_eq!(
+            answer(StatusCode::NOT_FOUND, table).found("x").unwrap(),
+            None
+        );
         assert!(answer(StatusCode::NOT_FOUND, project).found("x").is_err());
-        assert_eq!(answer(StatusCode::OK, "5").found("x").unwrap(), Some(Value::from(5)));
+        assert_eq!(
+            answer(StatusCode::OK, "5").found("x").unwrap(),
+            Some(Value::from(5))
+        );
     }
 }

@@ -16,9 +16,9 @@ use model::ProjectId;
 
 use crate::cli::{bench, key, project, seed};
 use crate::client::{Access, Endpoint};
-use crate::http::wire::{encode_page, encode_row};
 use crate::http::Rng;
-use crate::secret::{KeySecret};
+use crate::http::wire::{encode_page, encode_row};
+use crate::secret::KeySecret;
 use crate::serve::{Limits, ServeConfig};
 
 /// The project of a first start, when none is named.
@@ -45,7 +45,12 @@ const LIMITS: Limits = Limits {
 /// A backend database that remembers: rows kept in time, served over the wire protocol of the
 /// official Appwrite SDKs.
 #[derive(Parser)]
-#[command(name = "tidemark", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "tidemark",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 #[command(after_help = "A first session:
   tidemark serve                       serves ./tidemark-data at http://127.0.0.1:8280/v1
                                        and prints a project id and an API key, once
@@ -63,9 +68,9 @@ pub struct Cli {
 pub enum Command {
     /// Serve a data directory until told to stop
     ///
-    /// The first start makes project `default` and an API key with every scope, and prints endpoint,
-    /// project id and key, once: only a hash of the key is kept. Later starts print endpoint and
-    /// projects. Where the environment gives TIDEMARK_PROJECT_ID and TIDEMARK_API_KEY, that project
+    /// The first start makes project `default` and an API key with every scope, and prints
+    /// endpoint, project id and key, once: only a hash of the key is kept. Later starts print
+    /// endpoint and projects. Where the environment gives TIDEMARK_PROJECT_ID and TIDEMARK_API_KEY, that project
     /// and key are made instead if they are absent, the same on every start.
     ///
     /// SIGINT or SIGTERM ends it in order: what was acknowledged is kept, what runs is finished. A
@@ -99,9 +104,14 @@ pub fn read() -> Cli {
 
 /// Where the data directory is.
 #[derive(Args, Clone, Debug)]
-pub struct DataArgs {
+pub struct DirectoryArgs {
     /// The data directory; made if absent
-    #[arg(long, env = "TIDEMARK_DATA", value_name = "DIR", default_value = "tidemark-data")]
+    #[arg(
+        long,
+        env = "TIDEMARK_DATA",
+        value_name = "DIR",
+        default_value = "tidemark-data"
+    )]
     pub data: PathBuf,
 }
 
@@ -133,7 +143,12 @@ pub struct ConnectionArgs {
     #[arg(long, env = "APPWRITE_PROJECT_ID", value_name = "ID", default_value = PROJECT_DEFAULT)]
     project: String,
     /// The secret of an API key; the variable hides it from other users of the machine
-    #[arg(long, env = "APPWRITE_API_KEY", value_name = "SECRET", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "APPWRITE_API_KEY",
+        value_name = "SECRET",
+        hide_env_values = true
+    )]
     key: Option<String>,
 }
 
@@ -141,9 +156,15 @@ impl ConnectionArgs {
     /// # Errors
     /// When a part is missing, or cannot stand where it must.
     pub fn check(&self) -> Result<Access> {
-        let endpoint: Endpoint = self.endpoint.parse().map_err(|why| anyhow!("--endpoint: {why}"))?;
+        let endpoint: Endpoint = self
+            .endpoint
+            .parse()
+            .map_err(|why| anyhow!("--endpoint: {why}"))?;
         let key = given(self.key.as_ref()).ok_or_else(|| {
-            anyhow!("no API key is given. Set APPWRITE_API_KEY, or use --key; `tidemark key create` makes one")
+            anyhow!(
+                "no API key is given. Set APPWRITE_API_KEY, or use --key; `tidemark key create` \
+                 makes one"
+            )
         })?;
         let header = |name: &str, text: &str| {
             HeaderValue::from_str(text).map_err(|_| anyhow!("{name} holds what no header can"))
@@ -151,7 +172,11 @@ impl ConnectionArgs {
         let mut key = header("the API key", key)?;
         key.set_sensitive(true);
         let project = checked_project(given(Some(&self.project)).unwrap_or(PROJECT_DEFAULT))?;
-        Ok(Access { endpoint, project: header("--project", project.as_str())?, key })
+        Ok(Access {
+            endpoint,
+            project: header("--project", project.as_str())?,
+            key,
+        })
     }
 }
 
@@ -172,7 +197,7 @@ fn checked_project(id: &str) -> Result<ProjectId> {
   TIDEMARK_PROJECT_ID=shop TIDEMARK_API_KEY=a-secret-of-your-own tidemark serve")]
 pub struct ServeArgs {
     #[command(flatten)]
-    data: DataArgs,
+    data: DirectoryArgs,
     /// Where to listen. Port 0 takes a free one, which is printed
     #[arg(long, env = "TIDEMARK_LISTEN", value_name = "ADDRESS:PORT")]
     #[arg(default_value = "127.0.0.1:8280", value_parser = listen_address)]
@@ -181,26 +206,51 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEMARK_DURABILITY", value_enum, default_value = "full")]
     durability: DurabilityArg,
     /// Memory for cached lists: on (256MiB), off, or a size such as 64MiB
-    #[arg(long, env = "TIDEMARK_LIST_CACHE", value_name = "on|off|SIZE", default_value = "on")]
+    #[arg(
+        long,
+        env = "TIDEMARK_LIST_CACHE",
+        value_name = "on|off|SIZE",
+        default_value = "on"
+    )]
     #[arg(value_parser = list_cache_bytes)]
     list_cache: u64,
     /// How far the total of a list is counted; 0 counts all, which may take long
-    #[arg(long, env = "TIDEMARK_TOTAL_CAP", value_name = "ROWS", default_value_t = 5_000)]
+    #[arg(
+        long,
+        env = "TIDEMARK_TOTAL_CAP",
+        value_name = "ROWS",
+        default_value_t = 5_000
+    )]
     total_cap: u64,
     /// Threads that answer requests [default: one for each core]
     #[arg(long, env = "TIDEMARK_THREADS", value_name = "N")]
     #[arg(value_parser = value_parser!(u16).range(1..=1_024))]
     threads: Option<u16>,
     /// Longest run of one read, in milliseconds; after it the request fails
-    #[arg(long, env = "TIDEMARK_READ_LIMIT_MS", value_name = "MS", default_value_t = 15_000)]
+    #[arg(
+        long,
+        env = "TIDEMARK_READ_LIMIT_MS",
+        value_name = "MS",
+        default_value_t = 15_000
+    )]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     read_limit_ms: u64,
     /// Most rows of one page
-    #[arg(long, env = "TIDEMARK_PAGE_ROWS_MAX", value_name = "ROWS", default_value_t = 10_000)]
+    #[arg(
+        long,
+        env = "TIDEMARK_PAGE_ROWS_MAX",
+        value_name = "ROWS",
+        default_value_t = 10_000
+    )]
     #[arg(value_parser = value_parser!(u32).range(1..))]
     page_rows_max: u32,
     /// A host whose pages may call from browsers, beside localhost: example.com or *.example.com
-    #[arg(long, env = "TIDEMARK_CORS_ORIGIN", value_name = "HOST", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "TIDEMARK_CORS_ORIGIN",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
     #[arg(action = ArgAction::Append)]
     cors_origin: Vec<String>,
     /// The project to make if it is absent
@@ -208,7 +258,12 @@ pub struct ServeArgs {
     project_id: Option<String>,
     /// The API key to make if it is absent: 16 to 512 printable ASCII characters. It replaces the
     /// one an earlier start was given. The variable hides it from other users of the machine
-    #[arg(long, env = "TIDEMARK_API_KEY", value_name = "SECRET", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "TIDEMARK_API_KEY",
+        value_name = "SECRET",
+        hide_env_values = true
+    )]
     api_key: Option<String>,
     /// Write {endpoint, projectId, apiKey} there, for its owner only, once the server answers
     ///
@@ -231,7 +286,12 @@ struct LogArgs {
     #[arg(long, env = "TIDEMARK_LOG_FORMAT", value_enum, default_value = "text")]
     log_format: LogFormat,
     /// What is logged: error, warn, info, debug or trace; access=debug adds a line per request
-    #[arg(long, env = "TIDEMARK_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
+    #[arg(
+        long,
+        env = "TIDEMARK_LOG_LEVEL",
+        value_name = "LEVEL",
+        default_value = "info"
+    )]
     log_level: String,
 }
 
@@ -322,8 +382,16 @@ impl ServeArgs {
             clock,
             rng,
         };
-        let log = Log { format: self.log.log_format, filter: self.log.log_level };
-        Ok(ServeSetup { engine, http, bootstrap, log })
+        let log = Log {
+            format: self.log.log_format,
+            filter: self.log.log_level,
+        };
+        Ok(ServeSetup {
+            engine,
+            http,
+            bootstrap,
+            log,
+        })
     }
 }
 
@@ -382,7 +450,9 @@ fn list_cache_bytes(text: &str) -> Result<u64, String> {
 
 /// `64MiB`, `64MB`, `1GiB`, `512KiB` or plain bytes; the short forms mean powers of 1,024, too.
 fn size_bytes(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => 0,
@@ -405,6 +475,10 @@ mod tests {
     impl Clock for Stopped {
         fn now(&self) -> Timestamp {
             Timestamp(0)
+        }
+
+        fn elapsed_ms(&self) -> u64 {
+            0
         }
     }
 
@@ -473,7 +547,10 @@ mod tests {
         refuse(&["--threads=0"], "--threads");
         refuse(&["--page-rows-max=0"], "--page-rows-max");
         refuse(&["--project-id=_x"], "the project id `_x` cannot be used");
-        refuse(&["--api-key=short"], "TIDEMARK_API_KEY cannot be used: an API key has 16 to 512");
+        refuse(
+            &["--api-key=short"],
+            "TIDEMARK_API_KEY cannot be used: an API key has 16 to 512",
+        );
     }
 
     #[test]

@@ -15,7 +15,9 @@ struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         // A clock before 1970 reads as 1970; the engine refuses times that cannot be.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Timestamp(since.as_micros() as i64)
     }
 

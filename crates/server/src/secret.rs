@@ -38,7 +38,9 @@ impl KeySecret {
         }
         if !SECRET_CHARS.contains(&text.len()) {
             let (min, max, len) = (SECRET_CHARS.start(), SECRET_CHARS.end(), text.len());
-            return Err(format!("an API key has {min} to {max} characters, not {len}"));
+            return Err(format!(
+                "an API key has {min} to {max} characters, not {len}"
+            ));
         }
         Ok(KeySecret(text.to_owned()))
     }
@@ -71,9 +73,11 @@ pub fn draw_id(rng: Rng) -> String {
 
 /// Lower-case hexadecimal digits, two for each byte.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |text, byte| {
-        text + &format!("{byte:02x}")
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |text, byte| {
+            text + &format!("{byte:02x}")
+        })
 }
 
 #[cfg(test)]
@@ -94,16 +98,25 @@ mod tests {
             assert!(KeySecret::new(&good).is_ok(), "{good}");
         }
         let (short, long) = ("a".repeat(15), "a".repeat(513));
-        for bad in ["", &short, &long, "with a space in it", "with-an-umlaut-ü-in-it", "tab\tin-it-xxxxxxxx"] {
+        for bad in [
+            "",
+            &short,
+            &long,
+            "with a space in it",
+            "with-an-umlaut-ü-in-it",
+            "tab\tin-it-xxxxxxxx",
+        ] {
             assert!(KeySecret::new(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn the_hash_is_sha_256_and_debug_output_hides_the_secret() {
-        let secret = KeySecret::new("abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmn\
-                                     hijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu")
-            .unwrap();
+        let secret = KeySecret::new(
+            "abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmn\
+                                     hijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu",
+        )
+        .unwrap();
         // FIPS 180-2, the 896-bit message.
         let wanted = "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1";
         assert_eq!(hex(&secret.hash()), wanted);

@@ -97,7 +97,10 @@ impl fmt::Display for ServeError {
         match self {
             ServeError::Bind { listen, error } => write!(f, "Cannot listen on {listen}: {error}."),
             ServeError::Origin(entry) => {
-                write!(f, "`{entry}` is not a host name such as example.com or *.example.com.")
+                write!(
+                    f,
+                    "`{entry}` is not a host name such as example.com or *.example.com."
+                )
             }
             ServeError::Start(error) => write!(f, "Cannot start a thread: {error}."),
             ServeError::Bound(error) => error.fmt(f),
@@ -125,7 +128,9 @@ pub fn run(
         let listener = TcpListener::bind(listen)
             .await
             .map_err(|error| ServeError::Bind { listen, error })?;
-        let address = listener.local_addr().map_err(|error| ServeError::Bind { listen, error })?;
+        let address = listener
+            .local_addr()
+            .map_err(|error| ServeError::Bind { listen, error })?;
         let workers = (0..threads)
             .map(|number| Worker::start(number, shared.clone()))
             .collect::<io::Result<Vec<Worker>>>()
@@ -139,12 +144,21 @@ pub fn run(
 
 fn share(config: ServeConfig, engine: Arc<Engine>) -> Result<Shared, ServeError> {
     let origins = Origins::new(&config.origins).map_err(ServeError::Origin)?;
-    Ok(Shared::new(engine, config.limits, origins, config.access_log, config.clock, config.rng))
+    Ok(Shared::new(
+        engine,
+        config.limits,
+        origins,
+        config.access_log,
+        config.clock,
+        config.rng,
+    ))
 }
 
 /// A runtime that stays on its thread, so its tasks may share what is not thread-safe.
 fn local_runtime() -> io::Result<LocalRuntime> {
-    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+    Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
 }
 
 async fn accept_until(

@@ -1,166 +1,30 @@
 //! The built binary as an operator meets it: files, exit codes, words on the terminal.
 
+mod process;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::Stdio;
 
+use process::{Folder, Running, assert_refused, json_of, on, send_signal, text, tidemark};
 use serde_json::{Value, json};
-
-/// A folder of one test's own, removed at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("cli-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn data(&self) -> PathBuf {
-        self.0.join("data")
-    }
-
-    fn bootstrap(&self) -> PathBuf {
-        self.0.join("bootstrap.json")
-    }
-
-    fn read_bootstrap(&self) -> Value {
-        serde_json::from_slice(&fs::read(self.bootstrap()).unwrap()).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn tidemark(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidemark"));
-    // Variables of whoever runs the tests must not decide them.
-    command.env_clear().args(args).stdin(Stdio::null());
-    command
-}
-
-/// Runs a command on a data directory to its end.
-fn on(folder: &Folder, args: &[&str]) -> Output {
-    tidemark(args).arg("--data").arg(folder.data()).output().unwrap()
-}
-
-fn json_of(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[track_caller]
-fn assert_refused(output: &Output, code: i32, part: &str) {
-    let message = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{message}");
-    assert!(message.contains(part), "`{part}` is not in: {message}");
-}
-
-/// A running server, and what it printed at its start.
-struct Running {
-    child: Child,
-    endpoint: String,
-    projects: Vec<String>,
-    key: Option<String>,
-}
-
-impl Running {
-    fn start(folder: &Folder) -> Running {
-        Running::start_with(folder, &[], &[])
-    }
-
-    fn start_with(folder: &Folder, args: &[&str], env: &[(&str, &str)]) -> Running {
-        let mut command = tidemark(&["serve", "--listen", "127.0.0.1:0", "--data"]);
-        command.arg(folder.data()).args(args).envs(env.iter().copied());
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let mut banner = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut running = Running {
-            child,
-            endpoint: String::new(),
-            projects: Vec::new(),
-            key: None,
-        };
-        let first = banner.next().expect("the server prints before it ends").unwrap();
-        assert!(first.starts_with("Tidemark "), "{first}");
-        banner.next().unwrap().unwrap();
-        for line in banner.map_while(Result::ok).take_while(|line| line.starts_with("  ")) {
-            match (line[2..13].trim_end(), line[13..].trim_start()) {
-                ("endpoint", endpoint) => running.endpoint = endpoint.to_owned(),
-                ("project id", project) => running.projects.push(project.to_owned()),
-                ("API key", key) => running.key = Some(key.to_owned()),
-                (other, _) => panic!("unknown line `{other}`"),
-            }
-        }
-        running
-    }
-
-    fn port(&self) -> u16 {
-        self.endpoint.split([':', '/']).find_map(|part| part.parse().ok()).unwrap()
-    }
-
-    fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.child.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-    }
-
-    /// Asks it to end, as an operator does, and returns its exit code.
-    fn stop(mut self) -> Option<i32> {
-        self.signal("TERM");
-        self.child.wait().unwrap().code()
-    }
-
-    /// The status of a listing of databases.
-    fn status_as(&self, project: &str, key: Option<&str>) -> u16 {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
-        let key = key.map(|key| format!("X-Appwrite-Key: {key}\r\n")).unwrap_or_default();
-        write!(
-            stream,
-            "GET /v1/tablesdb HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: {project}\r\n{key}\
-             Connection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split(' ').nth(1).unwrap().parse().unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // A test that failed half way must not leave its server behind.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn every_command_explains_itself_with_an_example() {
     for command in [
-        &["--help"][..],
-        &["serve", "--help"],
-        &["project", "create", "--help"],
-        &["project", "list", "--help"],
-        &["project", "delete", "--help"],
-        &["key", "create", "--help"],
-        &["key", "list", "--help"],
-        &["key", "revoke", "--help"],
-        &["seed", "catalog", "--help"],
-        &["bench", "ttl", "--help"],
-        &["bench", "floor", "--help"],
+        "--help",
+        "serve --help",
+        "project create --help",
+        "project list --help",
+        "project delete --help",
+        "key create --help",
+        "key list --help",
+        "key revoke --help",
+        "seed catalog --help",
+        "bench ttl --help",
+        "bench floor --help",
     ] {
         let output = tidemark(command).output().unwrap();
         let help = text(&output.stdout);
@@ -169,29 +33,35 @@ fn every_command_explains_itself_with_an_example() {
         let example = help.contains("\nExample") || help.contains("\nA first session:");
         assert!(example, "{command:?}: {help}");
     }
-    let version = tidemark(&["--version"]).output().unwrap();
-    assert_eq!(text(&version.stdout), concat!("tidemark ", env!("CARGO_PKG_VERSION"), "\n"));
+    let version = tidemark("--version").output().unwrap();
+    assert_eq!(
+        text(&version.stdout),
+        concat!("tidemark ", env!("CARGO_PKG_VERSION"), "\n")
+    );
 }
 
 #[test]
 fn help_never_shows_the_secret_that_the_environment_holds() {
-    let mut command = tidemark(&["serve", "--help"]);
-    let output = command.env("TIDEMARK_API_KEY", "a-secret-to-keep-quiet").output().unwrap();
+    let mut command = tidemark("serve --help");
+    let output = command
+        .env("TIDEMARK_API_KEY", "a-secret-to-keep-quiet")
+        .output()
+        .unwrap();
     assert!(output.status.success());
     assert!(!text(&output.stdout).contains("a-secret-to-keep-quiet"));
 }
 
 #[test]
 fn what_cannot_be_understood_is_exit_code_2_and_what_cannot_be_done_1() {
-    assert_refused(&tidemark(&["serve", "--bogus"]).output().unwrap(), 2, "--bogus");
+    assert_refused(&tidemark("serve --bogus").output().unwrap(), 2, "--bogus");
     let folder = Folder::new();
-    let output = on(&folder, &["serve", "--listen", "8280"]);
+    let output = on(&folder, "serve --listen 8280");
     assert_refused(&output, 2, "such as 127.0.0.1:8280");
-    let output = on(&folder, &["serve", "--api-key", "short"]);
+    let output = on(&folder, "serve --api-key short");
     assert_refused(&output, 1, "error: TIDEMARK_API_KEY cannot be used");
-    let output = on(&folder, &["key", "list"]);
+    let output = on(&folder, "key list");
     assert_refused(&output, 1, "there is no data directory");
-    let output = tidemark(&["seed", "catalog"]).output().unwrap();
+    let output = tidemark("seed catalog").output().unwrap();
     assert_refused(&output, 1, "no API key is given");
     assert_eq!(text(&output.stderr).lines().count(), 1, "one plain line");
 }
@@ -202,18 +72,29 @@ fn the_first_start_shows_project_and_key_once_and_they_open_the_door() {
     let first = Running::start(&folder);
     let key = first.key.clone().expect("the first start shows a key");
     assert_eq!(first.projects, ["default"]);
-    assert!(key.starts_with("standard_") && key.len() == 9 + 256, "{key}");
+    assert!(
+        key.starts_with("standard_") && key.len() == 9 + 256,
+        "{key}"
+    );
     assert_eq!(first.status_as("default", Some(&key)), 200);
     assert_eq!(first.status_as("default", None), 401);
     assert_eq!(first.stop(), Some(0));
 
     let later = Running::start(&folder);
-    assert_eq!((later.projects.as_slice(), &later.key), (&["default".to_owned()][..], &None));
+    assert_eq!(
+        (later.projects.as_slice(), &later.key),
+        (&["default".to_owned()][..], &None)
+    );
     assert_eq!(later.status_as("default", Some(&key)), 200);
     let stored = fs::read_dir(folder.data()).unwrap();
-    for file in stored.map(|file| file.unwrap().path()).filter(|path| path.is_file()) {
+    for file in stored
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.is_file())
+    {
         let bytes = fs::read(&file).unwrap();
-        let holds = bytes.windows(key.len()).any(|window| window == key.as_bytes());
+        let holds = bytes
+            .windows(key.len())
+            .any(|window| window == key.as_bytes());
         assert!(!holds, "{} holds the secret", file.display());
     }
 }
@@ -222,20 +103,27 @@ fn the_first_start_shows_project_and_key_once_and_they_open_the_door() {
 fn the_bootstrap_file_says_how_to_connect_to_its_owner_only() {
     let folder = Folder::new();
     let path = folder.bootstrap();
-    let file = ["--bootstrap-file", path.to_str().unwrap()];
-    let first = Running::start_with(&folder, &file, &[]);
+    let file = [("TIDEMARK_BOOTSTRAP_FILE", path.to_str().unwrap())];
+    let first = Running::start_with(&folder, &file);
     // The banner comes first, the file after it: the next accepted request proves both.
     let key = first.key.clone().unwrap();
     assert_eq!(first.status_as("default", Some(&key)), 200);
     let written = folder.read_bootstrap();
     let wanted = json!({ "endpoint": first.endpoint, "projectId": "default", "apiKey": key });
     assert_eq!(written, wanted);
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     assert_eq!(first.stop(), Some(0));
 
-    let again = Running::start_with(&folder, &file, &[]);
+    let again = Running::start_with(&folder, &file);
     assert_eq!(again.status_as("default", Some(&key)), 200);
-    assert_eq!(folder.read_bootstrap()["apiKey"], json!(key), "a file that opens is kept");
+    assert_eq!(
+        folder.read_bootstrap()["apiKey"],
+        json!(key),
+        "a file that opens is kept"
+    );
     assert_eq!(folder.read_bootstrap()["endpoint"], json!(again.endpoint));
     assert_eq!(again.stop(), Some(0));
 }
@@ -245,12 +133,15 @@ fn a_lost_bootstrap_file_gets_a_new_key_and_the_former_of_that_file_is_revoked()
     let folder = Folder::new();
     assert_eq!(Running::start(&folder).stop(), Some(0));
     let path = folder.bootstrap();
-    let file = ["--bootstrap-file", path.to_str().unwrap()];
+    let file = [("TIDEMARK_BOOTSTRAP_FILE", path.to_str().unwrap())];
     let mut keys: Vec<String> = Vec::new();
     for _ in 0..2 {
-        let server = Running::start_with(&folder, &file, &[]);
+        let server = Running::start_with(&folder, &file);
         assert_eq!(server.status_as("default", None), 401);
-        let key = folder.read_bootstrap()["apiKey"].as_str().unwrap().to_owned();
+        let key = folder.read_bootstrap()["apiKey"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         assert_eq!(server.status_as("default", Some(&key)), 200);
         for former in &keys {
             assert_eq!(server.status_as("default", Some(former)), 401);
@@ -259,9 +150,13 @@ fn a_lost_bootstrap_file_gets_a_new_key_and_the_former_of_that_file_is_revoked()
         assert_eq!(server.stop(), Some(0));
         fs::remove_file(&path).unwrap();
     }
-    let listed = json_of(&on(&folder, &["key", "list", "--json"]));
-    let names: Vec<&str> =
-        listed.as_array().unwrap().iter().map(|key| key["name"].as_str().unwrap()).collect();
+    let listed = json_of(&on(&folder, "key list --json"));
+    let names: Vec<&str> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| key["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["First start", "bootstrap"]);
 }
 
@@ -271,52 +166,78 @@ fn the_environments_project_and_key_are_the_same_on_every_start() {
     let key = "a-secret-of-our-own";
     let env = [("TIDEMARK_PROJECT_ID", "shop"), ("TIDEMARK_API_KEY", key)];
     for _ in 0..2 {
-        let server = Running::start_with(&folder, &[], &env);
-        assert_eq!((server.projects.as_slice(), &server.key), (&["shop".to_owned()][..], &None));
+        let server = Running::start_with(&folder, &env);
+        assert_eq!(
+            (server.projects.as_slice(), &server.key),
+            (&["shop".to_owned()][..], &None)
+        );
         assert_eq!(server.status_as("shop", Some(key)), 200);
         assert_eq!(server.stop(), Some(0));
     }
-    let keys = json_of(&on(&folder, &["key", "list", "--project", "shop", "--json"]));
+    let keys = json_of(&on(&folder, "key list --project shop --json"));
     assert_eq!(keys.as_array().unwrap().len(), 1);
 
-    let env = [("TIDEMARK_PROJECT_ID", "shop"), ("TIDEMARK_API_KEY", "another-secret-of-ours")];
-    let server = Running::start_with(&folder, &[], &env);
-    assert_eq!(server.status_as("shop", Some(key)), 401, "the former is revoked");
-    assert_eq!(server.status_as("shop", Some("another-secret-of-ours")), 200);
+    let env = [
+        ("TIDEMARK_PROJECT_ID", "shop"),
+        ("TIDEMARK_API_KEY", "another-secret-of-ours"),
+    ];
+    let server = Running::start_with(&folder, &env);
+    assert_eq!(
+        server.status_as("shop", Some(key)),
+        401,
+        "the former is revoked"
+    );
+    assert_eq!(
+        server.status_as("shop", Some("another-secret-of-ours")),
+        200
+    );
 }
 
 /// The whole life of projects and keys; the same offline and through a running server.
 fn administer(folder: &Folder) {
-    let made = json_of(&on(folder, &["project", "create", "shop", "--name", "The shop", "--json"]));
-    assert_eq!((&made["id"], &made["name"]), (&json!("shop"), &json!("The shop")));
-    assert_refused(&on(folder, &["project", "create", "shop"]), 1, "already exists");
-    assert_refused(&on(folder, &["project", "create", "_x"]), 1, "the project id `_x`");
-    assert_refused(&on(folder, &["project", "create", "console"]), 1, "reserved");
+    let made = json_of(&on(folder, "project create shop --name Shop --json"));
+    assert_eq!(
+        (&made["id"], &made["name"]),
+        (&json!("shop"), &json!("Shop"))
+    );
+    assert_refused(&on(folder, "project create shop"), 1, "already exists");
+    assert_refused(&on(folder, "project create _x"), 1, "the project id `_x`");
+    assert_refused(&on(folder, "project create console"), 1, "reserved");
 
-    let scopes = "rows.read,documents.write";
-    let create = ["key", "create", "--project", "shop", "--name", "ci", "--scopes", scopes, "--json"];
-    let key = json_of(&on(folder, &[&create[..], &["--expire", "2999-01-01"]].concat()));
+    let create = "key create --project shop --name ci --scopes rows.read,documents.write --json";
+    let key = json_of(&on(folder, &format!("{create} --expire 2999-01-01")));
     assert_eq!(key["scopes"], json!(["rows.read", "rows.write"]));
     assert_eq!(key["expire"], json!("2999-01-01T00:00:00.000+00:00"));
     assert!(key["secret"].as_str().unwrap().starts_with("standard_"));
-    let refused = on(folder, &["key", "create", "--project", "shop", "--scopes", "rows"]);
+    let refused = on(folder, "key create --project shop --scopes rows");
     assert_refused(&refused, 1, "No scope `rows`. There are: databases.read");
-    let refused = on(folder, &["key", "create", "--project", "none"]);
+    let refused = on(folder, "key create --project none");
     assert_refused(&refused, 1, "No project `none`");
 
-    let keys = json_of(&on(folder, &["key", "list", "--project", "shop", "--json"]));
+    let keys = json_of(&on(folder, "key list --project shop --json"));
     let mut shown = key.clone();
     shown.as_object_mut().unwrap().remove("secret");
     assert_eq!(keys, json!([shown]), "listed without its secret");
     let id = key["id"].as_str().unwrap();
-    assert!(on(folder, &["key", "revoke", id, "--project", "shop"]).status.success());
-    assert_refused(&on(folder, &["key", "revoke", id, "--project", "shop"]), 1, "No key");
+    assert!(
+        on(folder, &format!("key revoke {id} --project shop"))
+            .status
+            .success()
+    );
+    assert_refused(
+        &on(folder, &format!("key revoke {id} --project shop")),
+        1,
+        "No key",
+    );
 
-    let table = text(&on(folder, &["project", "list"]).stdout);
+    let table = text(&on(folder, "project list").stdout);
     assert!(table.starts_with("ID "), "{table}");
-    assert!(table.lines().any(|line| line.starts_with("shop ")), "{table}");
-    assert!(on(folder, &["project", "delete", "shop"]).status.success());
-    assert_refused(&on(folder, &["project", "delete", "shop"]), 1, "No project `shop`");
+    assert!(
+        table.lines().any(|line| line.starts_with("shop ")),
+        "{table}"
+    );
+    assert!(on(folder, "project delete shop").status.success());
+    assert_refused(&on(folder, "project delete shop"), 1, "No project `shop`");
 }
 
 #[test]
@@ -329,7 +250,10 @@ fn projects_and_keys_are_administered_through_the_running_server() {
     let folder = Folder::new();
     let server = Running::start(&folder);
     let socket = folder.data().join("admin.sock");
-    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     administer(&folder);
     assert_eq!(server.stop(), Some(0));
     assert!(!socket.exists(), "an orderly end leaves no socket");
@@ -339,10 +263,10 @@ fn projects_and_keys_are_administered_through_the_running_server() {
 fn a_key_made_while_the_server_runs_opens_at_once_and_a_revoked_one_fails_at_once() {
     let folder = Folder::new();
     let server = Running::start(&folder);
-    let key = json_of(&on(&folder, &["key", "create", "--json"]));
+    let key = json_of(&on(&folder, "key create --json"));
     let (id, secret) = (key["id"].as_str().unwrap(), key["secret"].as_str().unwrap());
     assert_eq!(server.status_as("default", Some(secret)), 200);
-    assert!(on(&folder, &["key", "revoke", id]).status.success());
+    assert!(on(&folder, &format!("key revoke {id}")).status.success());
     assert_eq!(server.status_as("default", Some(secret)), 401);
 }
 
@@ -350,11 +274,18 @@ fn a_key_made_while_the_server_runs_opens_at_once_and_a_revoked_one_fails_at_onc
 fn a_second_server_on_the_same_directory_is_refused() {
     let folder = Folder::new();
     let server = Running::start(&folder);
-    let second = on(&folder, &["serve", "--listen", "127.0.0.1:0"]);
+    let second = on(&folder, "serve --listen 127.0.0.1:0");
     assert_refused(&second, 1, "Another process holds the data directory");
     let key = server.key.clone();
-    assert_eq!(server.status_as("default", key.as_deref()), 200, "the first is not disturbed");
-    assert!(on(&folder, &["project", "list"]).status.success(), "nor its socket");
+    assert_eq!(
+        server.status_as("default", key.as_deref()),
+        200,
+        "the first is not disturbed"
+    );
+    assert!(
+        on(&folder, "project list").status.success(),
+        "nor its socket"
+    );
 }
 
 #[test]
@@ -362,18 +293,21 @@ fn a_taken_port_is_named_and_no_key_is_made_unseen() {
     let folder = Folder::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output = on(&folder, &["serve", "--listen", &address]);
+    let output = on(&folder, &format!("serve --listen {address}"));
     assert_refused(&output, 1, &format!("cannot listen on {address}"));
     assert_refused(&output, 1, "choose another port with --listen");
     drop(taken);
-    assert!(Running::start(&folder).key.is_some(), "the next start is still the first");
+    assert!(
+        Running::start(&folder).key.is_some(),
+        "the next start is still the first"
+    );
 }
 
 #[test]
 fn a_directory_that_cannot_be_one_is_named() {
     let folder = Folder::new();
     fs::write(folder.data(), "a file").unwrap();
-    let output = on(&folder, &["serve", "--listen", "127.0.0.1:0"]);
+    let output = on(&folder, "serve --listen 127.0.0.1:0");
     assert_refused(&output, 1, "cannot open the data directory");
 }
 
@@ -381,17 +315,24 @@ fn a_directory_that_cannot_be_one_is_named() {
 fn what_was_acknowledged_outlives_an_orderly_end_and_a_sudden_one() {
     let folder = Folder::new();
     let server = Running::start(&folder);
-    assert!(on(&folder, &["project", "create", "before-term"]).status.success());
+    assert!(on(&folder, "project create before-term").status.success());
     assert_eq!(server.stop(), Some(0));
 
     let mut server = Running::start(&folder);
-    assert!(on(&folder, &["project", "create", "before-kill"]).status.success());
+    assert!(on(&folder, "project create before-kill").status.success());
     server.child.kill().unwrap();
     server.child.wait().unwrap();
-    assert!(folder.data().join("admin.sock").exists(), "left behind, and no obstacle");
-    let listed = json_of(&on(&folder, &["project", "list", "--json"]));
-    let ids: Vec<&str> =
-        listed.as_array().unwrap().iter().map(|project| project["id"].as_str().unwrap()).collect();
+    assert!(
+        folder.data().join("admin.sock").exists(),
+        "left behind, and no obstacle"
+    );
+    let listed = json_of(&on(&folder, "project list --json"));
+    let ids: Vec<&str> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|project| project["id"].as_str().unwrap())
+        .collect();
     assert_eq!(ids, ["default", "before-term", "before-kill"]);
     assert_eq!(Running::start(&folder).stop(), Some(0));
 }
@@ -407,18 +348,29 @@ fn an_interrupt_ends_it_in_order_too() {
 #[test]
 fn trades_and_dangers_are_said_at_start() {
     let folder = Folder::new();
-    let mut command = tidemark(&["serve", "--listen", "0.0.0.0:0", "--durability", "normal"]);
-    command.args(["--log-format", "json", "--data"]).arg(folder.data());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut command = tidemark("serve --listen 0.0.0.0:0 --durability normal");
+    command
+        .args(["--log-format", "json", "--data"])
+        .arg(folder.data());
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut banner = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     while !line.starts_with("  endpoint") {
         line.clear();
-        assert!(banner.read_line(&mut line).unwrap() > 0, "the server ended early");
+        assert!(
+            banner.read_line(&mut line).unwrap() > 0,
+            "the server ended early"
+        );
     }
-    assert!(line.contains("http://127.0.0.1:"), "an address that clients can use: {line}");
-    let kill = format!("kill -TERM {}", child.id());
-    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    assert!(
+        line.contains("http://127.0.0.1:"),
+        "an address that clients can use: {line}"
+    );
+    send_signal(child.id(), "TERM");
     let output = child.wait_with_output().unwrap();
     let log = text(&output.stderr);
     let warnings: Vec<Value> = log
@@ -427,8 +379,59 @@ fn trades_and_dangers_are_said_at_start() {
         .filter(|line: &Value| line["level"] == "WARN")
         .collect();
     let said = |part: &str| {
-        warnings.iter().any(|line| line["message"].as_str().unwrap().contains(part))
+        warnings
+            .iter()
+            .any(|line| line["message"].as_str().unwrap().contains(part))
     };
     assert!(said("a power cut may take the last milliseconds"), "{log}");
     assert!(said("without TLS"), "{log}");
+}
+
+/// A server with a request in work: its head is taken, its body is awaited.
+fn with_a_request_in_work(folder: &Folder) -> (Running, TcpStream, &'static str) {
+    let env = [("TIDEMARK_API_KEY", "a-secret-of-our-own")];
+    let server = Running::launch(folder, &env, Stdio::piped());
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let body = r#"{"databaseId":"late","name":"Late"}"#;
+    write!(
+        stream,
+        "POST /v1/tablesdb HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\n\
+         X-Appwrite-Key: a-secret-of-our-own\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+        body.len()
+    )
+    .unwrap();
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    (server, stream, body)
+}
+
+#[test]
+fn a_request_in_work_is_finished_before_the_end() {
+    let folder = Folder::new();
+    let (mut server, mut stream, body) = with_a_request_in_work(&folder);
+    server.signal("TERM");
+    server.read_log_until("stopping");
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    let listed = json_of(&on(&folder, "project list --json"));
+    assert_eq!(
+        listed[0]["databases"],
+        json!(1),
+        "what was acknowledged is kept"
+    );
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let folder = Folder::new();
+    let (mut server, _stream, _) = with_a_request_in_work(&folder);
+    server.signal("TERM");
+    server.read_log_until("stopping");
+    server.signal("INT");
+    assert_eq!(server.child.wait().unwrap().code(), Some(130));
 }

@@ -115,7 +115,8 @@ fn a_directory_that_cannot_be_made_is_named() {
 #[test]
 #[should_panic(expected = "marks rise strictly")]
 fn a_mark_that_does_not_rise_is_our_own_mistake() {
-    let mut db = Db::with_notes(&Embedded::new());
+    let place = Embedded::new();
+    let mut db = Db::with_notes(&place);
     db.next = db.load().mark;
     db.ok(vec![db.insert("a", note("one"))]);
 }

@@ -62,7 +62,9 @@ impl Tables {
             if id == "bare" {
                 table.indexes.clear();
             }
-            db.ok(vec![Op::Catalogue(CatalogueOp::CreateTable(Box::new(table)))]);
+            db.ok(vec![Op::Catalogue(CatalogueOp::CreateTable(Box::new(
+                table,
+            )))]);
             let table = db.table_called(id);
             let ops: Vec<Op> = (0..ROWS).map(|number| insert(&table, number)).collect();
             for ops in ops.chunks(1_000) {
@@ -118,7 +120,11 @@ fn insert(table: &Arc<Table>, number: usize) -> Op {
     let values = vec![
         Value::Text(["books", "electronics", "toys"][number % 3].into()),
         Value::Text(format!("name {number}")),
-        if number % 10 == 0 { Value::Null } else { Value::Float((n % 500) as f64) },
+        if number % 10 == 0 {
+            Value::Null
+        } else {
+            Value::Float((n % 500) as f64)
+        },
         Value::Int(n % 50),
         Value::Bool(n % 2 == 0),
         Value::Instant(Timestamp(n * 1_000_000)),
@@ -130,7 +136,11 @@ fn insert(table: &Arc<Table>, number: usize) -> Op {
     ];
     let act = RowAct::Insert {
         values,
-        permissions: db::grants(&[if number % 4 == 0 { "read(\"any\")" } else { "read(\"users\")" }]),
+        permissions: db::grants(&[if number % 4 == 0 {
+            "read(\"any\")"
+        } else {
+            "read(\"users\")"
+        }]),
         stamps: Stamps::default(),
     };
     Op::Row(RowOp {
@@ -225,7 +235,11 @@ fn plans(tables: &Tables) -> Vec<Plans> {
     case::read_all(Path::new(CASES))
         .iter()
         .map(|file| {
-            let entries = file.cases.iter().flat_map(|case| entries(tables, case)).collect();
+            let entries = file
+                .cases
+                .iter()
+                .flat_map(|case| entries(tables, case))
+                .collect();
             let name = file.path.file_stem().unwrap().to_str().unwrap();
             Plans {
                 file: format!("{name}.plan"),
@@ -257,9 +271,7 @@ fn entries(tables: &Tables, case: &Case) -> Vec<Entry> {
 
 /// The blocks in which two texts differ.
 fn differences(expected: &str, found: &str) -> Vec<String> {
-    let blocks = |text: &str| -> Vec<String> {
-        text.split("\n\n").map(str::to_owned).collect()
-    };
+    let blocks = |text: &str| -> Vec<String> { text.split("\n\n").map(str::to_owned).collect() };
     let (expected, found) = (blocks(expected), blocks(found));
     let longest = expected.len().max(found.len());
     let at = |blocks: &[String], position: usize| blocks.get(position).cloned().unwrap_or_default();

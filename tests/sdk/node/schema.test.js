@@ -52,7 +52,7 @@ describe('databases', () => {
     await refused(db.getTable({ databaseId: 'gone', tableId: 't' }), 404, 'table_not_found');
   });
 
-  test('lists filter, search, order, page and count', async () => {
+  test('lists filter, search, page and count', async () => {
     for (const name of ['Alder', 'Birch', 'Cedar']) {
       await db.create({ databaseId: `tree-${name.toLowerCase()}`, name });
     }
@@ -62,16 +62,13 @@ describe('databases', () => {
     };
     const birch = [1, 'tree-birch'];
     assert.deepEqual(await ids({ queries: [Query.equal('name', 'Birch')] }), birch);
-    assert.deepEqual(await ids({ search: 'Birch' }), birch);
-    const trees = Query.startsWith('$id', 'tree-');
-    const page = [trees, Query.orderDesc('name'), Query.limit(1), Query.offset(1)];
-    assert.deepEqual(await ids({ queries: page }), [3, 'tree-birch']);
-    const after = [trees, Query.cursorAfter('tree-birch')];
-    assert.deepEqual(await ids({ queries: after }), [3, 'tree-cedar']);
-    assert.deepEqual(await ids({ queries: [trees, Query.limit(1)], total: false }), [
-      0,
-      'tree-alder',
-    ]);
+    assert.deepEqual(await ids({ queries: [Query.equal('$id', 'tree-birch')] }), birch);
+    assert.deepEqual(await ids({ search: 'irch' }), birch);
+    const pair = Query.equal('name', ['Cedar', 'Alder']);
+    assert.deepEqual(await ids({ queries: [pair] }), [2, 'tree-alder', 'tree-cedar']);
+    const page = [pair, Query.limit(1), Query.offset(1)];
+    assert.deepEqual(await ids({ queries: page }), [2, 'tree-cedar']);
+    assert.deepEqual(await ids({ queries: page, total: false }), [0, 'tree-cedar']);
   });
 });
 
@@ -146,10 +143,9 @@ describe('tables', () => {
       (await db.listTables({ databaseId: 'd', ...params })).tables.map((table) => table.$id);
     assert.deepEqual(await ids({ search: 'listed-2' }), ['listed-2']);
     assert.deepEqual(await ids({ queries: [Query.equal('name', 'LISTED-1')] }), ['listed-1']);
-    const listed = Query.startsWith('$id', 'listed-');
-    assert.deepEqual(await ids({ queries: [listed, Query.equal('enabled', false)] }), ['listed-2']);
-    const secured = [listed, Query.equal('rowSecurity', true)];
-    assert.deepEqual(await ids({ queries: secured }), ['listed-1']);
+    const both = [Query.equal('$id', ['listed-1', 'listed-2'])];
+    assert.deepEqual(await ids({ queries: both }), ['listed-1', 'listed-2']);
+    assert.deepEqual(await ids({ queries: [...both, Query.limit(1)] }), ['listed-1']);
   });
 
   test('key and unique indexes come back as defined', async () => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { TablesDBIndexType } from 'node-appwrite';
+import { Query, TablesDBIndexType } from 'node-appwrite';
 import { refused, Server } from './server.js';
 
 const T = { databaseId: 'd', tableId: 't' };
@@ -207,6 +207,9 @@ describe('what is not built yet is refused in the error shape', () => {
     'createTransaction': () => db.createTransaction(),
     'listTransactions': () => db.listTransactions(),
     'a fulltext index': () => db.createTable({ databaseId: 'd', tableId: 'ft', name: 'F', columns: [{ key: 'a', type: 'text' }], indexes: [{ key: 'i', type: 'fulltext', attributes: ['a'] }] }),
+    // The protocol lets lists of containers be filtered and ordered by more than this server does.
+    'databases in another order': () => db.list({ queries: [Query.orderDesc('name')] }),
+    'tables by row security': () => db.listTables({ databaseId: 'd', queries: [Query.equal('rowSecurity', true)] }),
     'a row in a transaction': () => db.createRow({ ...T, rowId: 'staged', data: { n: 1 }, transactionId: 'tx' }),
     'an operator': () => db.updateRow({ ...row, data: { n: '{"method":"increment","values":[1]}' } }),
   })) {

@@ -2,9 +2,7 @@
 
 use model::Field;
 
-use crate::index_choice::{
-    Choice, Demand, choose_index, choose_total_index, demand_on, demands,
-};
+use crate::index_choice::{Choice, Demand, choose_index, choose_total_index, demand_on, demands};
 use crate::names;
 use crate::query::Query;
 

@@ -26,7 +26,9 @@ fn read_order(query: &Query) -> Vec<OrderKey> {
 
 /// Writes ORDER BY.
 pub(super) fn write_order(out: &mut Writer, query: &Query) {
-    write_order_by(out, query, |out, key, _| out.push_comparable(&query.table, key.field));
+    write_order_by(out, query, |out, key, _| {
+        out.push_comparable(&query.table, key.field);
+    });
 }
 
 /// Writes ORDER BY of a statement whose SELECTs give the keys as `k0`, `k1` …

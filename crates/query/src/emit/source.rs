@@ -13,12 +13,7 @@ pub(super) struct Source<'a> {
 }
 
 /// Actions as stored beside a role, and as a permission string says them.
-const ACTIONS: [Action; 4] = [
-    Action::Read,
-    Action::Create,
-    Action::Update,
-    Action::Delete,
-];
+const ACTIONS: [Action; 4] = [Action::Read, Action::Create, Action::Update, Action::Delete];
 
 impl<'a> Source<'a> {
     pub(super) fn new(table: &'a Table, at: Option<Coordinates>) -> Source<'a> {
@@ -130,11 +125,9 @@ impl<'a> Source<'a> {
 
     /// Writes FROM and WHERE of the row with this id, if it is visible.
     pub(super) fn write_one_visible(&self, out: &mut Writer, id: &str, visibility: &Visibility) {
-        let index = self
-            .at
-            .map(|_| names::system_index(self.table.number));
+        let index = self.at.map(|_| names::system_index(self.table.number));
         self.write_from(out, index.as_deref());
-        let mut clause = out.clause();
+        let mut clause = Clause::of_where();
         clause.open(out);
         self.write_id(out, id);
         self.write_period(out, &mut clause);

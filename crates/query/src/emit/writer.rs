@@ -31,6 +31,16 @@ pub(super) struct Clause {
 }
 
 impl Clause {
+    /// The conditions of a statement that has none yet.
+    pub(super) fn of_where() -> Clause {
+        Clause { joint: " WHERE " }
+    }
+
+    /// Further conditions after one that stands already.
+    pub(super) fn further() -> Clause {
+        Clause { joint: " AND " }
+    }
+
     /// Writes what comes before a condition.
     pub(super) fn open(&mut self, out: &mut Writer) {
         out.push(self.joint);
@@ -104,16 +114,6 @@ impl Writer {
     pub(super) fn push_comparable(&mut self, table: &Table, field: Field) {
         self.push_field(table, field);
         self.push(self.dialect.collation(field::storage(table, field)));
-    }
-
-    /// The conditions of a statement that has none yet.
-    pub(super) fn clause(&self) -> Clause {
-        Clause { joint: " WHERE " }
-    }
-
-    /// Further conditions of a statement that has some.
-    pub(super) fn clause_within(&self) -> Clause {
-        Clause { joint: " AND " }
     }
 
     pub(super) fn finish(self) -> Statement {

@@ -112,7 +112,9 @@ impl Subject<'_> {
             Method::LessThanEqual => Test::LessEqual(self.one(values)?),
             Method::GreaterThan => Test::Greater(self.one(values)?),
             Method::GreaterThanEqual => Test::GreaterEqual(self.one(values)?),
-            Method::Between => self.two(values).map(|(low, high)| Test::Between(low, high))?,
+            Method::Between => self
+                .two(values)
+                .map(|(low, high)| Test::Between(low, high))?,
             Method::NotBetween => self
                 .two(values)
                 .map(|(low, high)| Test::NotBetween(low, high))?,
@@ -226,7 +228,11 @@ impl Subject<'_> {
             _ => None,
         };
         value.ok_or_else(|| {
-            self.wrong_value(&format!("expected {}, got {}", self.expected(), shown(json)))
+            self.wrong_value(&format!(
+                "expected {}, got {}",
+                self.expected(),
+                shown(json)
+            ))
         })
     }
 

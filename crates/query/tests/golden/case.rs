@@ -39,7 +39,10 @@ pub fn read_all(folder: &Path) -> Vec<CaseFile> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "case"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "case")
+        })
         .collect();
     paths.sort();
     paths.into_iter().map(read).collect()
@@ -78,20 +81,25 @@ fn read_case(text: &str) -> Case {
 impl CaseFile {
     /// The file as text, with `expected` for each case.
     pub fn write(&self, expected: &[Vec<String>]) -> String {
-        let mut text = self.preface.clone();
-        for (case, expected) in self.cases.iter().zip(expected) {
-            text += &format!("=== {}\n", case.name);
-            for line in case.directives.iter().chain(&case.queries) {
-                text += &format!("{line}\n");
-            }
-            text += "---\n";
-            for line in expected {
-                text += &format!("{line}\n");
-            }
-            text += "\n";
-        }
-        text.truncate(text.trim_end().len());
-        text + "\n"
+        let blocks: Vec<String> = self
+            .cases
+            .iter()
+            .zip(expected)
+            .map(|(case, expected)| {
+                let head = [format!("=== {}", case.name)];
+                let asked = case.directives.iter().chain(&case.queries);
+                let middle = ["---".to_owned()];
+                let lines: Vec<&str> = head
+                    .iter()
+                    .chain(asked)
+                    .chain(&middle)
+                    .chain(expected)
+                    .map(String::as_str)
+                    .collect();
+                lines.join("\n") + "\n"
+            })
+            .collect();
+        self.preface.clone() + &blocks.join("\n")
     }
 }
 
@@ -181,7 +189,10 @@ impl Asked {
 }
 
 fn granted(roles: &[&str]) -> Visibility {
-    let roles = roles.iter().map(|role| Role::parse(role).unwrap()).collect();
+    let roles = roles
+        .iter()
+        .map(|role| Role::parse(role).unwrap())
+        .collect();
     Visibility::Granted(Arc::new(RoleSet::new(roles)))
 }
 

@@ -70,16 +70,22 @@ fn indexes() -> Vec<Index> {
     let column = Field::Column;
     vec![
         index(1, "by_category", IndexKind::Key, &[(column(0), Asc)]),
-        index(2, "by_category_stock", IndexKind::Key, &[(column(0), Asc), (column(3), Desc)]),
+        index(
+            2,
+            "by_category_stock",
+            IndexKind::Key,
+            &[(column(0), Asc), (column(3), Desc)],
+        ),
         index(3, "by_name", IndexKind::Unique, &[(column(1), Asc)]),
         index(4, "by_price", IndexKind::Key, &[(column(2), Asc)]),
         index(6, "by_creation", IndexKind::Key, &[(Field::Created, Asc)]),
         index(7, "by_release", IndexKind::Key, &[(column(5), Desc)]),
-        index(8, "by_stock_price_name", IndexKind::Key, &[
-            (column(3), Asc),
-            (column(2), Desc),
-            (column(1), Asc),
-        ]),
+        index(
+            8,
+            "by_stock_price_name",
+            IndexKind::Key,
+            &[(column(3), Asc), (column(2), Desc), (column(1), Asc)],
+        ),
     ]
 }
 

@@ -114,11 +114,17 @@ pub struct Refusal {
 impl Refusal {
     /// What was asked makes no sense.
     pub fn bad(message: impl Into<String>) -> Refusal {
-        Refusal { status: StatusCode::BAD_REQUEST, message: message.into() }
+        Refusal {
+            status: StatusCode::BAD_REQUEST,
+            message: message.into(),
+        }
     }
 
     fn no_route() -> Refusal {
-        Refusal { status: StatusCode::NOT_FOUND, message: "No such route.".to_owned() }
+        Refusal {
+            status: StatusCode::NOT_FOUND,
+            message: "No such route.".to_owned(),
+        }
     }
 }
 
@@ -129,7 +135,10 @@ impl From<EngineError> for Refusal {
             EngineError::ProjectExists | EngineError::KeyExists => StatusCode::CONFLICT,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Refusal { status, message: error.to_string() }
+        Refusal {
+            status,
+            message: error.to_string(),
+        }
     }
 }
 
@@ -141,7 +150,10 @@ pub async fn perform(engine: &Engine, rng: Rng, act: Act) -> Result<Value, Refus
     match act {
         Act::ListProjects => {
             let projects = engine.list_projects();
-            Ok(projects.iter().map(|project| json!(project_record(project))).collect())
+            Ok(projects
+                .iter()
+                .map(|project| json!(project_record(project)))
+                .collect())
         }
         Act::CreateProject { id, name } => {
             let id = match id {
@@ -149,10 +161,14 @@ pub async fn perform(engine: &Engine, rng: Rng, act: Act) -> Result<Value, Refus
                 None => ProjectId::new(&draw_id(rng)).expect("hexadecimal digits make an id"),
             };
             if id.as_str() == RESERVED_PROJECT {
-                return Err(Refusal::bad(format!("The id `{RESERVED_PROJECT}` is reserved.")));
+                return Err(Refusal::bad(format!(
+                    "The id `{RESERVED_PROJECT}` is reserved."
+                )));
             }
             let name = checked_name(name.unwrap_or_else(|| id.to_string()))?;
-            Ok(json!(project_record(&*engine.create_project(id, name).await?)))
+            Ok(json!(project_record(
+                &*engine.create_project(id, name).await?
+            )))
         }
         Act::DeleteProject { id } => {
             engine.delete_project(id.as_str()).await?;
@@ -160,11 +176,16 @@ pub async fn perform(engine: &Engine, rng: Rng, act: Act) -> Result<Value, Refus
         }
         Act::ListKeys { project } => {
             let keys = engine.list_keys(project.as_str())?;
-            Ok(keys.iter().map(|key| json!(key_record(key, None))).collect())
+            Ok(keys
+                .iter()
+                .map(|key| json!(key_record(key, None)))
+                .collect())
         }
         Act::CreateKey { project, wanted } => {
             let secret = KeySecret::draw(rng);
-            let key = engine.create_key(new_key(project, wanted, rng, &secret)?).await?;
+            let key = engine
+                .create_key(new_key(project, wanted, rng, &secret)?)
+                .await?;
             Ok(json!(key_record(&key, Some(&secret))))
         }
         Act::RevokeKey { project, key } => {
@@ -207,7 +228,10 @@ fn scopes(names: &[String]) -> Result<Vec<Scope>, Refusal> {
     let parse = |name: &String| {
         Scope::parse(name).ok_or_else(|| {
             let known: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
-            Refusal::bad(format!("No scope `{name}`. There are: {}.", known.join(", ")))
+            Refusal::bad(format!(
+                "No scope `{name}`. There are: {}.",
+                known.join(", ")
+            ))
         })
     };
     names.iter().map(parse).collect()
@@ -232,7 +256,11 @@ fn key_record(key: &ApiKey, secret: Option<&KeySecret>) -> KeyRecord {
         id: key.id.to_string(),
         project_id: key.project.to_string(),
         name: key.name.clone(),
-        scopes: key.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+        scopes: key
+            .scopes
+            .iter()
+            .map(|scope| scope.as_str().to_owned())
+            .collect(),
         expire: key.expires.map_or(String::new(), iso_ms),
         created_at: iso_ms(key.created),
         secret: secret.map(|secret| secret.reveal().to_owned()),
@@ -255,17 +283,24 @@ pub fn to_request(act: &Act) -> (Method, String, Option<Value>) {
         Act::ListProjects => (Method::GET, "/projects".to_owned(), None),
         Act::CreateProject { id, name } => {
             let id = id.as_ref().map(ToString::to_string);
-            let body = json!(WantedProject { id, name: name.clone() });
+            let body = json!(WantedProject {
+                id,
+                name: name.clone()
+            });
             (Method::POST, "/projects".to_owned(), Some(body))
         }
         Act::DeleteProject { id } => (Method::DELETE, format!("/projects/{id}"), None),
         Act::ListKeys { project } => (Method::GET, format!("/projects/{project}/keys"), None),
-        Act::CreateKey { project, wanted } => {
-            (Method::POST, format!("/projects/{project}/keys"), Some(json!(wanted)))
-        }
-        Act::RevokeKey { project, key } => {
-            (Method::DELETE, format!("/projects/{project}/keys/{key}"), None)
-        }
+        Act::CreateKey { project, wanted } => (
+            Method::POST,
+            format!("/projects/{project}/keys"),
+            Some(json!(wanted)),
+        ),
+        Act::RevokeKey { project, key } => (
+            Method::DELETE,
+            format!("/projects/{project}/keys/{key}"),
+            None,
+        ),
     }
 }
 
@@ -279,16 +314,25 @@ pub fn from_request(method: &Method, route: &str, body: &[u8]) -> Result<Act, Re
         ("GET", ["projects"]) => Ok(Act::ListProjects),
         ("POST", ["projects"]) => {
             let WantedProject { id, name } = read(body)?;
-            Ok(Act::CreateProject { id: id.as_deref().map(project).transpose()?, name })
+            Ok(Act::CreateProject {
+                id: id.as_deref().map(project).transpose()?,
+                name,
+            })
         }
         ("DELETE", ["projects", id]) => Ok(Act::DeleteProject { id: project(id)? }),
-        ("GET", ["projects", id, "keys"]) => Ok(Act::ListKeys { project: project(id)? }),
-        ("POST", ["projects", id, "keys"]) => {
-            Ok(Act::CreateKey { project: project(id)?, wanted: read(body)? })
-        }
+        ("GET", ["projects", id, "keys"]) => Ok(Act::ListKeys {
+            project: project(id)?,
+        }),
+        ("POST", ["projects", id, "keys"]) => Ok(Act::CreateKey {
+            project: project(id)?,
+            wanted: read(body)?,
+        }),
         ("DELETE", ["projects", id, "keys", key]) => {
             let key = KeyId::new(key).map_err(|error| Refusal::bad(error.to_string()))?;
-            Ok(Act::RevokeKey { project: project(id)?, key })
+            Ok(Act::RevokeKey {
+                project: project(id)?,
+                key,
+            })
         }
         _ => Err(Refusal::no_route()),
     }
@@ -316,13 +360,32 @@ mod tests {
         };
         for act in [
             Act::ListProjects,
-            Act::CreateProject { id: None, name: None },
-            Act::CreateProject { id: Some(project.clone()), name: Some("Shop".to_owned()) },
-            Act::DeleteProject { id: project.clone() },
-            Act::ListKeys { project: project.clone() },
-            Act::CreateKey { project: project.clone(), wanted },
-            Act::CreateKey { project: project.clone(), wanted: WantedKey::default() },
-            Act::RevokeKey { project, key: KeyId::new("k1").unwrap() },
+            Act::CreateProject {
+                id: None,
+                name: None,
+            },
+            Act::CreateProject {
+                id: Some(project.clone()),
+                name: Some("Shop".to_owned()),
+            },
+            Act::DeleteProject {
+                id: project.clone(),
+            },
+            Act::ListKeys {
+                project: project.clone(),
+            },
+            Act::CreateKey {
+                project: project.clone(),
+                wanted,
+            },
+            Act::CreateKey {
+                project: project.clone(),
+                wanted: WantedKey::default(),
+            },
+            Act::RevokeKey {
+                project,
+                key: KeyId::new("k1").unwrap(),
+            },
         ] {
             let (method, route, body) = to_request(&act);
             let body = body.map(|body| body.to_string()).unwrap_or_default();
@@ -348,11 +411,22 @@ mod tests {
 
     #[test]
     fn scopes_names_and_instants_are_held_to_their_limits() {
-        let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let names = |list: &[&str]| {
+            list.iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(scopes(&[]), Ok(Scope::ALL.to_vec()));
-        assert_eq!(scopes(&names(&["documents.read"])), Ok(vec![Scope::RowsRead]));
+        assert_eq!(
+            scopes(&names(&["documents.read"])),
+            Ok(vec![Scope::RowsRead])
+        );
         let refusal = scopes(&names(&["rows"])).unwrap_err();
-        assert!(refusal.message.starts_with("No scope `rows`. There are: databases.read, "));
+        assert!(
+            refusal
+                .message
+                .starts_with("No scope `rows`. There are: databases.read, ")
+        );
         assert!(checked_name("é".repeat(128)).is_ok());
         assert!(checked_name("é".repeat(129)).is_err());
         assert!(checked_name(String::new()).is_err());

@@ -81,7 +81,10 @@ impl Administration {
             Administration::Running(client) => {
                 let asked = tokio::time::timeout(ANSWER_MAX, ask(client, &act)).await;
                 asked.map_err(|_| {
-                    anyhow!("the running server did not answer within {} s", ANSWER_MAX.as_secs())
+                    anyhow!(
+                        "the running server did not answer within {} s",
+                        ANSWER_MAX.as_secs()
+                    )
                 })?
             }
         }
@@ -108,7 +111,10 @@ async fn connect(directory: &Path) -> Result<Option<UnixStream>> {
     match UnixStream::connect(&path).await {
         Ok(stream) => Ok(Some(stream)),
         Err(error)
-            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused
+            ) =>
         {
             Ok(None)
         }
@@ -123,14 +129,27 @@ async fn connect(directory: &Path) -> Result<Option<UnixStream>> {
 
 async fn ask(client: &mut Client, act: &Act) -> Result<Value> {
     let (method, route, body) = act::to_request(act);
-    let request = Request::builder().method(method).uri(route).header(HOST, "tidemark");
+    let request = Request::builder()
+        .method(method)
+        .uri(route)
+        .header(HOST, "tidemark");
     let body = body.map(|body| body.to_string()).unwrap_or_default();
-    let request = request.header(CONTENT_TYPE, "application/json").body(Full::from(body))?;
-    let answer = client.send(request).await.context("the running server broke off")?;
+    let request = request
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::from(body))?;
+    let answer = client
+        .send(request)
+        .await
+        .context("the running server broke off")?;
     let body: Value = serde_json::from_slice(&answer.body)
         .with_context(|| format!("the running server answered {} without JSON", answer.status))?;
     if answer.status.is_success() {
         return Ok(body);
     }
-    bail!("{}", body["message"].as_str().unwrap_or("the running server refused"))
+    bail!(
+        "{}",
+        body["message"]
+            .as_str()
+            .unwrap_or("the running server refused")
+    )
 }

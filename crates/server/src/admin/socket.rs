@@ -84,7 +84,10 @@ impl Socket {
         drop(open);
         fs::remove_dir(&cradle)?;
         listener.set_nonblocking(true)?;
-        Ok(Socket { listener: UnixListener::from_std(listener)?, path })
+        Ok(Socket {
+            listener: UnixListener::from_std(listener)?,
+            path,
+        })
     }
 
     /// Serves until its task is dropped. Runs where tasks may stay on their thread.
@@ -116,7 +119,9 @@ async fn converse(stream: UnixStream, administrator: Rc<Administrator>) {
         let administrator = administrator.clone();
         async move { Ok::<_, Infallible>(answer(request, &administrator).await) }
     });
-    let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    let served = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
     if let Err(error) = served {
         tracing::debug!(%error, "a connection of admin.sock broke off");
     }
@@ -133,7 +138,9 @@ async fn answer(
     };
     tracing::info!(target: "admin", %line, status = status.as_u16(), "answered");
     let body = Full::from(body.to_string());
-    let answer = Response::builder().status(status).header(CONTENT_TYPE, "application/json");
+    let answer = Response::builder()
+        .status(status)
+        .header(CONTENT_TYPE, "application/json");
     answer.body(body).expect("status and header are constant")
 }
 
@@ -141,7 +148,9 @@ impl Administrator {
     async fn perform(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
         let (head, body) = request.into_parts();
         let body = Limited::new(body, BODY_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| Refusal::bad(error.to_string()))?.to_bytes();
+        let body = body
+            .map_err(|error| Refusal::bad(error.to_string()))?
+            .to_bytes();
         let act = act::from_request(&head.method, head.uri.path(), &body)?;
         act::perform(&self.engine, self.rng, act).await
     }
@@ -151,36 +160,36 @@ impl Administrator {
 mod tests {
     use super::*;
 
-    fn directory(name: &str) -> PathBuf {
-        let directory = std::env::temp_dir().join(format!("tidemark-{name}-{}", std::process::id()));
-        drop(fs::remove_dir_all(&directory));
-        fs::create_dir_all(&directory).unwrap();
-        directory
-    }
-
     fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
     }
 
     #[test]
     fn the_socket_is_its_owners_and_replaces_one_left_behind() {
-        let directory = directory("socket");
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path();
         drop(StdListener::bind(directory.join(NAME)).unwrap());
         let runtime = runtime();
         let _guard = runtime.enter();
-        let socket = Socket::bind(&directory).unwrap();
-        let mode = fs::metadata(directory.join(NAME)).unwrap().permissions().mode();
+        let socket = Socket::bind(directory).unwrap();
+        let mode = fs::metadata(directory.join(NAME))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(std::os::unix::net::UnixStream::connect(directory.join(NAME)).is_ok());
         drop(socket);
         assert!(!directory.join(NAME).exists());
-        fs::remove_dir_all(&directory).unwrap();
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn a_long_path_is_reached_through_its_open_directory() {
-        let long = directory("long").join("x".repeat(120));
+        let folder = tempfile::tempdir().unwrap();
+        let long = folder.path().join("x".repeat(120));
         fs::create_dir_all(&long).unwrap();
         let runtime = runtime();
         let _guard = runtime.enter();
@@ -188,6 +197,5 @@ mod tests {
         let (path, _open) = path(&long).unwrap();
         assert!(path.as_os_str().len() <= PATH_BYTES_MAX);
         assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
-        fs::remove_dir_all(long.parent().unwrap()).unwrap();
     }
 }

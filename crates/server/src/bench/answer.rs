@@ -53,11 +53,18 @@ impl Expected {
             Err(error) => return Some(format!("no JSON came back: {error}")),
         };
         if answer["total"] != json!(self.total) {
-            return Some(format!("total: expected {}, got {}", self.total, answer["total"]));
+            return Some(format!(
+                "total: expected {}, got {}",
+                self.total, answer["total"]
+            ));
         }
         let rows = answer["rows"].as_array().map_or(&[][..], Vec::as_slice);
         if rows.len() != self.rows.len() {
-            return Some(format!("rows: expected {}, got {}", self.rows.len(), rows.len()));
+            return Some(format!(
+                "rows: expected {}, got {}",
+                self.rows.len(),
+                rows.len()
+            ));
         }
         let mut pairs = rows.iter().zip(&self.rows).enumerate();
         pairs.find_map(|(place, (row, product))| {
@@ -93,7 +100,10 @@ mod tests {
     #[test]
     fn over_10000_rows_the_answer_is_the_one_the_definition_states() {
         let expected = Expected::over(10_000);
-        let first: Vec<u32> = expected.rows[..5].iter().map(|product| product.index).collect();
+        let first: Vec<u32> = expected.rows[..5]
+            .iter()
+            .map(|product| product.index)
+            .collect();
         assert_eq!(first, [7_221, 2_881, 4_737, 1_606, 4_407]);
         assert_eq!((expected.total, expected.rows.len()), (582, 25));
     }
@@ -110,9 +120,18 @@ mod tests {
             assert!(found.starts_with(wanted), "{found}");
         };
         check(|answer| answer["total"] = json!(1), "total: expected ");
-        check(|answer| answer["rows"].as_array_mut().unwrap().swap(3, 4), "rows[3].$id: expected");
-        check(|answer| drop(answer["rows"].as_array_mut().unwrap().pop()), "rows: expected 25");
-        check(|answer| answer["rows"][7]["inStock"] = json!(null), "rows[7].inStock: expected");
+        check(
+            |answer| answer["rows"].as_array_mut().unwrap().swap(3, 4),
+            "rows[3].$id: expected",
+        );
+        check(
+            |answer| drop(answer["rows"].as_array_mut().unwrap().pop()),
+            "rows: expected 25",
+        );
+        check(
+            |answer| answer["rows"][7]["inStock"] = json!(null),
+            "rows[7].inStock: expected",
+        );
         assert!(expected.difference(b"oops").unwrap().starts_with("no JSON"));
     }
 }

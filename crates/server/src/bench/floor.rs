@@ -38,7 +38,11 @@ impl Fixed {
         for written_anew in [CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING] {
             headers.remove(written_anew);
         }
-        Fixed { status: answer.status, headers, body: answer.body.clone() }
+        Fixed {
+            status: answer.status,
+            headers,
+            body: answer.body.clone(),
+        }
     }
 
     fn response(&self) -> Response<Full<Bytes>> {
@@ -59,13 +63,17 @@ pub fn start(listen: SocketAddr, answer: &Answer, threads: usize) -> io::Result<
     let fixed = Arc::new(Fixed::copy_of(answer));
     let workers = (0..threads.max(1)).map(|number| Worker::start(number, fixed.clone()));
     let workers = workers.collect::<io::Result<Vec<Worker>>>()?;
-    Builder::new().name("floor-accept".to_owned()).spawn(move || accept(&listener, &workers))?;
+    Builder::new()
+        .name("floor-accept".to_owned())
+        .spawn(move || accept(&listener, &workers))?;
     Ok(address)
 }
 
 fn accept(listener: &TcpListener, workers: &[Worker]) {
     for stream in listener.incoming() {
-        let fewest = workers.iter().min_by_key(|worker| worker.live.load(Ordering::Relaxed));
+        let fewest = workers
+            .iter()
+            .min_by_key(|worker| worker.live.load(Ordering::Relaxed));
         // A client that is gone before it was accepted concerns nobody.
         if let (Ok(stream), Some(worker)) = (stream, fewest) {
             worker.take(stream);
@@ -82,11 +90,15 @@ impl Worker {
     fn start(number: usize, fixed: Arc<Fixed>) -> io::Result<Worker> {
         let (streams, received) = unbounded_channel();
         let live = Arc::new(AtomicUsize::new(0));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let counted = live.clone();
-        Builder::new().name(format!("floor-{number}")).spawn(move || {
-            LocalSet::new().block_on(&runtime, answer_all(received, &fixed, &counted));
-        })?;
+        Builder::new()
+            .name(format!("floor-{number}"))
+            .spawn(move || {
+                LocalSet::new().block_on(&runtime, answer_all(received, &fixed, &counted));
+            })?;
         Ok(Worker { streams, live })
     }
 
@@ -134,23 +146,40 @@ mod tests {
     #[test]
     fn every_request_gets_the_same_status_headers_and_body() {
         let mut headers = HeaderMap::new();
-        headers.insert("content-type", "application/json; charset=UTF-8".parse().unwrap());
+        headers.insert(
+            "content-type",
+            "application/json; charset=UTF-8".parse().unwrap(),
+        );
         headers.insert("etag", "\"x\"".parse().unwrap());
         headers.insert(CONTENT_LENGTH, "3".parse().unwrap());
         headers.insert(DATE, "Sat, 21 Nov 2026 00:00:00 GMT".parse().unwrap());
         let body = Bytes::from_static(b"[1]");
-        let answer = Answer { status: StatusCode::OK, headers, body };
+        let answer = Answer {
+            status: StatusCode::OK,
+            headers,
+            body,
+        };
         let address = start(([127, 0, 0, 1], 0).into(), &answer, 2).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             for route in ["/", "/v1/other?x"] {
                 let endpoint = format!("http://{address}").parse().unwrap();
                 let mut client = Client::connect(&endpoint).await.unwrap();
                 for _ in 0..2 {
                     let request = Request::get(route).header("host", "x");
-                    let got = client.send(request.body(Full::default()).unwrap()).await.unwrap();
+                    let got = client
+                        .send(request.body(Full::default()).unwrap())
+                        .await
+                        .unwrap();
                     assert_eq!((got.status, &got.body), (StatusCode::OK, &answer.body));
-                    let mut names: Vec<&str> = got.headers.keys().map(|name| name.as_str()).collect();
+                    let mut names: Vec<&str> = got
+                        .headers
+                        .keys()
+                        .map(hyper::header::HeaderName::as_str)
+                        .collect();
                     names.sort_unstable();
                     assert_eq!(names, ["content-length", "content-type", "date", "etag"]);
                     assert_eq!(got.headers["etag"], "\"x\"");

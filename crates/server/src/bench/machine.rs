@@ -17,8 +17,16 @@ pub struct Machine {
 
 /// The version of this binary and of the compiler that built it.
 pub fn binary() -> String {
-    let build = if cfg!(debug_assertions) { "debug build" } else { "release build" };
-    format!("tidemark {} ({build}, {})", env!("CARGO_PKG_VERSION"), env!("TIDEMARK_RUSTC"))
+    let build = if cfg!(debug_assertions) {
+        "debug build"
+    } else {
+        "release build"
+    };
+    format!(
+        "tidemark {} ({build}, {})",
+        env!("CARGO_PKG_VERSION"),
+        env!("TIDEMARK_RUSTC")
+    )
 }
 
 impl Machine {
@@ -30,7 +38,12 @@ impl Machine {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: field(&read("/proc/meminfo"), "MemTotal").map_or(0, |text| mib(&text)),
-            kernel: format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH),
+            kernel: format!(
+                "{} {} {}",
+                std::env::consts::OS,
+                release.trim(),
+                std::env::consts::ARCH
+            ),
         }
     }
 }
@@ -45,7 +58,10 @@ fn field(text: &str, name: &str) -> Option<String> {
 
 /// `8053064 kB` in MiB.
 fn mib(text: &str) -> u64 {
-    let number = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+    let number = text
+        .split_whitespace()
+        .next()
+        .and_then(|word| word.parse::<u64>().ok());
     number.unwrap_or(0) / 1_024
 }
 
@@ -56,7 +72,10 @@ mod tests {
     #[test]
     fn fields_are_found_by_their_whole_name() {
         let text = "model\t\t: 85\nmodel name\t: Some CPU @ 2.5GHz\nmodel name\t: Second\n";
-        assert_eq!(field(text, "model name").as_deref(), Some("Some CPU @ 2.5GHz"));
+        assert_eq!(
+            field(text, "model name").as_deref(),
+            Some("Some CPU @ 2.5GHz")
+        );
         assert_eq!(field(text, "name"), None);
         assert_eq!(mib("8053064 kB"), 7_864);
         assert_eq!(mib("much"), 0);

@@ -3,7 +3,7 @@
 
 pub mod answer;
 pub mod floor;
-mod machine;
+pub mod machine;
 mod percentile;
 mod phase;
 mod report;

@@ -77,7 +77,12 @@ mod tests {
             let not_above = samples.iter().filter(|sample| *sample <= candidate).count() as u64;
             not_above * 1_000 >= per_mille * samples.len() as u64
         };
-        samples.iter().copied().filter(|sample| reaches(sample)).min().unwrap()
+        samples
+            .iter()
+            .copied()
+            .filter(|sample| reaches(sample))
+            .min()
+            .unwrap()
     }
 
     #[test]
@@ -86,7 +91,9 @@ mod tests {
         for count in 1..400 {
             let samples: Vec<u64> = (0..count)
                 .map(|_| {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
                     (state >> 33) % 90 // so that samples tie
                 })
                 .collect();

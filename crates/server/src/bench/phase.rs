@@ -93,7 +93,11 @@ impl Phase {
     }
 
     fn tally(&mut self, answer: &Answer) {
-        match answer.headers.get("x-appwrite-cache").map(hyper::header::HeaderValue::as_bytes) {
+        match answer
+            .headers
+            .get("x-appwrite-cache")
+            .map(hyper::header::HeaderValue::as_bytes)
+        {
             Some(b"hit") => self.hits += 1,
             Some(b"miss") => self.misses += 1,
             _ => {}

@@ -36,15 +36,25 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// Every sample in microseconds, one line of JSON.
     pub fn raw(&self) -> String {
-        let parameters: serde_json::Map<String, Value> =
-            self.parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        let parameters: serde_json::Map<String, Value> = self
+            .parameters
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), value.clone()))
+            .collect();
         let lists = self.phases.iter().map(|phase| {
             let samples = phase.samples.iter().map(|sample| us(*sample));
-            format!(r#""{}":[{}]"#, phase.name, samples.collect::<Vec<_>>().join(","))
+            format!(
+                r#""{}":[{}]"#,
+                phase.name,
+                samples.collect::<Vec<_>>().join(",")
+            )
         });
         let lists: Vec<String> = lists.collect();
         let parameters = Value::Object(parameters);
-        format!("{{\"unit\":\"us\",\"parameters\":{parameters},\"samples\":{{{}}}}}\n", lists.join(","))
+        format!(
+            "{{\"unit\":\"us\",\"parameters\":{parameters},\"samples\":{{{}}}}}\n",
+            lists.join(",")
+        )
     }
 
     /// One line for each phase.
@@ -84,12 +94,17 @@ impl Report<'_> {
         let mut lines: String = self
             .parameters
             .iter()
-            .fold(String::new(), |lines, (key, value)| lines + &format!("{key}: {value}\n"));
+            .fold(String::new(), |lines, (key, value)| {
+                lines + &format!("{key}: {value}\n")
+            });
         for (phase, sorted) in self.phases.iter().zip(sorted) {
             let name = phase.name;
             let (average, wall_ms) = (us(sorted.average()), phase.wall.as_millis());
-            write!(lines, "{name}_avg_us: {average}\n{name}_wall_ms: {wall_ms}\n")
-                .expect("writing to a string cannot fail");
+            write!(
+                lines,
+                "{name}_avg_us: {average}\n{name}_wall_ms: {wall_ms}\n"
+            )
+            .expect("writing to a string cannot fail");
         }
         lines
     }
@@ -112,18 +127,25 @@ impl Report<'_> {
             .iter()
             .map(|(name, at)| line(name, [plain.at(*at), ttl.at(*at), floor.at(*at)]))
             .collect();
-        rows.push(line("avg", [plain.average(), ttl.average(), floor.average()]));
+        rows.push(line(
+            "avg",
+            [plain.average(), ttl.average(), floor.average()],
+        ));
         let head = "µs|no ttl|ttl|floor|no ttl − ttl|no ttl / ttl|no ttl / floor|ttl / floor";
         table(head, rows)
     }
 
     fn against_itself(&self) -> String {
-        let shown = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.3}"));
+        let shown =
+            |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.3}"));
         let rows = self.phases.iter().map(|phase| {
             let [turns, halves] = [odd_to_even, second_to_first].map(|pair| pair(&phase.samples));
             vec![phase.title.clone(), shown(turns), shown(halves)]
         });
-        table("phase|odd / even samples|second / first half", rows.collect())
+        table(
+            "phase|odd / even samples|second / first half",
+            rows.collect(),
+        )
     }
 
     fn beside_published(&self, [plain, ttl, _]: &[Sorted; 3]) -> String {
@@ -145,7 +167,12 @@ impl Report<'_> {
             .collect();
         let [plain, ttl, _] = self.phases;
         let [plain_rate, ttl_rate] = PUBLISHED_PER_SECOND.map(|rate| rate.to_string());
-        let rates = [plain_rate, per_second(plain).to_string(), ttl_rate, per_second(ttl).to_string()];
+        let rates = [
+            plain_rate,
+            per_second(plain).to_string(),
+            ttl_rate,
+            per_second(ttl).to_string(),
+        ];
         rows.push([vec!["calls/s".to_owned()], rates.to_vec()].concat());
         let [plain_wall, ttl_wall] = PUBLISHED_WALL.map(str::to_owned);
         let walls = [plain_wall, wall(plain.wall), ttl_wall, wall(ttl.wall)];
@@ -201,7 +228,9 @@ fn table(head: &str, rows: Vec<Vec<String>>) -> String {
     let head: Vec<String> = head.split('|').map(str::to_owned).collect();
     let rule = (0..head.len()).map(|column| if column == 0 { "---" } else { "---:" }.to_owned());
     let lines = [vec![head.clone(), rule.collect()], rows].concat();
-    let lines = lines.iter().map(|cells| format!("| {} |\n", cells.join(" | ")));
+    let lines = lines
+        .iter()
+        .map(|cells| format!("| {} |\n", cells.join(" | ")));
     lines.collect()
 }
 
@@ -225,7 +254,11 @@ fn times(ratio: f64) -> String {
 fn wall(wall: Duration) -> String {
     let tenths = (wall.as_millis() + 50) / 100;
     let (minutes, seconds) = (tenths / 600, (tenths % 600) as f64 / 10.0);
-    if minutes > 0 { format!("{minutes}m{seconds:.1}s") } else { format!("{seconds:.1}s") }
+    if minutes > 0 {
+        format!("{minutes}m{seconds:.1}s")
+    } else {
+        format!("{seconds:.1}s")
+    }
 }
 
 #[cfg(test)]
@@ -236,7 +269,11 @@ mod tests {
 
     fn phase(name: &'static str, samples_us: &[u64]) -> Phase {
         let mut phase = Phase::new(name, name.to_owned(), 0, Request::default());
-        phase.samples = samples_us.iter().copied().map(Duration::from_micros).collect();
+        phase.samples = samples_us
+            .iter()
+            .copied()
+            .map(Duration::from_micros)
+            .collect();
         phase.wall = phase.samples.iter().sum();
         phase
     }
@@ -253,7 +290,10 @@ mod tests {
     fn the_report_states_parameters_percentiles_deltas_and_the_published_figures() {
         let phases = phases();
         let parameters = vec![("iterations", json!(4)), ("cpu", json!("A: \"CPU\""))];
-        let report = Report { parameters, phases: &phases };
+        let report = Report {
+            parameters,
+            phases: &phases,
+        };
         let text = render(&report, "x.json").unwrap();
         for part in [
             "---\niterations: 4\ncpu: \"A: \\\"CPU\\\"\"\nno_ttl_avg_us: 407.5\n",
@@ -272,7 +312,10 @@ mod tests {
     #[test]
     fn raw_samples_are_json_in_microseconds() {
         let phases = phases();
-        let report = Report { parameters: vec![("rounds", json!(2))], phases: &phases };
+        let report = Report {
+            parameters: vec![("rounds", json!(2))],
+            phases: &phases,
+        };
         let raw: Value = serde_json::from_str(&report.raw()).unwrap();
         assert_eq!(raw["unit"], "us");
         assert_eq!(raw["parameters"]["rounds"], 2);
@@ -283,13 +326,23 @@ mod tests {
     fn a_phase_without_samples_makes_no_report() {
         let mut phases = phases();
         phases[1].samples.clear();
-        let report = Report { parameters: Vec::new(), phases: &phases };
-        assert!(render(&report, "x.json").unwrap_err().to_string().starts_with("ttl: no samples"));
+        let report = Report {
+            parameters: Vec::new(),
+            phases: &phases,
+        };
+        assert!(
+            render(&report, "x.json")
+                .unwrap_err()
+                .to_string()
+                .starts_with("ttl: no samples")
+        );
     }
 
     #[test]
     fn wall_times_are_written_as_published() {
-        let written = [1_363_400, 59_940, 59_960, 60_000].map(Duration::from_millis).map(wall);
+        let written = [1_363_400, 59_940, 59_960, 60_000]
+            .map(Duration::from_millis)
+            .map(wall);
         assert_eq!(written, ["22m43.4s", "59.9s", "1m0.0s", "1m0.0s"]);
     }
 }

@@ -13,10 +13,10 @@ use model::calendar::iso_ms;
 use serde_json::{Value, json};
 
 use super::answer::{self, Expected};
+use super::floor;
 use super::machine::{self, Machine};
 use super::phase::Phase;
 use super::report::{Report, render};
-use super::floor;
 use crate::client::{Access, Answer, Client, Endpoint};
 use crate::seed::table;
 
@@ -76,26 +76,44 @@ pub async fn run(options: &Options) -> Result<Written> {
     purge(&mut clients[SERVER], &options.access).await?;
     measure(&mut phases, &mut clients, options).await?;
     for phase in &phases {
-        expected.check(phase.last_body(), &format!("{} (after timing)", phase.title))?;
+        expected.check(
+            phase.last_body(),
+            &format!("{} (after timing)", phase.title),
+        )?;
     }
-    let report = Report { parameters: parameters(options, &subject, &phases), phases: &phases };
+    let report = Report {
+        parameters: parameters(options, &subject, &phases),
+        phases: &phases,
+    };
     write(&options.out, &stem(options.started), &report)
 }
 
 fn phases(access: &Access, floor: &Endpoint) -> Result<[Phase; 3]> {
-    let floor = Access { endpoint: floor.clone(), ..access.clone() };
+    let floor = Access {
+        endpoint: floor.clone(),
+        ..access.clone()
+    };
     let list = |access: &Access, ttl_s| access.request(Method::GET, &answer::route(ttl_s), None);
     Ok([
         Phase::new("no_ttl", "no ttl".into(), SERVER, list(access, None)?),
-        Phase::new("ttl", format!("ttl {TTL_S}"), SERVER, list(access, Some(TTL_S))?),
+        Phase::new(
+            "ttl",
+            format!("ttl {TTL_S}"),
+            SERVER,
+            list(access, Some(TTL_S))?,
+        ),
         Phase::new("floor", "floor".into(), FLOOR, list(&floor, None)?),
     ])
 }
 
 async fn purge(client: &mut Client, access: &Access) -> Result<()> {
     let body = Some(json!({ "purge": true }).to_string());
-    let answer = client.call(access, Method::PUT, &table::table_route(), body).await?;
-    answer.accepted("emptying the table's cached lists").map(|_| ())
+    let answer = client
+        .call(access, Method::PUT, &table::table_route(), body)
+        .await?;
+    answer
+        .accepted("emptying the table's cached lists")
+        .map(|_| ())
 }
 
 async fn measure(
@@ -140,16 +158,28 @@ struct Subject {
 
 impl Subject {
     async fn ask(client: &mut Client, access: &Access) -> Result<Subject> {
-        let version = client.call(access, Method::GET, "/health/version", None).await?;
+        let version = client
+            .call(access, Method::GET, "/health/version", None)
+            .await?;
         let version = version.accepted("asking for the server's version");
-        let version = version.ok().and_then(|body| body["version"].as_str().map(str::to_owned));
-        let plain = client.call(access, Method::GET, &answer::route(None), None).await?;
+        let version = version
+            .ok()
+            .and_then(|body| body["version"].as_str().map(str::to_owned));
+        let plain = client
+            .call(access, Method::GET, &answer::route(None), None)
+            .await?;
         plain.accepted("reading the list; `tidemark seed catalog` makes its table")?;
-        let table = client.call(access, Method::GET, &table::table_route(), None).await?;
+        let table = client
+            .call(access, Method::GET, &table::table_route(), None)
+            .await?;
         let table = table.accepted("reading the table's definition")?;
-        let indexes = table["indexes"].as_array().into_iter().flatten();
-        let indexed = indexes.clone().any(|index| index["key"] == table::INDEX);
-        Ok(Subject { plain, version: version.unwrap_or_else(|| "unknown".into()), indexed })
+        let mut indexes = table["indexes"].as_array().into_iter().flatten();
+        let has_index = indexes.any(|index| index["key"] == table::INDEX);
+        Ok(Subject {
+            plain,
+            version: version.unwrap_or_else(|| "unknown".into()),
+            indexed: has_index,
+        })
     }
 }
 
@@ -159,10 +189,17 @@ fn parameters(
     phases: &[Phase; 3],
 ) -> Vec<(&'static str, Value)> {
     let machine = Machine::here();
-    let header = subject.plain.headers.get("server").and_then(|name| name.to_str().ok());
+    let header = subject
+        .plain
+        .headers
+        .get("server")
+        .and_then(|name| name.to_str().ok());
     vec![
         ("started", json!(iso_ms(options.started))),
-        ("client", json!("built in, one kept-alive connection, answers read but not parsed")),
+        (
+            "client",
+            json!("built in, one kept-alive connection, answers read but not parsed"),
+        ),
         ("binary", json!(machine::binary())),
         ("endpoint", json!(options.access.endpoint.to_string())),
         ("server", json!(header.unwrap_or("not sent"))),
@@ -176,7 +213,10 @@ fn parameters(
         ("body_bytes", json!(subject.plain.body.len())),
         ("ttl_hits", json!(phases[1].hits)),
         ("ttl_misses", json!(phases[1].misses)),
-        ("floor", json!("hyper, one thread of the client's process, the same bytes and headers")),
+        (
+            "floor",
+            json!("hyper, one thread of the client's process, the same bytes and headers"),
+        ),
         ("cpu", json!(machine.cpu)),
         ("cores", json!(machine.cores)),
         ("memory_mib", json!(machine.memory_mib)),
@@ -196,7 +236,10 @@ fn write(out: &Path, stem: &str, report: &Report<'_>) -> Result<Written> {
     std::fs::write(out.join(&samples), report.raw()).with_context(cannot)?;
     let path = out.join(format!("{stem}.md"));
     std::fs::write(&path, render(report, &samples)?).with_context(cannot)?;
-    Ok(Written { summary: report.summary()?, path })
+    Ok(Written {
+        summary: report.summary()?,
+        path,
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use clap::builder::RangedI64ValueParser;
 use clap::{Args, Subcommand};
 use http_body_util::Full;
 use hyper::header::{HOST, HeaderName, HeaderValue};
@@ -47,16 +48,16 @@ pub struct TtlArgs {
     #[command(flatten)]
     connection: ConnectionArgs,
     /// Timed calls of each phase; the published run has 100000
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = at_least::<2>())]
     iterations: u32,
     /// Untimed calls of each phase before the first timed one
     #[arg(long, value_name = "N", default_value_t = 200)]
     warmup: u32,
     /// Slices each phase is cut into, so that a machine that drifts drifts for all phases
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least::<1>())]
     rounds: u32,
     /// Rows the table was seeded with
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least::<1>())]
     rows: u32,
     /// The folder for the report; made if absent
     #[arg(long, value_name = "DIR", default_value = "bench-results")]
@@ -92,7 +93,11 @@ pub fn run(command: BenchCommand, outside: &Outside) -> Result<()> {
 
 fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
     if args.rounds > args.iterations {
-        bail!("--rounds {} exceeds --iterations {}", args.rounds, args.iterations);
+        bail!(
+            "--rounds {} exceeds --iterations {}",
+            args.rounds,
+            args.iterations
+        );
     }
     let options = ttl::Options {
         access: args.connection.check()?,
@@ -104,7 +109,11 @@ fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
         started: outside.clock.now(),
     };
     let written = runtime()?.block_on(ttl::run(&options))?;
-    say(&format!("{}\nReport: {}\n", written.summary, written.path.display()))
+    say(&format!(
+        "{}\nReport: {}\n",
+        written.summary,
+        written.path.display()
+    ))
 }
 
 async fn respond(args: FloorArgs) -> Result<()> {
@@ -132,9 +141,17 @@ async fn fetch(from: &Uri, headers: Vec<(HeaderName, HeaderValue)>) -> Result<An
     let mut client = Client::connect(&endpoint).await?;
     let answer = client.send(request.body(Full::<Bytes>::default())?).await?;
     if !answer.status.is_success() {
-        bail!("{from} answers {}; a floor repeats a success", answer.status);
+        bail!(
+            "{from} answers {}; a floor repeats a success",
+            answer.status
+        );
     }
     Ok(answer)
+}
+
+/// A whole number of at least `MIN`.
+fn at_least<const MIN: i64>() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(MIN..)
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
@@ -152,7 +169,10 @@ mod tests {
     #[test]
     fn headers_are_read_at_their_first_colon() {
         let (name, value) = header("X-Time: 12:30").unwrap();
-        assert_eq!((name.as_str(), value.to_str().unwrap()), ("x-time", "12:30"));
+        assert_eq!(
+            (name.as_str(), value.to_str().unwrap()),
+            ("x-time", "12:30")
+        );
         assert!(header("no colon").is_err());
         assert!(header("bad name: x").is_err());
     }

@@ -58,17 +58,31 @@ pub async fn prepare(engine: &Engine, rng: Rng, wanted: &Bootstrap) -> Result<Pr
         None if created => Some(create_first_key(engine, rng, &wanted.project).await?),
         None => None,
     };
-    let projects: Vec<ProjectId> =
-        engine.list_projects().iter().map(|project| project.id.clone()).collect();
+    let projects: Vec<ProjectId> = engine
+        .list_projects()
+        .iter()
+        .map(|project| project.id.clone())
+        .collect();
     let file = match (&wanted.file, &projects[..]) {
         (Some(path), [oldest, ..]) => {
-            let project = if projects.contains(&wanted.project) { &wanted.project } else { oldest };
+            let project = if projects.contains(&wanted.project) {
+                &wanted.project
+            } else {
+                oldest
+            };
             let known = wanted.key.clone().or_else(|| first.clone());
-            Some((project.clone(), key_for_file(engine, rng, project, path, known).await?))
+            Some((
+                project.clone(),
+                key_for_file(engine, rng, project, path, known).await?,
+            ))
         }
         _ => None,
     };
-    Ok(Prepared { projects, shown_once: first, file })
+    Ok(Prepared {
+        projects,
+        shown_once: first,
+        file,
+    })
 }
 
 /// Makes the project when it is absent and was asked for: by name, by its key, or by a data
@@ -79,7 +93,9 @@ async fn create_project(engine: &Engine, wanted: &Bootstrap) -> Result<bool> {
     if !asked_for || projects.iter().any(|project| project.id == wanted.project) {
         return Ok(false);
     }
-    let made = engine.create_project(wanted.project.clone(), wanted.project.to_string()).await;
+    let made = engine
+        .create_project(wanted.project.clone(), wanted.project.to_string())
+        .await;
     made.with_context(|| format!("cannot create project {}", wanted.project))?;
     Ok(true)
 }
@@ -91,7 +107,10 @@ async fn keep_environment_key(
 ) -> Result<()> {
     let hash = secret.hash();
     let keys = engine.list_keys(project.as_str())?;
-    if keys.iter().any(|key| key.id.as_str() == ENVIRONMENT_KEY && key.secret_hash != hash) {
+    if keys
+        .iter()
+        .any(|key| key.id.as_str() == ENVIRONMENT_KEY && key.secret_hash != hash)
+    {
         engine.revoke_key(project.as_str(), ENVIRONMENT_KEY).await?;
         tracing::info!(%project, "the environment gives another API key; the former is revoked");
     }
@@ -106,13 +125,16 @@ async fn keep_environment_key(
     }
 }
 
-async fn create_first_key(
-    engine: &Engine,
-    rng: Rng,
-    project: &ProjectId,
-) -> Result<KeySecret> {
+async fn create_first_key(engine: &Engine, rng: Rng, project: &ProjectId) -> Result<KeySecret> {
     let secret = KeySecret::draw(rng);
-    create_key(engine, project, &draw_id(rng), FIRST_KEY_NAME, secret.hash()).await?;
+    create_key(
+        engine,
+        project,
+        &draw_id(rng),
+        FIRST_KEY_NAME,
+        secret.hash(),
+    )
+    .await?;
     Ok(secret)
 }
 
@@ -148,7 +170,9 @@ async fn key_for_file(
     }
     let keys = engine.list_keys(project.as_str())?;
     if let Some(secret) = read_key(path)
-        && keys.iter().any(|key| key.secret_hash == secret.hash() && key.expires.is_none())
+        && keys
+            .iter()
+            .any(|key| key.secret_hash == secret.hash() && key.expires.is_none())
     {
         return Ok(secret);
     }
@@ -180,7 +204,9 @@ impl Prepared {
     /// # Errors
     /// When its folder cannot be written.
     pub fn write_file(&self, path: &Path, endpoint: &str) -> Result<()> {
-        let Some((project, key)) = &self.file else { return Ok(()) };
+        let Some((project, key)) = &self.file else {
+            return Ok(());
+        };
         let connection = Connection {
             endpoint: endpoint.to_owned(),
             project_id: project.to_string(),
@@ -193,7 +219,10 @@ impl Prepared {
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
+    let mut name = path
+        .file_name()
+        .ok_or(io::ErrorKind::InvalidFilename)?
+        .to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let unfinished: PathBuf = path.with_file_name(name);
     // What a process of the same number left behind may be readable by others.
@@ -201,7 +230,11 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&unfinished)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&unfinished, path)
@@ -214,16 +247,17 @@ mod tests {
 
     #[test]
     fn a_file_is_replaced_whole_and_closed_to_others() {
-        let folder = std::env::temp_dir().join(format!("tidemark-write-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("bootstrap.json");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bootstrap.json");
         fs::write(&path, "older and longer").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         write_whole(&path, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

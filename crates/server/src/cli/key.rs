@@ -62,20 +62,43 @@ pub enum KeyCommand {
 /// When the data directory cannot be reached, or the act is refused.
 pub fn run(command: KeyCommand, outside: Outside) -> Result<()> {
     match command {
-        KeyCommand::Create { project, name, scopes, expire, how } => {
-            let wanted = WantedKey { name, scopes, expire };
-            let act = Act::CreateKey { project: project.check()?, wanted };
+        KeyCommand::Create {
+            project,
+            name,
+            scopes,
+            expire,
+            how,
+        } => {
+            let wanted = WantedKey {
+                name,
+                scopes,
+                expire,
+            };
+            let act = Act::CreateKey {
+                project: project.check()?,
+                wanted,
+            };
             let made = perform(&how, outside, act)?;
             how.answer(&made, |made| Ok(created(&read(made)?)))
         }
         KeyCommand::List { project, how } => {
-            let found = perform(&how, outside, Act::ListKeys { project: project.check()? })?;
+            let found = perform(
+                &how,
+                outside,
+                Act::ListKeys {
+                    project: project.check()?,
+                },
+            )?;
             how.answer(&found, |found| Ok(listed(&read::<Vec<KeyRecord>>(found)?)))
         }
         KeyCommand::Revoke { id, project, how } => {
-            let key = KeyId::new(&id)
-                .map_err(|error| anyhow!("`{id}` is no key id ({error}); see `tidemark key list`"))?;
-            let act = Act::RevokeKey { project: project.check()?, key };
+            let key = KeyId::new(&id).map_err(|error| {
+                anyhow!("`{id}` is no key id ({error}); see `tidemark key list`")
+            })?;
+            let act = Act::RevokeKey {
+                project: project.check()?,
+                key,
+            };
             let done = perform(&how, outside, act)?;
             how.answer(&done, |_| Ok(format!("Revoked key {id}.\n")))
         }
@@ -83,10 +106,14 @@ pub fn run(command: KeyCommand, outside: Outside) -> Result<()> {
 }
 
 fn created(key: &KeyRecord) -> String {
-    let expire = if key.expire.is_empty() { "never" } else { &key.expire };
+    let expire = if key.expire.is_empty() {
+        "never"
+    } else {
+        &key.expire
+    };
     format!(
-        "Created key `{}` of project {}.\n\n  id      {}\n  secret  {}\n  scopes  {}\n  expires {}\n\n\
-         The secret is shown this once; only its hash is kept.\n",
+        "Created key `{}` of project {}.\n\n  id       {}\n  secret   {}\n  scopes   {}\n  \
+         expires  {}\n\nThe secret is shown this once; only its hash is kept.\n",
         key.name,
         key.project_id,
         key.id,
@@ -98,7 +125,11 @@ fn created(key: &KeyRecord) -> String {
 
 fn listed(keys: &[KeyRecord]) -> String {
     let row = |key: &KeyRecord| {
-        let expire = if key.expire.is_empty() { "never" } else { &key.expire };
+        let expire = if key.expire.is_empty() {
+            "never"
+        } else {
+            &key.expire
+        };
         vec![
             key.id.clone(),
             key.name.clone(),
@@ -112,7 +143,11 @@ fn listed(keys: &[KeyRecord]) -> String {
 }
 
 fn scopes(key: &KeyRecord) -> String {
-    if key.scopes.len() == Scope::ALL.len() { "all".to_owned() } else { key.scopes.join(",") }
+    if key.scopes.len() == Scope::ALL.len() {
+        "all".to_owned()
+    } else {
+        key.scopes.join(",")
+    }
 }
 
 #[cfg(test)]
@@ -134,10 +169,16 @@ mod tests {
     #[test]
     fn a_new_key_is_shown_with_its_secret_and_a_listed_one_without() {
         let text = created(&key(&["rows.read"]));
-        assert!(text.contains("\n  secret  standard_s\n  scopes  rows.read\n"), "{text}");
+        assert!(
+            text.contains("\n  secret   standard_s\n  scopes   rows.read\n  expires  never\n"),
+            "{text}"
+        );
         let all: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
         let text = listed(&[key(&all)]);
         assert!(!text.contains("standard_s"));
-        assert!(text.ends_with("2026-11-21T00:00:00.000+00:00  never    all\n"), "{text}");
+        assert!(
+            text.ends_with("2026-11-21T00:00:00.000+00:00  never    all\n"),
+            "{text}"
+        );
     }
 }

@@ -61,13 +61,18 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
 /// before a colon.
 fn one_line(error: &anyhow::Error) -> String {
     let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
-    let parts: Vec<&str> = parts.iter().map(|part| part.trim_end_matches('.')).collect();
+    let parts: Vec<&str> = parts
+        .iter()
+        .map(|part| part.trim_end_matches('.'))
+        .collect();
     parts.join(": ").replace('\n', " ") + "."
 }
 
 /// A runtime for commands that talk: one thread is enough.
 fn runtime() -> Result<tokio::runtime::Runtime> {
-    let builder = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let builder = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     builder.context("cannot start the asynchronous runtime")
 }
 
@@ -94,7 +99,10 @@ mod tests {
     #[test]
     fn an_error_and_its_causes_make_one_line() {
         let error = anyhow::anyhow!("The disk is full.").context("cannot open a\ndirectory");
-        assert_eq!(one_line(&error), "cannot open a directory: The disk is full.");
+        assert_eq!(
+            one_line(&error),
+            "cannot open a directory: The disk is full."
+        );
         assert_eq!(one_line(&anyhow::anyhow!("no key")), "no key.");
     }
 }

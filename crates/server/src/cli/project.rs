@@ -10,14 +10,16 @@ use serde_json::Value;
 use super::{Outside, runtime, say, say_json, table};
 use crate::admin::act::{Act, ProjectRecord};
 use crate::admin::client::Administration;
-use crate::config::{DataArgs, offline_engine};
+use crate::config::{DirectoryArgs, offline_engine};
 
 /// Create, list and delete projects.
 #[derive(Subcommand)]
 pub enum ProjectCommand {
     /// Create a project
-    #[command(after_help = "Example:\n  tidemark project create shop --name 'The shop'\n  \
-                            tidemark key create --project shop")]
+    #[command(
+        after_help = "Example:\n  tidemark project create shop --name 'The shop'\n  \
+                            tidemark key create --project shop"
+    )]
     Create {
         /// Its id: 1 to 36 of A-Z a-z 0-9 _ . - and not one of the last three first; drawn when
         /// none is given
@@ -55,7 +57,7 @@ pub enum ProjectCommand {
 #[derive(Args, Clone)]
 pub struct HowArgs {
     #[command(flatten)]
-    data: DataArgs,
+    data: DirectoryArgs,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
@@ -70,17 +72,24 @@ pub fn run(command: ProjectCommand, outside: Outside) -> Result<()> {
             let made = perform(&how, outside, Act::CreateProject { id, name })?;
             how.answer(&made, |made| {
                 let project: ProjectRecord = read(made)?;
-                Ok(format!("Created project {} ({}).\n", project.id, project.name))
+                Ok(format!(
+                    "Created project {} ({}).\n",
+                    project.id, project.name
+                ))
             })
         }
         ProjectCommand::List { how } => {
             let found = perform(&how, outside, Act::ListProjects)?;
-            how.answer(&found, |found| Ok(listed(&read::<Vec<ProjectRecord>>(found)?)))
+            how.answer(&found, |found| {
+                Ok(listed(&read::<Vec<ProjectRecord>>(found)?))
+            })
         }
         ProjectCommand::Delete { id, yes, how } => {
             let id = checked(&id)?;
             if !yes {
-                confirm(&format!("Delete project {id} with its keys, databases and rows?"))?;
+                confirm(&format!(
+                    "Delete project {id} with its keys, databases and rows?"
+                ))?;
             }
             let done = perform(&how, outside, Act::DeleteProject { id: id.clone() })?;
             how.answer(&done, |_| Ok(format!("Deleted project {id}.\n")))
@@ -95,7 +104,12 @@ fn checked(id: &str) -> Result<ProjectId> {
 fn listed(projects: &[ProjectRecord]) -> String {
     let row = |project: &ProjectRecord| {
         let databases = project.databases.to_string();
-        vec![project.id.clone(), project.name.clone(), databases, project.created_at.clone()]
+        vec![
+            project.id.clone(),
+            project.name.clone(),
+            databases,
+            project.created_at.clone(),
+        ]
     };
     let rows: Vec<Vec<String>> = projects.iter().map(row).collect();
     table::render(&["ID", "NAME", "DATABASES", "CREATED"], &rows)
@@ -148,6 +162,10 @@ impl HowArgs {
         answer: &Value,
         text: impl FnOnce(&Value) -> Result<String>,
     ) -> Result<()> {
-        if self.json { say_json(answer) } else { say(&text(answer)?) }
+        if self.json {
+            say_json(answer)
+        } else {
+            say(&text(answer)?)
+        }
     }
 }

@@ -37,10 +37,20 @@ pub enum SeedCommand {
 /// # Errors
 /// When the server cannot be reached or refuses.
 pub fn run(command: SeedCommand) -> Result<()> {
-    let SeedCommand::Catalog { rows, index, connection } = command;
+    let SeedCommand::Catalog {
+        rows,
+        index,
+        connection,
+    } = command;
     let access = connection.check()?;
     let began = Instant::now();
-    let outcome = runtime()?.block_on(catalog(&access, Wanted { rows, indexed: index }))?;
+    let outcome = runtime()?.block_on(catalog(
+        &access,
+        Wanted {
+            rows,
+            indexed: index,
+        },
+    ))?;
     let what = format!(
         "{rows} rows in {}/{}, {} index",
         table::DATABASE,
@@ -49,6 +59,9 @@ pub fn run(command: SeedCommand) -> Result<()> {
     );
     match outcome {
         Outcome::Complete => say(&format!("Complete already: {what}.\n")),
-        Outcome::Built => say(&format!("Built {what}, in {:.1} s.\n", began.elapsed().as_secs_f64())),
+        Outcome::Built => say(&format!(
+            "Built {what}, in {:.1} s.\n",
+            began.elapsed().as_secs_f64()
+        )),
     }
 }

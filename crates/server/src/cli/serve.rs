@@ -40,10 +40,12 @@ pub fn run(setup: ServeSetup, outside: Outside) -> Result<ExitCode> {
         let mut signals = StopSignals::take()?;
         let (stop, stopped) = oneshot::channel();
         let (end, mut ended) = oneshot::channel();
-        let serving = thread::Builder::new().name("serve".to_owned()).spawn(move || {
-            // Nobody listens after a second signal, and nobody needs to.
-            drop(end.send(serve_until(setup, &outside, stopped)));
-        });
+        let serving = thread::Builder::new()
+            .name("serve".to_owned())
+            .spawn(move || {
+                // Nobody listens after a second signal, and nobody needs to.
+                drop(end.send(serve_until(setup, &outside, stopped)));
+            });
         serving.context("cannot start a thread")?;
         tokio::select! {
             result = &mut ended => return outcome(result),
@@ -84,27 +86,38 @@ fn warn_of_trades(setup: &ServeSetup) {
     }
 }
 
-fn serve_until(
-    setup: ServeSetup,
-    outside: &Outside,
-    stopped: oneshot::Receiver<()>,
-) -> Result<()> {
-    let ServeSetup { engine: config, http, bootstrap, .. } = setup;
+fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<()>) -> Result<()> {
+    let ServeSetup {
+        engine: config,
+        http,
+        bootstrap,
+        ..
+    } = setup;
     let directory = config.directory.clone();
     let engine = Engine::open(config, outside.clock.clone())
         .map_err(|error| explain_open(error, &directory))?;
-    let opening = Opening { engine: &engine, rng: outside.rng, directory: &directory };
+    let opening = Opening {
+        engine: &engine,
+        rng: outside.rng,
+        directory: &directory,
+    };
     let served = serve::run(
         http,
         engine.clone(),
-        |address| opening.announce(address, &bootstrap).map_err(|error| explain_announce(&error)),
+        |address| {
+            opening
+                .announce(address, &bootstrap)
+                .map_err(|error| explain_announce(&error))
+        },
         async {
             // A sender that is gone asks to stop, too.
             drop(stopped.await);
         },
     );
     // Also after a failure: what the start has written is kept in order.
-    let closed = engine.close().context("cannot close the data directory in order");
+    let closed = engine
+        .close()
+        .context("cannot close the data directory in order");
     match served {
         Err(error) => Err(explain_serve(&error)),
         Ok(Drained { unfinished }) => {
@@ -153,7 +166,9 @@ impl Opening<'_> {
 fn wait_apart<T: Send>(work: impl Future<Output = T> + Send) -> Result<T> {
     thread::scope(|scope| {
         let apart = scope.spawn(|| Ok(runtime()?.block_on(work)));
-        apart.join().map_err(|_| anyhow!("preparing the start broke down"))?
+        apart
+            .join()
+            .map_err(|_| anyhow!("preparing the start broke down"))?
     })
 }
 
@@ -165,8 +180,11 @@ fn banner(directory: &Path, endpoint: &str, prepared: &Prepared) -> String {
     }
     if let Some(more) = prepared.projects.len().checked_sub(PROJECTS_NAMED_MAX + 1) {
         let more = more + 1;
-        writeln!(text, "              and {more} more; see `tidemark project list`")
-            .expect("writing to a string cannot fail");
+        writeln!(
+            text,
+            "              and {more} more; see `tidemark project list`"
+        )
+        .expect("writing to a string cannot fail");
     }
     if let Some(key) = &prepared.shown_once {
         let key = key.reveal();
@@ -195,7 +213,11 @@ fn explain_open(error: EngineError, directory: &Path) -> anyhow::Error {
 
 fn explain_serve(error: &ServeError) -> anyhow::Error {
     use io::ErrorKind as Kind;
-    let ServeError::Bind { listen, error: cause } = error else {
+    let ServeError::Bind {
+        listen,
+        error: cause,
+    } = error
+    else {
         return anyhow!("{error}");
     };
     let advice = match cause.kind() {
@@ -225,14 +247,22 @@ mod tests {
 
     fn prepared(projects: usize, key: Option<KeySecret>) -> Prepared {
         let ids = (0..projects).map(|number| ProjectId::new(&format!("p{number}")).unwrap());
-        Prepared { projects: ids.collect(), shown_once: key, file: None }
+        Prepared {
+            projects: ids.collect(),
+            shown_once: key,
+            file: None,
+        }
     }
 
     #[test]
     fn the_key_is_shown_at_the_first_start_only() {
         let key = KeySecret::new("standard_0123456789").unwrap();
         let first = banner(Path::new("d"), "http://h:1/v1", &prepared(1, Some(key)));
-        assert!(first.contains("  endpoint    http://h:1/v1\n  project id  p0\n  API key     standard_0"));
+        assert!(
+            first.contains(
+                "  endpoint    http://h:1/v1\n  project id  p0\n  API key     standard_0"
+            )
+        );
         let later = banner(Path::new("d"), "http://h:1/v1", &prepared(1, None));
         assert!(!later.contains("API key"), "{later}");
     }
@@ -248,9 +278,15 @@ mod tests {
     #[test]
     fn a_taken_port_is_explained() {
         let listen = ([127, 0, 0, 1], 8_280).into();
-        let taken = ServeError::Bind { listen, error: io::ErrorKind::AddrInUse.into() };
+        let taken = ServeError::Bind {
+            listen,
+            error: io::ErrorKind::AddrInUse.into(),
+        };
         let text = explain_serve(&taken).to_string();
-        assert!(text.starts_with("cannot listen on 127.0.0.1:8280: "), "{text}");
+        assert!(
+            text.starts_with("cannot listen on 127.0.0.1:8280: "),
+            "{text}"
+        );
         assert!(text.contains("--listen"), "{text}");
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hyper::body::{Body, Bytes, Frame, Incoming};
 use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes, Frame, Incoming};
 
 use super::error::{ApiError, Kind};
 use crate::serve::Limits;
@@ -24,7 +24,10 @@ pub struct Budget {
 impl Budget {
     /// A budget of `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Budget {
-        Budget { held: AtomicUsize::new(0), bytes_max }
+        Budget {
+            held: AtomicUsize::new(0),
+            bytes_max,
+        }
     }
 }
 
@@ -38,7 +41,11 @@ pub struct Held<'a> {
 
 impl<'a> Held<'a> {
     fn new(budget: &'a Budget) -> Held<'a> {
-        Held { budget, bytes: Bytes::new(), counted: 0 }
+        Held {
+            budget,
+            bytes: Bytes::new(),
+            counted: 0,
+        }
     }
 
     /// The body.

@@ -13,7 +13,11 @@ use super::wire;
 const LIMIT_DEFAULT: usize = 25;
 
 fn table(asked: &Asked<'_>) -> Result<Arc<Table>, ApiError> {
-    Ok(asked.app.shared.engine.get_table(&asked.caller()?, asked.place())?)
+    Ok(asked
+        .app
+        .shared
+        .engine
+        .get_table(&asked.caller()?, asked.place())?)
 }
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/columns`
@@ -65,7 +69,10 @@ fn limit_and_offset(texts: &[String]) -> Result<(usize, usize), ApiError> {
     for text in texts {
         let json = engine::read_json(text.as_bytes());
         let json = json.map_err(|_| invalid("Syntax error"))?;
-        let (method, values) = (json.get("method").and_then(Json::as_str), json.get("values"));
+        let (method, values) = (
+            json.get("method").and_then(Json::as_str),
+            json.get("values"),
+        );
         match (method, values) {
             (Some("limit"), Some(Json::List(values))) => {
                 limit.get_or_insert(single(values, 1)?);

@@ -85,7 +85,10 @@ impl Origins {
     fn allows(&self, host: &str) -> bool {
         is_this_machine(host)
             || self.hosts.iter().any(|allowed| allowed == host)
-            || self.suffixes.iter().any(|suffix| host.ends_with(suffix.as_str()))
+            || self
+                .suffixes
+                .iter()
+                .any(|suffix| host.ends_with(suffix.as_str()))
     }
 }
 
@@ -94,7 +97,9 @@ fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"
         || host.ends_with(".localhost")
-        || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        || address
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// The host of `scheme://host` or `scheme://host:port`, an IPv6 address with its brackets.
@@ -221,7 +226,10 @@ mod tests {
         let page = Origin::Allowed(HeaderValue::from_static("http://localhost:3000"));
         page.write(&mut headers);
         page.write_preflight(&mut headers);
-        assert_eq!(headers["access-control-allow-origin"], "http://localhost:3000");
+        assert_eq!(
+            headers["access-control-allow-origin"],
+            "http://localhost:3000"
+        );
         assert_eq!(headers["access-control-allow-credentials"], "true");
         assert_eq!(headers["access-control-max-age"], "86400");
         let exposed = headers["access-control-expose-headers"].to_str().unwrap();

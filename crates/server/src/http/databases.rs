@@ -11,7 +11,11 @@ use super::wire;
 /// `GET /v1/tablesdb`
 pub fn list(asked: &Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
-    let listed = asked.app.shared.engine.list_databases(&caller, asked.containers()?)?;
+    let listed = asked
+        .app
+        .shared
+        .engine
+        .list_databases(&caller, asked.containers()?)?;
     Ok(Reply::ok(wire::databases(listed.total, &listed.items)))
 }
 
@@ -28,13 +32,19 @@ pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         Family::Documents => DatabaseKind::Legacy,
     };
     let engine = &asked.app.shared.engine;
-    let made = engine.create_database(&caller, id, name, enabled, kind).await?;
+    let made = engine
+        .create_database(&caller, id, name, enabled, kind)
+        .await?;
     Ok(Reply::created(wire::database(&made)))
 }
 
 /// `GET /v1/tablesdb/{database}`
 pub fn get(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let database = asked.app.shared.engine.get_database(&asked.caller()?, &asked.ids.database)?;
+    let database = asked
+        .app
+        .shared
+        .engine
+        .get_database(&asked.caller()?, &asked.ids.database)?;
     Ok(Reply::ok(wire::database(&database)))
 }
 
@@ -44,13 +54,20 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let mut fields = asked.fields().await?;
     let (name, enabled) = (fields.text("name")?, fields.flag("enabled")?);
     let engine = &asked.app.shared.engine;
-    let changed = engine.update_database(&caller, &asked.ids.database, name, enabled).await?;
+    let changed = engine
+        .update_database(&caller, &asked.ids.database, name, enabled)
+        .await?;
     Ok(Reply::ok(wire::database(&changed)))
 }
 
 /// `DELETE /v1/tablesdb/{database}`
 pub async fn delete(asked: &Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
-    asked.app.shared.engine.delete_database(&caller, &asked.ids.database).await?;
+    asked
+        .app
+        .shared
+        .engine
+        .delete_database(&caller, &asked.ids.database)
+        .await?;
     Ok(Reply::empty())
 }

@@ -115,19 +115,37 @@ impl ApiError {
     /// A refusal with the sentence that a client reads.
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> ApiError {
         let message = Message::Sentence(message.into());
-        ApiError { kind, message, detail: None, allow: None }
+        ApiError {
+            kind,
+            message,
+            detail: None,
+            allow: None,
+        }
     }
 
     /// A parameter that breaks its rule; `why` is a sentence.
     pub fn invalid(name: &'static str, why: impl Into<String>) -> ApiError {
-        let message = Message::Invalid { name, why: why.into() };
-        ApiError { kind: Kind::ArgumentInvalid, message, detail: None, allow: None }
+        let message = Message::Invalid {
+            name,
+            why: why.into(),
+        };
+        ApiError {
+            kind: Kind::ArgumentInvalid,
+            message,
+            detail: None,
+            allow: None,
+        }
     }
 
     /// A parameter that must be given.
     pub fn missing(name: &'static str) -> ApiError {
         let message = Message::Missing { name };
-        ApiError { kind: Kind::ArgumentInvalid, message, detail: None, allow: None }
+        ApiError {
+            kind: Kind::ArgumentInvalid,
+            message,
+            detail: None,
+            allow: None,
+        }
     }
 
     /// A failure of ours; the client learns nothing of `detail`.

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use engine::{Caller, Family, ListContainers, Place};
 use hyper::body::Incoming;
-use hyper::header::HeaderMap;
+use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use model::catalogue::SecretHash;
 use model::{Actor, Json, ModelError, Scope};
@@ -24,6 +24,11 @@ use super::{App, query_string};
 const TTL_S_MAX: i64 = 86_400;
 /// Longest text to search containers for, in characters (wire protocol, pagination).
 const SEARCH_CHARS_MAX: usize = 256;
+
+/// The header that holds an API key.
+pub const X_APPWRITE_KEY: HeaderName = HeaderName::from_static("x-appwrite-key");
+const X_APPWRITE_PROJECT: HeaderName = HeaderName::from_static("x-appwrite-project");
+const X_APPWRITE_JWT: HeaderName = HeaderName::from_static("x-appwrite-jwt");
 
 /// A request that has found its route.
 pub struct Asked<'a> {
@@ -53,12 +58,22 @@ impl<'a> Asked<'a> {
     ) -> Result<Asked<'a>, ApiError> {
         let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
         let words = wire::words(family);
-        Ok(Asked { app, head, family, words, ids, query, body: Some(body), held: None })
+        Ok(Asked {
+            app,
+            head,
+            family,
+            words,
+            ids,
+            query,
+            body: Some(body),
+            held: None,
+        })
     }
 
-    /// The project that the request names.
+    /// The project that the request names; the query string wins over the header.
     pub fn project(&self) -> Option<&str> {
-        self.query.project.as_deref().or_else(|| header(&self.head.headers, "x-appwrite-project"))
+        let asked = self.query.project.as_deref().filter(|id| !id.is_empty());
+        asked.or_else(|| header(&self.head.headers, &X_APPWRITE_PROJECT))
     }
 
     /// Who asks.
@@ -68,9 +83,15 @@ impl<'a> Asked<'a> {
     /// so none can be valid.
     pub fn caller(&self) -> Result<Caller, ApiError> {
         let headers = &self.head.headers;
-        let key = headers.get("x-appwrite-key").map(|key| self.app.keys.hash(key.as_bytes()));
-        let caller = self.app.shared.engine.caller(self.project(), key.as_ref())?;
-        if header(headers, "x-appwrite-jwt").is_some() {
+        let key = headers
+            .get(&X_APPWRITE_KEY)
+            .map(|key| self.app.keys.hash(key.as_bytes()));
+        let caller = self
+            .app
+            .shared
+            .engine
+            .caller(self.project(), key.as_ref())?;
+        if header(headers, &X_APPWRITE_JWT).is_some() {
             return Err(ApiError::new(Kind::JwtInvalid, "The token is not valid."));
         }
         Ok(caller)
@@ -84,9 +105,10 @@ impl<'a> Asked<'a> {
         let caller = self.caller()?;
         match caller.actor {
             Actor::Key { .. } => Ok(caller),
-            Actor::Guest | Actor::User { .. } => {
-                Err(ApiError::new(Kind::UnauthorizedScope, "This route needs an API key."))
-            }
+            Actor::Guest | Actor::User { .. } => Err(ApiError::new(
+                Kind::UnauthorizedScope,
+                "This route needs an API key.",
+            )),
         }
     }
 
@@ -102,12 +124,17 @@ impl<'a> Asked<'a> {
 
     /// The table that the path names.
     pub fn place(&self) -> Place<'_> {
-        Place { database: &self.ids.database, table: &self.ids.table }
+        Place {
+            database: &self.ids.database,
+            table: &self.ids.table,
+        }
     }
 
     /// The members of the body.
     pub async fn fields(&mut self) -> Result<Fields, ApiError> {
-        let Some(body) = self.body.take() else { return Ok(Fields::default()) };
+        let Some(body) = self.body.take() else {
+            return Ok(Fields::default());
+        };
         let shared = &self.app.shared;
         let held = body::read(body, &shared.limits, &shared.bodies).await?;
         let fields = Fields::read(held.bytes());
@@ -118,7 +145,9 @@ impl<'a> Asked<'a> {
 
     /// Whether the total is wanted; it is unless the query string says otherwise.
     pub fn total(&self) -> Result<bool, ApiError> {
-        let Some(text) = &self.query.total else { return Ok(true) };
+        let Some(text) = &self.query.total else {
+            return Ok(true);
+        };
         read_flag(text).ok_or_else(|| ApiError::invalid("total", "Value must be a boolean."))
     }
 
@@ -137,7 +166,11 @@ impl<'a> Asked<'a> {
             let why = format!("At most {SEARCH_CHARS_MAX} characters are allowed.");
             return Err(ApiError::invalid("search", why));
         }
-        Ok(ListContainers { texts: &self.query.queries, search, total: self.total()? })
+        Ok(ListContainers {
+            texts: &self.query.queries,
+            search,
+            total: self.total()?,
+        })
     }
 
     /// The id that `text` gives, or a new one where it asks for one.
@@ -157,17 +190,28 @@ impl<'a> Asked<'a> {
 }
 
 /// A header's text; `None` when it is absent, empty, or not plain ASCII.
-pub fn header<'h>(headers: &'h HeaderMap, name: &'static str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok().filter(|text| !text.is_empty())
+pub fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers
+        .get(name)?
+        .to_str()
+        .ok()
+        .filter(|text| !text.is_empty())
 }
 
 /// The age in seconds that a `ttl` parameter gives.
 pub fn check_ttl(ttl_s: i64) -> Result<u32, ApiError> {
-    if (0..=TTL_S_MAX).contains(&ttl_s) { Ok(ttl_s as u32) } else { Err(ttl_refusal()) }
+    if (0..=TTL_S_MAX).contains(&ttl_s) {
+        Ok(ttl_s as u32)
+    } else {
+        Err(ttl_refusal())
+    }
 }
 
 fn ttl_refusal() -> ApiError {
-    ApiError::invalid("ttl", format!("Value must be an integer from 0 to {TTL_S_MAX}."))
+    ApiError::invalid(
+        "ttl",
+        format!("Value must be an integer from 0 to {TTL_S_MAX}."),
+    )
 }
 
 /// Query texts of a body.
@@ -185,7 +229,10 @@ pub fn refuse_transaction(id: Option<&str>) -> Result<(), ApiError> {
         None | Some("") => Ok(()),
         Some(id) => {
             let id: String = id.chars().take(100).collect();
-            Err(ApiError::new(Kind::TransactionNotFound, format!("No transaction `{id}`.")))
+            Err(ApiError::new(
+                Kind::TransactionNotFound,
+                format!("No transaction `{id}`."),
+            ))
         }
     }
 }
@@ -195,7 +242,10 @@ pub fn refuse_transaction_in(fields: &mut Fields) -> Result<(), ApiError> {
     match fields.take("transactionId") {
         None => Ok(()),
         Some(Json::Text(id)) => refuse_transaction(Some(&id)),
-        Some(_) => Err(ApiError::invalid("transactionId", "Value must be a string.")),
+        Some(_) => Err(ApiError::invalid(
+            "transactionId",
+            "Value must be a string.",
+        )),
     }
 }
 
@@ -234,7 +284,11 @@ impl KeyMemo {
             return seen.hash;
         }
         let hash = sha256(secret);
-        self.remember(Seen { fingerprint, secret: secret.into(), hash });
+        self.remember(Seen {
+            fingerprint,
+            secret: secret.into(),
+            hash,
+        });
         hash
     }
 
@@ -270,7 +324,12 @@ mod tests {
         assert_eq!(memo.seen.borrow().len(), SEEN_MAX);
         let long = vec![b'x'; SEEN_BYTES_MAX + 1];
         assert_eq!(memo.hash(&long), sha256(&long));
-        assert!(memo.seen.borrow().iter().all(|seen| seen.secret.len() <= SEEN_BYTES_MAX));
+        assert!(
+            memo.seen
+                .borrow()
+                .iter()
+                .all(|seen| seen.secret.len() <= SEEN_BYTES_MAX)
+        );
     }
 
     #[test]
@@ -297,12 +356,18 @@ mod tests {
         let error = refuse_transaction(Some("t")).unwrap_err();
         assert_eq!(error.kind, Kind::TransactionNotFound);
         let mut fields = Fields::read(br#"{"transactionId":5}"#).unwrap();
-        assert_eq!(refuse_transaction_in(&mut fields).unwrap_err().kind, Kind::ArgumentInvalid);
+        assert_eq!(
+            refuse_transaction_in(&mut fields).unwrap_err().kind,
+            Kind::ArgumentInvalid
+        );
     }
 
     #[test]
     fn a_hundred_queries_of_a_body_are_taken_and_one_more_is_not() {
-        assert_eq!(check_queries(Some(vec![String::new(); 100])).unwrap().len(), 100);
+        assert_eq!(
+            check_queries(Some(vec![String::new(); 100])).unwrap().len(),
+            100
+        );
         let refused = check_queries(Some(vec![String::new(); 101]));
         assert_eq!(refused.unwrap_err().kind, Kind::ArgumentInvalid);
     }

@@ -25,10 +25,14 @@ impl Fields {
         }
         let refuse = |message: String| ApiError::new(Kind::BadRequest, message);
         match engine::read_json(body) {
-            Ok(Json::Object(members)) => Ok(Fields { members, within: None }),
-            Ok(other) => {
-                Err(refuse(format!("The body must be a JSON object, got {}.", other.kind())))
-            }
+            Ok(Json::Object(members)) => Ok(Fields {
+                members,
+                within: None,
+            }),
+            Ok(other) => Err(refuse(format!(
+                "The body must be a JSON object, got {}.",
+                other.kind()
+            ))),
             Err(why) => Err(refuse(format!("The body is not JSON: {why}."))),
         }
     }
@@ -36,7 +40,10 @@ impl Fields {
     /// An object inside the parameter `name`.
     pub fn within(name: &'static str, json: Json) -> Result<Fields, ApiError> {
         match json {
-            Json::Object(members) => Ok(Fields { members, within: Some(name) }),
+            Json::Object(members) => Ok(Fields {
+                members,
+                within: Some(name),
+            }),
             other => {
                 let why = format!("Each element must be an object, got {}.", other.kind());
                 Err(ApiError::invalid(name, why))
@@ -77,7 +84,9 @@ impl Fields {
 
     /// A boolean, also in the spellings that query strings use.
     pub fn flag(&mut self, name: &'static str) -> Result<Option<bool>, ApiError> {
-        let Some(json) = self.take(name) else { return Ok(None) };
+        let Some(json) = self.take(name) else {
+            return Ok(None);
+        };
         let truth = match &json {
             Json::Bool(truth) => Some(*truth),
             Json::Int(0) => Some(false),
@@ -85,18 +94,24 @@ impl Fields {
             Json::Text(text) => read_flag(text),
             _ => None,
         };
-        truth.map(Some).ok_or_else(|| self.refuse(name, "a boolean", &json))
+        truth
+            .map(Some)
+            .ok_or_else(|| self.refuse(name, "a boolean", &json))
     }
 
     /// An integer, also as a text, as query strings write it.
     pub fn integer(&mut self, name: &'static str) -> Result<Option<i64>, ApiError> {
-        let Some(json) = self.take(name) else { return Ok(None) };
+        let Some(json) = self.take(name) else {
+            return Ok(None);
+        };
         let number = match &json {
             Json::Int(number) => Some(*number),
             Json::Text(text) => text.parse().ok(),
             _ => None,
         };
-        number.map(Some).ok_or_else(|| self.refuse(name, "a 64-bit integer", &json))
+        number
+            .map(Some)
+            .ok_or_else(|| self.refuse(name, "a 64-bit integer", &json))
     }
 
     /// An array.
@@ -119,17 +134,26 @@ impl Fields {
             let why = format!("At most {count_max} elements are allowed.");
             return Err(ApiError::invalid(name, why));
         }
-        elements.into_iter().map(|json| Fields::within(name, json)).collect()
+        elements
+            .into_iter()
+            .map(|json| Fields::within(name, json))
+            .collect()
     }
 
     /// An array of texts.
     pub fn texts(&mut self, name: &'static str) -> Result<Option<Vec<String>>, ApiError> {
-        let Some(elements) = self.list(name)? else { return Ok(None) };
+        let Some(elements) = self.list(name)? else {
+            return Ok(None);
+        };
         let text = |json| match json {
             Json::Text(text) => Ok(text),
             other => Err(self.refuse(name, "an array of strings", &other)),
         };
-        elements.into_iter().map(text).collect::<Result<_, _>>().map(Some)
+        elements
+            .into_iter()
+            .map(text)
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     /// The members of an object, which may also come as the JSON text of one.
@@ -143,7 +167,10 @@ impl Fields {
             Some(Json::Object(members)) => Ok(Some(members)),
             // How PHP clients write an object without members.
             Some(Json::List(elements)) if elements.is_empty() => Ok(Some(Vec::new())),
-            _ => Err(ApiError::invalid(name, "Value must be a valid JSON object.")),
+            _ => Err(ApiError::invalid(
+                name,
+                "Value must be a valid JSON object.",
+            )),
         }
     }
 
@@ -197,17 +224,28 @@ mod tests {
         let mut fields = fields(r#"{"a":null}"#);
         assert_eq!(fields.text("a").unwrap(), None);
         assert_eq!(fields.flag("b").unwrap(), None);
-        assert_eq!(message(fields.required_text("a")), "Param \"a\" is not optional.");
+        assert_eq!(
+            message(fields.required_text("a")),
+            "Param \"a\" is not optional."
+        );
     }
 
     #[test]
     fn of_equal_names_the_last_counts() {
-        assert_eq!(fields(r#"{"a":"1","a":"2"}"#).text("a").unwrap().unwrap(), "2");
+        assert_eq!(
+            fields(r#"{"a":"1","a":"2"}"#).text("a").unwrap().unwrap(),
+            "2"
+        );
     }
 
     #[test]
     fn flags_and_integers_may_be_spelled_as_in_a_query_string() {
-        for (body, truth) in [("true", true), ("\"1\"", true), ("0", false), ("\"false\"", false)] {
+        for (body, truth) in [
+            ("true", true),
+            ("\"1\"", true),
+            ("0", false),
+            ("\"false\"", false),
+        ] {
             let body = format!(r#"{{"a":{body}}}"#);
             assert_eq!(fields(&body).flag("a").unwrap(), Some(truth), "{body}");
         }
@@ -218,36 +256,66 @@ mod tests {
     #[test]
     fn a_wrong_type_names_parameter_and_type() {
         for (body, outcome) in [
-            (r#"{"a":5}"#, Fields::text as fn(&mut Fields, &'static str) -> _),
+            (
+                r#"{"a":5}"#,
+                Fields::text as fn(&mut Fields, &'static str) -> _,
+            ),
             (r#"{"a":[5]}"#, Fields::text),
         ] {
             let said = message(outcome(&mut fields(body), "a"));
-            assert!(said.starts_with("Invalid `a` param: Value must be a string, got "), "{said}");
+            assert!(
+                said.starts_with("Invalid `a` param: Value must be a string, got "),
+                "{said}"
+            );
         }
         let said = message(fields(r#"{"a":2}"#).flag("a"));
-        assert_eq!(said, "Invalid `a` param: Value must be a boolean, got integer.");
-        for body in [r#"{"a":18446744073709551615}"#, r#"{"a":1.5}"#, r#"{"a":"x"}"#] {
+        assert_eq!(
+            said,
+            "Invalid `a` param: Value must be a boolean, got integer."
+        );
+        for body in [
+            r#"{"a":18446744073709551615}"#,
+            r#"{"a":1.5}"#,
+            r#"{"a":"x"}"#,
+        ] {
             let said = message(fields(body).integer("a"));
-            assert!(said.starts_with("Invalid `a` param: Value must be a 64-bit integer"), "{said}");
+            assert!(
+                said.starts_with("Invalid `a` param: Value must be a 64-bit integer"),
+                "{said}"
+            );
         }
         let said = message(fields(r#"{"a":["x",1]}"#).texts("a"));
-        assert_eq!(said, "Invalid `a` param: Value must be an array of strings, got integer.");
+        assert_eq!(
+            said,
+            "Invalid `a` param: Value must be an array of strings, got integer."
+        );
     }
 
     #[test]
     fn an_object_may_come_as_its_text() {
         let wanted = vec![("x".to_owned(), Json::Int(1))];
-        assert_eq!(fields(r#"{"a":{"x":1}}"#).object("a").unwrap(), Some(wanted.clone()));
-        assert_eq!(fields(r#"{"a":"{\"x\":1}"}"#).object("a").unwrap(), Some(wanted));
+        assert_eq!(
+            fields(r#"{"a":{"x":1}}"#).object("a").unwrap(),
+            Some(wanted.clone())
+        );
+        assert_eq!(
+            fields(r#"{"a":"{\"x\":1}"}"#).object("a").unwrap(),
+            Some(wanted)
+        );
         for body in [r#"{"a":[1]}"#, r#"{"a":5}"#, r#"{"a":"{"}"#, r#"{"a":"5"}"#] {
             let said = message(fields(body).object("a"));
-            assert_eq!(said, "Invalid `a` param: Value must be a valid JSON object.", "{body}");
+            assert_eq!(
+                said, "Invalid `a` param: Value must be a valid JSON object.",
+                "{body}"
+            );
         }
     }
 
     #[test]
     fn an_inner_object_names_the_parameter_it_stands_in() {
-        let mut inner = fields(r#"{"columns":[{"size":"x"}]}"#).objects("columns", 1).unwrap();
+        let mut inner = fields(r#"{"columns":[{"size":"x"}]}"#)
+            .objects("columns", 1)
+            .unwrap();
         let said = message(inner[0].required_text("key"));
         assert_eq!(said, "Invalid `columns` param: `key` is missing.");
         let said = message(inner[0].integer("size"));
@@ -258,6 +326,9 @@ mod tests {
         let said = message(fields(r#"{"a":[{},{}]}"#).objects("a", 1));
         assert_eq!(said, "Invalid `a` param: At most 1 elements are allowed.");
         let said = message(fields(r#"{"a":[5]}"#).objects("a", 1));
-        assert_eq!(said, "Invalid `a` param: Each element must be an object, got integer.");
+        assert_eq!(
+            said,
+            "Invalid `a` param: Each element must be an object, got integer."
+        );
     }
 }

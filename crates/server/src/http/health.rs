@@ -62,5 +62,9 @@ fn measured(name: &str, asked: &Asked<'_>) -> Result<Vec<u8>, ApiError> {
     let began = Instant::now();
     let status = asked.app.shared.engine.status();
     let passes = status.mark <= status.horizon;
-    Ok(wire::health(name, began.elapsed().as_millis() as i64, passes))
+    Ok(wire::health(
+        name,
+        began.elapsed().as_millis() as i64,
+        passes,
+    ))
 }

@@ -71,7 +71,16 @@ impl Shared {
         rng: Rng,
     ) -> Shared {
         let (routes, bodies) = (Routes::new(), Budget::new(limits.bodies_bytes_max));
-        Shared { engine, limits, clock, rng, origins, routes, bodies, access_log }
+        Shared {
+            engine,
+            limits,
+            clock,
+            rng,
+            origins,
+            routes,
+            bodies,
+            access_log,
+        }
     }
 }
 
@@ -87,7 +96,11 @@ impl App {
     /// The state of the thread with this number.
     pub fn new(shared: Arc<Shared>, thread: usize) -> App {
         let request_ids = RequestIds::new(thread, shared.rng);
-        App { shared, keys: KeyMemo::default(), request_ids }
+        App {
+            shared,
+            keys: KeyMemo::default(),
+            request_ids,
+        }
     }
 }
 
@@ -120,7 +133,9 @@ async fn reply_to<'a>(
     if head.method == Method::OPTIONS {
         return Ok(Reply::preflight(origin));
     }
-    if *origin == Origin::Foreign && extract::header(&head.headers, "x-appwrite-key").is_none() {
+    if *origin == Origin::Foreign
+        && extract::header(&head.headers, &extract::X_APPWRITE_KEY).is_none()
+    {
         let message = "Pages of this origin may not call; configure it as an allowed origin.";
         return Err(ApiError::new(Kind::UnknownOrigin, message));
     }
@@ -191,8 +206,12 @@ async fn contain<T>(work: impl Future<Output = T>) -> Result<T, String> {
 
 fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without words")
 }
+
+/// How much of a path a line of the log holds: room for the ids of any legal one.
+const LOGGED_PATH_BYTES: usize = 250;
 
 fn log_failure(error: &ApiError, request_id: &HeaderValue, head: &Parts) {
     let status = error.kind.status();
@@ -203,10 +222,11 @@ fn log_failure(error: &ApiError, request_id: &HeaderValue, head: &Parts) {
         Some(detail) => detail.clone(),
         None => error.message(Family::Tables),
     };
+    let path = head.uri.path();
     tracing::warn!(
         request = request_id.to_str().unwrap_or_default(),
         method = %head.method,
-        path = head.uri.path(),
+        path = &path[..path.floor_char_boundary(LOGGED_PATH_BYTES)],
         status = status.as_u16(),
         detail,
         "a request failed"
@@ -240,7 +260,9 @@ mod tests {
     use super::*;
 
     fn poll_once<T>(work: impl Future<Output = T>) -> Poll<T> {
-        pin!(work).as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        pin!(work)
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[test]
@@ -249,7 +271,10 @@ mod tests {
         std::panic::set_hook(Box::new(|_| {}));
         let outcome = poll_once(contain(async { panic!("no {}", "row") }));
         std::panic::set_hook(hook);
-        assert_eq!(outcome, Poll::<Result<(), String>>::Ready(Err("panic: no row".into())));
+        assert_eq!(
+            outcome,
+            Poll::<Result<(), String>>::Ready(Err("panic: no row".into()))
+        );
     }
 
     #[test]

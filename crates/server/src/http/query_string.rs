@@ -65,13 +65,28 @@ impl QueryString {
 /// Adds the query that stood at `queries[n]`, or at `queries[]`, which means one after the
 /// highest number so far. Of two with one number the later counts.
 fn add_query(queries: &mut Numbered, brackets: &str, query: String) -> Result<(), ApiError> {
-    let Some(inside) = brackets.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
+    let Some(inside) = brackets
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    else {
         // A bare `queries` is not how arrays are sent; `queriesX` is another parameter.
         let refusal = || ApiError::invalid("queries", "Write an array as queries[0]=…");
-        return if brackets.is_empty() { Err(refusal()) } else { Ok(()) };
+        return if brackets.is_empty() {
+            Err(refusal())
+        } else {
+            Ok(())
+        };
     };
-    let next = queries.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
-    let number = if inside.is_empty() { Some(next) } else { inside.parse().ok() };
+    let next = queries
+        .iter()
+        .map(|(number, _)| number + 1)
+        .max()
+        .unwrap_or(0);
+    let number = if inside.is_empty() {
+        Some(next)
+    } else {
+        inside.parse().ok()
+    };
     let Some(number) = number.filter(|number| *number < u32::MAX) else {
         let why = format!("`queries[{}]` has no number.", inside.escape_default());
         return Err(ApiError::invalid("queries", why));
@@ -86,7 +101,10 @@ fn add_query(queries: &mut Numbered, brackets: &str, query: String) -> Result<()
 
 /// The refusal of more than [`QUERIES_MAX`] queries.
 pub fn too_many_queries() -> ApiError {
-    ApiError::invalid("queries", format!("At most {QUERIES_MAX} queries are allowed."))
+    ApiError::invalid(
+        "queries",
+        format!("At most {QUERIES_MAX} queries are allowed."),
+    )
 }
 
 fn text(name: &'static str, value: &str) -> Result<String, ApiError> {
@@ -156,7 +174,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
-        for raw in ["queries=a", "queries[x]=a", "queries[-1]=a", "queries[4294967295]=a"] {
+        for raw in [
+            "queries=a",
+            "queries[x]=a",
+            "queries[-1]=a",
+            "queries[4294967295]=a",
+        ] {
             refuses(raw);
         }
         for raw in ["queries[0]=%ff", "ttl=%ff", "project=%c3"] {
@@ -167,7 +190,10 @@ mod tests {
     #[test]
     fn a_hundred_queries_are_taken_and_one_more_is_not() {
         let string = |count: usize| {
-            (0..count).map(|n| format!("queries[{n}]=q")).collect::<Vec<_>>().join("&")
+            (0..count)
+                .map(|n| format!("queries[{n}]=q"))
+                .collect::<Vec<_>>()
+                .join("&")
         };
         assert_eq!(QueryString::parse(&string(100)).unwrap().queries.len(), 100);
         refuses(&string(101));

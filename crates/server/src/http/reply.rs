@@ -45,7 +45,12 @@ impl Reply {
     /// A JSON body.
     pub fn json(status: StatusCode, body: Vec<u8>) -> Reply {
         let pieces = [Bytes::from(body), Bytes::new(), Bytes::new()];
-        Reply { status, content_type: JSON, pieces, more: Vec::new() }
+        Reply {
+            status,
+            content_type: JSON,
+            pieces,
+            more: Vec::new(),
+        }
     }
 
     /// 200 with a JSON body.
@@ -60,20 +65,38 @@ impl Reply {
 
     /// 200 with plain text.
     pub fn text(body: &'static str) -> Reply {
-        let pieces = [Bytes::from_static(body.as_bytes()), Bytes::new(), Bytes::new()];
-        Reply { status: StatusCode::OK, content_type: TEXT, pieces, more: Vec::new() }
+        let pieces = [
+            Bytes::from_static(body.as_bytes()),
+            Bytes::new(),
+            Bytes::new(),
+        ];
+        Reply {
+            status: StatusCode::OK,
+            content_type: TEXT,
+            pieces,
+            more: Vec::new(),
+        }
     }
 
     /// 204.
     pub fn empty() -> Reply {
         let pieces = [Bytes::new(), Bytes::new(), Bytes::new()];
-        Reply { status: StatusCode::NO_CONTENT, content_type: TEXT, pieces, more: Vec::new() }
+        Reply {
+            status: StatusCode::NO_CONTENT,
+            content_type: TEXT,
+            pieces,
+            more: Vec::new(),
+        }
     }
 
     /// A list of rows, with what the caches did.
     pub fn list(answer: ListAnswer, words: &wire::Words) -> Reply {
         let (open, close) = wire::list_envelope(words.rows, answer.total);
-        let pieces = [Bytes::from(open), shared_bytes(answer.rows), Bytes::from_static(close)];
+        let pieces = [
+            Bytes::from(open),
+            shared_bytes(answer.rows),
+            Bytes::from_static(close),
+        ];
         let mut more = Vec::with_capacity(2);
         let (outcome, age_s) = match answer.cached {
             Some(Cached::Hit { age_s }) => ("hit", age_s),
@@ -85,11 +108,20 @@ impl Reply {
         }
         let told = format!("{outcome}; mark={}; age={age_s}", answer.mark.0);
         let told = HeaderValue::from_maybe_shared(Bytes::from(told));
-        more.push((X_TIDEMARK_CACHE, told.expect("words and digits are legal in a header")));
-        Reply { status: StatusCode::OK, content_type: JSON, pieces, more }
+        more.push((
+            X_TIDEMARK_CACHE,
+            told.expect("words and digits are legal in a header"),
+        ));
+        Reply {
+            status: StatusCode::OK,
+            content_type: JSON,
+            pieces,
+            more,
+        }
     }
 
     /// Adds the methods that the path answers, where the one used is not among them.
+    #[must_use]
     pub fn allowing(mut self, methods: Option<&str>) -> Reply {
         if let Some(value) = methods.and_then(|methods| HeaderValue::from_str(methods).ok()) {
             self.more.push((header::ALLOW, value));
@@ -102,7 +134,10 @@ impl Reply {
         let mut headers = HeaderMap::new();
         origin.write_preflight(&mut headers);
         let mut reply = Reply::empty();
-        reply.more = headers.into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
+        reply.more = headers
+            .into_iter()
+            .filter_map(|(name, value)| Some((name?, value)))
+            .collect();
         reply
     }
 
@@ -130,7 +165,11 @@ impl Reply {
 
 /// The bytes themselves, not a copy.
 fn shared_bytes(bytes: Arc<[u8]>) -> Bytes {
-    if bytes.is_empty() { Bytes::new() } else { Bytes::from_owner(bytes) }
+    if bytes.is_empty() {
+        Bytes::new()
+    } else {
+        Bytes::from_owner(bytes)
+    }
 }
 
 #[cfg(test)]
@@ -142,7 +181,12 @@ mod tests {
     use super::*;
 
     fn answer(cached: Option<Cached>) -> ListAnswer {
-        ListAnswer { rows: Arc::from(*br#"{"a":1}"#), total: 12, cached, mark: Mark(7) }
+        ListAnswer {
+            rows: Arc::from(*br#"{"a":1}"#),
+            total: 12,
+            cached,
+            mark: Mark(7),
+        }
     }
 
     fn response(reply: Reply) -> Response<ReplyBody> {
@@ -156,8 +200,8 @@ mod tests {
     #[test]
     fn a_list_is_its_rows_in_an_envelope_of_known_length() {
         let reply = Reply::list(answer(None), wire::words(Family::Tables));
-        assert_eq!(reply.len_bytes(), 31);
-        assert_eq!(response(reply).body().size_hint().exact(), Some(31));
+        assert_eq!(reply.len_bytes(), 29);
+        assert_eq!(response(reply).body().size_hint().exact(), Some(29));
         let reply = Reply::list(answer(None), wire::words(Family::Tables));
         assert_eq!(bytes(reply), br#"{"total":12,"rows":[{"a":1}]}"#);
         let reply = Reply::list(answer(None), wire::words(Family::Documents));
@@ -167,7 +211,12 @@ mod tests {
     #[track_caller]
     fn check_cache_headers(cached: Option<Cached>, appwrite: Option<&str>, tidemark: &str) {
         let response = response(Reply::list(answer(cached), wire::words(Family::Tables)));
-        let header = |name| response.headers().get(name).map(|value| value.to_str().unwrap());
+        let header = |name| {
+            response
+                .headers()
+                .get(name)
+                .map(|value| value.to_str().unwrap())
+        };
         assert_eq!(header(X_APPWRITE_CACHE), appwrite);
         assert_eq!(header(X_TIDEMARK_CACHE), Some(tidemark));
     }
@@ -184,15 +233,26 @@ mod tests {
     fn an_answer_without_a_body_is_not_announced_as_json() {
         let response = response(Reply::empty());
         assert_eq!(response.status(), 204);
-        assert_eq!(response.headers()["content-type"], "text/plain; charset=UTF-8");
+        assert_eq!(
+            response.headers()["content-type"],
+            "text/plain; charset=UTF-8"
+        );
     }
 
     #[test]
     fn every_answer_is_private_and_named() {
         let response = response(Reply::ok(b"{}".to_vec()));
-        assert_eq!(response.headers()["content-type"], "application/json; charset=UTF-8");
+        assert_eq!(
+            response.headers()["content-type"],
+            "application/json; charset=UTF-8"
+        );
         assert_eq!(response.headers()["cache-control"], "private, no-cache");
         assert_eq!(response.headers()["x-request-id"], "id");
-        assert!(response.headers()["vary"].to_str().unwrap().contains("X-Appwrite-Key"));
+        assert!(
+            response.headers()["vary"]
+                .to_str()
+                .unwrap()
+                .contains("X-Appwrite-Key")
+        );
     }
 }

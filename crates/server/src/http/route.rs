@@ -11,7 +11,10 @@ use super::error::ApiError;
 
 /// What a route does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant is named like the function that answers it")]
+#[expect(
+    missing_docs,
+    reason = "each variant is named like the function that answers it"
+)]
 pub enum Action {
     Ping,
     Versions,
@@ -68,8 +71,13 @@ const PATCH: &[Method] = &[Method::PATCH];
 const DELETE: &[Method] = &[Method::DELETE];
 
 /// The methods that routes can have.
-const METHODS: [Method; 5] =
-    [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+const METHODS: [Method; 5] = [
+    Method::GET,
+    Method::POST,
+    Method::PUT,
+    Method::PATCH,
+    Method::DELETE,
+];
 
 /// Every route but those of the older family, which [`routes`] derives.
 #[rustfmt::skip]
@@ -183,23 +191,27 @@ pub struct PathIds<'p> {
 
 /// The routes, ready to be asked.
 pub struct Routes {
-    routes: Vec<Route>,
+    all: Vec<Route>,
     /// One for each of [`METHODS`]: `rows/query` names an action for POST and a row for GET.
-    /// They hold positions in `routes`.
-    routers: [Router<usize>; METHODS.len()],
+    /// They hold positions in `all`.
+    by_method: [Router<usize>; METHODS.len()],
 }
 
 impl Routes {
     /// Builds the table.
     pub fn new() -> Routes {
-        let routes = routes();
-        let mut routers = std::array::from_fn(|_| Router::new());
-        for (position, route) in routes.iter().enumerate() {
-            let nth = METHODS.iter().position(|method| *method == route.method);
-            let router: &mut Router<usize> = &mut routers[nth.expect("a method of the table")];
-            router.insert(&route.pattern, position).expect("the patterns of the table are legal");
-        }
-        Routes { routes, routers }
+        let all = routes();
+        let by_method = METHODS.map(|method| {
+            let mut router = Router::new();
+            let answered = |(_, route): &(usize, &Route)| route.method == method;
+            for (position, route) in all.iter().enumerate().filter(answered) {
+                router
+                    .insert(&route.pattern, position)
+                    .expect("the patterns of the table are legal");
+            }
+            router
+        });
+        Routes { all, by_method }
     }
 
     /// The route for a request, and the ids in its path.
@@ -211,9 +223,13 @@ impl Routes {
         method: &Method,
         path: &'p str,
     ) -> Result<(&Route, PathIds<'p>), ApiError> {
-        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let method = if *method == Method::HEAD {
+            &Method::GET
+        } else {
+            method
+        };
         let nth = METHODS.iter().position(|known| known == method);
-        let matched = nth.and_then(|nth| self.routers[nth].at(path).ok());
+        let matched = nth.and_then(|nth| self.by_method[nth].at(path).ok());
         let Some(matched) = matched else {
             return Err(self.refusal(path));
         };
@@ -227,9 +243,11 @@ impl Routes {
                 "row" => &mut ids.row,
                 _ => continue,
             };
-            *id = percent_decode_str(raw).decode_utf8().map_err(|_| not_found())?;
+            *id = percent_decode_str(raw)
+                .decode_utf8()
+                .map_err(|_| not_found())?;
         }
-        Ok((&self.routes[*matched.value], ids))
+        Ok((&self.all[*matched.value], ids))
     }
 
     /// The family whose words a refusal uses, for paths without a route, too.
@@ -245,9 +263,11 @@ impl Routes {
     /// The methods by which this server answers `path`, as the header `Allow` lists them.
     pub fn allowed(&self, path: &str) -> String {
         let mut allowed = vec!["OPTIONS"];
-        for (method, router) in METHODS.iter().zip(&self.routers) {
-            let Ok(matched) = router.at(path) else { continue };
-            match self.routes[*matched.value].action {
+        for (method, router) in METHODS.iter().zip(&self.by_method) {
+            let Ok(matched) = router.at(path) else {
+                continue;
+            };
+            match self.all[*matched.value].action {
                 Action::NotBuilt | Action::BulkRows => {}
                 _ if *method == Method::GET => allowed.extend(["GET", "HEAD"]),
                 _ => allowed.push(method.as_str()),
@@ -257,7 +277,7 @@ impl Routes {
     }
 
     fn refusal(&self, path: &str) -> ApiError {
-        if self.routers.iter().any(|router| router.at(path).is_ok()) {
+        if self.by_method.iter().any(|router| router.at(path).is_ok()) {
             ApiError::not_implemented(self.allowed(path))
         } else {
             not_found()
@@ -284,7 +304,11 @@ mod tests {
     fn check(method: Method, path: &str, action: Action, family: Family) -> PathIds<'_> {
         let routes = Routes::new();
         let (route, ids) = routes.find(&method, path).unwrap();
-        assert_eq!((route.action, route.family), (action, family), "{method} {path}");
+        assert_eq!(
+            (route.action, route.family),
+            (action, family),
+            "{method} {path}"
+        );
         ids
     }
 
@@ -294,20 +318,34 @@ mod tests {
         let ids = check(Method::GET, tables, Action::GetRow, Family::Tables);
         assert_eq!((&*ids.database, &*ids.table, &*ids.row), ("d", "t", "r"));
         let older = "/v1/databases/d/collections/t/documents/r";
-        assert_eq!(check(Method::GET, older, Action::GetRow, Family::Documents), ids);
+        assert_eq!(
+            check(Method::GET, older, Action::GetRow, Family::Documents),
+            ids
+        );
         let tables = "/v1/tablesdb/d/tables/t/columns/c";
         let ids = check(Method::GET, tables, Action::GetColumn, Family::Tables);
         assert_eq!(ids.column, "c");
         let older = "/v1/databases/d/collections/t/attributes/c";
-        assert_eq!(check(Method::GET, older, Action::GetColumn, Family::Documents), ids);
-        check(Method::GET, "/v1/databases", Action::ListDatabases, Family::Documents);
+        assert_eq!(
+            check(Method::GET, older, Action::GetColumn, Family::Documents),
+            ids
+        );
+        check(
+            Method::GET,
+            "/v1/databases",
+            Action::ListDatabases,
+            Family::Documents,
+        );
     }
 
     #[test]
     fn a_row_may_be_called_query() {
         let path = "/v1/tablesdb/d/tables/t/rows/query";
         check(Method::POST, path, Action::QueryRows, Family::Tables);
-        assert_eq!(check(Method::GET, path, Action::GetRow, Family::Tables).row, "query");
+        assert_eq!(
+            check(Method::GET, path, Action::GetRow, Family::Tables).row,
+            "query"
+        );
     }
 
     #[test]
@@ -317,20 +355,36 @@ mod tests {
 
     #[test]
     fn ids_are_decoded() {
-        let ids = check(Method::GET, "/v1/tablesdb/a%20b", Action::GetDatabase, Family::Tables);
+        let ids = check(
+            Method::GET,
+            "/v1/tablesdb/a%20b",
+            Action::GetDatabase,
+            Family::Tables,
+        );
         assert_eq!(ids.database, "a b");
     }
 
     #[track_caller]
     fn refuses(method: Method, path: &str, kind: Kind) {
         let routes = Routes::new();
-        let error = routes.find(&method, path).map(|(route, _)| route.action).unwrap_err();
+        let error = routes
+            .find(&method, path)
+            .map(|(route, _)| route.action)
+            .unwrap_err();
         assert_eq!(error.kind, kind, "{method} {path}");
     }
 
     #[test]
     fn unknown_paths_and_unknown_methods_are_told_apart() {
-        for path in ["/", "/v1", "/v1/nowhere", "/v1/tablesdb/", "/v1/tablesdb/%ff", "*", ""] {
+        for path in [
+            "/",
+            "/v1",
+            "/v1/nowhere",
+            "/v1/tablesdb/",
+            "/v1/tablesdb/%ff",
+            "*",
+            "",
+        ] {
             refuses(Method::GET, path, Kind::RouteNotFound);
         }
         refuses(Method::POST, "/v1/ping", Kind::NotImplemented);
@@ -344,12 +398,18 @@ mod tests {
         let rows = "/v1/tablesdb/d/tables/t/rows";
         assert_eq!(routes.allowed(rows), "OPTIONS, GET, HEAD, POST");
         assert_eq!(routes.allowed("/v1/account"), "OPTIONS");
-        assert_eq!(routes.allowed("/v1/databases/d"), "OPTIONS, GET, HEAD, PUT, DELETE");
+        assert_eq!(
+            routes.allowed("/v1/databases/d"),
+            "OPTIONS, GET, HEAD, PUT, DELETE"
+        );
     }
 
     #[test]
     fn refusals_know_the_family_of_any_path() {
-        assert_eq!(Routes::family_of("/v1/databases/x/nonsense"), Family::Documents);
+        assert_eq!(
+            Routes::family_of("/v1/databases/x/nonsense"),
+            Family::Documents
+        );
         assert_eq!(Routes::family_of("/v1/databasesx"), Family::Tables);
         assert_eq!(Routes::family_of("/v1/tablesdb"), Family::Tables);
     }

@@ -5,9 +5,7 @@ use hyper::StatusCode;
 use model::{Json, RowId};
 
 use super::error::{ApiError, Kind};
-use super::extract::{
-    Asked, check_queries, check_ttl, refuse_transaction, refuse_transaction_in,
-};
+use super::extract::{Asked, check_queries, check_ttl, refuse_transaction, refuse_transaction_in};
 use super::fields::Fields;
 use super::reply::Reply;
 use super::unique::UNIQUE;
@@ -18,29 +16,32 @@ const ROWS_MAX: usize = 100;
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/rows`
 pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
     refuse_transaction(asked.query.transaction.as_deref())?;
-    let (total, ttl_s) = (asked.total()?, asked.ttl_s()?);
-    list_rows(&asked, &asked.query.queries, total, ttl_s).await
+    let list = ListRows {
+        place: asked.place(),
+        texts: &asked.query.queries,
+        total: asked.total()?,
+        ttl_s: asked.ttl_s()?,
+        family: asked.family,
+    };
+    let answer = asked.app.shared.engine.list_rows(&caller, &list).await?;
+    Ok(Reply::list(answer, asked.words))
 }
 
 /// `POST /v1/tablesdb/{database}/tables/{table}/rows/query`
 pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
     let mut fields = asked.fields().await?;
     refuse_transaction_in(&mut fields)?;
-    let queries = check_queries(fields.texts("queries")?)?;
-    let total = fields.flag("total")?.unwrap_or(true);
-    let ttl_s = check_ttl(fields.integer("ttl")?.unwrap_or(0))?;
-    list_rows(&asked, &queries, total, ttl_s).await
-}
-
-async fn list_rows(
-    asked: &Asked<'_>,
-    texts: &[String],
-    total: bool,
-    ttl_s: u32,
-) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let list = ListRows { place: asked.place(), texts, total, ttl_s, family: asked.family };
+    let texts = check_queries(fields.texts("queries")?)?;
+    let list = ListRows {
+        place: asked.place(),
+        texts: &texts,
+        total: fields.flag("total")?.unwrap_or(true),
+        ttl_s: check_ttl(fields.integer("ttl")?.unwrap_or(0))?,
+        family: asked.family,
+    };
     let answer = asked.app.shared.engine.list_rows(&caller, &list).await?;
     Ok(Reply::list(answer, asked.words))
 }
@@ -51,7 +52,12 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
     refuse_transaction(asked.query.transaction.as_deref())?;
     let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
     let texts = &asked.query.queries;
-    let read = asked.app.shared.engine.get_row(&caller, asked.place(), &id, texts).await?;
+    let read = asked
+        .app
+        .shared
+        .engine
+        .get_row(&caller, asked.place(), &id, texts)
+        .await?;
     Ok(Reply::ok(wire::encode_page(&read.answer, asked.family)))
 }
 
@@ -64,7 +70,10 @@ pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     match Creation::read(&mut fields, &asked)? {
         Creation::One(row) => {
             let made = engine.create_row(&caller, asked.place(), row).await?;
-            Ok(Reply::created(wire::encode_page(&made.answer, asked.family)))
+            Ok(Reply::created(wire::encode_page(
+                &made.answer,
+                asked.family,
+            )))
         }
         Creation::Many(rows) => {
             // The engine asks for a key as well; asked here, a guest learns of it before any
@@ -91,13 +100,23 @@ impl Creation {
         let data = fields.object("data")?;
         let permissions = fields.texts("permissions")?;
         let rows = fields.objects(words.rows, ROWS_MAX)?;
-        match (data.filter(|members| !members.is_empty()), rows.is_empty(), id) {
+        match (
+            data.filter(|members| !members.is_empty()),
+            rows.is_empty(),
+            id,
+        ) {
             (Some(members), true, Some(id)) => {
                 let id = asked.id(words.row_id, &id, RowId::new)?;
-                Ok(Creation::One(RowInput { id, members, permissions }))
+                Ok(Creation::One(RowInput {
+                    id,
+                    members,
+                    permissions,
+                }))
             }
             (None, false, None) if permissions.is_none() => Ok(Creation::Many(rows)),
-            (None, true, _) => Err(missing("Either one row with content or several are needed.")),
+            (None, true, _) => Err(missing(
+                "Either one row with content or several are needed.",
+            )),
             (Some(_), true, None) => Err(missing("A new row needs an id.")),
             (Some(_), false, _) => Err(contradiction("Send one row or several, not both.")),
             (None, false, _) => Err(contradiction(
@@ -126,14 +145,23 @@ fn inner_row(asked: &Asked<'_>, mut row: Fields) -> Result<RowInput, ApiError> {
         }
     };
     let id = asked.id(asked.words.rows, &id, RowId::new)?;
-    Ok(RowInput { id, members: row.rest(), permissions: None })
+    Ok(RowInput {
+        id,
+        members: row.rest(),
+        permissions: None,
+    })
 }
 
 /// `PATCH /v1/tablesdb/{database}/tables/{table}/rows/{row}`
 pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let row = change(&mut asked).await?;
-    let written = asked.app.shared.engine.update_row(&caller, asked.place(), row).await?;
+    let written = asked
+        .app
+        .shared
+        .engine
+        .update_row(&caller, asked.place(), row)
+        .await?;
     Ok(Reply::ok(wire::encode_page(&written.answer, asked.family)))
 }
 
@@ -141,9 +169,17 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
 pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let row = change(&mut asked).await?;
-    let written = asked.app.shared.engine.upsert_row(&caller, asked.place(), row).await?;
+    let written = asked
+        .app
+        .shared
+        .engine
+        .upsert_row(&caller, asked.place(), row)
+        .await?;
     // Documented elsewhere as 201, but 200 is what is sent and tested.
-    Ok(Reply::json(StatusCode::OK, wire::encode_page(&written.answer, asked.family)))
+    Ok(Reply::json(
+        StatusCode::OK,
+        wire::encode_page(&written.answer, asked.family),
+    ))
 }
 
 /// The change of the row that the path names.
@@ -163,6 +199,11 @@ pub async fn delete(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     refuse_transaction(asked.query.transaction.as_deref())?;
     refuse_transaction_in(&mut asked.fields().await?)?;
     let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
-    asked.app.shared.engine.delete_row(&caller, asked.place(), id).await?;
+    asked
+        .app
+        .shared
+        .engine
+        .delete_row(&caller, asked.place(), id)
+        .await?;
     Ok(Reply::empty())
 }

@@ -17,7 +17,11 @@ pub fn list(asked: &Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let engine = &asked.app.shared.engine;
     let listed = engine.list_tables(&caller, &asked.ids.database, asked.containers()?)?;
-    Ok(Reply::ok(wire::tables(listed.total, &listed.items, asked.words)))
+    Ok(Reply::ok(wire::tables(
+        listed.total,
+        &listed.items,
+        asked.words,
+    )))
 }
 
 /// `POST /v1/tablesdb/{database}/tables`
@@ -35,7 +39,12 @@ pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         columns: definitions(&mut fields, words.columns, new_column)?,
         indexes: definitions(&mut fields, "indexes", new_index)?,
     };
-    let made = asked.app.shared.engine.create_table(&caller, &asked.ids.database, table).await?;
+    let made = asked
+        .app
+        .shared
+        .engine
+        .create_table(&caller, &asked.ids.database, table)
+        .await?;
     Ok(Reply::created(wire::table(&made, words)))
 }
 
@@ -44,7 +53,11 @@ fn definitions<T>(
     name: &'static str,
     read: impl Fn(Fields) -> Result<T, ApiError>,
 ) -> Result<Vec<T>, ApiError> {
-    fields.objects(name, DEFINITIONS_MAX)?.into_iter().map(read).collect()
+    fields
+        .objects(name, DEFINITIONS_MAX)?
+        .into_iter()
+        .map(read)
+        .collect()
 }
 
 fn new_column(mut fields: Fields) -> Result<NewColumn, ApiError> {
@@ -79,7 +92,13 @@ fn new_index(mut fields: Fields) -> Result<NewIndex, ApiError> {
         Json::Int(length) => Some(length),
         _ => None,
     })?;
-    Ok(NewIndex { key, kind, columns, orders, lengths })
+    Ok(NewIndex {
+        key,
+        kind,
+        columns,
+        orders,
+        lengths,
+    })
 }
 
 /// An array whose elements may be null.
@@ -93,15 +112,26 @@ fn optional<T>(
         json => {
             let kind = json.kind();
             let refuse = || format!("`{name}` may not hold {kind}.");
-            read(json).map(Some).ok_or_else(|| ApiError::invalid("indexes", refuse()))
+            read(json)
+                .map(Some)
+                .ok_or_else(|| ApiError::invalid("indexes", refuse()))
         }
     };
-    fields.list(name)?.unwrap_or_default().into_iter().map(one).collect()
+    fields
+        .list(name)?
+        .unwrap_or_default()
+        .into_iter()
+        .map(one)
+        .collect()
 }
 
 /// `GET /v1/tablesdb/{database}/tables/{table}`
 pub fn get(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let table = asked.app.shared.engine.get_table(&asked.caller()?, asked.place())?;
+    let table = asked
+        .app
+        .shared
+        .engine
+        .get_table(&asked.caller()?, asked.place())?;
     Ok(Reply::ok(wire::table(&table, asked.words)))
 }
 
@@ -116,14 +146,24 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         enabled: fields.flag("enabled")?,
         purge: fields.flag("purge")?.unwrap_or(false),
     };
-    let changed = asked.app.shared.engine.update_table(&caller, asked.place(), change).await?;
+    let changed = asked
+        .app
+        .shared
+        .engine
+        .update_table(&caller, asked.place(), change)
+        .await?;
     Ok(Reply::ok(wire::table(&changed, asked.words)))
 }
 
 /// `DELETE /v1/tablesdb/{database}/tables/{table}`
 pub async fn delete(asked: &Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
-    asked.app.shared.engine.delete_table(&caller, asked.place()).await?;
+    asked
+        .app
+        .shared
+        .engine
+        .delete_table(&caller, asked.place())
+        .await?;
     Ok(Reply::empty())
 }
 
@@ -141,9 +181,15 @@ mod tests {
     fn a_column_keeps_what_was_sent_for_the_engine_to_judge() {
         let body = r#"{"key":"k","type":"integer","required":true,"min":1,"max":2.5,"array":null}"#;
         let column = new_column(inner(body)).unwrap();
-        assert_eq!((column.key.as_str(), column.kind.as_str()), ("k", "integer"));
+        assert_eq!(
+            (column.key.as_str(), column.kind.as_str()),
+            ("k", "integer")
+        );
         assert_eq!((column.required, column.array), (true, false));
-        assert_eq!((column.min, column.max), (Some(Json::Int(1)), Some(Json::Float(2.5))));
+        assert_eq!(
+            (column.min, column.max),
+            (Some(Json::Int(1)), Some(Json::Float(2.5)))
+        );
         assert_eq!((column.default, column.size), (None, None));
     }
 
@@ -171,7 +217,10 @@ mod tests {
         ] {
             let error = new_index(inner(body)).unwrap_err();
             let said = error.message(Family::Tables);
-            assert!(said.starts_with("Invalid `indexes` param: "), "{body}: {said}");
+            assert!(
+                said.starts_with("Invalid `indexes` param: "),
+                "{body}: {said}"
+            );
         }
     }
 }

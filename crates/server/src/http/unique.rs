@@ -19,8 +19,10 @@ const REQUEST_ID_CHARS_MAX: usize = 64;
 /// A new id of 20 characters: 8 hex digits of seconds, 5 of microseconds, 7 of chance. The
 /// official clients make theirs alike, so both sort by time.
 pub fn unique_id(now: Timestamp, rng: Rng) -> String {
-    let (seconds, microseconds) =
-        (now.0.div_euclid(1_000_000) as u32, now.0.rem_euclid(1_000_000));
+    let (seconds, microseconds) = (
+        now.0.div_euclid(1_000_000) as u32,
+        now.0.rem_euclid(1_000_000),
+    );
     let chance = random(rng) & 0x0fff_ffff;
     format!("{seconds:08x}{microseconds:05x}{chance:07x}")
 }
@@ -41,7 +43,10 @@ pub struct RequestIds {
 impl RequestIds {
     /// `thread` and chance tell the ids of threads and processes apart.
     pub fn new(thread: usize, rng: Rng) -> RequestIds {
-        RequestIds { prefix: format!("{:08x}-{thread}-", random(rng)), next: Cell::new(0) }
+        RequestIds {
+            prefix: format!("{:08x}-{thread}-", random(rng)),
+            next: Cell::new(0),
+        }
     }
 
     /// The id that the client sent if it can stand in a log, a new one otherwise.
@@ -97,7 +102,13 @@ mod tests {
         }
         for other in ["", "a b", "a\"b", &"x".repeat(65)] {
             headers.insert(X_REQUEST_ID, other.parse().unwrap());
-            assert!(ids.name(&headers).to_str().unwrap().starts_with("11111111-3-"), "{other}");
+            assert!(
+                ids.name(&headers)
+                    .to_str()
+                    .unwrap()
+                    .starts_with("11111111-3-"),
+                "{other}"
+            );
         }
     }
 }

@@ -81,7 +81,10 @@ impl Words {
             (from.rows, to.rows),
             (from.row_id, to.row_id),
         ];
-        pairs.iter().find(|(other, _)| *other == name).map_or(name, |(_, own)| own)
+        pairs
+            .iter()
+            .find(|(other, _)| *other == name)
+            .map_or(name, |(_, own)| own)
     }
 }
 
@@ -143,7 +146,11 @@ fn members<'a>(
 
 /// Encodes a row's columns, all of them in the table's order, as the store keeps them.
 pub fn encode_row(table: &Table, values: &[Value], out: &mut Vec<u8>) {
-    assert_eq!(values.len(), table.columns.len(), "a row has one value for each column");
+    assert_eq!(
+        values.len(),
+        table.columns.len(),
+        "a row has one value for each column"
+    );
     members(table, 0..values.len(), values.iter(), out);
 }
 
@@ -184,7 +191,14 @@ fn encode_one(page: &Page, row: &Row, words: &Words, out: &mut Vec<u8>) {
     if shows(Field::Updated) {
         object.instant("$updatedAt", row.updated);
     }
-    if matches!(&page.selection, Selection::All | Selection::Some { permissions: true, .. }) {
+    if matches!(
+        &page.selection,
+        Selection::All
+            | Selection::Some {
+                permissions: true,
+                ..
+            }
+    ) {
         object.raw("$permissions", row.permissions.as_bytes());
     }
     object.plain("$databaseId", page.table.database.as_str());
@@ -197,7 +211,11 @@ fn columns_of(page: &Page, row: &Row, out: &mut Vec<u8>) {
         (Content::Body(body), Selection::All) => out.extend_from_slice(body),
         (Content::Values(values), Selection::All) => encode_row(&page.table, values, out),
         (Content::Values(values), Selection::Some { columns, .. }) => {
-            assert_eq!(values.len(), columns.len(), "a row has one value for each column asked");
+            assert_eq!(
+                values.len(),
+                columns.len(),
+                "a row has one value for each column asked"
+            );
             members(&page.table, columns.iter().copied(), values.iter(), out);
         }
         (Content::Body(_), Selection::Some { .. }) => {
@@ -263,7 +281,9 @@ pub fn health(name: &str, ping_ms: i64, passes: bool) -> Vec<u8> {
 
 /// Parts of the server, each as [`health`] writes it.
 pub fn statuses(parts: &[Vec<u8>]) -> Vec<u8> {
-    list("statuses", parts.len() as u64, parts, |part, out| out.extend_from_slice(part))
+    list("statuses", parts.len() as u64, parts, |part, out| {
+        out.extend_from_slice(part);
+    })
 }
 
 /// Pairs of names and versions.

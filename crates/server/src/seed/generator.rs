@@ -64,14 +64,16 @@ struct Draws {
 
 impl Draws {
     fn new(index: u32) -> Draws {
-        Draws { state: index.wrapping_add(1).wrapping_mul(0x9E37_79B1) }
+        Draws {
+            state: index.wrapping_add(1).wrapping_mul(0x9E37_79B1),
+        }
     }
 
     fn next(&mut self) -> u32 {
         self.state = self.state.wrapping_add(0x6D2B_79F5);
         let t = self.state;
         let t = (t ^ (t >> 15)).wrapping_mul(t | 1);
-        let t = t ^ t.wrapping_add((t ^ (t >> 7)).wrapping_mul(t | 61));
+        let t = t ^ t.wrapping_add((t ^ (t >> 7)).wrapping_mul(t | 0x3D));
         t ^ (t >> 14)
     }
 
@@ -206,27 +208,36 @@ fn decimal(units: u32, scale: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret::hex;
 
     fn canonical(rows: u32) -> String {
         let rows: Vec<String> = (0..rows).map(|index| Product::new(index).json()).collect();
         format!("[{}]", rows.join(","))
     }
 
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
     #[track_caller]
     fn check(rows: u32, bytes: usize, sha256: &str) {
         let text = canonical(rows);
         let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-        assert_eq!((text.len(), hex(digest.as_ref()).as_str()), (bytes, sha256), "{rows} rows");
+        assert_eq!(
+            (text.len(), hex(digest.as_ref()).as_str()),
+            (bytes, sha256),
+            "{rows} rows"
+        );
     }
 
     #[test]
     fn the_first_rows_have_the_digests_of_the_definition() {
-        check(100, 78_967, "af510a5b13dec9103fd786801e5dbb275e16236b7f62c9f5ecc000afc1151985");
-        check(10_000, 7_889_721, "18de71a439fdd2ba1604bd35fc2dab2e580ef03141a98b3b382dc6b4363cb74e");
+        check(
+            100,
+            78_967,
+            "af510a5b13dec9103fd786801e5dbb275e16236b7f62c9f5ecc000afc1151985",
+        );
+        check(
+            10_000,
+            7_889_721,
+            "18de71a439fdd2ba1604bd35fc2dab2e580ef03141a98b3b382dc6b4363cb74e",
+        );
     }
 
     #[test]
@@ -257,7 +268,10 @@ mod tests {
         for index in 0..2_000 {
             let row: serde_json::Value = serde_json::from_str(&Product::new(index).json()).unwrap();
             assert_eq!(row.as_object().unwrap().len(), 16);
-            assert!(skus.insert(row["sku"].as_str().unwrap().to_owned()), "row {index}");
+            assert!(
+                skus.insert(row["sku"].as_str().unwrap().to_owned()),
+                "row {index}"
+            );
         }
     }
 }

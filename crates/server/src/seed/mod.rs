@@ -44,10 +44,15 @@ pub enum Outcome {
 /// # Errors
 /// When the server cannot be reached or refuses; its message is in the text.
 pub async fn catalog(access: &Access, wanted: Wanted) -> Result<Outcome> {
-    let mut seeding = Seeding { client: Client::connect(&access.endpoint).await?, access };
+    let mut seeding = Seeding {
+        client: Client::connect(&access.endpoint).await?,
+        access,
+    };
     if seeding.get(&table::database_route()).await?.is_none() {
         let body = json!({ "databaseId": table::DATABASE, "name": "Benchmark" });
-        seeding.post("creating the database", "/tablesdb", body.to_string()).await?;
+        seeding
+            .post("creating the database", "/tablesdb", body.to_string())
+            .await?;
     }
     if seeding.is_complete(wanted).await? {
         return Ok(Outcome::Complete);
@@ -55,7 +60,9 @@ pub async fn catalog(access: &Access, wanted: Wanted) -> Result<Outcome> {
     seeding.drop_table().await?;
     let tables = format!("{}/tables", table::database_route());
     let definition = table::definition(wanted.indexed).to_string();
-    seeding.post("creating the table", &tables, definition).await?;
+    seeding
+        .post("creating the table", &tables, definition)
+        .await?;
     seeding.fill(wanted.rows).await?;
     Ok(Outcome::Built)
 }
@@ -67,19 +74,28 @@ struct Seeding<'a> {
 
 impl Seeding<'_> {
     async fn get(&mut self, route: &str) -> Result<Option<Value>> {
-        let answer = self.client.call(self.access, Method::GET, route, None).await?;
+        let answer = self
+            .client
+            .call(self.access, Method::GET, route, None)
+            .await?;
         answer.found(&format!("GET {route}"))
     }
 
     async fn post(&mut self, what: &str, route: &str, body: String) -> Result<Value> {
-        let answer = self.client.call(self.access, Method::POST, route, Some(body)).await?;
+        let answer = self
+            .client
+            .call(self.access, Method::POST, route, Some(body))
+            .await?;
         answer.accepted(what)
     }
 
     async fn drop_table(&mut self) -> Result<()> {
         let body = Some("{}".to_owned());
         let route = table::table_route();
-        let answer = self.client.call(self.access, Method::DELETE, &route, body).await?;
+        let answer = self
+            .client
+            .call(self.access, Method::DELETE, &route, body)
+            .await?;
         answer.found("dropping the table").map(|_| ())
     }
 
@@ -96,7 +112,9 @@ impl Seeding<'_> {
         let last = wanted.rows - 1;
         let queries = [json!({ "method": "offset", "values": [last] }), limit(2)];
         let tail = self.get(&list_route(&queries)).await?.unwrap_or_default();
-        let first = self.get(&format!("{}/{}", table::rows_route(), row_id(0))).await?;
+        let first = self
+            .get(&format!("{}/{}", table::rows_route(), row_id(0)))
+            .await?;
         let tail = tail["rows"].as_array().map_or(&[][..], Vec::as_slice);
         Ok(matches!(tail, [row] if is_product(row, last))
             && first.is_some_and(|row| is_product(&row, 0)))
@@ -106,7 +124,9 @@ impl Seeding<'_> {
         let bar = progress(rows);
         for start in (0..rows).step_by(BATCH_ROWS_MAX as usize) {
             let end = rows.min(start + BATCH_ROWS_MAX);
-            let batch: Vec<String> = (start..end).map(|index| Product::new(index).json()).collect();
+            let batch: Vec<String> = (start..end)
+                .map(|index| Product::new(index).json())
+                .collect();
             let what = format!("creating rows {start} to {}", end - 1);
             let body = format!(r#"{{"rows":[{}]}}"#, batch.join(","));
             self.post(&what, &table::rows_route(), body).await?;
@@ -125,7 +145,10 @@ fn limit(rows: u32) -> Value {
 pub fn list_route(queries: &[Value]) -> String {
     let texts = queries.iter().enumerate().map(|(place, query)| {
         let text = query.to_string();
-        format!("queries%5B{place}%5D={}", utf8_percent_encode(&text, NON_ALPHANUMERIC))
+        format!(
+            "queries%5B{place}%5D={}",
+            utf8_percent_encode(&text, NON_ALPHANUMERIC)
+        )
     });
     let texts: Vec<String> = texts.collect();
     format!("{}?{}", table::rows_route(), texts.join("&"))
@@ -151,10 +174,12 @@ pub fn difference(row: &Value, product: &Product) -> Option<String> {
         (Some(got), Some(wanted)) => got.total_cmp(&wanted).is_eq(),
         _ => got == wanted,
     };
-    std::iter::once("$id").chain(table::COLUMNS).find_map(|key| {
-        let (got, wanted) = (&row[key], &wanted[key]);
-        (!same(got, wanted)).then(|| format!("{key}: expected {wanted}, got {got}"))
-    })
+    std::iter::once("$id")
+        .chain(table::COLUMNS)
+        .find_map(|key| {
+            let (got, wanted) = (&row[key], &wanted[key]);
+            (!same(got, wanted)).then(|| format!("{key}: expected {wanted}, got {got}"))
+        })
 }
 
 /// A bar on a terminal; silent elsewhere.
@@ -189,7 +214,9 @@ mod tests {
 
     #[test]
     fn a_whole_float_may_come_back_with_or_without_a_point() {
-        let whole = (0..5_000).map(Product::new).find(|product| product.rating_tenths == 40);
+        let whole = (0..5_000)
+            .map(Product::new)
+            .find(|product| product.rating_tenths == 40);
         let product = whole.expect("one rating of 31 is 4");
         let mut row: Value = serde_json::from_str(&product.json()).unwrap();
         for four in ["4", "4.0"] {

@@ -95,7 +95,10 @@ mod tests {
     fn every_column_is_required_but_the_array() {
         let table = definition(true);
         let columns = table["columns"].as_array().unwrap();
-        let required = columns.iter().filter(|column| column["required"] == true).count();
+        let required = columns
+            .iter()
+            .filter(|column| column["required"] == true)
+            .count();
         assert_eq!((columns.len(), required), (15, 14));
         assert_eq!(columns[13]["array"], true);
         assert_eq!(columns[3]["elements"].as_array().unwrap().len(), 8);

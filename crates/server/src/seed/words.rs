@@ -2,8 +2,16 @@
 //! the definition.
 
 /// Categories; the position also picks the list of [`NOUNS`].
-pub const CATEGORIES: [&str; 8] =
-    ["electronics", "home", "garden", "sports", "toys", "books", "beauty", "automotive"];
+pub const CATEGORIES: [&str; 8] = [
+    "electronics",
+    "home",
+    "garden",
+    "sports",
+    "toys",
+    "books",
+    "beauty",
+    "automotive",
+];
 
 /// Brands.
 pub const BRANDS: [&str; 16] = [
@@ -47,11 +55,49 @@ pub const ADJECTIVES: [&str; 16] = [
 
 /// Nouns, one list for each of [`CATEGORIES`].
 pub const NOUNS: [[&str; 8]; 8] = [
-    ["Headphones", "Speaker", "Keyboard", "Monitor", "Router", "Webcam", "Charger", "Tablet"],
-    ["Lamp", "Kettle", "Blanket", "Bookshelf", "Mirror", "Clock", "Pillow", "Toaster"],
-    ["Trowel", "Planter", "Hose", "Lantern", "Rake", "Bench", "Pruner", "Barrow"],
-    ["Racket", "Helmet", "Dumbbell", "Jersey", "Paddle", "Skipping Rope", "Mat", "Bottle"],
-    ["Puzzle", "Kite", "Train Set", "Robot", "Board Game", "Yo-yo", "Doll House", "Drum"],
+    [
+        "Headphones",
+        "Speaker",
+        "Keyboard",
+        "Monitor",
+        "Router",
+        "Webcam",
+        "Charger",
+        "Tablet",
+    ],
+    [
+        "Lamp",
+        "Kettle",
+        "Blanket",
+        "Bookshelf",
+        "Mirror",
+        "Clock",
+        "Pillow",
+        "Toaster",
+    ],
+    [
+        "Trowel", "Planter", "Hose", "Lantern", "Rake", "Bench", "Pruner", "Barrow",
+    ],
+    [
+        "Racket",
+        "Helmet",
+        "Dumbbell",
+        "Jersey",
+        "Paddle",
+        "Skipping Rope",
+        "Mat",
+        "Bottle",
+    ],
+    [
+        "Puzzle",
+        "Kite",
+        "Train Set",
+        "Robot",
+        "Board Game",
+        "Yo-yo",
+        "Doll House",
+        "Drum",
+    ],
     [
         "Atlas",
         "Cookbook",
@@ -62,7 +108,9 @@ pub const NOUNS: [[&str; 8]; 8] = [
         "Dictionary",
         "Anthology",
     ],
-    ["Soap", "Brush", "Lotion", "Comb", "Perfume", "Balm", "Scrub", "Razor"],
+    [
+        "Soap", "Brush", "Lotion", "Comb", "Perfume", "Balm", "Scrub", "Razor",
+    ],
     [
         "Wiper",
         "Floor Mat",
@@ -76,8 +124,9 @@ pub const NOUNS: [[&str; 8]; 8] = [
 ];
 
 /// Local parts of e-mail addresses.
-pub const MAILBOXES: [&str; 8] =
-    ["sales", "support", "orders", "hello", "service", "returns", "press", "trade"];
+pub const MAILBOXES: [&str; 8] = [
+    "sales", "support", "orders", "hello", "service", "returns", "press", "trade",
+];
 
 /// Tags.
 pub const TAGS: [&str; 16] = [

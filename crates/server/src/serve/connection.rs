@@ -84,7 +84,9 @@ impl Connection {
     fn received(&self) {
         self.moved_ms.set(self.now_ms.get());
         if self.phase.get() == Phase::Quiet {
-            self.phase.set(Phase::Head { since_ms: self.now_ms.get() });
+            self.phase.set(Phase::Head {
+                since_ms: self.now_ms.get(),
+            });
         }
     }
 
@@ -102,7 +104,10 @@ impl Connection {
 
 /// Answers the requests of one connection until it ends.
 pub async fn serve(stream: TcpStream, connection: &Rc<Connection>, app: &Rc<App>) {
-    let stream = Watched { stream, connection: connection.clone() };
+    let stream = Watched {
+        stream,
+        connection: connection.clone(),
+    };
     let service = service_fn(|request| {
         connection.phase.set(Phase::Answering);
         async move {
@@ -223,7 +228,10 @@ mod tests {
         let connection = Connection::new(5);
         assert!(!closes_at(&connection, 104));
         connection.received();
-        assert!(closes_at(&connection, 105), "bytes of an unfinished head win no time");
+        assert!(
+            closes_at(&connection, 105),
+            "bytes of an unfinished head win no time"
+        );
     }
 
     #[test]

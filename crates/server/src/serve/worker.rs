@@ -37,8 +37,9 @@ impl Worker {
         let (end, ended) = oneshot::channel();
         let (ready, started) = std::sync::mpsc::sync_channel(1);
         let counted = live.clone();
-        let thread = std::thread::Builder::new().name(format!("http-{number}")).spawn(move || {
-            match super::local_runtime() {
+        let thread = std::thread::Builder::new()
+            .name(format!("http-{number}"))
+            .spawn(move || match super::local_runtime() {
                 Ok(runtime) => {
                     let _ = ready.send(Ok(()));
                     let unfinished = runtime.block_on(work(number, shared, received, counted));
@@ -47,10 +48,14 @@ impl Worker {
                 Err(error) => {
                     let _ = ready.send(Err(error));
                 }
-            }
-        })?;
+            })?;
         started.recv().map_err(io::Error::other)??;
-        Ok(Worker { streams: Some(streams), live, ended, thread })
+        Ok(Worker {
+            streams: Some(streams),
+            live,
+            ended,
+            thread,
+        })
     }
 
     /// Connections it was given that have not ended.
@@ -75,7 +80,10 @@ impl Worker {
 
     /// Waits for its end; says how many connections were cut off.
     pub async fn ended(self) -> usize {
-        let unfinished = self.ended.await.unwrap_or_else(|_| self.live.load(Ordering::Relaxed));
+        let unfinished = self
+            .ended
+            .await
+            .unwrap_or_else(|_| self.live.load(Ordering::Relaxed));
         if self.thread.join().is_err() {
             tracing::error!("a thread that answers requests has panicked");
         }
@@ -132,7 +140,10 @@ impl Connections {
         let (connections, app) = (self.clone(), app.clone());
         tokio::task::spawn_local(async move {
             // Leaves the list also when the task panics or is dropped with its runtime.
-            let _leave = Leave { connections: &connections, connection: &connection };
+            let _leave = Leave {
+                connections: &connections,
+                connection: &connection,
+            };
             match TcpStream::from_std(stream) {
                 Ok(stream) => connection::serve(stream, &connection, &app).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be watched"),
@@ -164,7 +175,10 @@ struct Leave<'a> {
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
         let mut open = self.connections.open.borrow_mut();
-        if let Some(position) = open.iter().position(|other| Rc::ptr_eq(other, self.connection)) {
+        if let Some(position) = open
+            .iter()
+            .position(|other| Rc::ptr_eq(other, self.connection))
+        {
             open.swap_remove(position);
         }
         self.connections.live.fetch_sub(1, Ordering::Relaxed);

@@ -80,13 +80,27 @@ pub fn run(arguments: &Arguments) -> Outcome<Value> {
         (),
         |row| row.get(0),
     )?;
-    measure(arguments, connection, &insertion(&seeded), &rows, usize::try_from(next)?)
+    measure(
+        arguments,
+        connection,
+        &insertion(&seeded),
+        &rows,
+        usize::try_from(next)?,
+    )
 }
 
 /// The user columns of every row of the seeded table.
 fn rows(source: &Connection, seeded: &Seeded) -> Outcome<Vec<Row>> {
-    let names: Vec<&str> = seeded.columns.iter().map(|(_, name)| name.as_str()).collect();
-    let sql = format!("SELECT {} FROM {} ORDER BY seq", names.join(", "), seeded.table);
+    let names: Vec<&str> = seeded
+        .columns
+        .iter()
+        .map(|(_, name)| name.as_str())
+        .collect();
+    let sql = format!(
+        "SELECT {} FROM {} ORDER BY seq",
+        names.join(", "),
+        seeded.table
+    );
     let mut statement = source.prepare(&sql)?;
     let rows = statement.query_map((), |row| (0..names.len()).map(|at| row.get(at)).collect())?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -111,7 +125,9 @@ fn create(
 ) -> Outcome<()> {
     let table = &seeded.table;
     let kinds: Vec<(String, String)> = source
-        .prepare(&format!("SELECT name, type FROM pragma_table_info('{table}')"))?
+        .prepare(&format!(
+            "SELECT name, type FROM pragma_table_info('{table}')"
+        ))?
         .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     let mut columns = String::new();
@@ -142,9 +158,14 @@ fn create(
 }
 
 fn insertion(seeded: &Seeded) -> String {
-    let names: Vec<&str> = seeded.columns.iter().map(|(_, name)| name.as_str()).collect();
-    let places: Vec<String> =
-        (1..=names.len() + OWN_COLUMNS).map(|place| format!("?{place}")).collect();
+    let names: Vec<&str> = seeded
+        .columns
+        .iter()
+        .map(|(_, name)| name.as_str())
+        .collect();
+    let places: Vec<String> = (1..=names.len() + OWN_COLUMNS)
+        .map(|place| format!("?{place}"))
+        .collect();
     format!(
         "INSERT INTO {} (id, created, updated, {}) VALUES ({})",
         seeded.table,
@@ -160,7 +181,9 @@ fn numbered(rows: &[Row], number: usize) -> Row {
         SqlValue::Integer(number as i64),
         SqlValue::Integer(number as i64),
     ];
-    own.into_iter().chain(rows[number % rows.len()].iter().cloned()).collect()
+    own.into_iter()
+        .chain(rows[number % rows.len()].iter().cloned())
+        .collect()
 }
 
 fn measure(
@@ -181,7 +204,9 @@ fn measure(
         .collect();
     let closing = line.clone();
     let ending = thread::spawn(move || {
-        let samples = writers.into_iter().flat_map(|writer| writer.join().unwrap_or_default());
+        let samples = writers
+            .into_iter()
+            .flat_map(|writer| writer.join().unwrap_or_default());
         let samples: Vec<u64> = samples.collect();
         closing.closed.store(true, Ordering::SeqCst);
         closing.filled.notify_all();
@@ -245,7 +270,12 @@ fn commit_all(
             // Each writer waits for this, so there is room and somebody there.
             let _ = sender.send(());
         }
-        company = group.len() + line.waiting.lock().expect("nobody panics with the lock").len();
+        company = group.len()
+            + line
+                .waiting
+                .lock()
+                .expect("nobody panics with the lock")
+                .len();
     }
 }
 
@@ -258,7 +288,10 @@ fn take(line: &Line, company: usize) -> Vec<Request> {
         }
         // The timeout covers a line closed between the question and the wait.
         let pause = Duration::from_millis(20);
-        let (back, _) = line.filled.wait_timeout(waiting, pause).expect("nobody panics");
+        let (back, _) = line
+            .filled
+            .wait_timeout(waiting, pause)
+            .expect("nobody panics");
         waiting = back;
     }
     let (mut waiting, _) = line

@@ -81,7 +81,10 @@ struct List<'c> {
 impl<'c> List<'c> {
     fn prepare(connection: &'c Connection, arguments: &Arguments) -> Outcome<List<'c>> {
         let seeded = Seeded::find(connection)?;
-        let named = seeded.index.as_ref().map(|index| format!(" INDEXED BY {index}"));
+        let named = seeded
+            .index
+            .as_ref()
+            .map(|index| format!(" INDEXED BY {index}"));
         let from = format!(
             "FROM {} AS t{} WHERE t.{} = ?1 AND t.{} > ?2",
             seeded.table,
@@ -104,7 +107,10 @@ impl<'c> List<'c> {
         let count = format!("SELECT count(*) FROM (SELECT 1 {from} LIMIT {TOTAL_CAP})");
         Ok(List {
             page: connection.prepare(&page)?,
-            count: arguments.total.then(|| connection.prepare(&count)).transpose()?,
+            count: arguments
+                .total
+                .then(|| connection.prepare(&count))
+                .transpose()?,
             out: Vec::new(),
             total: None,
         })

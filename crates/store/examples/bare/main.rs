@@ -98,7 +98,9 @@ impl Seeded {
             .collect::<Result<_, _>>()?;
         Ok(Seeded {
             table: query::names::now(number),
-            index: indexes.first().map(|index| query::names::index(number, *index)),
+            index: indexes
+                .first()
+                .map(|index| query::names::index(number, *index)),
             columns,
         })
     }

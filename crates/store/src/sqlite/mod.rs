@@ -53,8 +53,8 @@ struct Shared {
     writer: Mutex<Slot>,
     database: PathBuf,
     vfs: Option<String>,
-    // Given up last: the files have one owner until no connection is left.
-    _directory: Directory,
+    // Given up last: until no connection writes any more, the files have this one owner.
+    directory: Mutex<Option<Directory>>,
 }
 
 /// Where the writer is.
@@ -89,7 +89,7 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
         writer: Mutex::new(Slot::Free(Box::new(writer))),
         database,
         vfs: options.vfs,
-        _directory: directory,
+        directory: Mutex::new(Some(directory)),
     };
     Ok(Arc::new(SqliteStore {
         shared: Arc::new(shared),
@@ -133,6 +133,10 @@ impl Shared {
         let answer = call(&mut writer);
         self.give_back(writer);
         answer
+    }
+
+    fn give_up_directory(&self) {
+        self.directory.lock().expect("held for one assignment only").take();
     }
 
     fn load(&self) -> Result<Loaded, StoreError> {
@@ -221,7 +225,9 @@ impl SqliteStore {
         let connection = writer.into_connection();
         self.join_checkpointer();
         connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE)?;
-        connection.close().map_err(|(_, error)| error.into())
+        connection.close().map_err(|(_, error)| error)?;
+        self.shared.give_up_directory();
+        Ok(())
     }
 
     fn join_checkpointer(&self) {

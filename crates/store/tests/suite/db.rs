@@ -45,7 +45,11 @@ impl Db {
         let store = place.open();
         let loaded = block_on(store.load()).unwrap();
         let next = loaded.horizon.next().max(FIRST_MARK);
-        Db { store, catalogue: loaded.catalogue, next }
+        Db {
+            store,
+            catalogue: loaded.catalogue,
+            next,
+        }
     }
 
     /// Opens the place and makes a project, a database and the table `notes`.
@@ -53,7 +57,9 @@ impl Db {
         let mut db = Db::open(place);
         db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
         db.ok(vec![Op::Catalogue(create_database(DATABASE))]);
-        db.ok(vec![Op::Catalogue(CatalogueOp::CreateTable(Box::new(notes())))]);
+        db.ok(vec![Op::Catalogue(CatalogueOp::CreateTable(Box::new(
+            notes(),
+        )))]);
         db
     }
 
@@ -74,9 +80,11 @@ impl Db {
     pub fn commit(&mut self, batches: &[WriteBatch]) -> Vec<Outcome> {
         let pending = block_on(self.store.apply(batches, self.next)).unwrap();
         let outcomes = block_on(pending.commit()).unwrap();
+        let mut expected = self.next;
         for applied in outcomes.iter().flatten() {
             if let Some(mark) = applied.mark {
-                assert!(mark >= self.next, "{mark:?} is below {:?}", self.next);
+                assert_eq!(mark, expected, "marks follow each other inside a group");
+                expected = mark.next();
                 self.next = Mark(mark.0 + TICK_US);
             }
             for change in &applied.catalogue {
@@ -110,6 +118,14 @@ impl Db {
         self.ok(vec![op]).mark.unwrap()
     }
 
+    /// Commits one row operation that leaves a row; that row.
+    #[track_caller]
+    pub fn row_of(&mut self, op: Op) -> Row {
+        let mut applied = self.ok(vec![op]);
+        assert_eq!(applied.rows.len(), 1);
+        applied.rows.remove(0).unwrap()
+    }
+
     pub fn database(&self) -> Arc<Database> {
         self.catalogue.project(PROJECT).unwrap().databases[DATABASE].clone()
     }
@@ -127,29 +143,38 @@ impl Db {
     }
 
     pub fn insert_granted(&self, id: &str, values: Vec<Value>, permissions: &[&str]) -> Op {
-        self.op(id, RowAct::Insert {
-            values,
-            permissions: grants(permissions),
-            stamps: Stamps::default(),
-        })
+        self.op(
+            id,
+            RowAct::Insert {
+                values,
+                permissions: grants(permissions),
+                stamps: Stamps::default(),
+            },
+        )
     }
 
     pub fn update(&self, id: &str, patch: Vec<(usize, Value)>) -> Op {
-        self.op(id, RowAct::Update {
-            patch,
-            permissions: None,
-            stamps: Stamps::default(),
-            guard: Guard::Open,
-        })
+        self.op(
+            id,
+            RowAct::Update {
+                patch,
+                permissions: None,
+                stamps: Stamps::default(),
+                guard: Guard::Open,
+            },
+        )
     }
 
     pub fn grant(&self, id: &str, permissions: &[&str]) -> Op {
-        self.op(id, RowAct::Update {
-            patch: Vec::new(),
-            permissions: Some(grants(permissions)),
-            stamps: Stamps::default(),
-            guard: Guard::Open,
-        })
+        self.op(
+            id,
+            RowAct::Update {
+                patch: Vec::new(),
+                permissions: Some(grants(permissions)),
+                stamps: Stamps::default(),
+                guard: Guard::Open,
+            },
+        )
     }
 
     pub fn delete(&self, id: &str) -> Op {
@@ -157,7 +182,11 @@ impl Db {
     }
 
     pub fn op(&self, id: &str, act: RowAct) -> Op {
-        Op::Row(RowOp { table: self.table(), id: row_id(id), act })
+        Op::Row(RowOp {
+            table: self.table(),
+            id: row_id(id),
+            act,
+        })
     }
 
     pub fn get(&self, id: &str) -> Option<Row> {
@@ -166,11 +195,19 @@ impl Db {
 
     /// The row at valid time = system time = `mark`.
     pub fn get_as_of(&self, id: &str, mark: Mark) -> Option<Row> {
-        self.get_at(id, Some(Coordinates { valid: mark.timestamp(), system: mark }))
+        self.get_at(
+            id,
+            Some(Coordinates {
+                valid: mark.timestamp(),
+                system: mark,
+            }),
+        )
     }
 
     pub fn get_at(&self, id: &str, at: Option<Coordinates>) -> Option<Row> {
-        self.try_get(id, at, &Visibility::Everything).unwrap().answer
+        self.try_get(id, at, &Visibility::Everything)
+            .unwrap()
+            .answer
     }
 
     pub fn try_get(
@@ -221,7 +258,11 @@ impl Db {
 
     /// The ids of every row, by `$sequence`.
     pub fn ids(&self) -> Vec<String> {
-        self.list(&self.all()).rows.iter().map(|row| row.id.to_string()).collect()
+        self.list(&self.all())
+            .rows
+            .iter()
+            .map(|row| row.id.to_string())
+            .collect()
     }
 
     pub fn close(self) {
@@ -319,8 +360,24 @@ pub fn notes() -> Table {
 pub fn notes_called(id: &str) -> Table {
     let columns = vec![
         column(1, "title", ColumnKind::Varchar { chars_max: 16_000 }, false),
-        column(2, "count", ColumnKind::Bigint { min: i64::MIN, max: i64::MAX }, false),
-        column(3, "price", ColumnKind::Float { min: f64::MIN, max: f64::MAX }, false),
+        column(
+            2,
+            "count",
+            ColumnKind::Bigint {
+                min: i64::MIN,
+                max: i64::MAX,
+            },
+            false,
+        ),
+        column(
+            3,
+            "price",
+            ColumnKind::Float {
+                min: f64::MIN,
+                max: f64::MAX,
+            },
+            false,
+        ),
         column(4, "done", ColumnKind::Boolean, false),
         column(5, "due", ColumnKind::Datetime, false),
         column(6, "tags", ColumnKind::Varchar { chars_max: 100 }, true),
@@ -337,7 +394,12 @@ pub fn notes_called(id: &str) -> Table {
         permissions: Grantee::Table.parse(["create(\"any\")"]).unwrap(),
         columns,
         indexes: vec![
-            index(1, "by_count", IndexKind::Key, &[(COUNT, Direction::Desc), (TITLE, Direction::Asc)]),
+            index(
+                1,
+                "by_count",
+                IndexKind::Key,
+                &[(COUNT, Direction::Desc), (TITLE, Direction::Asc)],
+            ),
             index(2, "by_code", IndexKind::Unique, &[(CODE, Direction::Asc)]),
         ],
         created: Timestamp(0),

@@ -18,13 +18,6 @@ fn roles(names: &[&str]) -> Arc<RoleSet> {
     Arc::new(RoleSet::new(names.iter().map(|name| Role::parse(name).unwrap()).collect()))
 }
 
-#[track_caller]
-fn only_row(db: &mut Db, op: Op) -> Row {
-    let mut applied = db.ok(vec![op]);
-    assert_eq!(applied.rows.len(), 1);
-    applied.rows.remove(0).unwrap()
-}
-
 pub fn every_value_comes_back(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     let mut extreme = note("extremes");
@@ -37,7 +30,7 @@ pub fn every_value_comes_back(place: &dyn Place) {
     plain[COUNT] = Value::Int(i64::MAX);
     plain[PRICE] = Value::Float(3.0);
     for (id, values) in [("a", &extreme), ("b", &plain)] {
-        let written = only_row(&mut db, db.insert_granted(id, values.clone(), &["read(\"any\")"]));
+        let written = db.row_of(db.insert_granted(id, values.clone(), &["read(\"any\")"]));
         assert_holds(&written, &db.table(), values);
         let read = db.get(id).unwrap();
         assert_holds(&read, &db.table(), values);
@@ -52,7 +45,7 @@ pub fn every_value_comes_back(place: &dyn Place) {
         let patch = vec![(TITLE, text(id))];
         let mut expected = values.clone();
         expected[TITLE] = text(id);
-        let written = only_row(&mut db, db.update(id, patch));
+        let written = db.row_of(db.update(id, patch));
         assert_holds(&written, &db.table(), &expected);
         assert_holds(&db.get(id).unwrap(), &db.table(), &expected);
     }
@@ -78,7 +71,7 @@ pub fn large_rows_come_back_without_a_body(place: &dyn Place) {
     for (id, length) in [("below", 15_000), ("above", 17_000)] {
         let mut values = note(id);
         values[TITLE] = text(&"x".repeat(length));
-        let written = only_row(&mut db, db.insert(id, values.clone()));
+        let written = db.row_of(db.insert(id, values.clone()));
         assert_holds(&written, &db.table(), &values);
         assert_holds(&db.get(id).unwrap(), &db.table(), &values);
     }
@@ -94,9 +87,9 @@ pub fn insert_refuses_a_row_that_is_there(place: &dyn Place) {
 
 pub fn update_merges_and_keeps_the_rest(place: &dyn Place) {
     let mut db = Db::with_notes(place);
-    let inserted = only_row(&mut db, db.insert_granted("a", note("one"), &["read(\"any\")"]));
+    let inserted = db.row_of(db.insert_granted("a", note("one"), &["read(\"any\")"]));
     let patch = vec![(COUNT, Value::Int(8)), (TAGS, Value::Null)];
-    let updated = only_row(&mut db, db.update("a", patch));
+    let updated = db.row_of(db.update("a", patch));
     let mut expected = note("one");
     (expected[COUNT], expected[TAGS]) = (Value::Int(8), Value::Null);
     assert_holds(&updated, &db.table(), &expected);
@@ -140,11 +133,11 @@ pub fn put_merges_or_inserts_or_says_why_not(place: &dyn Place) {
     let missing = Refusal::Invalid(model::ModelError::MissingColumn { column: "x".into() });
     let op = db.op("a", put(Err(Box::new(missing.clone()))));
     assert_eq!(db.refused(vec![op]), missing);
-    let inserted = only_row(&mut db, db.op("a", put(Ok(note("new")))));
+    let inserted = db.row_of(db.op("a", put(Ok(note("new")))));
     assert_holds(&inserted, &db.table(), &note("new"));
     assert_eq!(&*inserted.permissions, r#"["read(\"user:ann\")"]"#);
     // The row is there now: what an insert would lack does not matter.
-    let merged = only_row(&mut db, db.op("a", put(Err(Box::new(missing)))));
+    let merged = db.row_of(db.op("a", put(Err(Box::new(missing)))));
     let mut expected = note("new");
     expected[COUNT] = Value::Int(9);
     assert_holds(&merged, &db.table(), &expected);
@@ -165,7 +158,7 @@ pub fn delete_takes_the_row_and_frees_its_unique_value(place: &dyn Place) {
 
 pub fn what_changes_nothing_takes_no_mark(place: &dyn Place) {
     let mut db = Db::with_notes(place);
-    let inserted = only_row(&mut db, db.insert_granted("a", note("one"), &["read(\"any\")"]));
+    let inserted = db.row_of(db.insert_granted("a", note("one"), &["read(\"any\")"]));
     let before = db.load();
     let mut same_grants = db.grant("a", &["read(\"any\")"]);
     let Op::Row(op) = &mut same_grants else { unreachable!() };
@@ -196,7 +189,7 @@ pub fn stamps_replace_the_commits_own_time(place: &dyn Place) {
         permissions: vec![],
         stamps: stamped(Some(older), Some(old)),
     };
-    let row = only_row(&mut db, db.op("a", insert));
+    let row = db.row_of(db.op("a", insert));
     assert_eq!((row.created, row.updated), (older, old));
     let update = |patch, stamps| RowAct::Update {
         patch,
@@ -206,12 +199,12 @@ pub fn stamps_replace_the_commits_own_time(place: &dyn Place) {
     };
     // Another stamp alone is a change, and leaves a version like any other.
     let first = db.load().mark;
-    let row = only_row(&mut db, db.op("a", update(vec![], stamped(Some(old), Some(old)))));
+    let row = db.row_of(db.op("a", update(vec![], stamped(Some(old), Some(old)))));
     assert_eq!((row.created, row.updated), (old, old));
     assert_eq!(db.get_as_of("a", first).unwrap().created, older);
     // Without stamps an update keeps `$createdAt` and takes its own time.
     let patch = vec![(COUNT, Value::Int(1))];
-    let row = only_row(&mut db, db.op("a", update(patch, stamped(None, None))));
+    let row = db.row_of(db.op("a", update(patch, stamped(None, None))));
     assert_eq!(row.created, old);
     assert!(row.updated > old);
     assert_eq!(db.get("a").unwrap().created, old);
@@ -274,7 +267,7 @@ pub fn guards_are_judged_by_the_grants_of_the_row(place: &dyn Place) {
 pub fn grants_change_without_a_version(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     let ann = Visibility::Granted(roles(&["user:ann"]));
-    let inserted = only_row(&mut db, db.insert("a", note("one")));
+    let inserted = db.row_of(db.insert("a", note("one")));
     let visible = |db: &Db| {
         let mut query = db.all();
         query.visibility = ann.clone();
@@ -303,7 +296,7 @@ pub fn grants_change_without_a_version(place: &dyn Place) {
 
 pub fn sequence_belongs_to_the_id(place: &dyn Place) {
     let mut db = Db::with_notes(place);
-    let mut seq_of = |db: &mut Db, id: &str| only_row(db, db.insert(id, note(id))).seq;
+    let seq_of = |db: &mut Db, id: &str| db.row_of(db.insert(id, note(id))).seq;
     let a = seq_of(&mut db, "a");
     let b = seq_of(&mut db, "b");
     assert!(a < b);

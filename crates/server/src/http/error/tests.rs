@@ -7,9 +7,13 @@ const PAGE: &str = include_str!("../../../../../docs/reference/errors.md");
 /// The rows of the page's table, without the column of reasons.
 fn listed() -> Vec<(String, String, String)> {
     let cells = |line: &str| -> Vec<String> {
-        line.split('|').map(|cell| cell.trim().trim_matches('`').to_owned()).collect()
+        line.split('|')
+            .map(|cell| cell.trim().trim_matches('`').to_owned())
+            .collect()
     };
-    let rows = PAGE.lines().filter(|line| line.starts_with("| 4") || line.starts_with("| 5"));
+    let rows = PAGE
+        .lines()
+        .filter(|line| line.starts_with("| 4") || line.starts_with("| 5"));
     rows.map(|line| {
         let cells = cells(line);
         assert!(!cells[4].is_empty(), "no reason given: {line}");
@@ -23,7 +27,11 @@ fn the_page_lists_exactly_what_the_code_sends() {
     let sent = Kind::ALL.iter().map(|kind| {
         let (name, legacy) = (kind.name(Family::Tables), kind.name(Family::Documents));
         let legacy = if legacy == name { "" } else { legacy };
-        (kind.status().as_u16().to_string(), name.to_owned(), legacy.to_owned())
+        (
+            kind.status().as_u16().to_string(),
+            name.to_owned(),
+            legacy.to_owned(),
+        )
     });
     assert_eq!(listed(), sent.collect::<Vec<_>>());
 }
@@ -58,11 +66,20 @@ fn cases() -> Vec<(EngineError, Kind)> {
         (E::UniqueViolation { index: None }, Kind::RowUniqueViolation),
         (E::RowDataMissing, Kind::RowMissingData),
         (E::PayloadMissing, Kind::RowMissingPayload),
-        (E::Argument { name: "name", why: text() }, Kind::ArgumentInvalid),
+        (
+            E::Argument {
+                name: "name",
+                why: text(),
+            },
+            Kind::ArgumentInvalid,
+        ),
         (E::Unsupported(text()), Kind::FeatureUnsupported),
         (E::Query(QueryError::Syntax(text())), Kind::QueryInvalid),
         (E::Query(QueryError::Invalid(text())), Kind::QueryInvalid),
-        (E::Query(QueryError::TooLarge(text())), Kind::ArgumentInvalid),
+        (
+            E::Query(QueryError::TooLarge(text())),
+            Kind::ArgumentInvalid,
+        ),
         (E::CursorNotFound(row()), Kind::CursorNotFound),
         (E::CursorNull(row()), Kind::OrderNull),
         (E::Timeout { limit_ms: 1 }, Kind::DatabaseTimeout),
@@ -78,34 +95,85 @@ fn inner_cases() -> Vec<(EngineError, Kind)> {
     use EngineError as E;
     let structure = |error| E::Structure(error);
     vec![
-        (structure(ModelError::UnknownColumn { key: text() }), Kind::RowInvalidStructure),
-        (structure(ModelError::MissingColumn { column: text() }), Kind::RowInvalidStructure),
         (
-            structure(ModelError::InvalidValue { column: text(), why: text() }),
+            structure(ModelError::UnknownColumn { key: text() }),
             Kind::RowInvalidStructure,
         ),
-        (structure(ModelError::NulCharacter), Kind::RowInvalidStructure),
-        (structure(ModelError::TooManyPermissions { count_max: 1 }), Kind::ArgumentInvalid),
         (
-            structure(ModelError::InvalidPermission { text: text(), why: text() }),
+            structure(ModelError::MissingColumn { column: text() }),
+            Kind::RowInvalidStructure,
+        ),
+        (
+            structure(ModelError::InvalidValue {
+                column: text(),
+                why: text(),
+            }),
+            Kind::RowInvalidStructure,
+        ),
+        (
+            structure(ModelError::NulCharacter),
+            Kind::RowInvalidStructure,
+        ),
+        (
+            structure(ModelError::TooManyPermissions { count_max: 1 }),
             Kind::ArgumentInvalid,
         ),
-        (structure(ModelError::InvalidId { what: "row id" }), Kind::ArgumentInvalid),
+        (
+            structure(ModelError::InvalidPermission {
+                text: text(),
+                why: text(),
+            }),
+            Kind::ArgumentInvalid,
+        ),
+        (
+            structure(ModelError::InvalidId { what: "row id" }),
+            Kind::ArgumentInvalid,
+        ),
         (E::Column(ColumnFault::Exists(text())), Kind::ColumnExists),
-        (E::Column(ColumnFault::UnknownType(text())), Kind::ArgumentInvalid),
-        (E::Column(ColumnFault::DefaultUnsupported(text())), Kind::ColumnDefaultUnsupported),
-        (E::Column(ColumnFault::ValueInvalid(text())), Kind::ColumnValueInvalid),
-        (E::Column(ColumnFault::LimitExceeded(text())), Kind::ColumnLimitExceeded),
-        (E::Column(ColumnFault::FormatUnsupported(text())), Kind::ColumnFormatUnsupported),
-        (E::Index(IndexFault::Exists(text())), Kind::ColumnIndexExists),
-        (E::Index(IndexFault::ColumnUnknown(text())), Kind::ColumnUnknown),
+        (
+            E::Column(ColumnFault::UnknownType(text())),
+            Kind::ArgumentInvalid,
+        ),
+        (
+            E::Column(ColumnFault::DefaultUnsupported(text())),
+            Kind::ColumnDefaultUnsupported,
+        ),
+        (
+            E::Column(ColumnFault::ValueInvalid(text())),
+            Kind::ColumnValueInvalid,
+        ),
+        (
+            E::Column(ColumnFault::LimitExceeded(text())),
+            Kind::ColumnLimitExceeded,
+        ),
+        (
+            E::Column(ColumnFault::FormatUnsupported(text())),
+            Kind::ColumnFormatUnsupported,
+        ),
+        (
+            E::Index(IndexFault::Exists(text())),
+            Kind::ColumnIndexExists,
+        ),
+        (
+            E::Index(IndexFault::ColumnUnknown(text())),
+            Kind::ColumnUnknown,
+        ),
         (E::Index(IndexFault::Invalid(text())), Kind::IndexInvalid),
-        (E::Index(IndexFault::ColumnInvalid(text())), Kind::ColumnIndexInvalid),
-        (E::Index(IndexFault::LimitExceeded(text())), Kind::ColumnIndexLimitExceeded),
+        (
+            E::Index(IndexFault::ColumnInvalid(text())),
+            Kind::ColumnIndexInvalid,
+        ),
+        (
+            E::Index(IndexFault::LimitExceeded(text())),
+            Kind::ColumnIndexLimitExceeded,
+        ),
         (E::Store(StoreError::Full), Kind::Unknown),
         (E::Store(StoreError::Memory), Kind::Unknown),
         (E::Store(StoreError::Interrupted), Kind::ServiceUnavailable),
-        (E::Store(StoreError::CatalogueMoved), Kind::ServiceUnavailable),
+        (
+            E::Store(StoreError::CatalogueMoved),
+            Kind::ServiceUnavailable,
+        ),
     ]
 }
 
@@ -120,16 +188,23 @@ fn each_engine_error_has_its_kind() {
 #[test]
 fn a_failure_of_ours_tells_the_client_nothing() {
     let detail = "the disk at /secret broke";
-    let error = ApiError::from(EngineError::Store(StoreError::Io { detail: detail.into() }));
+    let error = ApiError::from(EngineError::Store(StoreError::Io {
+        detail: detail.into(),
+    }));
     assert_eq!(error.message(Family::Tables), "Server Error");
     assert!(error.detail.is_some_and(|logged| logged.contains(detail)));
 }
 
 #[test]
 fn quoted_beginnings_of_messages_are_kept() {
-    let unknown = ModelError::UnknownColumn { key: "colour".into() };
+    let unknown = ModelError::UnknownColumn {
+        key: "colour".into(),
+    };
     let said = ApiError::from(EngineError::Structure(unknown)).message(Family::Tables);
-    assert_eq!(said, "Invalid document structure: Unknown attribute: \"colour\".");
+    assert_eq!(
+        said,
+        "Invalid document structure: Unknown attribute: \"colour\"."
+    );
     let said = ApiError::missing("name").message(Family::Tables);
     assert_eq!(said, "Param \"name\" is not optional.");
 }
@@ -138,9 +213,18 @@ fn quoted_beginnings_of_messages_are_kept() {
 fn the_older_family_reads_its_own_words() {
     let error = ApiError::invalid("rowId", "No.");
     assert_eq!(error.message(Family::Tables), "Invalid `rowId` param: No.");
-    assert_eq!(error.message(Family::Documents), "Invalid `documentId` param: No.");
+    assert_eq!(
+        error.message(Family::Documents),
+        "Invalid `documentId` param: No."
+    );
     let error = ApiError::missing("tableId");
-    assert_eq!(error.message(Family::Documents), "Param \"collectionId\" is not optional.");
+    assert_eq!(
+        error.message(Family::Documents),
+        "Param \"collectionId\" is not optional."
+    );
     let error = ApiError::missing("documents");
-    assert_eq!(error.message(Family::Documents), "Param \"documents\" is not optional.");
+    assert_eq!(
+        error.message(Family::Documents),
+        "Param \"documents\" is not optional."
+    );
 }

@@ -21,7 +21,9 @@ pub fn database(database: &Database) -> Vec<u8> {
 
 /// A page of databases.
 pub fn databases(total: u64, databases: &[Arc<Database>]) -> Vec<u8> {
-    list("databases", total, databases, |database, out| write_database(database, out))
+    list("databases", total, databases, |database, out| {
+        write_database(database, out);
+    })
 }
 
 fn write_database(database: &Database, out: &mut Vec<u8>) {
@@ -52,7 +54,9 @@ pub fn table(table: &Table, words: &Words) -> Vec<u8> {
 
 /// A page of tables.
 pub fn tables(total: u64, tables: &[Arc<Table>], words: &Words) -> Vec<u8> {
-    list(words.tables, total, tables, |table, out| write_table(table, words, out))
+    list(words.tables, total, tables, |table, out| {
+        write_table(table, words, out);
+    })
 }
 
 fn write_table(table: &Table, words: &Words, out: &mut Vec<u8>) {
@@ -69,7 +73,9 @@ fn write_table(table: &Table, words: &Words, out: &mut Vec<u8>) {
     object.flag("enabled", table.enabled);
     object.flag(words.row_security, table.row_security);
     object.array(words.columns, &table.columns, write_column);
-    object.array("indexes", &table.indexes, |index, out| write_index(table, index, words, out));
+    object.array("indexes", &table.indexes, |index, out| {
+        write_index(table, index, words, out);
+    });
     // A row's width has no limit here, so none of it is counted either (wire protocol, tables:
     // 0 means no limit).
     object.number("bytesMax", 0);
@@ -86,7 +92,9 @@ pub fn column(column: &Column) -> Vec<u8> {
 
 /// A page of columns.
 pub fn columns(total: u64, columns: &[&Column], words: &Words) -> Vec<u8> {
-    list(words.columns, total, columns, |column, out| write_column(column, out))
+    list(words.columns, total, columns, |column, out| {
+        write_column(column, out);
+    })
 }
 
 fn write_column(column: &Column, out: &mut Vec<u8>) {
@@ -102,7 +110,9 @@ fn write_column(column: &Column, out: &mut Vec<u8>) {
     object.instant("$updatedAt", column.updated);
     write_limits(&column.kind, &mut object);
     let unset = Value::Null;
-    object.with("default", |out| value(out, column.default.as_ref().unwrap_or(&unset)));
+    object.with("default", |out| {
+        value(out, column.default.as_ref().unwrap_or(&unset));
+    });
     object.close();
 }
 
@@ -150,7 +160,9 @@ fn write_limits(kind: &ColumnKind, object: &mut Object<'_>) {
         ColumnKind::Ip => object.text("format", "ip"),
         ColumnKind::Enum { elements } => {
             object.text("format", "enum");
-            object.array("elements", elements.iter(), |element, out| json(out, element));
+            object.array("elements", elements.iter(), |element, out| {
+                json(out, element);
+            });
         }
         ColumnKind::Datetime => object.text("format", ""),
     }
@@ -165,7 +177,9 @@ pub fn index(table: &Table, index: &Index, words: &Words) -> Vec<u8> {
 
 /// A page of a table's indexes.
 pub fn indexes(table: &Table, total: u64, indexes: &[&Index], words: &Words) -> Vec<u8> {
-    list("indexes", total, indexes, |index, out| write_index(table, index, words, out))
+    list("indexes", total, indexes, |index, out| {
+        write_index(table, index, words, out);
+    })
 }
 
 /// What the answers call a kind of index.
@@ -194,10 +208,13 @@ fn write_index(table: &Table, index: &Index, words: &Words, out: &mut Vec<u8>) {
         json(out, &column.length.unwrap_or(0));
     });
     object.array("orders", &index.columns, |column, out| {
-        json(out, match column.direction {
-            Direction::Asc => "ASC",
-            Direction::Desc => "DESC",
-        });
+        json(
+            out,
+            match column.direction {
+                Direction::Asc => "ASC",
+                Direction::Desc => "DESC",
+            },
+        );
     });
     object.close();
 }

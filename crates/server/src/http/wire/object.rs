@@ -14,7 +14,10 @@ impl<'a> Object<'a> {
     /// Appends the opening brace.
     pub fn open(out: &'a mut Vec<u8>) -> Object<'a> {
         out.push(b'{');
-        Object { out, is_empty: true }
+        Object {
+            out,
+            is_empty: true,
+        }
     }
 
     /// Appends the closing brace.

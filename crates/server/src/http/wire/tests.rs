@@ -25,7 +25,10 @@ fn plain(key: &str, kind: ColumnKind) -> Column {
 }
 
 fn array(key: &str) -> Column {
-    Column { array: true, ..plain(key, ColumnKind::Text) }
+    Column {
+        array: true,
+        ..plain(key, ColumnKind::Text)
+    }
 }
 
 fn table_of(columns: Vec<Column>) -> Table {
@@ -37,7 +40,9 @@ fn table_of(columns: Vec<Column>) -> Table {
         name: "Fruit \"fresh\"".into(),
         enabled: true,
         row_security: false,
-        permissions: Grantee::Table.parse([r#"read("any")"#, r#"create("users")"#]).unwrap(),
+        permissions: Grantee::Table
+            .parse([r#"read("any")"#, r#"create("users")"#])
+            .unwrap(),
         columns,
         indexes: vec![],
         created: AT,
@@ -63,7 +68,11 @@ fn row_of(content: Content) -> Row {
 }
 
 fn page_of(columns: Vec<Column>, selection: Selection, rows: Vec<Row>) -> Page {
-    Page { table: Arc::new(table_of(columns)), selection, rows }
+    Page {
+        table: Arc::new(table_of(columns)),
+        selection,
+        rows,
+    }
 }
 
 fn shown(bytes: Vec<u8>) -> String {
@@ -80,8 +89,24 @@ fn check_value(column: Column, value: Value, written: &str) {
 
 #[test]
 fn values_are_written_as_clients_read_them() {
-    let float = || plain("k", ColumnKind::Float { min: f64::MIN, max: f64::MAX });
-    let integer = || plain("k", ColumnKind::Bigint { min: i64::MIN, max: i64::MAX });
+    let float = || {
+        plain(
+            "k",
+            ColumnKind::Float {
+                min: f64::MIN,
+                max: f64::MAX,
+            },
+        )
+    };
+    let integer = || {
+        plain(
+            "k",
+            ColumnKind::Bigint {
+                min: i64::MIN,
+                max: i64::MAX,
+            },
+        )
+    };
     let text = || plain("k", ColumnKind::Text);
     check_value(text(), Value::Null, "null");
     check_value(array("k"), Value::Null, "[]");
@@ -93,14 +118,30 @@ fn values_are_written_as_clients_read_them() {
     check_value(integer(), Value::Int(i64::MAX), "9223372036854775807");
     check_value(float(), Value::Float(0.1), "0.1");
     check_value(float(), Value::Float(5.0), "5.0");
-    check_value(float(), Value::Float(f64::MAX), "1.7976931348623157e308");
-    check_value(plain("k", ColumnKind::Datetime), Value::Instant(AT), &format!("\"{SHOWN}\""));
-    check_value(text(), Value::Text("\"\\\n\u{1}é😀</".into()), "\"\\\"\\\\\\n\\u0001é😀</\"");
+    check_value(float(), Value::Float(f64::MAX), "1.7976931348623157e+308");
+    check_value(
+        plain("k", ColumnKind::Datetime),
+        Value::Instant(AT),
+        &format!("\"{SHOWN}\""),
+    );
+    check_value(
+        text(),
+        Value::Text("\"\\\n\u{1}é😀</".into()),
+        "\"\\\"\\\\\\n\\u0001é😀</\"",
+    );
 }
 
 #[test]
 fn every_double_comes_back_bit_for_bit() {
-    let numbers = [0.1 + 0.2, 1e21, 1e-7, 5e-324, f64::MAX, f64::MIN_POSITIVE, 123_456_789.125];
+    let numbers = [
+        0.1 + 0.2,
+        1e21,
+        1e-7,
+        5e-324,
+        f64::MAX,
+        f64::MIN_POSITIVE,
+        123_456_789.125,
+    ];
     for number in numbers {
         let mut out = Vec::new();
         value(&mut out, &Value::Float(number));
@@ -129,7 +170,11 @@ fn a_whole_row_has_its_system_fields_before_its_columns() {
 
 #[test]
 fn a_body_is_what_the_row_encoder_writes() {
-    let columns = vec![plain("a", ColumnKind::Boolean), array("b"), plain("c", ColumnKind::Text)];
+    let columns = vec![
+        plain("a", ColumnKind::Boolean),
+        array("b"),
+        plain("c", ColumnKind::Text),
+    ];
     let values = vec![Value::Bool(false), Value::Null, Value::Text("x".into())];
     let mut body = Vec::new();
     encode_row(&table_of(columns.clone()), &values, &mut body);
@@ -145,17 +190,30 @@ fn a_body_is_what_the_row_encoder_writes() {
 fn rows_are_joined_by_commas() {
     let row = || row_of(Content::Body(Box::from(*br#""a":true"#)));
     let page = page_of(one_column(), Selection::All, vec![row(), row()]);
-    assert_eq!(shown(encode_page(&page, Family::Tables)), format!("{WHOLE},{WHOLE}"));
+    assert_eq!(
+        shown(encode_page(&page, Family::Tables)),
+        format!("{WHOLE},{WHOLE}")
+    );
     let none = page_of(one_column(), Selection::All, vec![]);
     assert_eq!(shown(encode_page(&none, Family::Tables)), "");
-    assert_eq!(shown(rows(&none, words(Family::Tables))), r#"{"total":0,"rows":[]}"#);
+    assert_eq!(
+        shown(rows(&none, words(Family::Tables))),
+        r#"{"total":0,"rows":[]}"#
+    );
     let list = shown(rows(&page, words(Family::Documents)));
-    assert!(list.starts_with(r#"{"total":2,"documents":[{"$id""#), "{list}");
+    assert!(
+        list.starts_with(r#"{"total":2,"documents":[{"$id""#),
+        "{list}"
+    );
 }
 
 #[test]
 fn a_table_without_columns_has_rows_of_system_fields() {
-    let page = page_of(vec![], Selection::All, vec![row_of(Content::Body(Box::from(*b"")))]);
+    let page = page_of(
+        vec![],
+        Selection::All,
+        vec![row_of(Content::Body(Box::from(*b"")))],
+    );
     let written = shown(encode_page(&page, Family::Tables));
     assert_eq!(written, WHOLE.replace(r#","a":true"#, ""));
 }
@@ -168,10 +226,17 @@ fn check_selection(
     values: &[Value],
     written: &str,
 ) {
-    let selection =
-        Selection::Some { columns: columns.to_vec(), fields: fields.to_vec(), permissions };
+    let selection = Selection::Some {
+        columns: columns.to_vec(),
+        fields: fields.to_vec(),
+        permissions,
+    };
     let row = row_of(Content::Values(values.to_vec()));
-    let all = vec![plain("a", ColumnKind::Boolean), array("b"), plain("c", ColumnKind::Text)];
+    let all = vec![
+        plain("a", ColumnKind::Boolean),
+        array("b"),
+        plain("c", ColumnKind::Text),
+    ];
     let page = page_of(all, selection, vec![row]);
     assert_eq!(shown(encode_page(&page, Family::Tables)), written);
 }
@@ -214,27 +279,42 @@ fn each_kind_of_column_has_its_own_members() {
         "string",
         r#""size":9,"encrypt":false,"default":null"#,
     );
-    for (kind, word) in
-        [(K::Text, "text"), (K::Mediumtext, "mediumtext"), (K::Longtext, "longtext")]
-    {
+    for (kind, word) in [
+        (K::Text, "text"),
+        (K::Mediumtext, "mediumtext"),
+        (K::Longtext, "longtext"),
+    ] {
         check_column(of(kind), word, r#""encrypt":false,"default":null"#);
     }
     check_column(
-        of(K::Integer { min: i64::MIN, max: i64::MAX }),
+        of(K::Integer {
+            min: i64::MIN,
+            max: i64::MAX,
+        }),
         "integer",
         r#""min":-9223372036854775808,"max":9223372036854775807,"default":null"#,
     );
-    check_column(of(K::Bigint { min: 1, max: 2 }), "bigint", r#""min":1,"max":2,"default":null"#);
     check_column(
-        of(K::Float { min: f64::MIN, max: f64::MAX }),
+        of(K::Bigint { min: 1, max: 2 }),
+        "bigint",
+        r#""min":1,"max":2,"default":null"#,
+    );
+    check_column(
+        of(K::Float {
+            min: f64::MIN,
+            max: f64::MAX,
+        }),
         "double",
-        r#""min":-1.7976931348623157e308,"max":1.7976931348623157e308,"default":null"#,
+        r#""min":-1.7976931348623157e+308,"max":1.7976931348623157e+308,"default":null"#,
     );
     check_column(of(K::Email), "string", r#""format":"email","default":null"#);
     check_column(of(K::Url), "string", r#""format":"url","default":null"#);
     check_column(of(K::Ip), "string", r#""format":"ip","default":null"#);
     check_column(of(K::Datetime), "datetime", r#""format":"","default":null"#);
-    let truth = Column { default: Some(Value::Bool(true)), ..of(K::Boolean) };
+    let truth = Column {
+        default: Some(Value::Bool(true)),
+        ..of(K::Boolean)
+    };
     check_column(truth, "boolean", r#""default":true"#);
     let elements = Arc::from([String::from("a"), String::from("\"")]);
     check_column(
@@ -246,7 +326,11 @@ fn each_kind_of_column_has_its_own_members() {
 
 #[test]
 fn an_index_has_one_entry_for_each_column() {
-    let column = |field, direction, length| IndexColumn { field, direction, length };
+    let column = |field, direction, length| IndexColumn {
+        field,
+        direction,
+        length,
+    };
     let index = Index {
         number: 1,
         key: IndexKey::new("i").unwrap(),
@@ -264,7 +348,10 @@ fn an_index_has_one_entry_for_each_column() {
         r#"{{"$id":"i","$createdAt":"{SHOWN}","$updatedAt":"{SHOWN}","key":"i","description":"","type":"unique","status":"available","error":"","columns":["a","$createdAt"],"lengths":[5,0],"orders":["ASC","DESC"]}}"#
     );
     assert_eq!(written(Family::Tables), wanted);
-    assert_eq!(written(Family::Documents), wanted.replace("\"columns\"", "\"attributes\""));
+    assert_eq!(
+        written(Family::Documents),
+        wanted.replace("\"columns\"", "\"attributes\"")
+    );
 }
 
 #[test]
@@ -275,9 +362,15 @@ fn a_table_carries_its_columns_and_indexes() {
         r#"{{"$id":"t","$createdAt":"{SHOWN}","$updatedAt":"{SHOWN}","$permissions":["read(\"any\")","create(\"users\")"],"databaseId":"d","name":"Fruit \"fresh\"","description":"","enabled":true,"rowSecurity":false,"columns":[],"indexes":[],"bytesMax":0,"bytesUsed":0}}"#
     );
     assert_eq!(written(Family::Tables), wanted);
-    let older = wanted.replace("rowSecurity", "documentSecurity").replace("columns", "attributes");
+    let older = wanted
+        .replace("rowSecurity", "documentSecurity")
+        .replace("columns", "attributes");
     assert_eq!(written(Family::Documents), older);
-    let list = shown(tables(1, &[Arc::new(table_of(vec![]))], words(Family::Documents)));
+    let list = shown(tables(
+        1,
+        &[Arc::new(table_of(vec![]))],
+        words(Family::Documents),
+    ));
     assert_eq!(list, format!(r#"{{"total":1,"collections":[{older}]}}"#));
 }
 
@@ -297,7 +390,10 @@ fn a_database_shows_the_family_it_was_made_by() {
     let wanted = format!(
         r#"{{"$id":"d","name":"D","description":"","$createdAt":"{SHOWN}","$updatedAt":"{SHOWN}","enabled":false,"type":"legacy","status":"ready","policies":[],"archives":[]}}"#
     );
-    assert_eq!(shown(super::database(&database(DatabaseKind::Legacy))), wanted);
+    assert_eq!(
+        shown(super::database(&database(DatabaseKind::Legacy))),
+        wanted
+    );
     let newer = wanted.replace("legacy", "tablesdb");
     let list = shown(databases(3, &[Arc::new(database(DatabaseKind::Tablesdb))]));
     assert_eq!(list, format!(r#"{{"total":3,"databases":[{newer}]}}"#));
@@ -306,8 +402,7 @@ fn a_database_shows_the_family_it_was_made_by() {
 #[test]
 fn a_refusal_has_four_members() {
     let body = error("No \"r\".", StatusCode::NOT_FOUND, "row_not_found");
-    let wanted =
-        r#"{"message":"No \"r\".","code":404,"type":"row_not_found","version":"1.9.6"}"#;
+    let wanted = r#"{"message":"No \"r\".","code":404,"type":"row_not_found","version":"1.9.6"}"#;
     assert_eq!(shown(body), wanted);
 }
 
@@ -316,7 +411,10 @@ fn health_is_a_status_or_a_list_of_them() {
     let database = health("database", 3, true);
     let one = r#"{"name":"database","ping":3,"status":"pass"}"#;
     assert_eq!(shown(database.clone()), one);
-    assert_eq!(shown(statuses(&[database])), format!(r#"{{"total":1,"statuses":[{one}]}}"#));
+    assert_eq!(
+        shown(statuses(&[database])),
+        format!(r#"{{"total":1,"statuses":[{one}]}}"#)
+    );
     assert!(shown(health("x", 0, false)).contains("fail"));
 }
 

@@ -1,0 +1,251 @@
+//! A plain blocking client: one kept-alive connection, one request at a time.
+//!
+//! No HTTP library, because its time would be part of every sample. It reads what this server
+//! writes: a head, and a body with `Content-Length`.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// No answer of ours takes so long; a hung server must not hang the measurement.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// Where a server is and how to be let in.
+#[derive(Clone)]
+pub struct Access {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The project's id.
+    pub project: String,
+    /// The secret of a key with every scope, of a server that is thrown away.
+    pub key: String,
+}
+
+/// One open connection.
+pub struct Connection {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// An answer, until the next request.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    /// The status.
+    pub status: u16,
+    /// Status line and headers.
+    pub head: &'a str,
+    /// The body.
+    pub body: &'a [u8],
+}
+
+impl Access {
+    /// The address of `route`, such as `/tablesdb`.
+    pub fn url(&self, route: &str) -> String {
+        format!("http://{}/v1{route}", self.address)
+    }
+
+    /// The headers that let a request in.
+    pub fn headers(&self) -> [String; 2] {
+        let Access { project, key, .. } = self;
+        [
+            format!("X-Appwrite-Project: {project}"),
+            format!("X-Appwrite-Key: {key}"),
+        ]
+    }
+
+    /// The bytes of a request on `route`, with a JSON body where it is not empty.
+    pub fn request(&self, method: &str, route: &str, body: &str) -> Vec<u8> {
+        let [project, key] = self.headers();
+        let address = self.address;
+        let head = format!("{method} /v1{route} HTTP/1.1\r\nHost: {address}\r\n{project}\r\n{key}");
+        let length = body.len();
+        let rest = match body {
+            "" => "\r\n\r\n".to_owned(),
+            _ => format!(
+                "\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            ),
+        };
+        (head + &rest).into_bytes()
+    }
+}
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub fn open(address: SocketAddr) -> std::io::Result<Connection> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        Ok(Connection {
+            stream,
+            received: Vec::with_capacity(64 << 10),
+        })
+    }
+
+    /// Sends a request and reads its answer to the end.
+    ///
+    /// # Errors
+    /// When the connection breaks, or the answer has no length.
+    pub fn ask(&mut self, request: &[u8]) -> Result<Answer<'_>> {
+        self.stream
+            .write_all(request)
+            .context("the request could not be sent")?;
+        self.received.clear();
+        let mut room = [0; 16 << 10];
+        let mut whole: Option<(usize, usize)> = None;
+        loop {
+            if let Some((body, end)) = whole
+                && self.received.len() >= end
+            {
+                return split(&self.received[..end], body);
+            }
+            let count = self.stream.read(&mut room).context("no answer came")?;
+            if count == 0 {
+                bail!("the connection was closed before the answer ended");
+            }
+            self.received.extend_from_slice(&room[..count]);
+            if whole.is_none() {
+                whole = extent(&self.received)?;
+            }
+        }
+    }
+
+    /// As [`Connection::ask`], for requests that must succeed.
+    ///
+    /// # Errors
+    /// When the status is not 2xx; the server's words are in the text.
+    pub fn accepted(&mut self, request: &[u8]) -> Result<Answer<'_>> {
+        let answer = self.ask(request)?;
+        if !(200..300).contains(&answer.status) {
+            bail!(
+                "status {}: {}",
+                answer.status,
+                String::from_utf8_lossy(answer.body)
+            );
+        }
+        Ok(answer)
+    }
+}
+
+/// Where the body begins and ends; `None` while the head is not whole.
+fn extent(received: &[u8]) -> Result<Option<(usize, usize)>> {
+    let Some(at) = received
+        .windows(HEAD_END.len())
+        .position(|part| part == HEAD_END)
+    else {
+        return Ok(None);
+    };
+    let head = std::str::from_utf8(&received[..at]).context("the head is no text")?;
+    let length: usize = header(head, "content-length")
+        .and_then(|length| length.parse().ok())
+        .context("the answer has no Content-Length")?;
+    let body = at + HEAD_END.len();
+    Ok(Some((body, body + length)))
+}
+
+fn split(received: &[u8], body: usize) -> Result<Answer<'_>> {
+    let (head, body) = received.split_at(body);
+    let head = std::str::from_utf8(head).context("the head is no text")?;
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    Ok(Answer {
+        status: status.context("the answer has no status")?,
+        head,
+        body,
+    })
+}
+
+impl Answer<'_> {
+    /// The value of the header `name`, given in small letters.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(self.head, name)
+    }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().skip(1).find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    /// A server that answers each read with the next of `parts`.
+    fn serve(parts: Vec<&'static str>) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut room = [0; 1_024];
+            assert!(stream.read(&mut room).unwrap() > 0);
+            for part in parts {
+                stream.write_all(part.as_bytes()).unwrap();
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn an_answer_in_pieces_is_put_together() {
+        let parts = vec![
+            "HTTP/1.1 200 OK\r\ncontent-",
+            "length: 5\r\nX-A: b\r\n\r",
+            "\nhel",
+            "lo",
+        ];
+        let mut connection = Connection::open(serve(parts)).unwrap();
+        let answer = connection.ask(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        assert_eq!((answer.status, answer.body), (200, &b"hello"[..]));
+        assert_eq!(answer.header("x-a"), Some("b"));
+    }
+
+    #[test]
+    fn an_answer_cut_short_and_a_refusal_are_errors() {
+        let cut = serve(vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"]);
+        let error = Connection::open(cut)
+            .unwrap()
+            .ask(b"x")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("closed before"), "{error}");
+        let refused = serve(vec!["HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno"]);
+        let error = Connection::open(refused)
+            .unwrap()
+            .accepted(b"x")
+            .unwrap_err()
+            .to_string();
+        assert_eq!(error, "status 401: no");
+    }
+
+    #[test]
+    fn a_request_carries_key_and_length() {
+        let address = ([127, 0, 0, 1], 80).into();
+        let access = Access {
+            address,
+            project: "p".into(),
+            key: "k".into(),
+        };
+        let text = String::from_utf8(access.request("POST", "/x", "{}")).unwrap();
+        let wanted = "POST /v1/x HTTP/1.1\r\nHost: 127.0.0.1:80\r\nX-Appwrite-Project: p\r\n\
+                      X-Appwrite-Key: k\r\nContent-Type: application/json\r\n\
+                      Content-Length: 2\r\n\r\n{}";
+        assert_eq!(text, wanted);
+        assert!(
+            access
+                .request("GET", "/", "")
+                .ends_with(b"X-Appwrite-Key: k\r\n\r\n")
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! One figure: what was measured in turns with its floor, and what it is held against.
+
+use serde_json::{Value, json};
+
+use crate::percentile::Sorted;
+
+/// What a figure must reach. Of a figure with a floor it is the ratio to the floor that must.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// No less.
+    AtLeast(f64),
+    /// No more.
+    AtMost(f64),
+    /// It is told, and held against nothing.
+    Told,
+}
+
+/// One slice of one round.
+#[derive(Clone, Debug, Default)]
+pub struct Slice {
+    /// What is compared, in the figure's unit.
+    pub value: f64,
+    /// What else was seen, by name.
+    pub notes: Vec<(&'static str, f64)>,
+    /// Single latencies, where the client took them, in nanoseconds.
+    pub samples_ns: Vec<u64>,
+}
+
+/// The subject, its floor, and the subject again.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// Before the floor.
+    pub first: Slice,
+    /// Not there where nothing can be one.
+    pub floor: Option<Slice>,
+    /// After the floor.
+    pub second: Option<Slice>,
+}
+
+/// One figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// Its name in the raw samples.
+    pub key: String,
+    /// Its name for people.
+    pub title: String,
+    /// The unit of its values.
+    pub unit: &'static str,
+    /// What it is held against.
+    pub goal: Goal,
+    /// What the floor is; empty without one.
+    pub floor: &'static str,
+    /// At least one.
+    pub rounds: Vec<Round>,
+}
+
+/// The median of all rounds, with the least and the greatest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The greatest.
+    pub greatest: f64,
+}
+
+impl Slice {
+    /// A slice whose value is the median of its latencies, in microseconds.
+    pub fn of_latencies(samples_ns: Vec<u64>) -> Slice {
+        let mut slice = Slice {
+            notes: points(&samples_ns),
+            samples_ns,
+            ..Slice::default()
+        };
+        slice.value = slice.notes.first().map_or(f64::NAN, |(_, p50)| *p50);
+        slice
+    }
+}
+
+/// The points of latencies that reports show, in microseconds; none without samples.
+pub fn points(samples_ns: &[u64]) -> Vec<(&'static str, f64)> {
+    let Some(sorted) = Sorted::new(samples_ns.iter().map(|ns| *ns as f64 / 1e3)) else {
+        return Vec::new();
+    };
+    let points = [
+        ("p50 µs", 500),
+        ("p90 µs", 900),
+        ("p99 µs", 990),
+        ("max µs", 1_000),
+    ];
+    points.map(|(name, at)| (name, sorted.at(at))).to_vec()
+}
+
+impl Spread {
+    fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
+        let sorted = Sorted::new(values)?;
+        let (least, greatest) = (sorted.least(), sorted.greatest());
+        Some(Spread {
+            median: sorted.median(),
+            least,
+            greatest,
+        })
+    }
+}
+
+impl Round {
+    /// The subject's value: the mean of both slices, in the middle of which the floor stands, so
+    /// that a machine that drifts evenly takes nothing from the ratio.
+    fn subject(&self) -> f64 {
+        match &self.second {
+            Some(second) => f64::midpoint(self.first.value, second.value),
+            None => self.first.value,
+        }
+    }
+}
+
+impl Figure {
+    /// What was measured.
+    pub fn measured(&self) -> Spread {
+        Spread::of(self.rounds.iter().map(Round::subject)).expect("a figure has a round")
+    }
+
+    /// The floor's own values.
+    pub fn floors(&self) -> Option<Spread> {
+        Spread::of(
+            self.rounds
+                .iter()
+                .filter_map(|round| Some(round.floor.as_ref()?.value)),
+        )
+    }
+
+    /// The subject to the floor of the same round.
+    pub fn ratio(&self) -> Option<Spread> {
+        let ratio = |round: &Round| Some(round.subject() / round.floor.as_ref()?.value);
+        Spread::of(self.rounds.iter().filter_map(ratio))
+    }
+
+    /// The subject to itself: the second slice to the first. Ratios that differ from 1 by no
+    /// more are noise.
+    pub fn itself(&self) -> Option<Spread> {
+        let ratio = |round: &Round| Some(round.second.as_ref()?.value / round.first.value);
+        Spread::of(self.rounds.iter().filter_map(ratio))
+    }
+
+    /// Whether it reaches its goal; `None` when it has none.
+    pub fn is_met(&self) -> Option<bool> {
+        let judged = self.ratio().unwrap_or_else(|| self.measured()).median;
+        match self.goal {
+            Goal::AtLeast(least) => Some(judged >= least),
+            Goal::AtMost(most) => Some(judged <= most),
+            Goal::Told => None,
+        }
+    }
+
+    /// Everything measured, for machines.
+    pub fn raw(&self) -> Value {
+        let rounds = self.rounds.iter().map(|round| {
+            json!({
+                "first": raw_slice(&round.first),
+                "floor": round.floor.as_ref().map(raw_slice),
+                "second": round.second.as_ref().map(raw_slice),
+            })
+        });
+        json!({ "unit": self.unit, "rounds": rounds.collect::<Vec<_>>() })
+    }
+}
+
+fn raw_slice(slice: &Slice) -> Value {
+    let notes: serde_json::Map<String, Value> = slice
+        .notes
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), json!(value)))
+        .collect();
+    let mut raw = json!({ "value": slice.value, "notes": notes });
+    if !slice.samples_ns.is_empty() {
+        raw["counts_ns"] = json!(counts(&slice.samples_ns));
+    }
+    raw
+}
+
+/// The samples as pairs of value and count, each value rounded to three digits: within 0.5 % of
+/// what was measured, and a thousandth of its size.
+fn counts(samples_ns: &[u64]) -> Vec<(u64, u64)> {
+    let mut counts = std::collections::BTreeMap::new();
+    for sample in samples_ns {
+        *counts.entry(three_digits(*sample)).or_insert(0) += 1;
+    }
+    counts.into_iter().collect()
+}
+
+fn three_digits(value: u64) -> u64 {
+    let scale = 10_u64.pow(value.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    (value + scale / 2) / scale * scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(value: f64) -> Slice {
+        Slice {
+            value,
+            ..Slice::default()
+        }
+    }
+
+    fn figure(goal: Goal, rounds: &[[f64; 3]]) -> Figure {
+        let rounds = rounds.iter().map(|[first, floor, second]| Round {
+            first: slice(*first),
+            floor: Some(slice(*floor)),
+            second: Some(slice(*second)),
+        });
+        Figure {
+            key: "k".into(),
+            title: "t".into(),
+            unit: "u",
+            goal,
+            floor: "f",
+            rounds: rounds.collect(),
+        }
+    }
+
+    #[test]
+    fn a_ratio_is_taken_within_each_round() {
+        // The machine slows down by half from round to round; the ratio stays.
+        let rounds = [[40.0, 100.0, 60.0], [20.0, 50.0, 30.0], [11.0, 25.0, 16.5]];
+        let figure = figure(Goal::AtLeast(0.5), &rounds);
+        let ratio = figure.ratio().unwrap();
+        assert_eq!(
+            (ratio.median, ratio.least, ratio.greatest),
+            (0.5, 0.5, 0.55)
+        );
+        assert_eq!(figure.itself().unwrap().median, 1.5);
+        assert_eq!(figure.measured().median, 25.0);
+        assert_eq!(figure.floors().unwrap().median, 50.0);
+    }
+
+    #[test]
+    fn a_goal_is_met_up_to_its_limit() {
+        let rounds = [[2.0, 4.0, 2.0]];
+        let met = |goal| figure(goal, &rounds).is_met();
+        assert_eq!(met(Goal::AtLeast(0.5)), Some(true));
+        assert_eq!(met(Goal::AtLeast(0.51)), Some(false));
+        assert_eq!(met(Goal::AtMost(0.5)), Some(true));
+        assert_eq!(met(Goal::AtMost(0.49)), Some(false));
+        assert_eq!(met(Goal::Told), None);
+    }
+
+    #[test]
+    fn without_a_floor_the_value_itself_is_judged() {
+        let mut figure = figure(Goal::AtMost(40.0), &[[39.0, 1.0, 0.0]]);
+        (figure.rounds[0].floor, figure.rounds[0].second) = (None, None);
+        assert_eq!((figure.ratio(), figure.itself()), (None, None));
+        assert_eq!(figure.is_met(), Some(true));
+    }
+
+    #[test]
+    fn samples_are_counted_by_their_first_three_digits() {
+        let samples = [0, 7, 999, 1_004, 1_005, 1_014, 123_456, 123_499];
+        let counted = [
+            (0, 1),
+            (7, 1),
+            (999, 1),
+            (1_000, 1),
+            (1_010, 2),
+            (123_000, 2),
+        ];
+        assert_eq!(counts(&samples), counted);
+    }
+
+    #[test]
+    fn latencies_are_told_in_microseconds() {
+        let slice = Slice::of_latencies((1..=100).map(|us| us * 1_000).collect());
+        assert_eq!(slice.value, 50.0);
+        assert_eq!(slice.notes[2], ("p99 µs", 99.0));
+    }
+}

@@ -1,0 +1,250 @@
+//! The real binary as a child: servers on data directories of their own.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::connection::{Access, Connection};
+
+/// A start takes a fraction of a second; a loaded machine may take a hundred times as long.
+const READY_MAX: Duration = Duration::from_secs(30);
+/// Finishing what is under way.
+const STOP_MAX: Duration = Duration::from_secs(30);
+/// How often a starting server is asked: the resolution of the time to its first answer.
+const ASK_EVERY: Duration = Duration::from_micros(500);
+/// What the kernel counts processor time in, for every program: hundredths of a second
+/// (proc(5), `/proc/pid/stat`; `USER_HZ` is 100 on every platform Rust's tier 1 has).
+const TICK_US: f64 = 10_000.0;
+
+/// A running server. Dropped without [`Live::stop`], it is killed.
+pub struct Live {
+    child: Child,
+    log: PathBuf,
+    /// How to reach it.
+    pub access: Access,
+    /// From just before its process was made to its first answer.
+    pub first_answer: Duration,
+}
+
+impl Live {
+    /// Starts `binary` on the data directory `data`, which is made if absent; waits for its
+    /// first answer. Files it needs besides stand next to `data`, named after it.
+    ///
+    /// # Errors
+    /// When it ends, or does not answer within [`READY_MAX`].
+    pub fn start(binary: &Path, data: &Path) -> Result<Live> {
+        let (log, bootstrap) = (data.with_extension("log"), data.with_extension("bootstrap"));
+        let output = File::create(&log).with_context(|| log.display().to_string())?;
+        let address = free_address()?;
+        let mut command = without_surroundings(binary);
+        command.args(["serve", "--listen", &address.to_string()]);
+        command
+            .arg("--data")
+            .arg(data)
+            .arg("--bootstrap-file")
+            .arg(&bootstrap);
+        command.stdout(output.try_clone()?).stderr(output);
+        let start = Instant::now();
+        let child = command
+            .spawn()
+            .with_context(|| format!("{} starts not", binary.display()))?;
+        let access = Access {
+            address,
+            project: String::new(),
+            key: String::new(),
+        };
+        let mut live = Live {
+            child,
+            log,
+            access,
+            first_answer: Duration::ZERO,
+        };
+        live.wait_for_answer(start)?;
+        live.first_answer = start.elapsed();
+        live.read_access(&bootstrap)?;
+        Ok(live)
+    }
+
+    /// Asks until it answers. Which version is public (wire protocol, 6.6), so no key is needed.
+    fn wait_for_answer(&mut self, start: Instant) -> Result<()> {
+        let question = self.access.request("GET", "/health/version", "");
+        while start.elapsed() < READY_MAX {
+            if let Ok(mut connection) = Connection::open(self.access.address)
+                && let Ok(answer) = connection.ask(&question)
+            {
+                if answer.status == 200 {
+                    return Ok(());
+                }
+                bail!("/health/version answers with status {}", answer.status);
+            }
+            self.fail_if_ended()?;
+            std::thread::sleep(ASK_EVERY);
+        }
+        bail!(
+            "no answer in {} s; its log ends:\n{}",
+            READY_MAX.as_secs(),
+            self.log_tail()
+        )
+    }
+
+    fn read_access(&mut self, bootstrap: &Path) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < READY_MAX {
+            let written = fs::read(bootstrap).unwrap_or_default();
+            let written: serde_json::Value = serde_json::from_slice(&written).unwrap_or_default();
+            let field = |name: &str| written[name].as_str().map(str::to_owned);
+            let endpoint = format!("http://{}/v1", self.access.address);
+            // The file of an earlier start stands there until this one has written its own.
+            if field("endpoint").is_some_and(|told| told == endpoint)
+                && let (Some(project), Some(key)) = (field("projectId"), field("apiKey"))
+            {
+                (self.access.project, self.access.key) = (project, key);
+                return Ok(());
+            }
+            self.fail_if_ended()?;
+            std::thread::sleep(ASK_EVERY);
+        }
+        bail!("{} was not written for this start", bootstrap.display())
+    }
+
+    fn fail_if_ended(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!(
+                "it ended at start ({status}); its log ends:\n{}",
+                self.log_tail()
+            );
+        }
+        Ok(())
+    }
+
+    /// Its process.
+    pub fn process(&self) -> Process {
+        Process(self.child.id())
+    }
+
+    /// Asks it to end in order, and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not end within [`STOP_MAX`], or not with success.
+    pub fn stop(mut self) -> Result<()> {
+        // The standard library can only kill.
+        let script = format!("kill -TERM {}", self.child.id());
+        Command::new("sh")
+            .args(["-c", &script])
+            .status()
+            .context("sh does not start")?;
+        let start = Instant::now();
+        while start.elapsed() < STOP_MAX {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!("it ended badly ({status}):\n{}", self.log_tail()),
+                None => std::thread::sleep(ASK_EVERY),
+            }
+        }
+        bail!("it still runs {} s after SIGTERM", STOP_MAX.as_secs())
+    }
+
+    fn log_tail(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // After `stop` both do nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `program` without the variables that would set another project, key or limit.
+pub fn without_surroundings(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("TIDEMARK_") || text.starts_with("APPWRITE_") {
+            command.env_remove(name);
+        }
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A port nobody listens on. Known beforehand, because a server that says its own port says it
+/// some time after its first answer is possible.
+fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+    Ok(listener.local_addr()?)
+}
+
+/// A process, by its number.
+#[derive(Clone, Copy)]
+pub struct Process(pub u32);
+
+impl Process {
+    /// Processor time it has used so far, user and system, in microseconds; a multiple of 10,000.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn cpu_us(self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).context("it is gone")?;
+        cpu_ticks(&stat)
+            .map(|ticks| ticks * TICK_US)
+            .context("/proc/…/stat is not understood")
+    }
+
+    /// Memory it has in use, in bytes.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn resident_bytes(self) -> Result<f64> {
+        let path = format!("/proc/{}/status", self.0);
+        let status = fs::read_to_string(path).context("it is gone")?;
+        resident_kib(&status)
+            .map(|kib| kib * 1_024.0)
+            .context("/proc/…/status names no VmRSS")
+    }
+}
+
+/// Fields 14 and 15; the second one, the program's name, may hold spaces and parentheses.
+fn cpu_ticks(stat: &str) -> Option<f64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let (user, system) = (fields.next()?, fields.next()?);
+    Some(user.parse::<f64>().ok()? + system.parse::<f64>().ok()?)
+}
+
+fn resident_kib(status: &str) -> Option<f64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_read_behind_any_name() {
+        let stat = "17 (a ) b) S 1 17 17 0 -1 4194304 9 0 0 0 250 50 7 7 20 0 3 0 100 1 1";
+        assert_eq!(cpu_ticks(stat), Some(300.0));
+        assert_eq!(cpu_ticks("17 (a) S 1"), None);
+        let own = Process(std::process::id());
+        assert!(own.cpu_us().unwrap() >= 0.0);
+    }
+
+    #[test]
+    fn resident_memory_is_read_in_kib() {
+        let status = "VmPeak:\t  900 kB\nVmRSS:\t   512 kB\nRssAnon:\t 1 kB\n";
+        assert_eq!(resident_kib(status), Some(512.0));
+        let own = Process(std::process::id());
+        assert!(own.resident_bytes().unwrap() > 0.0);
+    }
+}

@@ -1,0 +1,175 @@
+//! Reads over HTTP beside a static responder of the same bytes.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use server::bench::answer;
+
+use crate::connection::{Access, Connection};
+use crate::expect;
+use crate::figure::{Figure, Goal, Round, Slice};
+use crate::floor::Floor;
+use crate::live::{Live, Process};
+use crate::plan::Plan;
+use crate::wrk::Wrk;
+
+/// What is read: the cached list, or one row.
+#[derive(Clone, Copy, PartialEq)]
+enum Subject {
+    Hit,
+    Point,
+}
+
+/// The reader's `ttl`, in seconds: the longest there is, so that no slice sees a refill.
+const TTL_S: u32 = 86_400;
+/// Requests before the first timed one.
+const WARMUP: usize = 200;
+const FLOOR: &str = "static responder, same bytes";
+
+/// The figures of both subjects, by wrk and by one connection.
+///
+/// # Errors
+/// When an answer is wrong, or something cannot be measured.
+pub fn figures(binary: &Path, server: &Live, wrk: &Wrk, plan: &Plan) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for subject in [Subject::Hit, Subject::Point] {
+        let route = subject.route();
+        subject.check(&server.access)?;
+        let floor = Floor::start(binary, &server.access, &route)?;
+        let targets = [
+            Target {
+                access: &server.access,
+                process: server.process(),
+                route: &route,
+            },
+            Target {
+                access: &floor.access,
+                process: floor.process(),
+                route: &route,
+            },
+        ];
+        let rounds = turns(plan.rounds, &targets, |target| target.load(wrk, plan.wrk_s))?;
+        figures.push(subject.figure("wrk", "requests/s", subject.goal(), rounds));
+        let slice_ms = plan.sequential_ms;
+        let rounds = turns(plan.rounds, &targets, |target| target.one_by_one(slice_ms))?;
+        figures.push(subject.figure("sequential", "p50 µs", Goal::Told, rounds));
+        subject.check(&server.access)?;
+    }
+    Ok(figures)
+}
+
+/// The subject, its floor, the subject again, round after round.
+fn turns(
+    rounds: usize,
+    [subject, floor]: &[Target<'_>; 2],
+    measure: impl Fn(&Target<'_>) -> Result<Slice>,
+) -> Result<Vec<Round>> {
+    // One slice of each that does not count: connections, caches and clock speeds settle.
+    measure(subject)?;
+    measure(floor)?;
+    let round = |_| {
+        Ok(Round {
+            first: measure(subject)?,
+            floor: Some(measure(floor)?),
+            second: Some(measure(subject)?),
+        })
+    };
+    (0..rounds).map(round).collect()
+}
+
+impl Subject {
+    fn route(self) -> String {
+        match self {
+            Subject::Hit => answer::route(Some(TTL_S)),
+            Subject::Point => expect::point_route(),
+        }
+    }
+
+    /// As the issue that asked for these figures states it.
+    fn goal(self) -> Goal {
+        match self {
+            Subject::Hit => Goal::AtLeast(0.6),
+            Subject::Point => Goal::AtLeast(0.4),
+        }
+    }
+
+    fn figure(self, how: &str, unit: &'static str, goal: Goal, rounds: Vec<Round>) -> Figure {
+        let (key, what) = match self {
+            Subject::Hit => ("ttl_hit", "list of 25, TTL hit"),
+            Subject::Point => ("point_read", "point read"),
+        };
+        let by = match how {
+            "wrk" => "wrk, 32 connections",
+            _ => "one connection, one request after the other",
+        };
+        Figure {
+            key: format!("{key}_{how}"),
+            title: format!("{what}: {by}"),
+            unit,
+            goal,
+            floor: FLOOR,
+            rounds,
+        }
+    }
+
+    /// The body is right, and a list that should come from the cache does.
+    fn check(self, access: &Access) -> Result<()> {
+        let mut connection = Connection::open(access.address)?;
+        if self == Subject::Point {
+            return expect::check_row(&mut connection, access, expect::POINT);
+        }
+        let route = self.route();
+        expect::check_list(&mut connection, access, &route)?;
+        let answer = connection.accepted(&access.request("GET", &route, ""))?;
+        let cached = answer.header("x-appwrite-cache");
+        ensure!(
+            cached == Some("hit"),
+            "X-Appwrite-Cache says {cached:?} where a hit is due"
+        );
+        Ok(())
+    }
+}
+
+/// A server or its floor.
+struct Target<'a> {
+    access: &'a Access,
+    process: Process,
+    route: &'a str,
+}
+
+impl Target<'_> {
+    fn load(&self, wrk: &Wrk, seconds: u64) -> Result<Slice> {
+        let before = self.process.cpu_us()?;
+        let counted = wrk.run(self.access, self.route, seconds)?;
+        let cpu_us = (self.process.cpu_us()? - before) / counted.requests;
+        let notes = [vec![("CPU µs/request", cpu_us)], counted.points].concat();
+        Ok(Slice {
+            value: counted.per_s,
+            notes,
+            samples_ns: Vec::new(),
+        })
+    }
+
+    fn one_by_one(&self, ms: u64) -> Result<Slice> {
+        let request = self.access.request("GET", self.route, "");
+        let mut connection = Connection::open(self.access.address)?;
+        for _ in 0..WARMUP {
+            connection.accepted(&request)?;
+        }
+        let bytes = connection.accepted(&request)?.body.len();
+        let before = self.process.cpu_us()?;
+        let mut samples_ns = Vec::new();
+        let until = Instant::now() + Duration::from_millis(ms);
+        while samples_ns.is_empty() || Instant::now() < until {
+            let start = Instant::now();
+            let answer = connection.accepted(&request)?;
+            samples_ns.push(start.elapsed().as_nanos() as u64);
+            ensure!(answer.body.len() == bytes, "an answer has another length");
+        }
+        let cpu_us = (self.process.cpu_us()? - before) / samples_ns.len() as f64;
+        let mut slice = Slice::of_latencies(samples_ns);
+        slice.notes.insert(0, ("CPU µs/request", cpu_us));
+        Ok(slice)
+    }
+}

@@ -1,0 +1,154 @@
+//! wrk, the load generator.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::connection::Access;
+
+/// The issue's figure is stated at this many connections.
+pub const CONNECTIONS: u32 = 32;
+/// Its threads. They share the machine with the server under test.
+pub const THREADS: u32 = 2;
+
+/// Prints what wrk has counted, in one line. `percentile` and `duration` are in microseconds.
+const SCRIPT: &str = r#"
+done = function(summary, latency, requests)
+  local e = summary.errors
+  io.write(string.format(
+    '{"requests":%d,"duration_us":%d,"refused":%d,"broken":%d,' ..
+    '"p50":%d,"p90":%d,"p99":%d,"max":%d}\n',
+    summary.requests, summary.duration, e.status, e.connect + e.read + e.write + e.timeout,
+    latency:percentile(50), latency:percentile(90), latency:percentile(99), latency.max))
+end
+"#;
+
+/// wrk, found on this machine.
+pub struct Wrk {
+    script: PathBuf,
+    /// As it names itself.
+    pub version: String,
+}
+
+/// What one run counted.
+pub struct Counted {
+    /// Answers.
+    pub requests: f64,
+    /// Answers a second.
+    pub per_s: f64,
+    /// Latencies in microseconds.
+    pub points: Vec<(&'static str, f64)>,
+}
+
+impl Wrk {
+    /// Looks for it; its script goes to `folder`.
+    ///
+    /// # Errors
+    /// When it is not installed.
+    pub fn find(folder: &Path) -> Result<Wrk> {
+        let output = Command::new("wrk")
+            .arg("--version")
+            .stdin(Stdio::null())
+            .output();
+        let Ok(output) = output else {
+            bail!("wrk, the load generator, is not installed; on Debian: apt-get install -y wrk");
+        };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let words: Vec<&str> = text.split_whitespace().take(2).collect();
+        let script = folder.join("counted.lua");
+        std::fs::write(&script, SCRIPT).with_context(|| script.display().to_string())?;
+        Ok(Wrk {
+            script,
+            version: words.join(" "),
+        })
+    }
+
+    /// Asks `route` for `seconds`.
+    ///
+    /// # Errors
+    /// When a connection broke, or an answer was no success.
+    pub fn run(&self, access: &Access, route: &str, seconds: u64) -> Result<Counted> {
+        let mut command = Command::new("wrk");
+        let (threads, connections) = (THREADS.to_string(), CONNECTIONS.to_string());
+        command.args([
+            "-t",
+            &threads,
+            "-c",
+            &connections,
+            "-d",
+            &format!("{seconds}s"),
+        ]);
+        for header in access.headers() {
+            command.args(["-H", &header]);
+        }
+        command.arg("-s").arg(&self.script).arg(access.url(route));
+        let output = command
+            .stdin(Stdio::null())
+            .output()
+            .context("wrk does not start")?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        read(&printed).with_context(|| format!("wrk on {route} printed:\n{printed}"))
+    }
+}
+
+fn read(printed: &str) -> Result<Counted> {
+    let line = printed
+        .lines()
+        .find(|line| line.starts_with('{'))
+        .context("no counts")?;
+    let counts: Value = serde_json::from_str(line)?;
+    let number = |name: &str| {
+        counts[name]
+            .as_f64()
+            .with_context(|| format!("no `{name}`"))
+    };
+    let (refused, broken) = (number("refused")?, number("broken")?);
+    ensure!(
+        refused + broken == 0.0,
+        "{refused} answers were no success, {broken} never came"
+    );
+    let requests = number("requests")?;
+    ensure!(requests > 0.0, "nothing was answered");
+    let points = [
+        ("p50 µs", "p50"),
+        ("p90 µs", "p90"),
+        ("p99 µs", "p99"),
+        ("max µs", "max"),
+    ];
+    let points = points
+        .into_iter()
+        .map(|(shown, name)| Ok((shown, number(name)?)));
+    Ok(Counted {
+        requests,
+        per_s: requests * 1e6 / number("duration_us")?,
+        points: points.collect::<Result<_>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(refused: u32) -> String {
+        format!(
+            "Running 1s test\n  2 threads\n{{\"requests\":5000,\"duration_us\":500000,\
+             \"refused\":{refused},\"broken\":0,\"p50\":10,\"p90\":20,\"p99\":30,\"max\":40}}\n"
+        )
+    }
+
+    #[test]
+    fn counts_are_read_from_their_line() {
+        let counted = read(&printed(0)).unwrap();
+        assert_eq!((counted.requests, counted.per_s), (5_000.0, 10_000.0));
+        assert_eq!(counted.points[2], ("p99 µs", 30.0));
+    }
+
+    #[test]
+    fn refusals_and_silence_are_errors() {
+        let error = read(&printed(3)).err().unwrap().to_string();
+        assert_eq!(error, "3 answers were no success, 0 never came");
+        assert!(read("unable to connect").is_err());
+    }
+}

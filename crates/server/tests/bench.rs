@@ -1,0 +1,167 @@
+//! Seeding and measuring with the built binary, against a server of the same build.
+
+mod process;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use process::{Folder, Running, assert_refused, send_signal, text, tidemark};
+use serde_json::Value;
+
+const KEY: &str = "a-secret-of-our-own";
+
+fn serve(folder: &Folder) -> Running {
+    Running::start_with(folder, &[("TIDEMARK_API_KEY", KEY)])
+}
+
+/// A command that reaches the server by the variables of the official SDK's examples.
+fn against(server: &Running, words: &str) -> Command {
+    let mut command = tidemark(words);
+    command
+        .env("APPWRITE_ENDPOINT", &server.endpoint)
+        .env("APPWRITE_PROJECT_ID", "default");
+    command.env("APPWRITE_API_KEY", KEY);
+    command
+}
+
+#[track_caller]
+fn said(server: &Running, words: &str) -> String {
+    let output = against(server, words).output().unwrap();
+    assert!(output.status.success(), "{words}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn seeding_builds_once_and_again_only_when_something_else_is_wanted() {
+    let folder = Folder::new();
+    let server = serve(&folder);
+    let seed = |words: &str| said(&server, &format!("seed catalog --rows {words}"));
+    assert!(seed("230").starts_with("Built 230 rows in bench_db/products, without index"));
+    assert!(seed("230").starts_with("Complete already: 230 rows"));
+    assert!(
+        seed("230 --index").starts_with("Built 230 rows"),
+        "the index was missing"
+    );
+    assert!(seed("230 --index").starts_with("Complete already"));
+    assert!(
+        seed("100 --index").starts_with("Built 100 rows"),
+        "130 were too many"
+    );
+    assert!(
+        seed("101 --index").starts_with("Built 101 rows"),
+        "one was missing"
+    );
+}
+
+#[test]
+fn the_benchmark_checks_measures_and_reports() {
+    let folder = Folder::new();
+    let server = serve(&folder);
+    said(&server, "seed catalog --rows 600");
+    let out = folder.join("results");
+    let bench = |rows: &str| {
+        let mut command = against(&server, "bench ttl --iterations 40 --warmup 1");
+        command
+            .args(["--rounds", "4", "--rows", rows, "--out"])
+            .arg(&out);
+        command.output().unwrap()
+    };
+    assert_refused(
+        &bench("300"),
+        1,
+        "gave a wrong answer, so nothing is measured: ",
+    );
+    assert!(!out.exists(), "nothing was measured, nothing is reported");
+
+    let output = bench("600");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut files: Vec<_> = fs::read_dir(&out)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    files.sort();
+    let [raw, report] = files.as_slice() else {
+        panic!("two files, not {files:?}")
+    };
+    let raw: Value = serde_json::from_slice(&fs::read(raw).unwrap()).unwrap();
+    for phase in ["no_ttl", "ttl", "floor"] {
+        assert_eq!(
+            raw["samples"][phase].as_array().unwrap().len(),
+            40,
+            "{phase}"
+        );
+    }
+    let parameters = &raw["parameters"];
+    // Purged after the check: the first of the warm-up calls fills the cache again.
+    assert_eq!(
+        (&parameters["ttl_hits"], &parameters["ttl_misses"]),
+        (&40.into(), &0.into())
+    );
+    assert_eq!(
+        (&parameters["index"], &parameters["rows"]),
+        (&false.into(), &600.into())
+    );
+    let report = fs::read_to_string(report).unwrap();
+    assert!(report.starts_with("---\nstarted: \"20"), "{report}");
+    assert!(
+        report.contains("\n## Beside the published results\n"),
+        "{report}"
+    );
+    assert!(
+        text(&output.stdout).contains("| floor |"),
+        "the summary is shown"
+    );
+}
+
+#[test]
+fn the_floor_repeats_one_answer_byte_for_byte() {
+    let folder = Folder::new();
+    let server = serve(&folder);
+    let from = format!("{}/health/version", server.endpoint);
+    let mut command = tidemark(&format!("bench floor --threads 2 --from {from}"));
+    command.args(["--header", "X-Appwrite-Project: default"]);
+    let mut floor = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(floor.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line
+        .trim_end()
+        .strip_prefix("listening on http://")
+        .expect(&line);
+
+    let ask = |address: &str, route: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(
+            stream,
+            "GET {route} HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\n"
+        )
+        .unwrap();
+        stream.write_all(b"Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let shape = |answer: &str| {
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let mut names: Vec<String> = head
+            .lines()
+            .skip(1)
+            .map(|line| line.split(':').next().unwrap().to_ascii_lowercase())
+            .collect();
+        names.sort();
+        (
+            head.lines().next().unwrap().to_owned(),
+            names,
+            head.len(),
+            body.to_owned(),
+        )
+    };
+    let server_address = format!("127.0.0.1:{}", server.port());
+    let original = shape(&ask(&server_address, "/v1/health/version"));
+    assert_eq!(shape(&ask(address, "/v1/any/other")), original);
+    send_signal(floor.id(), "TERM");
+    assert!(floor.wait().unwrap().success());
+}

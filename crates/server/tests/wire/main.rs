@@ -1,0 +1,6 @@
+//! Black box: real requests over a real port, against a real engine.
+
+mod rows;
+mod schema;
+mod site;
+mod transport;

@@ -1,0 +1,455 @@
+//! Rows: their life, their lists, the cache header, their refusals.
+
+use crate::site::{Answer, Site};
+use serde_json::{Value, json};
+
+const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
+const DOCUMENTS: &str = "/v1/databases/d/collections/t/documents";
+
+fn site() -> Site {
+    let site = Site::start();
+    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    let table = r#"{
+        "tableId": "t", "name": "T", "permissions": ["read(\"any\")", "create(\"any\")"],
+        "columns": [
+            {"key": "name", "type": "varchar", "size": 64, "required": true},
+            {"key": "n", "type": "integer"},
+            {"key": "price", "type": "double"},
+            {"key": "tags", "type": "text", "array": true},
+            {"key": "at", "type": "datetime"}
+        ]
+    }"#;
+    let made = site.ask("POST", "/v1/tablesdb/d/tables", table);
+    assert_eq!(made.status, 201, "{}", made.text);
+    site
+}
+
+fn create(site: &Site, id: &str, n: i64) -> Answer {
+    let made = site.ask(
+        "POST",
+        ROWS,
+        &format!(r#"{{"rowId":"{id}","data":{{"name":"x","n":{n}}}}}"#),
+    );
+    assert_eq!(made.status, 201, "{}", made.text);
+    made
+}
+
+/// A list's path with these query texts and parameters.
+fn listing(base: &str, queries: &[&str], more: &str) -> String {
+    let encode = |text: &str| {
+        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    };
+    let pairs = queries.iter().enumerate();
+    let pairs = pairs.map(|(nth, query)| format!("queries%5B{nth}%5D={}", encode(query)));
+    format!("{base}?{}&{more}", pairs.collect::<Vec<_>>().join("&"))
+}
+
+fn ids(answer: &Answer, key: &str) -> Vec<String> {
+    let json = answer.json();
+    let rows = json[key]
+        .as_array()
+        .unwrap_or_else(|| panic!("{}", answer.text))
+        .iter();
+    rows.map(|row| row["$id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_row_carries_system_fields_nulls_and_empty_arrays() {
+    let site = site();
+    let data = r#"{"rowId":"r","data":{"name":"\"Ä\"","price":0.1,"at":"2026-01-02T03:04:05Z"},
+        "permissions":["read(\"any\")","write(\"users\")"]}"#;
+    let made = site.ask("POST", ROWS, data);
+    assert_eq!(made.status, 201, "{}", made.text);
+    let row = made.json();
+    assert_eq!(row["$id"], "r");
+    assert!(row["$sequence"].is_string());
+    assert_eq!(row["$permissions"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        (&row["$databaseId"], &row["$tableId"]),
+        (&json!("d"), &json!("t"))
+    );
+    assert_eq!(
+        (&row["name"], &row["price"]),
+        (&json!("\"Ä\""), &json!(0.1))
+    );
+    assert_eq!((&row["n"], &row["tags"]), (&Value::Null, &json!([])));
+    assert_eq!(row["at"], "2026-01-02T03:04:05.000+00:00");
+    assert_eq!(site.ask("GET", &format!("{ROWS}/r"), "").json(), row);
+    let older = site.ask("GET", &format!("{DOCUMENTS}/r"), "").json();
+    assert_eq!(
+        (&older["$collectionId"], older.get("$tableId")),
+        (&json!("t"), None)
+    );
+    let list = site.ask("GET", ROWS, "").json();
+    assert_eq!(list, json!({"total": 1, "rows": [row]}));
+}
+
+#[test]
+fn a_row_lives_by_the_words_of_the_older_family() {
+    let site = site();
+    let made = site.ask(
+        "POST",
+        DOCUMENTS,
+        r#"{"documentId":"r","data":{"name":"a"}}"#,
+    );
+    assert_eq!(made.status, 201, "{}", made.text);
+    let path = format!("{DOCUMENTS}/r");
+    assert_eq!(
+        site.ask("PATCH", &path, r#"{"data":{"n":1}}"#).json()["n"],
+        1
+    );
+    assert_eq!(
+        site.ask("PUT", &path, r#"{"data":{"n":2}}"#).json()["name"],
+        "a"
+    );
+    let many = site.ask(
+        "POST",
+        DOCUMENTS,
+        r#"{"documents":[{"$id":"s","name":"b"}]}"#,
+    );
+    assert_eq!(
+        (many.status.as_u16(), ids(&many, "documents")),
+        (201, vec!["s".into()])
+    );
+    let query = r#"{"queries":["{\"method\":\"orderDesc\",\"attribute\":\"$id\"}"]}"#;
+    let list = site.ask("POST", &format!("{DOCUMENTS}/query"), query);
+    assert_eq!(ids(&list, "documents"), ["s", "r"]);
+    assert_eq!(site.ask("DELETE", &path, "{}").status, 204);
+    assert_eq!(
+        site.ask("GET", &path, "").refusal(),
+        "404 document_not_found"
+    );
+}
+
+#[test]
+fn update_merges_and_upsert_creates_or_merges() {
+    let site = site();
+    create(&site, "r", 1);
+    let path = format!("{ROWS}/r");
+    let changed = site.ask("PATCH", &path, r#"{"data":"{\"n\":2}"}"#);
+    assert_eq!(
+        (changed.status.as_u16(), &changed.json()["n"]),
+        (200, &json!(2))
+    );
+    let granted = site.ask("PATCH", &path, r#"{"permissions":["read(\"any\")"]}"#);
+    assert_eq!(granted.json()["$permissions"], json!(["read(\"any\")"]));
+    let made = site.ask("PUT", &format!("{ROWS}/new"), r#"{"data":{"name":"y"}}"#);
+    assert_eq!(
+        (made.status.as_u16(), &made.json()["name"]),
+        (200, &json!("y"))
+    );
+    assert_eq!(
+        site.ask("PATCH", &path, "{}").refusal(),
+        "400 row_missing_payload"
+    );
+    assert_eq!(
+        site.ask("PUT", &path, r#"{"data":{}}"#).refusal(),
+        "400 row_missing_payload"
+    );
+}
+
+#[test]
+fn deleting_answers_without_json_and_reads_a_body() {
+    let site = site();
+    create(&site, "r", 1);
+    let gone = site.ask("DELETE", &format!("{ROWS}/r"), "{}");
+    assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
+    assert_eq!(gone.header("content-type"), "text/plain; charset=UTF-8");
+    assert_eq!(
+        site.ask("DELETE", &format!("{ROWS}/r"), "").refusal(),
+        "404 row_not_found"
+    );
+}
+
+#[test]
+fn many_rows_are_made_together_and_named_where_they_have_no_id() {
+    let site = site();
+    let made = site.ask(
+        "POST",
+        ROWS,
+        r#"{"rows":[{"$id":"a","name":"x","$permissions":["read(\"any\")"]},{"name":"y"},{"$id":"unique()","name":"z"}]}"#,
+    );
+    assert_eq!(made.status, 201, "{}", made.text);
+    let ids = ids(&made, "rows");
+    assert_eq!(
+        (made.json()["total"].as_i64(), ids[0].as_str()),
+        (Some(3), "a")
+    );
+    assert!(ids[1].len() == 20 && ids[2].len() == 20 && ids[1] != ids[2]);
+    assert_eq!(
+        made.json()["rows"][0]["$permissions"],
+        json!(["read(\"any\")"])
+    );
+}
+
+#[test]
+fn creation_is_one_row_or_many() {
+    let site = site();
+    let many = |count: usize| {
+        let row = |n| format!(r#"{{"$id":"b{n}","name":"x"}}"#);
+        format!(
+            r#"{{"rows":[{}]}}"#,
+            (0..count).map(row).collect::<Vec<_>>().join(",")
+        )
+    };
+    let (allowed, too_many) = (many(100), many(101));
+    for (body, refusal) in [
+        ("{}", "400 row_missing_data"),
+        ("", "400 row_missing_data"),
+        (r#"{"rowId":"x"}"#, "400 row_missing_data"),
+        (r#"{"rowId":"x","data":{}}"#, "400 row_missing_data"),
+        (r#"{"data":{"name":"x"}}"#, "400 row_missing_data"),
+        (r#"{"rows":[]}"#, "400 row_missing_data"),
+        (
+            r#"{"rowId":"x","data":{"name":"x"},"rows":[{"name":"y"}]}"#,
+            "400 general_bad_request",
+        ),
+        (
+            r#"{"rowId":"x","rows":[{"name":"y"}]}"#,
+            "400 general_bad_request",
+        ),
+        (
+            r#"{"permissions":[],"rows":[{"name":"y"}]}"#,
+            "400 general_bad_request",
+        ),
+        (
+            r#"{"rowId":"x","data":[1]}"#,
+            "400 general_argument_invalid",
+        ),
+        (
+            r#"{"rowId":"x","data":"{"}"#,
+            "400 general_argument_invalid",
+        ),
+        (
+            r#"{"rowId":"-x","data":{"name":"x"}}"#,
+            "400 general_argument_invalid",
+        ),
+        (
+            r#"{"rowId":7,"data":{"name":"x"}}"#,
+            "400 general_argument_invalid",
+        ),
+        (r#"{"rows":[5]}"#, "400 general_argument_invalid"),
+        (
+            r#"{"rows":[{"$id":5,"name":"x"}]}"#,
+            "400 general_argument_invalid",
+        ),
+        (
+            r#"{"rowId":"x","data":{"colour":1}}"#,
+            "400 row_invalid_structure",
+        ),
+        (
+            r#"{"rowId":"x","data":{"name":"x"},"transactionId":"t"}"#,
+            "404 transaction_not_found",
+        ),
+        (too_many.as_str(), "400 general_argument_invalid"),
+        (allowed.as_str(), "201"),
+        (allowed.as_str(), "409 row_already_exists"),
+    ] {
+        let answer = site.ask("POST", ROWS, body);
+        assert_eq!(answer.refusal(), refusal, "{body:.80} {:.200}", answer.text);
+    }
+    let many = site.ask_as(None, "POST", ROWS, r#"{"rows":[{"name":"x"}]}"#);
+    assert_eq!(many.refusal(), "401 general_unauthorized_scope");
+    let one = site.ask_as(
+        None,
+        "POST",
+        ROWS,
+        r#"{"rowId":"unique()","data":{"name":"x"}}"#,
+    );
+    assert_eq!(
+        (
+            one.status.as_u16(),
+            one.json()["$id"].as_str().unwrap().len()
+        ),
+        (201, 20)
+    );
+}
+
+#[test]
+fn integers_are_neither_rounded_nor_quoted() {
+    let site = site();
+    for (sent, refusal) in [
+        ("9223372036854775807", "201"),
+        ("-9223372036854775808", "201"),
+        ("9223372036854775808", "400 row_invalid_structure"),
+        ("12345678901234567890123", "400 row_invalid_structure"),
+        ("1.0", "400 row_invalid_structure"),
+    ] {
+        let body = format!(r#"{{"rowId":"unique()","data":{{"name":"x","n":{sent}}}}}"#);
+        let answer = site.ask("POST", ROWS, &body);
+        assert_eq!(answer.refusal(), refusal, "{sent} {}", answer.text);
+        if refusal == "201" {
+            assert!(
+                answer.text.contains(&format!(r#""n":{sent}"#)),
+                "{}",
+                answer.text
+            );
+        }
+    }
+}
+
+#[test]
+fn lists_filter_order_page_select_and_count() {
+    let site = site();
+    for n in 0..5 {
+        create(&site, &format!("r{n}"), n);
+    }
+    let above = r#"{"method":"greaterThan","attribute":"n","values":[1]}"#;
+    let down = r#"{"method":"orderDesc","attribute":"n"}"#;
+    let two = r#"{"method":"limit","values":[2]}"#;
+    let after = r#"{"method":"cursorAfter","values":["r4"]}"#;
+    let list = site.ask("GET", &listing(ROWS, &[above, down, two], ""), "");
+    assert_eq!(
+        (ids(&list, "rows"), &list.json()["total"]),
+        (vec!["r4".into(), "r3".into()], &json!(3))
+    );
+    let list = site.ask("GET", &listing(ROWS, &[above, down, after], "total=0"), "");
+    assert_eq!(
+        (ids(&list, "rows"), &list.json()["total"]),
+        (vec!["r3".into(), "r2".into()], &json!(0))
+    );
+    let select = r#"{"method":"select","values":["n"]}"#;
+    let list = site
+        .ask("GET", &listing(ROWS, &[select, two], ""), "")
+        .json();
+    assert_eq!(
+        list["rows"][1],
+        json!({"$databaseId":"d","$tableId":"t","n":1})
+    );
+    let one = site
+        .ask("GET", &listing(&format!("{ROWS}/r3"), &[select], ""), "")
+        .json();
+    assert_eq!(one, json!({"$databaseId":"d","$tableId":"t","n":3}));
+    assert!(
+        site.ask("GET", ROWS, "")
+            .header("x-tidemark-cache")
+            .starts_with("bypass; mark=")
+    );
+}
+
+#[test]
+fn a_list_that_cannot_be_answered_says_why() {
+    let site = site();
+    let equal = r#"{"method":"equal","attribute":"colour","values":["red"]}"#;
+    for (path, refusal) in [
+        (
+            listing(ROWS, &["nonsense"], ""),
+            "400 general_query_invalid",
+        ),
+        (listing(ROWS, &[equal], ""), "400 general_query_invalid"),
+        (
+            listing(ROWS, &[r#"{"method":"cursorAfter","values":["z"]}"#], ""),
+            "400 general_cursor_not_found",
+        ),
+        (listing(ROWS, &[], "ttl=-1"), "400 general_argument_invalid"),
+        (
+            listing(ROWS, &[], "ttl=86401"),
+            "400 general_argument_invalid",
+        ),
+        (listing(ROWS, &[], "ttl=x"), "400 general_argument_invalid"),
+        (
+            listing(ROWS, &[], "total=x"),
+            "400 general_argument_invalid",
+        ),
+        (
+            listing(ROWS, &[equal; 101], ""),
+            "400 general_argument_invalid",
+        ),
+        (
+            listing(ROWS, &[], "transactionId=t"),
+            "404 transaction_not_found",
+        ),
+        ("/v1/tablesdb/d/tables/z/rows".into(), "404 table_not_found"),
+        (
+            "/v1/databases/d/collections/z/documents".into(),
+            "404 collection_not_found",
+        ),
+        (
+            "/v1/tablesdb/z/tables/t/rows".into(),
+            "404 database_not_found",
+        ),
+    ] {
+        let answer = site.ask("GET", &path, "");
+        assert_eq!(
+            answer.refusal(),
+            refusal,
+            "{path:.200} {:.200}",
+            answer.text
+        );
+    }
+    let said = site
+        .ask("GET", &listing(ROWS, &["nonsense"], ""), "")
+        .json();
+    let said = said["message"].as_str().unwrap();
+    assert!(said.starts_with("Invalid query: Syntax error"), "{said}");
+}
+
+fn cache(answer: &Answer) -> &str {
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.header("x-appwrite-cache")
+}
+
+#[test]
+fn the_cache_header_follows_the_readers_ttl() {
+    let site = site();
+    create(&site, "r", 1);
+    let path = |more: &str| listing(ROWS, &[], more);
+    assert_eq!(cache(&site.ask("GET", &path("ttl=0"), "")), "");
+    let first = site.ask("GET", &path("ttl=60"), "");
+    let second = site.ask("GET", &path("ttl=60"), "");
+    assert_eq!((cache(&first), cache(&second)), ("miss", "hit"));
+    assert_eq!(first.text, second.text);
+    assert!(second.header("x-tidemark-cache").starts_with("hit; mark="));
+    let uncounted = site.ask("GET", &path("ttl=60&total=false"), "");
+    assert_eq!(
+        (cache(&uncounted), &uncounted.json()["total"]),
+        ("hit", &json!(0))
+    );
+    let select = r#"{"method":"select","values":["name"]}"#;
+    assert_eq!(
+        cache(&site.ask("GET", &listing(ROWS, &[select], "ttl=60"), "")),
+        "miss"
+    );
+    let body = r#"{"queries":[],"ttl":60}"#;
+    assert_eq!(
+        cache(&site.ask("POST", &format!("{ROWS}/query"), body)),
+        "hit"
+    );
+}
+
+#[test]
+fn a_cached_list_outlives_writes_and_updates_and_ends_with_a_purge() {
+    let site = site();
+    create(&site, "r", 1);
+    let path = listing(ROWS, &[], "ttl=60");
+    assert_eq!(cache(&site.ask("GET", &path, "")), "miss");
+    create(&site, "s", 2);
+    let kept = site.ask("GET", &path, "");
+    assert_eq!((cache(&kept), ids(&kept, "rows").len()), ("hit", 1));
+    site.ask("PUT", "/v1/tablesdb/d/tables/t", r#"{"name":"Other"}"#);
+    assert_eq!(cache(&site.ask("GET", &path, "")), "hit");
+    site.ask("PUT", "/v1/tablesdb/d/tables/t", r#"{"purge":true}"#);
+    let fresh = site.ask("GET", &path, "");
+    assert_eq!((cache(&fresh), ids(&fresh, "rows").len()), ("miss", 2));
+}
+
+#[test]
+fn the_families_do_not_share_bytes() {
+    let site = site();
+    create(&site, "r", 1);
+    site.ask("GET", &listing(ROWS, &[], "ttl=60"), "");
+    let older = site.ask("GET", &listing(DOCUMENTS, &[], "ttl=60"), "");
+    assert_eq!(older.json()["documents"][0]["$collectionId"], "t");
+    assert_eq!(older.json().get("rows"), None);
+}
+
+#[test]
+fn a_head_of_a_list_has_the_length_of_its_body() {
+    let site = site();
+    create(&site, "r", 1);
+    let get = site.ask("GET", ROWS, "");
+    let head = site.ask("HEAD", ROWS, "");
+    assert_eq!(head.header("content-length"), get.text.len().to_string());
+    assert_eq!(head.text, "");
+}

@@ -1,0 +1,309 @@
+//! Databases, tables, columns and indexes, by the words of both families.
+
+use crate::site::{ROWS_KEY, Site};
+use serde_json::{Value, json};
+
+const TABLE: &str = r#"{
+    "tableId": "t", "name": "T", "permissions": ["read(\"any\")"], "rowSecurity": true,
+    "columns": [
+        {"key": "name", "type": "varchar", "size": 64, "required": true},
+        {"key": "n", "type": "integer", "min": 0, "max": 9, "default": 5}
+    ],
+    "indexes": [{"key": "i", "type": "key", "attributes": ["name"], "orders": ["desc"]}]
+}"#;
+
+fn site() -> Site {
+    let site = Site::start();
+    let made = site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    assert_eq!(made.status, 201, "{}", made.text);
+    site
+}
+
+fn ids(list: &Value, key: &str) -> Vec<String> {
+    let items = list[key].as_array().unwrap().iter();
+    items
+        .map(|item| item["$id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn both_families_see_one_database() {
+    let site = site();
+    let made = site.ask(
+        "POST",
+        "/v1/databases",
+        r#"{"databaseId":"unique()","name":"Older"}"#,
+    );
+    assert_eq!(made.json()["type"], "legacy");
+    let id = made.json()["$id"].as_str().unwrap().to_owned();
+    assert_eq!(id.len(), 20);
+    for family in ["tablesdb", "databases"] {
+        let list = site.ask("GET", &format!("/v1/{family}"), "").json();
+        assert_eq!(list["total"], 2);
+        assert_eq!(ids(&list, "databases"), ["d".to_owned(), id.clone()]);
+        let got = site.ask("GET", &format!("/v1/{family}/{id}"), "");
+        assert_eq!(got.json(), made.json());
+    }
+    let page = site.ask(
+        "GET",
+        r#"/v1/tablesdb?queries[0]={"method":"limit","values":[1]}&total=false"#
+            .replace('"', "%22")
+            .replace('{', "%7B")
+            .replace('}', "%7D")
+            .as_str(),
+        "",
+    );
+    assert_eq!(
+        (&page.json()["total"], ids(&page.json(), "databases").len()),
+        (&json!(0), 1)
+    );
+}
+
+#[test]
+fn a_database_is_changed_and_deleted() {
+    let site = site();
+    let changed = site.ask("PUT", "/v1/tablesdb/d", r#"{"name":"New","enabled":false}"#);
+    assert_eq!(
+        (&changed.json()["name"], &changed.json()["enabled"]),
+        (&json!("New"), &json!(false))
+    );
+    let kept = site.ask("PUT", "/v1/databases/d", "");
+    assert_eq!(kept.json()["name"], "New");
+    let gone = site.ask("DELETE", "/v1/tablesdb/d", "{}");
+    assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
+    assert!(gone.header("content-type").starts_with("text/plain"));
+    assert_eq!(
+        site.ask("GET", "/v1/tablesdb/d", "").refusal(),
+        "404 database_not_found"
+    );
+}
+
+#[test]
+fn a_table_reads_alike_in_both_families_but_for_the_words() {
+    let site = site();
+    let made = site.ask("POST", "/v1/tablesdb/d/tables", TABLE);
+    assert_eq!(made.status, 201, "{}", made.text);
+    let tables = site.ask("GET", "/v1/tablesdb/d/tables/t", "").json();
+    assert_eq!(tables, made.json());
+    assert_eq!(tables["rowSecurity"], true);
+    assert_eq!(tables["columns"][1]["default"], 5);
+    assert_eq!(tables["indexes"][0]["columns"], json!(["name"]));
+    assert_eq!(tables["indexes"][0]["orders"], json!(["DESC"]));
+    let older = site.ask("GET", "/v1/databases/d/collections/t", "").json();
+    assert_eq!(older["documentSecurity"], true);
+    assert_eq!(older["attributes"], tables["columns"]);
+    assert_eq!(older["indexes"][0]["attributes"], json!(["name"]));
+    assert_eq!(older.get("columns"), None);
+    let list = site.ask("GET", "/v1/databases/d/collections", "").json();
+    assert_eq!(
+        (&list["total"], ids(&list, "collections")),
+        (&json!(1), vec!["t".to_owned()])
+    );
+}
+
+#[test]
+fn the_older_family_creates_by_its_own_words() {
+    let site = site();
+    let body = TABLE
+        .replace("tableId", "collectionId")
+        .replace("rowSecurity", "documentSecurity")
+        .replace("\"columns\"", "\"attributes\"");
+    let made = site.ask("POST", "/v1/databases/d/collections", &body);
+    assert_eq!(made.status, 201, "{}", made.text);
+    assert_eq!(made.json()["documentSecurity"], true);
+    assert_eq!(made.json()["attributes"].as_array().unwrap().len(), 2);
+    let missing = site.ask("POST", "/v1/databases/d/collections", r#"{"name":"T"}"#);
+    assert_eq!(
+        missing.json()["message"],
+        "Param \"collectionId\" is not optional."
+    );
+    let exists = site.ask("POST", "/v1/databases/d/collections", &body);
+    assert_eq!(exists.refusal(), "409 collection_already_exists");
+}
+
+#[test]
+fn omitted_settings_stay_also_when_a_table_is_purged() {
+    let site = site();
+    site.ask("POST", "/v1/tablesdb/d/tables", TABLE);
+    let off = site
+        .ask("PUT", "/v1/tablesdb/d/tables/t", r#"{"enabled":false}"#)
+        .json();
+    let purged = site
+        .ask("PUT", "/v1/tablesdb/d/tables/t", r#"{"purge":true}"#)
+        .json();
+    for key in ["name", "enabled", "rowSecurity", "$permissions"] {
+        assert_eq!(purged[key], off[key], "{key}");
+    }
+    assert_eq!(
+        (&off["enabled"], &off["rowSecurity"]),
+        (&json!(false), &json!(true))
+    );
+    let older = "/v1/databases/d/collections/t";
+    let open = site
+        .ask(
+            "PUT",
+            older,
+            r#"{"documentSecurity":false,"permissions":[]}"#,
+        )
+        .json();
+    assert_eq!(
+        (&open["documentSecurity"], &open["$permissions"]),
+        (&json!(false), &json!([]))
+    );
+    assert_eq!(site.ask("DELETE", older, "{}").status, 204);
+    assert_eq!(
+        site.ask("GET", older, "").refusal(),
+        "404 collection_not_found"
+    );
+}
+
+#[test]
+fn columns_and_indexes_are_listed_and_found() {
+    let site = site();
+    let table = site.ask("POST", "/v1/tablesdb/d/tables", TABLE).json();
+    for (base, columns, not_found) in [
+        (
+            "/v1/tablesdb/d/tables/t",
+            "columns",
+            ["column_not_found", "column_index_not_found"],
+        ),
+        (
+            "/v1/databases/d/collections/t",
+            "attributes",
+            ["attribute_not_found", "index_not_found"],
+        ),
+    ] {
+        let list = site.ask("GET", &format!("{base}/{columns}"), "").json();
+        assert_eq!(
+            (&list["total"], &list[columns]),
+            (&json!(2), &table["columns"])
+        );
+        let one = site.ask("GET", &format!("{base}/{columns}/n"), "").json();
+        assert_eq!(one, table["columns"][1]);
+        let indexes = site.ask("GET", &format!("{base}/indexes"), "").json();
+        assert_eq!(
+            (&indexes["total"], &indexes["indexes"][0]["key"]),
+            (&json!(1), &json!("i"))
+        );
+        let one = site.ask("GET", &format!("{base}/indexes/i"), "").json();
+        assert_eq!(one, indexes["indexes"][0]);
+        let [column, index] = not_found;
+        let answer = site.ask("GET", &format!("{base}/{columns}/z"), "");
+        assert_eq!(answer.refusal(), format!("404 {column}"));
+        let answer = site.ask("GET", &format!("{base}/indexes/z"), "");
+        assert_eq!(answer.refusal(), format!("404 {index}"));
+    }
+}
+
+#[test]
+fn parameters_are_named_when_they_are_refused() {
+    let site = site();
+    let table = "/v1/tablesdb/d/tables";
+    for (method, path, body, message) in [
+        (
+            "POST",
+            "/v1/tablesdb",
+            "{}",
+            "Param \"databaseId\" is not optional.",
+        ),
+        (
+            "POST",
+            "/v1/tablesdb",
+            r#"{"databaseId":"x"}"#,
+            "Param \"name\" is not optional.",
+        ),
+        (
+            "POST",
+            "/v1/tablesdb",
+            r#"{"databaseId":5,"name":"x"}"#,
+            "Invalid `databaseId` param: ",
+        ),
+        (
+            "POST",
+            "/v1/tablesdb",
+            r#"{"databaseId":"-x","name":"x"}"#,
+            "Invalid `databaseId` param: ",
+        ),
+        (
+            "POST",
+            "/v1/tablesdb",
+            r#"{"databaseId":"x","name":"x","enabled":"maybe"}"#,
+            "Invalid `enabled` param: ",
+        ),
+        (
+            "POST",
+            table,
+            r#"{"name":"x"}"#,
+            "Param \"tableId\" is not optional.",
+        ),
+        (
+            "POST",
+            table,
+            r#"{"tableId":"x","name":"x","columns":[{"type":"integer"}]}"#,
+            "Invalid `columns` param: `key` is missing.",
+        ),
+        (
+            "POST",
+            table,
+            r#"{"tableId":"x","name":"x","permissions":"any"}"#,
+            "Invalid `permissions` param: ",
+        ),
+        (
+            "POST",
+            table,
+            r#"{"tableId":"x","name":"x","permissions":["any"]}"#,
+            "Invalid `permissions` param: ",
+        ),
+        (
+            "GET",
+            "/v1/tablesdb?total=maybe",
+            "",
+            "Invalid `total` param: ",
+        ),
+        (
+            "GET",
+            "/v1/tablesdb?queries=x",
+            "",
+            "Invalid `queries` param: ",
+        ),
+        (
+            "GET",
+            "/v1/tablesdb?search=%ff",
+            "",
+            "Invalid `search` param: ",
+        ),
+    ] {
+        let answer = site.ask(method, path, body);
+        assert_eq!(
+            answer.refusal(),
+            "400 general_argument_invalid",
+            "{body} {}",
+            answer.text
+        );
+        let said = answer.json()["message"].as_str().unwrap().to_owned();
+        assert!(said.starts_with(message), "{body}: {said}");
+    }
+}
+
+#[test]
+fn a_key_does_what_its_scopes_say() {
+    let site = site();
+    for (method, path) in [
+        ("POST", "/v1/tablesdb"),
+        ("GET", "/v1/tablesdb/d"),
+        ("GET", "/v1/tablesdb/d/tables"),
+        ("PUT", "/v1/tablesdb/d/tables/t"),
+    ] {
+        let answer = site.ask_as(
+            Some(ROWS_KEY),
+            method,
+            path,
+            r#"{"databaseId":"x","name":"x"}"#,
+        );
+        assert_eq!(
+            answer.refusal(),
+            "401 general_unauthorized_scope",
+            "{method} {path}"
+        );
+    }
+}

@@ -1,0 +1,277 @@
+//! A real engine on a temporary directory behind a real port, and a client that speaks HTTP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use engine::{Clock, Config, Durability, Engine, NewKey};
+use http_body_util::{BodyExt, Full};
+use hyper::header::HeaderMap;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use model::{KeyId, ProjectId, Scope, Timestamp};
+use serde_json::Value;
+use server::http::{extract, wire};
+use server::serve::{self, Drained, Limits, ServeConfig};
+use tokio::sync::oneshot;
+
+pub const PROJECT: &str = "p";
+pub const KEY: &str = "standard_key";
+/// A key that may read and write rows and nothing else.
+pub const ROWS_KEY: &str = "standard_rows";
+
+pub const LIMITS: Limits = Limits {
+    connections_max: 100,
+    head_bytes_max: 65_536,
+    body_bytes_max: 1_000_000,
+    bodies_bytes_max: 50_000_000,
+    head_ms: 60_000,
+    body_ms: 60_000,
+    idle_ms: 60_000,
+    drain_ms: 60_000,
+};
+
+struct SystemClock(Instant);
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        Timestamp(since.as_micros() as i64)
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.0.elapsed().as_millis() as u64
+    }
+}
+
+fn rng(bytes: &mut [u8]) {
+    getrandom::fill(bytes).unwrap();
+}
+
+fn config(directory: &std::path::Path) -> Config {
+    Config {
+        directory: directory.to_owned(),
+        durability: Durability::Normal,
+        reader_cache_bytes: 1 << 20,
+        read_limit_ms: 15_000,
+        page_rows_default: 25,
+        page_rows_max: 5_000,
+        total_cap: 5_000,
+        list_cache_bytes: 1 << 20,
+        writes_waiting_max: 1_000,
+        accept_clock: false,
+        encode_row: wire::encode_row,
+        encode_page: wire::encode_page,
+    }
+}
+
+/// A running server. Stops when it is dropped.
+pub struct Site {
+    pub address: SocketAddr,
+    pub runtime: tokio::runtime::Runtime,
+    engine: Arc<Engine>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Drained>>,
+    _directory: tempfile::TempDir,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Answer {
+    /// The body; null when it is not JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+
+    /// A header's text; empty when it is absent.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Status and type, as `404 row_not_found`; the status alone without a type.
+    pub fn refusal(&self) -> String {
+        let kind = self.json()["type"].as_str().unwrap_or_default().to_owned();
+        format!("{} {kind}", self.status.as_u16())
+            .trim_end()
+            .to_owned()
+    }
+}
+
+impl Site {
+    pub fn start() -> Site {
+        Site::start_with(LIMITS)
+    }
+
+    pub fn start_with(limits: Limits) -> Site {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(SystemClock(Instant::now()));
+        let engine = Engine::open(config(directory.path()), clock.clone()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(create_project(&engine));
+        let (bound, address) = std::sync::mpsc::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let http = ServeConfig {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            threads: 2,
+            limits,
+            origins: vec!["*.example.com".to_owned()],
+            access_log: true,
+            clock,
+            rng,
+        };
+        let served = engine.clone();
+        let thread = std::thread::spawn(move || {
+            let told = |address| bound.send(address).map_err(std::io::Error::other);
+            let shutdown = async { drop(stopped.await) };
+            serve::run(http, served, told, shutdown).unwrap()
+        });
+        Site {
+            address: address.recv().unwrap(),
+            runtime,
+            engine,
+            stop: Some(stop),
+            thread: Some(thread),
+            _directory: directory,
+        }
+    }
+
+    /// Shuts the server down and waits for its end.
+    pub fn stop(&mut self) -> Drained {
+        self.stop.take().map(|stop| stop.send(()));
+        let drained = self.thread.take().unwrap().join().unwrap();
+        self.engine.close().unwrap();
+        drained
+    }
+
+    /// Asks it to shut down without waiting.
+    pub fn begin_stop(&mut self) {
+        self.stop.take().map(|stop| stop.send(()));
+    }
+
+    /// A connection of its own.
+    pub fn connect(&self) -> Connection<'_> {
+        let sender = self.runtime.block_on(async {
+            let stream = tokio::net::TcpStream::connect(self.address).await.unwrap();
+            let io = TokioIo::new(stream);
+            let (sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+            tokio::spawn(connection);
+            sender
+        });
+        Connection { site: self, sender }
+    }
+
+    /// Asks with the project and the key that may do everything.
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
+        self.ask_as(Some(KEY), method, path, body)
+    }
+
+    /// Asks with the project and this key, or none.
+    pub fn ask_as(&self, key: Option<&str>, method: &str, path: &str, body: &str) -> Answer {
+        let mut headers = vec![("x-appwrite-project", PROJECT)];
+        headers.extend(key.map(|key| ("x-appwrite-key", key)));
+        self.ask_with(&headers, method, path, body)
+    }
+
+    /// Asks with exactly these headers.
+    pub fn ask_with(
+        &self,
+        headers: &[(&str, &str)],
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Answer {
+        self.connect().ask(headers, method, path, body).unwrap()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if self.thread.is_some() && !std::thread::panicking() {
+            self.stop();
+        }
+    }
+}
+
+/// A connection that stays open between requests.
+pub struct Connection<'a> {
+    site: &'a Site,
+    sender: hyper::client::conn::http1::SendRequest<Full<Bytes>>,
+}
+
+impl Connection<'_> {
+    pub fn ask(
+        &mut self,
+        headers: &[(&str, &str)],
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> hyper::Result<Answer> {
+        let method: Method = method.parse().unwrap();
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "test");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::from(body.to_owned())).unwrap();
+        self.site.runtime.block_on(async {
+            self.sender.ready().await?;
+            let response = self.sender.send_request(request).await?;
+            let (head, body) = response.into_parts();
+            let bytes = body.collect().await?.to_bytes();
+            let text = String::from_utf8(bytes.into()).unwrap();
+            Ok(Answer {
+                status: head.status,
+                headers: head.headers,
+                text,
+            })
+        })
+    }
+
+    /// Waits until the server has closed it; a server that never does fails the test.
+    pub fn until_closed(&mut self) {
+        let limit = Duration::from_mins(1);
+        self.site.runtime.block_on(async {
+            let closed = async {
+                while !self.sender.is_closed() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(limit, closed).await.unwrap();
+        });
+    }
+}
+
+async fn create_project(engine: &Engine) {
+    let project = ProjectId::new(PROJECT).unwrap();
+    engine
+        .create_project(project.clone(), "P".into())
+        .await
+        .unwrap();
+    let rows = vec![Scope::RowsRead, Scope::RowsWrite];
+    for (id, secret, scopes) in [("all", KEY, Scope::ALL.to_vec()), ("rows", ROWS_KEY, rows)] {
+        let key = NewKey {
+            project: project.clone(),
+            id: KeyId::new(id).unwrap(),
+            name: id.into(),
+            scopes,
+            expires: None,
+            secret_hash: extract::sha256(secret.as_bytes()),
+        };
+        engine.create_key(key).await.unwrap();
+    }
+}

@@ -1,0 +1,443 @@
+//! Rules of transport: methods, headers, limits, connections, the end.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::site::{KEY, LIMITS, PROJECT, ROWS_KEY, Site};
+use server::serve::{Drained, Limits};
+
+const PROJECT_HEADER: (&str, &str) = ("x-appwrite-project", PROJECT);
+const KEY_HEADER: (&str, &str) = ("x-appwrite-key", KEY);
+
+#[test]
+fn ping_needs_no_project_but_refuses_an_unknown_one() {
+    let site = Site::start();
+    let pong = site.ask_with(&[], "GET", "/v1/ping", "");
+    assert_eq!((pong.status.as_u16(), pong.text.as_str()), (200, "Pong!"));
+    assert!(pong.header("content-type").starts_with("text/plain"));
+    assert_eq!(
+        site.ask_with(&[PROJECT_HEADER], "GET", "/v1/ping", "")
+            .status,
+        200
+    );
+    let unknown = site.ask_with(&[("x-appwrite-project", "nobody")], "GET", "/v1/ping", "");
+    assert_eq!(unknown.refusal(), "404 project_not_found");
+}
+
+#[test]
+fn health_is_for_keys_and_versions_are_for_all() {
+    let site = Site::start();
+    let version = site.ask_with(&[], "GET", "/v1/health/version", "");
+    assert_eq!(version.text, r#"{"version":"1.9.6"}"#);
+    assert_eq!(
+        site.ask_with(&[], "GET", "/versions", "").json()["server"],
+        "1.9.6"
+    );
+    for part in ["", "/db", "/cache", "/pubsub", "/storage", "/storage/local"] {
+        let path = format!("/v1/health{part}");
+        assert_eq!(
+            site.ask_as(None, "GET", &path, "").refusal(),
+            "401 general_unauthorized_scope"
+        );
+        let answer = site.ask_as(Some(ROWS_KEY), "GET", &path, "");
+        assert_eq!(answer.status, 200, "{part}: {}", answer.text);
+        assert!(
+            answer.text.contains(r#""status":"pass""#),
+            "{}",
+            answer.text
+        );
+    }
+    assert_eq!(
+        site.ask("GET", "/v1/health/time", "").refusal(),
+        "405 general_not_implemented"
+    );
+}
+
+#[test]
+fn who_asks_decides_before_what_is_asked() {
+    let site = Site::start();
+    let path = "/v1/tablesdb";
+    for (headers, refusal) in [
+        (&[][..], "401 general_access_forbidden"),
+        (&[KEY_HEADER], "401 general_access_forbidden"),
+        (
+            &[("x-appwrite-project", "nobody"), KEY_HEADER],
+            "404 project_not_found",
+        ),
+        (&[PROJECT_HEADER], "401 general_unauthorized_scope"),
+        (
+            &[PROJECT_HEADER, ("x-appwrite-key", "wrong")],
+            "401 general_unauthorized_scope",
+        ),
+        (
+            &[PROJECT_HEADER, ("x-appwrite-key", ROWS_KEY)],
+            "401 general_unauthorized_scope",
+        ),
+        (
+            &[PROJECT_HEADER, KEY_HEADER, ("x-appwrite-jwt", "x")],
+            "401 user_jwt_invalid",
+        ),
+        (&[PROJECT_HEADER, KEY_HEADER, ("content-type", "")], "200"),
+    ] {
+        assert_eq!(
+            site.ask_with(headers, "GET", path, "").refusal(),
+            refusal,
+            "{headers:?}"
+        );
+    }
+    let nobody = [("x-appwrite-project", "nobody"), KEY_HEADER];
+    let answer = site.ask_with(&nobody, "GET", "/v1/tablesdb?project=p", "");
+    assert_eq!(answer.status, 200, "the query string wins over the header");
+}
+
+#[test]
+fn refusals_have_the_documented_shape_and_headers() {
+    let site = Site::start();
+    let answer = site.ask_with(&[("x-request-id", "trace-1")], "GET", "/v1/nowhere", "");
+    assert_eq!(answer.status, 404);
+    assert_eq!(
+        answer.header("content-type"),
+        "application/json; charset=UTF-8"
+    );
+    assert_eq!(answer.header("cache-control"), "private, no-cache");
+    assert_eq!(answer.header("x-request-id"), "trace-1");
+    let json = answer.json();
+    assert_eq!(json["code"], 404);
+    assert_eq!(json["type"], "general_route_not_found");
+    assert_eq!(json["version"], "1.9.6");
+    assert!(json["message"].is_string());
+    let first = site.ask_with(&[], "GET", "/v1/ping", "");
+    let second = site.ask_with(&[], "GET", "/v1/ping", "");
+    assert_ne!(first.header("x-request-id"), second.header("x-request-id"));
+}
+
+#[test]
+fn what_is_not_built_is_refused_in_shape() {
+    let site = Site::start();
+    let rows = "/v1/tablesdb/d/tables/t/rows";
+    for (method, path) in [
+        ("GET", "/v1/account"),
+        ("POST", "/v1/users"),
+        ("GET", "/v1/functions/f/executions"),
+        ("POST", "/v1/tablesdb/transactions"),
+        ("POST", "/v1/databases/d/collections/t/attributes/string"),
+        ("DELETE", "/v1/tablesdb/d/tables/t/indexes/i"),
+        ("PATCH", "/v1/tablesdb/d/tables/t/rows/r/c/increment"),
+        ("PUT", rows),
+        ("POST", "/v1/ping"),
+    ] {
+        let answer = site.ask(method, path, "{}");
+        assert_eq!(
+            answer.refusal(),
+            "405 general_not_implemented",
+            "{method} {path}"
+        );
+        assert!(
+            answer.header("allow").starts_with("OPTIONS"),
+            "{method} {path}"
+        );
+    }
+    for method in ["PUT", "PATCH", "DELETE"] {
+        let answer = site.ask_as(None, method, rows, "{}");
+        assert_eq!(
+            answer.refusal(),
+            "401 general_unauthorized_scope",
+            "{method}"
+        );
+    }
+}
+
+#[test]
+fn head_is_get_without_its_body() {
+    let site = Site::start();
+    let get = site.ask("GET", "/v1/tablesdb", "");
+    let head = site.ask("HEAD", "/v1/tablesdb", "");
+    assert_eq!((head.status, head.text.as_str()), (get.status, ""));
+    assert_eq!(head.header("content-length"), get.header("content-length"));
+    assert_eq!(head.header("content-type"), get.header("content-type"));
+    assert!(!get.text.is_empty());
+}
+
+#[test]
+fn pages_are_told_whether_they_may_call() {
+    let site = Site::start();
+    let page = ("origin", "https://app.example.com");
+    let answer = site.ask_with(&[page, PROJECT_HEADER], "OPTIONS", "/v1/tablesdb", "");
+    assert_eq!((answer.status.as_u16(), answer.text.as_str()), (204, ""));
+    assert_eq!(answer.header("access-control-allow-origin"), page.1);
+    assert!(
+        answer
+            .header("access-control-allow-headers")
+            .contains("X-Appwrite-Project")
+    );
+    assert_eq!(answer.header("access-control-max-age"), "86400");
+    let refusal = site.ask_with(&[page, PROJECT_HEADER], "GET", "/v1/tablesdb", "");
+    assert_eq!(refusal.refusal(), "401 general_unauthorized_scope");
+    assert_eq!(refusal.header("access-control-allow-origin"), page.1);
+    assert_eq!(refusal.header("access-control-allow-credentials"), "true");
+
+    let foreign = ("origin", "https://example.org");
+    let preflight = site.ask_with(&[foreign], "OPTIONS", "/v1/tablesdb", "");
+    assert_eq!(preflight.status, 204);
+    assert_eq!(preflight.header("access-control-allow-origin"), "");
+    let refused = site.ask_with(&[foreign, PROJECT_HEADER], "GET", "/v1/tablesdb", "");
+    assert_eq!(refused.refusal(), "403 general_unknown_origin");
+    let keyed = site.ask_with(
+        &[foreign, PROJECT_HEADER, KEY_HEADER],
+        "GET",
+        "/v1/tablesdb",
+        "",
+    );
+    assert_eq!(keyed.status, 200);
+    assert_eq!(keyed.header("access-control-allow-origin"), "");
+}
+
+#[test]
+fn a_body_at_the_limit_is_read_and_one_beyond_is_refused() {
+    let site = Site::start_with(Limits {
+        body_bytes_max: 10_000,
+        ..LIMITS
+    });
+    let sized = |bytes: usize| {
+        let start = r#"{"name":"D","databaseId":"d","x":""#;
+        format!("{start}{}\"}}", "x".repeat(bytes - start.len() - 2))
+    };
+    assert_eq!(site.ask("POST", "/v1/tablesdb", &sized(10_000)).status, 201);
+    for bytes in [10_001, 39_999] {
+        let answer = site.ask("POST", "/v1/tablesdb", &sized(bytes));
+        assert_eq!(answer.refusal(), "413 general_payload_too_large", "{bytes}");
+    }
+}
+
+/// Sends raw bytes and reads until the server closes.
+fn raw(site: &Site, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(site.address).unwrap();
+    stream.write_all(request).unwrap();
+    let mut answer = Vec::new();
+    // A reset after the answer is as good as an end.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn a_body_far_beyond_the_limit_is_refused_before_it_is_sent() {
+    let site = Site::start();
+    let head = format!(
+        "POST /v1/tablesdb HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
+         x-appwrite-key: {KEY}\r\ncontent-length: 1000000000\r\nexpect: 100-continue\r\n\r\n"
+    );
+    let answer = raw(&site, head.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+}
+
+#[test]
+fn bodies_share_one_budget() {
+    let site = Site::start_with(Limits {
+        bodies_bytes_max: 10,
+        ..LIMITS
+    });
+    let body = r#"{"databaseId":"d","name":"D"}"#;
+    let answer = site.ask("POST", "/v1/tablesdb", body);
+    assert_eq!(answer.refusal(), "503 general_service_unavailable");
+    // What was refused is not counted any more.
+    let answer = site.ask("PUT", "/v1/tablesdb/d", "{}");
+    assert_eq!(answer.refusal(), "404 database_not_found");
+}
+
+#[test]
+fn connections_are_shared_out_evenly() {
+    let site = Site::start();
+    let mut open: Vec<_> = (0..8).map(|_| site.connect()).collect();
+    let mut threads: Vec<String> = Vec::new();
+    for connection in &mut open {
+        let answer = connection.ask(&[], "GET", "/v1/ping", "").unwrap();
+        // A request id made by the server names its thread between two hyphens.
+        let id = answer.header("x-request-id");
+        threads.push(id.split('-').nth(1).unwrap().to_owned());
+    }
+    let of_first = threads.iter().filter(|thread| *thread == "0").count();
+    assert_eq!(of_first, 4, "{threads:?}");
+}
+
+#[test]
+fn a_body_in_chunks_is_counted_while_it_comes() {
+    let site = Site::start_with(Limits {
+        body_bytes_max: 1_000,
+        ..LIMITS
+    });
+    let request = |chunks: usize| {
+        let chunk = format!("{:x}\r\n{}\r\n", 400, " ".repeat(400));
+        format!(
+            "POST /v1/tablesdb HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+             x-appwrite-project: {PROJECT}\r\nx-appwrite-key: {KEY}\r\n\
+             transfer-encoding: chunked\r\n\r\n{}0\r\n\r\n",
+            chunk.repeat(chunks)
+        )
+    };
+    let read = raw(&site, request(2).as_bytes());
+    assert!(
+        read.starts_with("HTTP/1.1 400 "),
+        "800 spaces are an empty body: {read}"
+    );
+    let refused = raw(&site, request(3).as_bytes());
+    assert!(refused.starts_with("HTTP/1.1 413 "), "{refused}");
+    assert!(refused.contains("general_payload_too_large"), "{refused}");
+}
+
+#[test]
+fn a_head_beyond_its_limit_gets_a_bare_431() {
+    let site = Site::start_with(Limits {
+        head_bytes_max: 8_192,
+        ..LIMITS
+    });
+    let request = format!(
+        "GET /v1/ping HTTP/1.1\r\nhost: x\r\nx-long: {}\r\n\r\n",
+        "x".repeat(9_000)
+    );
+    let answer = raw(&site, request.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    let nonsense = raw(&site, b"nonsense\r\n\r\n");
+    assert!(nonsense.starts_with("HTTP/1.1 400 "), "{nonsense}");
+}
+
+#[test]
+fn a_broken_body_is_the_clients_fault() {
+    let site = Site::start();
+    for body in ["{", "[1]", "5", "{\"a\":\u{1}}", "--boundary"] {
+        let answer = site.ask("POST", "/v1/tablesdb", body);
+        assert_eq!(answer.refusal(), "400 general_bad_request", "{body}");
+    }
+}
+
+#[test]
+fn one_connection_carries_many_requests() {
+    let site = Site::start();
+    let mut connection = site.connect();
+    for _ in 0..50 {
+        let answer = connection.ask(&[], "GET", "/v1/ping", "").unwrap();
+        assert_eq!(answer.text, "Pong!");
+    }
+}
+
+#[test]
+fn a_connection_too_many_is_closed_and_others_live_on() {
+    let site = Site::start_with(Limits {
+        connections_max: 2,
+        ..LIMITS
+    });
+    let mut first = site.connect();
+    let mut second = site.connect();
+    // An answer proves that both were counted.
+    assert!(first.ask(&[], "GET", "/v1/ping", "").is_ok());
+    assert!(second.ask(&[], "GET", "/v1/ping", "").is_ok());
+    let mut third = TcpStream::connect(site.address).unwrap();
+    let mut nothing = Vec::new();
+    let read = third.read_to_end(&mut nothing);
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    assert!(first.ask(&[], "GET", "/v1/ping", "").is_ok());
+}
+
+#[test]
+fn the_end_closes_idle_connections_and_waits_for_nobody() {
+    let mut site = Site::start();
+    {
+        let mut connection = site.connect();
+        assert!(connection.ask(&[], "GET", "/v1/ping", "").is_ok());
+    }
+    let mut idle = TcpStream::connect(site.address).unwrap();
+    idle.write_all(b"GET /v1/ping HTTP/1.1\r\nhost: x\r\n\r\n")
+        .unwrap();
+    let mut first = [0; 1];
+    idle.read_exact(&mut first).unwrap();
+    assert_eq!(site.stop(), Drained { unfinished: 0 });
+    let mut rest = Vec::new();
+    idle.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(b"Pong!"));
+    assert!(
+        TcpStream::connect(site.address).is_err(),
+        "nobody listens any more"
+    );
+}
+
+#[test]
+fn the_end_lets_a_request_in_work_finish() {
+    let mut site = Site::start();
+    let body = br#"{"databaseId":"late","name":"Late"}"#;
+    let head = format!(
+        "POST /v1/tablesdb HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
+         x-appwrite-key: {KEY}\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(site.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    // The go-ahead proves that the request is being answered when the end begins.
+    let mut go_ahead = [0; 25];
+    stream.read_exact(&mut go_ahead).unwrap();
+    assert_eq!(&go_ahead, b"HTTP/1.1 100 Continue\r\n\r\n");
+    site.begin_stop();
+    while TcpStream::connect(site.address).is_ok() {
+        std::thread::yield_now();
+    }
+    stream.write_all(body).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
+    assert!(answer.contains(r#""$id":"late""#), "{answer}");
+    assert_eq!(site.stop(), Drained { unfinished: 0 });
+}
+
+#[test]
+fn a_request_that_never_ends_is_cut_off_at_the_limit() {
+    let mut site = Site::start_with(Limits {
+        drain_ms: 1,
+        ..LIMITS
+    });
+    let head = format!(
+        "POST /v1/tablesdb HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
+         x-appwrite-key: {KEY}\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n"
+    );
+    let mut stream = TcpStream::connect(site.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut go_ahead = [0; 25];
+    stream.read_exact(&mut go_ahead).unwrap();
+    assert_eq!(site.stop(), Drained { unfinished: 1 });
+}
+
+#[test]
+fn a_body_that_does_not_come_is_refused() {
+    let site = Site::start_with(Limits {
+        body_ms: 1,
+        ..LIMITS
+    });
+    let head = format!(
+        "POST /v1/tablesdb HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
+         x-appwrite-key: {KEY}\r\ncontent-length: 5\r\n\r\n"
+    );
+    let answer = raw(&site, head.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.contains("general_request_timeout"), "{answer}");
+}
+
+#[test]
+fn a_head_that_does_not_come_ends_its_connection() {
+    let site = Site::start_with(Limits {
+        head_ms: 1,
+        ..LIMITS
+    });
+    let mut stream = TcpStream::connect(site.address).unwrap();
+    stream.write_all(b"GET /v1/pi").unwrap();
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer);
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+}
+
+#[test]
+fn a_connection_without_requests_ends() {
+    let site = Site::start_with(Limits {
+        idle_ms: 1,
+        ..LIMITS
+    });
+    let mut connection = site.connect();
+    let _ = connection.ask(&[], "GET", "/v1/ping", "");
+    connection.until_closed();
+}
