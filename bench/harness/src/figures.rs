@@ -95,9 +95,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let Written { summary, folder } = report.write(&arguments.out)?;
     println!("{summary}\nReport: {}", folder.join("report.md").display());
-    Ok(match report.failures.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if report.failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
@@ -110,7 +111,7 @@ struct Stage {
     scratch: Scratch,
     /// Data directories whose servers have ended, with the index and without.
     indexed: PathBuf,
-    plain: PathBuf,
+    unindexed: PathBuf,
     project: String,
 }
 
@@ -124,7 +125,7 @@ impl Stage {
         let bare = Bare::find(arguments.bare.as_deref())?;
         eprintln!("seeding {} rows, with and without index …", expect::ROWS);
         let (indexed, project) = seed(&binary, &scratch, "indexed")?;
-        let (plain, _) = seed(&binary, &scratch, "plain")?;
+        let (unindexed, _) = seed(&binary, &scratch, "unindexed")?;
         let plan = if arguments.quick {
             Plan::QUICK
         } else {
@@ -137,7 +138,7 @@ impl Stage {
             plan,
             scratch,
             indexed,
-            plain,
+            unindexed,
             project,
         })
     }
@@ -168,7 +169,7 @@ impl Stage {
 
     fn lists(&self) -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
-        for (directory, indexed) in [(&self.indexed, true), (&self.plain, false)] {
+        for (directory, indexed) in [(&self.indexed, true), (&self.unindexed, false)] {
             let seeded = Seeded {
                 directory,
                 indexed,

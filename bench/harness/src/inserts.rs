@@ -14,7 +14,7 @@ use crate::bare::{self, Bare};
 use crate::connection::{Access, Connection};
 use crate::disk;
 use crate::expect;
-use crate::figure::{Figure, Goal, Round, Slice, points};
+use crate::figure::{Figure, Goal, PROCESSOR, Round, Slice, points};
 use crate::live::Live;
 use crate::plan::Plan;
 use crate::scratch::Scratch;
@@ -142,7 +142,7 @@ fn insert(server: &Live, writers: usize, ms: u64, next: &AtomicU32) -> Result<Sl
         anyhow::Ok((samples_ns, start.elapsed()))
     })?;
     let cpu_us = (server.process().cpu_us()? - cpu_before_us) / samples_ns.len() as f64;
-    let notes = [vec![("CPU µs/row", cpu_us)], points(&samples_ns)].concat();
+    let notes = [vec![(PROCESSOR, cpu_us)], points(&samples_ns)].concat();
     let value = samples_ns.len() as f64 / elapsed.as_secs_f64();
     Ok(Slice {
         value,

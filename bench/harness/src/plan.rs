@@ -35,9 +35,9 @@ impl Plan {
     pub const QUICK: Plan = Plan {
         rounds: 5,
         wrk_s: 1,
-        sequential_ms: 150,
-        list_ms: 50,
-        insert_ms: 600,
+        sequential_ms: 100,
+        list_ms: 30,
+        insert_ms: 500,
         starts: 5,
         syncs: 40,
     };

@@ -8,7 +8,7 @@ use server::bench::answer;
 
 use crate::connection::{Access, Connection};
 use crate::expect;
-use crate::figure::{Figure, Goal, Round, Slice};
+use crate::figure::{Figure, Goal, PROCESSOR, Round, Slice};
 use crate::floor::Floor;
 use crate::live::{Live, Process};
 use crate::plan::Plan;
@@ -49,11 +49,12 @@ pub fn figures(binary: &Path, server: &Live, wrk: &Wrk, plan: &Plan) -> Result<V
                 route: &route,
             },
         ];
-        let rounds = turns(plan.rounds, &targets, |target| target.load(wrk, plan.wrk_s))?;
-        figures.push(subject.figure("wrk", "requests/s", subject.goal(), rounds));
+        // One connection first: it warms up what both ways of asking use.
         let slice_ms = plan.sequential_ms;
         let rounds = turns(plan.rounds, &targets, |target| target.one_by_one(slice_ms))?;
         figures.push(subject.figure("sequential", "p50 µs", Goal::Told, rounds));
+        let rounds = turns(plan.rounds, &targets, |target| target.load(wrk, plan.wrk_s))?;
+        figures.push(subject.figure("wrk", "requests/s", subject.goal(), rounds));
         subject.check(&server.access)?;
     }
     Ok(figures)
@@ -65,9 +66,6 @@ fn turns(
     [subject, floor]: &[Target<'_>; 2],
     measure: impl Fn(&Target<'_>) -> Result<Slice>,
 ) -> Result<Vec<Round>> {
-    // One slice of each that does not count: connections, caches and clock speeds settle.
-    measure(subject)?;
-    measure(floor)?;
     let round = |_| {
         Ok(Round {
             first: measure(subject)?,
@@ -143,7 +141,7 @@ impl Target<'_> {
         let before = self.process.cpu_us()?;
         let counted = wrk.run(self.access, self.route, seconds)?;
         let cpu_us = (self.process.cpu_us()? - before) / counted.requests;
-        let notes = [vec![("CPU µs/request", cpu_us)], counted.points].concat();
+        let notes = [vec![(PROCESSOR, cpu_us)], counted.points].concat();
         Ok(Slice {
             value: counted.per_s,
             notes,
@@ -169,7 +167,7 @@ impl Target<'_> {
         }
         let cpu_us = (self.process.cpu_us()? - before) / samples_ns.len() as f64;
         let mut slice = Slice::of_latencies(samples_ns);
-        slice.notes.insert(0, ("CPU µs/request", cpu_us));
+        slice.notes.insert(0, (PROCESSOR, cpu_us));
         Ok(slice)
     }
 }

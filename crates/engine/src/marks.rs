@@ -172,7 +172,8 @@ impl Marks {
         self.lock().publications
     }
 
-    /// Waits until a batch was settled after [`Marks::publications`] said `seen`.
+    /// Waits until a batch was settled after [`Marks::publications`] said `seen`, or none is
+    /// pending.
     pub(crate) fn after(&self, seen: u64) -> Settled<'_> {
         Settled { marks: self, seen }
     }
@@ -194,7 +195,8 @@ impl Future for Settled<'_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.marks.lock();
-        if state.publications != self.seen {
+        // With nothing pending there is nothing to wait for, and nobody to wake the waiter.
+        if state.publications != self.seen || state.pending.is_none() {
             return Poll::Ready(());
         }
         if !state

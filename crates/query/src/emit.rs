@@ -164,35 +164,43 @@ pub fn cursor_row(query: &Query, dialect: Dialect) -> Option<Statement> {
     Some(out.finish())
 }
 
-/// One row, and the snapshot's stamp before it: mark, catalogue epoch, then the columns of
+/// One row of now, and the snapshot's stamp before it: mark, catalogue epoch, then the columns of
 /// [`rows`], all null when there is no such row or it is not visible.
 pub fn point(
     table: &Table,
     id: &str,
     selection: &Selection,
     visibility: &Visibility,
-    at: Option<Coordinates>,
     dialect: Dialect,
 ) -> Statement {
-    let source = Source::new(table, at);
+    let source = Source::new(table, None);
     let mut out = Writer::new(dialect);
     out.push("SELECT m.mark, m.catalogue_epoch, ");
-    if at.is_none() {
-        source.write_columns(&mut out, selection);
-        out.push(" FROM meta AS m LEFT JOIN ");
-        source.write_from(&mut out, None);
-        out.push(" ON ");
-        source.write_id(&mut out, id);
-        let mut clause = Clause::further();
-        source.write_visible(&mut out, &mut clause, visibility);
-        return out.finish();
-    }
-    source.write_column_names(&mut out, selection);
-    out.push(" FROM meta AS m LEFT JOIN (SELECT ");
+    source.write_columns(&mut out, selection);
+    out.push(" FROM meta AS m LEFT JOIN ");
+    source.write_from(&mut out, None);
+    out.push(" ON ");
+    source.write_id(&mut out, id);
+    source.write_visible(&mut out, &mut Clause::further(), visibility);
+    out.finish()
+}
+
+/// One row as the coordinates show it, without a stamp: beside an order and a limit, which find
+/// the version fast in a long history, a joined stamp would make SQLite store the row first.
+pub fn point_at(
+    table: &Table,
+    id: &str,
+    selection: &Selection,
+    visibility: &Visibility,
+    at: Coordinates,
+    dialect: Dialect,
+) -> Statement {
+    let source = Source::new(table, Some(at));
+    let mut out = Writer::new(dialect);
+    out.push("SELECT ");
     source.write_columns(&mut out, selection);
     out.push(" FROM ");
     source.write_one_visible(&mut out, id, visibility);
-    out.push(") AS t ON TRUE");
     out.finish()
 }
 

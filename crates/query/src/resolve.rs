@@ -23,6 +23,10 @@ pub const VALUES_MAX: usize = 500;
 /// parameters (SQLite manual, "Implementation Limits"), and 100 queries could hold more.
 pub const VALUES_TOTAL_MAX: usize = 10_000;
 
+/// Most tests of fields of all queries of a request together. The wire protocol states none; the
+/// databases' planners take time that grows faster than the number.
+pub const TESTS_TOTAL_MAX: usize = 500;
+
 /// Limits of one query.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {

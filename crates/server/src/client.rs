@@ -135,11 +135,11 @@ impl Client {
     /// # Errors
     /// When nobody listens there; the text says what to check.
     pub async fn connect(endpoint: &Endpoint) -> Result<Client> {
-        let refused =
-            || format!("cannot connect to {endpoint}. Is a server running there? Check --endpoint");
         let stream = TcpStream::connect(&endpoint.authority)
             .await
-            .with_context(refused)?;
+            .map_err(|error| {
+                anyhow!("cannot connect to {endpoint}: {error}. Is a server running there?")
+            })?;
         // A request is one small packet: waiting for more to send would only add to its time.
         stream.set_nodelay(true)?;
         Client::over(stream).await

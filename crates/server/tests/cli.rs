@@ -193,6 +193,34 @@ fn the_environments_project_and_key_are_the_same_on_every_start() {
     );
 }
 
+#[test]
+fn a_secret_opens_one_project_only() {
+    let folder = Folder::new();
+    let env = [
+        ("TIDEMARK_PROJECT_ID", "shop"),
+        ("TIDEMARK_API_KEY", "a-secret-of-our-own"),
+    ];
+    assert_eq!(Running::start_with(&folder, &env).stop(), Some(0));
+    let mut command = tidemark("serve --listen 127.0.0.1:0 --project-id other --data");
+    command
+        .env("TIDEMARK_API_KEY", "a-secret-of-our-own")
+        .arg(folder.data());
+    assert_refused(
+        &command.output().unwrap(),
+        1,
+        "TIDEMARK_API_KEY opens another project already",
+    );
+}
+
+#[test]
+fn requests_are_logged_when_the_level_says_so() {
+    let folder = Folder::new();
+    let env = [("TIDEMARK_LOG_LEVEL", "info,access=debug")];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    assert_eq!(server.status_as("default", None), 401);
+    server.read_log_until("/v1/tablesdb");
+}
+
 /// The whole life of projects and keys; the same offline and through a running server.
 fn administer(folder: &Folder) {
     let made = json_of(&on(folder, "project create shop --name Shop --json"));

@@ -120,7 +120,7 @@ fn insert(table: &Arc<Table>, number: usize) -> Op {
     let values = vec![
         Value::Text(["books", "electronics", "toys"][number % 3].into()),
         Value::Text(format!("name {number}")),
-        if number % 10 == 0 {
+        if number.is_multiple_of(10) {
             Value::Null
         } else {
             Value::Float((n % 500) as f64)
@@ -136,7 +136,7 @@ fn insert(table: &Arc<Table>, number: usize) -> Op {
     ];
     let act = RowAct::Insert {
         values,
-        permissions: db::grants(&[if number % 4 == 0 {
+        permissions: db::grants(&[if number.is_multiple_of(4) {
             "read(\"any\")"
         } else {
             "read(\"users\")"

@@ -133,7 +133,7 @@ fn random_asked(chance: &mut Chance, known: &[Known], table: &Table) -> Asked {
         }
     }
     let selected = (chance.below(3) == 0).then(|| vec!["stock", "tags"]);
-    let roles = (chance.below(3) == 0).then(|| ROLES[..1 + chance.below(2)].to_vec());
+    let roles = (chance.below(3) == 0).then(|| ROLES[..=chance.below(2)].to_vec());
     Asked {
         filters,
         order,
@@ -421,7 +421,7 @@ fn a_cursor_that_is_not_there_is_named() {
     let asked = Asked::everything(5);
     let cursor = r#"{"method":"cursorAfter","values":["nobody"]}"#.to_owned();
     for view in views(&world) {
-        let query = asked.query(view.table, view.at, &[cursor.clone()]);
+        let query = asked.query(view.table, view.at, std::slice::from_ref(&cursor));
         let id = db::row_id("nobody");
         assert_eq!(view.list(&query), Err(StoreError::CursorNotFound { id }));
     }
@@ -599,7 +599,7 @@ fn the_largest_queries_run() {
     let text = (0..20)
         .map(|_| Ask::Test("contains", "name".into(), parts(500)))
         .collect();
-    let wide = (0..90)
+    let wide = (0..10)
         .map(|_| {
             Ask::Or(
                 (0..45)
@@ -608,7 +608,15 @@ fn the_largest_queries_run() {
             )
         })
         .collect();
+    let flat = (0..500)
+        .map(|number| {
+            let key = ["stock", "price", "name"][number % 3];
+            Ask::Test("equal", key.into(), vec![domain(key)[number % 5].clone()])
+        })
+        .collect::<Vec<_>>();
+    let flat = flat.chunks(50).map(|asks| Ask::And(asks.to_vec())).collect();
     for asked in [
+        asked(flat, vec![("rating".into(), false)]),
         asked(many, vec![("price".into(), true)]),
         asked(text, every_key),
         asked(wide, vec![("price".into(), true)]),
@@ -617,8 +625,6 @@ fn the_largest_queries_run() {
             vec![("stock".into(), false), ("price".into(), true)],
         ),
     ] {
-        for seed in 0..5 {
-            view.check(&mut Chance::new(seed), &asked);
-        }
+        view.check(&mut Chance::new(1), &asked);
     }
 }

@@ -30,7 +30,7 @@ pub enum Outside {
 }
 
 /// Every room there is.
-pub const ROOMS: [Room; 9] = [
+pub const ROOMS: [Room; 10] = [
     Room {
         name: "model",
         kind: Kind::Pure,
@@ -90,6 +90,21 @@ pub const ROOMS: [Room; 9] = [
         ours: &["engine", "model"],
         outside: Outside::Unreserved,
         outside_max: 20,
+    },
+    Room {
+        name: "harness",
+        kind: Kind::Beside,
+        ours: &[
+            "model",
+            "query",
+            "cache",
+            "list-cache",
+            "store",
+            "engine",
+            "server",
+        ],
+        outside: Outside::Unreserved,
+        outside_max: 6,
     },
     Room {
         name: "tests",
@@ -164,9 +179,11 @@ pub fn reserved_for(dependency: &str) -> Option<&'static str> {
 
 /// The room that a file belongs to, by its path.
 pub fn room_of(path: &str) -> Option<&'static Room> {
-    let below = path.strip_prefix("crates/").unwrap_or(path);
+    // What measures stands together in `bench/`, some of it in other languages.
+    let beside = path.strip_prefix("bench/").unwrap_or(path);
+    let below = path.strip_prefix("crates/").unwrap_or(beside);
     let (folder, _) = below.split_once('/')?;
-    let is_beside = matches!(folder, "tests" | "xtask");
+    let is_beside = matches!(folder, "harness" | "tests" | "xtask");
     (path.starts_with("crates/") != is_beside)
         .then(|| room(folder))
         .flatten()
@@ -224,6 +241,8 @@ mod tests {
         let name = |path| room_of(path).map(|room| room.name);
         assert_eq!(name("crates/list-cache/src/key.rs"), Some("list-cache"));
         assert_eq!(name("tests/src/lib.rs"), Some("tests"));
+        assert_eq!(name("bench/harness/src/wrk.rs"), Some("harness"));
+        assert_eq!(name("bench/ttl/setup.js"), None);
         assert_eq!(name("crates/store/tests/conformance.rs"), Some("store"));
         assert_eq!(name("model/src/lib.rs"), None);
         assert_eq!(name("README.md"), None);

@@ -7,22 +7,44 @@ use crate::query::{Filter, Test};
 
 use super::writer::{Clause, Parameter, Writer};
 
+/// Most branches of an OR for which SQLite may look for an index each. Beyond, and for a second
+/// OR, planning takes longer than it saves.
+const PLANNED_BRANCHES_MAX: usize = 16;
+
 /// Writes a filter's branches as conditions of the statement.
 pub(super) fn write_all(out: &mut Writer, clause: &mut Clause, table: &Table, filter: &Filter) {
-    if let Filter::All(branches) = filter {
-        for branch in branches {
-            write_all(out, clause, table, branch);
-        }
-    } else {
+    let mut branches = Vec::new();
+    flatten(filter, &mut branches);
+    let alternatives = branches
+        .iter()
+        .filter(|branch| matches!(branch, Filter::Any(_)));
+    let is_only_one = alternatives.count() == 1;
+    for branch in branches {
         clause.open(out);
-        write(out, table, filter);
+        match branch {
+            Filter::Any(branches) if is_only_one && branches.len() <= PLANNED_BRANCHES_MAX => {
+                write_joined(out, table, branches, " OR ", "FALSE");
+            }
+            other => write(out, table, other),
+        }
+    }
+}
+
+/// The branches that must all hold, those of branches among them.
+fn flatten<'a>(filter: &'a Filter, branches: &mut Vec<&'a Filter>) {
+    match filter {
+        Filter::All(inner) => inner.iter().for_each(|branch| flatten(branch, branches)),
+        other => branches.push(other),
     }
 }
 
 fn write(out: &mut Writer, table: &Table, filter: &Filter) {
     match filter {
         Filter::All(branches) => write_joined(out, table, branches, " AND ", "TRUE"),
-        Filter::Any(branches) => write_joined(out, table, branches, " OR ", "FALSE"),
+        Filter::Any(branches) => {
+            write_joined(out, table, branches, " OR ", "FALSE");
+            out.push(out.dialect.unplanned());
+        }
         Filter::Field(field, test) => write_test(out, table, *field, test),
     }
 }
@@ -55,19 +77,25 @@ fn write_test(out: &mut Writer, table: &Table, field: Field, test: &Test) {
             out.bind(high.clone());
         }
         Test::NotBetween(low, high) => {
-            out.push("(");
-            subject.write_compared(out, " < ", low);
-            out.push(" OR ");
-            subject.write_compared(out, " > ", high);
-            out.push(")");
+            subject.write_compared(out, " NOT BETWEEN ", low);
+            out.push(" AND ");
+            out.bind(high.clone());
         }
         Test::IsNull => subject.write_null(out, " IS NULL"),
         Test::IsNotNull => subject.write_null(out, " IS NOT NULL"),
         Test::StartsWith(start) => subject.write_start(out, start),
-        Test::NotStartsWith(start) => subject.write_other_start(out, start),
+        Test::NotStartsWith(start) => {
+            out.push("NOT ");
+            subject.write_start(out, start);
+        }
         Test::EndsWith(end) => subject.write_end(out, " = ", end),
         Test::NotEndsWith(end) => subject.write_end(out, " <> ", end),
-        Test::HasPart(parts) => subject.write_parts(out, parts, " > 0", " OR "),
+        Test::HasPart(parts) => {
+            subject.write_parts(out, parts, " > 0", " OR ");
+            if parts.len() > 1 {
+                out.push(out.dialect.unplanned());
+            }
+        }
         Test::HasNoPart(parts) => subject.write_parts(out, parts, " = 0", " AND "),
         Test::HasAny(values) => subject.write_any_element(out, "EXISTS", values),
         Test::HasNone(values) => {
@@ -116,16 +144,6 @@ impl Subject<'_> {
         if let Some(end) = next_start(start) {
             out.push(" AND ");
             self.write_compared(out, " < ", &Value::Text(end));
-        }
-        out.push(")");
-    }
-
-    fn write_other_start(&self, out: &mut Writer, start: &str) {
-        out.push("(");
-        self.write_compared(out, " < ", &Value::Text(start.to_owned()));
-        if let Some(end) = next_start(start) {
-            out.push(" OR ");
-            self.write_compared(out, " >= ", &Value::Text(end));
         }
         out.push(")");
     }

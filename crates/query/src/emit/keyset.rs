@@ -190,7 +190,11 @@ fn write_nested(out: &mut Writer, query: &Query, bounds: &[Bound]) {
         }
         write_nested(out, query, rest);
     }
-    out.push(if bound.nulls_beyond { ")" } else { "))" });
+    out.push(")");
+    out.push(out.dialect.unplanned());
+    if !bound.nulls_beyond {
+        out.push(")");
+    }
 }
 
 fn beyond(direction: Direction) -> &'static str {

@@ -9,11 +9,12 @@ use crate::field;
 use crate::parse::echo;
 use crate::query::{Filter, Test};
 
-use super::{VALUES_MAX, VALUES_TOTAL_MAX, attribute, not_found, refuse};
+use super::{TESTS_TOTAL_MAX, VALUES_MAX, VALUES_TOTAL_MAX, attribute, not_found, refuse};
 
-/// Turns filter queries into filters, and counts the values of all of them.
+/// Turns filter queries into filters, and counts the tests and values of all of them.
 pub(super) struct Conditions<'a> {
     table: &'a Table,
+    test_count: usize,
     value_count: usize,
 }
 
@@ -21,6 +22,7 @@ impl<'a> Conditions<'a> {
     pub(super) fn new(table: &'a Table) -> Conditions<'a> {
         Conditions {
             table,
+            test_count: 0,
             value_count: 0,
         }
     }
@@ -50,7 +52,7 @@ impl<'a> Conditions<'a> {
     fn test(&mut self, call: &Call) -> Result<Filter, QueryError> {
         let name = attribute(call)?;
         let field = field::named(self.table, name).ok_or_else(|| not_found(name))?;
-        self.count_values(name, call.values.len())?;
+        self.count(name, call.values.len())?;
         let subject = Subject {
             name,
             method: call.method,
@@ -65,7 +67,13 @@ impl<'a> Conditions<'a> {
         Ok(Filter::Field(field, test))
     }
 
-    fn count_values(&mut self, name: &str, count: usize) -> Result<(), QueryError> {
+    fn count(&mut self, name: &str, count: usize) -> Result<(), QueryError> {
+        self.test_count += 1;
+        if self.test_count > TESTS_TOTAL_MAX {
+            return Err(refuse(format!(
+                "The queries of one request may test attributes at most {TESTS_TOTAL_MAX} times"
+            )));
+        }
         if count > VALUES_MAX {
             return Err(refuse(format!(
                 "Query on attribute \"{name}\" has greater than {VALUES_MAX} values: {count}"

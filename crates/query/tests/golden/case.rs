@@ -179,8 +179,11 @@ impl Asked {
             Wanted::Total(cap) => vec![("total", emit::total(query, *cap, dialect))],
             Wanted::Point(id) => {
                 let (table, selection) = (&self.table, &query.selection);
-                let statement =
-                    emit::point(table, id, selection, &self.visibility, self.at, dialect);
+                let seen = &self.visibility;
+                let statement = match self.at {
+                    None => emit::point(table, id, selection, seen, dialect),
+                    Some(at) => emit::point_at(table, id, selection, seen, at, dialect),
+                };
                 vec![("point", statement)]
             }
             Wanted::Content => vec![("content", emit::content(&self.table, 42, dialect))],

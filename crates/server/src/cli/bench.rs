@@ -60,7 +60,7 @@ pub struct TtlArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least::<1>())]
     rows: u32,
     /// The folder for the report; made if absent
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    #[arg(long, value_name = "DIR", default_value = "bench/results")]
     out: PathBuf,
 }
 

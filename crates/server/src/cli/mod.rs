@@ -57,15 +57,20 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The error and its causes in one line. Parts that end as sentences lose their full stop
-/// before a colon.
+/// The error and its causes in one line. A cause that its effect repeats is left out, and parts
+/// that end as sentences lose their full stop before a colon.
 fn one_line(error: &anyhow::Error) -> String {
-    let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
-    let parts: Vec<&str> = parts
-        .iter()
-        .map(|part| part.trim_end_matches('.'))
-        .collect();
-    parts.join(": ").replace('\n', " ") + "."
+    let mut line = String::new();
+    for part in error.chain().map(ToString::to_string) {
+        let part = part.trim_end().trim_end_matches('.').replace('\n', " ");
+        if line.is_empty() {
+            line = part;
+        } else if !line.contains(&part) {
+            line = format!("{line}: {part}");
+        }
+    }
+    let end = if line.ends_with('?') { "" } else { "." };
+    line + end
 }
 
 /// A runtime for commands that talk: one thread is enough.
@@ -104,5 +109,7 @@ mod tests {
             "cannot open a directory: The disk is full."
         );
         assert_eq!(one_line(&anyhow::anyhow!("no key")), "no key.");
+        let repeated = anyhow::anyhow!("refused").context("cannot connect: refused. Is it there?");
+        assert_eq!(one_line(&repeated), "cannot connect: refused. Is it there?");
     }
 }

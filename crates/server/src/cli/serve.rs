@@ -33,8 +33,10 @@ const PROJECTS_NAMED_MAX: usize = 10;
 ///
 /// # Errors
 /// When the server could not be started, or did not end in order.
-pub fn run(setup: ServeSetup, outside: Outside) -> Result<ExitCode> {
+pub fn run(mut setup: ServeSetup, outside: Outside) -> Result<ExitCode> {
     log::start(&setup.log)?;
+    // Only the started log can tell whether its filter lets these lines through.
+    setup.http.access_log = tracing::enabled!(target: "access", tracing::Level::DEBUG);
     warn_of_trades(&setup);
     runtime()?.block_on(async {
         let mut signals = StopSignals::take()?;
@@ -204,10 +206,10 @@ fn explain_open(error: EngineError, directory: &Path) -> anyhow::Error {
     match error {
         // These say what to do already.
         EngineError::Store(StoreError::Locked { .. } | StoreError::Format { .. }) => error.into(),
-        error => anyhow::Error::from(error).context(format!(
-            "cannot open the data directory {directory}. It must be a directory this user may \
-             write, or a path where one can be made (--data)"
-        )),
+        error => anyhow!(
+            "cannot open the data directory {directory}: {error} It must be a directory this user \
+             may write, or a path where one can be made (--data)"
+        ),
     }
 }
 

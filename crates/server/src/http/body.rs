@@ -14,6 +14,10 @@ use crate::serve::Limits;
 /// would report a broken connection instead of the reason.
 const DISCARD_TIMES: u64 = 4;
 
+/// Most bytes that a body's announced length reserves before they have come: an announcement
+/// costs a client nothing.
+const RESERVED_BYTES_MAX: usize = 256 * 1_024;
+
 /// Counts the bytes of the bodies that all requests hold together.
 #[derive(Debug)]
 pub struct Budget {
@@ -102,20 +106,21 @@ async fn collect(
     if declared > bytes_max as u64 {
         return Err(discard(body, 0, bytes_max).await);
     }
-    let mut first = data(&mut body).await?.unwrap_or_default();
-    held.count(first.len())?;
-    if body.is_end_stream() && first.len() <= bytes_max {
-        held.bytes = first;
-        return Ok(());
-    }
-    let mut whole = Vec::with_capacity(declared as usize);
-    whole.extend_from_slice(&std::mem::take(&mut first));
+    let mut whole = Vec::new();
     while let Some(next) = data(&mut body).await? {
         held.count(next.len())?;
-        if whole.len() + next.len() > bytes_max {
-            let read = whole.len() + next.len();
+        let read = whole.len() + next.len();
+        if read > bytes_max {
             drop(whole);
             return Err(discard(body, read as u64, bytes_max).await);
+        }
+        if whole.is_empty() && body.is_end_stream() {
+            // The usual body comes in one piece and is not copied.
+            held.bytes = next;
+            return Ok(());
+        }
+        if whole.is_empty() {
+            whole.reserve(RESERVED_BYTES_MAX.min(declared as usize));
         }
         whole.extend_from_slice(&next);
     }

@@ -125,8 +125,10 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (PUT, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::UpsertRow),
     (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::UpdateRow),
     (DELETE, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::DeleteRow),
-    (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/increment", Action::NotBuilt),
-    (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/decrement", Action::NotBuilt),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/increment",
+        Action::NotBuilt),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/decrement",
+        Action::NotBuilt),
 
     (GET, "/v1/tablesdb/transactions", Action::NotBuilt),
     (POST, "/v1/tablesdb/transactions", Action::NotBuilt),

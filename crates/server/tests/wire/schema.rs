@@ -1,6 +1,6 @@
 //! Databases, tables, columns and indexes, by the words of both families.
 
-use crate::site::{ROWS_KEY, Site};
+use crate::site::{Answer, ROWS_KEY, Site};
 use serde_json::{Value, json};
 
 const TABLE: &str = r#"{
@@ -195,93 +195,55 @@ fn columns_and_indexes_are_listed_and_found() {
     }
 }
 
+/// Bodies of a creation of a database, and of a table, with how their refusals begin.
+#[rustfmt::skip]
+const REFUSED_DATABASES: &[(&str, &str)] = &[
+    ("{}", "Param \"databaseId\" is not optional."),
+    (r#"{"databaseId":"x"}"#, "Param \"name\" is not optional."),
+    (r#"{"databaseId":5,"name":"x"}"#, "Invalid `databaseId` param: "),
+    (r#"{"databaseId":"-x","name":"x"}"#, "Invalid `databaseId` param: "),
+    (r#"{"databaseId":"x","name":"x","enabled":"maybe"}"#, "Invalid `enabled` param: "),
+];
+#[rustfmt::skip]
+const REFUSED_TABLES: &[(&str, &str)] = &[
+    (r#"{"name":"x"}"#, "Param \"tableId\" is not optional."),
+    (r#"{"tableId":"x","name":"x","columns":[{"type":"integer"}]}"#,
+        "Invalid `columns` param: `key` is missing."),
+    (r#"{"tableId":"x","name":"x","permissions":"any"}"#, "Invalid `permissions` param: "),
+    (r#"{"tableId":"x","name":"x","permissions":["any"]}"#, "Invalid `permissions` param: "),
+];
+
+#[track_caller]
+fn check_message(answer: &Answer, begins: &str) {
+    assert_eq!(
+        answer.refusal(),
+        "400 general_argument_invalid",
+        "{}",
+        answer.text
+    );
+    let json = answer.json();
+    let said = json["message"].as_str().unwrap();
+    assert!(said.starts_with(begins), "{said}");
+}
+
 #[test]
 fn parameters_are_named_when_they_are_refused() {
     let site = site();
-    let table = "/v1/tablesdb/d/tables";
-    for (method, path, body, message) in [
-        (
-            "POST",
-            "/v1/tablesdb",
-            "{}",
-            "Param \"databaseId\" is not optional.",
-        ),
-        (
-            "POST",
-            "/v1/tablesdb",
-            r#"{"databaseId":"x"}"#,
-            "Param \"name\" is not optional.",
-        ),
-        (
-            "POST",
-            "/v1/tablesdb",
-            r#"{"databaseId":5,"name":"x"}"#,
-            "Invalid `databaseId` param: ",
-        ),
-        (
-            "POST",
-            "/v1/tablesdb",
-            r#"{"databaseId":"-x","name":"x"}"#,
-            "Invalid `databaseId` param: ",
-        ),
-        (
-            "POST",
-            "/v1/tablesdb",
-            r#"{"databaseId":"x","name":"x","enabled":"maybe"}"#,
-            "Invalid `enabled` param: ",
-        ),
-        (
-            "POST",
-            table,
-            r#"{"name":"x"}"#,
-            "Param \"tableId\" is not optional.",
-        ),
-        (
-            "POST",
-            table,
-            r#"{"tableId":"x","name":"x","columns":[{"type":"integer"}]}"#,
-            "Invalid `columns` param: `key` is missing.",
-        ),
-        (
-            "POST",
-            table,
-            r#"{"tableId":"x","name":"x","permissions":"any"}"#,
-            "Invalid `permissions` param: ",
-        ),
-        (
-            "POST",
-            table,
-            r#"{"tableId":"x","name":"x","permissions":["any"]}"#,
-            "Invalid `permissions` param: ",
-        ),
-        (
-            "GET",
-            "/v1/tablesdb?total=maybe",
-            "",
-            "Invalid `total` param: ",
-        ),
-        (
-            "GET",
-            "/v1/tablesdb?queries=x",
-            "",
-            "Invalid `queries` param: ",
-        ),
-        (
-            "GET",
-            "/v1/tablesdb?search=%ff",
-            "",
-            "Invalid `search` param: ",
-        ),
+    for (body, begins) in REFUSED_DATABASES {
+        check_message(&site.ask("POST", "/v1/tablesdb", body), begins);
+    }
+    for (body, begins) in REFUSED_TABLES {
+        check_message(&site.ask("POST", "/v1/tablesdb/d/tables", body), begins);
+    }
+    for (query, begins) in [
+        ("total=maybe", "Invalid `total` param: "),
+        ("queries=x", "Invalid `queries` param: "),
+        ("search=%ff", "Invalid `search` param: "),
     ] {
-        let answer = site.ask(method, path, body);
-        assert_eq!(
-            answer.refusal(),
-            "400 general_argument_invalid",
-            "{body} {}",
-            answer.text
+        check_message(
+            &site.ask("GET", &format!("/v1/tablesdb?{query}"), ""),
+            begins,
         );
-        let said = answer.json()["message"].as_str().unwrap().to_owned();
-        assert!(said.starts_with(message), "{body}: {said}");
     }
 }
 

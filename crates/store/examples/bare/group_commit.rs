@@ -2,6 +2,7 @@
 //! waits, commits it with a sync, and answers.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -134,7 +135,7 @@ fn create(
     for (_, name) in &seeded.columns {
         let kind = kinds.iter().find(|(known, _)| known == name);
         let (_, kind) = kind.ok_or_else(|| format!("{table} has no column {name}"))?;
-        columns.push_str(&format!(", {name} {kind}"));
+        write!(columns, ", {name} {kind}")?;
     }
     let indexes: Vec<String> = source
         .prepare("SELECT sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1")?

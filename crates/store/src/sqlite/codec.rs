@@ -97,9 +97,18 @@ mod tests {
         for (kind, values) in [
             (ColumnKind::Text, vec![Value::Text("a\"\u{1f600}\n".into())]),
             (int, vec![Value::Int(i64::MIN), Value::Int(i64::MAX)]),
-            (float, vec![Value::Float(1.0), Value::Float(5e-324), Value::Float(1e300)]),
-            (ColumnKind::Boolean, vec![Value::Bool(true), Value::Bool(false)]),
-            (ColumnKind::Datetime, vec![Value::Instant(Timestamp(-1_000))]),
+            (
+                float,
+                vec![Value::Float(1.0), Value::Float(5e-324), Value::Float(1e300)],
+            ),
+            (
+                ColumnKind::Boolean,
+                vec![Value::Bool(true), Value::Bool(false)],
+            ),
+            (
+                ColumnKind::Datetime,
+                vec![Value::Instant(Timestamp(-1_000))],
+            ),
             (ColumnKind::Text, vec![]),
         ] {
             let list = Value::List(values);

@@ -5,6 +5,7 @@ use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 /// Statements kept prepared by the writer: about eight for each table that is being written to.
@@ -40,7 +41,15 @@ pub(super) fn open(location: Location<'_>) -> rusqlite::Result<Connection> {
     };
     connection.busy_handler(Some(wait_for_lock))?;
     connection.execute_batch("PRAGMA mmap_size = 0; PRAGMA trusted_schema = OFF;")?;
+    keep_plans(&connection)?;
     Ok(connection)
+}
+
+/// Keeps a prepared statement's plan whatever is bound to it. Otherwise this build of SQLite
+/// (with STAT4) compiles each statement anew when a value is bound that a better plan might
+/// depend on: it made a point read cost 24 instead of 6 microseconds.
+pub(super) fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// Opens the connection that writes. `synchronous` is SQLite's word for the durability.

@@ -11,17 +11,18 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use model::{Coordinates, Mark, Row, Selection, Value};
-use query::{Dialect, Query, Side, emit, field};
+use query::emit::{self, Statement};
+use query::{Dialect, Query, Side, field};
 use rusqlite::ffi::ErrorCode;
+use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Rows};
 
 use super::bind::Bound;
 use super::codec;
+use super::connection::keep_plans;
 use super::fault::corrupt;
 use super::read::row::Shape;
-use crate::{
-    EncodeRow, Listed, Listing, Options, Point, Snapshot, StoreError, TotalCap,
-};
+use crate::{EncodeRow, Listed, Listing, Options, Point, Snapshot, StoreError, TotalCap};
 
 mod row;
 
@@ -106,14 +107,13 @@ impl Readers {
         let shared = &self.shared;
         let result = OPEN.with_borrow_mut(|open| {
             let known = |(store, _): &(Weak<Shared>, Reader)| store.as_ptr() == Arc::as_ptr(shared);
-            let position = match open.iter().position(known) {
-                Some(position) => position,
-                None => {
-                    // Connections of stores that are closed go when the next one comes.
-                    open.retain(|(store, _)| store.strong_count() > 0);
-                    open.push((Arc::downgrade(shared), Reader::open(shared)?));
-                    open.len() - 1
-                }
+            let position = if let Some(position) = open.iter().position(known) {
+                position
+            } else {
+                // Connections of stores that are closed go when the next one comes.
+                open.retain(|(store, _)| store.strong_count() > 0);
+                open.push((Arc::downgrade(shared), Reader::open(shared)?));
+                open.len() - 1
             };
             let reader = &open[position].1;
             reader.start(shared);
@@ -162,6 +162,7 @@ impl Reader {
              PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{};",
             shared.cache_bytes / 1_024
         ))?;
+        keep_plans(&connection)?;
         let deadline_us = Arc::new(AtomicU64::new(u64::MAX));
         let (deadline, opened) = (deadline_us.clone(), shared.opened);
         connection.progress_handler(
@@ -209,7 +210,11 @@ impl Reader {
         while let Some(row) = found.next()? {
             rows.push(shape.read(row, 0)?);
         }
-        if query.cursor.as_ref().is_some_and(|place| place.side == Side::Before) {
+        if query
+            .cursor
+            .as_ref()
+            .is_some_and(|place| place.side == Side::Before)
+        {
             rows.reverse();
         }
         Ok(rows)
@@ -225,7 +230,9 @@ impl Reader {
         let id = || cursor.row.clone();
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
-        let row = found.next()?.ok_or_else(|| StoreError::CursorNotFound { id: id() })?;
+        let row = found
+            .next()?
+            .ok_or_else(|| StoreError::CursorNotFound { id: id() })?;
         let mut values = Vec::with_capacity(query.order.len() + 1);
         for (position, key) in query.order.iter().enumerate() {
             let storage = field::storage(&query.table, key.field);
@@ -247,30 +254,54 @@ impl Reader {
         let statement = emit::total(query, cap, Dialect::Sqlite);
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
-        let row = found.next()?.ok_or_else(|| corrupt("a count gave no row"))?;
+        let row = found
+            .next()?
+            .ok_or_else(|| corrupt("a count gave no row"))?;
         let count: i64 = row.get(0)?;
         Ok(count.unsigned_abs())
     }
 
     fn get(&self, shared: &Shared, point: Point<'_>) -> Step<Snapshot<Option<Row>>> {
-        let statement = emit::point(
-            point.table,
-            point.id.as_str(),
-            point.selection,
-            point.visibility,
-            point.at,
-            Dialect::Sqlite,
-        );
+        let Point {
+            table,
+            selection,
+            visibility,
+            ..
+        } = point;
+        let id = point.id.as_str();
+        let shape = self.shape(shared, table, selection, point.at);
+        if let Some(at) = point.at {
+            let statement = emit::point_at(table, id, selection, visibility, at, Dialect::Sqlite);
+            return self.get_at(&statement, &shape, point.catalogue_epoch);
+        }
+        let statement = emit::point(table, id, selection, visibility, Dialect::Sqlite);
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
         let row = found.next()?.ok_or_else(no_stamp)?;
         let mark = stamp_of(row, point.catalogue_epoch)?;
-        let is_there = row.get_ref(STAMP_COLUMNS)? != rusqlite::types::ValueRef::Null;
-        let shape = self.shape(shared, point.table, point.selection, point.at);
-        let answer = match is_there {
-            true => Some(shape.read(row, STAMP_COLUMNS)?),
-            false => None,
-        };
+        let mut answer = None;
+        if row.get_ref(STAMP_COLUMNS)? != ValueRef::Null {
+            answer = Some(shape.read(row, STAMP_COLUMNS)?);
+        }
+        Ok(Snapshot { answer, mark })
+    }
+
+    fn get_at(
+        &self,
+        statement: &Statement,
+        shape: &Shape<'_>,
+        catalogue_epoch: u64,
+    ) -> Step<Snapshot<Option<Row>>> {
+        let mut stamp_statement = self.connection.prepare_cached(emit::stamp())?;
+        // Open until the answer is complete: it holds the snapshot.
+        let mut stamp = stamp_statement.query(())?;
+        let mark = read_stamp(&mut stamp, catalogue_epoch)?;
+        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let mut found = bind(&mut prepared, &statement.parameters)?;
+        let mut answer = None;
+        if let Some(row) = found.next()? {
+            answer = Some(shape.read(row, 0)?);
+        }
         Ok(Snapshot { answer, mark })
     }
 

@@ -178,8 +178,8 @@ pub(super) fn create_table(table: &Table) -> String {
            created INTEGER NOT NULL,
            updated INTEGER NOT NULL,
            perms TEXT NOT NULL,
-           body BLOB,
-           body_epoch INTEGER NOT NULL{columns});
+           body_epoch INTEGER NOT NULL{columns},
+           body BLOB);
          CREATE UNIQUE INDEX {by_id} ON {now} (id);
          CREATE TABLE {grants} (
            seq INTEGER NOT NULL,

@@ -1,3 +1,4 @@
+use EngineError as E;
 use model::RowId;
 
 use super::*;
@@ -46,7 +47,6 @@ fn text() -> String {
 
 /// Every engine error, with the kind it becomes.
 fn cases() -> Vec<(EngineError, Kind)> {
-    use EngineError as E;
     vec![
         (E::ProjectMissing, Kind::AccessForbidden),
         (E::ProjectNotFound(text()), Kind::ProjectNotFound),
@@ -90,91 +90,83 @@ fn cases() -> Vec<(EngineError, Kind)> {
     ]
 }
 
-/// Errors that carry those of lower rooms.
-fn inner_cases() -> Vec<(EngineError, Kind)> {
-    use EngineError as E;
-    let structure = |error| E::Structure(error);
+/// Laws of the model that row content or parameters break.
+fn model_cases() -> Vec<(ModelError, Kind)> {
+    use ModelError as M;
+    let (column, why) = (text(), text());
     vec![
+        (M::UnknownColumn { key: text() }, Kind::RowInvalidStructure),
         (
-            structure(ModelError::UnknownColumn { key: text() }),
+            M::MissingColumn { column: text() },
             Kind::RowInvalidStructure,
         ),
+        (M::InvalidValue { column, why }, Kind::RowInvalidStructure),
+        (M::NulCharacter, Kind::RowInvalidStructure),
         (
-            structure(ModelError::MissingColumn { column: text() }),
-            Kind::RowInvalidStructure,
-        ),
-        (
-            structure(ModelError::InvalidValue {
-                column: text(),
-                why: text(),
-            }),
-            Kind::RowInvalidStructure,
-        ),
-        (
-            structure(ModelError::NulCharacter),
-            Kind::RowInvalidStructure,
-        ),
-        (
-            structure(ModelError::TooManyPermissions { count_max: 1 }),
+            M::TooManyPermissions { count_max: 1 },
             Kind::ArgumentInvalid,
         ),
         (
-            structure(ModelError::InvalidPermission {
+            M::InvalidPermission {
                 text: text(),
                 why: text(),
-            }),
+            },
             Kind::ArgumentInvalid,
         ),
+        (M::InvalidId { what: "row id" }, Kind::ArgumentInvalid),
+    ]
+}
+
+fn column_cases() -> Vec<(ColumnFault, Kind)> {
+    use ColumnFault as C;
+    vec![
+        (C::Exists(text()), Kind::ColumnExists),
+        (C::UnknownType(text()), Kind::ArgumentInvalid),
         (
-            structure(ModelError::InvalidId { what: "row id" }),
-            Kind::ArgumentInvalid,
-        ),
-        (E::Column(ColumnFault::Exists(text())), Kind::ColumnExists),
-        (
-            E::Column(ColumnFault::UnknownType(text())),
-            Kind::ArgumentInvalid,
-        ),
-        (
-            E::Column(ColumnFault::DefaultUnsupported(text())),
+            C::DefaultUnsupported(text()),
             Kind::ColumnDefaultUnsupported,
         ),
-        (
-            E::Column(ColumnFault::ValueInvalid(text())),
-            Kind::ColumnValueInvalid,
-        ),
-        (
-            E::Column(ColumnFault::LimitExceeded(text())),
-            Kind::ColumnLimitExceeded,
-        ),
-        (
-            E::Column(ColumnFault::FormatUnsupported(text())),
-            Kind::ColumnFormatUnsupported,
-        ),
-        (
-            E::Index(IndexFault::Exists(text())),
-            Kind::ColumnIndexExists,
-        ),
-        (
-            E::Index(IndexFault::ColumnUnknown(text())),
-            Kind::ColumnUnknown,
-        ),
-        (E::Index(IndexFault::Invalid(text())), Kind::IndexInvalid),
-        (
-            E::Index(IndexFault::ColumnInvalid(text())),
-            Kind::ColumnIndexInvalid,
-        ),
-        (
-            E::Index(IndexFault::LimitExceeded(text())),
-            Kind::ColumnIndexLimitExceeded,
-        ),
-        (E::Store(StoreError::Full), Kind::Unknown),
-        (E::Store(StoreError::Memory), Kind::Unknown),
-        (E::Store(StoreError::Interrupted), Kind::ServiceUnavailable),
-        (
-            E::Store(StoreError::CatalogueMoved),
-            Kind::ServiceUnavailable,
-        ),
+        (C::ValueInvalid(text()), Kind::ColumnValueInvalid),
+        (C::LimitExceeded(text()), Kind::ColumnLimitExceeded),
+        (C::FormatUnsupported(text()), Kind::ColumnFormatUnsupported),
     ]
+}
+
+fn index_cases() -> Vec<(IndexFault, Kind)> {
+    use IndexFault as I;
+    vec![
+        (I::Exists(text()), Kind::ColumnIndexExists),
+        (I::ColumnUnknown(text()), Kind::ColumnUnknown),
+        (I::Invalid(text()), Kind::IndexInvalid),
+        (I::ColumnInvalid(text()), Kind::ColumnIndexInvalid),
+        (I::LimitExceeded(text()), Kind::ColumnIndexLimitExceeded),
+    ]
+}
+
+fn store_cases() -> Vec<(StoreError, Kind)> {
+    vec![
+        (StoreError::Full, Kind::Unknown),
+        (StoreError::Memory, Kind::Unknown),
+        (StoreError::Interrupted, Kind::ServiceUnavailable),
+        (StoreError::CatalogueMoved, Kind::ServiceUnavailable),
+    ]
+}
+
+/// Errors that carry those of lower rooms.
+fn inner_cases() -> impl Iterator<Item = (EngineError, Kind)> {
+    let of_model = model_cases()
+        .into_iter()
+        .map(|(error, kind)| (E::Structure(error), kind));
+    let of_column = column_cases()
+        .into_iter()
+        .map(|(fault, kind)| (E::Column(fault), kind));
+    let of_index = index_cases()
+        .into_iter()
+        .map(|(fault, kind)| (E::Index(fault), kind));
+    let of_store = store_cases()
+        .into_iter()
+        .map(|(error, kind)| (E::Store(error), kind));
+    of_model.chain(of_column).chain(of_index).chain(of_store)
 }
 
 #[test]

@@ -31,9 +31,7 @@ impl Shape<'_> {
         let user = first + SYSTEM_COLUMNS;
         let content = match self.selection {
             Selection::All if self.is_now => self.body(row, user, seq)?,
-            Selection::All => {
-                self.encoded(self.values(row, user, 0..self.table.columns.len())?)
-            }
+            Selection::All => self.encoded(self.values(row, user, 0..self.table.columns.len())?),
             Selection::Some { columns, .. } => {
                 Content::Values(self.values(row, user, columns.iter().copied())?)
             }

@@ -1,0 +1,234 @@
+//! Acknowledged means on disk. A run is recorded call by call; at every point of it the power
+//! goes off, all that no sync covered is gone, and the real store is opened on what is left.
+
+mod suite;
+mod vfs;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use futures_executor::block_on;
+use model::{Coordinates, Mark, Value};
+use store::{CatalogueOp, Durability, Op, Options, Store, WriteBatch};
+use suite::db::{
+    COUNT, Db, Place, TITLE, content, create_database, create_project, encode_row, note, notes,
+    notes_called,
+};
+use tempfile::TempDir;
+use vfs::{Fault, Loss, Op as Call, Outcome as Ends, RecordingVfs, Role, What};
+
+/// Groups of the recorded run.
+const GROUPS: u64 = 32;
+
+struct Directory {
+    path: PathBuf,
+    durability: Durability,
+    vfs: Option<String>,
+}
+
+impl Place for Directory {
+    fn open(&self) -> Arc<dyn Store> {
+        store::open(Options {
+            directory: self.path.clone(),
+            durability: self.durability,
+            encode_row,
+            reader_cache_bytes: 1 << 20,
+            read_limit_ms: 60_000,
+            vfs: self.vfs.clone(),
+        })
+        .unwrap()
+    }
+}
+
+/// What a store holds, as one text, by the mark of its last commit.
+type States = BTreeMap<Mark, String>;
+
+struct Recorded {
+    _root: TempDir,
+    vfs: RecordingVfs,
+    states: States,
+    /// The mark of each group, in order.
+    marks: Vec<Mark>,
+}
+
+/// Everything a store shows: the rows of now, which must equal the versions at its own mark.
+fn describe(db: &Db) -> String {
+    let Some(project) = db.catalogue.project(suite::db::PROJECT) else {
+        return "no project".to_owned();
+    };
+    let mut tables: Vec<String> = project
+        .databases
+        .values()
+        .flat_map(|database| database.tables.keys().map(ToString::to_string))
+        .collect();
+    tables.sort();
+    if !tables.iter().any(|id| id == "notes") {
+        return format!("{} databases, {tables:?}", project.databases.len());
+    }
+    let rows = |at| {
+        let mut query = db.all();
+        query.at = at;
+        let show = |row: &model::Row| format!("{} {}\n", row.seq, content(row, &db.table()));
+        db.list(&query).rows.iter().map(show).collect::<String>()
+    };
+    let mark = db.load().mark;
+    let now = rows(None);
+    let versions = rows(Some(Coordinates { valid: mark.timestamp(), system: mark }));
+    assert_eq!(now, versions, "versions and rows of now differ");
+    format!("{tables:?}\n{now}")
+}
+
+/// A group of three batches: everyday changes, now and then one that fills the log, so that
+/// checkpoints fall into the run, and now and then a table.
+fn group(db: &Db, number: u64) -> Vec<WriteBatch> {
+    let id = |offset: u64| format!("r{}", (number + offset) % 7);
+    let change = |offset: u64| {
+        let id = id(offset);
+        if db.get(&id).is_none() {
+            return db.insert(&id, note(&id));
+        }
+        let count = vec![(COUNT, Value::Int(number as i64))];
+        if (number + offset).is_multiple_of(5) { db.delete(&id) } else { db.update(&id, count) }
+    };
+    let mut batches = vec![
+        db.batch(vec![change(0), change(1)]),
+        db.batch(vec![db.insert(&format!("n{number}"), note(&format!("n{number}")))]),
+    ];
+    if number.is_multiple_of(8) {
+        let wide = |n: u64| {
+            let id = format!("w{number}-{n}");
+            let mut values = note(&id);
+            values[TITLE] = Value::Text(format!("{id}{}", "x".repeat(12_000)));
+            db.insert(&id, values)
+        };
+        batches.push(db.batch((0..60).map(wide).collect()));
+    }
+    if number.is_multiple_of(10) {
+        let table = notes_called(&format!("t{number}"));
+        batches.push(db.batch(vec![Op::Catalogue(CatalogueOp::CreateTable(Box::new(table)))]));
+    }
+    batches
+}
+
+/// Runs the groups on a recorded disk and notes when each was acknowledged.
+fn record(name: &str, durability: Durability) -> Recorded {
+    let root = tempfile::tempdir().unwrap();
+    let vfs = RecordingVfs::register(name, root.path()).unwrap();
+    let place = Directory {
+        path: root.path().join("data"),
+        durability,
+        vfs: Some(vfs.name().to_owned()),
+    };
+    let mut db = Db::open(&place);
+    let mut states = States::from([(Mark::ZERO, describe(&db))]);
+    let mut marks = Vec::new();
+    for number in 0..GROUPS {
+        let batches = match number {
+            0 => vec![db.batch(vec![Op::Catalogue(create_project(suite::db::PROJECT))])],
+            1 => vec![db.batch(vec![Op::Catalogue(create_database(suite::db::DATABASE))])],
+            2 => {
+                let table = CatalogueOp::CreateTable(Box::new(notes()));
+                vec![db.batch(vec![Op::Catalogue(table)])]
+            }
+            _ => group(&db, number),
+        };
+        if number % 9 == 4 && durability == Durability::Full {
+            fail_once(&vfs, &db, &batches);
+        }
+        let outcomes = db.commit(&batches);
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        vfs.log().note("acknowledged", number);
+        let mark = db.load().mark;
+        marks.push(mark);
+        states.insert(mark, describe(&db));
+    }
+    db.close();
+    Recorded { _root: root, vfs, states, marks }
+}
+
+/// Lets the group's sync fail: nobody is told that it is there, and the disk has lost what was
+/// written. The same group then comes again.
+fn fail_once(vfs: &RecordingVfs, db: &Db, batches: &[WriteBatch]) {
+    let pending = block_on(db.store.apply(batches, db.next)).unwrap();
+    let armed = vfs.arm(Fault::new(Call::Sync, Ends::SyncError).on(Role::Wal));
+    let committed = block_on(pending.commit());
+    vfs.disarm_all();
+    assert!(committed.is_err(), "the commit did not sync, or did not say that it failed");
+    assert_eq!(armed.strikes(), 1);
+}
+
+/// Opens what is left and says which mark it is at; whatever it is at must be whole.
+fn reopen(directory: &Path, states: &States) -> Mark {
+    let place = Directory {
+        path: directory.join("data"),
+        durability: Durability::Normal,
+        vfs: None,
+    };
+    let look = || {
+        let db = Db::open(&place);
+        let mark = db.load().mark;
+        let expected = states.get(&mark).unwrap_or_else(|| panic!("half a group at {mark:?}"));
+        assert_eq!(describe(&db), *expected, "at {mark:?}");
+        mark
+    };
+    // A thread of its own, because each thread that reads keeps its connection.
+    thread::scope(|scope| scope.spawn(look).join()).unwrap_or_else(|panic| {
+        std::panic::resume_unwind(panic);
+    })
+}
+
+/// Crashes at every point. How many acknowledged groups were missing, summed over the points, and
+/// how many stores were opened.
+fn crash_everywhere(recorded: &Recorded, loss: Loss) -> (u64, u64) {
+    let rebuilt = tempfile::tempdir().unwrap();
+    let mut crashes = recorded.vfs.log().crashes();
+    let mut acknowledged: Option<usize> = None;
+    let (mut seen, mut found): (Option<u64>, Option<Mark>) = (None, None);
+    let (mut missing, mut opened) = (0, 0);
+    while let Some(point) = crashes.advance() {
+        let is_note = matches!(point.event().what, What::Note { .. });
+        if let What::Note { label: "acknowledged", number } = point.event().what {
+            acknowledged = Some(number as usize);
+        }
+        // Where all that no sync covered is gone, points between two syncs leave the same files
+        // and need one look. Otherwise each differs; a look at each sync and note is enough.
+        let is_new = seen != Some(point.state_number());
+        if is_new || (is_note && loss != Loss::Unsynced) {
+            seen = Some(point.state_number());
+            let directory = rebuilt.path().join(point.seq().to_string());
+            point.write_to(&directory, loss).unwrap();
+            found = Some(reopen(&directory, &recorded.states));
+            std::fs::remove_dir_all(&directory).unwrap();
+            opened += 1;
+        }
+        let needed = acknowledged.map_or(Mark::ZERO, |number| recorded.marks[number]);
+        missing += u64::from(found.unwrap_or(Mark::ZERO) < needed);
+    }
+    assert_eq!(acknowledged, Some(recorded.marks.len() - 1));
+    (missing, opened)
+}
+
+#[test]
+fn an_acknowledged_group_survives_every_crash_whole() {
+    let recorded = record("durability-full", Durability::Full);
+    let checkpoints = recorded.vfs.log().syncs(Role::Db).len();
+    assert!(checkpoints > 1, "the run is long enough for checkpoints");
+    for loss in [Loss::Unsynced, Loss::Seeded(1)] {
+        let (missing, opened) = crash_everywhere(&recorded, loss);
+        assert_eq!(missing, 0, "acknowledged groups were gone, {loss:?}");
+        assert!(opened >= GROUPS, "{opened}");
+    }
+}
+
+#[test]
+fn normal_durability_may_lose_the_last_groups_but_never_a_part_of_one() {
+    let recorded = record("durability-normal", Durability::Normal);
+    let (missing, _) = crash_everywhere(&recorded, Loss::Unsynced);
+    assert!(missing > 0, "without syncs something must be lost, or this test cannot see losses");
+    crash_everywhere(&recorded, Loss::Seeded(2));
+    // The death of the process alone loses nothing.
+    let (missing, _) = crash_everywhere(&recorded, Loss::Nothing);
+    assert_eq!(missing, 0);
+}
