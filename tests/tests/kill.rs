@@ -89,7 +89,7 @@ async fn read_all(server: &Server) -> Result<HashMap<String, Value>> {
 
 fn encoded(method: &str, value: &Value) -> String {
     let text = json!({"method": method, "values": [value]}).to_string();
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
 fn check(record: &Record, found: &HashMap<String, Value>) -> Result<()> {

@@ -234,7 +234,7 @@ pub struct ServeArgs {
         long,
         env = "TIDEMARK_READ_LIMIT_MS",
         value_name = "MS",
-        default_value_t = 15_000
+        default_value_t = 10_000
     )]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     read_limit_ms: u64,
@@ -404,7 +404,7 @@ pub fn offline_engine(directory: PathBuf) -> engine::Config {
         directory,
         durability: Durability::Full,
         reader_cache_bytes: READER_CACHE_BYTES,
-        read_limit_ms: 15_000,
+        read_limit_ms: 10_000,
         page_rows_default: PAGE_ROWS_DEFAULT,
         page_rows_max: PAGE_ROWS_DEFAULT,
         total_cap: 0,

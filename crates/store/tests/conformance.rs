@@ -18,7 +18,9 @@ struct Embedded {
 
 impl Embedded {
     fn new() -> Embedded {
-        Embedded { root: tempfile::tempdir().unwrap() }
+        Embedded {
+            root: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn directory(&self) -> std::path::PathBuf {
@@ -66,7 +68,12 @@ fn a_directory_is_opened_once_at_a_time() {
     let place = Embedded::new();
     let db = Db::open(&place);
     let second = store::open(options(&place.directory())).map(|_| ());
-    assert_eq!(second, Err(StoreError::Locked { directory: place.directory() }));
+    assert_eq!(
+        second,
+        Err(StoreError::Locked {
+            directory: place.directory()
+        })
+    );
     db.close();
     Db::open(&place).close();
     // A store that was only dropped gives the directory up, too.
@@ -83,11 +90,24 @@ fn a_newer_format_is_refused_and_left_alone() {
     let file = place.directory().join("tidemark.db");
     let set_format = |format: i64| {
         let connection = rusqlite::Connection::open(&file).unwrap();
-        connection.execute_batch(&format!("PRAGMA user_version = {format}")).unwrap();
+        connection
+            .execute_batch(&format!("PRAGMA user_version = {format}"))
+            .unwrap();
     };
     set_format(1_000);
-    let refused = store::open(options(&place.directory())).map(|_| ()).unwrap_err();
-    assert!(matches!(refused, StoreError::Format { found: 1_000, newest: 1 }), "{refused}");
+    let refused = store::open(options(&place.directory()))
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            StoreError::Format {
+                found: 1_000,
+                newest: 1
+            }
+        ),
+        "{refused}"
+    );
     set_format(1);
     assert_eq!(Db::open(&place).ids(), ["a"]);
 }
@@ -97,9 +117,14 @@ fn another_programs_file_is_refused() {
     let place = Embedded::new();
     std::fs::create_dir(place.directory()).unwrap();
     let file = place.directory().join("tidemark.db");
-    std::fs::write(&file, "this is no database, but long enough to be looked at".repeat(20))
-        .unwrap();
-    let refused = store::open(options(&place.directory())).map(|_| ()).unwrap_err();
+    std::fs::write(
+        &file,
+        "this is no database, but long enough to be looked at".repeat(20),
+    )
+    .unwrap();
+    let refused = store::open(options(&place.directory()))
+        .map(|_| ())
+        .unwrap_err();
     assert!(matches!(refused, StoreError::Corrupt { .. }), "{refused}");
 }
 
@@ -107,9 +132,14 @@ fn another_programs_file_is_refused() {
 fn a_directory_that_cannot_be_made_is_named() {
     let place = Embedded::new();
     std::fs::write(place.directory(), "").unwrap();
-    let refused = store::open(options(&place.directory())).map(|_| ()).unwrap_err();
+    let refused = store::open(options(&place.directory()))
+        .map(|_| ())
+        .unwrap_err();
     let text = refused.to_string();
-    assert!(text.contains(&place.directory().display().to_string()), "{text}");
+    assert!(
+        text.contains(&place.directory().display().to_string()),
+        "{text}"
+    );
 }
 
 #[test]
@@ -129,7 +159,9 @@ fn a_closed_store_says_so() {
     let batches = [db.batch(vec![db.insert("a", note("one"))])];
     let next = db.next;
     db.close();
-    let refused = block_on(store.apply(&batches, next)).map(|_| ()).unwrap_err();
+    let refused = block_on(store.apply(&batches, next))
+        .map(|_| ())
+        .unwrap_err();
     assert!(refused.to_string().contains("closed"), "{refused}");
     assert!(block_on(store.close(Mark(next.0))).is_err());
 }

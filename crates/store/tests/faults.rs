@@ -98,7 +98,11 @@ struct Member {
 }
 
 fn member(batch: WriteBatch, effect: fn(&mut Expected)) -> Member {
-    Member { batch, effect, refusal: None }
+    Member {
+        batch,
+        effect,
+        refusal: None,
+    }
 }
 
 /// Small batches all over the table.
@@ -109,24 +113,42 @@ fn small_group(db: &Db) -> Vec<Member> {
         member(db.batch(vec![db.insert("n0", counted("n0", 10))]), |rows| {
             rows.insert("n0".into(), 10);
         }),
-        member(db.batch(vec![db.update("r100", count(-1)), db.update("r900", count(-2))]), |rows| {
-            rows.insert("r100".into(), -1);
-            rows.insert("r900".into(), -2);
-        }),
-        member(db.batch(vec![db.insert("n2", counted("n2", 12)), db.delete("r700")]), |rows| {
-            rows.insert("n2".into(), 12);
-            rows.remove("r700");
-        }),
+        member(
+            db.batch(vec![
+                db.update("r100", count(-1)),
+                db.update("r900", count(-2)),
+            ]),
+            |rows| {
+                rows.insert("r100".into(), -1);
+                rows.insert("r900".into(), -2);
+            },
+        ),
+        member(
+            db.batch(vec![db.insert("n2", counted("n2", 12)), db.delete("r700")]),
+            |rows| {
+                rows.insert("n2".into(), 12);
+                rows.remove("r700");
+            },
+        ),
         Member {
             refusal: Some(Refusal::RowExists(row_id("r5"))),
             ..member(
-                db.batch(vec![db.update("r6", count(-6)), db.insert("r5", note("again"))]),
+                db.batch(vec![
+                    db.update("r6", count(-6)),
+                    db.insert("r5", note("again")),
+                ]),
                 |_| unreachable!("refused"),
             )
         },
-        member(db.batch(vec![db.delete("r1199"), db.insert("r1199", counted("n5", 5))]), |rows| {
-            rows.insert("r1199".into(), 5);
-        }),
+        member(
+            db.batch(vec![
+                db.delete("r1199"),
+                db.insert("r1199", counted("n5", 5)),
+            ]),
+            |rows| {
+                rows.insert("r1199".into(), 5);
+            },
+        ),
         member(db.batch(vec![table]), |_| {}),
     ]
 }
@@ -136,7 +158,10 @@ fn small_group(db: &Db) -> Vec<Member> {
 fn large_group(db: &Db) -> Vec<Member> {
     let wide = |n: i64| {
         let text = format!("{n}{}", "x".repeat(15_000));
-        db.update(&format!("r{n}"), vec![(TITLE, Value::Text(text)), (COUNT, Value::Int(-n))])
+        db.update(
+            &format!("r{n}"),
+            vec![(TITLE, Value::Text(text)), (COUNT, Value::Int(-n))],
+        )
     };
     vec![
         member(db.batch(vec![db.insert("n0", counted("n0", 10))]), |rows| {
@@ -172,8 +197,15 @@ fn stored(db: &Db) -> Expected {
     };
     let now = read(db.list(&query).rows);
     let mark = db.load().mark;
-    query.at = Some(model::Coordinates { valid: mark.timestamp(), system: mark });
-    assert_eq!(read(db.list(&query).rows), now, "versions and rows of now differ");
+    query.at = Some(model::Coordinates {
+        valid: mark.timestamp(),
+        system: mark,
+    });
+    assert_eq!(
+        read(db.list(&query).rows),
+        now,
+        "versions and rows of now differ"
+    );
     now
 }
 
@@ -209,7 +241,39 @@ fn check_apply(template: &Path, group: fn(&Db) -> Vec<Member>, fault: Fault) -> 
     let db = Db::open(&bench);
     assert_eq!(stored(&db), expected, "reopened, {fault:?}");
     assert_eq!(db.database().tables.contains_key("extra"), has_extra);
+    assert_record_is_whole(&bench, &db);
     struck
+}
+
+/// The numbers of the commits are dense, each names the one before, and each touched row has a
+/// version that begins or ends with its commit.
+#[track_caller]
+fn assert_record_is_whole(bench: &Bench, db: &Db) {
+    let connection = bench.vfs.open("data/tidemark.db").unwrap();
+    let count = |sql: &str| -> i64 { connection.query_row(sql, (), |row| row.get(0)).unwrap() };
+    let commits = "SELECT n, prev, lag(tt, 1, 0) OVER (ORDER BY tt) AS before, \
+                   row_number() OVER (ORDER BY tt) AS place FROM tx";
+    let odd = format!("SELECT count(*) FROM ({commits}) WHERE n <> place OR prev <> before");
+    assert_eq!(count(&odd), 0, "commits are not numbered without a gap");
+    let number = db.table().number.0;
+    let touched = format!(
+        "SELECT count(*) FROM tx_row AS r WHERE tab = {number} AND NOT EXISTS (\
+         SELECT 1 FROM t{number}_v AS v WHERE v.id = r.id AND (v.sf = r.tt OR v.cut_tt = r.tt))"
+    );
+    assert_eq!(
+        count(&touched),
+        0,
+        "a row is said to be touched, and has no version of that"
+    );
+    let versions = format!(
+        "SELECT count(*) FROM t{number}_v AS v WHERE NOT EXISTS (\
+         SELECT 1 FROM tx_row AS r WHERE r.tab = {number} AND r.id = v.id AND r.tt = v.sf)"
+    );
+    assert_eq!(
+        count(&versions),
+        0,
+        "a version is there, and its commit does not say so"
+    );
 }
 
 /// At most the one batch that met the fault has failed; all others are as without it.
@@ -227,7 +291,10 @@ fn judge(members: &[Member], outcomes: &[Outcome], expected: &mut Expected, stru
             Err(refusal) => assert_eq!(Some(refusal), member.refusal.as_ref()),
         }
     }
-    assert!(failed <= u32::from(struck), "{failed} batches failed of one fault");
+    assert!(
+        failed <= u32::from(struck),
+        "{failed} batches failed of one fault"
+    );
 }
 
 /// Lets the fault strike the first call, then one `stride` calls later, and so on until there are
@@ -276,11 +343,18 @@ fn a_disk_that_stays_full_serves_nobody_and_harms_nobody() {
     let template = template();
     let bench = copied(template.path());
     let mut db = Db::open(&bench);
-    let batches: Vec<WriteBatch> =
-        large_group(&db).into_iter().map(|member| member.batch).collect();
-    let armed = bench.vfs.arm(Fault::new(Call::Write, Ends::Full).on(Role::Wal).always());
+    let batches: Vec<WriteBatch> = large_group(&db)
+        .into_iter()
+        .map(|member| member.batch)
+        .collect();
+    let armed = bench
+        .vfs
+        .arm(Fault::new(Call::Write, Ends::Full).on(Role::Wal).always());
     let pending = block_on(db.store.apply(&batches, db.next)).unwrap();
-    assert_eq!(pending.outcomes()[1].as_ref().unwrap_err(), &Refusal::Failed(StoreError::Full));
+    assert_eq!(
+        pending.outcomes()[1].as_ref().unwrap_err(),
+        &Refusal::Failed(StoreError::Full)
+    );
     assert!(pending.outcomes()[0].is_ok() && pending.outcomes()[2].is_ok());
     assert_eq!(block_on(pending.commit()).unwrap_err(), StoreError::Full);
     assert!(armed.strikes() > 1);
@@ -308,7 +382,9 @@ fn a_commit_that_fails_shows_nothing_and_succeeds_again() {
             let batches: Vec<WriteBatch> =
                 members.iter().map(|member| member.batch.clone()).collect();
             let pending = block_on(db.store.apply(&batches, db.next)).unwrap();
-            let armed = bench.vfs.arm(Fault::new(call, ends).on(Role::Wal).after(skip));
+            let armed = bench
+                .vfs
+                .arm(Fault::new(call, ends).on(Role::Wal).after(skip));
             let error = block_on(pending.commit()).unwrap_err();
             bench.vfs.disarm_all();
             assert_eq!(armed.strikes(), 1, "{error}");
@@ -338,7 +414,11 @@ fn opening_survives_every_fault() {
         for old in [false, true] {
             let mut skip = 0;
             loop {
-                let bench = if old { copied(template.path()) } else { Bench::new() };
+                let bench = if old {
+                    copied(template.path())
+                } else {
+                    Bench::new()
+                };
                 let armed = bench.vfs.arm(Fault::new(call, ends).on(role).after(skip));
                 let opened = bench.try_open();
                 bench.vfs.disarm_all();
@@ -378,7 +458,9 @@ impl Faults {
     /// Lehmer with the constants of Park and Miller (Communications of the ACM 31, 1988).
     fn draw(&self, bound: u64) -> u64 {
         let step = |state: u64| Some(state * 48_271 % 0x7fff_ffff);
-        let state = self.chance.fetch_update(Ordering::SeqCst, Ordering::SeqCst, step);
+        let state = self
+            .chance
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, step);
         state.expect("the step always gives a state") % bound
     }
 
@@ -398,7 +480,9 @@ impl Faults {
             (Call::Write, Role::Db, Ends::WriteError),
         ];
         let (call, role, ends) = FAULTS[self.draw(FAULTS.len() as u64) as usize];
-        self.bench.vfs.arm(Fault::new(call, ends).on(role).after(self.draw(4)))
+        self.bench
+            .vfs
+            .arm(Fault::new(call, ends).on(role).after(self.draw(4)))
     }
 
     /// Makes a call with a fault armed; if it fails of it, once more without.
@@ -407,7 +491,11 @@ impl Faults {
         let answer = call();
         self.bench.vfs.disarm_all();
         self.struck.fetch_add(armed.strikes(), Ordering::SeqCst);
-        if answer.is_err() && armed.strikes() > 0 { call() } else { answer }
+        if answer.is_err() && armed.strikes() > 0 {
+            call()
+        } else {
+            answer
+        }
     }
 }
 
@@ -479,7 +567,10 @@ struct RetryingPending {
 
 impl Pending for RetryingPending {
     fn outcomes(&self) -> &[Outcome] {
-        self.pending.as_ref().expect("taken by the commit alone").outcomes()
+        self.pending
+            .as_ref()
+            .expect("taken by the commit alone")
+            .outcomes()
     }
 
     fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
@@ -502,7 +593,10 @@ struct FaultyPlace(Arc<Faults>);
 impl Place for FaultyPlace {
     fn open(&self) -> Arc<dyn Store> {
         let inner = self.0.call(|| self.0.bench.try_open()).unwrap();
-        Arc::new(Retrying { inner, faults: self.0.clone() })
+        Arc::new(Retrying {
+            inner,
+            faults: self.0.clone(),
+        })
     }
 }
 

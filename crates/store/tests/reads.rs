@@ -614,7 +614,10 @@ fn the_largest_queries_run() {
             Ask::Test("equal", key.into(), vec![domain(key)[number % 5].clone()])
         })
         .collect::<Vec<_>>();
-    let flat = flat.chunks(50).map(|asks| Ask::And(asks.to_vec())).collect();
+    let flat = flat
+        .chunks(50)
+        .map(|asks| Ask::And(asks.to_vec()))
+        .collect();
     for asked in [
         asked(flat, vec![("rating".into(), false)]),
         asked(many, vec![("price".into(), true)]),

@@ -15,7 +15,7 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, params, params_from_iter};
 use serde_json::{Value, json};
 
-use crate::{Outcome, Seeded, open_seeded};
+use crate::{Outcome, Seeded, keep_plans, open_seeded};
 
 /// The waiting rule of the engine: until as many wait as the last group answered plus those that
 /// waited when it ended, at most this long.
@@ -110,6 +110,7 @@ fn rows(source: &Connection, seeded: &Seeded) -> Outcome<Vec<Row>> {
 fn open(database: &Path) -> Outcome<Connection> {
     let connection = Connection::open(database)?;
     connection.busy_timeout(Duration::from_secs(10))?;
+    keep_plans(&connection)?;
     connection.execute_batch(&format!(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;
          PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{CACHE_KIB};"

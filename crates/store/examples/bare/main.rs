@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use clap::{Parser, Subcommand};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi, params};
 
 mod group_commit;
@@ -62,7 +63,15 @@ fn open_seeded(path: &Path) -> Outcome<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)
         .map_err(|error| format!("{}: {error}", path.display()))?;
+    keep_plans(&connection)?;
     Ok(connection)
+}
+
+/// Without this, SQLite as it is built here (`SQLITE_ENABLE_STAT4`) compiles a statement anew
+/// each time another value is bound to a parameter that its planner has looked at.
+fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 /// How the seeded table is called inside the database.

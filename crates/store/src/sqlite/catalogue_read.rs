@@ -188,19 +188,34 @@ fn column(row: &Row<'_>) -> Read<(TableNumber, Column)> {
 
 fn column_kind(row: &Row<'_>) -> Read<ColumnKind> {
     Ok(match text(row, 3)? {
-        "string" => ColumnKind::String { chars_max: row.get(4)? },
-        "varchar" => ColumnKind::Varchar { chars_max: row.get(4)? },
+        "string" => ColumnKind::String {
+            chars_max: row.get(4)?,
+        },
+        "varchar" => ColumnKind::Varchar {
+            chars_max: row.get(4)?,
+        },
         "text" => ColumnKind::Text,
         "mediumtext" => ColumnKind::Mediumtext,
         "longtext" => ColumnKind::Longtext,
-        "integer" => ColumnKind::Integer { min: row.get(5)?, max: row.get(6)? },
-        "bigint" => ColumnKind::Bigint { min: row.get(5)?, max: row.get(6)? },
-        "float" => ColumnKind::Float { min: row.get(5)?, max: row.get(6)? },
+        "integer" => ColumnKind::Integer {
+            min: row.get(5)?,
+            max: row.get(6)?,
+        },
+        "bigint" => ColumnKind::Bigint {
+            min: row.get(5)?,
+            max: row.get(6)?,
+        },
+        "float" => ColumnKind::Float {
+            min: row.get(5)?,
+            max: row.get(6)?,
+        },
         "boolean" => ColumnKind::Boolean,
         "email" => ColumnKind::Email,
         "url" => ColumnKind::Url,
         "ip" => ColumnKind::Ip,
-        "enum" => ColumnKind::Enum { elements: texts(row, 7)?.into() },
+        "enum" => ColumnKind::Enum {
+            elements: texts(row, 7)?.into(),
+        },
         "datetime" => ColumnKind::Datetime,
         other => return Err(corrupt(format!("unknown kind of column {other:?}"))),
     })
@@ -249,7 +264,10 @@ fn index(row: &Row<'_>) -> Read<(TableNumber, StoredIndex)> {
 
 impl StoredIndex {
     fn resolve(self, columns: &[Column]) -> Read<Index> {
-        let parts = self.columns.as_array().ok_or_else(|| corrupt("an index without columns"))?;
+        let parts = self
+            .columns
+            .as_array()
+            .ok_or_else(|| corrupt("an index without columns"))?;
         let columns = parts
             .iter()
             .map(|part| {
@@ -268,7 +286,11 @@ fn index_column(part: &Json, columns: &[Column]) -> Option<IndexColumn> {
     let field = match part.get("field")? {
         Json::Number(number) => {
             let number = u32::try_from(number.as_u64()?).ok()?;
-            Field::Column(columns.iter().position(|column| column.number.0 == number)?)
+            Field::Column(
+                columns
+                    .iter()
+                    .position(|column| column.number.0 == number)?,
+            )
         }
         Json::String(name) => match name.as_str() {
             "$id" => Field::Id,
@@ -302,16 +324,14 @@ fn permissions(row: &Row<'_>, position: usize) -> Read<Vec<Permission>> {
         .map_err(|error| corrupt(error.to_string()))
 }
 
-fn id<T>(
-    row: &Row<'_>,
-    position: usize,
-    new: impl Fn(&str) -> Result<T, ModelError>,
-) -> Read<T> {
+fn id<T>(row: &Row<'_>, position: usize, new: impl Fn(&str) -> Result<T, ModelError>) -> Read<T> {
     new(text(row, position)?).map_err(|error| corrupt(error.to_string()))
 }
 
 fn text<'row>(row: &'row Row<'_>, position: usize) -> Read<&'row str> {
-    row.get_ref(position)?.as_str().map_err(|error| corrupt(error.to_string()))
+    row.get_ref(position)?
+        .as_str()
+        .map_err(|error| corrupt(error.to_string()))
 }
 
 fn texts(row: &Row<'_>, position: usize) -> Read<Vec<String>> {

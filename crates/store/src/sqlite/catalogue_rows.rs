@@ -130,8 +130,11 @@ pub(super) fn insert_index(
     index: &Index,
     mark: Mark,
 ) -> rusqlite::Result<()> {
-    let columns: serde_json::Value =
-        index.columns.iter().map(|part| index_column(table, part)).collect();
+    let columns: serde_json::Value = index
+        .columns
+        .iter()
+        .map(|part| index_column(table, part))
+        .collect();
     connection
         .prepare_cached(
             "INSERT INTO index_ (tab, number, key, kind, columns, created, updated, sf) \

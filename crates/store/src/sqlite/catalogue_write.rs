@@ -11,8 +11,8 @@ use model::{
 use rusqlite::params;
 
 use super::bind::permissions_text;
-use super::catalogue_rows::{insert_column, insert_database, insert_index, insert_key};
 use super::catalogue_rows::insert_table;
+use super::catalogue_rows::{insert_column, insert_database, insert_index, insert_key};
 use super::run::{Run, Step};
 use super::schema::create_table;
 use super::upkeep::Task;
@@ -123,7 +123,9 @@ impl Run<'_> {
         self.project(&key.project)?;
         let catalogue = &self.state.catalogue;
         let is_taken = catalogue.key(&key.secret_hash).is_some()
-            || catalogue.keys().any(|known| known.project == key.project && known.id == key.id);
+            || catalogue
+                .keys()
+                .any(|known| known.project == key.project && known.id == key.id);
         if is_taken {
             return Err(Refusal::Exists(Container::Key).into());
         }
@@ -255,7 +257,10 @@ impl Run<'_> {
         changes: &TableChanges<'_>,
     ) -> Step<()> {
         let database = self.database(project, database)?;
-        let before = database.tables.get(id).ok_or(Refusal::NotFound(Container::Table))?;
+        let before = database
+            .tables
+            .get(id)
+            .ok_or(Refusal::NotFound(Container::Table))?;
         let mut after = Table::clone(before);
         if let Some(name) = changes.name {
             name.clone_into(&mut after.name);
@@ -269,13 +274,21 @@ impl Run<'_> {
             return Ok(());
         }
         let access = |table: &Table| {
-            (permissions_text(&table.permissions), table.row_security, table.enabled)
+            (
+                permissions_text(&table.permissions),
+                table.row_security,
+                table.enabled,
+            )
         };
         if access(&after) != access(before) {
             after.permission_epoch = self.next_epoch();
         }
         after.updated = self.now();
-        self.close("table_", "number = ?2", params![self.mark.0, before.number.0])?;
+        self.close(
+            "table_",
+            "number = ?2",
+            params![self.mark.0, before.number.0],
+        )?;
         insert_table(self.connection, &after, self.mark)?;
         self.change_catalogue(CatalogueChange::TablePut(Arc::new(after)));
         Ok(())
@@ -288,7 +301,10 @@ impl Run<'_> {
         id: &TableId,
     ) -> Step<()> {
         let container = self.database(project, database)?;
-        let table = container.tables.get(id).ok_or(Refusal::NotFound(Container::Table))?;
+        let table = container
+            .tables
+            .get(id)
+            .ok_or(Refusal::NotFound(Container::Table))?;
         self.close_table(table.number)?;
         let gone = CatalogueChange::TableGone(project.clone(), database.clone(), id.clone());
         self.change_catalogue(gone);
@@ -308,15 +324,12 @@ impl Run<'_> {
     }
 
     /// Ends the open rows of a catalogue table for which `condition` holds; `?1` is the mark.
-    fn close(
-        &self,
-        table: &str,
-        condition: &str,
-        parameters: &[&dyn rusqlite::ToSql],
-    ) -> Step<()> {
+    fn close(&self, table: &str, condition: &str, parameters: &[&dyn rusqlite::ToSql]) -> Step<()> {
         let end = super::schema::END;
-        self.statement(&format!("UPDATE {table} SET st = ?1 WHERE st = {end} AND {condition}"))?
-            .execute(parameters)?;
+        self.statement(&format!(
+            "UPDATE {table} SET st = ?1 WHERE st = {end} AND {condition}"
+        ))?
+        .execute(parameters)?;
         Ok(())
     }
 }

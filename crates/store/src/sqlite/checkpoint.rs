@@ -84,6 +84,9 @@ pub(super) fn start(
     }))?;
     let mut own = connection::open(location)?;
     own.busy_handler(Some(has_patience))?;
+    // A connection that has read nothing does not know of the log, and its checkpoints do nothing
+    // (`sqlite3PagerCheckpoint`).
+    own.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
     let (sender, receiver) = sync_channel(1);
     let seen = Arc::clone(&log);
     let thread = thread::Builder::new()

@@ -49,7 +49,9 @@ pub(super) fn open(location: Location<'_>) -> rusqlite::Result<Connection> {
 /// (with STAT4) compiles each statement anew when a value is bound that a better plan might
 /// depend on: it made a point read cost 24 instead of 6 microseconds.
 pub(super) fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .map(drop)
 }
 
 /// Opens the connection that writes. `synchronous` is SQLite's word for the durability.

@@ -40,9 +40,7 @@ impl Directory {
             Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
                 directory: path.to_owned(),
             }),
-            Err(TryLockError::Error(error)) => {
-                Err(describe(path, "cannot be locked", &error))
-            }
+            Err(TryLockError::Error(error)) => Err(describe(path, "cannot be locked", &error)),
         }
     }
 

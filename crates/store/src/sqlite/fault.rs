@@ -7,8 +7,8 @@ use crate::StoreError;
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> StoreError {
         let code = match &error {
-            rusqlite::Error::SqliteFailure(code, _) => *code,
-            rusqlite::Error::SqlInputError { error: code, .. } => *code,
+            rusqlite::Error::SqliteFailure(code, _)
+            | rusqlite::Error::SqlInputError { error: code, .. } => *code,
             // The driver's own complaints: a value of another type than its column promises, a
             // row that must be there and is not.
             other => return corrupt(other.to_string()),

@@ -100,7 +100,9 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
 
 impl Shared {
     fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.writer.lock().expect("the slot is held for assignments only")
+        self.writer
+            .lock()
+            .expect("the slot is held for assignments only")
     }
 
     /// # Errors
@@ -136,7 +138,10 @@ impl Shared {
     }
 
     fn give_up_directory(&self) {
-        self.directory.lock().expect("held for one assignment only").take();
+        self.directory
+            .lock()
+            .expect("held for one assignment only")
+            .take();
     }
 
     fn load(&self) -> Result<Loaded, StoreError> {
@@ -199,11 +204,7 @@ impl Store for SqliteStore {
 }
 
 impl SqliteStore {
-    fn begin(
-        &self,
-        batches: &[WriteBatch],
-        first: Mark,
-    ) -> Result<Box<dyn Pending>, StoreError> {
+    fn begin(&self, batches: &[WriteBatch], first: Mark) -> Result<Box<dyn Pending>, StoreError> {
         let mut writer = self.shared.take()?;
         match writer.apply(batches, first) {
             Ok(outcomes) => Ok(Box::new(Applying {
@@ -219,7 +220,8 @@ impl SqliteStore {
     }
 
     fn close_at(&self, horizon: Mark) -> Result<(), StoreError> {
-        self.shared.with_writer(|writer| writer.store_horizon(horizon))?;
+        self.shared
+            .with_writer(|writer| writer.store_horizon(horizon))?;
         let writer = self.shared.take()?;
         *self.shared.slot() = Slot::Closed;
         let connection = writer.into_connection();
@@ -233,7 +235,10 @@ impl SqliteStore {
     }
 
     fn join_checkpointer(&self) {
-        let mut slot = self.checkpointer.lock().expect("held for one assignment only");
+        let mut slot = self
+            .checkpointer
+            .lock()
+            .expect("held for one assignment only");
         if let Some(checkpointer) = slot.take() {
             checkpointer.join();
         }
@@ -265,7 +270,10 @@ impl Pending for Applying {
     }
 
     fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
-        let mut writer = self.writer.take().expect("only a commit takes it, and takes `self`");
+        let mut writer = self
+            .writer
+            .take()
+            .expect("only a commit takes it, and takes `self`");
         let committed = writer.commit();
         self.shared.give_back(writer);
         let outcomes = std::mem::take(&mut self.outcomes);

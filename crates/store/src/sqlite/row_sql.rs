@@ -51,9 +51,8 @@ impl RowSql {
         let number = table.number;
         let (now, versions) = (names::now(number), names::versions(number));
         let grants = names::grants(number);
-        let columns: Vec<String> =
-            table.columns.iter().map(|column| names::column(column.number)).collect();
-        let list: String = columns.iter().map(|name| format!(", {name}")).collect();
+        let list = column_list(table);
+        let columns = table.columns.len();
         RowSql {
             schema_epoch: table.schema_epoch,
             current: format!(
@@ -67,7 +66,7 @@ impl RowSql {
             append_piece: format!(
                 "INSERT INTO {versions} (id, vf, sf, origin, seq, created, updated{list}) \
                  VALUES (?1, ?2, ?2, ?2, ?3, ?4, ?5{})",
-                parameters(PIECE_PARAMETERS, columns.len())
+                parameters(PIECE_PARAMETERS, columns)
             ),
             cut_piece: format!(
                 "UPDATE {versions} SET cut_tt = ?3, cut_vt = ?3 \
@@ -80,35 +79,53 @@ impl RowSql {
                 "INSERT INTO {now} \
                  (seq, id, vf, sf, origin, created, updated, perms, body, body_epoch{list}) \
                  VALUES (?1, ?2, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8{})",
-                parameters(NOW_PARAMETERS, columns.len())
+                parameters(NOW_PARAMETERS, columns)
             ),
             update_now: format!(
                 "UPDATE {now} SET vf = ?3, sf = ?3, origin = ?3, created = ?4, updated = ?5, \
                  perms = ?6, body = ?7, body_epoch = ?8{} WHERE seq = ?1 AND id = ?2",
-                assignments(NOW_PARAMETERS, &columns)
+                assignments(NOW_PARAMETERS, table)
             ),
-            update_permissions: format!(
-                "UPDATE {now} SET perms = ?2, updated = ?3 WHERE seq = ?1"
-            ),
+            update_permissions: format!("UPDATE {now} SET perms = ?2, updated = ?3 WHERE seq = ?1"),
             delete_now: format!("DELETE FROM {now} WHERE seq = ?1"),
-            open_grants: format!("SELECT role, actions FROM {grants} WHERE seq = ?1 AND st = {END}"),
+            open_grants: format!(
+                "SELECT role, actions FROM {grants} WHERE seq = ?1 AND st = {END}"
+            ),
             add_grant: format!(
                 "INSERT INTO {grants} (seq, role, actions, sf) VALUES (?1, ?2, ?3, ?4)"
             ),
             close_grants: format!("UPDATE {grants} SET st = ?2 WHERE seq = ?1 AND st = {END}"),
-            drop_grants: format!(
-                "DELETE FROM {grants} WHERE seq = ?1 AND st = {END} AND sf = ?2"
-            ),
+            drop_grants: format!("DELETE FROM {grants} WHERE seq = ?1 AND st = {END} AND sf = ?2"),
             reopen_grants: format!("UPDATE {grants} SET st = {END} WHERE seq = ?1 AND st = ?2"),
         }
     }
 }
 
-fn parameters(before: usize, count: usize) -> String {
-    (before + 1..=before + count).map(|number| format!(", ?{number}")).collect()
+/// The user columns, each after a comma.
+pub(super) fn column_list(table: &Table) -> String {
+    let columns = table
+        .columns
+        .iter()
+        .map(|column| names::column(column.number));
+    columns.flat_map(|name| [", ".to_owned(), name]).collect()
 }
 
-fn assignments(before: usize, columns: &[String]) -> String {
-    let numbered = columns.iter().zip(before + 1..);
-    numbered.map(|(column, number)| format!(", {column} = ?{number}")).collect()
+/// As many parameters, each after a comma, numbered on from those before.
+fn parameters(before: usize, count: usize) -> String {
+    let numbers = before + 1..=before + count;
+    numbers
+        .flat_map(|number| [", ?".to_owned(), number.to_string()])
+        .collect()
+}
+
+/// The user columns set to such parameters.
+fn assignments(before: usize, table: &Table) -> String {
+    let columns = table
+        .columns
+        .iter()
+        .map(|column| names::column(column.number));
+    columns
+        .zip(before + 1..)
+        .flat_map(|(name, number)| [", ".to_owned(), name, " = ?".to_owned(), number.to_string()])
+        .collect()
 }

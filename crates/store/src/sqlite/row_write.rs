@@ -64,13 +64,18 @@ impl Run<'_> {
                 stamps,
                 guard,
             } => {
-                let row = self.current(&target)?.ok_or(Refusal::RowNotFound(op.id.clone()))?;
+                let row = self
+                    .current(&target)?
+                    .ok_or(Refusal::RowNotFound(op.id.clone()))?;
                 self.judge(&target, &row, guard, Action::Update)?;
-                self.update(&target, row, patch, permissions.as_deref(), *stamps).map(Some)
+                self.update(&target, row, patch, permissions.as_deref(), *stamps)
+                    .map(Some)
             }
             RowAct::Put { .. } => self.put(&target, &op.act).map(Some),
             RowAct::Delete { guard } => {
-                let row = self.current(&target)?.ok_or(Refusal::RowNotFound(op.id.clone()))?;
+                let row = self
+                    .current(&target)?
+                    .ok_or(Refusal::RowNotFound(op.id.clone()))?;
                 self.judge(&target, &row, guard, Action::Delete)?;
                 self.delete(&target, row)?;
                 Ok(None)
@@ -103,13 +108,7 @@ impl Run<'_> {
     }
 
     /// Judged here, inside the transaction: grants read earlier might have been taken away.
-    fn judge(
-        &self,
-        target: &Target<'_>,
-        row: &Current,
-        guard: &Guard,
-        action: Action,
-    ) -> Step<()> {
+    fn judge(&self, target: &Target<'_>, row: &Current, guard: &Guard, action: Action) -> Step<()> {
         let may = match guard {
             Guard::Open => true,
             Guard::Closed => false,
@@ -118,7 +117,10 @@ impl Run<'_> {
                 let mut grants = statement.query(params![row.seq])?;
                 let mut granted = false;
                 while let Some(grant) = grants.next()? {
-                    let role = grant.get_ref(0)?.as_str().map_err(|e| corrupt(e.to_string()))?;
+                    let role = grant
+                        .get_ref(0)?
+                        .as_str()
+                        .map_err(|e| corrupt(e.to_string()))?;
                     let actions: i64 = grant.get(1)?;
                     granted |= actions & action.bit() != 0
                         && roles.iter().any(|held| held.as_str() == role);
@@ -177,7 +179,8 @@ impl Run<'_> {
         self.write_now(target, &target.sql.insert_now, seq, &image, body.as_deref())?;
         self.add_grants(target, seq, permissions)?;
         let row = row(target.id, seq, &image, body);
-        self.touched.record(target.table, target.id, seq, None, Some(image));
+        self.touched
+            .record(target.table, target.id, seq, None, Some(image));
         Ok(row)
     }
 
@@ -232,7 +235,13 @@ impl Run<'_> {
             self.end_piece(target, &row)?;
             self.append_piece(target, row.seq, &after)?;
             let body = self.body(target.table, &after.values);
-            self.write_now(target, &target.sql.update_now, row.seq, &after, body.as_deref())?;
+            self.write_now(
+                target,
+                &target.sql.update_now,
+                row.seq,
+                &after,
+                body.as_deref(),
+            )?;
             body
         } else if permissions.is_some() {
             self.statement(&target.sql.update_permissions)?
@@ -246,22 +255,32 @@ impl Run<'_> {
             self.add_grants(target, row.seq, list)?;
         }
         let written = self::row(target.id, row.seq, &after, body);
-        self.touched.record(target.table, target.id, row.seq, Some(row.image), Some(after));
+        self.touched.record(
+            target.table,
+            target.id,
+            row.seq,
+            Some(row.image),
+            Some(after),
+        );
         Ok(written)
     }
 
     /// The last set of grants stays open: it goes on judging reads at past coordinates.
     fn delete(&mut self, target: &Target<'_>, row: Current) -> Step<()> {
         self.end_piece(target, &row)?;
-        self.statement(&target.sql.delete_now)?.execute(params![row.seq])?;
+        self.statement(&target.sql.delete_now)?
+            .execute(params![row.seq])?;
         if self.touched.was_there(target.table, target.id) == Some(false) {
             // The batch itself had inserted the row: its grants were never known, and those of
             // an earlier life are the last ones again.
             let seq_and_mark = params![row.seq, self.mark.0];
-            self.statement(&target.sql.drop_grants)?.execute(seq_and_mark)?;
-            self.statement(&target.sql.reopen_grants)?.execute(seq_and_mark)?;
+            self.statement(&target.sql.drop_grants)?
+                .execute(seq_and_mark)?;
+            self.statement(&target.sql.reopen_grants)?
+                .execute(seq_and_mark)?;
         }
-        self.touched.record(target.table, target.id, row.seq, Some(row.image), None);
+        self.touched
+            .record(target.table, target.id, row.seq, Some(row.image), None);
         Ok(())
     }
 
@@ -269,16 +288,23 @@ impl Run<'_> {
     fn end_piece(&self, target: &Target<'_>, row: &Current) -> Step<()> {
         let id = target.id.as_str();
         let ended = if row.is_own {
-            self.statement(&target.sql.drop_piece)?.execute(params![id, self.mark.0])?
+            self.statement(&target.sql.drop_piece)?
+                .execute(params![id, self.mark.0])?
         } else {
-            self.statement(&target.sql.cut_piece)?
-                .execute(params![id, row.valid_from, self.mark.0])?
+            self.statement(&target.sql.cut_piece)?.execute(params![
+                id,
+                row.valid_from,
+                self.mark.0
+            ])?
         };
         if ended == 1 {
             return Ok(());
         }
         let versions = names::versions(target.table.number);
-        Err(corrupt(format!("row `{id}` has no piece in {versions}, but is valid now")).into())
+        Err(corrupt(format!(
+            "row `{id}` has no piece in {versions}, but is valid now"
+        ))
+        .into())
     }
 
     fn append_piece(&self, target: &Target<'_>, seq: i64, image: &Image) -> Step<()> {
@@ -333,9 +359,11 @@ impl Run<'_> {
         let unique = |index: &&Index| index.kind == IndexKind::Unique;
         for index in target.table.indexes.iter().filter(unique) {
             let fields = index.columns.iter().map(|part| part.field);
-            let test: String = fields
+            let names = fields
                 .clone()
-                .map(|field| format!(" AND {} = ?", physical_field(target.table, field)))
+                .map(|field| physical_field(target.table, field));
+            let test: String = names
+                .flat_map(|name| [" AND ".to_owned(), name, " = ?".to_owned()])
                 .collect();
             let sql = format!(
                 "SELECT EXISTS (SELECT 1 FROM {} WHERE seq <> ?{test})",
@@ -356,8 +384,12 @@ impl Run<'_> {
 
     fn add_grants(&self, target: &Target<'_>, seq: i64, permissions: &[Permission]) -> Step<()> {
         for (role, actions) in grants(permissions) {
-            self.statement(&target.sql.add_grant)?
-                .execute(params![seq, role, actions, self.mark.0])?;
+            self.statement(&target.sql.add_grant)?.execute(params![
+                seq,
+                role,
+                actions,
+                self.mark.0
+            ])?;
         }
         Ok(())
     }
@@ -366,9 +398,11 @@ impl Run<'_> {
     fn close_grants(&self, target: &Target<'_>, seq: i64) -> Step<()> {
         let seq_and_mark = params![seq, self.mark.0];
         if self.touched.was_there(target.table, target.id).is_some() {
-            self.statement(&target.sql.drop_grants)?.execute(seq_and_mark)?;
+            self.statement(&target.sql.drop_grants)?
+                .execute(seq_and_mark)?;
         }
-        self.statement(&target.sql.close_grants)?.execute(seq_and_mark)?;
+        self.statement(&target.sql.close_grants)?
+            .execute(seq_and_mark)?;
         Ok(())
     }
 

@@ -262,7 +262,11 @@ pub(super) fn physical_field(table: &Table, field: Field) -> String {
 }
 
 fn column(column: &Column) -> String {
-    format!(", {} {}", names::column(column.number), column_type(column.array, &column.kind))
+    format!(
+        ", {} {}",
+        names::column(column.number),
+        column_type(column.array, &column.kind)
+    )
 }
 
 /// The declared type. It gives the affinity under which values come back as they were bound.

@@ -60,7 +60,10 @@ impl Touched {
         let (before, after) = self.within_bounds(before, after);
         let known = if self.is_findable {
             let next = self.rows.len();
-            *self.positions.entry((table.number, id.clone())).or_insert(next)
+            *self
+                .positions
+                .entry((table.number, id.clone()))
+                .or_insert(next)
         } else {
             self.rows.len()
         };
@@ -95,7 +98,11 @@ impl Touched {
                 (row.before, row.after) = (None, None);
             }
         }
-        if self.keeps_images { (before, after) } else { (None, None) }
+        if self.keeps_images {
+            (before, after)
+        } else {
+            (None, None)
+        }
     }
 
     /// How many rows were touched.

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::codec;
 use super::commit::Writer;
 use super::fault::corrupt;
+use super::row_sql::column_list;
 use super::row_write::encode_body;
 use super::schema::{drop_table, physical_tables};
 use crate::StoreError;
@@ -74,7 +75,10 @@ impl Writer {
     fn encode_slice(&self, number: TableNumber, from: i64) -> Result<Option<i64>, StoreError> {
         let catalogue = &self.committed.catalogue;
         let Some(table) = catalogue.table_by_number(number) else {
-            return Err(corrupt(format!("upkeep of table {}, which is gone", number.0)));
+            return Err(corrupt(format!(
+                "upkeep of table {}, which is gone",
+                number.0
+            )));
         };
         let rows = slice(&self.connection, table, from)?;
         let last = (rows.len() == SLICE_ROWS_MAX).then(|| rows[rows.len() - 1].seq);
@@ -97,13 +101,8 @@ struct SliceRow {
     values: Vec<Value>,
 }
 
-fn slice(
-    connection: &Connection,
-    table: &Table,
-    from: i64,
-) -> Result<Vec<SliceRow>, StoreError> {
-    let columns = table.columns.iter().map(|column| names::column(column.number));
-    let list: String = columns.map(|name| format!(", {name}")).collect();
+fn slice(connection: &Connection, table: &Table, from: i64) -> Result<Vec<SliceRow>, StoreError> {
+    let list = column_list(table);
     let sql = format!(
         "SELECT seq, body_epoch{list} FROM {} WHERE seq > ?1 ORDER BY seq LIMIT {SLICE_ROWS_MAX}",
         names::now(table.number)
@@ -125,9 +124,7 @@ fn slice(
     Ok(found)
 }
 
-fn next_task(
-    connection: &Connection,
-) -> Result<Option<(TableNumber, Task, i64)>, StoreError> {
+fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>, StoreError> {
     let found: Option<(i64, String, i64)> = connection
         .prepare_cached("SELECT tab, task, seq FROM upkeep ORDER BY tab LIMIT 1")?
         .query_row((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
@@ -142,10 +139,11 @@ fn next_task(
 fn remove_slice(connection: &Connection, number: TableNumber) -> Result<bool, StoreError> {
     let mut room = SLICE_ROWS_MAX;
     for table in physical_tables(number) {
-        let sql = format!(
-            "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} LIMIT ?1)"
-        );
-        room -= connection.prepare_cached(&sql)?.execute(params![room as i64])?;
+        let sql =
+            format!("DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} LIMIT ?1)");
+        room -= connection
+            .prepare_cached(&sql)?
+            .execute(params![room as i64])?;
         if room == 0 {
             return Ok(true);
         }
@@ -153,3 +151,6 @@ fn remove_slice(connection: &Connection, number: TableNumber) -> Result<bool, St
     connection.execute_batch(&drop_table(number))?;
     Ok(false)
 }
+
+#[cfg(test)]
+mod tests;

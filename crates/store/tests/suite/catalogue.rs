@@ -1,5 +1,6 @@
 //! Containers: projects, keys, databases, tables.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{
@@ -78,42 +79,72 @@ fn check_refused(db: &mut Db, op: CatalogueOp, refusal: &Refusal) {
     let before = db.load();
     assert_eq!(db.refused(vec![Op::Catalogue(op)]), *refusal);
     let after = db.load();
-    assert_eq!((after.mark, after.catalogue.epoch), (before.mark, before.catalogue.epoch));
+    assert_eq!(
+        (after.mark, after.catalogue.epoch),
+        (before.mark, before.catalogue.epoch)
+    );
 }
 
 /// Everything a catalogue says, in an order of its own.
 pub fn describe(catalogue: &Catalogue) -> String {
     let mut projects: Vec<_> = catalogue.projects().collect();
     projects.sort_by_key(|project| project.id.clone());
-    let mut text = format!("epoch {}\n", catalogue.epoch);
+    let mut lines = vec![format!("epoch {}", catalogue.epoch)];
     for project in projects {
-        text += &format!("{} {} {:?}\n", project.id, project.name, project.created);
+        lines.push(format!(
+            "{} {} {:?}",
+            project.id, project.name, project.created
+        ));
         let mut databases: Vec<&Arc<Database>> = project.databases.values().collect();
         databases.sort_by_key(|database| database.seq);
         for database in databases {
             let mut tables: Vec<_> = database.tables.values().collect();
             tables.sort_by_key(|table| table.number);
-            let alone = Database { tables: Default::default(), ..Database::clone(database) };
-            text += &format!("{alone:?}\n{tables:#?}\n");
+            let alone = Database {
+                tables: HashMap::new(),
+                ..Database::clone(database)
+            };
+            lines.push(format!("{alone:?}\n{tables:#?}"));
         }
     }
     let mut keys: Vec<_> = catalogue.keys().collect();
     keys.sort_by_key(|key| key.secret_hash);
-    text + &format!("{keys:?}")
+    lines.push(format!("{keys:?}"));
+    lines.join("\n")
 }
 
 pub fn containers_are_made_once_and_found(place: &dyn Place) {
     let mut db = Db::open(place);
     let exists = Refusal::Exists;
     let missing = Refusal::NotFound;
-    check_refused(&mut db, create_database(DATABASE), &missing(Container::Project));
-    check_refused(&mut db, CatalogueOp::CreateKey(key("k", 1)), &missing(Container::Project));
+    check_refused(
+        &mut db,
+        create_database(DATABASE),
+        &missing(Container::Project),
+    );
+    check_refused(
+        &mut db,
+        CatalogueOp::CreateKey(key("k", 1)),
+        &missing(Container::Project),
+    );
     db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
-    check_refused(&mut db, create_project(PROJECT), &exists(Container::Project));
-    check_refused(&mut db, create_table(notes()), &missing(Container::Database));
+    check_refused(
+        &mut db,
+        create_project(PROJECT),
+        &exists(Container::Project),
+    );
+    check_refused(
+        &mut db,
+        create_table(notes()),
+        &missing(Container::Database),
+    );
     check_refused(&mut db, rename_database("x"), &missing(Container::Database));
     db.ok(vec![Op::Catalogue(create_database(DATABASE))]);
-    check_refused(&mut db, create_database(DATABASE), &exists(Container::Database));
+    check_refused(
+        &mut db,
+        create_database(DATABASE),
+        &exists(Container::Database),
+    );
     check_refused(&mut db, keep_table(), &missing(Container::Table));
     check_refused(&mut db, delete_table("notes"), &missing(Container::Table));
     let applied = db.ok(vec![Op::Catalogue(create_table(notes()))]);
@@ -121,13 +152,29 @@ pub fn containers_are_made_once_and_found(place: &dyn Place) {
     let table = db.table();
     let now = applied.mark.unwrap().timestamp().cut_to_ms();
     assert_eq!((table.created, table.updated), (now, now));
-    assert!(table.columns.iter().all(|column| column.created == now && column.updated == now));
-    assert!(table.indexes.iter().all(|index| index.created == now && index.updated == now));
+    assert!(
+        table
+            .columns
+            .iter()
+            .all(|column| column.created == now && column.updated == now)
+    );
+    assert!(
+        table
+            .indexes
+            .iter()
+            .all(|index| index.created == now && index.updated == now)
+    );
     assert!(table.number.0 > 0);
     // Everything at once, in one batch.
     let other = DatabaseId::new("other").unwrap();
-    let inside = Table { database: other.clone(), ..notes() };
-    db.ok(vec![Op::Catalogue(create_database("other")), Op::Catalogue(create_table(inside))]);
+    let inside = Table {
+        database: other.clone(),
+        ..notes()
+    };
+    db.ok(vec![
+        Op::Catalogue(create_database("other")),
+        Op::Catalogue(create_table(inside)),
+    ]);
     let other = &db.catalogue.project(PROJECT).unwrap().databases[&other];
     assert!(other.tables.contains_key("notes"));
     assert!(other.seq > db.database().seq);
@@ -144,10 +191,22 @@ pub fn an_update_changes_what_it_names(place: &dyn Place) {
     });
     db.ok(vec![Op::Catalogue(op)]);
     let after = db.table();
-    assert_eq!((after.name.as_str(), after.row_security, after.enabled), ("Renamed", false, false));
-    assert_eq!(after.permissions, Grantee::Table.parse(["read(\"any\")"]).unwrap());
-    assert_eq!((after.number, after.created), (before.number, before.created));
-    assert_eq!((&after.columns, &after.indexes), (&before.columns, &before.indexes));
+    assert_eq!(
+        (after.name.as_str(), after.row_security, after.enabled),
+        ("Renamed", false, false)
+    );
+    assert_eq!(
+        after.permissions,
+        Grantee::Table.parse(["read(\"any\")"]).unwrap()
+    );
+    assert_eq!(
+        (after.number, after.created),
+        (before.number, before.created)
+    );
+    assert_eq!(
+        (&after.columns, &after.indexes),
+        (&before.columns, &before.indexes)
+    );
     assert!(after.updated > before.updated);
     db.ok(vec![Op::Catalogue(rename_database("Other"))]);
     assert_eq!(db.database().name, "Other");
@@ -160,7 +219,11 @@ pub fn an_update_changes_what_it_names(place: &dyn Place) {
 pub fn epochs_rise_with_real_changes_only(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     let table = db.table();
-    for op in [keep_table(), update_table(|_| {}), rename_database("Database d1")] {
+    for op in [
+        keep_table(),
+        update_table(|_| {}),
+        rename_database("Database d1"),
+    ] {
         let epoch = db.catalogue.epoch;
         let applied = db.ok(vec![Op::Catalogue(op)]);
         assert_eq!(applied.mark, None);
@@ -186,7 +249,11 @@ pub fn epochs_rise_with_real_changes_only(place: &dyn Place) {
     }));
     let row = db.insert("a", note("one"));
     let epoch = db.catalogue.epoch;
-    assert_eq!(db.ok(vec![row]).catalogue_epoch, epoch, "rows are no part of the catalogue");
+    assert_eq!(
+        db.ok(vec![row]).catalogue_epoch,
+        epoch,
+        "rows are no part of the catalogue"
+    );
     // A table that is created again shares no epoch with the one before.
     let before = db.table();
     db.ok(vec![Op::Catalogue(delete_table("notes"))]);
@@ -200,8 +267,17 @@ pub fn deletion_takes_all_that_was_inside(place: &dyn Place) {
     db.ok(vec![Op::Catalogue(CatalogueOp::CreateKey(key("k", 1)))]);
     db.ok(vec![db.insert("a", note("one"))]);
     db.ok(vec![Op::Catalogue(create_database("second"))]);
-    db.ok(vec![Op::Catalogue(CatalogueOp::DeleteDatabase(project(), database()))]);
-    assert!(!db.catalogue.project(PROJECT).unwrap().databases.contains_key(DATABASE));
+    db.ok(vec![Op::Catalogue(CatalogueOp::DeleteDatabase(
+        project(),
+        database(),
+    ))]);
+    assert!(
+        !db.catalogue
+            .project(PROJECT)
+            .unwrap()
+            .databases
+            .contains_key(DATABASE)
+    );
     assert_eq!(describe(&db.load().catalogue), describe(&db.catalogue));
     // Under the old names everything starts anew, empty.
     db.ok(vec![Op::Catalogue(create_database(DATABASE))]);
@@ -231,7 +307,10 @@ pub fn numbers_are_never_given_twice(place: &dyn Place) {
     let mut numbers = vec![db.table().number];
     let mut seqs = vec![db.database().seq];
     for round in 0..3 {
-        db.ok(vec![Op::Catalogue(CatalogueOp::DeleteDatabase(project(), database()))]);
+        db.ok(vec![Op::Catalogue(CatalogueOp::DeleteDatabase(
+            project(),
+            database(),
+        ))]);
         if round == 1 {
             while block_on_tend(&db) {}
             db.close();
@@ -258,11 +337,20 @@ pub fn operations_checked_under_another_catalogue_are_refused(place: &dyn Place)
     let outcome = db.commit(&[stale]).remove(0);
     assert_eq!(outcome.unwrap_err(), Refusal::CatalogueMoved);
     // In one batch, too.
-    let ops = vec![Op::Catalogue(rename_database("Third")), db.insert("b", note("two"))];
+    let ops = vec![
+        Op::Catalogue(rename_database("Third")),
+        db.insert("b", note("two")),
+    ];
     assert_eq!(db.refused(ops), Refusal::CatalogueMoved);
     // Operations on containers are judged by what is there; they may come late.
-    let late = store::WriteBatch { catalogue_epoch: 0, ..db.batch(vec![]) };
-    let late = store::WriteBatch { ops: vec![Op::Catalogue(create_database("late"))], ..late };
+    let late = store::WriteBatch {
+        catalogue_epoch: 0,
+        ..db.batch(vec![])
+    };
+    let late = store::WriteBatch {
+        ops: vec![Op::Catalogue(create_database("late"))],
+        ..late
+    };
     assert!(db.commit(&[late]).remove(0).is_ok());
     // A reader with the old catalogue hears of it.
     assert_eq!(db.ids(), ["a"]);
@@ -278,13 +366,28 @@ fn rich_table() -> Table {
     let float = |min, max| ColumnKind::Float { min, max };
     let elements: Arc<[String]> = ["a".to_owned(), "b\"\n".to_owned()].into();
     let kinds = [
-        (ColumnKind::String { chars_max: 9 }, false, Some(Value::Text("d'\"".into()))),
+        (
+            ColumnKind::String { chars_max: 9 },
+            false,
+            Some(Value::Text("d'\"".into())),
+        ),
         (ColumnKind::Varchar { chars_max: 16_381 }, true, None),
         (ColumnKind::Text, false, None),
         (ColumnKind::Mediumtext, false, None),
         (ColumnKind::Longtext, false, None),
-        (ColumnKind::Integer { min: -5, max: 5 }, false, Some(Value::Int(-5))),
-        (ColumnKind::Bigint { min: i64::MIN, max: i64::MAX }, false, Some(Value::Int(i64::MIN))),
+        (
+            ColumnKind::Integer { min: -5, max: 5 },
+            false,
+            Some(Value::Int(-5)),
+        ),
+        (
+            ColumnKind::Bigint {
+                min: i64::MIN,
+                max: i64::MAX,
+            },
+            false,
+            Some(Value::Int(i64::MIN)),
+        ),
         (float(-0.1, 1e300), false, Some(Value::Float(0.1))),
         (float(f64::MIN, f64::MAX), true, None),
         (float(0.0, 10.0), false, Some(Value::Float(10.0))),
@@ -292,8 +395,16 @@ fn rich_table() -> Table {
         (ColumnKind::Email, false, None),
         (ColumnKind::Url, false, None),
         (ColumnKind::Ip, true, None),
-        (ColumnKind::Enum { elements }, false, Some(Value::Text("b\"\n".into()))),
-        (ColumnKind::Datetime, false, Some(Value::Instant(Timestamp(-1_000)))),
+        (
+            ColumnKind::Enum { elements },
+            false,
+            Some(Value::Text("b\"\n".into())),
+        ),
+        (
+            ColumnKind::Datetime,
+            false,
+            Some(Value::Instant(Timestamp(-1_000))),
+        ),
         (ColumnKind::Datetime, true, None),
     ];
     let mut table = notes_called("rich");
@@ -316,9 +427,13 @@ fn rich_table() -> Table {
             length: Some(12),
         });
     }
-    table.indexes = vec![index(3, "plain", IndexKind::Key, &[(0, Direction::Asc)]), everything];
-    table.permissions =
-        Grantee::Table.parse(["read(\"any\")", "write(\"team:red/owner\")"]).unwrap();
+    table.indexes = vec![
+        index(3, "plain", IndexKind::Key, &[(0, Direction::Asc)]),
+        everything,
+    ];
+    table.permissions = Grantee::Table
+        .parse(["read(\"any\")", "write(\"team:red/owner\")"])
+        .unwrap();
     table
 }
 
@@ -337,7 +452,11 @@ pub fn a_reopened_store_knows_everything(place: &dyn Place) {
         create_table(rich_table()),
         legacy,
         CatalogueOp::CreateKey(key("k1", 1)),
-        CatalogueOp::CreateKey(ApiKey { expires: None, scopes: Arc::new([]), ..key("k2", 2) }),
+        CatalogueOp::CreateKey(ApiKey {
+            expires: None,
+            scopes: Arc::new([]),
+            ..key("k2", 2)
+        }),
         update_table(|table| table.enabled = false),
         create_project("p2"),
     ] {

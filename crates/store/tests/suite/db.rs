@@ -88,9 +88,15 @@ impl Db {
     }
 
     /// Applies and commits one group, and takes over what it changed.
+    #[track_caller]
     pub fn commit(&mut self, batches: &[WriteBatch]) -> Vec<Outcome> {
-        let pending = block_on(self.store.apply(batches, self.next)).unwrap();
-        let outcomes = block_on(pending.commit()).unwrap();
+        self.try_commit(batches).unwrap()
+    }
+
+    /// The same; on an error nothing is taken over.
+    pub fn try_commit(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
+        let pending = block_on(self.store.apply(batches, self.next))?;
+        let outcomes = block_on(pending.commit())?;
         let mut expected = self.next;
         for applied in outcomes.iter().flatten() {
             if let Some(mark) = applied.mark {
@@ -103,7 +109,7 @@ impl Db {
             }
             self.catalogue.epoch = applied.catalogue_epoch;
         }
-        outcomes
+        Ok(outcomes)
     }
 
     pub fn try_ops(&mut self, ops: Vec<Op>) -> Outcome {

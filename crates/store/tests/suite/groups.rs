@@ -21,15 +21,31 @@ pub fn marks_rise_and_name_their_batches(place: &dyn Place) {
         db.batch(vec![db.insert("b", note("two"))]),
     ];
     let outcomes = db.commit(&batches);
-    let marks: Vec<Option<Option<Mark>>> =
-        outcomes.iter().map(|outcome| outcome.as_ref().ok().map(|a| a.mark)).collect();
-    assert_eq!(marks, [Some(Some(first)), Some(None), None, Some(Some(first.next()))]);
+    let marks: Vec<Option<Option<Mark>>> = outcomes
+        .iter()
+        .map(|outcome| outcome.as_ref().ok().map(|a| a.mark))
+        .collect();
+    assert_eq!(
+        marks,
+        [
+            Some(Some(first)),
+            Some(None),
+            None,
+            Some(Some(first.next()))
+        ]
+    );
     let loaded = db.load();
     assert_eq!(loaded.mark, first.next());
     assert!(loaded.horizon >= loaded.mark);
     let snapshot = db.try_list(&db.all()).unwrap();
-    assert_eq!(snapshot.mark, first.next(), "a snapshot is stamped with the last commit's mark");
-    let point = db.try_get("a", None, &query::Visibility::Everything).unwrap();
+    assert_eq!(
+        snapshot.mark,
+        first.next(),
+        "a snapshot is stamped with the last commit's mark"
+    );
+    let point = db
+        .try_get("a", None, &query::Visibility::Everything)
+        .unwrap();
     assert_eq!(point.mark, first.next());
 }
 
@@ -85,7 +101,9 @@ pub fn a_dropped_group_leaves_nothing(place: &dyn Place) {
     let table = super::db::notes_called("never");
     let batches = [
         db.batch(vec![db.insert("b", note("two")), db.update("a", count(5))]),
-        db.batch(vec![Op::Catalogue(store::CatalogueOp::CreateTable(Box::new(table)))]),
+        db.batch(vec![Op::Catalogue(store::CatalogueOp::CreateTable(
+            Box::new(table),
+        ))]),
     ];
     let pending = block_on(db.store.apply(&batches, db.next)).unwrap();
     assert!(pending.outcomes().iter().all(Result::is_ok));
@@ -118,7 +136,9 @@ pub fn readers_see_a_group_after_its_commit(place: &dyn Place) {
 }
 
 fn inserts(db: &Db, count: usize) -> Vec<Op> {
-    (0..count).map(|n| db.insert(&format!("r{n}"), note(&format!("{n}")))).collect()
+    (0..count)
+        .map(|n| db.insert(&format!("r{n}"), note(&format!("{n}"))))
+        .collect()
 }
 
 pub fn large_batches_report_tables(place: &dyn Place) {
@@ -136,13 +156,20 @@ pub fn large_batches_report_tables(place: &dyn Place) {
         db.update(&format!("r{n}"), vec![(TITLE, value)])
     });
     let applied = db.ok(wide.collect());
-    assert!(matches!(applied.changes, Changes::Images(_)), "9 MB of images");
+    assert!(
+        matches!(applied.changes, Changes::Images(_)),
+        "9 MB of images"
+    );
     let wide = (0..1_000).map(|n| {
         let value = Value::Text(format!("{n}{}", "y".repeat(9_000)));
         db.update(&format!("r{n}"), vec![(TITLE, value)])
     });
     let applied = db.ok(wide.collect());
-    assert_eq!(applied.changes, Changes::Tables(vec![db.table().number]), "18 MB of images");
+    assert_eq!(
+        applied.changes,
+        Changes::Tables(vec![db.table().number]),
+        "18 MB of images"
+    );
 }
 
 pub fn ten_thousand_rows_are_the_limit(place: &dyn Place) {
@@ -173,12 +200,24 @@ pub fn steps_inside_a_batch_leave_one_version(place: &dyn Place) {
         assert_holds(&db.get(id).unwrap(), &db.table(), values);
         assert_holds(&db.get_as_of(id, mark).unwrap(), &db.table(), values);
     }
-    assert_holds(&db.get_as_of("old", before).unwrap(), &db.table(), &note("old"));
+    assert_holds(
+        &db.get_as_of("old", before).unwrap(),
+        &db.table(),
+        &note("old"),
+    );
     assert_eq!(db.get_as_of("new", before), None);
-    let Changes::Images(images) = applied.changes else { panic!("seven steps fit") };
+    let Changes::Images(images) = applied.changes else {
+        panic!("seven steps fit")
+    };
     let sides: Vec<(&str, bool, bool)> = images
         .iter()
-        .map(|change| (change.id.as_str(), change.before.is_some(), change.after.is_some()))
+        .map(|change| {
+            (
+                change.id.as_str(),
+                change.before.is_some(),
+                change.after.is_some(),
+            )
+        })
         .collect();
     assert_eq!(sides, [("new", false, true), ("old", true, true)]);
     assert_eq!(images[1].before.as_ref().unwrap().values, note("old"));

@@ -2,7 +2,10 @@
 //!
 //! Each case gets a place of its own in which no store was ever opened.
 
-#![allow(dead_code, reason = "each integration test that mounts this module uses a part of it")]
+#![allow(
+    dead_code,
+    reason = "each integration test that mounts this module uses a part of it"
+)]
 
 mod catalogue;
 pub mod db;

@@ -15,7 +15,12 @@ fn text(text: &str) -> Value {
 }
 
 fn roles(names: &[&str]) -> Arc<RoleSet> {
-    Arc::new(RoleSet::new(names.iter().map(|name| Role::parse(name).unwrap()).collect()))
+    Arc::new(RoleSet::new(
+        names
+            .iter()
+            .map(|name| Role::parse(name).unwrap())
+            .collect(),
+    ))
 }
 
 pub fn every_value_comes_back(place: &dyn Place) {
@@ -103,8 +108,10 @@ pub fn update_merges_and_keeps_the_rest(place: &dyn Place) {
     // The index follows: the row is found by its new value only.
     let mut query = db.all();
     for (count, found) in [(7, 0), (8, 1)] {
-        query.filter =
-            Filter::Field(model::Field::Column(COUNT), Test::In(vec![Value::Int(count)]));
+        query.filter = Filter::Field(
+            model::Field::Column(COUNT),
+            Test::In(vec![Value::Int(count)]),
+        );
         assert_eq!(db.list(&query).rows.len(), found);
     }
 }
@@ -161,8 +168,12 @@ pub fn what_changes_nothing_takes_no_mark(place: &dyn Place) {
     let inserted = db.row_of(db.insert_granted("a", note("one"), &["read(\"any\")"]));
     let before = db.load();
     let mut same_grants = db.grant("a", &["read(\"any\")"]);
-    let Op::Row(op) = &mut same_grants else { unreachable!() };
-    let RowAct::Update { stamps, .. } = &mut op.act else { unreachable!() };
+    let Op::Row(op) = &mut same_grants else {
+        unreachable!()
+    };
+    let RowAct::Update { stamps, .. } = &mut op.act else {
+        unreachable!()
+    };
     stamps.updated = Some(inserted.updated);
     for op in [
         db.update("a", vec![]),
@@ -212,8 +223,13 @@ pub fn stamps_replace_the_commits_own_time(place: &dyn Place) {
 
 pub fn a_unique_index_is_named(place: &dyn Place) {
     let mut db = Db::with_notes(place);
-    let by_code = Refusal::Unique { index: Some("by_code".to_owned()) };
-    db.ok(vec![db.insert("a", note("one")), db.insert("b", note("two"))]);
+    let by_code = Refusal::Unique {
+        index: Some("by_code".to_owned()),
+    };
+    db.ok(vec![
+        db.insert("a", note("one")),
+        db.insert("b", note("two")),
+    ]);
     assert_eq!(db.refused(vec![db.insert("c", note("one"))]), by_code);
     let steal = vec![(CODE, text("code one"))];
     assert_eq!(db.refused(vec![db.update("b", steal.clone())]), by_code);
@@ -227,17 +243,24 @@ pub fn a_unique_index_is_named(place: &dyn Place) {
 pub fn guards_are_judged_by_the_grants_of_the_row(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     let forbidden = Refusal::RowForbidden(row_id("a"));
-    let guarded = ["read(\"any\")", "update(\"user:ann\")", "delete(\"team:red\")"];
+    let guarded = [
+        "read(\"any\")",
+        "update(\"user:ann\")",
+        "delete(\"team:red\")",
+    ];
     db.ok(vec![db.insert_granted("a", note("one"), &guarded)]);
     let mut next = 0;
     let mut update = |db: &Db, guard| {
         next += 1;
-        db.op("a", RowAct::Update {
-            patch: vec![(COUNT, Value::Int(next))],
-            permissions: None,
-            stamps: Stamps::default(),
-            guard,
-        })
+        db.op(
+            "a",
+            RowAct::Update {
+                patch: vec![(COUNT, Value::Int(next))],
+                permissions: None,
+                stamps: Stamps::default(),
+                guard,
+            },
+        )
     };
     for (guard, may) in [
         (Guard::Open, true),
@@ -248,7 +271,10 @@ pub fn guards_are_judged_by_the_grants_of_the_row(place: &dyn Place) {
     ] {
         let op = update(&db, guard);
         let outcome = db.try_ops(vec![op]);
-        assert_eq!(outcome.map(|_| ()), if may { Ok(()) } else { Err(forbidden.clone()) });
+        assert_eq!(
+            outcome.map(|_| ()),
+            if may { Ok(()) } else { Err(forbidden.clone()) }
+        );
     }
     // A grant that is taken away does not count, not even inside the same batch.
     let ann = || Guard::Granted(roles(&["user:ann"]));
@@ -302,7 +328,10 @@ pub fn sequence_belongs_to_the_id(place: &dyn Place) {
     assert!(a < b);
     db.ok(vec![db.delete("b")]);
     let c = seq_of(&mut db, "c");
-    assert!(b < c, "the sequence of a deleted row is not given to another");
+    assert!(
+        b < c,
+        "the sequence of a deleted row is not given to another"
+    );
     assert_eq!(seq_of(&mut db, "b"), b);
     assert_eq!(db.ids(), ["a", "b", "c"]);
     // What a former life granted does not come back with the id.
@@ -325,7 +354,11 @@ pub fn changes_carry_both_images(place: &dyn Place) {
         permissions: row.permissions.clone(),
         values,
     };
-    let applied = db.ok(vec![db.insert_granted("a", note("one"), &["read(\"any\")"])]);
+    let applied = db.ok(vec![db.insert_granted(
+        "a",
+        note("one"),
+        &["read(\"any\")"],
+    )]);
     let first = image(applied.rows[0].as_ref().unwrap(), note("one"));
     let seq = applied.rows[0].as_ref().unwrap().seq;
     let change = |before: Option<&Image>, after: Option<&Image>| {

@@ -5,9 +5,7 @@ use model::{Coordinates, Mark, Role, RoleSet, Value};
 use query::Visibility;
 use store::Op;
 
-use super::db::{
-    COUNT, Db, Place, TITLE, assert_holds, content, delete_table, note, notes_called,
-};
+use super::db::{COUNT, Db, Place, TITLE, assert_holds, content, delete_table, note, notes_called};
 
 fn titled(title: &str, count: i64) -> Vec<Value> {
     let mut values = note(title);
@@ -28,8 +26,15 @@ pub fn every_version_is_kept(place: &dyn Place) {
             let at_commit = db.get_as_of("a", *mark).unwrap();
             assert_holds(&at_commit, &db.table(), &values);
             // As today knows it, the same was valid then; one tick earlier, it was not yet.
-            let known_today = Coordinates { valid: mark.timestamp(), system: marks[4] };
-            assert_holds(&db.get_at("a", Some(known_today)).unwrap(), &db.table(), &values);
+            let known_today = Coordinates {
+                valid: mark.timestamp(),
+                system: marks[4],
+            };
+            assert_holds(
+                &db.get_at("a", Some(known_today)).unwrap(),
+                &db.table(),
+                &values,
+            );
             let before = db.get_as_of("a", Mark(mark.0 - 1));
             assert_eq!(before.is_some(), count > 0);
         }
@@ -48,7 +53,10 @@ fn listed(db: &Db, at: Option<Coordinates>) -> Vec<String> {
     let table = db.table();
     let show = |row: &model::Row| {
         let content = content(row, &table);
-        format!("{} {} {:?} {:?} {content}", row.seq, row.id, row.created, row.permissions)
+        format!(
+            "{} {} {:?} {:?} {content}",
+            row.seq, row.id, row.created, row.permissions
+        )
     };
     listed.rows.iter().map(show).collect()
 }
@@ -67,18 +75,30 @@ pub fn now_and_versions_agree(place: &dyn Place) {
         };
         let mark = db.mark_of(op);
         let now = listed(&db, None);
-        let here = Coordinates { valid: mark.timestamp(), system: mark };
+        let here = Coordinates {
+            valid: mark.timestamp(),
+            system: mark,
+        };
         assert_eq!(listed(&db, Some(here)), now, "step {step}");
         past.push((mark, now));
     }
     // Everything that was read is still read at its coordinates, permissions of today apart.
     let without_permissions = |rows: &[String]| -> Vec<String> {
-        rows.iter().map(|row| row.replace(r#"["read(\"any\")"]"#, "[]")).collect()
+        rows.iter()
+            .map(|row| row.replace(r#"["read(\"any\")"]"#, "[]"))
+            .collect()
     };
     for (mark, rows) in &past {
-        let at = Coordinates { valid: mark.timestamp(), system: *mark };
+        let at = Coordinates {
+            valid: mark.timestamp(),
+            system: *mark,
+        };
         let again = listed(&db, Some(at));
-        assert_eq!(without_permissions(&again), without_permissions(rows), "{mark:?}");
+        assert_eq!(
+            without_permissions(&again),
+            without_permissions(rows),
+            "{mark:?}"
+        );
     }
 }
 
@@ -92,12 +112,23 @@ pub fn a_deleted_row_stays_readable_at_its_time(place: &dyn Place) {
         assert_holds(&db.get_as_of("a", mark).unwrap(), &db.table(), &note("one"));
     }
     // What was known before the deletion still says that the row goes on.
-    let then = Coordinates { valid: deleted.timestamp(), system: inserted };
+    let then = Coordinates {
+        valid: deleted.timestamp(),
+        system: inserted,
+    };
     assert!(db.get_at("a", Some(then)).is_some());
     let reborn = db.mark_of(db.insert("a", note("two")));
     assert_eq!(db.get_as_of("a", deleted), None);
-    assert_holds(&db.get_as_of("a", reborn).unwrap(), &db.table(), &note("two"));
-    assert_holds(&db.get_as_of("a", inserted).unwrap(), &db.table(), &note("one"));
+    assert_holds(
+        &db.get_as_of("a", reborn).unwrap(),
+        &db.table(),
+        &note("two"),
+    );
+    assert_holds(
+        &db.get_as_of("a", inserted).unwrap(),
+        &db.table(),
+        &note("one"),
+    );
 }
 
 pub fn permissions_of_today_judge_the_past(place: &dyn Place) {
@@ -106,11 +137,17 @@ pub fn permissions_of_today_judge_the_past(place: &dyn Place) {
     let ann = Visibility::Granted(RoleSet::new(vec![role("user:ann")]).into());
     let open = db.insert_granted("a", note("one"), &["read(\"user:ann\")"]);
     let mark = db.mark_of(open);
-    let at = Coordinates { valid: mark.timestamp(), system: mark };
+    let at = Coordinates {
+        valid: mark.timestamp(),
+        system: mark,
+    };
     let seen = |db: &Db| db.try_get("a", Some(at), &ann).unwrap().answer.is_some();
     assert!(seen(&db));
     db.ok(vec![db.grant("a", &[])]);
-    assert!(!seen(&db), "what was revoked today is not shown at yesterday's coordinates");
+    assert!(
+        !seen(&db),
+        "what was revoked today is not shown at yesterday's coordinates"
+    );
     db.ok(vec![db.grant("a", &["read(\"user:ann\")"])]);
     // Of a deleted row the last grants count.
     db.ok(vec![db.delete("a")]);
@@ -132,16 +169,24 @@ pub fn the_horizon_survives(place: &dyn Place) {
     let exact = Mark(db.next.0 + 3);
     block_on(db.store.close(exact)).unwrap();
     let db = Db::open(place);
-    assert_eq!(db.load().horizon, exact, "a clean end replaces the reservation");
+    assert_eq!(
+        db.load().horizon,
+        exact,
+        "a clean end replaces the reservation"
+    );
 }
 
 pub fn tend_removes_deleted_tables_in_slices(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     let tend = |db: &Db| block_on(db.store.tend()).unwrap();
     assert!(!tend(&db), "nothing to do");
-    let second = Op::Catalogue(store::CatalogueOp::CreateTable(Box::new(notes_called("second"))));
+    let second = Op::Catalogue(store::CatalogueOp::CreateTable(Box::new(notes_called(
+        "second",
+    ))));
     db.ok(vec![second]);
-    db.ok((0..1_500).map(|n| db.insert(&format!("r{n}"), note(&n.to_string()))).collect());
+    db.ok((0..1_500)
+        .map(|n| db.insert(&format!("r{n}"), note(&n.to_string())))
+        .collect());
     db.ok(vec![Op::Catalogue(delete_table("notes"))]);
     db.ok(vec![Op::Catalogue(delete_table("second"))]);
     let mark = db.load().mark;
@@ -153,7 +198,9 @@ pub fn tend_removes_deleted_tables_in_slices(place: &dyn Place) {
     assert!(slices >= 4, "{slices}");
     assert!(!tend(&db));
     assert_eq!(db.load().mark, mark, "upkeep takes no mark");
-    let again = Op::Catalogue(store::CatalogueOp::CreateTable(Box::new(notes_called("notes"))));
+    let again = Op::Catalogue(store::CatalogueOp::CreateTable(Box::new(notes_called(
+        "notes",
+    ))));
     db.ok(vec![again]);
     assert_eq!(db.ids(), [""; 0]);
     let patch = vec![(TITLE, Value::Text("new".into()))];
