@@ -21,7 +21,7 @@ use vfs::{Fault, Loss, Op as Call, Outcome as Ends, RecordingVfs, Role, What};
 /// Groups of the recorded run.
 const GROUPS: u64 = 32;
 /// The group with which the log passes the 4 MiB that start a checkpoint.
-const FULL_LOG: u64 = 16;
+const FULL_LOG: u64 = 8;
 
 struct Directory {
     path: PathBuf,
@@ -113,7 +113,7 @@ fn group(db: &Db, number: u64) -> Vec<WriteBatch> {
             values[TITLE] = Value::Text(format!("{id}{}", "x".repeat(12_000)));
             db.insert(&id, values)
         };
-        batches.push(db.batch((0..60).map(wide).collect()));
+        batches.push(db.batch((0..80).map(wide).collect()));
     }
     if number.is_multiple_of(10) {
         let table = notes_called(&format!("t{number}"));
@@ -161,7 +161,7 @@ fn record(name: &str, durability: Durability) -> Recorded {
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
         vfs.log().note("acknowledged", number);
         if let Some(hold) = hold {
-            // The checkpoint is half done; what follows happens beside its second half.
+            // All pages are carried over, but not synced; what follows happens beside the sync.
             hold.wait_until_reached();
         }
         let mark = db.load().mark;

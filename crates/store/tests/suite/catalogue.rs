@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{
-    ApiKey, Catalogue, ColumnKind, Database, DatabaseId, DatabaseKind, Direction, Field, Grantee,
-    IndexKind, KeyId, ProjectId, Scope, Table, TableId, Timestamp, Value,
+    ApiKey, Catalogue, Column, ColumnKind, Database, DatabaseId, DatabaseKind, Direction, Field,
+    Grantee, IndexKind, KeyId, ProjectId, Scope, Table, TableId, Timestamp, Value,
 };
 use store::{CatalogueOp, Container, Op, Refusal, StoreError};
 
@@ -361,17 +361,18 @@ pub fn operations_checked_under_another_catalogue_are_refused(place: &dyn Place)
     assert_eq!(point.unwrap_err(), StoreError::CatalogueMoved);
 }
 
-/// A table with everything a definition can say.
-fn rich_table() -> Table {
+/// A column of every kind, with and without a default.
+fn rich_columns() -> Vec<Column> {
     let float = |min, max| ColumnKind::Float { min, max };
     let elements: Arc<[String]> = ["a".to_owned(), "b\"\n".to_owned()].into();
+    let list = Value::List(vec![Value::Text("a".into())]);
     let kinds = [
         (
             ColumnKind::String { chars_max: 9 },
             false,
             Some(Value::Text("d'\"".into())),
         ),
-        (ColumnKind::Varchar { chars_max: 16_381 }, true, None),
+        (ColumnKind::Varchar { chars_max: 16_381 }, true, Some(list)),
         (ColumnKind::Text, false, None),
         (ColumnKind::Mediumtext, false, None),
         (ColumnKind::Longtext, false, None),
@@ -407,8 +408,7 @@ fn rich_table() -> Table {
         ),
         (ColumnKind::Datetime, true, None),
     ];
-    let mut table = notes_called("rich");
-    table.columns = kinds
+    kinds
         .into_iter()
         .enumerate()
         .map(|(position, (kind, array, default))| {
@@ -418,7 +418,11 @@ fn rich_table() -> Table {
             column.required = position % 3 == 2;
             column
         })
-        .collect();
+        .collect()
+}
+
+/// A table with everything a definition can say.
+fn rich_table() -> Table {
     let mut everything = index(7, "all-fields", IndexKind::Unique, &[(5, Direction::Desc)]);
     for field in [Field::Id, Field::Sequence, Field::Created, Field::Updated] {
         everything.columns.push(model::IndexColumn {
@@ -427,6 +431,8 @@ fn rich_table() -> Table {
             length: Some(12),
         });
     }
+    let mut table = notes_called("rich");
+    table.columns = rich_columns();
     table.indexes = vec![
         index(3, "plain", IndexKind::Key, &[(0, Direction::Asc)]),
         everything,
