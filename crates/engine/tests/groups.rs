@@ -1,0 +1,257 @@
+//! Requests that share a commit share nothing else: one that fails takes nothing from the others.
+
+mod stage;
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use engine::{Engine, EngineError, StoreError};
+use futures_executor::block_on;
+use model::{Mark, Marked, Page, Row};
+use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, row};
+use store::{
+    Listed, Listing, Loaded, Op, Options, Outcome, Pending, Point, Snapshot, Store, StoreFuture,
+    WriteBatch,
+};
+
+/// The real store, with commits that fail when they contain a row called so.
+const POISON: &str = "poison";
+
+struct Fragile {
+    inner: Arc<dyn Store>,
+    gate: Gate,
+    /// Requests of each group, in order.
+    groups: Mutex<Vec<usize>>,
+    commits_failed: AtomicUsize,
+}
+
+/// Holds a group in its tracks, so that others gather behind it.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    moved: Condvar,
+}
+
+#[derive(Default, PartialEq)]
+enum GateState {
+    #[default]
+    Open,
+    Closed,
+    Reached,
+}
+
+impl Gate {
+    fn close(&self) {
+        *self.state.lock().unwrap() = GateState::Closed;
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        if *state == GateState::Closed {
+            *state = GateState::Reached;
+            self.moved.notify_all();
+        }
+        let closed = |state: &mut GateState| *state == GateState::Reached;
+        drop(self.moved.wait_while(state, closed).unwrap());
+    }
+
+    fn wait_until_reached(&self) {
+        let state = self.state.lock().unwrap();
+        drop(
+            self.moved
+                .wait_while(state, |state| *state == GateState::Closed)
+                .unwrap(),
+        );
+    }
+
+    fn open(&self) {
+        *self.state.lock().unwrap() = GateState::Open;
+        self.moved.notify_all();
+    }
+}
+
+struct FragilePending {
+    inner: Box<dyn Pending>,
+    fails: bool,
+}
+
+impl Pending for FragilePending {
+    fn outcomes(&self) -> &[Outcome] {
+        self.inner.outcomes()
+    }
+
+    fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
+        if self.fails {
+            drop(self.inner);
+            return Box::pin(std::future::ready(Err(StoreError::Full)));
+        }
+        self.inner.commit()
+    }
+}
+
+impl Store for Fragile {
+    fn load(&self) -> StoreFuture<'_, Loaded> {
+        self.inner.load()
+    }
+
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
+        self.inner.list(listing)
+    }
+
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
+        self.inner.get(point)
+    }
+
+    fn apply<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>> {
+        self.gate.pass();
+        self.groups.lock().unwrap().push(batches.len());
+        let is_poison = |op: &Op| matches!(op, Op::Row(op) if op.id.as_str() == POISON);
+        let fails = batches.iter().flat_map(|batch| &batch.ops).any(is_poison);
+        self.commits_failed
+            .fetch_add(usize::from(fails), Ordering::Relaxed);
+        Box::pin(async move {
+            let inner = self.inner.apply(batches, first).await?;
+            Ok(Box::new(FragilePending { inner, fails }) as Box<dyn Pending>)
+        })
+    }
+
+    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        self.inner.reserve(horizon)
+    }
+
+    fn tend(&self) -> StoreFuture<'_, bool> {
+        self.inner.tend()
+    }
+
+    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        self.inner.close(horizon)
+    }
+}
+
+fn fragile(directory: &std::path::Path) -> (Arc<Fragile>, Arc<Engine>) {
+    let config = config(directory);
+    let options = Options {
+        directory: config.directory.clone(),
+        durability: config.durability,
+        encode_row: config.encode_row,
+        reader_cache_bytes: config.reader_cache_bytes,
+        read_limit_ms: config.read_limit_ms,
+        vfs: None,
+    };
+    let store = Arc::new(Fragile {
+        inner: store::open(options).unwrap(),
+        gate: Gate::default(),
+        groups: Mutex::default(),
+        commits_failed: AtomicUsize::default(),
+    });
+    let engine = Engine::over(store.clone(), &config, TickingClock::at(NEW_YEAR_US)).unwrap();
+    furnish(&engine);
+    (store, engine)
+}
+
+type Written<'a> = Pin<Box<dyn Future<Output = Result<Marked<Page>, EngineError>> + 'a>>;
+
+fn create<'a>(engine: &'a Engine, id: &str) -> Written<'a> {
+    let row = row(id, &[("n", 1)]);
+    Box::pin(async move { engine.create_row(&key(), PLACE, row).await })
+}
+
+/// A future of the engine takes its place in the queue when it is first polled.
+fn poll_once(written: &mut Written<'_>) -> Poll<Result<Marked<Page>, EngineError>> {
+    written
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn enqueue(mut written: Written<'_>) -> Written<'_> {
+    assert!(poll_once(&mut written).is_pending());
+    written
+}
+
+/// Has the rows wait behind a held group, then lets all go; what became of each.
+fn together(store: &Fragile, engine: &Engine, ids: &[&str]) -> Vec<Result<(), EngineError>> {
+    store.gate.close();
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| block_on(create(engine, "held")).unwrap());
+        store.gate.wait_until_reached();
+        let waiting: Vec<Written<'_>> = ids.iter().map(|id| enqueue(create(engine, id))).collect();
+        store.gate.open();
+        held.join().unwrap();
+        waiting
+            .into_iter()
+            .map(|written| block_on(written).map(drop))
+            .collect()
+    })
+}
+
+fn is_there(engine: &Engine, id: &str) -> bool {
+    block_on(engine.get_row(&key(), PLACE, &model::RowId::new(id).unwrap(), &[])).is_ok()
+}
+
+#[test]
+fn a_request_that_makes_the_commit_fail_takes_nothing_from_its_neighbours() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, engine) = fragile(directory.path());
+    let outcomes = together(&store, &engine, &["a", "b", POISON, "c"]);
+    let failed = EngineError::Store(StoreError::Full);
+    assert_eq!(outcomes, [Ok(()), Ok(()), Err(failed), Ok(())]);
+    for (id, there) in [("a", true), ("b", true), (POISON, false), ("c", true)] {
+        assert_eq!(is_there(&engine, id), there, "{id}");
+    }
+    let groups = store.groups.lock().unwrap().clone();
+    assert!(
+        groups.ends_with(&[1, 4, 1, 1, 1, 1]),
+        "held, all, then one by one: {groups:?}"
+    );
+    assert_eq!(
+        store.commits_failed.load(Ordering::Relaxed),
+        2,
+        "with the others and alone"
+    );
+    engine.close().unwrap();
+}
+
+#[test]
+fn those_who_wait_share_a_commit_and_each_gets_a_mark_of_his_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, engine) = fragile(directory.path());
+    let before = engine.status().mark;
+    let outcomes = together(&store, &engine, &["a", "b", "b", "c"]);
+    let exists = Err(EngineError::RowExists(model::RowId::new("b").unwrap()));
+    assert_eq!(outcomes, [Ok(()), Ok(()), exists, Ok(())]);
+    assert!(store.groups.lock().unwrap().ends_with(&[1, 4]));
+    assert!(engine.status().mark.0 >= before.0 + 4, "held, a, b and c");
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_full_queue_refuses_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = config(directory.path());
+    config.writes_waiting_max = 2;
+    let engine = Engine::open(config, TickingClock::at(NEW_YEAR_US)).unwrap();
+    furnish(&engine);
+    // Nobody else writes: polled in one breath, the third finds two waiting, or fewer if the
+    // writer was quick. Some of many must be refused, and every other one is served.
+    let mut waiting: Vec<Written<'_>> = Vec::new();
+    let mut refused = 0;
+    for turn in 0..200 {
+        let mut written = create(&engine, &format!("r{turn}"));
+        match poll_once(&mut written) {
+            Poll::Ready(Err(EngineError::Overloaded)) => refused += 1,
+            Poll::Ready(other) => panic!("{other:?}"),
+            Poll::Pending => waiting.push(written),
+        }
+    }
+    assert!(refused > 0, "two places cannot hold two hundred");
+    for written in waiting {
+        block_on(written).unwrap();
+    }
+    engine.close().unwrap();
+}
