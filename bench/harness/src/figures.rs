@@ -158,6 +158,7 @@ impl Stage {
                 let seeded = database_file(&self.indexed)?;
                 let ground = Ground {
                     server,
+                    wrk: &self.wrk,
                     seeded: &seeded,
                     bare: &self.bare,
                     scratch,
@@ -244,12 +245,13 @@ fn parameters(
         ("load_generator", json!(stage.wrk.version)),
         ("wrk_connections", json!(crate::wrk::CONNECTIONS)),
         ("wrk_threads", json!(crate::wrk::THREADS)),
+        ("wrk_threads_inserts", json!(crate::wrk::INSERT_THREADS)),
         ("rows", json!(expect::ROWS)),
         ("rounds", json!(plan.rounds)),
         ("wrk_slice_s", json!(plan.wrk_s)),
         ("sequential_slice_ms", json!(plan.sequential_ms)),
         ("list_slice_ms", json!(plan.list_ms)),
-        ("insert_slice_ms", json!(plan.insert_ms)),
+        ("insert_slice_s", json!(plan.insert_s)),
         ("starts", json!(plan.starts)),
         ("durability", json!("full")),
         ("cpu", json!(machine.cpu)),

@@ -1,33 +1,31 @@
 //! Durable inserts over HTTP beside a bare group-commit loop.
 
+use std::cell::RefCell;
 use std::path::Path;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
-use server::seed::generator::{Product, row_id};
-use server::seed::table;
+use anyhow::{Context, Result};
 
 use crate::bare::{self, Bare};
-use crate::connection::{Access, Connection};
+use crate::connection::Connection;
 use crate::disk;
-use crate::expect;
 use crate::figure::{Figure, Goal, PROCESSOR, Round, Slice, points};
 use crate::live::Live;
+use crate::new_rows::Run;
 use crate::plan::Plan;
 use crate::scratch::Scratch;
+use crate::wrk::Wrk;
 
 /// The issue's figures are stated at these numbers of writers, and these ratios.
-const MANY: usize = 32;
-const SOME: usize = 8;
+const MANY: u32 = 32;
+const SOME: u32 = 8;
 const GOAL: Goal = Goal::AtLeast(0.7);
 
 /// What inserts are measured on.
 pub struct Ground<'a> {
     /// A server with the seeded and indexed catalog, which grows.
     pub server: &'a Live,
+    /// The writers.
+    pub wrk: &'a Wrk,
     /// The database file of the same catalog, whose server has ended.
     pub seeded: &'a Path,
     /// The bare loop.
@@ -41,9 +39,9 @@ pub struct Ground<'a> {
 /// # Errors
 /// When an answer is wrong, a row is not there afterwards, or something cannot be measured.
 pub fn figures(ground: &Ground<'_>, plan: &Plan) -> Result<Vec<Figure>> {
-    let next = AtomicU32::new(expect::ROWS);
-    let http = |writers| insert(ground.server, writers, plan.insert_ms, &next);
-    let bare = || ground.bare_loop(plan.insert_ms);
+    let runs = Runs::default();
+    let http = |writers| ground.insert(writers, plan.insert_s, &runs);
+    let bare = || ground.bare_loop(plan.insert_s * 1_000);
     // One slice of each that does not count: both files and both logs reach their size.
     http(MANY)?;
     bare()?;
@@ -67,11 +65,14 @@ pub fn figures(ground: &Ground<'_>, plan: &Plan) -> Result<Vec<Figure>> {
             second: Some(second),
         });
     }
-    check(ground.server, next.into_inner())?;
+    let mut connection = Connection::open(ground.server.access.address)?;
+    for run in runs.into_inner() {
+        run.check(&ground.server.access, &mut connection)?;
+    }
     Ok(vec![
         Figure {
             key: "insert_32".into(),
-            title: "durable inserts: 32 writers over HTTP".into(),
+            title: "durable inserts: 32 writers over HTTP (wrk, 1 thread)".into(),
             unit: "rows/s",
             goal: GOAL,
             floor: "bare group commit, 32 threads",
@@ -79,7 +80,7 @@ pub fn figures(ground: &Ground<'_>, plan: &Plan) -> Result<Vec<Figure>> {
         },
         Figure {
             key: "insert_8".into(),
-            title: "durable inserts: each of 8 writers over HTTP".into(),
+            title: "durable inserts: each of 8 writers over HTTP (wrk, 1 thread)".into(),
             unit: "rows/s",
             goal: GOAL,
             floor: "one writer alone over HTTP",
@@ -106,97 +107,36 @@ pub fn figures(ground: &Ground<'_>, plan: &Plan) -> Result<Vec<Figure>> {
 /// The rate of one writer among several.
 fn each(mut slice: Slice) -> Slice {
     slice.notes.insert(0, ("all rows/s", slice.value));
-    slice.value /= SOME as f64;
+    slice.value /= f64::from(SOME);
     slice
 }
 
-/// Rows a second by `writers` connections, each of which waits for its answer. Row numbers come
-/// from `next`, so that none is given twice.
-fn insert(server: &Live, writers: usize, ms: u64, next: &AtomicU32) -> Result<Slice> {
-    let connections: Vec<Connection> = (0..writers)
-        .map(|_| Connection::open(server.access.address))
-        .collect::<std::io::Result<_>>()?;
-    let begin = Barrier::new(writers + 1);
-    let cpu_before_us = server.process().cpu_us()?;
-    let (samples_ns, elapsed) = thread::scope(|scope| {
-        let write = |connection| {
-            let (access, begin) = (&server.access, &begin);
-            scope.spawn(move || {
-                begin.wait();
-                write(
-                    connection,
-                    access,
-                    next,
-                    Instant::now() + Duration::from_millis(ms),
-                )
-            })
-        };
-        let threads: Vec<_> = connections.into_iter().map(write).collect();
-        begin.wait();
-        let start = Instant::now();
-        let mut samples_ns = Vec::new();
-        for thread in threads {
-            let written = thread.join().map_err(|_| anyhow!("a writer panicked"))?;
-            samples_ns.extend(written.context("a writer over HTTP")?);
-        }
-        anyhow::Ok((samples_ns, start.elapsed()))
-    })?;
-    let cpu_us = (server.process().cpu_us()? - cpu_before_us) / samples_ns.len() as f64;
-    let notes = [vec![(PROCESSOR, cpu_us)], points(&samples_ns)].concat();
-    let value = samples_ns.len() as f64 / elapsed.as_secs_f64();
-    Ok(Slice {
-        value,
-        notes,
-        samples_ns,
-    })
-}
-
-fn write(
-    mut connection: Connection,
-    access: &Access,
-    next: &AtomicU32,
-    until: Instant,
-) -> Result<Vec<u64>> {
-    let mut samples_ns = Vec::new();
-    while Instant::now() < until {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        let request = access.request("POST", &table::rows_route(), &body(number));
-        let start = Instant::now();
-        let answer = connection.accepted(&request)?;
-        samples_ns.push(start.elapsed().as_nanos() as u64);
-        ensure!(
-            answer.status == 201,
-            "status {} where 201 is due",
-            answer.status
-        );
-        let id = format!(r#""$id":"{}""#, row_id(number));
-        let named = String::from_utf8_lossy(answer.body).contains(&id);
-        ensure!(named, "the answer does not name {id}");
-    }
-    Ok(samples_ns)
-}
-
-/// The body that creates row `number`: the generator's row, its id beside its columns.
-fn body(number: u32) -> String {
-    let (json, id) = (Product::new(number).json(), row_id(number));
-    let own = format!(r#"{{"$id":"{id}","#);
-    let columns = json
-        .strip_prefix(&own)
-        .expect("the generator writes the id first");
-    format!(r#"{{"rowId":"{id}","data":{{{columns}}}"#)
-}
-
-/// Some of the rows that were acknowledged are there, the first and the last among them.
-fn check(server: &Live, end: u32) -> Result<()> {
-    let mut connection = Connection::open(server.access.address)?;
-    let step = (end - expect::ROWS).div_ceil(100).max(1) as usize;
-    for number in (expect::ROWS..end).step_by(step).chain([end - 1]) {
-        expect::check_row(&mut connection, &server.access, number)?;
-    }
-    Ok(())
-}
+/// The run of every slice of inserts so far.
+type Runs = RefCell<Vec<Run>>;
 
 impl Ground<'_> {
+    /// Rows a second by `writers` connections, each of which waits for its answer.
+    fn insert(&self, writers: u32, seconds: u64, runs: &Runs) -> Result<Slice> {
+        let number = runs.borrow().len() as u32;
+        let process = self.server.process();
+        let before_us = process.cpu_us()?;
+        let counted = self
+            .wrk
+            .insert(&self.server.access, writers, number, seconds)?;
+        let cpu_us = (process.cpu_us()? - before_us) / counted.requests;
+        let rows = counted.requests as u32;
+        runs.borrow_mut().push(Run {
+            number,
+            writers,
+            rows,
+        });
+        Ok(Slice {
+            value: counted.per_s,
+            notes: [vec![(PROCESSOR, cpu_us)], counted.points].concat(),
+            samples_ns: Vec::new(),
+        })
+    }
+
     fn bare_loop(&self, ms: u64) -> Result<Slice> {
         let seeded = self.seeded.display().to_string();
         let database = self.scratch.at("bare.db").display().to_string();
@@ -218,23 +158,5 @@ impl Ground<'_> {
             notes,
             samples_ns,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_row_is_sent_with_its_id_beside_its_columns() {
-        let sent: serde_json::Value = serde_json::from_str(&body(10_007)).unwrap();
-        let mut row: serde_json::Value =
-            serde_json::from_str(&Product::new(10_007).json()).unwrap();
-        assert_eq!(
-            sent["rowId"],
-            row.as_object_mut().unwrap().remove("$id").unwrap()
-        );
-        assert_eq!(sent["data"], row);
-        assert_eq!(sent.as_object().unwrap().len(), 2);
     }
 }

@@ -17,6 +17,7 @@ mod floor;
 mod inserts;
 mod lists;
 mod live;
+mod new_rows;
 mod percentile;
 mod plan;
 mod reads;

@@ -11,8 +11,8 @@ pub struct Plan {
     pub sequential_ms: u64,
     /// A slice of lists inside this process, in milliseconds.
     pub list_ms: u64,
-    /// A slice of inserts, in milliseconds.
-    pub insert_ms: u64,
+    /// A slice of inserts, by wrk or by the bare loop, in seconds.
+    pub insert_s: u64,
     /// Starts of each kind.
     pub starts: usize,
     /// Syncs timed in each round of inserts.
@@ -26,7 +26,7 @@ impl Plan {
         wrk_s: 5,
         sequential_ms: 1_000,
         list_ms: 400,
-        insert_ms: 4_000,
+        insert_s: 4,
         starts: 9,
         syncs: 200,
     };
@@ -37,7 +37,7 @@ impl Plan {
         wrk_s: 1,
         sequential_ms: 100,
         list_ms: 30,
-        insert_ms: 500,
+        insert_s: 1,
         starts: 5,
         syncs: 40,
     };

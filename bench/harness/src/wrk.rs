@@ -5,29 +5,40 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use server::seed::table;
 
 use crate::connection::Access;
+use crate::new_rows;
 
 /// The issue's figure is stated at this many connections.
 pub const CONNECTIONS: u32 = 32;
-/// Its threads. They share the machine with the server under test.
+/// Its threads for reads. They share the machine with the server under test.
 pub const THREADS: u32 = 2;
+/// Its threads for inserts: a second one would take the server's second core of two.
+pub const INSERT_THREADS: u32 = 1;
+
+/// How reads are refused.
+const READS: &str = r"
+refusals = function(summary)
+  return summary.errors.status
+end
+";
 
 /// Prints what wrk has counted, in one line. `percentile` and `duration` are in microseconds.
-const SCRIPT: &str = r#"
+const DONE: &str = r#"
 done = function(summary, latency, requests)
   local e = summary.errors
   io.write(string.format(
     '{"requests":%d,"duration_us":%d,"refused":%d,"broken":%d,' ..
     '"p50":%d,"p90":%d,"p99":%d,"max":%d}\n',
-    summary.requests, summary.duration, e.status, e.connect + e.read + e.write + e.timeout,
+    summary.requests, summary.duration, refusals(summary), e.connect + e.read + e.write + e.timeout,
     latency:percentile(50), latency:percentile(90), latency:percentile(99), latency.max))
 end
 "#;
 
 /// wrk, found on this machine.
 pub struct Wrk {
-    script: PathBuf,
+    folder: PathBuf,
     /// As it names itself.
     pub version: String,
 }
@@ -43,7 +54,7 @@ pub struct Counted {
 }
 
 impl Wrk {
-    /// Looks for it; its script goes to `folder`.
+    /// Looks for it; its scripts go to `folder`.
     ///
     /// # Errors
     /// When it is not installed.
@@ -57,10 +68,8 @@ impl Wrk {
         };
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let words: Vec<&str> = text.split_whitespace().take(2).collect();
-        let script = folder.join("counted.lua");
-        std::fs::write(&script, SCRIPT).with_context(|| script.display().to_string())?;
         Ok(Wrk {
-            script,
+            folder: folder.to_owned(),
             version: words.join(" "),
         })
     }
@@ -70,27 +79,58 @@ impl Wrk {
     /// # Errors
     /// When a connection broke, or an answer was no success.
     pub fn run(&self, access: &Access, route: &str, seconds: u64) -> Result<Counted> {
+        let load = Load {
+            script: READS,
+            threads: THREADS,
+            connections: CONNECTIONS,
+            seconds,
+        };
+        self.put(access, route, &load)
+    }
+
+    /// Inserts the rows of run `run` over `writers` connections for `seconds`.
+    ///
+    /// # Errors
+    /// When a connection broke, or an answer was not 201.
+    pub fn insert(&self, access: &Access, writers: u32, run: u32, seconds: u64) -> Result<Counted> {
+        let load = Load {
+            script: &new_rows::script(access, run),
+            threads: INSERT_THREADS,
+            connections: writers,
+            seconds,
+        };
+        self.put(access, &table::rows_route(), &load)
+    }
+
+    fn put(&self, access: &Access, route: &str, load: &Load<'_>) -> Result<Counted> {
+        let script = self.folder.join("load.lua");
+        std::fs::write(&script, format!("{}{DONE}", load.script))
+            .with_context(|| script.display().to_string())?;
         let mut command = Command::new("wrk");
-        let (threads, connections) = (THREADS.to_string(), CONNECTIONS.to_string());
-        command.args([
-            "-t",
-            &threads,
-            "-c",
-            &connections,
-            "-d",
-            &format!("{seconds}s"),
-        ]);
+        command.args(["-t", &load.threads.to_string()]);
+        command.args(["-c", &load.connections.to_string()]);
+        command.args(["-d", &format!("{}s", load.seconds)]);
         for header in access.headers() {
             command.args(["-H", &header]);
         }
-        command.arg("-s").arg(&self.script).arg(access.url(route));
+        command.arg("-s").arg(&script).arg(access.url(route));
         let output = command
             .stdin(Stdio::null())
             .output()
             .context("wrk does not start")?;
         let printed = String::from_utf8_lossy(&output.stdout);
-        read(&printed).with_context(|| format!("wrk on {route} printed:\n{printed}"))
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        read(&printed).with_context(|| format!("wrk on {route} printed:\n{printed}{complaint}"))
     }
+}
+
+/// What wrk is started with.
+struct Load<'a> {
+    /// All but how its counts are printed.
+    script: &'a str,
+    threads: u32,
+    connections: u32,
+    seconds: u64,
 }
 
 fn read(printed: &str) -> Result<Counted> {
