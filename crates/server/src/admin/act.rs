@@ -137,7 +137,13 @@ impl From<EngineError> for Refusal {
         };
         Refusal {
             status,
-            message: error.to_string(),
+            message: match &error {
+                EngineError::ProjectNotFound(_) => format!(
+                    "{error} `tidemark project list` shows those there are; name one with \
+                     --project."
+                ),
+                _ => error.to_string(),
+            },
         }
     }
 }
