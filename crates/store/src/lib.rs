@@ -15,8 +15,8 @@ pub mod error;
 mod sqlite;
 
 pub use batch::{
-    Applied, CatalogueOp, Changes, Container, Guard, Op, Outcome, Refusal, RowAct, RowOp, Stamps,
-    WriteBatch, WrittenRow,
+    Applied, CatalogueOp, Changes, Container, Guard, Matched, MatchingAct, MatchingOp, Op, Outcome,
+    Refusal, RowAct, RowOp, Stamps, WriteBatch, WrittenRow,
 };
 pub use error::StoreError;
 

@@ -12,8 +12,11 @@ mod checkpoint;
 mod codec;
 mod commit;
 mod connection;
+mod cursor;
+mod deadline;
 mod directory;
 mod fault;
+mod matching;
 mod migrate;
 mod read;
 mod row_sql;
@@ -83,7 +86,7 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
     migrate::migrate(&mut connection)?;
     let known = catalogue_read::load(&connection)?;
     let (backlog, checkpointer) = checkpoint::start(&mut connection, location)?;
-    let writer = Writer::new(connection, options.encode_row, known.state, backlog);
+    let writer = Writer::new(connection, options.encode_row, known.state, backlog)?;
     let readers = Readers::new(&options, &database);
     let shared = Shared {
         writer: Mutex::new(Slot::Free(Box::new(writer))),

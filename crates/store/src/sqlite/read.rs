@@ -18,8 +18,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Rows};
 
 use super::bind::Bound;
-use super::codec;
 use super::connection::keep_plans;
+use super::cursor::cursor_values;
 use super::fault::corrupt;
 use super::read::row::Shape;
 use crate::{EncodeRow, Listed, Listing, Options, Point, Snapshot, StoreError, TotalCap};
@@ -201,7 +201,7 @@ impl Reader {
     }
 
     fn rows(&self, shared: &Shared, query: &Query) -> Step<Vec<Row>> {
-        let cursor = self.cursor(query)?;
+        let cursor = cursor_values::<Halt>(&self.connection, query)?;
         let statement = emit::rows(query, cursor.as_deref(), Dialect::Sqlite);
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
@@ -218,32 +218,6 @@ impl Reader {
             rows.reverse();
         }
         Ok(rows)
-    }
-
-    /// The cursor row's place in the order.
-    fn cursor(&self, query: &Query) -> Step<Option<Vec<Value>>> {
-        let (Some(cursor), Some(statement)) =
-            (&query.cursor, emit::cursor_row(query, Dialect::Sqlite))
-        else {
-            return Ok(None);
-        };
-        let id = || cursor.row.clone();
-        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
-        let mut found = bind(&mut prepared, &statement.parameters)?;
-        let row = found
-            .next()?
-            .ok_or_else(|| StoreError::CursorNotFound { id: id() })?;
-        let mut values = Vec::with_capacity(query.order.len() + 1);
-        for (position, key) in query.order.iter().enumerate() {
-            let storage = field::storage(&query.table, key.field);
-            match codec::single(row.get_ref(position)?, storage) {
-                Some(Value::Null) => return Err(StoreError::CursorNull { id: id() }.into()),
-                Some(value) => values.push(value),
-                None => return Err(corrupt("an order column holds another type").into()),
-            }
-        }
-        values.push(Value::Int(row.get(query.order.len())?));
-        Ok(Some(values))
     }
 
     fn total(&self, query: &Query, cap: TotalCap) -> Step<u64> {
