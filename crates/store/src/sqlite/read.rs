@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use model::{Coordinates, Mark, Row, Selection, Value};
 use query::emit::{self, Statement};
-use query::{Dialect, Query, Side, field};
+use query::{Dialect, Query, Side};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Rows};
