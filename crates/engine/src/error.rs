@@ -40,6 +40,12 @@ pub enum EngineError {
     TableExists,
     /// A row of this id is there already.
     RowExists(RowId),
+    /// The row was changed after the instant that the caller named.
+    RowMoved(RowId),
+    /// There is no such column.
+    ColumnNotFound(String),
+    /// The column holds no number.
+    NotNumeric(String),
     /// Another row has the same values in a unique index.
     UniqueViolation {
         /// The index's key, where it is known.
@@ -79,6 +85,13 @@ pub enum EngineError {
     TooManyRows {
         /// The limit.
         rows_max: usize,
+    },
+    /// A bulk write that runs in slices stopped between two of them.
+    Partly {
+        /// Rows of the slices before, which are changed.
+        rows: u64,
+        /// Why it stopped.
+        error: Box<EngineError>,
     },
     /// Too many writes are waiting; try again later.
     Overloaded,
@@ -152,6 +165,14 @@ impl fmt::Display for EngineError {
             E::DatabaseExists => f.write_str("A database with this id already exists."),
             E::TableExists => f.write_str("A table with this id already exists."),
             E::RowExists(id) => write!(f, "A row with the id `{id}` already exists."),
+            E::RowMoved(id) => {
+                write!(
+                    f,
+                    "Row `{id}` was changed after the time that the request names."
+                )
+            }
+            E::ColumnNotFound(key) => write!(f, "No column `{key}`."),
+            E::NotNumeric(key) => write!(f, "Column `{key}` does not hold one number."),
             E::UniqueViolation { index: Some(index) } => {
                 write!(
                     f,
@@ -177,6 +198,9 @@ impl fmt::Display for EngineError {
             E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
             E::TooManyRows { rows_max } => {
                 write!(f, "One request may change at most {rows_max} rows.")
+            }
+            E::Partly { rows, error } => {
+                write!(f, "{error} Before that, {rows} rows were changed.")
             }
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),

@@ -11,12 +11,15 @@ use model::{Actor, Catalogue, Mark, Page};
 
 pub mod asked;
 mod authorize;
+mod bulk;
 mod clock;
 mod commit;
 mod containers;
+mod content;
 mod databases;
 mod definition;
 pub mod error;
+mod increment;
 mod marks;
 mod pinned;
 mod plausible;
@@ -30,8 +33,10 @@ pub use asked::{
     Cached, Caller, ListAnswer, ListContainers, ListRows, Listed, NewColumn, NewIndex, NewTable,
     Place, RowInput, TableChange,
 };
+pub use bulk::{Bulk, Bulked};
 pub use clock::Clock;
 pub use error::{ColumnFault, EngineError, IndexFault};
+pub use increment::Increment;
 pub use list_cache::Family;
 pub use pinned::PinnedPage;
 pub use projects::NewKey;

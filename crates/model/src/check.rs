@@ -162,12 +162,11 @@ impl Table {
     /// # Errors
     /// [`ModelError::UnknownColumn`].
     pub fn named(&self, key: &str) -> Result<usize, ModelError> {
-        self.position(key)
-            .ok_or_else(|| ModelError::UnknownColumn {
-                key: key.chars().take(100).collect(),
-            })
+        self.position(key).ok_or_else(|| ModelError::UnknownColumn {
+            key: key.chars().take(100).collect(),
+        })
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -95,7 +95,10 @@ impl fmt::Display for ModelError {
                 } else {
                     ("above", "maximum")
                 };
-                write!(f, "Attribute \"{column}\" would go {way} the {end} of {bound}.")
+                write!(
+                    f,
+                    "Attribute \"{column}\" would go {way} the {end} of {bound}."
+                )
             }
             ModelError::NulCharacter => f.write_str("Text may not hold the character U+0000."),
         }

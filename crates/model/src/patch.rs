@@ -110,3 +110,64 @@ impl From<Vec<(usize, Value)>> for Patch {
         patch
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::tests::{column, empty_table};
+    use crate::json::Json;
+    use crate::schema::ColumnKind;
+
+    fn patch(edits: &[(usize, Value)]) -> Patch {
+        edits.to_vec().into()
+    }
+
+    #[test]
+    fn required_columns_and_defaults_meet_when_a_row_begins() {
+        let mut required = column(ColumnKind::Boolean);
+        required.required = true;
+        let mut defaulted = column(ColumnKind::Text);
+        defaulted.default = Some(Value::Text("d".into()));
+        let table = Table {
+            columns: vec![required, defaulted],
+            ..empty_table()
+        };
+        let error = patch(&[]).start(&table).unwrap_err();
+        assert_eq!(error, ModelError::MissingColumn { column: "k".into() });
+        let row = patch(&[(0, Value::Bool(true))]).start(&table).unwrap();
+        assert_eq!(row, [Value::Bool(true), Value::Text("d".into())]);
+        let nulled = patch(&[(0, Value::Bool(true)), (1, Value::Null)]);
+        assert_eq!(nulled.start(&table).unwrap()[1], Value::Null);
+    }
+
+    #[test]
+    fn operators_fill_a_required_column_and_go_on_from_a_default() {
+        let int = ColumnKind::Bigint {
+            min: i64::MIN,
+            max: i64::MAX,
+        };
+        let (mut required, mut defaulted) = (column(int.clone()), column(int));
+        required.required = true;
+        defaulted.default = Some(Value::Int(10));
+        let mut patch = Patch::default();
+        for (position, column) in [&required, &defaulted].into_iter().enumerate() {
+            let operator = Operator::read(column, "increment", &[Json::Int(5)]).unwrap();
+            patch.put(position, Edit::Operate(operator));
+        }
+        let table = Table {
+            columns: vec![required, defaulted],
+            ..empty_table()
+        };
+        let start = patch.start(&table).unwrap();
+        let row = patch.operate(&table, start, Timestamp(0)).unwrap();
+        assert_eq!(row, [Value::Int(5), Value::Int(15)]);
+        let again = patch.apply(&table, &row, Timestamp(0)).unwrap();
+        assert_eq!(again, [Value::Int(10), Value::Int(20)]);
+    }
+
+    #[test]
+    fn the_last_word_on_a_column_counts() {
+        let patch = patch(&[(0, Value::Bool(true)), (0, Value::Bool(false))]);
+        assert_eq!(patch.edits(), [(0, Edit::Set(Value::Bool(false)))]);
+    }
+}

@@ -190,7 +190,11 @@ impl Arithmetic {
         bound: T,
     ) -> Result<T, ModelError> {
         let is_below = self.calculation.bounds_below();
-        let passes = if is_below { result < bound } else { result > bound };
+        let passes = if is_below {
+            result < bound
+        } else {
+            result > bound
+        };
         match self.beyond {
             _ if !passes => Ok(result),
             Beyond::Saturate => Ok(bound),

@@ -75,7 +75,9 @@ impl Reading<'_> {
             "arrayIntersect" => Ok(ListChange::Intersect(self.comparables(self.values)?)),
             "arrayDiff" => Ok(ListChange::Remove(self.comparables(self.values)?)),
             "arrayFilter" => self.condition().map(ListChange::Filter),
-            other => Err(self.column.refuse(format!("there is no operator `{other}`"))),
+            other => Err(self
+                .column
+                .refuse(format!("there is no operator `{other}`"))),
         }
     }
 
@@ -92,8 +94,8 @@ impl Reading<'_> {
         let [Json::Int(index), value] = self.values else {
             return Err(self.refuse("needs a position and a value"));
         };
-        let index = usize::try_from(*index)
-            .map_err(|_| self.refuse("needs a position of 0 or more"))?;
+        let index =
+            usize::try_from(*index).map_err(|_| self.refuse("needs a position of 0 or more"))?;
         Ok(ListChange::Insert {
             index,
             value: self.column.check_single(value)?,
@@ -189,7 +191,11 @@ fn insert(
 }
 
 fn keep(elements: &[Value], keeps: impl Fn(&Value) -> bool) -> Vec<Value> {
-    elements.iter().filter(|element| keeps(element)).cloned().collect()
+    elements
+        .iter()
+        .filter(|element| keeps(element))
+        .cloned()
+        .collect()
 }
 
 /// Sorted positions find the equals: comparing each with each takes a second for 10,000 texts.
@@ -202,7 +208,10 @@ fn unique(elements: &[Value]) -> Vec<Value> {
     // The sort is stable: of equals the first one stands in front.
     positions.dedup_by(|later, kept| order(*later, *kept) == Ordering::Equal);
     positions.sort_unstable();
-    positions.into_iter().map(|at| elements[at].clone()).collect()
+    positions
+        .into_iter()
+        .map(|at| elements[at].clone())
+        .collect()
 }
 
 impl Condition {

@@ -7,8 +7,9 @@ use engine::{Caller, Family, ListContainers, Place};
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
+use model::calendar::parse_iso;
 use model::catalogue::SecretHash;
-use model::{Actor, Json, ModelError, Scope};
+use model::{Actor, Json, ModelError, Scope, Timestamp};
 use ring::digest;
 
 use super::body::{self, Held};
@@ -28,6 +29,7 @@ const SEARCH_CHARS_MAX: usize = 256;
 /// The header that holds an API key.
 pub const X_APPWRITE_KEY: HeaderName = HeaderName::from_static("x-appwrite-key");
 const X_APPWRITE_PROJECT: HeaderName = HeaderName::from_static("x-appwrite-project");
+const X_APPWRITE_TIMESTAMP: HeaderName = HeaderName::from_static("x-appwrite-timestamp");
 const X_APPWRITE_JWT: HeaderName = HeaderName::from_static("x-appwrite-jwt");
 
 /// A request that has found its route.
@@ -128,6 +130,22 @@ impl<'a> Asked<'a> {
             database: &self.ids.database,
             table: &self.ids.table,
         }
+    }
+
+    /// The instant after which nobody else may have changed a row that this request changes.
+    ///
+    /// # Errors
+    /// A header that holds no date and time.
+    pub fn unchanged_since(&self) -> Result<Option<Timestamp>, ApiError> {
+        let value = self.head.headers.get(&X_APPWRITE_TIMESTAMP);
+        let Some(value) = value.filter(|value| !value.is_empty()) else {
+            return Ok(None);
+        };
+        let instant = value.to_str().ok().and_then(parse_iso);
+        instant.map(Some).ok_or_else(|| {
+            let why = "The header must hold a date and time such as 2026-01-31T10:00:00.000Z.";
+            ApiError::invalid("X-Appwrite-Timestamp", why)
+        })
     }
 
     /// The members of the body.

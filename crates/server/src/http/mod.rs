@@ -29,6 +29,7 @@ pub mod query_string;
 pub mod reply;
 pub mod route;
 pub mod rows;
+pub mod rows_bulk;
 pub mod tables;
 pub mod unique;
 pub mod wire;
@@ -181,7 +182,11 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::UpsertRow => rows::upsert(asked).await,
         Action::UpdateRow => rows::update(asked).await,
         Action::DeleteRow => rows::delete(asked).await,
-        Action::BulkRows => asked.key_caller().and_then(|_| Err(not_built(&asked))),
+        Action::UpsertRows => rows_bulk::upsert(asked).await,
+        Action::UpdateRows => rows_bulk::update(asked).await,
+        Action::DeleteRows => rows_bulk::delete(asked).await,
+        Action::IncrementColumn => rows_bulk::count(asked, false).await,
+        Action::DecrementColumn => rows_bulk::count(asked, true).await,
         Action::NotBuilt => Err(not_built(&asked)),
     }
 }

@@ -250,7 +250,12 @@ fn list<T>(key: &str, total: u64, items: &[T], one: impl Fn(&T, &mut Vec<u8>)) -
 
 /// Rows that a write returns.
 pub fn rows(page: &Page, words: &Words) -> Vec<u8> {
-    let (mut out, close) = list_envelope(words.rows, page.rows.len() as u64);
+    rows_of(page.rows.len() as u64, page, words)
+}
+
+/// The first of `total` rows that a write concerned.
+pub fn rows_of(total: u64, page: &Page, words: &Words) -> Vec<u8> {
+    let (mut out, close) = list_envelope(words.rows, total);
     out.extend_from_slice(&encode_page(page, words.family));
     out.extend_from_slice(close);
     out

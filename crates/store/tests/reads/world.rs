@@ -231,14 +231,14 @@ fn act(chance: &mut Chance, id: &str, step: Step) -> (String, RowAct, &'static s
             stamps,
         },
         Step::Update => RowAct::Update {
-            patch: vec![(2, values[2].clone()), (6, values[6].clone())],
+            patch: vec![(2, values[2].clone()), (6, values[6].clone())].into(),
             permissions: None,
             stamps,
             guard: Guard::Open,
         },
         Step::Delete => RowAct::Delete { guard: Guard::Open },
         Step::Put => RowAct::Put {
-            patch: vec![(1, values[1].clone())],
+            patch: vec![(1, values[1].clone())].into(),
             insert: Ok(values),
             permissions: None,
             insert_permissions: permissions,
@@ -267,7 +267,10 @@ fn follow(
         (RowAct::Put { insert, .. }, None) => insert.clone().unwrap(),
         (RowAct::Update { patch, .. } | RowAct::Put { patch, .. }, Some(position)) => {
             let mut values = rows[position].values.clone();
-            for (column, value) in patch {
+            for (column, edit) in patch.edits() {
+                let model::Edit::Set(value) = edit else {
+                    panic!("no operators here: {edit:?}");
+                };
                 values[*column] = value.clone();
             }
             values

@@ -84,6 +84,7 @@ impl Db {
             catalogue_epoch: self.catalogue.epoch,
             ops,
             author: Some("tests".to_owned()),
+            unchanged_since: None,
         }
     }
 
@@ -174,7 +175,7 @@ impl Db {
         self.op(
             id,
             RowAct::Update {
-                patch,
+                patch: patch.into(),
                 permissions: None,
                 stamps: Stamps::default(),
                 guard: Guard::Open,
@@ -186,7 +187,7 @@ impl Db {
         self.op(
             id,
             RowAct::Update {
-                patch: Vec::new(),
+                patch: model::Patch::default(),
                 permissions: Some(grants(permissions)),
                 stamps: Stamps::default(),
                 guard: Guard::Open,
