@@ -255,6 +255,12 @@ fn arrays_are_changed_within_their_limits() {
     ] {
         gives(&tags, method, &values, abc(), texts(expected));
     }
+}
+
+#[test]
+fn what_does_not_fit_an_array_is_refused() {
+    let tags = list(ColumnKind::Varchar { chars_max: 3 });
+    let abc = || texts(&["a", "b", "a"]);
     gives(
         &tags,
         "arrayAppend",
