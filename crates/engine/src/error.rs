@@ -164,6 +164,44 @@ impl fmt::Display for EngineError {
             E::KeyExists => f.write_str("A key with this id or secret already exists."),
             E::DatabaseExists => f.write_str("A database with this id already exists."),
             E::TableExists => f.write_str("A table with this id already exists."),
+            E::RowExists(_)
+            | E::RowMoved(_)
+            | E::ColumnNotFound(_)
+            | E::NotNumeric(_)
+            | E::UniqueViolation { .. }
+            | E::RowDataMissing
+            | E::PayloadMissing
+            | E::TooManyRows { .. }
+            | E::Partly { .. } => self.fmt_of_writing(f),
+            E::Structure(error) => write!(f, "Invalid document structure: {error}"),
+            E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
+            E::Column(fault) => fault.fmt(f),
+            E::Index(fault) => fault.fmt(f),
+            E::Unsupported(what) => write!(f, "{what} is not supported by this server."),
+            E::Query(error) => error.fmt(f),
+            E::CursorNotFound(id) => write!(f, "The cursor's row `{id}` does not exist."),
+            E::CursorNull(id) => write!(
+                f,
+                "The cursor's row `{id}` has no value in a column that the order uses."
+            ),
+            E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
+            E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
+            E::Closing => f.write_str("The server is shutting down."),
+            E::ClockImplausible { ahead_s } => write!(
+                f,
+                "Writes are stopped: the clock is {ahead_s} s ahead of the last commit. Check the \
+                 clock; if it is right, restart with --accept-clock."
+            ),
+            E::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl EngineError {
+    /// What keeps a row from being written.
+    fn fmt_of_writing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
             E::RowExists(id) => write!(f, "A row with the id `{id}` already exists."),
             E::RowMoved(id) => {
                 write!(
@@ -182,34 +220,17 @@ impl fmt::Display for EngineError {
             E::UniqueViolation { index: None } => {
                 f.write_str("Another row has the same values in a unique index.")
             }
-            E::Structure(error) => write!(f, "Invalid document structure: {error}"),
             E::RowDataMissing => f.write_str("A new row needs an id and at least one column."),
             E::PayloadMissing => f.write_str("Nothing to change: neither data nor permissions."),
-            E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
-            E::Column(fault) => fault.fmt(f),
-            E::Index(fault) => fault.fmt(f),
-            E::Unsupported(what) => write!(f, "{what} is not supported by this server."),
-            E::Query(error) => error.fmt(f),
-            E::CursorNotFound(id) => write!(f, "The cursor's row `{id}` does not exist."),
-            E::CursorNull(id) => write!(
+            E::TooManyRows { rows_max } => write!(
                 f,
-                "The cursor's row `{id}` has no value in a column that the order uses."
+                "One commit may change at most {rows_max} rows. Set a limit, or leave the order \
+                 out."
             ),
-            E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
-            E::TooManyRows { rows_max } => {
-                write!(f, "One request may change at most {rows_max} rows.")
-            }
             E::Partly { rows, error } => {
                 write!(f, "{error} Before that, {rows} rows were changed.")
             }
-            E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
-            E::Closing => f.write_str("The server is shutting down."),
-            E::ClockImplausible { ahead_s } => write!(
-                f,
-                "Writes are stopped: the clock is {ahead_s} s ahead of the last commit. Check the \
-                 clock; if it is right, restart with --accept-clock."
-            ),
-            E::Store(error) => error.fmt(f),
+            _ => unreachable!("the caller matched what keeps a row from being written"),
         }
     }
 }

@@ -136,8 +136,9 @@ describe('counting', () => {
   test('nothing is lost between clients that count at once', async () => {
     await reset(1);
     const add = () => db.incrementRowColumn({ ...r0, value: 3 });
-    const concat = () => db.updateRow({ ...T, rowId: 'r0', data: { price: Operator.increment(1) } });
-    await Promise.all(Array.from({ length: 20 }, (_, nth) => (nth % 2 ? add() : concat())));
+    const data = { price: Operator.increment(1) };
+    const operate = () => db.updateRow({ ...T, rowId: 'r0', data });
+    await Promise.all(Array.from({ length: 20 }, (_, nth) => (nth % 2 ? add() : operate())));
     const row = await get('r0');
     assert.deepEqual([row.n, row.price], [30, 10]);
   });
@@ -152,7 +153,9 @@ describe('counting', () => {
 });
 
 describe('operators', () => {
-  const FROM = { n: 7, price: 9, done: false, name: 'abc', tags: ['a', 'b', 'a'], at: '2026-01-01' };
+  const TAGS = ['a', 'b', 'a'];
+  const FROM = { n: 7, price: 9, done: false, name: 'abc', tags: TAGS, at: '2026-01-01' };
+  const onlyO = [Query.equal('$id', 'o')];
   for (const [name, column, operator, expected] of [
     ['increment', 'n', Operator.increment(5, 10), 10],
     ['decrement', 'n', Operator.decrement(5, 3), 3],
@@ -180,7 +183,7 @@ describe('operators', () => {
       for (const write of [
         async (data) => db.updateRow({ ...T, rowId: 'o', data }),
         async (data) => db.upsertRow({ ...T, rowId: 'o', data }),
-        async (data) => (await db.updateRows({ ...T, data, queries: [Query.equal('$id', 'o')] })).rows[0],
+        async (data) => (await db.updateRows({ ...T, data, queries: onlyO })).rows[0],
         async (data) => (await db.upsertRows({ ...T, rows: [{ $id: 'o', ...data }] })).rows[0],
       ]) {
         await db.upsertRow({ ...T, rowId: 'o', data: FROM });
@@ -192,12 +195,17 @@ describe('operators', () => {
   }
 
   test('dateSetNow is the time of the write', async () => {
-    const row = await db.upsertRow({ ...T, rowId: 'o', data: { name: 'x', at: Operator.dateSetNow() } });
+    const data = { name: 'x', at: Operator.dateSetNow() };
+    const row = await db.upsertRow({ ...T, rowId: 'o', data });
     assert.equal(row.at, row.$updatedAt);
   });
 
   test('a new row goes on from defaults', async () => {
-    const data = { name: Operator.stringConcat('x'), level: Operator.increment(2), tags: Operator.arrayAppend(['a']) };
+    const data = {
+      name: Operator.stringConcat('x'),
+      level: Operator.increment(2),
+      tags: Operator.arrayAppend(['a']),
+    };
     const row = await db.upsertRow({ ...T, rowId: 'fresh', data });
     assert.deepEqual([row.name, row.level, row.tags], ['x', 5, ['a']]);
   });

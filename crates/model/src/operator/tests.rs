@@ -297,6 +297,12 @@ fn what_does_not_fit_an_array_is_refused() {
         &abc(),
         "0 or more",
     );
+}
+
+#[test]
+fn an_operator_on_an_array_needs_values_of_its_type() {
+    let tags = list(ColumnKind::Varchar { chars_max: 3 });
+    let abc = || texts(&["a", "b", "a"]);
     refused(
         &tags,
         "arrayInsert",
