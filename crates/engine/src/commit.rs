@@ -387,6 +387,8 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::Unique { index } => EngineError::UniqueViolation { index },
         Refusal::Invalid(error) => EngineError::Structure(error),
         Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
+        Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
+        Refusal::CursorNull(id) => EngineError::CursorNull(id),
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         Refusal::Exists(C::Project) => EngineError::ProjectExists,
         Refusal::Exists(C::Key) => EngineError::KeyExists,

@@ -297,6 +297,10 @@ pub enum Refusal {
         /// The limit.
         rows_max: usize,
     },
+    /// The row that the cursor of a [`MatchingOp`] names is not there.
+    CursorNotFound(RowId),
+    /// It has no value in a column that the order uses.
+    CursorNull(RowId),
     /// The catalogue is not the one the operations were checked under.
     CatalogueMoved,
     /// A container of this id is there already.

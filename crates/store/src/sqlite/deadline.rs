@@ -43,3 +43,32 @@ impl Deadline {
 fn elapsed_us(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreError;
+
+    const ENDLESS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
+                           SELECT max(i) FROM n";
+    const LONG: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n \
+                        WHERE i < 100000) SELECT max(i) FROM n";
+
+    #[test]
+    fn a_search_that_is_stopped_ends_nothing_but_itself() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let deadline = Deadline::watch(&mut connection).unwrap();
+        let number = |sql| connection.query_row(sql, (), |row| row.get::<_, i64>(0));
+        connection
+            .execute_batch("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (7);")
+            .unwrap();
+        let stopped = deadline.within(Duration::ZERO, || number(ENDLESS));
+        let stopped = stopped.map_err(StoreError::from);
+        assert_eq!(stopped, Err(StoreError::Interrupted));
+        assert!(!connection.is_autocommit(), "the transaction goes on");
+        // What comes after is under no limit.
+        assert_eq!(number(LONG).unwrap(), 100_000);
+        connection.execute_batch("COMMIT").unwrap();
+        assert_eq!(number("SELECT a FROM t").unwrap(), 7);
+    }
+}

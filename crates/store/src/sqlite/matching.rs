@@ -9,7 +9,7 @@ use super::bind::Bound;
 use super::cursor::cursor_values;
 use super::fault::corrupt;
 use super::row_write::{Target, row};
-use super::run::{Run, Step};
+use super::run::{Halt, Run, Step};
 use crate::StoreError;
 use crate::batch::{BATCH_ROWS_MAX, Matched, MatchingAct, MatchingOp, Refusal};
 
@@ -48,23 +48,16 @@ impl Run<'_> {
             },
             ..op.query.clone()
         };
-        let found = self
-            .deadline
-            .within(SEARCH_MAX, || self.search(&query))
-            .map_err(|error| match error {
-                StoreError::Interrupted => StoreError::Timeout {
-                    limit_ms: SEARCH_MAX.as_millis() as u64,
-                },
-                other => other,
-            })?;
+        let found = self.deadline.within(SEARCH_MAX, || self.search(&query));
+        let found = found.map_err(explain)?;
         if found.len() > rows_max {
             return Err(Refusal::TooManyRows { rows_max }.into());
         }
         Ok(found)
     }
 
-    fn search(&self, query: &Query) -> Result<Vec<(i64, RowId)>, StoreError> {
-        let cursor = cursor_values::<StoreError>(self.connection, query)?;
+    fn search(&self, query: &Query) -> Step<Vec<(i64, RowId)>> {
+        let cursor = cursor_values::<Halt>(self.connection, query)?;
         let statement = emit::rows(query, cursor.as_deref(), Dialect::Sqlite);
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let bound = rusqlite::params_from_iter(statement.parameters.iter().map(Bound));
@@ -104,5 +97,18 @@ impl Run<'_> {
                 Ok(last)
             }
         }
+    }
+}
+
+/// What a search that failed means to whoever asked for it.
+fn explain(halt: Halt) -> Halt {
+    match halt {
+        Halt::Failed(StoreError::CursorNotFound { id }) => Refusal::CursorNotFound(id).into(),
+        Halt::Failed(StoreError::CursorNull { id }) => Refusal::CursorNull(id).into(),
+        // Nobody but the deadline interrupts the connection that writes.
+        Halt::Failed(StoreError::Interrupted) => Halt::Failed(StoreError::Timeout {
+            limit_ms: SEARCH_MAX.as_millis() as u64,
+        }),
+        other => other,
     }
 }

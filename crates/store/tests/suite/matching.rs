@@ -4,8 +4,7 @@ use model::operator::{Arithmetic, Beyond, Calculation};
 use model::{Direction, Edit, Field, ModelError, Operator, Patch, RowId, Timestamp, Value};
 use query::{Cursor, Filter, OrderKey, Query, Side, Test};
 use store::{
-    Changes, Guard, MatchingAct, MatchingOp, Op, Outcome, Refusal, RowAct, Stamps, StoreError,
-    WriteBatch,
+    Changes, Guard, MatchingAct, MatchingOp, Op, Outcome, Refusal, RowAct, Stamps, WriteBatch,
 };
 
 use super::db::{CODE, COUNT, Db, Place, TAGS, TITLE, assert_holds, note, row_id};
@@ -175,8 +174,16 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
         row: row_id("r5"),
         side: Side::After,
     });
-    let gone = Refusal::Failed(StoreError::CursorNotFound { id: row_id("r5") });
+    let gone = Refusal::CursorNotFound(row_id("r5"));
     assert_eq!(db.refused(vec![op(query, MatchingAct::Delete)]), gone);
+    db.ok(vec![db.update("r0", vec![(COUNT, Value::Null)])]);
+    let mut query = by_count(db.all(), 1);
+    query.cursor = Some(Cursor {
+        row: row_id("r0"),
+        side: Side::After,
+    });
+    let null = Refusal::CursorNull(row_id("r0"));
+    assert_eq!(db.refused(vec![op(query, MatchingAct::Delete)]), null);
     assert_eq!(db.ids(), ["r0", "r2"]);
 }
 
