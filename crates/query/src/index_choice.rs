@@ -46,7 +46,8 @@ pub fn is_narrow(query: &Query) -> bool {
         |(field, demand): &(Field, Demand)| field::is_distinct(*field) && *demand > Demand::Range;
     let leads = |index: &Index| {
         let first = index.columns.first();
-        first.is_some_and(|part| demand_on(&demands, part.field).is_some())
+        index.kind != IndexKind::Fulltext
+            && first.is_some_and(|part| demand_on(&demands, part.field).is_some())
     };
     demands.iter().any(by_row) || query.table.indexes.iter().any(leads)
 }
@@ -91,6 +92,8 @@ fn collect(filter: &Filter, found: &mut Vec<(Field, Demand)>) {
     match filter {
         Filter::All(branches) => branches.iter().for_each(|branch| collect(branch, found)),
         Filter::Any(_) => {}
+        // The index of words gives numbers of rows.
+        Filter::Field(_, Test::Finds(_)) => found.push((Field::Sequence, Demand::Several)),
         Filter::Field(field, test) => {
             if let Some(demand) = demand(test) {
                 found.push((*field, demand));
@@ -118,6 +121,8 @@ fn demand(test: &Test) -> Option<Demand> {
         | Test::NotEndsWith(_)
         | Test::HasPart(_)
         | Test::HasNoPart(_)
+        | Test::Finds(_)
+        | Test::FindsNot(_)
         | Test::HasAny(_)
         | Test::HasAll(_)
         | Test::HasNone(_) => None,
@@ -164,6 +169,7 @@ fn choose(query: &Query, keys: &[OrderKey]) -> Option<Choice> {
         .table
         .indexes
         .iter()
+        .filter(|index| index.kind != IndexKind::Fulltext)
         .map(|index| (usefulness(index, &demands, keys), index))
         .collect();
     let filtering = best(uses.iter().filter(|(u, _)| u.fixed > 0 || u.range));

@@ -16,6 +16,7 @@ mod cursor;
 mod deadline;
 mod directory;
 mod fault;
+mod fulltext;
 mod gather;
 mod matching;
 mod migrate;

@@ -12,6 +12,7 @@ pub mod db;
 mod groups;
 mod matching;
 mod rows;
+mod search;
 mod time;
 
 use db::Place;
@@ -59,6 +60,10 @@ cases! {
         matches_under_another_catalogue_are_refused
         rows_that_moved_are_left_alone
         operators_compute_from_the_row_that_is_there;
+    search:
+        words_are_found_as_long_as_they_stand
+        words_are_found_at_their_time
+        an_index_of_words_goes_with_its_table;
     groups:
         marks_rise_and_name_their_batches
         a_refused_batch_leaves_nothing_and_takes_nothing
