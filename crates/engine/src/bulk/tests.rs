@@ -151,6 +151,8 @@ fn without_an_index_a_slice_is_bounded_by_the_rows_it_looks_at() {
     ];
     assert_eq!(slices(&query(&[BY_M]), 250_000, 1_000), expected);
     assert_eq!(slices(&query(&[BY_N]), 250_000, 1_000).len(), 1);
+    let by_id = r#"{"method":"equal","attribute":"$id","values":["a","b"]}"#;
+    assert_eq!(slices(&query(&[BY_M, by_id]), 250_000, 1_000).len(), 1);
     // Slices that are full end earlier.
     let expected = [
         (0, 100_000, 1_000),

@@ -22,7 +22,8 @@ fn site() -> Site {
             {"key": "tags", "type": "varchar", "size": 5, "array": true},
             {"key": "at", "type": "datetime"}
         ],
-        "indexes": [{"key": "one_code", "type": "unique", "attributes": ["code"]}]
+        "indexes": [{"key": "one_code", "type": "unique", "attributes": ["code"]},
+            {"key": "words", "type": "fulltext", "attributes": ["name"]}]
     }"#;
     let made = site.ask("POST", "/v1/tablesdb/d/tables", table);
     assert_eq!(made.status, 201, "{}", made.text);
@@ -116,6 +117,23 @@ fn queries_of_the_query_string_bound_a_deletion_too() {
     let encoded = percent_encoding::utf8_percent_encode(&query, percent_encoding::NON_ALPHANUMERIC);
     let gone = site.ask("DELETE", &format!("{ROWS}?queries[0]={encoded}"), "{}");
     assert_eq!(ids(&gone, "rows"), ["r1"]);
+}
+
+#[test]
+fn words_choose_rows_and_follow_what_is_done_to_them() {
+    let site = site_with(12);
+    let one = json!({"queries": [query("search", "name", &json!(["1"]))]});
+    let mut body = one.clone();
+    body["data"] = json!({"name": operator("stringReplace", &json!(["row", "line"]))});
+    let changed = site.ask("PATCH", ROWS, &body.to_string());
+    assert_eq!(ids(&changed, "rows"), ["r1", "r10", "r11"]);
+    let lines = json!({"queries": [query("search", "name", &json!(["line"]))]});
+    let gone = site.ask("DELETE", ROWS, &lines.to_string());
+    assert_eq!(ids(&gone, "rows"), ["r1", "r10", "r11"]);
+    assert_eq!(
+        site.ask("DELETE", ROWS, &one.to_string()).json()["total"],
+        0
+    );
 }
 
 #[test]
