@@ -17,6 +17,7 @@ mod deadline;
 mod directory;
 mod fault;
 mod fulltext;
+mod functions;
 mod gather;
 mod matching;
 mod migrate;
