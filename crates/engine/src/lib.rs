@@ -85,6 +85,8 @@ pub struct Engine {
     shared: Arc<Shared>,
     writer: Writer,
     lineage: String,
+    /// See [`Engine::fingerprint`].
+    seed: u64,
 }
 
 /// What an engine says of itself.
@@ -153,6 +155,7 @@ impl Engine {
             caches_lists: config.list_cache_bytes > 0,
             shared,
             writer,
+            seed: list_cache::fingerprint(0, loaded.lineage.as_bytes()) as u64,
             lineage: loaded.lineage,
         }))
     }
@@ -219,6 +222,12 @@ impl Engine {
             lineage: self.lineage.clone(),
             list_cache_bytes: self.shared.lists.bytes(),
         }
+    }
+
+    /// A number that stands for `bytes` in this store's history: the same after a restart, and on
+    /// every node that holds this history; another one after it was restored from a copy.
+    pub fn fingerprint(&self, bytes: &[u8]) -> u128 {
+        list_cache::fingerprint(self.seed, bytes)
     }
 
     /// Lets reads fix their coordinates at or above pending marks, to show that a test notices.

@@ -90,6 +90,10 @@ kinds! {
     ServiceUnavailable 503 "general_service_unavailable";
 }
 
+/// After how many seconds a request that met too much work may be sent again: queues of reads
+/// and writes hold seconds of work at most, and a client that asks at once only adds to them.
+const RETRY_AFTER_S: &str = "1";
+
 /// A refusal, ready to be shaped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError {
@@ -177,7 +181,10 @@ impl ApiError {
     pub fn reply(&self, family: Family) -> Reply {
         let status = self.kind.status();
         let body = wire::error(&self.message(family), status, self.kind.name(family));
-        Reply::json(status, body).allowing(self.allow.as_deref())
+        let after_s = (self.kind == Kind::ServiceUnavailable).then_some(RETRY_AFTER_S);
+        Reply::json(status, body)
+            .allowing(self.allow.as_deref())
+            .after_s(after_s)
     }
 }
 

@@ -22,6 +22,7 @@ pub mod columns;
 pub mod cors;
 pub mod databases;
 pub mod error;
+pub mod etag;
 pub mod extract;
 pub mod fields;
 pub mod health;
@@ -142,12 +143,17 @@ async fn reply_to<'a>(
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
     *pattern = &route.pattern;
     let asked = Asked::new(app, head, (route.family, ids), body)?;
-    match route.action {
+    let reply = match route.action {
         Action::ListRows => rows::list(asked).await,
         Action::GetRow => rows::get(asked).await,
         // Boxed, so that the two routes above do not carry the state of all others around.
         other => Box::pin(perform(other, asked)).await,
+    }?;
+    if route.method != Method::GET || !route.action.is_about_stored_things() {
+        return Ok(reply);
     }
+    let engine = &app.shared.engine;
+    Ok(reply.unless_held(&head.headers, |body| engine.fingerprint(body)))
 }
 
 async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
