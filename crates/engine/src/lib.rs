@@ -37,7 +37,7 @@ pub use pinned::PinnedPage;
 pub use projects::NewKey;
 pub use query::QueryError;
 pub use query::json::read as read_json;
-pub use store::{Durability, EncodeRow, StoreError};
+pub use store::{Durability, EncodeRow, LongReads, StoreError};
 
 use commit::Writer;
 use marks::Marks;
@@ -59,6 +59,8 @@ pub struct Config {
     pub reader_cache_bytes: u64,
     /// Longest run of one read, in milliseconds.
     pub read_limit_ms: u64,
+    /// What becomes of reads that are not short.
+    pub long_reads: LongReads,
     /// Rows of a page when a query names no limit.
     pub page_rows_default: u32,
     /// Most rows of a page.
@@ -114,6 +116,7 @@ impl Engine {
             encode_row: config.encode_row,
             reader_cache_bytes: config.reader_cache_bytes,
             read_limit_ms: config.read_limit_ms,
+            long_reads: config.long_reads,
             vfs: None,
         })?;
         Engine::over(store, &config, clock)

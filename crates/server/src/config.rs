@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
-use engine::{Clock, Durability};
+use engine::{Clock, Durability, LongReads};
 use hyper::header::HeaderValue;
 use model::ProjectId;
 
@@ -29,6 +29,21 @@ const PAGE_ROWS_DEFAULT: u32 = 25;
 /// its index takes 18 MB: with 16 MiB a scan of it found nothing in the cache and took twice as
 /// long.
 const READER_CACHE_BYTES: u64 = 64 << 20;
+/// How reads of the command line are run: it asks one thing at a time.
+const LONG_READS: LongReads = LongReads {
+    after_us: LONG_READ_US,
+    threads: 1,
+    waiting_max: LONG_READS_WAITING_MAX,
+};
+/// After how many microseconds a read is long (design page, HTTP): some 250 point reads, or 30
+/// lists by an index, could have been answered meanwhile.
+const LONG_READ_US: u64 = 1_000;
+/// Long reads that may wait for a thread. Each holds a request; at 10 ms each, which a capped
+/// total takes, four threads work this off in under a second.
+const LONG_READS_WAITING_MAX: usize = 256;
+/// Fewest threads for long reads: with one or two, as many queries that run to their limit would
+/// stop all others that take over a millisecond.
+const LONG_READ_THREADS_MIN: usize = 4;
 /// Writes that may wait for a commit; each holds a row or a batch of at most 100.
 const WRITES_WAITING_MAX: usize = 4_096;
 /// Limits of the wire, as the design page states them; times are wide enough for a slow line
@@ -238,6 +253,19 @@ pub struct ServeArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     read_limit_ms: u64,
+    /// Threads for reads that take over a millisecond, each with up to 64 MiB of page cache
+    /// [default: two for each core, at least 4]
+    #[arg(long, env = "TIDEMARK_LONG_READ_THREADS", value_name = "N")]
+    #[arg(value_parser = value_parser!(u16).range(1..=1_024))]
+    long_read_threads: Option<u16>,
+    /// Most such reads that wait for a thread; one more is answered 503
+    #[arg(
+        long,
+        env = "TIDEMARK_LONG_READS_WAITING",
+        value_name = "N",
+        default_value_t = LONG_READS_WAITING_MAX
+    )]
+    long_reads_waiting: usize,
     /// Most rows of one page
     #[arg(
         long,
@@ -371,6 +399,13 @@ impl ServeArgs {
             list_cache_bytes: self.list_cache,
             total_cap: self.total_cap,
             read_limit_ms: self.read_limit_ms,
+            long_reads: LongReads {
+                after_us: LONG_READ_US,
+                threads: self
+                    .long_read_threads
+                    .map_or_else(|| LONG_READ_THREADS_MIN.max(2 * cores()), usize::from),
+                waiting_max: self.long_reads_waiting,
+            },
             page_rows_max: self.page_rows_max,
             page_rows_default: PAGE_ROWS_DEFAULT.min(self.page_rows_max),
             accept_clock: self.accept_clock,
@@ -405,6 +440,7 @@ pub fn offline_engine(directory: PathBuf) -> engine::Config {
         durability: Durability::Full,
         reader_cache_bytes: READER_CACHE_BYTES,
         read_limit_ms: 10_000,
+        long_reads: LONG_READS,
         page_rows_default: PAGE_ROWS_DEFAULT,
         page_rows_max: PAGE_ROWS_DEFAULT,
         total_cap: 0,
@@ -515,6 +551,8 @@ mod tests {
             "--threads=3",
             "--read-limit-ms=7",
             "--page-rows-max=10",
+            "--long-read-threads=5",
+            "--long-reads-waiting=0",
             "--cors-origin=a.example,*.b.example",
             "--project-id=shop",
             "--api-key=0123456789abcdef",
@@ -528,6 +566,11 @@ mod tests {
         assert_eq!((engine.list_cache_bytes, engine.total_cap), (64 << 20, 0));
         assert_eq!((engine.read_limit_ms, engine.page_rows_max), (7, 10));
         assert_eq!((engine.page_rows_default, engine.accept_clock), (10, true));
+        let long = engine.long_reads;
+        assert_eq!(
+            (long.after_us, long.threads, long.waiting_max),
+            (1_000, 5, 0)
+        );
         assert_eq!(setup.http.listen, "[::1]:0".parse().unwrap());
         assert_eq!((setup.http.threads, setup.http.origins.len()), (3, 2));
         assert_eq!(setup.bootstrap.project.as_str(), "shop");

@@ -234,7 +234,9 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
         E::TooManyRows { .. } => Kind::BadRequest,
-        E::Overloaded | E::Closing | E::ClockImplausible { .. } => Kind::ServiceUnavailable,
+        E::ReadersBusy { .. } | E::Overloaded | E::Closing | E::ClockImplausible { .. } => {
+            Kind::ServiceUnavailable
+        }
         E::Structure(_) | E::Column(_) | E::Store(_) | E::Argument { .. } => {
             unreachable!("answered before")
         }

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use engine::{Clock, Config, Durability, Engine, NewKey};
+use engine::{Clock, Config, Durability, Engine, LongReads, NewKey};
 use http_body_util::{BodyExt, Full};
 use hyper::header::HeaderMap;
 use hyper::{Method, Request, StatusCode};
@@ -56,6 +56,11 @@ fn config(directory: &std::path::Path) -> Config {
         durability: Durability::Normal,
         reader_cache_bytes: 1 << 20,
         read_limit_ms: 15_000,
+        long_reads: LongReads {
+            after_us: 1_000,
+            threads: 2,
+            waiting_max: 100,
+        },
         page_rows_default: 25,
         page_rows_max: 5_000,
         total_cap: 5_000,
