@@ -172,7 +172,7 @@ impl Store for SqliteStore {
     }
 
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
-        self.readers.get(point)
+        Box::pin(ready(self.readers.get(point)))
     }
 
     fn apply<'a>(

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use model::{Coordinates, Mark, Row, RowId, Selection, Table, Value};
+use model::{Coordinates, Mark, Row, Selection, Value};
 use query::emit::{self, Statement};
-use query::{Dialect, Query, Side, Visibility, field};
+use query::{Dialect, Query, Side, field};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Rows};
@@ -105,8 +105,7 @@ impl Readers {
                 vfs: options.vfs.clone(),
                 cache_bytes: options.reader_cache_bytes,
                 limit_ms: options.read_limit_ms,
-                short: Duration::from_micros(options.long_reads.after_us)
-                    .min(Duration::from_millis(options.read_limit_ms)),
+                short: Duration::from_micros(options.long_reads.after_us),
                 encode_row: options.encode_row,
                 slow: SlowShapes::new(),
             }),
@@ -133,14 +132,13 @@ impl Readers {
         })
     }
 
-    /// What [`crate::Store::get`] promises.
-    pub(super) fn get<'a>(&self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
+    /// What [`crate::Store::get`] promises. A point read goes through indexes to one row, so it is
+    /// short whatever it reads.
+    pub(super) fn get(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
         let shared = &self.shared;
-        if let Some(answer) = shared.short(|reader| reader.get(shared, point)) {
-            return Box::pin(ready(answer));
-        }
-        let kept = KeptPoint::new(point);
-        self.long(move |shared, reader| reader.get(shared, kept.point()))
+        let limit = Limit::Short(Duration::MAX, shared.stop_after());
+        let answer = shared.with_reader(limit, |reader| reader.get(shared, point));
+        answer.map_err(|halt| shared.explain(halt))
     }
 
     /// Reads on a thread for long reads.
@@ -154,7 +152,7 @@ impl Readers {
             if asked.elapsed().as_secs() >= WAIT_S_MAX {
                 return Err(StoreError::ReadersBusy { waiting_max });
             }
-            let limit = Limit::Long(Duration::from_millis(shared.limit_ms), stop.clone());
+            let limit = Limit::Long(shared.stop_after(), stop.clone());
             let answer = shared.with_reader(limit, |reader| read(&shared, reader));
             answer.map_err(|halt| match shared.explain(halt) {
                 // Its time was not over, but the store's.
@@ -176,44 +174,11 @@ impl Readers {
     }
 }
 
-/// A point that outlives the call that asked for it.
-struct KeptPoint {
-    table: Arc<Table>,
-    id: RowId,
-    selection: Selection,
-    visibility: Visibility,
-    at: Option<Coordinates>,
-    catalogue_epoch: u64,
-}
-
-impl KeptPoint {
-    fn new(point: Point<'_>) -> KeptPoint {
-        KeptPoint {
-            table: point.table.clone(),
-            id: point.id.clone(),
-            selection: point.selection.clone(),
-            visibility: point.visibility.clone(),
-            at: point.at,
-            catalogue_epoch: point.catalogue_epoch,
-        }
-    }
-
-    fn point(&self) -> Point<'_> {
-        Point {
-            table: &self.table,
-            id: &self.id,
-            selection: &self.selection,
-            visibility: &self.visibility,
-            at: self.at,
-            catalogue_epoch: self.catalogue_epoch,
-        }
-    }
-}
-
 impl Shared {
     /// Reads on this thread; `None` when that would take, or took, too long.
     fn short<T>(&self, read: impl FnOnce(&Reader) -> Step<T>) -> Option<Result<T, StoreError>> {
-        match self.with_reader(Limit::Short(self.short), read) {
+        let limit = Limit::Short(self.short, self.stop_after());
+        match self.with_reader(limit, read) {
             Ok(answer) => Some(Ok(answer)),
             Err(Halt::Long) => None,
             Err(halt) => Some(Err(self.explain(halt))),
@@ -240,22 +205,9 @@ impl Shared {
         })
     }
 
-    /// Reads by one statement, of this SQL. A short read that meets a shape known to be long
-    /// ends at once, and one that is given up makes its shape known.
-    fn by_shape<T>(&self, sql: &str, read: impl FnOnce() -> Step<T>) -> Step<T> {
-        if !watch::is_short() {
-            return read();
-        }
-        if self.slow.contains(sql) {
-            return Err(Halt::Long);
-        }
-        match read() {
-            Err(Halt::Database(error)) if is_interrupted(&error) => {
-                self.slow.remember(sql);
-                Err(Halt::Long)
-            }
-            answer => answer,
-        }
+    /// Longest run of any read.
+    fn stop_after(&self) -> Duration {
+        Duration::from_millis(self.limit_ms)
     }
 
     fn explain(&self, halt: Halt) -> StoreError {
@@ -325,9 +277,7 @@ impl Reader {
         let cursor = self.cursor(query)?;
         let statement = emit::rows(query, cursor.as_deref(), Dialect::Sqlite);
         let shape = self.shape(shared, &query.table, &query.selection, query.at);
-        let mut rows = shared.by_shape(&statement.sql, || {
-            let mut prepared = self.connection.prepare_cached(&statement.sql)?;
-            let mut found = bind(&mut prepared, &statement.parameters)?;
+        let mut rows = self.by_shape(shared, &statement, |found| {
             let mut rows = Vec::new();
             while let Some(row) = found.next()? {
                 rows.push(shape.read(row, 0)?);
@@ -342,6 +292,29 @@ impl Reader {
             rows.reverse();
         }
         Ok(rows)
+    }
+
+    /// Reads by one statement. A short read that meets a shape known to be long ends at once, and
+    /// one that is given up makes its shape known.
+    fn by_shape<T>(
+        &self,
+        shared: &Shared,
+        statement: &Statement,
+        read: impl FnOnce(&mut Rows<'_>) -> Step<T>,
+    ) -> Step<T> {
+        let is_short = watch::is_short();
+        if is_short && shared.slow.contains(&statement.sql) {
+            return Err(Halt::Long);
+        }
+        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let mut found = bind(&mut prepared, &statement.parameters)?;
+        match watch::count(|| read(&mut found)) {
+            Err(Halt::Database(error)) if is_short && is_interrupted(&error) => {
+                shared.slow.remember(&statement.sql);
+                Err(Halt::Long)
+            }
+            answer => answer,
+        }
     }
 
     /// The cursor row's place in the order.
@@ -376,9 +349,7 @@ impl Reader {
             TotalCap::UpTo(cap) => Some(cap),
         };
         let statement = emit::total(query, cap, Dialect::Sqlite);
-        shared.by_shape(&statement.sql, || {
-            let mut prepared = self.connection.prepare_cached(&statement.sql)?;
-            let mut found = bind(&mut prepared, &statement.parameters)?;
+        self.by_shape(shared, &statement, |found| {
             let row = found
                 .next()?
                 .ok_or_else(|| corrupt("a count gave no row"))?;

@@ -32,7 +32,7 @@ const TICK_US: i64 = 1_007;
 pub const LONG_READS: LongReads = LongReads {
     after_us: 3_600_000_000,
     threads: 1,
-    waiting_max: 0,
+    waiting_max: 1,
 };
 
 /// The encoder the stores under test are opened with. Nobody reads it back: bodies are compared.

@@ -23,25 +23,38 @@ const WAITING_TIMES: u32 = 10;
 /// What ends a read.
 #[derive(Clone, Debug)]
 pub(super) enum Limit {
-    /// It is given up after this time.
-    Short(Duration),
+    /// It is given up when its statements have taken the first time. Whatever else it does, such
+    /// as taking in a new schema, must be done on this thread some time, and is stopped after
+    /// the second time only.
+    Short(Duration, Duration),
     /// It is stopped after this time, or when the flag is raised.
     Long(Duration, Arc<AtomicBool>),
 }
 
 struct Running {
-    began: Cell<Option<Instant>>,
-    /// What the thread had used of the processor at the first look.
-    used_before: Cell<Option<Duration>>,
     limit: RefCell<Limit>,
+    /// The first look. What came before it was too little to count.
+    began: Cell<Option<Instant>>,
+    /// Whether a statement runs whose time counts against a short read.
+    is_counted: Cell<bool>,
+    counted: Cell<Option<Counted>>,
+}
+
+/// The first look at a statement that counts.
+#[derive(Clone, Copy)]
+struct Counted {
+    began: Instant,
+    /// What the thread had used of the processor.
+    used: Duration,
 }
 
 thread_local! {
     static RUNNING: Running = const {
         Running {
+            limit: RefCell::new(Limit::Short(Duration::MAX, Duration::MAX)),
             began: Cell::new(None),
-            used_before: Cell::new(None),
-            limit: RefCell::new(Limit::Short(Duration::MAX)),
+            is_counted: Cell::new(false),
+            counted: Cell::new(None),
         }
     };
 }
@@ -49,15 +62,26 @@ thread_local! {
 /// Begins a read on this thread.
 pub(super) fn begin(limit: Limit) {
     RUNNING.with(|running| {
-        running.began.set(Some(Instant::now()));
-        running.used_before.set(None);
         running.limit.replace(limit);
+        running.began.set(None);
+        running.is_counted.set(false);
+        running.counted.set(None);
     });
 }
 
 /// Whether this thread's read is a short one.
 pub(super) fn is_short() -> bool {
-    RUNNING.with(|running| matches!(*running.limit.borrow(), Limit::Short(_)))
+    RUNNING.with(|running| matches!(*running.limit.borrow(), Limit::Short(..)))
+}
+
+/// Runs a part of this thread's read whose time counts against a short one.
+pub(super) fn count<T>(part: impl FnOnce() -> T) -> T {
+    RUNNING.with(|running| {
+        running.is_counted.set(true);
+        let answer = part();
+        running.is_counted.set(false);
+        answer
+    })
 }
 
 /// Lets this connection ask.
@@ -67,23 +91,27 @@ pub(super) fn over(connection: &mut Connection) -> rusqlite::Result<()> {
 
 impl Running {
     fn is_over(&self) -> bool {
-        let Some(began) = self.began.get() else {
-            return false;
-        };
+        let now = Instant::now();
+        let began = self.began.get().unwrap_or(now);
+        self.began.set(Some(began));
+        let elapsed = now - began;
         match &*self.limit.borrow() {
-            Limit::Short(limit) => self.is_too_long(began, *limit),
-            Limit::Long(limit, stop) => began.elapsed() >= *limit || stop.load(Ordering::Relaxed),
+            Limit::Short(limit, stop) => {
+                elapsed >= *stop || (self.is_counted.get() && self.is_too_long(now, *limit))
+            }
+            Limit::Long(limit, stop) => elapsed >= *limit || stop.load(Ordering::Relaxed),
         }
     }
 
-    fn is_too_long(&self, began: Instant, limit: Duration) -> bool {
-        let Some(used_before) = self.used_before.get() else {
-            self.used_before.set(Some(used()));
+    fn is_too_long(&self, now: Instant, limit: Duration) -> bool {
+        let Some(counted) = self.counted.get() else {
+            let used = used();
+            self.counted.set(Some(Counted { began: now, used }));
             return limit.is_zero();
         };
-        let elapsed = began.elapsed();
+        let elapsed = now - counted.began;
         elapsed >= limit
-            && (used().saturating_sub(used_before) >= limit || elapsed >= limit * WAITING_TIMES)
+            && (used().saturating_sub(counted.used) >= limit || elapsed >= limit * WAITING_TIMES)
     }
 }
 
@@ -101,30 +129,42 @@ mod tests {
         RUNNING.with(Running::is_over)
     }
 
+    fn begin_short(limit: Duration) {
+        begin(Limit::Short(limit, Duration::from_hours(1)));
+        assert!(is_short());
+    }
+
     #[test]
     fn a_short_read_is_over_once_it_has_used_its_time() {
-        begin(Limit::Short(Duration::from_micros(200)));
-        assert!(is_short());
-        assert!(!over(), "the first look only begins to count");
-        while !over() {
+        begin_short(Duration::from_micros(200));
+        assert!(!count(over), "the first look only begins to count");
+        while !count(over) {
             std::hint::spin_loop();
         }
-        begin(Limit::Short(Duration::from_hours(1)));
+        begin_short(Duration::from_mins(1));
+        assert!(!count(over) && !count(over));
+        begin_short(Duration::ZERO);
+        assert!(count(over), "without any time it is over at the first look");
+    }
+
+    #[test]
+    fn what_does_not_count_has_another_limit() {
+        begin_short(Duration::ZERO);
         assert!(!over() && !over());
-        begin(Limit::Short(Duration::ZERO));
-        assert!(over(), "without any time it is over at the first look");
+        begin(Limit::Short(Duration::from_hours(1), Duration::ZERO));
+        assert!(over() && count(over));
     }
 
     #[test]
     fn a_short_read_that_only_waits_is_over_later() {
         let limit = Duration::from_micros(50);
-        begin(Limit::Short(limit));
-        assert!(!over());
-        let waited = || RUNNING.with(|running| running.began.get().unwrap().elapsed());
-        while waited() < limit * WAITING_TIMES {
+        begin_short(limit);
+        assert!(!count(over));
+        let began = RUNNING.with(|running| running.counted.get().unwrap().began);
+        while began.elapsed() < limit * WAITING_TIMES {
             std::thread::yield_now();
         }
-        assert!(over());
+        assert!(count(over));
     }
 
     #[test]
