@@ -17,9 +17,15 @@ use model::ProjectId;
 use crate::cli::{bench, key, project, seed};
 use crate::client::{Access, Endpoint};
 use crate::http::Rng;
+use crate::http::forwarded::TrustedProxies;
 use crate::http::wire::{encode_page, encode_row};
 use crate::secret::KeySecret;
-use crate::serve::{Limits, ServeConfig};
+use crate::serve::ServeConfig;
+use crate::serve::tls::TlsFiles;
+
+mod limits;
+
+use limits::LimitArgs;
 
 /// The project of a first start, when none is named.
 const PROJECT_DEFAULT: &str = "default";
@@ -46,19 +52,6 @@ const LONG_READS_WAITING_MAX: usize = 256;
 const LONG_READ_THREADS_MIN: usize = 4;
 /// Writes that may wait for a commit; each holds a row or a batch of at most 100.
 const WRITES_WAITING_MAX: usize = 4_096;
-/// Limits of the wire, as the design page states them; times are wide enough for a slow line
-/// and short enough to free a dead one.
-const LIMITS: Limits = Limits {
-    connections_max: 10_000,
-    head_bytes_max: 64 << 10,
-    body_bytes_max: 20 << 20,
-    bodies_bytes_max: 256 << 20,
-    head_ms: 10_000,
-    body_ms: 60_000,
-    idle_ms: 75_000,
-    drain_ms: 10_000,
-};
-
 /// A backend database that remembers: rows kept in time, served over the wire protocol of the
 /// official Appwrite SDKs.
 #[derive(Parser)]
@@ -284,6 +277,25 @@ pub struct ServeArgs {
     )]
     #[arg(action = ArgAction::Append)]
     cors_origin: Vec<String>,
+    /// Proxies that are believed when they name the client in X-Forwarded-For and -Proto: their
+    /// networks, such as 10.0.0.0/8, or how many stand in a row
+    ///
+    /// Without it whoever connects is the client. A number is safe only where nobody can connect
+    /// past the proxies.
+    #[arg(
+        long,
+        env = "TIDEMARK_TRUST_PROXY",
+        value_name = "NETWORKS|N",
+        default_value = ""
+    )]
+    #[arg(hide_default_value = true, value_parser = TrustedProxies::parse)]
+    trust_proxy: TrustedProxies,
+    /// Serve TLS with this certificate, then those that vouch for it, in PEM
+    #[arg(long, env = "TIDEMARK_TLS_CERT", value_name = "PATH")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key, in PEM
+    #[arg(long, env = "TIDEMARK_TLS_KEY", value_name = "PATH")]
+    tls_key: Option<PathBuf>,
     /// The project to make if it is absent
     #[arg(long, env = "TIDEMARK_PROJECT_ID", value_name = "ID")]
     project_id: Option<String>,
@@ -306,6 +318,8 @@ pub struct ServeArgs {
     /// Accept writes although the clock is far ahead of the last commit
     #[arg(long, env = "TIDEMARK_ACCEPT_CLOCK")]
     accept_clock: bool,
+    #[command(flatten)]
+    limits: LimitArgs,
     #[command(flatten)]
     log: LogArgs,
 }
@@ -390,6 +404,7 @@ impl ServeArgs {
             file: self.bootstrap_file,
         };
         let threads = self.threads.map_or_else(cores, usize::from);
+        let tls = tls_files(self.tls_cert, self.tls_key)?;
         let origins = self.cors_origin.into_iter().filter(|host| !host.is_empty());
         let engine = engine::Config {
             durability: match self.durability {
@@ -414,8 +429,10 @@ impl ServeArgs {
         let http = ServeConfig {
             listen: self.listen,
             threads,
-            limits: LIMITS,
+            limits: self.limits.limits(),
             origins: origins.collect(),
+            proxies: self.trust_proxy,
+            tls,
             access_log: false,
             clock,
             rng,
@@ -430,6 +447,17 @@ impl ServeArgs {
             bootstrap,
             log,
         })
+    }
+}
+
+/// Both files or neither; an empty variable counts as one that is not set.
+fn tls_files(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>> {
+    let given = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
+    match (given(certificate), given(key)) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (Some(_), None) => Err(anyhow!("--tls-cert needs --tls-key")),
+        (None, Some(_)) => Err(anyhow!("--tls-key needs --tls-cert")),
     }
 }
 
@@ -554,6 +582,12 @@ mod tests {
             "--long-read-threads=5",
             "--long-reads-waiting=0",
             "--cors-origin=a.example,*.b.example",
+            "--trust-proxy=10.0.0.0/8",
+            "--tls-cert=c.pem",
+            "--tls-key=k.pem",
+            "--connections-max=9",
+            "--head-max=8KiB",
+            "--rate-min=1MiB",
             "--project-id=shop",
             "--api-key=0123456789abcdef",
             "--accept-clock",
@@ -572,6 +606,11 @@ mod tests {
             (1_000, 5, 0)
         );
         assert_eq!(setup.http.listen, "[::1]:0".parse().unwrap());
+        assert_ne!(setup.http.proxies, TrustedProxies::None);
+        assert!(setup.http.tls.is_some());
+        let limits = setup.http.limits;
+        assert_eq!((limits.connections_max, limits.head_bytes_max), (9, 8_192));
+        assert_eq!((limits.rate_bytes_min, limits.body_ms), (1 << 20, 30_000));
         assert_eq!((setup.http.threads, setup.http.origins.len()), (3, 2));
         assert_eq!(setup.bootstrap.project.as_str(), "shop");
         assert!(setup.bootstrap.named && setup.bootstrap.key.is_some());
@@ -580,7 +619,14 @@ mod tests {
 
     #[test]
     fn empty_variables_count_as_not_set() {
-        let setup = serve(&["--project-id=", "--api-key=", "--cors-origin="]).unwrap();
+        let setup = serve(&[
+            "--project-id=",
+            "--api-key=",
+            "--cors-origin=",
+            "--tls-cert=",
+            "--trust-proxy=",
+        ])
+        .unwrap();
         assert_eq!(setup.bootstrap.project.as_str(), "default");
         assert!(!setup.bootstrap.named && setup.bootstrap.key.is_none());
         assert!(setup.http.origins.is_empty());
@@ -591,6 +637,11 @@ mod tests {
         refuse(&["--listen=8280"], "such as 127.0.0.1:8280");
         refuse(&["--list-cache=lots"], "on, off, or a size such as 64MiB");
         refuse(&["--threads=0"], "--threads");
+        refuse(&["--head-max=4KiB"], "from 8192 to 1048576 bytes");
+        refuse(&["--connections-max=0"], "--connections-max");
+        refuse(&["--trust-proxy=proxy.local"], "such as 10.0.0.0/8");
+        refuse(&["--tls-cert=c.pem"], "--tls-cert needs --tls-key");
+        refuse(&["--tls-key=k.pem"], "--tls-key needs --tls-cert");
         refuse(&["--page-rows-max=0"], "--page-rows-max");
         refuse(&["--project-id=_x"], "the project id `_x` cannot be used");
         refuse(

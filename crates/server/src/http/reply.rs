@@ -145,6 +145,13 @@ impl Reply {
         self
     }
 
+    /// The answer to a request that is not repeatable, whose body it makes no sense to hold.
+    #[must_use]
+    pub fn untagged(mut self) -> Reply {
+        self.tag = None;
+        self
+    }
+
     /// The answer to a repeatable request with these headers: the body with its tag, or 304
     /// where the client holds that body. `fingerprint` is asked where the body has no tag yet.
     #[must_use]
