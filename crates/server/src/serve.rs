@@ -32,6 +32,9 @@ use worker::Worker;
 /// How long accepting pauses when the system has no file handle or memory left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Most threads that parse large bodies for one thread that answers requests.
+const PARSERS_MAX: usize = 2;
+
 /// How to serve. No limit has a default here: the caller decides.
 pub struct ServeConfig {
     /// Where to listen. Port 0 lets the system choose; the callback of [`run`] says what it chose.
@@ -181,6 +184,7 @@ fn share(config: ServeConfig, engine: Arc<Engine>) -> Result<Shared, ServeError>
 fn local_runtime() -> io::Result<LocalRuntime> {
     Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(PARSERS_MAX)
         .build_local(LocalOptions::default())
 }
 

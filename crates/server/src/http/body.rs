@@ -61,6 +61,11 @@ impl<'a> Held<'a> {
         &self.bytes
     }
 
+    /// The body, which does not count any more once this value is dropped.
+    pub fn shared(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
     fn count(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.read += bytes;
         let bytes = self.read.saturating_sub(FREE_BYTES) - self.counted;

@@ -129,6 +129,18 @@ fn a_body_that_trickles_is_cut_off_and_one_at_a_pace_is_not() {
 }
 
 #[test]
+fn a_body_that_is_parsed_apart_is_read_and_refused_like_others() {
+    let site = Site::start();
+    let filler = "x".repeat(200_000);
+    let good = format!(r#"{{"databaseId":"d","name":"D","x":"{filler}"}}"#);
+    assert_eq!(site.ask("POST", "/v1/tablesdb", &good).status, 201);
+    let broken = site.ask("POST", "/v1/tablesdb", &good[..200_000]);
+    assert_eq!(broken.refusal(), "400 general_bad_request");
+    let deep = site.ask("POST", "/v1/tablesdb", &"[".repeat(200_000));
+    assert_eq!(deep.refusal(), "400 general_bad_request");
+}
+
+#[test]
 fn slow_bodies_hold_up_nobody() {
     let site = Site::start_with(Limits {
         connections_max: 1_000,
