@@ -292,10 +292,10 @@ pub struct ServeArgs {
     trust_proxy: TrustedProxies,
     /// Serve TLS with this certificate, then those that vouch for it, in PEM
     #[arg(long, env = "TIDEMARK_TLS_CERT", value_name = "PATH")]
-    tls_cert: Option<PathBuf>,
+    tls_cert: Option<String>,
     /// The certificate's private key, in PEM
     #[arg(long, env = "TIDEMARK_TLS_KEY", value_name = "PATH")]
-    tls_key: Option<PathBuf>,
+    tls_key: Option<String>,
     /// The project to make if it is absent
     #[arg(long, env = "TIDEMARK_PROJECT_ID", value_name = "ID")]
     project_id: Option<String>,
@@ -404,7 +404,7 @@ impl ServeArgs {
             file: self.bootstrap_file,
         };
         let threads = self.threads.map_or_else(cores, usize::from);
-        let tls = tls_files(self.tls_cert, self.tls_key)?;
+        let tls = tls_files(self.tls_cert.as_ref(), self.tls_key.as_ref())?;
         let origins = self.cors_origin.into_iter().filter(|host| !host.is_empty());
         let engine = engine::Config {
             durability: match self.durability {
@@ -451,11 +451,13 @@ impl ServeArgs {
 }
 
 /// Both files or neither; an empty variable counts as one that is not set.
-fn tls_files(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>> {
-    let given = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
+fn tls_files(certificate: Option<&String>, key: Option<&String>) -> Result<Option<TlsFiles>> {
     match (given(certificate), given(key)) {
         (None, None) => Ok(None),
-        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles {
+            certificate: certificate.into(),
+            key: key.into(),
+        })),
         (Some(_), None) => Err(anyhow!("--tls-cert needs --tls-key")),
         (None, Some(_)) => Err(anyhow!("--tls-key needs --tls-cert")),
     }
