@@ -142,7 +142,8 @@ pub async fn serve(stream: TcpStream, peer: IpAddr, connection: &Rc<Connection>,
     let Some(acceptor) = &app.shared.tls else {
         return exchange(stream, client(false), connection, app).await;
     };
-    let mut shaking = pin!(acceptor.accept(stream));
+    // Boxed, as is the rest of it, so that plain connections do not carry the room for it around.
+    let mut shaking = Box::pin(acceptor.accept(stream));
     let shaken = poll_fn(|cx| {
         connection.await_orders(cx.waker());
         match connection.told.replace(Told::Nothing) {
@@ -151,7 +152,7 @@ pub async fn serve(stream: TcpStream, peer: IpAddr, connection: &Rc<Connection>,
         }
     });
     match shaken.await {
-        Some(Ok(stream)) => exchange(stream, client(true), connection, app).await,
+        Some(Ok(stream)) => Box::pin(exchange(stream, client(true), connection, app)).await,
         Some(Err(error)) => tracing::debug!(%error, "a connection did not agree on TLS"),
         None => {}
     }

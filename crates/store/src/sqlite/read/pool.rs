@@ -16,10 +16,11 @@ use futures_channel::oneshot;
 
 use crate::{LongReads, StoreError};
 
-/// How far these threads stand back, as `nice` counts: each gets about a tenth of the processor
-/// time of a thread it competes with (Linux, `sched(7)`).
+/// How far these threads stand back, as `nice` counts: each gets a third of the processor time of
+/// a thread it competes with (Linux, `sched(7)`), and is put aside at once when one wakes. At 10
+/// it would be a tenth: beside other busy programs long reads would come to a stand.
 #[cfg(target_os = "linux")]
-const STANDS_BACK: i32 = 10;
+const STANDS_BACK: i32 = 5;
 
 /// The threads and what waits for them.
 pub(super) struct Pool {
