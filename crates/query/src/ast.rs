@@ -69,6 +69,9 @@ methods! {
     ContainsAny "containsAny";
     ContainsAll "containsAll";
     NotContains "notContains";
+    Search "search";
+    NotSearch "notSearch";
+    Regex "regex";
     Or "or";
     And "and";
     OrderAsc "orderAsc";
@@ -88,9 +91,6 @@ const NOT_OFFERED: &[&str] = &[
     "validAt",
     "validBetween",
     "versions",
-    "search",
-    "notSearch",
-    "regex",
     "exists",
     "notExists",
     "elemMatch",

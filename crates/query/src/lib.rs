@@ -13,14 +13,18 @@ pub mod json;
 pub mod names;
 pub mod normal;
 pub mod parse;
+pub mod pattern;
 pub mod query;
 pub mod resolve;
+pub mod search;
 pub mod visibility;
 
 pub use ast::Ast;
 pub use dialect::Dialect;
 pub use error::QueryError;
 pub use parse::parse;
+pub use pattern::Pattern;
 pub use query::{Cursor, Filter, OrderKey, Query, Side, Test};
 pub use resolve::{Limits, resolve, resolve_selection};
+pub use search::Search;
 pub use visibility::{Visibility, visibility};

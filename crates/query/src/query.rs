@@ -5,6 +5,8 @@ use std::sync::Arc;
 use model::{Coordinates, Direction, Field, RowId, Selection, Table, Value};
 
 use crate::field;
+use crate::pattern::Pattern;
+use crate::search::Search;
 use crate::visibility::Visibility;
 
 /// A resolved list query.
@@ -95,6 +97,12 @@ pub enum Test {
     HasPart(Vec<String>),
     /// Text that has none of these as a part.
     HasNoPart(Vec<String>),
+    /// Text that has what is searched for; its column stands alone in a full-text index.
+    Finds(Search),
+    /// Text that has not.
+    FindsNot(Search),
+    /// Text of which some part matches.
+    Matches(Pattern),
     /// An array with one of these as an element.
     HasAny(Vec<Value>),
     /// An array with each of these as an element.

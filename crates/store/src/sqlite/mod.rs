@@ -15,6 +15,8 @@ mod commit;
 mod connection;
 mod directory;
 mod fault;
+mod fulltext;
+mod functions;
 mod gather;
 mod migrate;
 mod read;

@@ -26,6 +26,7 @@ use super::bind::Bound;
 use super::codec;
 use super::connection::keep_plans;
 use super::fault::corrupt;
+use super::functions;
 use super::read::pool::Pool;
 use super::read::row::Shape;
 use super::read::slow::SlowShapes;
@@ -250,6 +251,7 @@ impl Reader {
             shared.cache_bytes / 1_024
         ))?;
         keep_plans(&connection)?;
+        functions::provide(&connection)?;
         watch::over(&mut connection)?;
         Ok(Reader { connection })
     }
