@@ -81,6 +81,11 @@ pub enum EngineError {
         /// The limit.
         limit_ms: u64,
     },
+    /// Too many long reads wait for their turn; try again later.
+    ReadersBusy {
+        /// How many may wait.
+        waiting_max: usize,
+    },
     /// More rows than one commit may change.
     TooManyRows {
         /// The limit.
@@ -185,6 +190,10 @@ impl fmt::Display for EngineError {
                 "The cursor's row `{id}` has no value in a column that the order uses."
             ),
             E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
+            E::ReadersBusy { waiting_max } => StoreError::ReadersBusy {
+                waiting_max: *waiting_max,
+            }
+            .fmt(f),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(
@@ -268,6 +277,7 @@ impl From<StoreError> for EngineError {
             StoreError::CursorNotFound { id } => EngineError::CursorNotFound(id),
             StoreError::CursorNull { id } => EngineError::CursorNull(id),
             StoreError::Timeout { limit_ms } => EngineError::Timeout { limit_ms },
+            StoreError::ReadersBusy { waiting_max } => EngineError::ReadersBusy { waiting_max },
             other => EngineError::Store(other),
         }
     }

@@ -92,6 +92,10 @@ kinds! {
     ServiceUnavailable 503 "general_service_unavailable";
 }
 
+/// After how many seconds a request that met too much work may be sent again: queues of reads
+/// and writes hold seconds of work at most, and a client that asks at once only adds to them.
+const RETRY_AFTER_S: &str = "1";
+
 /// A refusal, ready to be shaped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError {
@@ -199,7 +203,10 @@ impl ApiError {
     pub fn reply(&self, family: Family) -> Reply {
         let status = self.kind.status();
         let body = wire::error(&self.message(family), status, self.kind.name(family));
-        Reply::json(status, body).allowing(self.allow.as_deref())
+        let after_s = (self.kind == Kind::ServiceUnavailable).then_some(RETRY_AFTER_S);
+        Reply::json(status, body)
+            .allowing(self.allow.as_deref())
+            .after_s(after_s)
     }
 }
 
@@ -253,7 +260,9 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
         E::TooManyRows { .. } => Kind::BadRequest,
-        E::Overloaded | E::Closing | E::ClockImplausible { .. } => Kind::ServiceUnavailable,
+        E::ReadersBusy { .. } | E::Overloaded | E::Closing | E::ClockImplausible { .. } => {
+            Kind::ServiceUnavailable
+        }
         E::Structure(_) | E::Column(_) | E::Store(_) | E::Argument { .. } | E::Partly { .. } => {
             unreachable!("answered before")
         }

@@ -54,6 +54,24 @@ pub enum Action {
     NotBuilt,
 }
 
+impl Action {
+    /// Whether its answer shows what is stored, and so is the same until that changes. Of the
+    /// others, some say how long they took.
+    pub fn is_about_stored_things(self) -> bool {
+        !matches!(
+            self,
+            Action::Ping
+                | Action::Versions
+                | Action::Health
+                | Action::HealthVersion
+                | Action::HealthDatabase
+                | Action::HealthCache
+                | Action::HealthPubsub
+                | Action::HealthStorage
+        )
+    }
+}
+
 /// A route: a method and a pattern of paths.
 #[derive(Clone, Debug)]
 pub struct Route {

@@ -67,6 +67,11 @@ pub fn words(family: Family) -> &'static Words {
 }
 
 impl Words {
+    /// The family whose words these are.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
     /// What this family calls the parameter that the other calls `name`.
     pub fn of(&self, name: &'static str) -> &'static str {
         let (from, to) = match self.family {

@@ -41,6 +41,7 @@ impl Place for Directory {
             encode_row: db::encode_row,
             reader_cache_bytes: 8 << 20,
             read_limit_ms: self.1,
+            long_reads: db::LONG_READS,
             vfs: None,
         })
         .unwrap()
