@@ -148,6 +148,8 @@ fn choose(query: &Query, keys: &[OrderKey]) -> Option<Choice> {
         .table
         .indexes
         .iter()
+        // One that is being built, or never could be, is not there.
+        .filter(|index| index.is_available())
         .map(|index| (usefulness(index, &demands, keys), index))
         .collect();
     let filtering = best(uses.iter().filter(|(u, _)| u.fixed > 0 || u.range));

@@ -1,6 +1,6 @@
 //! What is left to do when nobody waits for it, in bounded slices that take no mark.
 
-use model::{Table, TableNumber, Value};
+use model::{ColumnNumber, Table, TableNumber, Value};
 use query::names;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -9,7 +9,7 @@ use super::commit::Writer;
 use super::fault::corrupt;
 use super::row_sql::column_list;
 use super::row_write::encode_body;
-use super::schema::{drop_table, physical_tables};
+use super::schema::{END, drop_table, physical_tables};
 use crate::StoreError;
 
 /// Most rows removed or written anew in one slice (contract of [`crate::Store::tend`]).
@@ -20,8 +20,8 @@ const SLICE_ROWS_MAX: usize = 1_000;
 pub(super) enum Task {
     /// The table was deleted: remove its rows, then the physical tables.
     Drop,
-    /// Bodies may be older than the schema: encode those again. Whoever raises a table's schema
-    /// epoch asks for this.
+    /// Bodies may be older than the schema: encode those again, and remove what rows hold in
+    /// columns that were dropped. Whoever raises a table's schema epoch asks for this.
     Bodies,
 }
 
@@ -60,12 +60,12 @@ impl Writer {
             match rest {
                 Some(from) => writer
                     .connection
-                    .prepare_cached("UPDATE upkeep SET seq = ?2 WHERE tab = ?1")?
-                    .execute(params![number.0, from])?,
+                    .prepare_cached("UPDATE upkeep SET seq = ?3 WHERE tab = ?1 AND task = ?2")?
+                    .execute(params![number.0, task.as_str(), from])?,
                 None => writer
                     .connection
-                    .prepare_cached("DELETE FROM upkeep WHERE tab = ?1")?
-                    .execute(params![number.0])?,
+                    .prepare_cached("DELETE FROM upkeep WHERE tab = ?1 AND task = ?2")?
+                    .execute(params![number.0, task.as_str()])?,
             };
             Ok(next_task(&writer.connection)?.is_some())
         })
@@ -80,11 +80,13 @@ impl Writer {
                 number.0
             )));
         };
-        let rows = slice(&self.connection, table, from)?;
+        let dropped = dropped_columns(&self.connection, number)?;
+        let rows = slice(&self.connection, table, &dropped, from)?;
         let last = (rows.len() == SLICE_ROWS_MAX).then(|| rows[rows.len() - 1].seq);
         let sql = format!(
-            "UPDATE {} SET body = ?2, body_epoch = ?3 WHERE seq = ?1",
-            names::now(number)
+            "UPDATE {} SET body = ?2, body_epoch = ?3{} WHERE seq = ?1",
+            names::now(number),
+            each(&dropped, |column| format!(", {column} = NULL")),
         );
         let mut update = self.connection.prepare_cached(&sql)?;
         for row in rows.iter().filter(|row| row.is_stale) {
@@ -101,14 +103,36 @@ struct SliceRow {
     values: Vec<Value>,
 }
 
-fn slice(connection: &Connection, table: &Table, from: i64) -> Result<Vec<SliceRow>, StoreError> {
-    let list = column_list(table);
+/// The columns that were dropped and still have their places in the physical tables.
+fn dropped_columns(connection: &Connection, table: TableNumber) -> Result<Vec<String>, StoreError> {
     let sql = format!(
-        "SELECT seq, body_epoch{list} FROM {} WHERE seq > ?1 ORDER BY seq LIMIT {SLICE_ROWS_MAX}",
-        names::now(table.number)
+        "SELECT number FROM column_ WHERE tab = ?1 GROUP BY number HAVING max(st) <> {END}"
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params![from])?;
+    let numbers = statement.query_map(params![table.0], |row| row.get(0))?;
+    let names = numbers.map(|number| Ok(names::column(ColumnNumber(number?))));
+    names.collect()
+}
+
+fn each(columns: &[String], write: impl Fn(&String) -> String) -> String {
+    columns.iter().map(write).collect()
+}
+
+fn slice(
+    connection: &Connection,
+    table: &Table,
+    dropped: &[String],
+    from: i64,
+) -> Result<Vec<SliceRow>, StoreError> {
+    let list = column_list(table);
+    let sql = format!(
+        "SELECT seq, body_epoch <> ?2{} {list} FROM {} WHERE seq > ?1 \
+         ORDER BY seq LIMIT {SLICE_ROWS_MAX}",
+        each(dropped, |column| format!(" OR {column} IS NOT NULL")),
+        names::now(table.number),
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![from, table.schema_epoch as i64])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let mut values = Vec::with_capacity(table.columns.len());
@@ -117,7 +141,7 @@ fn slice(connection: &Connection, table: &Table, from: i64) -> Result<Vec<SliceR
         }
         found.push(SliceRow {
             seq: row.get(0)?,
-            is_stale: row.get::<_, i64>(1)? != table.schema_epoch as i64,
+            is_stale: row.get(1)?,
             values,
         });
     }
@@ -126,7 +150,7 @@ fn slice(connection: &Connection, table: &Table, from: i64) -> Result<Vec<SliceR
 
 fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>, StoreError> {
     let found: Option<(i64, String, i64)> = connection
-        .prepare_cached("SELECT tab, task, seq FROM upkeep ORDER BY tab LIMIT 1")?
+        .prepare_cached("SELECT tab, task, seq FROM upkeep ORDER BY tab, task LIMIT 1")?
         .query_row((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     found
