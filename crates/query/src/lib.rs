@@ -13,6 +13,7 @@ pub mod json;
 pub mod names;
 pub mod normal;
 pub mod parse;
+pub mod predicate;
 pub mod query;
 pub mod resolve;
 pub mod visibility;
