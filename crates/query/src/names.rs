@@ -35,7 +35,8 @@ pub fn index(table: TableNumber, index: u32) -> String {
     format!("t{}_i{index}", table.0)
 }
 
-/// The same index on the versions, with the marks appended.
+/// The same index on the versions, with the marks appended. Like every index on the versions it
+/// holds only those that the table of now does not show exactly.
 pub fn versions_index(table: TableNumber, index: u32) -> String {
     format!("t{}_v_i{index}", table.0)
 }
@@ -50,7 +51,7 @@ pub fn known_index(table: TableNumber) -> String {
     format!("t{}_v_known", table.0)
 }
 
-/// The index on the versions that holds every piece, by id and the mark it is known from.
+/// The index on the versions that finds pieces by id and the mark they are known from.
 pub fn system_index(table: TableNumber) -> String {
     format!("t{}_v_sys", table.0)
 }

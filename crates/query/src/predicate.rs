@@ -253,7 +253,10 @@ mod tests {
         assert_eq!(by([int(2), int(9)], [int(1), int(1)]), Ordering::Less);
         assert_eq!(by([int(1), int(1)], [int(1), int(2)]), Ordering::Less);
         assert_eq!(by([int(1), Value::Null], [int(1), int(0)]), Ordering::Less);
-        assert_eq!(by([Value::Null, int(0)], [int(1), int(0)]), Ordering::Greater);
+        assert_eq!(
+            by([Value::Null, int(0)], [int(1), int(0)]),
+            Ordering::Greater
+        );
         assert_eq!(by([int(1), int(1)], [int(1), int(1)]), Ordering::Equal);
     }
 }

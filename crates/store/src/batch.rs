@@ -205,8 +205,8 @@ pub enum SchemaChange {
     /// Replaces the definition of the column of this number. Its kind may get other limits, never
     /// another storage. [`Refusal::ValuesTooLong`] when a text of a row does not fit any more.
     UpdateColumn(Column),
-    /// Removes a column, which no index may name. Its values stay in the versions, and leave the
-    /// rows of now bit by bit by [`crate::Store::tend`].
+    /// Removes a column, which no index may name. Its values stay where they are, because reads at
+    /// coordinates before this commit need them; no other read finds them.
     DropColumn(ColumnNumber),
     /// Adds an index. Its number, status and times are set by the commit: it is built within it
     /// if the table has at most [`INDEXED_AT_ONCE_MAX`] versions of rows, and waits for

@@ -64,7 +64,7 @@ pub trait Store: Send + Sync {
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;
 
     /// One bounded piece of upkeep: at most 1,000 rows of dropped tables removed, or row bodies
-    /// of older schemas written anew and values of dropped columns removed. Says whether more is waiting. Takes no mark.
+    /// of older schemas written anew. Says whether more is waiting. Takes no mark.
     fn tend(&self) -> StoreFuture<'_, bool>;
 
     /// Ends background work and closes the database; `horizon` is the highest mark ever read,

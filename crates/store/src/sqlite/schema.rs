@@ -5,6 +5,10 @@
 //! the rows valid at the clock as known now; it is derived from the former, and read as if it
 //! were a plain table. All tables of rows have rowids: in a table without them SQLite does not
 //! use the filter columns of a secondary index before it has fetched the row.
+//!
+//! While a row of now is an exact copy of its piece, both have `twin = 1`, and the piece stands in
+//! no index: it is found through the row. An insert so writes each user index once, and the
+//! entry for the versions is made when the row changes (docs/decisions/0005-twins.md).
 
 use model::{Column, ColumnKind, Direction, Field, Index, IndexKind, Storage, Table, TableNumber};
 use query::names;
@@ -36,7 +40,7 @@ INSERT INTO meta VALUES (1, 0, 0, 0, 0, 1, 1, lower(hex(randomblob(16))));
 
 CREATE TABLE tx (
   tt     INTEGER PRIMARY KEY,
-  n      INTEGER NOT NULL UNIQUE,
+  n      INTEGER NOT NULL,
   prev   INTEGER NOT NULL,
   meta   TEXT,
   user   TEXT,
@@ -167,10 +171,11 @@ pub(super) fn create_table(table: &Table) -> String {
            origin INTEGER NOT NULL,
            seq INTEGER NOT NULL,
            created INTEGER NOT NULL,
-           updated INTEGER NOT NULL{columns});
-         CREATE UNIQUE INDEX {known} ON {versions} (id, vf) WHERE st = {END};
-         CREATE INDEX {system} ON {versions} (id, sf);
-         CREATE INDEX {sequence} ON {versions} (seq, sf, vf);
+           updated INTEGER NOT NULL,
+           twin INTEGER NOT NULL{columns});
+         CREATE UNIQUE INDEX {known} ON {versions} (id, vf) WHERE st = {END} AND twin = 0;
+         CREATE INDEX {system} ON {versions} (id, sf) WHERE twin = 0;
+         CREATE INDEX {sequence} ON {versions} (seq, sf, vf) WHERE twin = 0;
          CREATE TABLE {now} (
            seq INTEGER PRIMARY KEY,
            id TEXT NOT NULL,
@@ -181,6 +186,8 @@ pub(super) fn create_table(table: &Table) -> String {
            created INTEGER NOT NULL,
            updated INTEGER NOT NULL,
            perms TEXT NOT NULL,
+           rid INTEGER NOT NULL,
+           twin INTEGER NOT NULL,
            body_epoch INTEGER NOT NULL{columns},
            body BLOB);
          CREATE UNIQUE INDEX {by_id} ON {now} (id);
@@ -245,7 +252,8 @@ pub(super) fn physical_tables(number: model::TableNumber) -> [String; 4] {
     ]
 }
 
-/// A user index: unique among the rows of now where it says so, plain among the versions.
+/// A user index: unique among the rows of now where it says so, plain among the versions that
+/// have no twin there.
 pub(super) fn create_index(table: &Table, index: &Index) -> String {
     let columns: Vec<String> = index
         .columns
@@ -265,7 +273,7 @@ pub(super) fn create_index(table: &Table, index: &Index) -> String {
     };
     format!(
         "CREATE {unique}INDEX {} ON {} ({columns});
-         CREATE INDEX {} ON {} ({columns}, sf, vf);",
+         CREATE INDEX {} ON {} ({columns}, sf, vf) WHERE twin = 0;",
         names::index(table.number, index.number),
         names::now(table.number),
         names::versions_index(table.number, index.number),

@@ -1,6 +1,6 @@
 //! What is left to do when nobody waits for it, in bounded slices that take no mark.
 
-use model::{ColumnNumber, Table, TableNumber, Value};
+use model::{Table, TableNumber, Value};
 use query::names;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -9,7 +9,7 @@ use super::commit::Writer;
 use super::fault::corrupt;
 use super::row_sql::column_list;
 use super::row_write::encode_body;
-use super::schema::{END, drop_table, physical_tables};
+use super::schema::{drop_table, physical_tables};
 use crate::StoreError;
 
 /// Most rows removed or written anew in one slice (contract of [`crate::Store::tend`]).
@@ -20,8 +20,7 @@ const SLICE_ROWS_MAX: usize = 1_000;
 pub(super) enum Task {
     /// The table was deleted: remove its rows, then the physical tables.
     Drop,
-    /// Bodies may be older than the schema: encode those again, and remove what rows hold in
-    /// columns that were dropped. Whoever raises a table's schema epoch asks for this.
+    /// Bodies may be older than the schema: encode those again. Whoever raises a table's schema epoch asks for this.
     Bodies,
 }
 
@@ -80,13 +79,11 @@ impl Writer {
                 number.0
             )));
         };
-        let dropped = dropped_columns(&self.connection, number)?;
-        let rows = slice(&self.connection, table, &dropped, from)?;
+        let rows = slice(&self.connection, table, from)?;
         let last = (rows.len() == SLICE_ROWS_MAX).then(|| rows[rows.len() - 1].seq);
         let sql = format!(
-            "UPDATE {} SET body = ?2, body_epoch = ?3{} WHERE seq = ?1",
-            names::now(number),
-            each(&dropped, |column| format!(", {column} = NULL")),
+            "UPDATE {} SET body = ?2, body_epoch = ?3 WHERE seq = ?1",
+            names::now(number)
         );
         let mut update = self.connection.prepare_cached(&sql)?;
         for row in rows.iter().filter(|row| row.is_stale) {
@@ -103,36 +100,14 @@ struct SliceRow {
     values: Vec<Value>,
 }
 
-/// The columns that were dropped and still have their places in the physical tables.
-fn dropped_columns(connection: &Connection, table: TableNumber) -> Result<Vec<String>, StoreError> {
-    let sql = format!(
-        "SELECT number FROM column_ WHERE tab = ?1 GROUP BY number HAVING max(st) <> {END}"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let numbers = statement.query_map(params![table.0], |row| row.get(0))?;
-    let names = numbers.map(|number| Ok(names::column(ColumnNumber(number?))));
-    names.collect()
-}
-
-fn each(columns: &[String], write: impl Fn(&String) -> String) -> String {
-    columns.iter().map(write).collect()
-}
-
-fn slice(
-    connection: &Connection,
-    table: &Table,
-    dropped: &[String],
-    from: i64,
-) -> Result<Vec<SliceRow>, StoreError> {
+fn slice(connection: &Connection, table: &Table, from: i64) -> Result<Vec<SliceRow>, StoreError> {
     let list = column_list(table);
     let sql = format!(
-        "SELECT seq, body_epoch <> ?2{} {list} FROM {} WHERE seq > ?1 \
-         ORDER BY seq LIMIT {SLICE_ROWS_MAX}",
-        each(dropped, |column| format!(" OR {column} IS NOT NULL")),
-        names::now(table.number),
+        "SELECT seq, body_epoch{list} FROM {} WHERE seq > ?1 ORDER BY seq LIMIT {SLICE_ROWS_MAX}",
+        names::now(table.number)
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params![from, table.schema_epoch as i64])?;
+    let mut rows = statement.query(params![from])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let mut values = Vec::with_capacity(table.columns.len());
@@ -141,7 +116,7 @@ fn slice(
         }
         found.push(SliceRow {
             seq: row.get(0)?,
-            is_stale: row.get(1)?,
+            is_stale: row.get::<_, i64>(1)? != table.schema_epoch as i64,
             values,
         });
     }
