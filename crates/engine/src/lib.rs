@@ -12,11 +12,14 @@ use model::{Actor, Catalogue, Mark, Page};
 pub mod asked;
 mod authorize;
 mod clock;
+mod columns;
 mod commit;
 mod containers;
 mod databases;
 mod definition;
 pub mod error;
+mod indexes;
+mod listing;
 mod marks;
 mod pinned;
 mod plausible;
@@ -27,10 +30,11 @@ mod shared;
 mod tables;
 
 pub use asked::{
-    Cached, Caller, ListAnswer, ListContainers, ListRows, Listed, NewColumn, NewIndex, NewTable,
-    Place, RowInput, TableChange,
+    Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
+    NewIndex, NewTable, Place, RowInput, TableChange,
 };
 pub use clock::Clock;
+pub use definition::{column_type, index_status, index_type};
 pub use error::{ColumnFault, EngineError, IndexFault};
 pub use list_cache::Family;
 pub use pinned::PinnedPage;

@@ -20,7 +20,8 @@ const SLICE_ROWS_MAX: usize = 1_000;
 pub(super) enum Task {
     /// The table was deleted: remove its rows, then the physical tables.
     Drop,
-    /// Bodies may be older than the schema: encode those again. Whoever raises a table's schema epoch asks for this.
+    /// Bodies may be older than the schema: encode those again. Whoever raises a table's schema
+    /// epoch asks for this.
     Bodies,
 }
 
