@@ -11,6 +11,7 @@ mod catalogue;
 pub mod db;
 mod groups;
 mod rows;
+pub mod schema;
 mod time;
 
 use db::Place;
@@ -64,6 +65,22 @@ cases! {
         operations_checked_under_another_catalogue_are_refused
         a_reopened_store_knows_everything
         keys_are_unique_by_id_and_by_secret;
+    schema:
+        a_new_column_is_null_in_the_rows_that_are_there
+        every_kind_of_column_can_be_added
+        bodies_are_written_anew_in_the_background
+        a_rename_changes_the_catalogue_only
+        limits_and_defaults_change_without_touching_rows
+        a_text_is_not_cut_short
+        a_dropped_column_is_gone_and_stays_in_the_past
+        positions_move_up_behind_a_dropped_column
+        a_small_index_is_there_with_its_commit
+        a_unique_index_guards_from_its_commit_on
+        a_unique_index_over_equal_values_fails
+        changes_of_another_schema_are_refused
+        rows_checked_under_another_schema_are_refused
+        a_change_that_is_rolled_back_leaves_nothing
+        a_table_has_so_many_columns_and_no_more;
     time:
         every_version_is_kept
         now_and_versions_agree
