@@ -51,6 +51,14 @@ enum Work {
 }
 
 impl Work {
+    /// Whether rows that are checked now are refused after it.
+    fn moves_catalogue(&self) -> bool {
+        match self {
+            Work::Write { batch, .. } => batch.ops.iter().any(|op| matches!(op, Op::Catalogue(_))),
+            Work::Reserve { .. } => false,
+        }
+    }
+
     fn rows(&self) -> usize {
         match self {
             Work::Write { batch, .. } => batch.ops.len(),
@@ -232,7 +240,9 @@ impl GroupCommit {
     }
 
     /// Answers a group. Says whether it left work for upkeep.
-    fn work(&mut self, group: Vec<Work>) -> bool {
+    fn work(&mut self, mut group: Vec<Work>) -> bool {
+        // Rows go first, lest writers of rows begin anew over each change of a schema.
+        group.sort_by_key(Work::moves_catalogue);
         let mut batches = Vec::with_capacity(group.len());
         let mut replies = Vec::with_capacity(group.len());
         let mut reservations = Vec::new();

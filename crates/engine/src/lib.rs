@@ -36,6 +36,7 @@ pub use asked::{
 pub use clock::Clock;
 pub use definition::{column_type, index_status, index_type};
 pub use error::{ColumnFault, EngineError, IndexFault};
+pub use indexes::IndexOf;
 pub use list_cache::Family;
 pub use pinned::PinnedPage;
 pub use projects::NewKey;

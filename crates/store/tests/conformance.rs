@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_executor::block_on;
-use model::{Direction, Field, IndexKind, IndexStatus, Mark, Value};
+use model::{ColumnKind, Direction, Field, IndexKind, IndexStatus, Mark, Value};
 use query::{Filter, OrderKey, Query, Test};
 use store::{Durability, Options, SchemaChange, Store, StoreError};
-use suite::db::{COUNT, Db, PRICE, Place, encode_row, index, note};
+use suite::db::{COUNT, Db, PRICE, Place, column, encode_row, index, note};
 use suite::schema::change;
 
 /// A data directory of the embedded store.
@@ -112,6 +112,27 @@ fn a_newer_format_is_refused_and_left_alone() {
     );
     set_format(1);
     assert_eq!(Db::open(&place).ids(), ["a"]);
+}
+
+#[test]
+fn a_new_column_leaves_stale_bodies_to_the_upkeep() {
+    let place = Embedded::new();
+    let count = |sql: &str| -> i64 {
+        let connection = rusqlite::Connection::open(place.directory().join("tidemark.db")).unwrap();
+        connection.query_row(sql, (), |row| row.get(0)).unwrap()
+    };
+    let mut db = Db::with_notes(&place);
+    db.ok(vec![
+        db.insert("a", note("one")),
+        db.insert("b", note("two")),
+    ]);
+    let extra = column(0, "extra", ColumnKind::Text, false);
+    let epoch = change(&mut db, SchemaChange::AddColumn(extra)).schema_epoch;
+    let stale = format!("SELECT count(*) FROM t1 WHERE body_epoch <> {epoch}");
+    let left = "SELECT count(*) FROM upkeep";
+    assert_eq!((count(&stale), count(left)), (2, 1));
+    while block_on(db.store.tend()).unwrap() {}
+    assert_eq!((count(&stale), count(left)), (0, 0));
 }
 
 /// The versions are numbered as if there were many of them.

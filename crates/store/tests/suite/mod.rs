@@ -68,7 +68,7 @@ cases! {
     schema:
         a_new_column_is_null_in_the_rows_that_are_there
         every_kind_of_column_can_be_added
-        bodies_are_written_anew_in_the_background
+        rows_read_alike_before_and_after_upkeep
         a_rename_changes_the_catalogue_only
         limits_and_defaults_change_without_touching_rows
         a_text_is_not_cut_short
