@@ -106,7 +106,7 @@ impl Writer {
             line: line.clone(),
             company: 0,
             patience: COMPANY_WAIT,
-            builds: Builds::Due,
+            builds_are_due: true,
         };
         let thread = std::thread::Builder::new()
             .name("writer".into())
@@ -171,18 +171,9 @@ struct GroupCommit {
     company: usize,
     /// How long it may wait for them.
     patience: Duration,
-    builds: Builds,
-}
-
-/// Whether indexes may be waiting to be built. Which ones, the catalogue says: so none is
-/// forgotten over a restart.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Builds {
-    None,
-    Due,
-    /// One could not be built, for want of disk perhaps. Tried again after the next commit, which
-    /// reports what is wrong if it still is.
-    Stuck,
+    /// Whether indexes may be waiting to be built. Which ones, the catalogue says: so none is
+    /// forgotten over a restart.
+    builds_are_due: bool,
 }
 
 impl GroupCommit {
@@ -277,26 +268,25 @@ impl GroupCommit {
     fn leaves_upkeep(&mut self, outcomes: &[Result<Outcome, EngineError>]) -> bool {
         let applied = || outcomes.iter().flatten().flatten();
         let changes = || applied().flat_map(|applied| &applied.catalogue);
-        let is_again_worth_a_try = self.builds == Builds::Stuck && applied().next().is_some();
-        if is_again_worth_a_try || changes().any(leaves_builds) {
-            self.builds = Builds::Due;
+        if changes().any(leaves_builds) {
+            self.builds_are_due = true;
         }
-        is_again_worth_a_try || changes().any(leaves_rows_behind)
+        changes().any(leaves_rows_behind)
     }
 
     /// One piece of upkeep: an index that waits, or a slice of rows. Says whether more is
-    /// waiting. A failure is met again by the next write, which reports it.
+    /// waiting. A slice that fails is met again by the next write, which reports it. An index
+    /// that cannot be built, for want of disk perhaps, goes on waiting until its table's schema
+    /// is changed again or the engine is opened anew: trying holds up every writer.
     fn tend(&mut self) -> bool {
-        if self.builds == Builds::Due {
+        if self.builds_are_due {
             let next = next_build(&self.shared.catalogue());
             if let Some(batch) = next {
-                let built = matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_))));
-                if !built {
-                    self.builds = Builds::Stuck;
-                }
+                let is_built = matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_))));
+                self.builds_are_due = is_built;
                 return true;
             }
-            self.builds = Builds::None;
+            self.builds_are_due = false;
         }
         block_on(self.shared.store.tend()).unwrap_or(false)
     }

@@ -166,7 +166,7 @@ impl Run<'_> {
             IndexStatus::Processing,
             "an index is built once"
         );
-        let status = self.build(&table, index)?;
+        let status = self.build_with_files(&table, index)?;
         let index = Index {
             status,
             updated: self.now(),
@@ -176,6 +176,17 @@ impl Run<'_> {
         insert_index(self.connection, &table, &index, self.mark)?;
         table.indexes[position] = index;
         self.put_table(table)
+    }
+
+    /// Builds an index of any size. What SQLite sorts for it goes through unnamed files in slices
+    /// as large as the page cache; in memory, where the writer keeps it otherwise, all of it
+    /// would have to fit.
+    fn build_with_files(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
+        self.connection.execute_batch("PRAGMA temp_store = FILE")?;
+        let built = self.build(table, index);
+        self.connection
+            .execute_batch("PRAGMA temp_store = MEMORY")?;
+        built
     }
 
     /// Builds the index over rows of now and over versions. Equal values are found over the rows
