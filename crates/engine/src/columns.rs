@@ -70,7 +70,7 @@ impl Engine {
         authorize::need_key(caller, READ)?;
         let catalogue = self.catalogue();
         let all = authorize::table(&catalogue, caller, place)?.columns.clone();
-        listing::page(all, &COLUMNS, asked, &self.limits)
+        listing::page(all, &COLUMNS, asked, self.limits)
     }
 
     /// Changes a column's key, limits, default, or whether it is required. Rows stay as they are.
@@ -195,7 +195,7 @@ fn changed(table: &Table, before: &Column, change: &ColumnChange) -> Result<Colu
     new.size = change.size.or(new.size);
     new.min = change.min.clone().or(new.min);
     new.max = change.max.clone().or(new.max);
-    new.elements = change.elements.clone();
+    new.elements.clone_from(&change.elements);
     definition::column(
         table,
         &new,

@@ -65,7 +65,7 @@ impl Engine {
         let databases = &authorize::project(&catalogue, caller)?.databases;
         let mut all: Vec<Arc<Database>> = databases.values().cloned().collect();
         all.sort_by_key(|database| database.seq);
-        listing::page(all, &DATABASES, asked, &self.limits)
+        listing::page(all, &DATABASES, asked, self.limits)
     }
 
     /// Changes a database; `None` keeps.

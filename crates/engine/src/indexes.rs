@@ -74,7 +74,7 @@ impl Engine {
             .iter()
             .map(|index| named(&table, index))
             .collect();
-        let Listed { total, items } = listing::page(all, &INDEXES, asked, &self.limits)?;
+        let Listed { total, items } = listing::page(all, &INDEXES, asked, self.limits)?;
         let items = items.into_iter().map(|named| named.index).collect();
         Ok((table, Listed { total, items }))
     }

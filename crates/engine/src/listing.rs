@@ -125,7 +125,7 @@ pub(crate) fn page<T: Listable>(
     all: Vec<T>,
     attributes: &Arc<Table>,
     asked: ListContainers<'_>,
-    limits: &query::Limits,
+    limits: query::Limits,
 ) -> Result<Listed<T>, EngineError> {
     let query = resolve(attributes, asked.texts, limits)?;
     let mut ranked = Ranked::new(all, query.total_order());
@@ -152,10 +152,10 @@ pub(crate) fn page<T: Listable>(
 fn resolve(
     attributes: &Arc<Table>,
     texts: &[String],
-    limits: &query::Limits,
+    limits: query::Limits,
 ) -> Result<Query, EngineError> {
     let ast = query::parse(texts)?;
-    let query = query::resolve(&ast, attributes, Visibility::Everything, None, limits)?;
+    let query = query::resolve(&ast, attributes, Visibility::Everything, None, &limits)?;
     if query.random {
         let why = "`orderRandom` is for lists of rows only".to_owned();
         return Err(QueryError::Invalid(why).into());

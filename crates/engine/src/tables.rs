@@ -66,7 +66,7 @@ impl Engine {
         let tables = &authorize::database(&catalogue, caller, database)?.tables;
         let mut all: Vec<Arc<Table>> = tables.values().cloned().collect();
         all.sort_by_key(|table| table.number);
-        listing::page(all, &TABLES, asked, &self.limits)
+        listing::page(all, &TABLES, asked, self.limits)
     }
 
     /// Changes a table; what is not given stays as it is. With `purge`, no list that was read

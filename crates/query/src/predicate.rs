@@ -35,7 +35,7 @@ fn passes(value: &Value, test: &Test) -> bool {
         (_, Test::IsNull) => false,
         (_, Test::IsNotNull) => true,
         (Value::List(elements), test) => holds(elements, test),
-        (Value::Text(text), test) if is_of_text(test) => reads(text, test),
+        (Value::Text(content), test) if is_of_text(test) => reads(content, test),
         (value, test) => stands(value, test),
     }
 }
@@ -69,13 +69,13 @@ fn is_of_text(test: &Test) -> bool {
 }
 
 /// Tests of what a text begins, ends or goes on with.
-fn reads(text: &str, test: &Test) -> bool {
-    let has = |part: &String| text.contains(part.as_str());
+fn reads(content: &str, test: &Test) -> bool {
+    let has = |part: &String| content.contains(part.as_str());
     match test {
-        Test::StartsWith(start) => text.starts_with(start.as_str()),
-        Test::NotStartsWith(start) => !text.starts_with(start.as_str()),
-        Test::EndsWith(end) => text.ends_with(end.as_str()),
-        Test::NotEndsWith(end) => !text.ends_with(end.as_str()),
+        Test::StartsWith(start) => content.starts_with(start.as_str()),
+        Test::NotStartsWith(start) => !content.starts_with(start.as_str()),
+        Test::EndsWith(end) => content.ends_with(end.as_str()),
+        Test::NotEndsWith(end) => !content.ends_with(end.as_str()),
         Test::HasPart(parts) => parts.iter().any(has),
         Test::HasNoPart(parts) => !parts.iter().any(has),
         other => unreachable!("{other:?} is no test of text"),
