@@ -309,8 +309,11 @@ pub(crate) fn index(
         return Err(EngineError::Index(IndexFault::LimitExceeded(why)));
     }
     let columns = index_columns(table, new)?;
-    need_short_key(table, new, &columns)?;
     let (kind, unset) = (index_kind(new, given)?, Timestamp(0));
+    match kind {
+        IndexKind::Fulltext => need_texts(table, new, &columns)?,
+        IndexKind::Key | IndexKind::Unique => need_short_key(table, new, &columns)?,
+    }
     Ok(Index {
         number,
         key,
@@ -326,7 +329,8 @@ fn index_kind(new: &NewIndex, given: Given) -> Result<IndexKind, EngineError> {
     match new.kind.as_str() {
         "key" => Ok(IndexKind::Key),
         "unique" => Ok(IndexKind::Unique),
-        "fulltext" | "spatial" | "trigram" => Err(EngineError::Unsupported(format!(
+        "fulltext" => Ok(IndexKind::Fulltext),
+        "spatial" | "trigram" => Err(EngineError::Unsupported(format!(
             "The index type `{}`",
             new.kind
         ))),
@@ -423,6 +427,22 @@ fn check_length(table: &Table, field: Field, length: i64) -> Result<u32, String>
     Ok(length as u32)
 }
 
+/// Words are found in texts only.
+fn need_texts(table: &Table, new: &NewIndex, columns: &[IndexColumn]) -> Result<(), EngineError> {
+    let is_text = |column: &IndexColumn| match column.field {
+        Field::Column(position) => table.columns[position].kind.storage() == Storage::Text,
+        _ => false,
+    };
+    if columns.iter().all(is_text) {
+        return Ok(());
+    }
+    let why = format!(
+        "Index `{}`: a fulltext index holds text columns only.",
+        new.key
+    );
+    Err(EngineError::Index(IndexFault::ColumnInvalid(why)))
+}
+
 /// The reference bounds an index by its key's length; so do we, although whole values are
 /// indexed here: an application that fits us must fit there.
 fn need_short_key(
@@ -479,6 +499,7 @@ pub fn index_type(kind: IndexKind) -> &'static str {
     match kind {
         IndexKind::Key => "key",
         IndexKind::Unique => "unique",
+        IndexKind::Fulltext => "fulltext",
     }
 }
 

@@ -355,14 +355,10 @@ fn listed(
     Ok((listed.total, keys.collect()))
 }
 
-#[test]
-fn columns_are_filtered_ordered_and_paged() {
-    let directory = tempfile::tempdir().unwrap();
-    let engine = stage(directory.path());
-    block_on(engine.create_column(&key(), PLACE, &text("long", 90))).unwrap();
-    block_on(engine.create_column(&key(), PLACE, &text("short", 9))).unwrap();
-    for (texts, total, expected) in [
-        (&[][..], 4, &["n", "m", "long", "short"][..]),
+/// Queries, the total, and the keys of the page, of the columns `n`, `m`, `long` and `short`.
+#[rustfmt::skip]
+const COLUMN_LISTS: &[(&[&str], u64, &[&str])] = &[
+        (&[], 4, &["n", "m", "long", "short"]),
         (
             &[r#"{"method":"equal","attribute":"type","values":["varchar","text"]}"#],
             2,
@@ -432,11 +428,25 @@ fn columns_are_filtered_ordered_and_paged() {
             2,
             &["n", "short"],
         ),
-    ] {
+    ];
+
+fn with_four_columns(directory: &std::path::Path) -> Arc<Engine> {
+    let engine = stage(directory);
+    for (name, size) in [("long", 90), ("short", 9)] {
+        block_on(engine.create_column(&key(), PLACE, &text(name, size))).unwrap();
+    }
+    engine
+}
+
+#[test]
+fn columns_are_filtered_ordered_and_paged() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = with_four_columns(directory.path());
+    for (texts, total, expected) in COLUMN_LISTS {
         let expected: Vec<String> = expected.iter().map(|key| (*key).to_owned()).collect();
         assert_eq!(
             listed(&engine, texts, "").unwrap(),
-            (total, expected),
+            (*total, expected),
             "{texts:?}"
         );
     }
@@ -444,6 +454,13 @@ fn columns_are_filtered_ordered_and_paged() {
         listed(&engine, &[], "ON").unwrap(),
         (1, vec!["long".to_owned()])
     );
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_list_that_cannot_be_answered_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = with_four_columns(directory.path());
     for text in [
         r#"{"method":"equal","attribute":"colour","values":["red"]}"#,
         r#"{"method":"equal","attribute":"size","values":["9"]}"#,

@@ -241,13 +241,6 @@ pub struct Index {
     pub updated: Timestamp,
 }
 
-impl Index {
-    /// Whether reads may use it.
-    pub fn is_available(&self) -> bool {
-        self.status == IndexStatus::Available
-    }
-}
-
 /// Whether an index can be used. Only one that is available stands in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexStatus {
@@ -266,6 +259,21 @@ pub enum IndexKind {
     Key,
     /// Order, and no two rows with equal non-null values at the same instant.
     Unique,
+    /// Finding words. Only one over a single column is used, as in the reference.
+    Fulltext,
+}
+
+impl Index {
+    /// Whether it finds words in `field`, and in nothing else.
+    pub fn is_fulltext_of(&self, field: Field) -> bool {
+        let alone = matches!(self.columns.as_slice(), [column] if column.field == field);
+        alone && self.kind == IndexKind::Fulltext && self.is_available()
+    }
+
+    /// Whether reads may use it.
+    pub fn is_available(&self) -> bool {
+        self.status == IndexStatus::Available
+    }
 }
 
 /// One column of an index.

@@ -75,6 +75,8 @@ fn collect(filter: &Filter, found: &mut Vec<(Field, Demand)>) {
     match filter {
         Filter::All(branches) => branches.iter().for_each(|branch| collect(branch, found)),
         Filter::Any(_) => {}
+        // The index of words gives numbers of rows.
+        Filter::Field(_, Test::Finds(_)) => found.push((Field::Sequence, Demand::Several)),
         Filter::Field(field, test) => {
             if let Some(demand) = demand(test) {
                 found.push((*field, demand));
@@ -102,6 +104,8 @@ fn demand(test: &Test) -> Option<Demand> {
         | Test::NotEndsWith(_)
         | Test::HasPart(_)
         | Test::HasNoPart(_)
+        | Test::Finds(_)
+        | Test::FindsNot(_)
         | Test::HasAny(_)
         | Test::HasAll(_)
         | Test::HasNone(_) => None,
@@ -149,7 +153,7 @@ fn choose(query: &Query, keys: &[OrderKey]) -> Option<Choice> {
         .indexes
         .iter()
         // One that is being built, or never could be, is not there.
-        .filter(|index| index.is_available())
+        .filter(|index| index.is_available() && index.kind != IndexKind::Fulltext)
         .map(|index| (usefulness(index, &demands, keys), index))
         .collect();
     let filtering = best(uses.iter().filter(|(u, _)| u.fixed > 0 || u.range));

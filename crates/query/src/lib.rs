@@ -16,6 +16,7 @@ pub mod parse;
 pub mod predicate;
 pub mod query;
 pub mod resolve;
+pub mod search;
 pub mod visibility;
 
 pub use ast::Ast;
@@ -24,4 +25,5 @@ pub use error::QueryError;
 pub use parse::parse;
 pub use query::{Cursor, Filter, OrderKey, Query, Side, Test};
 pub use resolve::{Limits, resolve, resolve_selection};
+pub use search::Search;
 pub use visibility::{Visibility, visibility};

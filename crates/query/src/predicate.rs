@@ -65,6 +65,8 @@ fn is_of_text(test: &Test) -> bool {
             | Test::NotEndsWith(_)
             | Test::HasPart(_)
             | Test::HasNoPart(_)
+            | Test::Finds(_)
+            | Test::FindsNot(_)
     )
 }
 
@@ -78,6 +80,8 @@ fn reads(content: &str, test: &Test) -> bool {
         Test::NotEndsWith(end) => !content.ends_with(end.as_str()),
         Test::HasPart(parts) => parts.iter().any(has),
         Test::HasNoPart(parts) => !parts.iter().any(has),
+        Test::Finds(search) => search.finds(content),
+        Test::FindsNot(search) => !search.finds(content),
         other => unreachable!("{other:?} is no test of text"),
     }
 }
@@ -111,6 +115,7 @@ fn compare(left: &Value, right: &Value) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::Search;
 
     fn text(text: &str) -> Value {
         Value::Text(text.to_owned())
@@ -185,6 +190,8 @@ mod tests {
                 Test::HasPart(parts(&["x", "pf"])),
                 Test::HasNoPart(parts(&["x", "PF"])),
                 Test::Greater(text("Z")),
+                Test::Finds(Search::parse("äpf").expect("one word")),
+                Test::FindsNot(Search::parse("birne").expect("one word")),
             ],
             &[
                 Test::StartsWith("äp".into()),

@@ -13,6 +13,8 @@
 use model::{Column, ColumnKind, Direction, Field, Index, IndexKind, Storage, Table, TableNumber};
 use query::names;
 
+use super::fulltext;
+
 /// The end of time as it stands in SQL text. A partial index is only used when its constant
 /// stands in the query literally.
 pub(super) const END: &str = "9223372036854775807";
@@ -226,7 +228,10 @@ pub(super) fn add_column(table: TableNumber, definition: &Column) -> String {
 }
 
 /// The statements that drop a user index, if it stands.
-pub(super) fn drop_index(table: TableNumber, number: u32) -> String {
+pub(super) fn drop_index(table: TableNumber, number: u32, kind: IndexKind) -> String {
+    if kind == IndexKind::Fulltext {
+        return fulltext::drop(table, number);
+    }
     [
         names::index(table, number),
         names::versions_index(table, number),
@@ -255,6 +260,9 @@ pub(super) fn physical_tables(number: model::TableNumber) -> [String; 4] {
 /// A user index: unique among the rows of now where it says so, plain among the versions that
 /// have no twin there.
 pub(super) fn create_index(table: &Table, index: &Index) -> String {
+    if index.kind == IndexKind::Fulltext {
+        return fulltext::create(table, index);
+    }
     let columns: Vec<String> = index
         .columns
         .iter()
@@ -268,8 +276,8 @@ pub(super) fn create_index(table: &Table, index: &Index) -> String {
         .collect();
     let columns = columns.join(", ");
     let unique = match index.kind {
-        IndexKind::Key => "",
         IndexKind::Unique => "UNIQUE ",
+        IndexKind::Key | IndexKind::Fulltext => "",
     };
     format!(
         "CREATE {unique}INDEX {} ON {} ({columns});

@@ -204,9 +204,9 @@ impl Run<'_> {
     fn drop_index(&mut self, mut table: Table, number: u32) -> Step<()> {
         let position = index_position(&table, number);
         self.close_numbered("index_", table.number, number)?;
+        let index = table.indexes.remove(position);
         self.connection
-            .execute_batch(&drop_index(table.number, number))?;
-        table.indexes.remove(position);
+            .execute_batch(&drop_index(table.number, number, index.kind))?;
         self.put_table(table)
     }
 
