@@ -67,6 +67,7 @@ fn is_of_text(test: &Test) -> bool {
             | Test::HasNoPart(_)
             | Test::Finds(_)
             | Test::FindsNot(_)
+            | Test::Matches(_)
     )
 }
 
@@ -82,6 +83,7 @@ fn reads(content: &str, test: &Test) -> bool {
         Test::HasNoPart(parts) => !parts.iter().any(has),
         Test::Finds(search) => search.finds(content),
         Test::FindsNot(search) => !search.finds(content),
+        Test::Matches(pattern) => pattern.finds(content),
         other => unreachable!("{other:?} is no test of text"),
     }
 }
@@ -115,6 +117,7 @@ fn compare(left: &Value, right: &Value) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pattern::Pattern;
     use crate::search::Search;
 
     fn text(text: &str) -> Value {
@@ -192,6 +195,7 @@ mod tests {
                 Test::Greater(text("Z")),
                 Test::Finds(Search::parse("äpf").expect("one word")),
                 Test::FindsNot(Search::parse("birne").expect("one word")),
+                Test::Matches(Pattern::parse("^Ä.*l$").expect("a legal one")),
             ],
             &[
                 Test::StartsWith("äp".into()),
