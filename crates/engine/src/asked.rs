@@ -137,6 +137,27 @@ pub struct NewIndex {
     pub lengths: Vec<Option<i64>>,
 }
 
+/// A change of a column, as sent. `None` keeps, but for the default.
+#[derive(Clone, Debug, Default)]
+pub struct ColumnChange {
+    /// The kind the column must have, by the words of [`NewColumn::kind`] without formats.
+    pub kind: &'static str,
+    /// Another key.
+    pub new_key: Option<String>,
+    /// Whether each row must have a value. Rows that have none may keep none.
+    pub required: bool,
+    /// The value of rows created without one from now on; `None` takes it away.
+    pub default: Option<Json>,
+    /// Most characters.
+    pub size: Option<i64>,
+    /// What an enum allows.
+    pub elements: Option<Vec<String>>,
+    /// Least number.
+    pub min: Option<Json>,
+    /// Greatest number.
+    pub max: Option<Json>,
+}
+
 /// A change of a table; `None` keeps.
 #[derive(Clone, Debug, Default)]
 pub struct TableChange {
@@ -157,14 +178,14 @@ pub struct TableChange {
 pub struct Listed<T> {
     /// All that match, whatever the page; 0 if it was not wanted.
     pub total: u64,
-    /// The page, in order of creation.
+    /// The page, in order of creation where no query says otherwise.
     pub items: Vec<T>,
 }
 
 /// Which containers to list.
 #[derive(Clone, Copy, Debug)]
 pub struct ListContainers<'a> {
-    /// The query texts as sent; `limit`, `offset` and `equal` on names are understood.
+    /// The query texts as sent.
     pub texts: &'a [String],
     /// A part of the id or name, in any case; empty for all.
     pub search: &'a str,

@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use futures_executor::block_on;
-use model::{CatalogueChange, Mark, TableNumber};
-use store::{Applied, Changes, Outcome, Pending, Refusal, StoreError, WriteBatch};
+use model::{Catalogue, CatalogueChange, IndexStatus, Mark, Table, TableNumber};
+use store::{
+    Applied, CatalogueOp, Changes, Op, Outcome, Pending, Refusal, SchemaChange, StoreError,
+    WriteBatch,
+};
 
-use crate::error::EngineError;
+use crate::error::{ColumnFault, EngineError};
 use crate::plausible::Plausible;
 use crate::shared::Shared;
 
@@ -48,6 +51,14 @@ enum Work {
 }
 
 impl Work {
+    /// Whether rows that are checked now are refused after it.
+    fn moves_catalogue(&self) -> bool {
+        match self {
+            Work::Write { batch, .. } => batch.ops.iter().any(|op| matches!(op, Op::Catalogue(_))),
+            Work::Reserve { .. } => false,
+        }
+    }
+
     fn rows(&self) -> usize {
         match self {
             Work::Write { batch, .. } => batch.rows_max(),
@@ -95,6 +106,7 @@ impl Writer {
             line: line.clone(),
             company: 0,
             patience: COMPANY_WAIT,
+            builds_are_due: true,
         };
         let thread = std::thread::Builder::new()
             .name("writer".into())
@@ -159,6 +171,9 @@ struct GroupCommit {
     company: usize,
     /// How long it may wait for them.
     patience: Duration,
+    /// Whether indexes may be waiting to be built. Which ones, the catalogue says: so none is
+    /// forgotten over a restart.
+    builds_are_due: bool,
 }
 
 impl GroupCommit {
@@ -180,8 +195,7 @@ impl GroupCommit {
                 Taken::End => return,
             }
             if upkeep_is_due && groups_since_upkeep >= UPKEEP_EVERY_GROUPS {
-                // A failure is met again by the next write, which reports it.
-                upkeep_is_due = block_on(self.shared.store.tend()).unwrap_or(false);
+                upkeep_is_due = self.tend();
                 groups_since_upkeep = 0;
             }
         }
@@ -217,7 +231,9 @@ impl GroupCommit {
     }
 
     /// Answers a group. Says whether it left work for upkeep.
-    fn work(&mut self, group: Vec<Work>) -> bool {
+    fn work(&mut self, mut group: Vec<Work>) -> bool {
+        // Rows go first, lest writers of rows begin anew over each change of a schema.
+        group.sort_by_key(Work::moves_catalogue);
         let mut batches = Vec::with_capacity(group.len());
         let mut replies = Vec::with_capacity(group.len());
         let mut reservations = Vec::new();
@@ -241,14 +257,38 @@ impl GroupCommit {
             return false;
         }
         let outcomes = self.commit(&batches);
-        let leaves_upkeep = outcomes.iter().any(|outcome| match outcome {
-            Ok(Ok(applied)) => applied.catalogue.iter().any(leaves_rows_behind),
-            _ => false,
-        });
+        let leaves_upkeep = self.leaves_upkeep(&outcomes);
         for (reply, outcome) in replies.into_iter().zip(outcomes) {
             let _ = reply.send(outcome);
         }
         leaves_upkeep
+    }
+
+    /// Whether a group left something for upkeep.
+    fn leaves_upkeep(&mut self, outcomes: &[Result<Outcome, EngineError>]) -> bool {
+        let applied = || outcomes.iter().flatten().flatten();
+        let changes = || applied().flat_map(|applied| &applied.catalogue);
+        if changes().any(leaves_builds) {
+            self.builds_are_due = true;
+        }
+        changes().any(leaves_rows_behind)
+    }
+
+    /// One piece of upkeep: an index that waits, or a slice of rows. Says whether more is
+    /// waiting. A slice that fails is met again by the next write, which reports it. An index
+    /// that cannot be built, for want of disk perhaps, goes on waiting until its table's schema
+    /// is changed again or the engine is opened anew: trying holds up every writer.
+    fn tend(&mut self) -> bool {
+        if self.builds_are_due {
+            let next = next_build(&self.shared.catalogue());
+            if let Some(batch) = next {
+                let is_built = matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_))));
+                self.builds_are_due = is_built;
+                return true;
+            }
+            self.builds_are_due = false;
+        }
+        block_on(self.shared.store.tend()).unwrap_or(false)
     }
 
     fn reserve(&self) -> Result<(), EngineError> {
@@ -367,13 +407,47 @@ fn changed_tables(outcomes: &[Outcome]) -> Vec<TableNumber> {
     tables
 }
 
+/// Of a table that was put, the rows may have bodies of an older schema.
 fn leaves_rows_behind(change: &CatalogueChange) -> bool {
     matches!(
         change,
-        CatalogueChange::TableGone(..)
+        CatalogueChange::TablePut(_)
+            | CatalogueChange::TableGone(..)
             | CatalogueChange::DatabaseGone(..)
             | CatalogueChange::ProjectGone(..)
     )
+}
+
+fn leaves_builds(change: &CatalogueChange) -> bool {
+    matches!(change, CatalogueChange::TablePut(table) if waiting_index(table).is_some())
+}
+
+/// The number of an index of `table` that waits to be built.
+fn waiting_index(table: &Table) -> Option<u32> {
+    let is_waiting = |status: &IndexStatus| *status == IndexStatus::Processing;
+    let mut indexes = table.indexes.iter();
+    indexes
+        .find(|index| is_waiting(&index.status))
+        .map(|index| index.number)
+}
+
+/// The batch that builds an index that waits, if one does.
+fn next_build(catalogue: &Catalogue) -> Option<WriteBatch> {
+    let databases = catalogue
+        .projects()
+        .flat_map(|project| project.databases.values());
+    let mut tables = databases.flat_map(|database| database.tables.values());
+    let (table, number) =
+        tables.find_map(|table| waiting_index(table).map(|number| (table, number)))?;
+    Some(WriteBatch {
+        catalogue_epoch: catalogue.epoch,
+        ops: vec![Op::Catalogue(CatalogueOp::ChangeSchema {
+            table: table.clone(),
+            change: SchemaChange::BuildIndex(number),
+        })],
+        author: None,
+        unchanged_since: None,
+    })
 }
 
 /// The refusal of a batch as the error its caller sees.
@@ -389,6 +463,17 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
         Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
         Refusal::CursorNull(id) => EngineError::CursorNull(id),
+        Refusal::ValuesTooLong { column, chars_max } => {
+            EngineError::Column(ColumnFault::InvalidResize(format!(
+                "Column `{column}`: a row holds more than {chars_max} characters."
+            )))
+        }
+        Refusal::ColumnsUsedUp { columns_max } => {
+            EngineError::Column(ColumnFault::LimitExceeded(format!(
+                "A table can have {columns_max} columns, deleted ones included, and this one has \
+                 had them."
+            )))
+        }
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         Refusal::Exists(C::Project) => EngineError::ProjectExists,
         Refusal::Exists(C::Key) => EngineError::KeyExists,

@@ -8,8 +8,9 @@ use store::CatalogueOp;
 use crate::Engine;
 use crate::asked::{Caller, ListContainers, Listed};
 use crate::authorize;
-use crate::containers::{self, check_name};
+use crate::containers::check_name;
 use crate::error::EngineError;
+use crate::listing::{self, DATABASES};
 
 const READ: &[Scope] = &[Scope::DatabasesRead];
 const WRITE: &[Scope] = &[Scope::DatabasesWrite];
@@ -64,9 +65,7 @@ impl Engine {
         let databases = &authorize::project(&catalogue, caller)?.databases;
         let mut all: Vec<Arc<Database>> = databases.values().cloned().collect();
         all.sort_by_key(|database| database.seq);
-        containers::page(all, asked, self.limits, |database| {
-            (database.id.as_str(), &database.name)
-        })
+        listing::page(all, &DATABASES, asked, self.limits)
     }
 
     /// Changes a database; `None` keeps.
@@ -104,7 +103,7 @@ impl Engine {
         authorize::need_key(caller, WRITE)?;
         let database = self.find_database(caller, id)?;
         let op = CatalogueOp::DeleteDatabase(caller.project.clone(), database.id.clone());
-        self.change_catalogue(Some(caller), op).await
+        self.change_catalogue(Some(caller), op).await.map(drop)
     }
 
     fn find_database(&self, caller: &Caller, id: &str) -> Result<Arc<Database>, EngineError> {

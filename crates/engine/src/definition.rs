@@ -5,8 +5,8 @@ use std::sync::Arc;
 use model::permission::Permission;
 use model::{
     Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, Direction, Field, Index, IndexColumn,
-    IndexKey, IndexKind, Json, ModelError, ProjectId, Storage, Table, TableNumber, Timestamp,
-    Value,
+    IndexKey, IndexKind, IndexStatus, Json, ModelError, ProjectId, Storage, Table, TableNumber,
+    Timestamp, Value,
 };
 
 use crate::asked::{NewColumn, NewIndex, NewTable};
@@ -25,6 +25,32 @@ const STRING_CHARS_MAX: i64 = 1_073_741_824;
 /// Most elements of an enum, and most characters of one (wire protocol, 2.3).
 const ELEMENTS_MAX: usize = 100;
 const ELEMENT_CHARS_MAX: usize = 255;
+
+/// The parameters in which a definition stands, as refusals name them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given {
+    pub(crate) key: &'static str,
+    pub(crate) kind: &'static str,
+}
+
+impl Given {
+    /// A parameter of its own for each part.
+    pub(crate) const ALONE: Given = Given {
+        key: "key",
+        kind: "type",
+    };
+
+    /// All of it in one.
+    const fn within(parameter: &'static str) -> Given {
+        Given {
+            key: parameter,
+            kind: parameter,
+        }
+    }
+}
+
+/// The number of what gets its own from the commit.
+pub(crate) const UNNUMBERED: u32 = 0;
 
 /// The table that `new` defines. Its number, times and epochs are set by the commit.
 pub(crate) fn table(
@@ -53,12 +79,12 @@ pub(crate) fn table(
     };
     for definition in &new.columns {
         let number = ColumnNumber(table.columns.len() as u32 + 1);
-        let column = column(&table, definition, number)?;
+        let column = column(&table, definition, number, Given::within("columns"))?;
         table.columns.push(column);
     }
     for definition in &new.indexes {
         let number = table.indexes.len() as u32 + 1;
-        let index = index(&table, definition, number)?;
+        let index = index(&table, definition, number, Given::within("indexes"))?;
         table.indexes.push(index);
     }
     Ok(table)
@@ -72,9 +98,17 @@ fn need_at_most(count: usize, name: &'static str) -> Result<(), EngineError> {
     Err(EngineError::Argument { name, why })
 }
 
-fn column(table: &Table, new: &NewColumn, number: ColumnNumber) -> Result<Column, EngineError> {
-    let key = ColumnKey::new(&new.key).map_err(|error| argument("columns", &error))?;
-    let is_taken = |column: &Column| column.key.as_str().eq_ignore_ascii_case(&new.key);
+/// The column `number` of `table` as `new` defines it, beside the others.
+pub(crate) fn column(
+    table: &Table,
+    new: &NewColumn,
+    number: ColumnNumber,
+    given: Given,
+) -> Result<Column, EngineError> {
+    let key = ColumnKey::new(&new.key).map_err(|error| argument(given.key, &error))?;
+    let is_taken = |column: &Column| {
+        column.number != number && column.key.as_str().eq_ignore_ascii_case(&new.key)
+    };
     if table.columns.iter().any(is_taken) {
         return Err(EngineError::Column(ColumnFault::Exists(new.key.clone())));
     }
@@ -85,7 +119,7 @@ fn column(table: &Table, new: &NewColumn, number: ColumnNumber) -> Result<Column
     }
     let mut column = Column {
         number,
-        kind: kind(new)?,
+        kind: kind(new, given)?,
         key,
         required: new.required,
         array: new.array,
@@ -109,7 +143,7 @@ fn value_invalid(new: &NewColumn, why: &str) -> EngineError {
     EngineError::Column(ColumnFault::ValueInvalid(why))
 }
 
-fn kind(new: &NewColumn) -> Result<ColumnKind, EngineError> {
+fn kind(new: &NewColumn, given: Given) -> Result<ColumnKind, EngineError> {
     let format = new.format.as_deref().filter(|format| !format.is_empty());
     Ok(match (new.kind.as_str(), format) {
         ("email", _) | ("string", Some("email")) => ColumnKind::Email,
@@ -152,7 +186,7 @@ fn kind(new: &NewColumn) -> Result<ColumnKind, EngineError> {
                 new.key
             );
             return Err(EngineError::Argument {
-                name: "columns",
+                name: given.kind,
                 why,
             });
         }
@@ -165,7 +199,7 @@ fn kind(new: &NewColumn) -> Result<ColumnKind, EngineError> {
         (other, None) => {
             let why = format!("column `{}` has the unknown type `{other}`.", new.key);
             return Err(EngineError::Argument {
-                name: "columns",
+                name: given.kind,
                 why,
             });
         }
@@ -259,8 +293,14 @@ fn default(column: &Column, json: Option<&Json>) -> Result<Option<Value>, Engine
     }
 }
 
-fn index(table: &Table, new: &NewIndex, number: u32) -> Result<Index, EngineError> {
-    let key = IndexKey::new(&new.key).map_err(|error| argument("indexes", &error))?;
+/// The index `number` of `table` as `new` defines it.
+pub(crate) fn index(
+    table: &Table,
+    new: &NewIndex,
+    number: u32,
+    given: Given,
+) -> Result<Index, EngineError> {
+    let key = IndexKey::new(&new.key).map_err(|error| argument(given.key, &error))?;
     if table.indexes.iter().any(|index| index.key == key) {
         return Err(EngineError::Index(IndexFault::Exists(new.key.clone())));
     }
@@ -269,7 +309,7 @@ fn index(table: &Table, new: &NewIndex, number: u32) -> Result<Index, EngineErro
         return Err(EngineError::Index(IndexFault::LimitExceeded(why)));
     }
     let columns = index_columns(table, new)?;
-    let (kind, unset) = (index_kind(new)?, Timestamp(0));
+    let (kind, unset) = (index_kind(new, given)?, Timestamp(0));
     match kind {
         IndexKind::Fulltext => need_texts(table, new, &columns)?,
         IndexKind::Key | IndexKind::Unique => need_short_key(table, new, &columns)?,
@@ -279,12 +319,13 @@ fn index(table: &Table, new: &NewIndex, number: u32) -> Result<Index, EngineErro
         key,
         kind,
         columns,
+        status: IndexStatus::Processing,
         created: unset,
         updated: unset,
     })
 }
 
-fn index_kind(new: &NewIndex) -> Result<IndexKind, EngineError> {
+fn index_kind(new: &NewIndex, given: Given) -> Result<IndexKind, EngineError> {
     match new.kind.as_str() {
         "key" => Ok(IndexKind::Key),
         "unique" => Ok(IndexKind::Unique),
@@ -294,7 +335,7 @@ fn index_kind(new: &NewIndex) -> Result<IndexKind, EngineError> {
             new.kind
         ))),
         other => Err(EngineError::Argument {
-            name: "indexes",
+            name: given.kind,
             why: format!("index `{}` has the unknown type `{other}`.", new.key),
         }),
     }
@@ -431,6 +472,44 @@ fn need_short_key(
         new.key
     );
     Err(EngineError::Index(IndexFault::ColumnInvalid(why)))
+}
+
+/// The word by which definitions and lists call the type of a kind. Formats are strings.
+pub fn column_type(kind: &ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::String { .. }
+        | ColumnKind::Email
+        | ColumnKind::Url
+        | ColumnKind::Ip
+        | ColumnKind::Enum { .. } => "string",
+        ColumnKind::Varchar { .. } => "varchar",
+        ColumnKind::Text => "text",
+        ColumnKind::Mediumtext => "mediumtext",
+        ColumnKind::Longtext => "longtext",
+        ColumnKind::Integer { .. } => "integer",
+        ColumnKind::Bigint { .. } => "bigint",
+        ColumnKind::Float { .. } => "double",
+        ColumnKind::Boolean => "boolean",
+        ColumnKind::Datetime => "datetime",
+    }
+}
+
+/// The word by which definitions and lists call a kind of index.
+pub fn index_type(kind: IndexKind) -> &'static str {
+    match kind {
+        IndexKind::Key => "key",
+        IndexKind::Unique => "unique",
+        IndexKind::Fulltext => "fulltext",
+    }
+}
+
+/// The word by which lists call the status of an index, and its error.
+pub fn index_status(status: &IndexStatus) -> (&'static str, &str) {
+    match status {
+        IndexStatus::Available => ("available", ""),
+        IndexStatus::Processing => ("processing", ""),
+        IndexStatus::Failed(error) => ("failed", error),
+    }
 }
 
 #[cfg(test)]

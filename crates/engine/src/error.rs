@@ -126,6 +126,14 @@ pub enum ColumnFault {
     LimitExceeded(String),
     /// The format does not fit the type.
     FormatUnsupported(String),
+    /// There is no such column.
+    NotFound(String),
+    /// The column is of another kind than the change is for.
+    TypeInvalid(String),
+    /// Rows hold longer texts than the column is to take.
+    InvalidResize(String),
+    /// An index names the column.
+    IndexDependency(String),
 }
 
 /// Why an index cannot be as defined.
@@ -141,6 +149,8 @@ pub enum IndexFault {
     ColumnInvalid(String),
     /// Too many indexes.
     LimitExceeded(String),
+    /// There is no such index.
+    NotFound(String),
 }
 
 impl fmt::Display for EngineError {
@@ -248,11 +258,15 @@ impl fmt::Display for ColumnFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ColumnFault::Exists(key) => write!(f, "A column `{key}` already exists."),
+            ColumnFault::NotFound(key) => write!(f, "No column `{key}`."),
             ColumnFault::UnknownType(why)
             | ColumnFault::DefaultUnsupported(why)
             | ColumnFault::ValueInvalid(why)
             | ColumnFault::LimitExceeded(why)
-            | ColumnFault::FormatUnsupported(why) => f.write_str(why),
+            | ColumnFault::FormatUnsupported(why)
+            | ColumnFault::TypeInvalid(why)
+            | ColumnFault::InvalidResize(why)
+            | ColumnFault::IndexDependency(why) => f.write_str(why),
         }
     }
 }
@@ -261,6 +275,7 @@ impl fmt::Display for IndexFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             IndexFault::Exists(key) => write!(f, "An index `{key}` already exists."),
+            IndexFault::NotFound(key) => write!(f, "No index `{key}`."),
             IndexFault::ColumnUnknown(why)
             | IndexFault::Invalid(why)
             | IndexFault::ColumnInvalid(why)

@@ -13,6 +13,7 @@ pub mod asked;
 mod authorize;
 mod bulk;
 mod clock;
+mod columns;
 mod commit;
 mod containers;
 mod content;
@@ -20,6 +21,8 @@ mod databases;
 mod definition;
 pub mod error;
 mod increment;
+mod indexes;
+mod listing;
 mod marks;
 mod pinned;
 mod plausible;
@@ -30,13 +33,15 @@ mod shared;
 mod tables;
 
 pub use asked::{
-    Cached, Caller, ListAnswer, ListContainers, ListRows, Listed, NewColumn, NewIndex, NewTable,
-    Place, RowInput, TableChange,
+    Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
+    NewIndex, NewTable, Place, RowInput, TableChange,
 };
 pub use bulk::{Bulk, Bulked};
 pub use clock::Clock;
+pub use definition::{column_type, index_status, index_type};
 pub use error::{ColumnFault, EngineError, IndexFault};
 pub use increment::Increment;
+pub use indexes::IndexOf;
 pub use list_cache::Family;
 pub use pinned::PinnedPage;
 pub use projects::NewKey;

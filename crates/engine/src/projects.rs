@@ -72,6 +72,7 @@ impl Engine {
         let project = self.find_project(id)?;
         self.change_catalogue(None, CatalogueOp::DeleteProject(project.id.clone()))
             .await
+            .map(drop)
     }
 
     /// Creates an API key.
@@ -123,7 +124,7 @@ impl Engine {
             .find(|key| key.id.as_str() == id)
             .ok_or_else(|| EngineError::KeyNotFound(id.chars().take(100).collect()))?;
         let op = CatalogueOp::RevokeKey(key.project.clone(), key.id.clone());
-        self.change_catalogue(None, op).await
+        self.change_catalogue(None, op).await.map(drop)
     }
 
     fn find_project(&self, id: &str) -> Result<Arc<Project>, EngineError> {

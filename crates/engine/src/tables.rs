@@ -8,9 +8,10 @@ use store::CatalogueOp;
 use crate::Engine;
 use crate::asked::{Caller, ListContainers, Listed, NewTable, Place, TableChange};
 use crate::authorize;
-use crate::containers::{self, check_name};
+use crate::containers::check_name;
 use crate::definition;
 use crate::error::EngineError;
+use crate::listing::{self, TABLES};
 
 const READ: &[Scope] = &[Scope::TablesRead];
 const WRITE: &[Scope] = &[Scope::TablesWrite];
@@ -65,9 +66,7 @@ impl Engine {
         let tables = &authorize::database(&catalogue, caller, database)?.tables;
         let mut all: Vec<Arc<Table>> = tables.values().cloned().collect();
         all.sort_by_key(|table| table.number);
-        containers::page(all, asked, self.limits, |table| {
-            (table.id.as_str(), &table.name)
-        })
+        listing::page(all, &TABLES, asked, self.limits)
     }
 
     /// Changes a table; what is not given stays as it is. With `purge`, no list that was read

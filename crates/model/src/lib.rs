@@ -31,8 +31,8 @@ pub use patch::{Edit, Patch};
 pub use permission::{Action, Grantee, Permission, Role, RoleSet};
 pub use row::{Content, Marked, Page, Row, Selection};
 pub use schema::{
-    Column, ColumnKind, ColumnNumber, Direction, Field, Index, IndexColumn, IndexKind, Storage,
-    Table, TableNumber,
+    Column, ColumnKind, ColumnNumber, Direction, Field, Index, IndexColumn, IndexKind, IndexStatus,
+    Storage, Table, TableNumber,
 };
 pub use time::{Coordinates, Mark, Period, Timestamp};
 pub use value::Value;

@@ -42,7 +42,8 @@ pub struct Table {
     pub created: Timestamp,
     /// When anything of the above last changed.
     pub updated: Timestamp,
-    /// Rises when columns or indexes change; row bodies carry the one they were encoded under.
+    /// Rises when rows are to be encoded otherwise: a column came, went, or got another key. Row
+    /// bodies carry the one they were encoded under.
     pub schema_epoch: u64,
     /// Rises when permissions, row security or `enabled` change.
     pub permission_epoch: u64,
@@ -232,10 +233,23 @@ pub struct Index {
     pub kind: IndexKind,
     /// What it orders, first one first.
     pub columns: Vec<IndexColumn>,
+    /// Whether it can be used.
+    pub status: IndexStatus,
     /// When it was created.
     pub created: Timestamp,
     /// When its definition last changed.
     pub updated: Timestamp,
+}
+
+/// Whether an index can be used. Only one that is available stands in the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexStatus {
+    /// It holds every row.
+    Available,
+    /// It waits for the writer to build it.
+    Processing,
+    /// It cannot be built, and the text says why: rows have equal values in a unique index.
+    Failed(String),
 }
 
 /// What an index promises.
@@ -253,7 +267,12 @@ impl Index {
     /// Whether it finds words in `field`, and in nothing else.
     pub fn is_fulltext_of(&self, field: Field) -> bool {
         let alone = matches!(self.columns.as_slice(), [column] if column.field == field);
-        alone && self.kind == IndexKind::Fulltext
+        alone && self.kind == IndexKind::Fulltext && self.is_available()
+    }
+
+    /// Whether reads may use it.
+    pub fn is_available(&self) -> bool {
+        self.status == IndexStatus::Available
     }
 }
 

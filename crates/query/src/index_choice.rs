@@ -170,7 +170,8 @@ fn choose(query: &Query, keys: &[OrderKey]) -> Option<Choice> {
         .table
         .indexes
         .iter()
-        .filter(|index| index.kind != IndexKind::Fulltext)
+        // One that is being built, or never could be, is not there.
+        .filter(|index| index.is_available() && index.kind != IndexKind::Fulltext)
         .map(|index| (usefulness(index, &demands, keys), index))
         .collect();
     let filtering = best(uses.iter().filter(|(u, _)| u.fixed > 0 || u.range));

@@ -14,6 +14,7 @@ pub mod names;
 pub mod normal;
 pub mod parse;
 pub mod pattern;
+pub mod predicate;
 pub mod query;
 pub mod resolve;
 pub mod search;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use model::{
-    ApiKey, CatalogueChange, Change, DatabaseId, DatabaseKind, KeyId, Mark, ModelError, Patch,
-    Permission, ProjectId, RoleSet, Row, RowId, Table, TableId, TableNumber, Timestamp, Value,
+    ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
+    Mark, ModelError, Patch, Permission, ProjectId, RoleSet, Row, RowId, Table, TableId,
+    TableNumber, Timestamp, Value,
 };
 use query::Query;
 
@@ -12,6 +13,13 @@ use crate::error::StoreError;
 
 /// Most rows one batch may change.
 pub const BATCH_ROWS_MAX: usize = 10_000;
+/// An index over at most so many versions of rows is built by the commit that adds it (bitemporal
+/// rows, schema over time).
+pub const INDEXED_AT_ONCE_MAX: i64 = 100_000;
+/// Most columns that one table can ever get, those that were dropped among them: their places in
+/// the physical tables stay taken. PostgreSQL has room for 1,600 (its manual, "Limits"), SQLite
+/// for 2,000 (its manual, "Implementation Limits"); the rest is for our own.
+pub const COLUMNS_EVER_MAX: u32 = 1_500;
 /// Above so many changed rows, or …
 pub const IMAGES_MAX: usize = 1_000;
 /// … so many bytes of images, a batch reports tables instead of images.
@@ -240,6 +248,36 @@ pub enum CatalogueOp {
     },
     /// Removes a table: at once for readers, its rows bit by bit by [`crate::Store::tend`].
     DeleteTable(ProjectId, DatabaseId, TableId),
+    /// Changes the columns or indexes of a table. [`Refusal::CatalogueMoved`] when they are not
+    /// those of `table` any more: the change was checked against those.
+    ChangeSchema {
+        /// The table as the change was checked against it.
+        table: Arc<Table>,
+        /// What changes.
+        change: SchemaChange,
+    },
+}
+
+/// A change of a table's columns or indexes. None of them rewrites rows before it is committed.
+#[derive(Clone, Debug)]
+pub enum SchemaChange {
+    /// Adds a column, which has no value in the rows that are there. Its number and times are
+    /// set by the commit.
+    AddColumn(Column),
+    /// Replaces the definition of the column of this number. Its kind may get other limits, never
+    /// another storage. [`Refusal::ValuesTooLong`] when a text of a row does not fit any more.
+    UpdateColumn(Column),
+    /// Removes a column, which no index may name. Its values stay where they are, because reads at
+    /// coordinates before this commit need them; no other read finds them.
+    DropColumn(ColumnNumber),
+    /// Adds an index. Its number, status and times are set by the commit: it is built within it
+    /// if the table has at most [`INDEXED_AT_ONCE_MAX`] versions of rows, and waits for
+    /// [`SchemaChange::BuildIndex`] otherwise. One that is to be unique over equal values fails.
+    AddIndex(Index),
+    /// Builds the index of this number, which waits for it. Nobody can write meanwhile.
+    BuildIndex(u32),
+    /// Removes the index of this number.
+    DropIndex(u32),
 }
 
 /// What became of a batch.
@@ -301,6 +339,18 @@ pub enum Refusal {
     CursorNotFound(RowId),
     /// It has no value in a column that the order uses.
     CursorNull(RowId),
+    /// A row holds a longer text than the column is to take.
+    ValuesTooLong {
+        /// The column's key.
+        column: String,
+        /// Most characters it was to take.
+        chars_max: u32,
+    },
+    /// The table has had as many columns as it can ever get.
+    ColumnsUsedUp {
+        /// The limit.
+        columns_max: u32,
+    },
     /// The catalogue is not the one the operations were checked under.
     CatalogueMoved,
     /// A container of this id is there already.

@@ -16,7 +16,7 @@ mod sqlite;
 
 pub use batch::{
     Applied, CatalogueOp, Changes, Container, Guard, Matched, MatchingAct, MatchingOp, Op, Outcome,
-    Refusal, RowAct, RowOp, Stamps, WriteBatch, WrittenRow,
+    Refusal, RowAct, RowOp, SchemaChange, Stamps, WriteBatch, WrittenRow,
 };
 pub use error::StoreError;
 

@@ -7,9 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_executor::block_on;
-use model::Mark;
-use store::{Durability, Options, Store, StoreError};
-use suite::db::{Db, Place, encode_row, note};
+use model::{ColumnKind, Direction, Field, IndexKind, IndexStatus, Mark, Value};
+use query::{Filter, OrderKey, Query, Test};
+use store::{Durability, Options, SchemaChange, Store, StoreError};
+use suite::db::{COUNT, Db, PRICE, Place, column, encode_row, index, note};
+use suite::schema::change;
 
 /// A data directory of the embedded store.
 struct Embedded {
@@ -111,6 +113,92 @@ fn a_newer_format_is_refused_and_left_alone() {
     );
     set_format(1);
     assert_eq!(Db::open(&place).ids(), ["a"]);
+}
+
+#[test]
+fn a_new_column_leaves_stale_bodies_to_the_upkeep() {
+    let place = Embedded::new();
+    let count = |sql: &str| -> i64 {
+        let connection = rusqlite::Connection::open(place.directory().join("tidemark.db")).unwrap();
+        connection.query_row(sql, (), |row| row.get(0)).unwrap()
+    };
+    let mut db = Db::with_notes(&place);
+    db.ok(vec![
+        db.insert("a", note("one")),
+        db.insert("b", note("two")),
+    ]);
+    let extra = column(0, "extra", ColumnKind::Text, false);
+    let epoch = change(&mut db, SchemaChange::AddColumn(extra)).schema_epoch;
+    let stale = format!("SELECT count(*) FROM t1 WHERE body_epoch <> {epoch}");
+    let left = "SELECT count(*) FROM upkeep";
+    assert_eq!((count(&stale), count(left)), (2, 1));
+    while block_on(db.store.tend()).unwrap() {}
+    assert_eq!((count(&stale), count(left)), (0, 0));
+}
+
+/// The versions are numbered as if there were many of them.
+fn pretend_many_versions(place: &Embedded) {
+    let connection = rusqlite::Connection::open(place.directory().join("tidemark.db")).unwrap();
+    connection
+        .execute_batch("UPDATE t1_v SET rid = rid + 200000; UPDATE t1 SET rid = rid + 200000;")
+        .unwrap();
+}
+
+#[test]
+fn an_index_over_many_versions_waits_to_be_built() {
+    let place = Embedded::new();
+    let mut db = Db::with_notes(&place);
+    for (id, count) in [("a", 2), ("b", 1), ("c", 3)] {
+        let mut values = note(id);
+        values[COUNT] = Value::Int(count);
+        db.ok(vec![db.insert(id, values)]);
+    }
+    db.close();
+    pretend_many_versions(&place);
+    let mut db = Db::open(&place);
+    let by_price = |key, kind| {
+        let parts = [(PRICE, Direction::Asc), (COUNT, Direction::Desc)];
+        SchemaChange::AddIndex(index(0, key, kind, &parts))
+    };
+    let table = change(&mut db, by_price("waits", IndexKind::Key));
+    let number = table.indexes[2].number;
+    assert_eq!(table.indexes[2].status, IndexStatus::Processing);
+    // Meanwhile reads go on without it, and so do writes.
+    let query = |db: &Db| Query {
+        filter: Filter::Field(Field::Column(PRICE), Test::In(vec![Value::Float(0.1)])),
+        order: vec![OrderKey {
+            field: Field::Column(COUNT),
+            direction: Direction::Desc,
+        }],
+        ..db.all()
+    };
+    let ids = |db: &Db| -> Vec<String> {
+        let rows = db.list(&query(db)).rows;
+        rows.iter().map(|row| row.id.to_string()).collect()
+    };
+    assert_eq!(ids(&db), ["c", "a", "b"]);
+    db.ok(vec![db.update("b", vec![(COUNT, Value::Int(9))])]);
+    db.close();
+    let mut db = Db::open(&place);
+    assert_eq!(db.table().indexes[2].status, IndexStatus::Processing);
+    let table = change(&mut db, SchemaChange::BuildIndex(number));
+    assert_eq!(table.indexes[2].status, IndexStatus::Available);
+    assert!(table.indexes[2].updated > table.indexes[2].created);
+    assert_eq!(ids(&db), ["b", "c", "a"]);
+    // A unique one fails when it is built, and can be removed before and after.
+    let unique = index(0, "fails", IndexKind::Unique, &[(PRICE, Direction::Asc)]);
+    let table = change(&mut db, SchemaChange::AddIndex(unique.clone()));
+    let waiting = table.indexes[3].number;
+    change(&mut db, SchemaChange::DropIndex(waiting));
+    let table = change(&mut db, SchemaChange::AddIndex(unique));
+    let number = table.indexes[3].number;
+    let table = change(&mut db, SchemaChange::BuildIndex(number));
+    assert!(
+        matches!(table.indexes[3].status, IndexStatus::Failed(_)),
+        "{:?}",
+        table.indexes[3]
+    );
+    change(&mut db, SchemaChange::DropIndex(number));
 }
 
 #[test]

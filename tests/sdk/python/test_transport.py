@@ -68,9 +68,8 @@ def test_health_is_public_where_documented(server: Server) -> None:
 
 
 NOT_BUILT: dict[str, Callable[[TablesDB], Any]] = {
-    "create_text_column": lambda db: db.create_text_column(DB, T, "k", False),
-    "update_integer_column": lambda db: db.update_integer_column(DB, T, "n", False, 1),
-    "delete_column": lambda db: db.delete_column(DB, T, "n"),
+    "update_relationship_column": lambda db: db.update_relationship_column(DB, T, "n"),
+    "create_point_column": lambda db: db.create_point_column(DB, T, "k", False),
     "create_transaction": lambda db: db.create_transaction(),
 }
 

@@ -1,6 +1,6 @@
 use model::{
     Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, Index, IndexColumn, IndexKey,
-    IndexKind, ProjectId, TableId, TableNumber,
+    IndexKind, IndexStatus, ProjectId, TableId, TableNumber,
 };
 
 use super::*;
@@ -40,6 +40,7 @@ fn table() -> Arc<Table> {
             key: IndexKey::new("by_n").unwrap(),
             kind: IndexKind::Key,
             columns: vec![by_n],
+            status: IndexStatus::Available,
             created: Timestamp(0),
             updated: Timestamp(0),
         }],

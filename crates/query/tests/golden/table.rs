@@ -103,6 +103,7 @@ fn index(number: u32, key: &str, kind: IndexKind, columns: &[(Field, Direction)]
                 length: None,
             })
             .collect(),
+        status: model::IndexStatus::Available,
         created: Timestamp(0),
         updated: Timestamp(0),
     }

@@ -1,130 +1,162 @@
-//! Columns and indexes of a table: list and get.
+//! Columns of a table: list, create, get, update, delete.
 
-use std::sync::Arc;
+use engine::{ColumnChange, NewColumn};
 
-use model::{Json, Table};
-
-use super::error::{ApiError, Kind};
+use super::error::ApiError;
 use super::extract::Asked;
+use super::fields::Fields;
 use super::reply::Reply;
 use super::wire;
 
-/// Length of a page when no query names one (wire protocol, pagination).
-const LIMIT_DEFAULT: usize = 25;
-
-fn table(asked: &Asked<'_>) -> Result<Arc<Table>, ApiError> {
-    Ok(asked
-        .app
-        .shared
-        .engine
-        .get_table(&asked.caller()?, asked.place())?)
-}
-
 /// `GET /v1/tablesdb/{database}/tables/{table}/columns`
 pub fn list(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let table = table(asked)?;
-    let (total, page) = page(&table.columns, asked)?;
-    Ok(Reply::ok(wire::columns(total, &page, asked.words)))
+    let caller = asked.caller()?;
+    let engine = &asked.app.shared.engine;
+    let listed = engine.list_columns(&caller, asked.place(), asked.containers()?)?;
+    Ok(Reply::ok(wire::columns(
+        listed.total,
+        &listed.items,
+        asked.words,
+    )))
+}
+
+/// `POST /v1/tablesdb/{database}/tables/{table}/columns/{kind}`
+pub async fn create(mut asked: Asked<'_>, kind: &'static str) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let new = new_column(asked.fields().await?, kind)?;
+    let engine = &asked.app.shared.engine;
+    let made = engine.create_column(&caller, asked.place(), &new).await?;
+    Ok(Reply::accepted(wire::column(&made)))
+}
+
+fn new_column(mut fields: Fields, kind: &str) -> Result<NewColumn, ApiError> {
+    check_description(&mut fields)?;
+    Ok(NewColumn {
+        key: fields.required_text("key")?,
+        kind: kind.to_owned(),
+        size: fields.integer("size")?,
+        required: fields.required_flag("required")?,
+        default: fields.take("default"),
+        array: fields.flag("array")?.unwrap_or(false),
+        elements: fields.texts("elements")?,
+        min: fields.take("min"),
+        max: fields.take("max"),
+        format: None,
+        encrypt: fields.flag("encrypt")?.unwrap_or(false),
+    })
 }
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/columns/{column}`
 pub fn get(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let (table, key) = (table(asked)?, &*asked.ids.column);
-    let column = table.position(key).map(|position| &table.columns[position]);
-    let column = column.ok_or_else(|| not_found(Kind::ColumnNotFound, "column", key))?;
-    Ok(Reply::ok(wire::column(column)))
+    let caller = asked.caller()?;
+    let engine = &asked.app.shared.engine;
+    let column = engine.get_column(&caller, asked.place(), &asked.ids.column)?;
+    Ok(Reply::ok(wire::column(&column)))
 }
 
-/// `GET /v1/tablesdb/{database}/tables/{table}/indexes`
-pub fn list_indexes(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let table = table(asked)?;
-    let (total, page) = page(&table.indexes, asked)?;
-    Ok(Reply::ok(wire::indexes(&table, total, &page, asked.words)))
+/// `PATCH /v1/tablesdb/{database}/tables/{table}/columns/{kind}/{column}`
+pub async fn update(mut asked: Asked<'_>, kind: &'static str) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let change = column_change(asked.fields().await?, kind)?;
+    let engine = &asked.app.shared.engine;
+    let changed = engine
+        .update_column(&caller, asked.place(), &asked.ids.column, &change)
+        .await?;
+    Ok(Reply::ok(wire::column(&changed)))
 }
 
-/// `GET /v1/tablesdb/{database}/tables/{table}/indexes/{index}`
-pub fn get_index(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let (table, key) = (table(asked)?, &*asked.ids.index);
-    let index = table.indexes.iter().find(|index| index.key.as_str() == key);
-    let index = index.ok_or_else(|| not_found(Kind::ColumnIndexNotFound, "index", key))?;
-    Ok(Reply::ok(wire::index(&table, index, asked.words)))
+fn column_change(mut fields: Fields, kind: &'static str) -> Result<ColumnChange, ApiError> {
+    check_description(&mut fields)?;
+    Ok(ColumnChange {
+        kind,
+        new_key: fields.text("newKey")?,
+        required: fields.required_flag("required")?,
+        default: fields.required_or_null("default")?,
+        size: fields.integer("size")?,
+        elements: fields.texts("elements")?,
+        min: fields.take("min"),
+        max: fields.take("max"),
+    })
 }
 
-fn not_found(kind: Kind, what: &str, key: &str) -> ApiError {
-    let key: String = key.chars().take(100).collect();
-    ApiError::new(kind, format!("No {what} `{key}`."))
+/// Newer clients send one; it is taken and not kept.
+fn check_description(fields: &mut Fields) -> Result<(), ApiError> {
+    fields.text("description").map(drop)
 }
 
-/// The total if it is wanted, and the page that the query string asks for.
-fn page<'t, T>(all: &'t [T], asked: &Asked<'_>) -> Result<(u64, Vec<&'t T>), ApiError> {
-    let (limit, offset) = limit_and_offset(&asked.query.queries)?;
-    let total = if asked.total()? { all.len() as u64 } else { 0 };
-    Ok((total, all.iter().skip(offset).take(limit).collect()))
-}
-
-/// What `limit` and `offset` say; of each the first counts. Columns are few, so that no other
-/// query is of use here.
-fn limit_and_offset(texts: &[String]) -> Result<(usize, usize), ApiError> {
-    let (mut limit, mut offset) = (None, None);
-    for text in texts {
-        let json = engine::read_json(text.as_bytes());
-        let json = json.map_err(|_| invalid("Syntax error"))?;
-        let (method, values) = (
-            json.get("method").and_then(Json::as_str),
-            json.get("values"),
-        );
-        match (method, values) {
-            (Some("limit"), Some(Json::List(values))) => {
-                limit.get_or_insert(single(values, 1)?);
-            }
-            (Some("offset"), Some(Json::List(values))) => {
-                offset.get_or_insert(single(values, 0)?);
-            }
-            _ => return Err(invalid("only limit and offset are understood here")),
-        }
-    }
-    Ok((limit.unwrap_or(LIMIT_DEFAULT), offset.unwrap_or(0)))
-}
-
-fn single(values: &[Json], least: i64) -> Result<usize, ApiError> {
-    match values {
-        [Json::Int(number)] if *number >= least => Ok(*number as usize),
-        _ => Err(invalid(&format!("expected one integer, at least {least}"))),
-    }
-}
-
-fn invalid(why: &str) -> ApiError {
-    ApiError::new(Kind::QueryInvalid, format!("Invalid query: {why}"))
+/// `DELETE /v1/tablesdb/{database}/tables/{table}/columns/{column}`
+pub async fn delete(asked: &Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let engine = &asked.app.shared.engine;
+    engine
+        .delete_column(&caller, asked.place(), &asked.ids.column)
+        .await?;
+    Ok(Reply::empty())
 }
 
 #[cfg(test)]
 mod tests {
+    use engine::Family;
+    use model::Json;
+
     use super::*;
 
-    #[track_caller]
-    fn check(texts: &[&str], wanted: Option<(usize, usize)>) {
-        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        assert_eq!(limit_and_offset(&texts).ok(), wanted, "{texts:?}");
+    fn fields(body: &str) -> Fields {
+        Fields::read(body.as_bytes()).unwrap()
     }
 
     #[test]
-    fn limit_and_offset_are_understood_and_nothing_else() {
-        check(&[], Some((25, 0)));
-        let limit = r#"{"method":"limit","values":[3]}"#;
-        let offset = r#"{"method":"offset","values":[0]}"#;
-        check(&[limit, offset], Some((3, 0)));
-        check(&[limit, r#"{"method":"limit","values":[4]}"#], Some((3, 0)));
-        for other in [
-            "limit(3)",
-            r#"{"method":"limit","values":[0]}"#,
-            r#"{"method":"limit","values":[]}"#,
-            r#"{"method":"limit","values":["3"]}"#,
-            r#"{"method":"limit"}"#,
-            r#"{"method":"offset","values":[-1]}"#,
-            r#"{"method":"equal","attribute":"key","values":["a"]}"#,
-            "5",
+    fn a_definition_is_kept_as_it_was_sent() {
+        let body = r#"{"key":"k","required":false,"min":1,"default":2.5,"description":"d"}"#;
+        let column = new_column(fields(body), "integer").unwrap();
+        assert_eq!(
+            (column.key.as_str(), column.kind.as_str()),
+            ("k", "integer")
+        );
+        assert_eq!(
+            (column.min, column.default),
+            (Some(Json::Int(1)), Some(Json::Float(2.5)))
+        );
+        assert_eq!((column.size, column.max, column.array), (None, None, false));
+    }
+
+    #[test]
+    fn a_change_must_say_what_becomes_of_the_default() {
+        let body = r#"{"required":false,"default":null,"newKey":"n","size":5}"#;
+        let change = column_change(fields(body), "varchar").unwrap();
+        assert_eq!((change.default, change.size), (None, Some(5)));
+        assert_eq!(change.new_key.as_deref(), Some("n"));
+        for (body, missing) in [
+            (r#"{"default":null}"#, "required"),
+            (r#"{"required":null,"default":null}"#, "required"),
+            (r#"{"required":true}"#, "default"),
         ] {
-            check(&[other], None);
+            let refused = column_change(fields(body), "varchar").unwrap_err();
+            assert_eq!(
+                refused.message(Family::Tables),
+                format!("Param \"{missing}\" is not optional.")
+            );
+        }
+    }
+
+    #[test]
+    fn wrong_types_are_refused_by_name() {
+        for (member, name) in [
+            (r#""description":5"#, "description"),
+            (r#""elements":[5]"#, "elements"),
+            (r#""size":1.5"#, "size"),
+        ] {
+            let body = format!(r#"{{"key":"k","required":false,"default":null,{member}}}"#);
+            for refused in [
+                new_column(fields(&body), "enum").unwrap_err(),
+                column_change(fields(&body), "enum").unwrap_err(),
+            ] {
+                let said = refused.message(Family::Tables);
+                assert!(
+                    said.starts_with(&format!("Invalid `{name}` param: ")),
+                    "{said}"
+                );
+            }
         }
     }
 }

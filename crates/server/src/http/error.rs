@@ -54,6 +54,8 @@ kinds! {
     ColumnFormatUnsupported 400 "column_format_unsupported"
         legacy "attribute_format_unsupported";
     ColumnValueInvalid 400 "column_value_invalid" legacy "attribute_value_invalid";
+    ColumnTypeInvalid 400 "column_type_invalid" legacy "attribute_type_invalid";
+    ColumnInvalidResize 400 "column_invalid_resize" legacy "attribute_invalid_resize";
     ColumnLimitExceeded 400 "column_limit_exceeded" legacy "attribute_limit_exceeded";
     AttributeTypeInvalid 400 "attribute_type_invalid";
     ColumnIndexInvalid 400 "column_index_invalid" legacy "index_invalid";
@@ -82,6 +84,7 @@ kinds! {
     DatabaseExists 409 "database_already_exists";
     TableExists 409 "table_already_exists" legacy "collection_already_exists";
     ColumnExists 409 "column_already_exists" legacy "attribute_already_exists";
+    ColumnIndexDependency 409 "column_index_dependency" legacy "index_dependency";
     ColumnIndexExists 409 "column_index_already_exists" legacy "index_already_exists";
     RowExists 409 "row_already_exists" legacy "document_already_exists";
     RowUniqueViolation 409 "row_unique_constraint_violation"
@@ -249,6 +252,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::UniqueViolation { .. } => Kind::RowUniqueViolation,
         E::RowDataMissing => Kind::RowMissingData,
         E::PayloadMissing => Kind::RowMissingPayload,
+        E::Index(IndexFault::NotFound(_)) => Kind::ColumnIndexNotFound,
         E::Index(IndexFault::Exists(_)) => Kind::ColumnIndexExists,
         E::Index(IndexFault::ColumnUnknown(_)) => Kind::ColumnUnknown,
         E::Index(IndexFault::Invalid(_)) => Kind::IndexInvalid,
@@ -301,6 +305,10 @@ fn of_column(fault: &ColumnFault) -> ApiError {
         ColumnFault::ValueInvalid(_) => Kind::ColumnValueInvalid,
         ColumnFault::LimitExceeded(_) => Kind::ColumnLimitExceeded,
         ColumnFault::FormatUnsupported(_) => Kind::ColumnFormatUnsupported,
+        ColumnFault::NotFound(_) => Kind::ColumnNotFound,
+        ColumnFault::TypeInvalid(_) => Kind::ColumnTypeInvalid,
+        ColumnFault::InvalidResize(_) => Kind::ColumnInvalidResize,
+        ColumnFault::IndexDependency(_) => Kind::ColumnIndexDependency,
     };
     ApiError::new(kind, fault.to_string())
 }

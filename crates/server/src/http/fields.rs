@@ -60,6 +60,11 @@ impl Fields {
         }
     }
 
+    /// Whether there is a member `name` that has not been taken, be it `null`.
+    pub fn holds(&self, name: &str) -> bool {
+        self.members.iter().any(|(known, _)| known == name)
+    }
+
     /// What has not been taken, in the order sent.
     pub fn rest(self) -> Vec<(String, Json)> {
         self.members
@@ -97,6 +102,20 @@ impl Fields {
         truth
             .map(Some)
             .ok_or_else(|| self.refuse(name, "a boolean", &json))
+    }
+
+    /// A boolean that must be given.
+    pub fn required_flag(&mut self, name: &'static str) -> Result<bool, ApiError> {
+        self.flag(name)?.ok_or_else(|| ApiError::missing(name))
+    }
+
+    /// What stands at `name`, which must, and may be `null`.
+    pub fn required_or_null(&mut self, name: &'static str) -> Result<Option<Json>, ApiError> {
+        if self.holds(name) {
+            Ok(self.take(name))
+        } else {
+            Err(ApiError::missing(name))
+        }
     }
 
     /// An integer, also as a text, as query strings write it.
@@ -174,7 +193,8 @@ impl Fields {
         }
     }
 
-    fn refuse(&self, name: &'static str, wanted: &str, got: &Json) -> ApiError {
+    /// The refusal of a member that is not of the wanted type.
+    pub fn refuse(&self, name: &'static str, wanted: &str, got: &Json) -> ApiError {
         let got = got.kind();
         match self.within {
             None => ApiError::invalid(name, format!("Value must be {wanted}, got {got}.")),

@@ -28,6 +28,7 @@ pub mod extract;
 pub mod fields;
 pub mod forwarded;
 pub mod health;
+pub mod indexes;
 pub mod query_string;
 pub mod reply;
 pub mod route;
@@ -185,9 +186,14 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::UpdateTable => tables::update(asked).await,
         Action::DeleteTable => tables::delete(&asked).await,
         Action::ListColumns => columns::list(&asked),
+        Action::CreateColumn(kind) => columns::create(asked, kind).await,
         Action::GetColumn => columns::get(&asked),
-        Action::ListIndexes => columns::list_indexes(&asked),
-        Action::GetIndex => columns::get_index(&asked),
+        Action::UpdateColumn(kind) => columns::update(asked, kind).await,
+        Action::DeleteColumn => columns::delete(&asked).await,
+        Action::ListIndexes => indexes::list(&asked),
+        Action::CreateIndex => indexes::create(asked).await,
+        Action::GetIndex => indexes::get(&asked),
+        Action::DeleteIndex => indexes::delete(&asked).await,
         Action::ListRows => rows::list(asked).await,
         Action::QueryRows => rows::query(asked).await,
         Action::CreateRows => rows::create(asked).await,

@@ -66,6 +66,11 @@ impl Reply {
         Reply::json(StatusCode::CREATED, body)
     }
 
+    /// 202 with a JSON body: what was asked is there, or will be.
+    pub fn accepted(body: Vec<u8>) -> Reply {
+        Reply::json(StatusCode::ACCEPTED, body)
+    }
+
     /// 200 with plain text.
     pub fn text(body: &'static str) -> Reply {
         let pieces = [

@@ -35,9 +35,16 @@ pub enum Action {
     UpdateTable,
     DeleteTable,
     ListColumns,
+    /// Adds a column of this kind.
+    CreateColumn(&'static str),
     GetColumn,
+    /// Changes a column of this kind.
+    UpdateColumn(&'static str),
+    DeleteColumn,
     ListIndexes,
+    CreateIndex,
     GetIndex,
+    DeleteIndex,
     ListRows,
     QueryRows,
     CreateRows,
@@ -128,13 +135,22 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
 
     (GET, "/v1/tablesdb/{database}/tables/{table}/columns", Action::ListColumns),
     (GET, "/v1/tablesdb/{database}/tables/{table}/columns/{column}", Action::GetColumn),
-    (POST, "/v1/tablesdb/{database}/tables/{table}/columns/{kind}", Action::NotBuilt),
-    (PATCH, "/v1/tablesdb/{database}/tables/{table}/columns/{kind}/{column}", Action::NotBuilt),
-    (DELETE, "/v1/tablesdb/{database}/tables/{table}/columns/{column}", Action::NotBuilt),
+    (POST, "/v1/tablesdb/{database}/tables/{table}/columns/relationship", Action::NotBuilt),
+    (POST, "/v1/tablesdb/{database}/tables/{table}/columns/point", Action::NotBuilt),
+    (POST, "/v1/tablesdb/{database}/tables/{table}/columns/line", Action::NotBuilt),
+    (POST, "/v1/tablesdb/{database}/tables/{table}/columns/polygon", Action::NotBuilt),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/columns/relationship/{column}",
+        Action::NotBuilt),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/columns/{column}/relationship",
+        Action::NotBuilt),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/columns/point/{column}", Action::NotBuilt),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/columns/line/{column}", Action::NotBuilt),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/columns/polygon/{column}", Action::NotBuilt),
+    (DELETE, "/v1/tablesdb/{database}/tables/{table}/columns/{column}", Action::DeleteColumn),
     (GET, "/v1/tablesdb/{database}/tables/{table}/indexes", Action::ListIndexes),
-    (POST, "/v1/tablesdb/{database}/tables/{table}/indexes", Action::NotBuilt),
+    (POST, "/v1/tablesdb/{database}/tables/{table}/indexes", Action::CreateIndex),
     (GET, "/v1/tablesdb/{database}/tables/{table}/indexes/{index}", Action::GetIndex),
-    (DELETE, "/v1/tablesdb/{database}/tables/{table}/indexes/{index}", Action::NotBuilt),
+    (DELETE, "/v1/tablesdb/{database}/tables/{table}/indexes/{index}", Action::DeleteIndex),
 
     (GET, "/v1/tablesdb/{database}/tables/{table}/rows", Action::ListRows),
     (POST, "/v1/tablesdb/{database}/tables/{table}/rows/query", Action::QueryRows),
@@ -170,24 +186,63 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (&METHODS, "/v1/project/{*rest}", Action::NotBuilt),
 ];
 
+/// The kinds of columns, each with routes of its own.
+const COLUMN_KINDS: [&str; 14] = [
+    "boolean",
+    "bigint",
+    "datetime",
+    "email",
+    "enum",
+    "float",
+    "integer",
+    "ip",
+    "longtext",
+    "mediumtext",
+    "string",
+    "text",
+    "url",
+    "varchar",
+];
+
 /// Every route of both families.
 pub fn routes() -> Vec<Route> {
     let mut routes = Vec::new();
     for (methods, pattern, action) in ROUTES {
         for method in *methods {
-            let route = |pattern: String, family| Route {
-                method: method.clone(),
-                pattern,
-                family,
-                action: *action,
-            };
-            routes.push(route((*pattern).to_owned(), Family::Tables));
-            if pattern.starts_with("/v1/tablesdb") {
-                routes.push(route(in_older_words(pattern), Family::Documents));
-            }
+            add(&mut routes, method, pattern, *action);
         }
     }
+    for kind in COLUMN_KINDS {
+        let columns = format!("/v1/tablesdb/{{database}}/tables/{{table}}/columns/{kind}");
+        let one = format!("{columns}/{{column}}");
+        add(
+            &mut routes,
+            &Method::POST,
+            &columns,
+            Action::CreateColumn(kind),
+        );
+        add(
+            &mut routes,
+            &Method::PATCH,
+            &one,
+            Action::UpdateColumn(kind),
+        );
+    }
     routes
+}
+
+/// Adds a route, and its twin in the older family if it has one.
+fn add(routes: &mut Vec<Route>, method: &Method, pattern: &str, action: Action) {
+    let route = |pattern: String, family| Route {
+        method: method.clone(),
+        pattern,
+        family,
+        action,
+    };
+    routes.push(route(pattern.to_owned(), Family::Tables));
+    if pattern.starts_with("/v1/tablesdb") {
+        routes.push(route(in_older_words(pattern), Family::Documents));
+    }
 }
 
 fn in_older_words(pattern: &str) -> String {

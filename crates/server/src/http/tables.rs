@@ -76,7 +76,7 @@ fn new_column(mut fields: Fields) -> Result<NewColumn, ApiError> {
     })
 }
 
-fn new_index(mut fields: Fields) -> Result<NewIndex, ApiError> {
+pub(super) fn new_index(mut fields: Fields) -> Result<NewIndex, ApiError> {
     let key = fields.required_text("key")?;
     let kind = fields.required_text("type")?;
     // Inline definitions say `attributes` in both families; `columns` is taken as well.
@@ -84,14 +84,24 @@ fn new_index(mut fields: Fields) -> Result<NewIndex, ApiError> {
         Some(columns) => columns,
         None => fields.texts("columns")?.unwrap_or_default(),
     };
-    let orders = optional(&mut fields, "orders", |json| match json {
-        Json::Text(order) => Some(order),
-        _ => None,
-    })?;
-    let lengths = optional(&mut fields, "lengths", |json| match json {
-        Json::Int(length) => Some(length),
-        _ => None,
-    })?;
+    let orders = optional(
+        &mut fields,
+        "orders",
+        "an array of strings",
+        |json| match json {
+            Json::Text(order) => Some(order.clone()),
+            _ => None,
+        },
+    )?;
+    let lengths = optional(
+        &mut fields,
+        "lengths",
+        "an array of integers",
+        |json| match json {
+            Json::Int(length) => Some(*length),
+            _ => None,
+        },
+    )?;
     Ok(NewIndex {
         key,
         kind,
@@ -105,24 +115,20 @@ fn new_index(mut fields: Fields) -> Result<NewIndex, ApiError> {
 fn optional<T>(
     fields: &mut Fields,
     name: &'static str,
-    read: impl Fn(Json) -> Option<T>,
+    wanted: &str,
+    read: impl Fn(&Json) -> Option<T>,
 ) -> Result<Vec<Option<T>>, ApiError> {
-    let one = |json: Json| match json {
+    let elements = fields.list(name)?.unwrap_or_default();
+    let one = |json: &Json| match json {
         Json::Null => Ok(None),
         json => {
-            let kind = json.kind();
-            let refuse = || format!("`{name}` may not hold {kind}.");
-            read(json)
+            let value = read(json);
+            value
                 .map(Some)
-                .ok_or_else(|| ApiError::invalid("indexes", refuse()))
+                .ok_or_else(|| fields.refuse(name, wanted, json))
         }
     };
-    fields
-        .list(name)?
-        .unwrap_or_default()
-        .into_iter()
-        .map(one)
-        .collect()
+    elements.iter().map(one).collect()
 }
 
 /// `GET /v1/tablesdb/{database}/tables/{table}`

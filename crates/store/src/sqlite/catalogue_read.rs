@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::{
     ApiKey, Catalogue, CatalogueChange, Column, ColumnKey, ColumnKind, ColumnNumber, Database,
     DatabaseId, DatabaseKind, Direction, Field, Grantee, Index, IndexColumn, IndexKey, IndexKind,
-    KeyId, Mark, ModelError, Permission, Project, ProjectId, Scope, Table, TableId, TableNumber,
-    Timestamp, Value,
+    IndexStatus, KeyId, Mark, ModelError, Permission, Project, ProjectId, Scope, Table, TableId,
+    TableNumber, Timestamp, Value,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
@@ -243,7 +243,7 @@ struct StoredIndex {
     columns: Json,
 }
 
-const INDEX: &str = "tab, number, key, kind, columns, created, updated";
+const INDEX: &str = "tab, number, key, kind, columns, created, updated, status, error";
 
 fn index(row: &Row<'_>) -> Read<(TableNumber, StoredIndex)> {
     let index = Index {
@@ -256,6 +256,12 @@ fn index(row: &Row<'_>) -> Read<(TableNumber, StoredIndex)> {
             other => return Err(corrupt(format!("unknown kind of index {other:?}"))),
         },
         columns: Vec::new(),
+        status: match text(row, 7)? {
+            "available" => IndexStatus::Available,
+            "processing" => IndexStatus::Processing,
+            "failed" => IndexStatus::Failed(row.get(8)?),
+            other => return Err(corrupt(format!("unknown status of index {other:?}"))),
+        },
         created: Timestamp(row.get(5)?),
         updated: Timestamp(row.get(6)?),
     };

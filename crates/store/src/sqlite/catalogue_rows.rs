@@ -6,7 +6,7 @@
 
 use model::{
     ApiKey, Column, ColumnKind, Database, DatabaseKind, Direction, Field, Index, IndexColumn,
-    IndexKind, Mark, Table, TableNumber,
+    IndexKind, IndexStatus, Mark, Table, TableNumber,
 };
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params};
@@ -135,10 +135,12 @@ pub(super) fn insert_index(
         .iter()
         .map(|part| index_column(table, part))
         .collect();
+    let (status, error) = index_status(&index.status);
     connection
         .prepare_cached(
-            "INSERT INTO index_ (tab, number, key, kind, columns, created, updated, sf) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO index_ \
+             (tab, number, key, kind, columns, status, error, created, updated, sf) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute(params![
             table.number.0,
@@ -146,6 +148,8 @@ pub(super) fn insert_index(
             index.key.as_str(),
             index_kind(index.kind),
             columns.to_string(),
+            status,
+            error,
             index.created.0,
             index.updated.0,
             mark.0,
@@ -217,6 +221,16 @@ pub(super) fn index_kind(kind: IndexKind) -> &'static str {
         IndexKind::Key => "key",
         IndexKind::Unique => "unique",
         IndexKind::Fulltext => "fulltext",
+    }
+}
+
+/// What an index's status is called in the catalogue, and its error. Written to disk: never to be
+/// changed.
+fn index_status(status: &IndexStatus) -> (&'static str, &str) {
+    match status {
+        IndexStatus::Available => ("available", ""),
+        IndexStatus::Processing => ("processing", ""),
+        IndexStatus::Failed(error) => ("failed", error),
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{
-    ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, KeyId, Permission, Project,
-    ProjectId, Table, TableId, TableNumber, Timestamp,
+    ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, IndexStatus, KeyId, Permission,
+    Project, ProjectId, Table, TableId, TableNumber, Timestamp,
 };
 use rusqlite::params;
 
@@ -68,17 +68,18 @@ impl Run<'_> {
             CatalogueOp::DeleteTable(project, database, id) => {
                 self.delete_table(project, database, id)
             }
+            CatalogueOp::ChangeSchema { table, change } => self.change_schema(table, change),
         }
     }
 
     /// The time a commit leaves on what it changes.
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.mark.timestamp().cut_to_ms()
     }
 
     /// The epoch of the catalogue after this batch. Epochs of tables take it as their number, so
     /// that a table that is created again under its old id shares none with the one before.
-    fn next_epoch(&self) -> u64 {
+    pub(super) fn next_epoch(&self) -> u64 {
         self.state.catalogue.epoch + 1
     }
 
@@ -87,7 +88,11 @@ impl Run<'_> {
         project.ok_or(Refusal::NotFound(Container::Project))
     }
 
-    fn database(&self, project: &ProjectId, id: &DatabaseId) -> Result<Arc<Database>, Refusal> {
+    pub(super) fn database(
+        &self,
+        project: &ProjectId,
+        id: &DatabaseId,
+    ) -> Result<Arc<Database>, Refusal> {
         let database = self.project(project)?.databases.get(id).cloned();
         database.ok_or(Refusal::NotFound(Container::Database))
     }
@@ -244,6 +249,7 @@ impl Run<'_> {
             (column.created, column.updated) = (self.now(), self.now());
         }
         for index in &mut table.indexes {
+            index.status = IndexStatus::Available;
             (index.created, index.updated) = (self.now(), self.now());
         }
         table
@@ -283,12 +289,14 @@ impl Run<'_> {
         if access(&after) != access(before) {
             after.permission_epoch = self.next_epoch();
         }
+        self.put_table(after)
+    }
+
+    /// Writes a table's own row anew, and reports the table.
+    pub(super) fn put_table(&mut self, mut after: Table) -> Step<()> {
         after.updated = self.now();
-        self.close(
-            "table_",
-            "number = ?2",
-            params![self.mark.0, before.number.0],
-        )?;
+        let number = after.number.0;
+        self.close("table_", "number = ?2", params![self.mark.0, number])?;
         insert_table(self.connection, &after, self.mark)?;
         self.change_catalogue(CatalogueChange::TablePut(Arc::new(after)));
         Ok(())
@@ -317,14 +325,28 @@ impl Run<'_> {
             self.close(table, "tab = ?2", params![self.mark.0, number.0])?;
         }
         self.close("table_", "number = ?2", params![self.mark.0, number.0])?;
-        self.statement("INSERT OR REPLACE INTO upkeep (tab, task, seq) VALUES (?1, ?2, 0)")?
-            .execute(params![number.0, Task::Drop.as_str()])?;
+        // Whatever else was left to do for it is so no more.
+        self.statement("DELETE FROM upkeep WHERE tab = ?1")?
+            .execute(params![number.0])?;
+        self.leave(number, Task::Drop)?;
         self.texts.forget(number);
         Ok(())
     }
 
+    /// Leaves a task to the upkeep, from the table's first row on.
+    pub(super) fn leave(&self, number: TableNumber, task: Task) -> Step<()> {
+        self.statement("INSERT OR REPLACE INTO upkeep (tab, task, seq) VALUES (?1, ?2, 0)")?
+            .execute(params![number.0, task.as_str()])?;
+        Ok(())
+    }
+
     /// Ends the open rows of a catalogue table for which `condition` holds; `?1` is the mark.
-    fn close(&self, table: &str, condition: &str, parameters: &[&dyn rusqlite::ToSql]) -> Step<()> {
+    pub(super) fn close(
+        &self,
+        table: &str,
+        condition: &str,
+        parameters: &[&dyn rusqlite::ToSql],
+    ) -> Step<()> {
         let end = super::schema::END;
         self.statement(&format!(
             "UPDATE {table} SET st = ?1 WHERE st = {end} AND {condition}"

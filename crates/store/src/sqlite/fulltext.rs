@@ -5,7 +5,7 @@
 //! no text of its own, and removes what is deleted at once (`secure-delete`), so that erasure can
 //! promise it.
 
-use model::{Index, Table};
+use model::{Index, Table, TableNumber};
 use query::names;
 use rusqlite::Connection;
 
@@ -53,8 +53,16 @@ pub(super) fn create(table: &Table, index: &Index) -> String {
     )
 }
 
+/// The statements that drop one index of words, if it was made.
+pub(super) fn drop(table: TableNumber, index: u32) -> String {
+    let name = names::fulltext(table, index);
+    let triggers = ["insert", "delete", "leave", "enter"];
+    let triggers = triggers.map(|when| format!("DROP TRIGGER IF EXISTS {name}_{when};"));
+    format!("{} DROP TABLE IF EXISTS {name};", triggers.concat())
+}
+
 /// Drops every index of words of a table whose rows are removed.
-pub(super) fn drop_all(connection: &Connection, table: model::TableNumber) -> rusqlite::Result<()> {
+pub(super) fn drop_all(connection: &Connection, table: TableNumber) -> rusqlite::Result<()> {
     let sql = "SELECT name FROM sqlite_schema \
                WHERE type = 'table' AND name GLOB ?1 AND sql LIKE 'CREATE VIRTUAL TABLE %'";
     let names = format!("{}[0-9]*", names::fulltext_prefix(table));

@@ -27,6 +27,7 @@ mod row_sql;
 mod row_write;
 mod run;
 mod schema;
+mod schema_write;
 mod touched;
 mod upkeep;
 

@@ -392,7 +392,7 @@ impl Run<'_> {
     /// Which unique index another row stands in the way of. The failed statement is undone, so
     /// asking each index finds it; the driver's message would have to be taken apart.
     fn unique_refusal(&self, target: &Target<'_>, seq: i64, image: &Image) -> Step<Refusal> {
-        let unique = |index: &&Index| index.kind == IndexKind::Unique;
+        let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
         for index in target.table.indexes.iter().filter(unique) {
             let fields = index.columns.iter().map(|part| part.field);
             let names = fields

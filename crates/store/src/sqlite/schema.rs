@@ -10,7 +10,7 @@
 //! no index: it is found through the row. An insert so writes each user index once, and the
 //! entry for the versions is made when the row changes (docs/decisions/0005-twins.md).
 
-use model::{Column, ColumnKind, Direction, Field, Index, IndexKind, Storage, Table};
+use model::{Column, ColumnKind, Direction, Field, Index, IndexKind, Storage, Table, TableNumber};
 use query::names;
 
 use super::fulltext;
@@ -137,6 +137,8 @@ CREATE TABLE index_ (
   key     TEXT    NOT NULL,
   kind    TEXT    NOT NULL,
   columns TEXT    NOT NULL,
+  status  TEXT    NOT NULL,
+  error   TEXT    NOT NULL,
   created INTEGER NOT NULL,
   updated INTEGER NOT NULL,
   sf      INTEGER NOT NULL,
@@ -145,10 +147,11 @@ CREATE TABLE index_ (
 CREATE UNIQUE INDEX index_known ON index_ (tab, number) WHERE st = 9223372036854775807;
 
 CREATE TABLE upkeep (
-  tab  INTEGER PRIMARY KEY,
+  tab  INTEGER NOT NULL,
   task TEXT    NOT NULL,
-  seq  INTEGER NOT NULL
-);
+  seq  INTEGER NOT NULL,
+  PRIMARY KEY (tab, task)
+) WITHOUT ROWID;
 ";
 
 /// The statements that make the physical tables and indexes of `table`.
@@ -208,10 +211,33 @@ pub(super) fn create_table(table: &Table) -> String {
         by_row = names::grants_index(number),
         by_instant = names::schedule_index(number),
     );
-    for index in &table.indexes {
+    for index in table.indexes.iter().filter(|index| index.is_available()) {
         sql.push_str(&create_index(table, index));
     }
     sql
+}
+
+/// The statements that make room for one more column in both tables of rows. No row is written:
+/// SQLite reads a value that a row ends before as null.
+pub(super) fn add_column(table: TableNumber, definition: &Column) -> String {
+    let column = names::column(definition.number);
+    let declared = column_type(definition.array, &definition.kind);
+    [names::now(table), names::versions(table)]
+        .map(|name| format!("ALTER TABLE {name} ADD COLUMN {column} {declared};"))
+        .concat()
+}
+
+/// The statements that drop a user index, if it stands.
+pub(super) fn drop_index(table: TableNumber, number: u32, kind: IndexKind) -> String {
+    if kind == IndexKind::Fulltext {
+        return fulltext::drop(table, number);
+    }
+    [
+        names::index(table, number),
+        names::versions_index(table, number),
+    ]
+    .map(|name| format!("DROP INDEX IF EXISTS {name};"))
+    .concat()
 }
 
 /// The statements that drop the physical tables of a table, and with them their indexes.
@@ -233,7 +259,7 @@ pub(super) fn physical_tables(number: model::TableNumber) -> [String; 4] {
 
 /// A user index: unique among the rows of now where it says so, plain among the versions that
 /// have no twin there.
-fn create_index(table: &Table, index: &Index) -> String {
+pub(super) fn create_index(table: &Table, index: &Index) -> String {
     if index.kind == IndexKind::Fulltext {
         return fulltext::create(table, index);
     }

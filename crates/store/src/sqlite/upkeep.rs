@@ -61,12 +61,12 @@ impl Writer {
             match rest {
                 Some(from) => writer
                     .connection
-                    .prepare_cached("UPDATE upkeep SET seq = ?2 WHERE tab = ?1")?
-                    .execute(params![number.0, from])?,
+                    .prepare_cached("UPDATE upkeep SET seq = ?3 WHERE tab = ?1 AND task = ?2")?
+                    .execute(params![number.0, task.as_str(), from])?,
                 None => writer
                     .connection
-                    .prepare_cached("DELETE FROM upkeep WHERE tab = ?1")?
-                    .execute(params![number.0])?,
+                    .prepare_cached("DELETE FROM upkeep WHERE tab = ?1 AND task = ?2")?
+                    .execute(params![number.0, task.as_str()])?,
             };
             Ok(next_task(&writer.connection)?.is_some())
         })
@@ -127,7 +127,7 @@ fn slice(connection: &Connection, table: &Table, from: i64) -> Result<Vec<SliceR
 
 fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>, StoreError> {
     let found: Option<(i64, String, i64)> = connection
-        .prepare_cached("SELECT tab, task, seq FROM upkeep ORDER BY tab LIMIT 1")?
+        .prepare_cached("SELECT tab, task, seq FROM upkeep ORDER BY tab, task LIMIT 1")?
         .query_row((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     found

@@ -458,6 +458,7 @@ pub fn index(number: u32, key: &str, kind: IndexKind, parts: &[(usize, Direction
         key: IndexKey::new(key).unwrap(),
         kind,
         columns: parts.iter().map(part).collect(),
+        status: model::IndexStatus::Available,
         created: Timestamp(0),
         updated: Timestamp(0),
     }

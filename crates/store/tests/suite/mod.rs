@@ -12,6 +12,7 @@ pub mod db;
 mod groups;
 mod matching;
 mod rows;
+pub mod schema;
 mod search;
 mod time;
 
@@ -61,6 +62,7 @@ cases! {
         rows_that_moved_are_left_alone
         operators_compute_from_the_row_that_is_there;
     search:
+        an_index_of_words_comes_and_goes
         words_are_found_as_long_as_they_stand
         words_are_found_at_their_time
         an_index_of_words_goes_with_its_table
@@ -84,6 +86,22 @@ cases! {
         operations_checked_under_another_catalogue_are_refused
         a_reopened_store_knows_everything
         keys_are_unique_by_id_and_by_secret;
+    schema:
+        a_new_column_is_null_in_the_rows_that_are_there
+        every_kind_of_column_can_be_added
+        rows_read_alike_before_and_after_upkeep
+        a_rename_changes_the_catalogue_only
+        limits_and_defaults_change_without_touching_rows
+        a_text_is_not_cut_short
+        a_dropped_column_is_gone_and_stays_in_the_past
+        positions_move_up_behind_a_dropped_column
+        a_small_index_is_there_with_its_commit
+        a_unique_index_guards_from_its_commit_on
+        a_unique_index_over_equal_values_fails
+        changes_of_another_schema_are_refused
+        rows_checked_under_another_schema_are_refused
+        a_change_that_is_rolled_back_leaves_nothing
+        a_table_has_so_many_columns_and_no_more;
     time:
         every_version_is_kept
         now_and_versions_agree

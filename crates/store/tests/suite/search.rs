@@ -2,10 +2,11 @@
 
 use model::{Coordinates, Direction, IndexKind, Mark, Value};
 use query::{Filter, Pattern, Search, Test};
-use store::{CatalogueOp, Op};
+use store::{CatalogueOp, Op, SchemaChange};
 
 use super::db::{DATABASE, Db, PROJECT, Place, TITLE, delete_table, index, note, notes};
 use super::db::{create_database, create_project};
+use super::schema::change;
 
 /// A database whose table of notes has an index of the words in their titles.
 fn with_words(place: &dyn Place) -> Db {
@@ -44,6 +45,25 @@ fn titled(title: &str, code: &str) -> Vec<Value> {
     let mut values = note(title);
     *values.last_mut().unwrap() = Value::Text(code.into());
     values
+}
+
+pub fn an_index_of_words_comes_and_goes(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    db.ok(vec![db.insert("a", titled("Captain AMERICA", "1"))]);
+    let title = &[(TITLE, Direction::Asc)];
+    let words = index(0, "words", IndexKind::Fulltext, title);
+    let table = change(&mut db, SchemaChange::AddIndex(words.clone()));
+    let added = table.indexes.last().unwrap();
+    assert!(added.is_fulltext_of(model::Field::Column(TITLE)));
+    assert_eq!(found(&db, finds("captain"), None), ["a"]);
+    change(&mut db, SchemaChange::DropIndex(added.number));
+    db.ok(vec![
+        db.update("a", vec![(TITLE, Value::Text("Escape".into()))]),
+        db.insert("b", titled("Captain", "2")),
+    ]);
+    change(&mut db, SchemaChange::AddIndex(words));
+    assert_eq!(found(&db, finds("captain"), None), ["b"]);
+    assert_eq!(found(&db, finds("escape"), None), ["a"]);
 }
 
 pub fn words_are_found_as_long_as_they_stand(place: &dyn Place) {

@@ -130,6 +130,10 @@ fn column_cases() -> Vec<(ColumnFault, Kind)> {
         (C::ValueInvalid(text()), Kind::ColumnValueInvalid),
         (C::LimitExceeded(text()), Kind::ColumnLimitExceeded),
         (C::FormatUnsupported(text()), Kind::ColumnFormatUnsupported),
+        (C::NotFound(text()), Kind::ColumnNotFound),
+        (C::TypeInvalid(text()), Kind::ColumnTypeInvalid),
+        (C::InvalidResize(text()), Kind::ColumnInvalidResize),
+        (C::IndexDependency(text()), Kind::ColumnIndexDependency),
     ]
 }
 
@@ -141,6 +145,7 @@ fn index_cases() -> Vec<(IndexFault, Kind)> {
         (I::Invalid(text()), Kind::IndexInvalid),
         (I::ColumnInvalid(text()), Kind::ColumnIndexInvalid),
         (I::LimitExceeded(text()), Kind::ColumnIndexLimitExceeded),
+        (I::NotFound(text()), Kind::ColumnIndexNotFound),
     ]
 }
 

@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use model::{
-    Column, ColumnKind, Database, DatabaseKind, Direction, Field, Index, IndexKind, Table, Value,
-};
+use engine::{column_type, index_status, index_type};
+use model::{Column, ColumnKind, Database, DatabaseKind, Direction, Field, Index, Table, Value};
 
 use super::object::Object;
 use super::{Words, json, list, value};
@@ -91,7 +90,7 @@ pub fn column(column: &Column) -> Vec<u8> {
 }
 
 /// A page of columns.
-pub fn columns(total: u64, columns: &[&Column], words: &Words) -> Vec<u8> {
+pub fn columns(total: u64, columns: &[Column], words: &Words) -> Vec<u8> {
     list(words.columns, total, columns, |column, out| {
         write_column(column, out);
     })
@@ -101,7 +100,7 @@ fn write_column(column: &Column, out: &mut Vec<u8>) {
     let mut object = Object::open(out);
     object.plain("key", column.key.as_str());
     object.text("description", "");
-    object.text("type", type_word(&column.kind));
+    object.text("type", column_type(&column.kind));
     object.text("status", "available");
     object.text("error", "");
     object.flag("required", column.required);
@@ -114,26 +113,6 @@ fn write_column(column: &Column, out: &mut Vec<u8>) {
         value(out, column.default.as_ref().unwrap_or(&unset));
     });
     object.close();
-}
-
-/// What the answers call a kind. Formats are strings there.
-pub fn type_word(kind: &ColumnKind) -> &'static str {
-    match kind {
-        ColumnKind::String { .. }
-        | ColumnKind::Email
-        | ColumnKind::Url
-        | ColumnKind::Ip
-        | ColumnKind::Enum { .. } => "string",
-        ColumnKind::Varchar { .. } => "varchar",
-        ColumnKind::Text => "text",
-        ColumnKind::Mediumtext => "mediumtext",
-        ColumnKind::Longtext => "longtext",
-        ColumnKind::Integer { .. } => "integer",
-        ColumnKind::Bigint { .. } => "bigint",
-        ColumnKind::Float { .. } => "double",
-        ColumnKind::Boolean => "boolean",
-        ColumnKind::Datetime => "datetime",
-    }
 }
 
 /// The fields that only some kinds have.
@@ -176,19 +155,10 @@ pub fn index(table: &Table, index: &Index, words: &Words) -> Vec<u8> {
 }
 
 /// A page of a table's indexes.
-pub fn indexes(table: &Table, total: u64, indexes: &[&Index], words: &Words) -> Vec<u8> {
+pub fn indexes(table: &Table, total: u64, indexes: &[Index], words: &Words) -> Vec<u8> {
     list("indexes", total, indexes, |index, out| {
         write_index(table, index, words, out);
     })
-}
-
-/// What the answers call a kind of index.
-pub fn index_type_word(kind: IndexKind) -> &'static str {
-    match kind {
-        IndexKind::Key => "key",
-        IndexKind::Unique => "unique",
-        IndexKind::Fulltext => "fulltext",
-    }
 }
 
 fn write_index(table: &Table, index: &Index, words: &Words, out: &mut Vec<u8>) {
@@ -198,9 +168,10 @@ fn write_index(table: &Table, index: &Index, words: &Words, out: &mut Vec<u8>) {
     object.instant("$updatedAt", index.updated);
     object.plain("key", index.key.as_str());
     object.text("description", "");
-    object.text("type", index_type_word(index.kind));
-    object.text("status", "available");
-    object.text("error", "");
+    object.text("type", index_type(index.kind));
+    let (status, error) = index_status(&index.status);
+    object.text("status", status);
+    object.text("error", error);
     object.array(words.columns, &index.columns, |column, out| {
         json(out, field_word(table, column.field));
     });

@@ -339,6 +339,7 @@ fn an_index_has_one_entry_for_each_column() {
             column(Field::Column(0), Direction::Asc, Some(5)),
             column(Field::Created, Direction::Desc, None),
         ],
+        status: model::IndexStatus::Available,
         created: AT,
         updated: AT,
     };

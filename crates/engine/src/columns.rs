@@ -1,0 +1,238 @@
+//! Columns of a table: add, look up, list, change, remove.
+
+use std::sync::Arc;
+
+use model::{CatalogueChange, Column, ColumnKind, ColumnNumber, Field, Json, Scope, Table};
+use store::{Applied, CatalogueOp, SchemaChange, StoreError};
+
+use crate::Engine;
+use crate::asked::{Caller, ColumnChange, ListContainers, Listed, NewColumn, Place};
+use crate::authorize;
+use crate::definition::{self, Given, UNNUMBERED};
+use crate::error::{ColumnFault, EngineError};
+use crate::listing::{self, COLUMNS};
+
+const READ: &[Scope] = &[Scope::ColumnsRead, Scope::TablesRead];
+const WRITE: &[Scope] = &[Scope::ColumnsWrite, Scope::TablesWrite];
+
+/// A change of a schema that came too late is planned anew so often. Whoever came before made
+/// another change, so that so many may be under way at once.
+const ATTEMPTS_MAX: usize = 1_000;
+
+impl Engine {
+    /// Adds a column. It has no value in the rows that are there, even if it is required.
+    ///
+    /// # Errors
+    /// [`EngineError::Column`] for the rule that the definition breaks.
+    pub async fn create_column(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        new: &NewColumn,
+    ) -> Result<Column, EngineError> {
+        authorize::need_key(caller, WRITE)?;
+        let plan = |table: &Table| {
+            let number = ColumnNumber(UNNUMBERED);
+            let column = definition::column(table, new, number, Given::ALONE)?;
+            Ok(SchemaChange::AddColumn(column))
+        };
+        let table = self.change_schema(caller, place, plan).await?;
+        let added = table.columns.last();
+        Ok(added.expect("the change added one").clone())
+    }
+
+    /// The column `key`.
+    ///
+    /// # Errors
+    /// [`ColumnFault::NotFound`], or that of its table.
+    pub fn get_column(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        key: &str,
+    ) -> Result<Column, EngineError> {
+        authorize::need_key(caller, READ)?;
+        let catalogue = self.catalogue();
+        let table = authorize::table(&catalogue, caller, place)?;
+        Ok(table.columns[position(table, key)?].clone())
+    }
+
+    /// The table's columns in the order of their creation.
+    ///
+    /// # Errors
+    /// [`EngineError::Query`] for a query that cannot be asked here.
+    pub fn list_columns(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        asked: ListContainers<'_>,
+    ) -> Result<Listed<Column>, EngineError> {
+        authorize::need_key(caller, READ)?;
+        let catalogue = self.catalogue();
+        let all = authorize::table(&catalogue, caller, place)?.columns.clone();
+        listing::page(all, &COLUMNS, asked, self.limits)
+    }
+
+    /// Changes a column's key, limits, default, or whether it is required. Rows stay as they are.
+    ///
+    /// # Errors
+    /// [`EngineError::Column`] for the rule that the new definition breaks;
+    /// [`ColumnFault::InvalidResize`] when a row holds a longer text than it would take.
+    pub async fn update_column(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        key: &str,
+        change: &ColumnChange,
+    ) -> Result<Column, EngineError> {
+        authorize::need_key(caller, WRITE)?;
+        let plan = |table: &Table| {
+            let before = &table.columns[position(table, key)?];
+            changed(table, before, change).map(SchemaChange::UpdateColumn)
+        };
+        let table = self.change_schema(caller, place, plan).await?;
+        let key = change.new_key.as_deref().unwrap_or(key);
+        Ok(table.columns[position(&table, key)?].clone())
+    }
+
+    /// Removes a column from the table. Reads at coordinates before this still find it.
+    ///
+    /// # Errors
+    /// [`ColumnFault::NotFound`]; [`ColumnFault::IndexDependency`] while an index names it.
+    pub async fn delete_column(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        key: &str,
+    ) -> Result<(), EngineError> {
+        authorize::need_key(caller, WRITE)?;
+        let plan = |table: &Table| {
+            let position = position(table, key)?;
+            need_no_index(table, position)?;
+            Ok(SchemaChange::DropColumn(table.columns[position].number))
+        };
+        self.change_schema(caller, place, plan).await.map(drop)
+    }
+
+    /// Commits the change that `plan` makes of the table as it is, and plans anew whenever
+    /// another change came first. The table after it.
+    pub(crate) async fn change_schema(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        plan: impl Fn(&Table) -> Result<SchemaChange, EngineError>,
+    ) -> Result<Arc<Table>, EngineError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let seen = self.shared.marks.publications();
+            let catalogue = self.catalogue();
+            let table = authorize::table(&catalogue, caller, place)?;
+            let op = CatalogueOp::ChangeSchema {
+                table: table.clone(),
+                change: plan(table)?,
+            };
+            match self.change_catalogue(Some(caller), op).await {
+                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
+                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
+                }
+                Err(error) => return Err(error),
+                Ok(applied) => return Ok(after(applied).unwrap_or_else(|| table.clone())),
+            }
+        }
+        Err(EngineError::Overloaded)
+    }
+}
+
+/// The table as a commit left it; `None` when it changed nothing.
+fn after(applied: Applied) -> Option<Arc<Table>> {
+    let mut changes = applied.catalogue.into_iter();
+    changes.find_map(|change| match change {
+        CatalogueChange::TablePut(table) => Some(table),
+        _ => None,
+    })
+}
+
+fn position(table: &Table, key: &str) -> Result<usize, EngineError> {
+    table.position(key).ok_or_else(|| {
+        let key = key.chars().take(100).collect();
+        EngineError::Column(ColumnFault::NotFound(key))
+    })
+}
+
+fn need_no_index(table: &Table, position: usize) -> Result<(), EngineError> {
+    let names_it = |part: &model::IndexColumn| part.field == Field::Column(position);
+    let mut indexes = table.indexes.iter();
+    let Some(index) = indexes.find(|index| index.columns.iter().any(names_it)) else {
+        return Ok(());
+    };
+    let key = &table.columns[position].key;
+    let why = format!(
+        "Index `{}` names column `{key}`. Delete the index first.",
+        index.key
+    );
+    Err(EngineError::Column(ColumnFault::IndexDependency(why)))
+}
+
+/// The column as `change` leaves it: judged as a new definition that says all of it.
+fn changed(table: &Table, before: &Column, change: &ColumnChange) -> Result<Column, EngineError> {
+    if kind_word(&before.kind) != change.kind {
+        let why = format!(
+            "Column `{}` is of type `{}`, not `{}`.",
+            before.key,
+            kind_word(&before.kind),
+            change.kind
+        );
+        return Err(EngineError::Column(ColumnFault::TypeInvalid(why)));
+    }
+    let key = change.new_key.as_deref().unwrap_or(before.key.as_str());
+    let mut new = NewColumn {
+        key: key.to_owned(),
+        kind: change.kind.to_owned(),
+        required: change.required,
+        default: change.default.clone(),
+        array: before.array,
+        ..limits(&before.kind)
+    };
+    new.size = change.size.or(new.size);
+    new.min = change.min.clone().or(new.min);
+    new.max = change.max.clone().or(new.max);
+    new.elements.clone_from(&change.elements);
+    definition::column(
+        table,
+        &new,
+        before.number,
+        Given {
+            key: "newKey",
+            ..Given::ALONE
+        },
+    )
+}
+
+/// The limits of a kind, as a definition says them.
+fn limits(kind: &ColumnKind) -> NewColumn {
+    let mut new = NewColumn::default();
+    match kind {
+        ColumnKind::String { chars_max } | ColumnKind::Varchar { chars_max } => {
+            new.size = Some(i64::from(*chars_max));
+        }
+        ColumnKind::Integer { min, max } | ColumnKind::Bigint { min, max } => {
+            (new.min, new.max) = (Some(Json::Int(*min)), Some(Json::Int(*max)));
+        }
+        ColumnKind::Float { min, max } => {
+            (new.min, new.max) = (Some(Json::Float(*min)), Some(Json::Float(*max)));
+        }
+        _ => {}
+    }
+    new
+}
+
+/// The word by which definitions call a kind.
+fn kind_word(kind: &ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Email => "email",
+        ColumnKind::Url => "url",
+        ColumnKind::Ip => "ip",
+        ColumnKind::Enum { .. } => "enum",
+        ColumnKind::Float { .. } => "float",
+        other => definition::column_type(other),
+    }
+}

@@ -1,0 +1,260 @@
+//! Changes of a table's columns and indexes. A column comes, goes or is renamed in the catalogue
+//! alone, whatever the table's size: rows are brought along by the upkeep, in slices.
+
+use std::sync::Arc;
+
+use model::{Column, ColumnNumber, Field, Index, IndexStatus, Storage, Table, TableNumber};
+use query::names;
+use rusqlite::params;
+
+use super::catalogue_rows::{insert_column, insert_index};
+use super::fault::is_unique_violation;
+use super::run::{Run, Step};
+use super::schema::{add_column, create_index, drop_index};
+use super::upkeep::Task;
+use crate::batch::{COLUMNS_EVER_MAX, Container, INDEXED_AT_ONCE_MAX, Refusal, SchemaChange};
+
+/// What the status of a unique index says that cannot be.
+const NOT_UNIQUE: &str = "Rows have equal values in the columns of this unique index. Make them \
+                          differ, delete the index, and create it again.";
+
+impl Run<'_> {
+    pub(super) fn change_schema(&mut self, checked: &Table, change: &SchemaChange) -> Step<()> {
+        let table = Table::clone(&*self.unchanged(checked)?);
+        match change {
+            SchemaChange::AddColumn(column) => self.add_column(table, column),
+            SchemaChange::UpdateColumn(column) => self.update_column(table, column),
+            SchemaChange::DropColumn(number) => self.drop_column(table, *number),
+            SchemaChange::AddIndex(index) => self.add_index(table, index),
+            SchemaChange::BuildIndex(number) => self.build_index(table, *number),
+            SchemaChange::DropIndex(number) => self.drop_index(table, *number),
+        }
+    }
+
+    /// The table as it is, if its columns and indexes are those the change was checked against.
+    fn unchanged(&self, checked: &Table) -> Result<Arc<Table>, Refusal> {
+        let database = self.database(&checked.project, &checked.database)?;
+        let table = database.tables.get(&checked.id);
+        let table = table.ok_or(Refusal::NotFound(Container::Table))?;
+        let is_same = table.number == checked.number
+            && table.columns == checked.columns
+            && table.indexes == checked.indexes;
+        if is_same {
+            Ok(table.clone())
+        } else {
+            Err(Refusal::CatalogueMoved)
+        }
+    }
+
+    fn add_column(&mut self, mut table: Table, definition: &Column) -> Step<()> {
+        let number = self.next_number("column_", table.number)?;
+        if number > COLUMNS_EVER_MAX {
+            let columns_max = COLUMNS_EVER_MAX;
+            return Err(Refusal::ColumnsUsedUp { columns_max }.into());
+        }
+        let column = Column {
+            number: ColumnNumber(number),
+            created: self.now(),
+            updated: self.now(),
+            ..definition.clone()
+        };
+        insert_column(self.connection, table.number, &column, self.mark)?;
+        self.connection
+            .execute_batch(&add_column(table.number, &column))?;
+        table.columns.push(column);
+        self.put_reshaped(table)
+    }
+
+    fn update_column(&mut self, mut table: Table, definition: &Column) -> Step<()> {
+        let position = position_of(&table, definition.number);
+        let before = &table.columns[position];
+        let after = Column {
+            created: before.created,
+            updated: before.updated,
+            ..definition.clone()
+        };
+        if after == *before {
+            return Ok(());
+        }
+        assert!(
+            after.kind.storage() == before.kind.storage() && after.array == before.array,
+            "what a column stores never changes: another type is another column"
+        );
+        if let (Some(least), Some(most)) = (after.kind.chars_max(), before.kind.chars_max())
+            && least < most
+        {
+            self.need_short_values(table.number, &after, least)?;
+        }
+        let is_renamed = after.key != before.key;
+        self.close_numbered("column_", table.number, after.number.0)?;
+        let updated = self.now();
+        let after = Column { updated, ..after };
+        insert_column(self.connection, table.number, &after, self.mark)?;
+        table.columns[position] = after;
+        if is_renamed {
+            self.put_reshaped(table)
+        } else {
+            self.put_table(table)
+        }
+    }
+
+    /// Looks at every row of now, while nobody can write: shorter texts only are to follow.
+    fn need_short_values(&self, table: TableNumber, column: &Column, chars_max: u32) -> Step<()> {
+        assert_eq!(
+            column.kind.storage(),
+            Storage::Text,
+            "only texts have characters"
+        );
+        let (now, name) = (names::now(table), names::column(column.number));
+        let sql = if column.array {
+            format!(
+                "SELECT EXISTS (SELECT 1 FROM {now}, json_each({now}.{name}) AS element \
+                 WHERE length(element.value) > ?1)"
+            )
+        } else {
+            format!("SELECT EXISTS (SELECT 1 FROM {now} WHERE length({name}) > ?1)")
+        };
+        let is_short: bool = !self
+            .connection
+            .query_row(&sql, params![chars_max], |row| row.get(0))?;
+        if is_short {
+            return Ok(());
+        }
+        let column = column.key.to_string();
+        Err(Refusal::ValuesTooLong { column, chars_max }.into())
+    }
+
+    fn drop_column(&mut self, mut table: Table, number: ColumnNumber) -> Step<()> {
+        let position = position_of(&table, number);
+        self.close_numbered("column_", table.number, number.0)?;
+        table.columns.remove(position);
+        let parts = table
+            .indexes
+            .iter_mut()
+            .flat_map(|index| &mut index.columns);
+        for part in parts {
+            if let Field::Column(at) = &mut part.field {
+                assert_ne!(*at, position, "a column that an index names is kept");
+                *at -= usize::from(*at > position);
+            }
+        }
+        self.put_reshaped(table)
+    }
+
+    fn add_index(&mut self, mut table: Table, definition: &Index) -> Step<()> {
+        let number = self.next_number("index_", table.number)?;
+        let mut index = Index {
+            number,
+            status: IndexStatus::Processing,
+            created: self.now(),
+            updated: self.now(),
+            ..definition.clone()
+        };
+        if self.versions_at_most(table.number)? <= INDEXED_AT_ONCE_MAX {
+            index.status = self.build(&table, &index)?;
+        }
+        insert_index(self.connection, &table, &index, self.mark)?;
+        table.indexes.push(index);
+        self.put_table(table)
+    }
+
+    fn build_index(&mut self, mut table: Table, number: u32) -> Step<()> {
+        let position = index_position(&table, number);
+        let index = &table.indexes[position];
+        assert_eq!(
+            index.status,
+            IndexStatus::Processing,
+            "an index is built once"
+        );
+        let status = self.build_with_files(&table, index)?;
+        let index = Index {
+            status,
+            updated: self.now(),
+            ..index.clone()
+        };
+        self.close_numbered("index_", table.number, number)?;
+        insert_index(self.connection, &table, &index, self.mark)?;
+        table.indexes[position] = index;
+        self.put_table(table)
+    }
+
+    /// Builds an index of any size. What SQLite sorts for it goes through unnamed files in slices
+    /// as large as the page cache; in memory, where the writer keeps it otherwise, all of it
+    /// would have to fit.
+    fn build_with_files(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
+        self.connection.execute_batch("PRAGMA temp_store = FILE")?;
+        let built = self.build(table, index);
+        self.connection
+            .execute_batch("PRAGMA temp_store = MEMORY")?;
+        built
+    }
+
+    /// Builds the index over rows of now and over versions. Equal values are found over the rows
+    /// of now, which come first, so that an index that fails leaves nothing behind.
+    fn build(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
+        match self.connection.execute_batch(&create_index(table, index)) {
+            Ok(()) => Ok(IndexStatus::Available),
+            Err(error) if is_unique_violation(&error) => {
+                Ok(IndexStatus::Failed(NOT_UNIQUE.to_owned()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn drop_index(&mut self, mut table: Table, number: u32) -> Step<()> {
+        let position = index_position(&table, number);
+        self.close_numbered("index_", table.number, number)?;
+        let index = table.indexes.remove(position);
+        self.connection
+            .execute_batch(&drop_index(table.number, number, index.kind))?;
+        self.put_table(table)
+    }
+
+    /// Reports a table whose rows are to be encoded otherwise from now on.
+    fn put_reshaped(&mut self, mut table: Table) -> Step<()> {
+        table.schema_epoch = self.next_epoch();
+        self.leave(table.number, Task::Bodies)?;
+        self.put_table(table)
+    }
+
+    /// A number that no column, or no index, of the table ever had.
+    fn next_number(&self, catalogue_table: &str, table: TableNumber) -> Step<u32> {
+        let sql =
+            format!("SELECT coalesce(max(number), 0) + 1 FROM {catalogue_table} WHERE tab = ?1");
+        let mut statement = self.statement(&sql)?;
+        Ok(statement.query_row(params![table.0], |row| row.get(0))?)
+    }
+
+    /// The table has no more versions than this. They are numbered in the order of their
+    /// arrival, and hardly one is ever taken back.
+    fn versions_at_most(&self, table: TableNumber) -> Step<i64> {
+        let sql = format!(
+            "SELECT coalesce(max(rid), 0) FROM {}",
+            names::versions(table)
+        );
+        Ok(self.connection.query_row(&sql, (), |row| row.get(0))?)
+    }
+
+    fn close_numbered(&self, catalogue_table: &str, table: TableNumber, number: u32) -> Step<()> {
+        let of_table = "tab = ?2 AND number = ?3";
+        self.close(
+            catalogue_table,
+            of_table,
+            params![self.mark.0, table.0, number],
+        )
+    }
+}
+
+fn position_of(table: &Table, number: ColumnNumber) -> usize {
+    let mut columns = table.columns.iter();
+    columns
+        .position(|column| column.number == number)
+        .expect("the change was checked against these columns")
+}
+
+fn index_position(table: &Table, number: u32) -> usize {
+    let mut indexes = table.indexes.iter();
+    indexes
+        .position(|index| index.number == number)
+        .expect("the change was checked against these indexes")
+}
