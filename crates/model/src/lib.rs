@@ -14,6 +14,7 @@ pub mod json;
 pub mod operator;
 pub mod patch;
 pub mod permission;
+pub mod relation;
 pub mod row;
 pub mod schema;
 pub mod text;
@@ -29,7 +30,8 @@ pub use json::Json;
 pub use operator::Operator;
 pub use patch::{Edit, Patch};
 pub use permission::{Action, Grantee, Permission, Role, RoleSet};
-pub use row::{Content, Marked, Page, Row, Selection};
+pub use relation::{OnDelete, Relation, RelationKind, Side};
+pub use row::{Content, Marked, Page, Related, Row, Selection};
 pub use schema::{
     Column, ColumnKind, ColumnNumber, Direction, Field, Index, IndexColumn, IndexKind, IndexStatus,
     Storage, Table, TableNumber,

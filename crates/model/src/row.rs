@@ -43,6 +43,19 @@ pub struct Page {
     pub selection: Selection,
     /// The rows in the order asked for.
     pub rows: Vec<Row>,
+    /// Relationships that were asked for, each once.
+    pub related: Vec<Related>,
+}
+
+/// What the rows of a page are related to through one column.
+#[derive(Clone, Debug)]
+pub struct Related {
+    /// The position of the column in the table of the page.
+    pub column: usize,
+    /// The related rows that the actor may see, each once.
+    pub page: Page,
+    /// For each row of the page the positions of its related rows.
+    pub links: Vec<Vec<usize>>,
 }
 
 /// Which fields an answer shows.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::id::{ColumnKey, DatabaseId, IndexKey, ProjectId, TableId};
 use crate::permission::Permission;
+use crate::relation::Relation;
 use crate::time::Timestamp;
 use crate::value::Value;
 
@@ -55,7 +56,44 @@ impl Table {
     pub fn position(&self, key: &str) -> Option<usize> {
         self.columns
             .iter()
-            .position(|column| column.key.as_str() == key)
+            .position(|column| column.key.as_str() == key && !column.is_hidden())
+    }
+
+    /// The columns that users see.
+    pub fn visible_columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| !column.is_hidden())
+    }
+
+    /// The indexes that users see. Those over a relationship belong to it: users make none.
+    pub fn visible_indexes(&self) -> impl Iterator<Item = &Index> {
+        self.indexes.iter().filter(|index| !self.is_of_relation(index))
+    }
+
+    /// Whether the index serves a relationship.
+    pub fn is_of_relation(&self, index: &Index) -> bool {
+        index.columns.iter().any(|part| match part.field {
+            Field::Column(position) => self.columns[position].relation().is_some(),
+            _ => false,
+        })
+    }
+
+    /// The columns that are an end of a relationship, hidden ones too, with their positions.
+    pub fn relations(&self) -> impl Iterator<Item = (usize, &Relation)> {
+        let columns = self.columns.iter().enumerate();
+        columns.filter_map(|(position, column)| Some((position, column.relation()?)))
+    }
+
+    /// Whether users see a relationship of this table.
+    pub fn has_relationships(&self) -> bool {
+        self.visible_columns()
+            .any(|column| column.relation().is_some())
+    }
+
+    /// The position of the column with this number.
+    pub fn numbered(&self, number: ColumnNumber) -> Option<usize> {
+        self.columns
+            .iter()
+            .position(|column| column.number == number)
     }
 }
 
@@ -78,6 +116,21 @@ pub struct Column {
     pub created: Timestamp,
     /// When its definition last changed.
     pub updated: Timestamp,
+}
+
+impl Column {
+    /// The end of a relationship that this column is.
+    pub fn relation(&self) -> Option<&Relation> {
+        match &self.kind {
+            ColumnKind::Relationship(relation) => Some(relation),
+            _ => None,
+        }
+    }
+
+    /// Whether no user sees it.
+    pub fn is_hidden(&self) -> bool {
+        self.relation().is_some_and(Relation::is_hidden)
+    }
 }
 
 /// What a column holds, with the limits of the wire protocol.
@@ -135,6 +188,8 @@ pub enum ColumnKind {
     },
     /// An instant, kept to the millisecond.
     Datetime,
+    /// Ids of related rows, or nothing, if the links are held at the other end.
+    Relationship(Relation),
 }
 
 /// How a single value of a kind is stored and compared.
@@ -168,7 +223,8 @@ impl ColumnKind {
             | ColumnKind::Email
             | ColumnKind::Url
             | ColumnKind::Ip
-            | ColumnKind::Enum { .. } => Storage::Text,
+            | ColumnKind::Enum { .. }
+            | ColumnKind::Relationship(_) => Storage::Text,
         }
     }
 

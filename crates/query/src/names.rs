@@ -57,6 +57,16 @@ pub fn fulltext_prefix(table: TableNumber) -> String {
     format!("t{}_f", table.0)
 }
 
+/// Which rows of now hold a link to a row, for a column that holds lists of links.
+pub fn links(table: TableNumber, column: ColumnNumber) -> String {
+    format!("{}{}", links_prefix(table), column.0)
+}
+
+/// What the names of all such tables of a table begin with, before the columns' numbers.
+pub fn links_prefix(table: TableNumber) -> String {
+    format!("t{}_l", table.0)
+}
+
 /// The index on the table of now that finds a row by its id.
 pub fn id_index(table: TableNumber) -> String {
     format!("t{}_id", table.0)

@@ -45,9 +45,28 @@ impl WriteBatch {
     pub fn rows_max(&self) -> usize {
         let rows = |op: &Op| match op {
             Op::Matching(op) => op.query.limit as usize,
+            Op::Related(op) => match &**op {
+                RelatedOp::Link(op) => op.holders.len().max(1),
+                RelatedOp::Need { .. } | RelatedOp::Write(_) => 1,
+            },
             Op::Row(_) | Op::Catalogue(_) => 1,
         };
         self.ops.iter().map(rows).sum()
+    }
+}
+
+impl WriteBatch {
+    /// Whether a row may be touched twice: by two operations, or by one that goes on from row to
+    /// row along relationships.
+    pub(crate) fn meets_rows_again(&self) -> bool {
+        let goes_on = |op: &Op| match op {
+            Op::Row(op) => {
+                matches!(op.act, RowAct::Delete { .. }) && op.table.relations().next().is_some()
+            }
+            Op::Matching(op) => op.query.table.relations().next().is_some(),
+            Op::Related(_) | Op::Catalogue(_) => true,
+        };
+        self.ops.len() > 1 || self.ops.iter().any(goes_on)
     }
 }
 
@@ -58,8 +77,47 @@ pub enum Op {
     Row(RowOp),
     /// On all rows that match.
     Matching(Box<MatchingOp>),
+    /// On rows at the other end of a relationship.
+    Related(Box<RelatedOp>),
     /// On a container.
     Catalogue(CatalogueOp),
+}
+
+/// What the write of a row does at the other ends of its relationships. [`Applied::rows`] does not
+/// report it.
+#[derive(Clone, Debug)]
+pub enum RelatedOp {
+    /// The row must be there, and the guard must let it be read: [`Refusal::LinkMissing`].
+    Need {
+        /// Its table.
+        table: Arc<Table>,
+        /// Its id.
+        id: RowId,
+        /// Who may read it.
+        guard: Guard,
+        /// The key of the column that is to link to it.
+        column: String,
+    },
+    /// Writes a row.
+    Write(RowOp),
+    /// Gives rows a link, and takes it from all others.
+    Link(LinkOp),
+}
+
+/// Makes certain rows, and no others, hold a link to one row.
+#[derive(Clone, Debug)]
+pub struct LinkOp {
+    /// The table whose rows hold the links.
+    pub table: Arc<Table>,
+    /// The position of the column that holds them.
+    pub column: usize,
+    /// The row they lead to.
+    pub target: RowId,
+    /// The rows that are to hold one. Of a relationship from one to one, a row that holds a link
+    /// to another row is [`Refusal::Unique`]; else the link is turned to this one.
+    pub holders: Vec<RowId>,
+    /// Who may update the rows that hold links.
+    pub guard: Guard,
 }
 
 /// An operation on every row that a query finds when the batch runs, in the query's order.
@@ -267,7 +325,28 @@ pub enum SchemaChange {
     /// Replaces the definition of the column of this number. Its kind may get other limits, never
     /// another storage. [`Refusal::ValuesTooLong`] when a text of a row does not fit any more.
     UpdateColumn(Column),
-    /// Removes a column, which no index may name. Its values stay where they are, because reads at
+    /// Adds a relationship: this column, and its partner at the end of `related`. Their numbers,
+    /// also where they name each other, and times are set by the commit. The links are indexed
+    /// within it.
+    AddRelationship {
+        /// The table at the other end, as the change was checked against it.
+        related: Arc<Table>,
+        /// The column, of [`model::Side::Parent`].
+        column: Column,
+        /// The column at the other end.
+        partner: Column,
+    },
+    /// Gives the column of this number, an end of a relationship, another key, and its
+    /// relationship another behaviour on deletion.
+    UpdateRelationship {
+        /// The column.
+        number: ColumnNumber,
+        /// Its key.
+        key: model::ColumnKey,
+        /// What becomes of related rows.
+        on_delete: model::OnDelete,
+    },
+    /// Removes a column, which no index may name; of a relationship, both ends. Its values stay where they are, because reads at
     /// coordinates before this commit need them; no other read finds them.
     DropColumn(ColumnNumber),
     /// Adds an index. Its number, status and times are set by the commit: it is built within it
@@ -323,6 +402,20 @@ pub enum Refusal {
     RowForbidden(RowId),
     /// The row was changed after [`WriteBatch::unchanged_since`].
     RowMoved(RowId),
+    /// A link to a row that is not there, or that the actor may not read.
+    LinkMissing {
+        /// The key of the column with the link.
+        column: String,
+        /// The row.
+        id: RowId,
+    },
+    /// The row has related ones, and its relationship protects them.
+    DeleteRestricted {
+        /// The row.
+        id: RowId,
+        /// The table of the related rows.
+        related: TableId,
+    },
     /// Another row has the same values in a unique index.
     Unique {
         /// The index's key, where the database names it.

@@ -124,7 +124,10 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
             let wanted = Value::Text(pattern.as_str().to_owned());
             subject.write_compared(out, out.dialect.matches(), &wanted);
         }
-        Test::HasAny(values) => subject.write_any_element(out, "EXISTS", values),
+        Test::HasAny(values) => match subject.links(out.dialect, source) {
+            Some(links) => subject.write_any_link(out, &links, values),
+            None => subject.write_any_element(out, "EXISTS", values),
+        },
         Test::HasNone(values) => {
             out.push("(");
             subject.write_null(out, " IS NOT NULL AND ");
@@ -244,6 +247,27 @@ impl Subject<'_> {
         out.push(" (SELECT 1 FROM ");
         self.write_elements(out);
         out.push(" WHERE e.value IN (SELECT w.value FROM ");
+        write_wanted(out, wanted);
+        out.push("))");
+    }
+
+    /// The table of the links that rows of now hold in this column, if it holds lists of links.
+    /// PostgreSQL indexes the elements of the list itself.
+    fn links(&self, dialect: Dialect, source: &Source<'_>) -> Option<String> {
+        let Field::Column(position) = self.field else {
+            return None;
+        };
+        let column = &self.table.columns[position];
+        let is_kept = dialect == Dialect::Sqlite && !source.is_of_versions();
+        (is_kept && column.relation().is_some())
+            .then(|| names::links(self.table.number, column.number))
+    }
+
+    fn write_any_link(&self, out: &mut Writer, links: &str, values: &[Value]) {
+        let wanted = out.parameter(Value::List(values.to_vec()));
+        out.push("t.seq IN (SELECT l.seq FROM ");
+        out.push(links);
+        out.push(" AS l WHERE l.target IN (SELECT w.value FROM ");
         write_wanted(out, wanted);
         out.push("))");
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::{
     ApiKey, Catalogue, CatalogueChange, Column, ColumnKey, ColumnKind, ColumnNumber, Database,
     DatabaseId, DatabaseKind, Direction, Field, Grantee, Index, IndexColumn, IndexKey, IndexKind,
-    IndexStatus, KeyId, Mark, ModelError, Permission, Project, ProjectId, Scope, Table, TableId,
-    TableNumber, Timestamp, Value,
+    IndexStatus, KeyId, Mark, ModelError, OnDelete, Permission, Project, ProjectId, Relation,
+    RelationKind, Scope, Side, Table, TableId, TableNumber, Timestamp, Value,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
@@ -217,7 +217,28 @@ fn column_kind(row: &Row<'_>) -> Read<ColumnKind> {
             elements: texts(row, 7)?.into(),
         },
         "datetime" => ColumnKind::Datetime,
+        "relationship" => {
+            let stored = json(text(row, 7)?)?;
+            let relation = relation(&stored);
+            ColumnKind::Relationship(
+                relation.ok_or_else(|| corrupt(format!("a relationship is {stored}")))?,
+            )
+        }
         other => return Err(corrupt(format!("unknown kind of column {other:?}"))),
+    })
+}
+
+fn relation(stored: &Json) -> Option<Relation> {
+    let text = |key: &str| stored.get(key)?.as_str();
+    let partner = u32::try_from(stored.get("partner")?.as_u64()?).ok()?;
+    Some(Relation {
+        related: TableId::new(text("related")?).ok()?,
+        partner: ColumnNumber(partner),
+        partner_key: ColumnKey::new(text("partnerKey")?).ok()?,
+        kind: RelationKind::parse(text("type")?)?,
+        two_way: stored.get("twoWay")?.as_bool()?,
+        on_delete: OnDelete::parse(text("onDelete")?)?,
+        side: Side::parse(text("side")?)?,
     })
 }
 

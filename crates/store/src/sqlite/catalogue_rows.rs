@@ -6,7 +6,7 @@
 
 use model::{
     ApiKey, Column, ColumnKind, Database, DatabaseKind, Direction, Field, Index, IndexColumn,
-    IndexKind, IndexStatus, Mark, Table, TableNumber,
+    IndexKind, IndexStatus, Mark, Relation, Table, TableNumber,
 };
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params};
@@ -189,10 +189,25 @@ impl KindRow {
                 let elements: serde_json::Value = elements.iter().map(String::as_str).collect();
                 row.elements = Some(elements.to_string());
             }
+            ColumnKind::Relationship(relation) => row.elements = Some(relation_text(relation)),
             _ => {}
         }
         row
     }
+}
+
+/// One end of a relationship. Written to disk: members may be added, none may change.
+fn relation_text(relation: &Relation) -> String {
+    json!({
+        "related": relation.related.as_str(),
+        "partner": relation.partner.0,
+        "partnerKey": relation.partner_key.as_str(),
+        "type": relation.kind.as_str(),
+        "twoWay": relation.two_way,
+        "onDelete": relation.on_delete.as_str(),
+        "side": relation.side.as_str(),
+    })
+    .to_string()
 }
 
 /// What a kind of column is called in the catalogue. Written to disk: never to be changed.
@@ -212,6 +227,7 @@ pub(super) fn kind_name(kind: &ColumnKind) -> &'static str {
         ColumnKind::Ip => "ip",
         ColumnKind::Enum { .. } => "enum",
         ColumnKind::Datetime => "datetime",
+        ColumnKind::Relationship(_) => "relationship",
     }
 }
 

@@ -313,6 +313,7 @@ impl Run<'_> {
             .tables
             .get(id)
             .ok_or(Refusal::NotFound(Container::Table))?;
+        self.leave_relationships(table)?;
         self.close_table(table.number)?;
         let gone = CatalogueChange::TableGone(project.clone(), database.clone(), id.clone());
         self.change_catalogue(gone);

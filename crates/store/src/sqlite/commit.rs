@@ -198,8 +198,10 @@ impl Writer {
 
     /// Runs one batch in its own savepoint.
     fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
-        let is_of_rows = |op: &Op| matches!(op, Op::Row(_) | Op::Matching(_));
-        let has_rows = batch.ops.iter().any(is_of_rows);
+        let has_rows = batch
+            .ops
+            .iter()
+            .any(|op| !matches!(op, Op::Catalogue(_)));
         if has_rows && batch.catalogue_epoch != self.state.catalogue.epoch {
             return Err(End::Alone(Refusal::CatalogueMoved));
         }
@@ -212,7 +214,7 @@ impl Writer {
             texts: &mut self.texts,
             state: self.state.clone(),
             mark,
-            touched: Touched::new(batch.ops.len()),
+            touched: Touched::new(batch.ops.len(), batch.meets_rows_again()),
             unchanged_since: batch.unchanged_since,
             deadline: &self.deadline,
             catalogue: Vec::new(),

@@ -27,8 +27,9 @@ impl Run<'_> {
             rows: Vec::new(),
         };
         for (_, id) in &found {
-            let row = self.change(op, id)?;
-            if matched.rows.len() < op.rows_returned_max {
+            if let Some(row) = self.change(op, id)?
+                && matched.rows.len() < op.rows_returned_max
+            {
                 matched.rows.push(row);
             }
         }
@@ -75,26 +76,36 @@ impl Run<'_> {
         Ok(found)
     }
 
-    fn change(&mut self, op: &MatchingOp, id: &RowId) -> Step<Row> {
+    /// Changes one row; `None` if the deletion of one before it took it along.
+    fn change(&mut self, op: &MatchingOp, id: &RowId) -> Step<Option<Row>> {
         let target = Target {
             table: &op.query.table,
             id,
             sql: self.texts.of(&op.query.table),
         };
-        let current = self
-            .current(&target)?
-            .ok_or_else(|| corrupt(format!("row `{id}` was found and is not there")))?;
+        let has_ties = op.query.table.relations().next().is_some();
+        let current = match self.current(&target)? {
+            Some(current) => current,
+            None if has_ties => return Ok(None),
+            None => return Err(corrupt(format!("row `{id}` was found and is not there")).into()),
+        };
         self.judge_age(&target, &current)?;
         match &op.act {
             MatchingAct::Update {
                 patch,
                 permissions,
                 stamps,
-            } => self.update(&target, current, patch, permissions.as_deref(), *stamps),
+            } => self
+                .update(&target, current, patch, permissions.as_deref(), *stamps)
+                .map(Some),
             MatchingAct::Delete => {
                 let last = row(id, current.seq, &current.image, None);
-                self.delete(&target, current)?;
-                Ok(last)
+                if has_ties {
+                    self.delete_with_ties(&op.query.table, id)?;
+                } else {
+                    self.delete(&target, current)?;
+                }
+                Ok(Some(last))
             }
         }
     }

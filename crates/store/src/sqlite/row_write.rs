@@ -86,7 +86,11 @@ impl Run<'_> {
                     .current(&target)?
                     .ok_or(Refusal::RowNotFound(op.id.clone()))?;
                 self.judge(&target, &row, guard, Action::Delete)?;
-                self.delete(&target, row)?;
+                if op.table.relations().next().is_some() {
+                    self.delete_with_ties(&op.table, &op.id)?;
+                } else {
+                    self.delete(&target, row)?;
+                }
                 Ok(None)
             }
         }
@@ -134,7 +138,21 @@ impl Run<'_> {
 
     /// Judged here, inside the transaction: grants read earlier might have been taken away.
     fn judge(&self, target: &Target<'_>, row: &Current, guard: &Guard, action: Action) -> Step<()> {
-        let may = match guard {
+        if self.permits(target, row, guard, action)? {
+            self.judge_age(target, row)
+        } else {
+            Err(Refusal::RowForbidden(target.id.clone()).into())
+        }
+    }
+
+    pub(super) fn permits(
+        &self,
+        target: &Target<'_>,
+        row: &Current,
+        guard: &Guard,
+        action: Action,
+    ) -> Step<bool> {
+        Ok(match guard {
             Guard::Open => true,
             Guard::Closed => false,
             Guard::Granted(roles) => {
@@ -152,12 +170,7 @@ impl Run<'_> {
                 }
                 granted
             }
-        };
-        if may {
-            self.judge_age(target, row)
-        } else {
-            Err(Refusal::RowForbidden(target.id.clone()).into())
-        }
+        })
     }
 
     pub(super) fn current(&self, target: &Target<'_>) -> Step<Option<Current>> {

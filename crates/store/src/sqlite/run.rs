@@ -67,11 +67,12 @@ impl Run<'_> {
         for op in &batch.ops {
             match op {
                 // The operation was checked under a catalogue that this very batch has changed.
-                Op::Row(_) | Op::Matching(_) if !self.catalogue.is_empty() => {
+                Op::Row(_) | Op::Matching(_) | Op::Related(_) if !self.catalogue.is_empty() => {
                     return Err(Refusal::CatalogueMoved.into());
                 }
                 Op::Row(op) => rows.push(self.row_op(op)?),
                 Op::Matching(op) => matched.push(self.matching_op(op)?),
+                Op::Related(op) => self.related_op(op)?,
                 Op::Catalogue(op) => self.catalogue_op(op)?,
             }
             if self.touched.len() > BATCH_ROWS_MAX {

@@ -24,6 +24,16 @@ impl Run<'_> {
         match change {
             SchemaChange::AddColumn(column) => self.add_column(table, column),
             SchemaChange::UpdateColumn(column) => self.update_column(table, column),
+            SchemaChange::AddRelationship {
+                related,
+                column,
+                partner,
+            } => self.add_relationship(table, related, column, partner),
+            SchemaChange::UpdateRelationship {
+                number,
+                key,
+                on_delete,
+            } => self.update_relationship(table, *number, key, *on_delete),
             SchemaChange::DropColumn(number) => self.drop_column(table, *number),
             SchemaChange::AddIndex(index) => self.add_index(table, index),
             SchemaChange::BuildIndex(number) => self.build_index(table, *number),
@@ -32,7 +42,7 @@ impl Run<'_> {
     }
 
     /// The table as it is, if its columns and indexes are those the change was checked against.
-    fn unchanged(&self, checked: &Table) -> Result<Arc<Table>, Refusal> {
+    pub(super) fn unchanged(&self, checked: &Table) -> Result<Arc<Table>, Refusal> {
         let database = self.database(&checked.project, &checked.database)?;
         let table = database.tables.get(&checked.id);
         let table = table.ok_or(Refusal::NotFound(Container::Table))?;
@@ -47,22 +57,30 @@ impl Run<'_> {
     }
 
     fn add_column(&mut self, mut table: Table, definition: &Column) -> Step<()> {
-        let number = self.next_number("column_", table.number)?;
-        if number > COLUMNS_EVER_MAX {
-            let columns_max = COLUMNS_EVER_MAX;
-            return Err(Refusal::ColumnsUsedUp { columns_max }.into());
-        }
         let column = Column {
-            number: ColumnNumber(number),
+            number: ColumnNumber(self.next_column_number(table.number)?),
             created: self.now(),
             updated: self.now(),
             ..definition.clone()
         };
-        insert_column(self.connection, table.number, &column, self.mark)?;
-        self.connection
-            .execute_batch(&add_column(table.number, &column))?;
+        self.add_physical_column(&table, &column)?;
         table.columns.push(column);
         self.put_reshaped(table)
+    }
+
+    pub(super) fn next_column_number(&self, table: TableNumber) -> Step<u32> {
+        self.next_number("column_", table)
+    }
+
+    pub(super) fn add_physical_column(&self, table: &Table, column: &Column) -> Step<()> {
+        if column.number.0 > COLUMNS_EVER_MAX {
+            let columns_max = COLUMNS_EVER_MAX;
+            return Err(Refusal::ColumnsUsedUp { columns_max }.into());
+        }
+        insert_column(self.connection, table.number, column, self.mark)?;
+        self.connection
+            .execute_batch(&add_column(table.number, column))?;
+        Ok(())
     }
 
     fn update_column(&mut self, mut table: Table, definition: &Column) -> Step<()> {
@@ -124,7 +142,18 @@ impl Run<'_> {
         Err(Refusal::ValuesTooLong { column, chars_max }.into())
     }
 
-    fn drop_column(&mut self, mut table: Table, number: ColumnNumber) -> Step<()> {
+    fn drop_column(&mut self, table: Table, number: ColumnNumber) -> Step<()> {
+        if table.columns[position_of(&table, number)].relation().is_some() {
+            return self.drop_relationship(table, number);
+        }
+        self.drop_plain_column(table, number)
+    }
+
+    pub(super) fn drop_plain_column(
+        &mut self,
+        mut table: Table,
+        number: ColumnNumber,
+    ) -> Step<()> {
         let position = position_of(&table, number);
         self.close_numbered("column_", table.number, number.0)?;
         table.columns.remove(position);
@@ -191,7 +220,7 @@ impl Run<'_> {
 
     /// Builds the index over rows of now and over versions. Equal values are found over the rows
     /// of now, which come first, so that an index that fails leaves nothing behind.
-    fn build(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
+    pub(super) fn build(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
         match self.connection.execute_batch(&create_index(table, index)) {
             Ok(()) => Ok(IndexStatus::Available),
             Err(error) if is_unique_violation(&error) => {
@@ -211,14 +240,14 @@ impl Run<'_> {
     }
 
     /// Reports a table whose rows are to be encoded otherwise from now on.
-    fn put_reshaped(&mut self, mut table: Table) -> Step<()> {
+    pub(super) fn put_reshaped(&mut self, mut table: Table) -> Step<()> {
         table.schema_epoch = self.next_epoch();
         self.leave(table.number, Task::Bodies)?;
         self.put_table(table)
     }
 
     /// A number that no column, or no index, of the table ever had.
-    fn next_number(&self, catalogue_table: &str, table: TableNumber) -> Step<u32> {
+    pub(super) fn next_number(&self, catalogue_table: &str, table: TableNumber) -> Step<u32> {
         let sql =
             format!("SELECT coalesce(max(number), 0) + 1 FROM {catalogue_table} WHERE tab = ?1");
         let mut statement = self.statement(&sql)?;
@@ -235,7 +264,12 @@ impl Run<'_> {
         Ok(self.connection.query_row(&sql, (), |row| row.get(0))?)
     }
 
-    fn close_numbered(&self, catalogue_table: &str, table: TableNumber, number: u32) -> Step<()> {
+    pub(super) fn close_numbered(
+        &self,
+        catalogue_table: &str,
+        table: TableNumber,
+        number: u32,
+    ) -> Step<()> {
         let of_table = "tab = ?2 AND number = ?3";
         self.close(
             catalogue_table,
@@ -245,7 +279,7 @@ impl Run<'_> {
     }
 }
 
-fn position_of(table: &Table, number: ColumnNumber) -> usize {
+pub(super) fn position_of(table: &Table, number: ColumnNumber) -> usize {
     let mut columns = table.columns.iter();
     columns
         .position(|column| column.number == number)

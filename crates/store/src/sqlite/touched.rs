@@ -10,7 +10,7 @@ use crate::batch::{Changes, IMAGE_BYTES_MAX, IMAGES_MAX};
 pub(super) struct Touched {
     rows: Vec<TouchedRow>,
     positions: HashMap<(TableNumber, RowId), usize>,
-    /// A batch of one operation never asks for a row again: it need not be found.
+    /// A batch of one operation hardly ever asks for a row again: it need not be found.
     is_findable: bool,
     image_bytes: usize,
     keeps_images: bool,
@@ -28,11 +28,12 @@ struct TouchedRow {
 }
 
 impl Touched {
-    pub(super) fn new(op_count: usize) -> Touched {
+    /// `is_findable`: whether an operation may meet a row that was touched before.
+    pub(super) fn new(op_count: usize, is_findable: bool) -> Touched {
         Touched {
             rows: Vec::with_capacity(op_count.min(IMAGES_MAX)),
             positions: HashMap::new(),
-            is_findable: op_count > 1,
+            is_findable,
             image_bytes: 0,
             keeps_images: true,
         }

@@ -8,6 +8,7 @@ use super::codec;
 use super::commit::Writer;
 use super::fault::corrupt;
 use super::fulltext;
+use super::links;
 use super::row_sql::column_list;
 use super::row_write::encode_body;
 use super::schema::{drop_table, physical_tables};
@@ -151,6 +152,8 @@ fn remove_slice(connection: &Connection, number: TableNumber) -> Result<bool, St
     }
     fulltext::drop_all(connection, number)?;
     connection.execute_batch(&drop_table(number))?;
+    // Last, because the triggers on the rows of now write to them.
+    links::drop_all(connection, number)?;
     Ok(false)
 }
 

@@ -1,0 +1,56 @@
+//! Links of rows to many others: which rows of now hold a link to a row, kept by triggers.
+//!
+//! The column holds its links as a list, like any array column, and so has its history. SQLite has
+//! no index over the elements of a list; this table is one, for the rows of now.
+
+use model::{ColumnNumber, TableNumber};
+use query::names;
+use rusqlite::Connection;
+
+/// The statements that make the table of links of a column in which nothing stands yet.
+pub(super) fn create(table: TableNumber, column: ColumnNumber) -> String {
+    let (links, now) = (names::links(table, column), names::now(table));
+    let list = names::column(column);
+    let add = format!(
+        "INSERT OR IGNORE INTO {links} (target, seq) \
+         SELECT value, new.seq FROM json_each(new.{list})"
+    );
+    let remove = format!(
+        "DELETE FROM {links} \
+         WHERE seq = old.seq AND target IN (SELECT value FROM json_each(old.{list}))"
+    );
+    format!(
+        "CREATE TABLE {links} (target TEXT NOT NULL, seq INTEGER NOT NULL, \
+           PRIMARY KEY (target, seq)) WITHOUT ROWID;
+         CREATE TRIGGER {links}_insert AFTER INSERT ON {now} WHEN new.{list} IS NOT NULL
+           BEGIN {add}; END;
+         CREATE TRIGGER {links}_delete AFTER DELETE ON {now} WHEN old.{list} IS NOT NULL
+           BEGIN {remove}; END;
+         CREATE TRIGGER {links}_leave AFTER UPDATE OF {list} ON {now}
+           WHEN old.{list} IS NOT NULL AND old.{list} IS NOT new.{list}
+           BEGIN {remove}; END;
+         CREATE TRIGGER {links}_enter AFTER UPDATE OF {list} ON {now}
+           WHEN new.{list} IS NOT NULL AND old.{list} IS NOT new.{list}
+           BEGIN {add}; END;"
+    )
+}
+
+/// The statements that drop the table of links of a column.
+pub(super) fn drop(table: TableNumber, column: ColumnNumber) -> String {
+    let links = names::links(table, column);
+    let triggers = ["insert", "delete", "leave", "enter"];
+    let triggers = triggers.map(|when| format!("DROP TRIGGER IF EXISTS {links}_{when};"));
+    format!("{} DROP TABLE IF EXISTS {links};", triggers.concat())
+}
+
+/// Drops every table of links of a table whose rows are removed.
+pub(super) fn drop_all(connection: &Connection, table: TableNumber) -> rusqlite::Result<()> {
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB ?1";
+    let names = format!("{}[0-9]*", names::links_prefix(table));
+    let mut statement = connection.prepare_cached(sql)?;
+    let found: Vec<String> = statement
+        .query_map([names], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let drops = found.iter().map(|name| format!("DROP TABLE {name};"));
+    connection.execute_batch(&drops.collect::<String>())
+}

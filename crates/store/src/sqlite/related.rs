@@ -1,0 +1,241 @@
+//! Operations on rows at the other ends of relationships: links given and taken, and what the
+//! deletion of a row does to the rows that it has one with.
+//!
+//! No link leads to a row that is not there: it is asked for inside the transaction when the link
+//! is made, and the deletion of a row takes the links to it away.
+
+use std::sync::Arc;
+
+use model::{
+    Action, ColumnNumber, Edit, OnDelete, Patch, Relation, RelationKind, RowId, Table, Value,
+};
+use query::names;
+use rusqlite::params;
+
+use super::fault::corrupt;
+use super::row_write::{Current, Target};
+use super::run::{Run, Step};
+use crate::batch::{BATCH_ROWS_MAX, Guard, LinkOp, Refusal, RelatedOp, Stamps};
+
+/// The rows that one row is related to through one of its table's columns.
+struct Tie {
+    relation: Relation,
+    related: Arc<Table>,
+    /// The position of the partner in `related`.
+    partner: usize,
+    ids: Vec<RowId>,
+}
+
+impl Run<'_> {
+    /// Runs one operation.
+    pub(super) fn related_op(&mut self, op: &RelatedOp) -> Step<()> {
+        match op {
+            RelatedOp::Need {
+                table,
+                id,
+                guard,
+                column,
+            } => self.need(table, id, guard, column),
+            RelatedOp::Write(op) => self.row_op(op).map(drop),
+            RelatedOp::Link(op) => self.link(op),
+        }
+    }
+
+    fn need(&mut self, table: &Table, id: &RowId, guard: &Guard, column: &str) -> Step<()> {
+        let target = self.target(table, id);
+        if let Some(row) = self.current(&target)?
+            && self.permits(&target, &row, guard, Action::Read)?
+        {
+            return Ok(());
+        }
+        Err(Refusal::LinkMissing {
+            column: column.to_owned(),
+            id: id.clone(),
+        }
+        .into())
+    }
+
+    /// Takes links away before it gives any: a unique link may move from one row to another.
+    fn link(&mut self, op: &LinkOp) -> Step<()> {
+        let held = self.holders(&op.table, op.column, &op.target)?;
+        for id in held.iter().filter(|id| !op.holders.contains(id)) {
+            self.relink(op, id, false)?;
+        }
+        for id in op.holders.iter().filter(|id| !held.contains(id)) {
+            self.relink(op, id, true)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the row `id` a link to the target of `op`, or takes it away.
+    fn relink(&mut self, op: &LinkOp, id: &RowId, gives: bool) -> Step<()> {
+        let target = self.target(&op.table, id);
+        let column = &op.table.columns[op.column];
+        let row = self.current(&target)?.ok_or_else(|| Refusal::LinkMissing {
+            column: column.key.to_string(),
+            id: id.clone(),
+        })?;
+        if !self.permits(&target, &row, &op.guard, Action::Update)? {
+            return Err(Refusal::RowForbidden(id.clone()).into());
+        }
+        let value = &row.image.values[op.column];
+        let is_exclusive = |relation: &Relation| relation.kind == RelationKind::OneToOne;
+        if gives && *value != Value::Null && column.relation().is_some_and(is_exclusive) {
+            let index = Some(column.key.to_string());
+            return Err(Refusal::Unique { index }.into());
+        }
+        let value = relinked(value, &op.target, gives, column.array);
+        let mut patch = Patch::default();
+        patch.put(op.column, Edit::Set(value));
+        self.update(&target, row, &patch, None, Stamps::default())
+            .map(drop)
+    }
+
+    /// The rows of now that hold a link to `id` in this column.
+    fn holders(&self, table: &Table, column: usize, id: &RowId) -> Step<Vec<RowId>> {
+        let definition = &table.columns[column];
+        let now = names::now(table.number);
+        let limit = BATCH_ROWS_MAX + 1;
+        let sql = if definition.array {
+            let links = names::links(table.number, definition.number);
+            format!(
+                "SELECT id FROM {now} WHERE seq IN (SELECT seq FROM {links} WHERE target = ?1) \
+                 LIMIT {limit}"
+            )
+        } else {
+            let name = names::column(definition.number);
+            format!("SELECT id FROM {now} WHERE {name} = ?1 LIMIT {limit}")
+        };
+        let mut statement = self.statement(&sql)?;
+        let mut rows = statement.query(params![id.as_str()])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: String = row.get(0)?;
+            found.push(RowId::new(&id).map_err(|error| corrupt(error.to_string()))?);
+        }
+        need_few(found.len())?;
+        Ok(found)
+    }
+
+    /// Deletes a row, and does to its related rows what their relationships say. What follows is
+    /// kept in a list, not on the stack: a chain of rows may be as long as a commit may be.
+    pub(super) fn delete_with_ties(&mut self, table: &Arc<Table>, id: &RowId) -> Step<()> {
+        let mut waiting = vec![(Arc::clone(table), id.clone())];
+        while let Some((table, id)) = waiting.pop() {
+            let target = self.target(&table, &id);
+            // It may have gone on another way.
+            let Some(row) = self.current(&target)? else {
+                continue;
+            };
+            let ties = self.ties(&table, &id, &row)?;
+            self.delete(&target, row)?;
+            for tie in ties {
+                match tie.relation.deletion() {
+                    OnDelete::Restrict if !tie.ids.is_empty() => {
+                        let related = tie.related.id.clone();
+                        return Err(Refusal::DeleteRestricted { id, related }.into());
+                    }
+                    OnDelete::Cascade => {
+                        let further = tie.ids.into_iter();
+                        waiting.extend(further.map(|id| (Arc::clone(&tie.related), id)));
+                    }
+                    OnDelete::SetNull | OnDelete::Restrict => self.untie(&tie, &id)?,
+                }
+            }
+            need_few(self.touched.len() + waiting.len())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the links to the row `id`, which is gone, from those that hold one.
+    fn untie(&mut self, tie: &Tie, id: &RowId) -> Step<()> {
+        if tie.relation.holds_links() {
+            return Ok(()); // They went with the row.
+        }
+        let op = LinkOp {
+            table: Arc::clone(&tie.related),
+            column: tie.partner,
+            target: id.clone(),
+            holders: Vec::new(),
+            guard: Guard::Open,
+        };
+        self.link(&op)
+    }
+
+    fn ties(&self, table: &Table, id: &RowId, row: &Current) -> Step<Vec<Tie>> {
+        let mut ties = Vec::new();
+        for (position, relation) in table.relations() {
+            let related = self.table_beside(table, relation.related.as_str())?;
+            let partner = partner(&related, relation.partner)?;
+            let ids = if relation.holds_links() {
+                linked(&row.image.values[position])?
+            } else {
+                self.holders(&related, partner, id)?
+            };
+            ties.push(Tie {
+                relation: relation.clone(),
+                related,
+                partner,
+                ids,
+            });
+        }
+        Ok(ties)
+    }
+
+    fn target<'a>(&mut self, table: &'a Table, id: &'a RowId) -> Target<'a> {
+        Target {
+            table,
+            id,
+            sql: self.texts.of(table),
+        }
+    }
+}
+
+fn need_few(rows: usize) -> Result<(), Refusal> {
+    let rows_max = BATCH_ROWS_MAX;
+    if rows > rows_max {
+        return Err(Refusal::TooManyRows { rows_max });
+    }
+    Ok(())
+}
+
+fn partner(related: &Table, number: ColumnNumber) -> Step<usize> {
+    let position = related.numbered(number);
+    Ok(position.ok_or_else(|| corrupt("a relationship has one end only"))?)
+}
+
+/// The rows that a holder's value leads to.
+fn linked(value: &Value) -> Step<Vec<RowId>> {
+    let ids: &[Value] = match value {
+        Value::Null => &[],
+        Value::List(ids) => ids,
+        single => std::slice::from_ref(single),
+    };
+    let id = |value: &Value| match value {
+        Value::Text(id) => RowId::new(id).map_err(|error| corrupt(error.to_string())),
+        other => Err(corrupt(format!("a link is {other:?}"))),
+    };
+    Ok(ids.iter().map(id).collect::<Result<_, _>>()?)
+}
+
+/// A holder's value with a link to `target`, or without it. An empty list is no value, so that
+/// "has none" is the same for one link and for many.
+fn relinked(value: &Value, target: &RowId, gives: bool, is_list: bool) -> Value {
+    let link = Value::Text(target.to_string());
+    if !is_list {
+        return if gives { link } else { Value::Null };
+    }
+    let mut links = match value {
+        Value::List(links) => links.clone(),
+        _ => Vec::new(),
+    };
+    links.retain(|other| *other != link);
+    if gives {
+        links.push(link);
+    }
+    if links.is_empty() {
+        Value::Null
+    } else {
+        Value::List(links)
+    }
+}
