@@ -25,7 +25,7 @@ use crate::commit::answer;
 use crate::content::{Content, PermissionsIn, Sent};
 use crate::error::EngineError;
 use crate::rows::ATTEMPTS_MAX;
-use crate::rows_write::{WRITE_ROWS, batch};
+use crate::rows_write::{WRITE_ROWS, batch, need_no_relationships};
 
 /// Most rows of one slice. As many as may share a commit with other requests (design page,
 /// section 4). At the 18.7 microseconds a change that the bitemporal page measured (section 7), a
@@ -134,6 +134,7 @@ impl Engine {
         progress: &mut Progress,
     ) -> Result<Next, EngineError> {
         let table = authorize::table(catalogue, caller, asked.place)?;
+        need_no_relationships(table)?;
         let query = resolve(table, asked.texts)?;
         let act = act(table)?;
         if progress.needs_end(&query) {
@@ -212,6 +213,7 @@ impl Engine {
                     table: progress.table.unwrap_or(table),
                     selection: Selection::All,
                     rows: progress.rows,
+                    related: Vec::new(),
                 },
             },
         }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{CatalogueChange, Column, ColumnKind, ColumnNumber, Field, Json, Scope, Table};
+use model::{
+    Catalogue, CatalogueChange, Column, ColumnKind, ColumnNumber, Field, Json, Scope, Table,
+};
 use store::{Applied, CatalogueOp, SchemaChange, StoreError};
 
 use crate::Engine;
@@ -13,7 +15,7 @@ use crate::error::{ColumnFault, EngineError};
 use crate::listing::{self, COLUMNS};
 
 const READ: &[Scope] = &[Scope::ColumnsRead, Scope::TablesRead];
-const WRITE: &[Scope] = &[Scope::ColumnsWrite, Scope::TablesWrite];
+pub(crate) const WRITE: &[Scope] = &[Scope::ColumnsWrite, Scope::TablesWrite];
 
 /// A change of a schema that came too late is planned anew so often. Whoever came before made
 /// another change, so that so many may be under way at once.
@@ -69,7 +71,8 @@ impl Engine {
     ) -> Result<Listed<Column>, EngineError> {
         authorize::need_key(caller, READ)?;
         let catalogue = self.catalogue();
-        let all = authorize::table(&catalogue, caller, place)?.columns.clone();
+        let table = authorize::table(&catalogue, caller, place)?;
+        let all: Vec<Column> = table.visible_columns().cloned().collect();
         listing::page(all, &COLUMNS, asked, self.limits)
     }
 
@@ -122,36 +125,50 @@ impl Engine {
         place: Place<'_>,
         plan: impl Fn(&Table) -> Result<SchemaChange, EngineError>,
     ) -> Result<Arc<Table>, EngineError> {
+        self.change_schema_of(caller, place, |_, table| plan(table))
+            .await
+    }
+
+    /// The same, where other tables must be looked at, too.
+    pub(crate) async fn change_schema_of(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        plan: impl Fn(&Catalogue, &Table) -> Result<SchemaChange, EngineError>,
+    ) -> Result<Arc<Table>, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
             let table = authorize::table(&catalogue, caller, place)?;
             let op = CatalogueOp::ChangeSchema {
                 table: table.clone(),
-                change: plan(table)?,
+                change: plan(&catalogue, table)?,
             };
             match self.change_catalogue(Some(caller), op).await {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
                 Err(error) => return Err(error),
-                Ok(applied) => return Ok(after(applied).unwrap_or_else(|| table.clone())),
+                Ok(applied) => {
+                    return Ok(after(table, applied).unwrap_or_else(|| table.clone()));
+                }
             }
         }
         Err(EngineError::Overloaded)
     }
 }
 
-/// The table as a commit left it; `None` when it changed nothing.
-fn after(applied: Applied) -> Option<Arc<Table>> {
-    let mut changes = applied.catalogue.into_iter();
-    changes.find_map(|change| match change {
+/// The table as a commit left it; `None` when it changed nothing of it.
+fn after(before: &Table, applied: Applied) -> Option<Arc<Table>> {
+    let changes = applied.catalogue.into_iter().rev();
+    let mut tables = changes.filter_map(|change| match change {
         CatalogueChange::TablePut(table) => Some(table),
         _ => None,
-    })
+    });
+    tables.find(|table| table.number == before.number)
 }
 
-fn position(table: &Table, key: &str) -> Result<usize, EngineError> {
+pub(crate) fn position(table: &Table, key: &str) -> Result<usize, EngineError> {
     table.position(key).ok_or_else(|| {
         let key = key.chars().take(100).collect();
         EngineError::Column(ColumnFault::NotFound(key))
@@ -160,7 +177,7 @@ fn position(table: &Table, key: &str) -> Result<usize, EngineError> {
 
 fn need_no_index(table: &Table, position: usize) -> Result<(), EngineError> {
     let names_it = |part: &model::IndexColumn| part.field == Field::Column(position);
-    let mut indexes = table.indexes.iter();
+    let mut indexes = table.visible_indexes();
     let Some(index) = indexes.find(|index| index.columns.iter().any(names_it)) else {
         return Ok(());
     };

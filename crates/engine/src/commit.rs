@@ -474,6 +474,13 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
                  had them."
             )))
         }
+        Refusal::LinkMissing { column, id } => EngineError::Relationship(format!(
+            "Column `{column}`: there is no row `{id}` to link to."
+        )),
+        Refusal::DeleteRestricted { id, related } => EngineError::DeleteRestricted {
+            id,
+            related: related.to_string(),
+        },
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         Refusal::Exists(C::Project) => EngineError::ProjectExists,
         Refusal::Exists(C::Key) => EngineError::KeyExists,

@@ -107,7 +107,9 @@ pub(crate) fn column(
 ) -> Result<Column, EngineError> {
     let key = ColumnKey::new(&new.key).map_err(|error| argument(given.key, &error))?;
     let is_taken = |column: &Column| {
-        column.number != number && column.key.as_str().eq_ignore_ascii_case(&new.key)
+        column.number != number
+            && !column.is_hidden()
+            && column.key.as_str().eq_ignore_ascii_case(&new.key)
     };
     if table.columns.iter().any(is_taken) {
         return Err(EngineError::Column(ColumnFault::Exists(new.key.clone())));
@@ -301,10 +303,10 @@ pub(crate) fn index(
     given: Given,
 ) -> Result<Index, EngineError> {
     let key = IndexKey::new(&new.key).map_err(|error| argument(given.key, &error))?;
-    if table.indexes.iter().any(|index| index.key == key) {
+    if table.visible_indexes().any(|index| index.key == key) {
         return Err(EngineError::Index(IndexFault::Exists(new.key.clone())));
     }
-    if table.indexes.len() >= INDEXES_MAX {
+    if table.visible_indexes().count() >= INDEXES_MAX {
         let why = format!("A table has at most {INDEXES_MAX} indexes.");
         return Err(EngineError::Index(IndexFault::LimitExceeded(why)));
     }
@@ -400,6 +402,13 @@ fn index_field(table: &Table, new: &NewIndex, key: &str) -> Result<Field, Engine
         let why = format!("Index `{}` names the unknown column `{key}`.", new.key);
         return Err(EngineError::Index(IndexFault::ColumnUnknown(why)));
     };
+    if table.columns[position].relation().is_some() {
+        let why = format!(
+            "Index `{}`: the relationship `{key}` cannot be indexed; it is found without.",
+            new.key
+        );
+        return Err(EngineError::Column(ColumnFault::TypeInvalid(why)));
+    }
     if table.columns[position].array {
         let why = format!(
             "Index `{}`: the array column `{key}` cannot be indexed.",
@@ -491,6 +500,7 @@ pub fn column_type(kind: &ColumnKind) -> &'static str {
         ColumnKind::Float { .. } => "double",
         ColumnKind::Boolean => "boolean",
         ColumnKind::Datetime => "datetime",
+        ColumnKind::Relationship(_) => "relationship",
     }
 }
 

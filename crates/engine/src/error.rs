@@ -53,6 +53,17 @@ pub enum EngineError {
     },
     /// Row content breaks the schema.
     Structure(ModelError),
+    /// A value of a relationship is no link, or leads to no row; a sentence.
+    Relationship(String),
+    /// A row has related ones that its relationship protects.
+    DeleteRestricted {
+        /// The row.
+        id: RowId,
+        /// The table of the related rows.
+        related: String,
+    },
+    /// Many rows at once, of a table with relationships.
+    BulkOfRelationships(String),
     /// A new row without content.
     RowDataMissing,
     /// A change of a row that sets nothing.
@@ -187,6 +198,9 @@ impl fmt::Display for EngineError {
             | E::RowDataMissing
             | E::PayloadMissing
             | E::TooManyRows { .. }
+            | E::Relationship(_)
+            | E::DeleteRestricted { .. }
+            | E::BulkOfRelationships(_)
             | E::Partly { .. } => self.fmt_of_writing(f),
             E::Structure(error) => write!(f, "Invalid document structure: {error}"),
             E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
@@ -229,6 +243,15 @@ impl EngineError {
                 )
             }
             E::ColumnNotFound(key) => write!(f, "No column `{key}`."),
+            E::Relationship(why) => f.write_str(why),
+            E::DeleteRestricted { id, related } => write!(
+                f,
+                "Row `{id}` cannot be deleted while rows of table `{related}` are related to it."
+            ),
+            E::BulkOfRelationships(table) => write!(
+                f,
+                "Table `{table}` has relationships: its rows are written one by one."
+            ),
             E::NotNumeric(key) => write!(f, "Column `{key}` does not hold one number."),
             E::UniqueViolation { index: Some(index) } => {
                 write!(

@@ -4,7 +4,7 @@ use model::operator::Beyond;
 use model::{
     Action, Edit, Json, Marked, ModelError, Operator, Page, Patch, RowId, Storage, Table, Timestamp,
 };
-use store::{RowAct, RowOp, Stamps};
+use store::{Op, RowAct, RowOp, Stamps};
 
 use crate::Engine;
 use crate::asked::{Caller, Place};
@@ -42,18 +42,18 @@ impl Engine {
         place: Place<'_>,
         asked: &Increment<'_>,
     ) -> Result<Marked<Page>, EngineError> {
-        let written = self.write_rows(caller, place, asked.unchanged_since, |table| {
+        let written = self.write_rows(caller, place, asked.unchanged_since, |_, table| {
             let act = RowAct::Update {
                 patch: patch(table, asked)?,
                 permissions: None,
                 stamps: Stamps::default(),
                 guard: authorize::guard(table, &caller.actor, Action::Update),
             };
-            Ok(vec![RowOp {
+            Ok(vec![Op::Row(RowOp {
                 table: table.clone(),
                 id: asked.id.clone(),
                 act,
-            }])
+            })])
         });
         written.await.map_err(|error| match error {
             EngineError::Structure(

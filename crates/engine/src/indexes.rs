@@ -70,8 +70,7 @@ impl Engine {
         authorize::need_key(caller, READ)?;
         let table = authorize::table(&self.catalogue(), caller, place)?.clone();
         let all: Vec<NamedIndex> = table
-            .indexes
-            .iter()
+            .visible_indexes()
             .map(|index| named(&table, index))
             .collect();
         let Listed { total, items } = listing::page(all, &INDEXES, asked, self.limits)?;
@@ -96,7 +95,7 @@ impl Engine {
 }
 
 fn found<'t>(table: &'t Table, key: &str) -> Result<&'t Index, EngineError> {
-    let mut indexes = table.indexes.iter();
+    let mut indexes = table.visible_indexes();
     indexes
         .find(|index| index.key.as_str() == key)
         .ok_or_else(|| {

@@ -73,13 +73,14 @@ impl Engine {
             table: Arc::clone(&query.table),
             selection: query.selection.clone(),
             rows: listed.rows,
+            related: Vec::new(),
         };
         Ok((page, listed.total))
     }
 
     /// The highest settled mark; the horizon is raised to it, so every later commit gets a
     /// higher one. Must precede the opening of the snapshot.
-    async fn fix(&self) -> Result<Mark, EngineError> {
+    pub(crate) async fn fix(&self) -> Result<Mark, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
             if let Ok(mark) = self.shared.marks.fix(self.shared.clock.now()) {
                 return Ok(mark);

@@ -2,13 +2,14 @@
 
 use list_cache::{Key, Lookup, Part, Rows, Ticket, Total};
 use model::{Catalogue, Marked, Page, RowId, Scope, Selection, Table};
-use query::{Query, Visibility};
+use query::{Query, RelatedNames, Visibility};
 use store::{Listing, Point, Snapshot, StoreError};
 
 use crate::Engine;
 use crate::asked::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
+use crate::related::Gathering;
 
 /// A read is begun anew so often when the schema changes under it.
 pub(crate) const ATTEMPTS_MAX: usize = 16;
@@ -29,13 +30,17 @@ impl Engine {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
             let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
+            let related = related(&query.table, asked.texts)?;
             let reading = Reading {
                 engine: self,
                 catalogue: &catalogue,
                 query: &query,
                 asked,
             };
-            let answer = if asked.ttl_s > 0 && self.caches_lists && !query.random {
+            let is_plain = !query.random && !query.filters_relationships();
+            let answer = if !related.is_empty() {
+                reading.answer_with(caller, &related).await
+            } else if asked.ttl_s > 0 && self.caches_lists && is_plain {
                 reading.answer_within_ttl().await
             } else {
                 reading.answer().await
@@ -91,6 +96,7 @@ impl Engine {
         let visibility = query::visibility(table, &caller.actor)
             .ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
         let selection = selection(table, texts)?;
+        let related = related(table, texts)?;
         let point = Point {
             table,
             id,
@@ -99,6 +105,12 @@ impl Engine {
             at: None,
             catalogue_epoch: catalogue.epoch,
         };
+        if !related.is_empty() {
+            let get = async |reading: &mut Gathering<'_>| reading.get(point, &related).await;
+            let Marked { answer, mark } = self.on_one_snapshot(catalogue, caller, get).await?;
+            let answer = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
+            return Ok(Marked { answer, mark });
+        }
         let Snapshot { answer, mark } = self.shared.store.get(point).await?;
         let row = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
         Ok(Marked {
@@ -106,6 +118,7 @@ impl Engine {
                 table: table.clone(),
                 selection,
                 rows: vec![row],
+                related: Vec::new(),
             },
             mark,
         })
@@ -137,6 +150,15 @@ fn selection(table: &Table, texts: &[String]) -> Result<Selection, EngineError> 
     Ok(query::resolve_selection(&ast, table)?)
 }
 
+/// What is selected of related rows.
+fn related(table: &Table, texts: &[String]) -> Result<Vec<RelatedNames>, EngineError> {
+    if !table.has_relationships() || texts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ast = query::parse(texts)?;
+    Ok(query::resolve_related(&ast, table)?)
+}
+
 /// One attempt at a list under one catalogue.
 struct Reading<'a> {
     engine: &'a Engine,
@@ -155,6 +177,27 @@ impl Reading<'_> {
             total: total.unwrap_or(0),
             cached: None,
             mark: rows.mark,
+        })
+    }
+
+    /// With related rows, which no cache keeps: a change of any of their tables would alter it.
+    async fn answer_with(
+        &self,
+        caller: &Caller,
+        related: &[RelatedNames],
+    ) -> Result<ListAnswer, EngineError> {
+        let (query, total) = (self.query, self.asked.total);
+        let list = async |reading: &mut Gathering<'_>| reading.list(query, related, total).await;
+        let read = self.engine.on_one_snapshot(self.catalogue, caller, list);
+        let Marked { answer, mark } = read.await?;
+        let (page, total) = answer;
+        let body = (self.engine.shared.encode_page)(&page, self.asked.family);
+        Ok(ListAnswer {
+            tag: self.engine.fingerprint(&body),
+            rows: body.into(),
+            total,
+            cached: None,
+            mark,
         })
     }
 
@@ -289,6 +332,7 @@ impl Reading<'_> {
                 table: self.query.table.clone(),
                 selection: self.query.selection.clone(),
                 rows: answer.rows,
+                related: Vec::new(),
             };
             let body = (shared.encode_page)(&page, self.asked.family);
             Rows {

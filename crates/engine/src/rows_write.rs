@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use model::{
-    Action, Actor, Catalogue, Mark, Marked, Page, RowId, Scope, Selection, Table, Timestamp,
+    Action, Actor, Catalogue, Edit, Json, Mark, Marked, Page, Patch, RowId, Scope, Selection,
+    Table, Timestamp, Value,
 };
-use store::{Applied, Op, Outcome, Refusal, RowAct, RowOp, WriteBatch};
+use query::Visibility;
+use store::{Applied, Op, Outcome, Point, Refusal, RowAct, RowOp, WriteBatch};
 
 use crate::Engine;
 use crate::asked::{Caller, Place, RowInput};
@@ -14,6 +16,8 @@ use crate::authorize;
 use crate::commit::answer;
 use crate::content::{Content, PermissionsIn, Sent};
 use crate::error::EngineError;
+use crate::links::{self, Scene};
+use crate::related::Gathering;
 use crate::rows::ATTEMPTS_MAX;
 
 pub(crate) const WRITE_ROWS: &[Scope] = &[Scope::RowsWrite];
@@ -33,15 +37,14 @@ impl Engine {
         if row.members.is_empty() {
             return Err(EngineError::RowDataMissing);
         }
-        self.write_rows(caller, place, None, |table| {
-            Ok(vec![insert(
-                table,
-                &caller.actor,
-                &row,
-                PermissionsIn::Parameter,
-            )?])
-        })
-        .await
+        let plan = |catalogue: &Catalogue, table: &Arc<Table>| {
+            let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
+            let grants_in = PermissionsIn::Parameter;
+            let op = insert(table, &caller.actor, &linked.row, &linked.held, grants_in)?;
+            Ok(linked.into_ops(op))
+        };
+        let written = self.write_rows(caller, place, None, plan).await?;
+        self.with_links(caller, written, &row.members).await
     }
 
     /// Creates rows, all or none; for keys only. Grants come from each row's `$permissions`.
@@ -55,8 +58,10 @@ impl Engine {
         rows: Vec<RowInput>,
     ) -> Result<Marked<Page>, EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
-        self.write_rows(caller, place, None, |table| {
-            let insert = |row| insert(table, &caller.actor, row, PermissionsIn::Content);
+        self.write_rows(caller, place, None, |_, table| {
+            need_no_relationships(table)?;
+            let grants_in = PermissionsIn::Content;
+            let insert = |row| insert(table, &caller.actor, row, &[], grants_in).map(Op::Row);
             rows.iter().map(insert).collect()
         })
         .await
@@ -75,22 +80,15 @@ impl Engine {
         unchanged_since: Option<Timestamp>,
     ) -> Result<Marked<Page>, EngineError> {
         need_payload(&row)?;
-        self.write_rows(caller, place, unchanged_since, |table| {
-            let sent = sent(&row, PermissionsIn::Parameter);
-            let content = Content::check(table, &caller.actor, sent)?;
-            let act = RowAct::Update {
-                patch: content.patch,
-                permissions: content.permissions,
-                stamps: content.stamps,
-                guard: authorize::guard(table, &caller.actor, Action::Update),
-            };
-            Ok(vec![RowOp {
-                table: table.clone(),
-                id: row.id.clone(),
-                act,
-            }])
-        })
-        .await
+        let plan = |catalogue: &Catalogue, table: &Arc<Table>| {
+            let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
+            let op = update(table, &caller.actor, &linked.row, &linked.held)?;
+            Ok(linked.into_ops(op))
+        };
+        let written = self
+            .write_rows(caller, place, unchanged_since, plan)
+            .await?;
+        self.with_links(caller, written, &row.members).await
     }
 
     /// Merges into an existing row, or creates it.
@@ -105,10 +103,15 @@ impl Engine {
         unchanged_since: Option<Timestamp>,
     ) -> Result<Marked<Page>, EngineError> {
         need_payload(&row)?;
-        self.write_rows(caller, place, unchanged_since, |table| {
-            Ok(vec![put(table, &caller.actor, &row)?])
-        })
-        .await
+        let plan = |catalogue: &Catalogue, table: &Arc<Table>| {
+            let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
+            let op = put(table, &caller.actor, &linked.row, &linked.held)?;
+            Ok(linked.into_ops(op))
+        };
+        let written = self
+            .write_rows(caller, place, unchanged_since, plan)
+            .await?;
+        self.with_links(caller, written, &row.members).await
     }
 
     /// Merges into existing rows and creates those that are not there, all or none; for keys
@@ -131,8 +134,9 @@ impl Engine {
         if let Some(twice) = rows.iter().find(|row| !ids.insert(&row.id)) {
             return Err(EngineError::RowExists(twice.id.clone()));
         }
-        self.write_rows(caller, place, unchanged_since, |table| {
-            let put = |row| put(table, &caller.actor, row);
+        self.write_rows(caller, place, unchanged_since, |_, table| {
+            need_no_relationships(table)?;
+            let put = |row| put(table, &caller.actor, row, &[]).map(Op::Row);
             rows.iter().map(put).collect()
         })
         .await
@@ -150,14 +154,14 @@ impl Engine {
         unchanged_since: Option<Timestamp>,
     ) -> Result<Mark, EngineError> {
         let page = self
-            .write_rows(caller, place, unchanged_since, |table| {
+            .write_rows(caller, place, unchanged_since, |_, table| {
                 let guard = authorize::guard(table, &caller.actor, Action::Delete);
                 let act = RowAct::Delete { guard };
-                Ok(vec![RowOp {
+                Ok(vec![Op::Row(RowOp {
                     table: table.clone(),
                     id: id.clone(),
                     act,
-                }])
+                })])
             })
             .await?;
         Ok(page.mark)
@@ -170,17 +174,17 @@ impl Engine {
         caller: &Caller,
         place: Place<'_>,
         unchanged_since: Option<Timestamp>,
-        build: impl Fn(&Arc<Table>) -> Result<Vec<RowOp>, EngineError>,
+        build: impl Fn(&Catalogue, &Arc<Table>) -> Result<Vec<Op>, EngineError>,
     ) -> Result<Marked<Page>, EngineError> {
         authorize::need_scope(caller, WRITE_ROWS)?;
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
             let table = authorize::table(&catalogue, caller, place)?;
-            let ops = build(table)?;
+            let ops = build(&catalogue, table)?;
             let batch = WriteBatch {
                 unchanged_since,
-                ..batch(&catalogue, caller, ops.into_iter().map(Op::Row).collect())
+                ..batch(&catalogue, caller, ops)
             };
             match self.writer.commit(batch).await? {
                 Outcome::Err(Refusal::CatalogueMoved) => {
@@ -201,8 +205,44 @@ impl Engine {
             table: table.clone(),
             selection: Selection::All,
             rows,
+            related: Vec::new(),
         };
         Marked { answer: page, mark }
+    }
+
+    /// The row as it was written, with the rows that the links in its content lead to. They are
+    /// read after the commit, and so may be as a later one left them.
+    async fn with_links(
+        &self,
+        caller: &Caller,
+        mut written: Marked<Page>,
+        members: &[(String, Json)],
+    ) -> Result<Marked<Page>, EngineError> {
+        let page = &mut written.answer;
+        let catalogue = self.catalogue();
+        let names = links::shown(&catalogue, &page.table, members);
+        let Some(row) = page.rows.first().filter(|_| !names.is_empty()) else {
+            return Ok(written);
+        };
+        let point = Point {
+            table: &page.table,
+            id: &row.id,
+            selection: &NOTHING,
+            visibility: &Visibility::Everything,
+            at: None,
+            catalogue_epoch: catalogue.epoch,
+        };
+        let get = async |reading: &mut Gathering<'_>| reading.get(point, &names).await;
+        let read = self.on_one_snapshot(&catalogue, caller, get).await;
+        // The row is written whatever becomes of this: somebody may have deleted it again, or
+        // changed the schema, and then its links are not shown.
+        if let Ok(Marked {
+            answer: Some(read), ..
+        }) = read
+        {
+            page.related = read.related;
+        }
+        Ok(written)
     }
 }
 
@@ -213,6 +253,29 @@ pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> Wri
         author: author(&caller.actor),
         unchanged_since: None,
     }
+}
+
+/// Selects nothing.
+const NOTHING: Selection = Selection::Some {
+    columns: Vec::new(),
+    fields: Vec::new(),
+    permissions: false,
+};
+
+fn scene<'a>(catalogue: &'a Catalogue, caller: &'a Caller, place: Place<'a>) -> Scene<'a> {
+    Scene {
+        catalogue,
+        caller,
+        database: place.database,
+    }
+}
+
+/// Bulk writes carry no links (wire protocol, 2.4).
+pub(crate) fn need_no_relationships(table: &Table) -> Result<(), EngineError> {
+    if table.has_relationships() {
+        return Err(EngineError::BulkOfRelationships(table.id.to_string()));
+    }
+    Ok(())
 }
 
 /// Who a commit's record names as its author.
@@ -240,10 +303,39 @@ fn sent(row: &RowInput, permissions_in: PermissionsIn) -> Sent<'_> {
     }
 }
 
+fn update(
+    table: &Arc<Table>,
+    actor: &Actor,
+    row: &RowInput,
+    held: &[(usize, Value)],
+) -> Result<RowOp, EngineError> {
+    let mut content = Content::check(table, actor, sent(row, PermissionsIn::Parameter))?;
+    hold(&mut content.patch, held);
+    let act = RowAct::Update {
+        patch: content.patch,
+        permissions: content.permissions,
+        stamps: content.stamps,
+        guard: authorize::guard(table, actor, Action::Update),
+    };
+    Ok(RowOp {
+        table: table.clone(),
+        id: row.id.clone(),
+        act,
+    })
+}
+
+/// Adds the columns that hold links.
+fn hold(patch: &mut Patch, held: &[(usize, Value)]) {
+    for (position, value) in held {
+        patch.put(*position, Edit::Set(value.clone()));
+    }
+}
+
 fn insert(
     table: &Arc<Table>,
     actor: &Actor,
     row: &RowInput,
+    held: &[(usize, Value)],
     permissions_in: PermissionsIn,
 ) -> Result<RowOp, EngineError> {
     if !authorize::may_create(table, actor) {
@@ -253,7 +345,8 @@ fn insert(
         may_operate: false,
         ..sent(row, permissions_in)
     };
-    let content = Content::check(table, actor, sent)?;
+    let mut content = Content::check(table, actor, sent)?;
+    hold(&mut content.patch, held);
     let act = RowAct::Insert {
         values: content.patch.start(table).map_err(EngineError::Structure)?,
         permissions: content.permissions.unwrap_or_default(),
@@ -268,8 +361,14 @@ fn insert(
 
 /// An upsert, with what an insertion would be or why there could be none: which of the two it
 /// becomes is known only inside the transaction.
-fn put(table: &Arc<Table>, actor: &Actor, row: &RowInput) -> Result<RowOp, EngineError> {
-    let content = Content::check(table, actor, sent(row, PermissionsIn::Either))?;
+pub(crate) fn put(
+    table: &Arc<Table>,
+    actor: &Actor,
+    row: &RowInput,
+    held: &[(usize, Value)],
+) -> Result<RowOp, EngineError> {
+    let mut content = Content::check(table, actor, sent(row, PermissionsIn::Either))?;
+    hold(&mut content.patch, held);
     let insert = if authorize::may_create(table, actor) {
         content
             .patch

@@ -66,7 +66,9 @@ impl Table {
 
     /// The indexes that users see. Those over a relationship belong to it: users make none.
     pub fn visible_indexes(&self) -> impl Iterator<Item = &Index> {
-        self.indexes.iter().filter(|index| !self.is_of_relation(index))
+        self.indexes
+            .iter()
+            .filter(|index| !self.is_of_relation(index))
     }
 
     /// Whether the index serves a relationship.

@@ -1,6 +1,6 @@
 //! What is known of a field of a table, whether it is a column or the system's.
 
-use model::{Field, Storage, Table};
+use model::{Field, Relation, Storage, Table};
 
 /// The field called `name`, where such a one can be filtered and ordered by.
 pub fn named(table: &Table, name: &str) -> Option<Field> {
@@ -20,6 +20,14 @@ pub fn storage(table: &Table, field: Field) -> Storage {
         Field::Sequence => Storage::Int,
         Field::Created | Field::Updated => Storage::Instant,
         Field::Column(position) => table.columns[position].kind.storage(),
+    }
+}
+
+/// The relationship that the field is an end of.
+pub fn relation(table: &Table, field: Field) -> Option<&Relation> {
+    match field {
+        Field::Column(position) => table.columns[position].relation(),
+        _ => None,
     }
 }
 

@@ -26,6 +26,8 @@ pub use error::QueryError;
 pub use parse::parse;
 pub use pattern::Pattern;
 pub use query::{Cursor, Filter, OrderKey, Query, Side, Test};
-pub use resolve::{Limits, resolve, resolve_selection};
+pub use resolve::{
+    Limits, RelatedNames, resolve, resolve_related, resolve_selection, select_names,
+};
 pub use search::Search;
 pub use visibility::{Visibility, visibility};

@@ -37,6 +37,19 @@ pub struct Query {
 }
 
 impl Query {
+    /// Whether the filter looks at a relationship.
+    pub fn filters_relationships(&self) -> bool {
+        fn looks(table: &Table, filter: &Filter) -> bool {
+            match filter {
+                Filter::All(branches) | Filter::Any(branches) => {
+                    branches.iter().any(|branch| looks(table, branch))
+                }
+                Filter::Field(field, _) => field::relation(table, *field).is_some(),
+            }
+        }
+        looks(&self.table, &self.filter)
+    }
+
     /// The order with its tie-break: no two rows are equal in it. Without meaning when
     /// [`Query::random`] is set.
     pub fn total_order(&self) -> Vec<OrderKey> {

@@ -16,6 +16,7 @@ mod select;
 
 use condition::Conditions;
 use select::Chosen;
+pub use select::RelatedNames;
 
 /// Most values of one query (wire protocol, 2.8).
 pub const VALUES_MAX: usize = 500;
@@ -94,6 +95,38 @@ pub fn resolve_selection(ast: &Ast, table: &Table) -> Result<Selection, QueryErr
     Ok(chosen.selection())
 }
 
+/// What the `select` queries of `ast` choose of rows related to those of `table`, each column once.
+///
+/// # Errors
+/// [`QueryError::Invalid`] for a selection that cannot be made.
+pub fn resolve_related(ast: &Ast, table: &Table) -> Result<Vec<RelatedNames>, QueryError> {
+    let mut chosen = Chosen::default();
+    let selects = ast
+        .calls
+        .iter()
+        .filter(|call| call.method == Method::Select);
+    for call in selects {
+        chosen.take(table, &call.values)?;
+    }
+    Ok(chosen.related())
+}
+
+/// What `names` select of a row of `table`, and of the rows related to it.
+///
+/// # Errors
+/// [`QueryError::Invalid`] for a name that the table does not have.
+pub fn select_names(
+    table: &Table,
+    names: &[String],
+) -> Result<(Selection, Vec<RelatedNames>), QueryError> {
+    let mut chosen = Chosen::default();
+    for name in names {
+        chosen.take_one(table, name)?;
+    }
+    let related = chosen.related();
+    Ok((chosen.selection(), related))
+}
+
 /// What the queries read so far add up to.
 struct Draft<'a> {
     table: &'a Table,
@@ -155,9 +188,16 @@ impl<'a> Draft<'a> {
     fn order_by(&mut self, call: &Call, direction: Direction) -> Result<(), QueryError> {
         let name = attribute(call)?;
         let field = field::named(self.table, name).ok_or_else(|| not_found(name))?;
-        if field::is_array(self.table, field) {
+        let obstacle = if field::relation(self.table, field).is_some() {
+            Some("a relationship")
+        } else if field::is_array(self.table, field) {
+            Some("an array")
+        } else {
+            None
+        };
+        if let Some(obstacle) = obstacle {
             return Err(refuse(format!(
-                "Cannot order by attribute \"{name}\", because it is an array"
+                "Cannot order by attribute \"{name}\", because it is {obstacle}"
             )));
         }
         self.order.push(OrderKey { field, direction });

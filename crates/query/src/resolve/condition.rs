@@ -58,13 +58,17 @@ impl<'a> Conditions<'a> {
             self.need_fulltext_index(name, field)?;
         }
         self.count(name, call.values.len())?;
+        need_held_links(self.table, name, field, call.method)?;
         let subject = Subject {
             name,
             method: call.method,
             storage: field::storage(self.table, field),
             is_sequence: field == Field::Sequence,
         };
-        let test = if field::is_array(self.table, field) {
+        let is_relation = field::relation(self.table, field).is_some();
+        let test = if is_relation {
+            subject.link_test(&call.values, field::is_array(self.table, field))?
+        } else if field::is_array(self.table, field) {
             subject.array_test(&call.values)?
         } else {
             subject.scalar_test(&call.values)?
@@ -103,6 +107,43 @@ impl<'a> Conditions<'a> {
         }
         Ok(())
     }
+}
+
+/// Links can be asked for where they are held, and only by what they lead to.
+fn need_held_links(
+    table: &Table,
+    name: &str,
+    field: Field,
+    method: Method,
+) -> Result<(), QueryError> {
+    let Some(relation) = field::relation(table, field) else {
+        return Ok(());
+    };
+    if !relation.holds_links() {
+        return Err(refuse(format!(
+            "Cannot filter by attribute \"{name}\", because its links are held by table \"{}\", \
+             attribute \"{}\"",
+            relation.related, relation.partner_key
+        )));
+    }
+    let may = matches!(
+        method,
+        Method::Equal
+            | Method::NotEqual
+            | Method::IsNull
+            | Method::IsNotNull
+            | Method::Contains
+            | Method::ContainsAny
+            | Method::ContainsAll
+            | Method::NotContains
+    );
+    if may {
+        return Ok(());
+    }
+    Err(refuse(format!(
+        "Cannot use `{}` on attribute \"{name}\", because it is a relationship",
+        method.as_str()
+    )))
 }
 
 fn is_filter(method: Method) -> bool {
@@ -158,6 +199,23 @@ impl Subject<'_> {
             Method::Regex => Test::Matches(self.pattern(values)?),
             other => unreachable!("`{}` is no test of a field", other.as_str()),
         })
+    }
+
+    /// A link is one id, never a part of one.
+    fn link_test(&self, values: &[Json], is_list: bool) -> Result<Test, QueryError> {
+        let method = match (self.method, is_list) {
+            (Method::Contains | Method::ContainsAny, false) => Method::Equal,
+            (Method::NotContains, false) => Method::NotEqual,
+            (Method::Equal, true) => Method::Contains,
+            (Method::NotEqual, true) => Method::NotContains,
+            (method, _) => method,
+        };
+        let subject = Subject { method, ..*self };
+        match method {
+            _ if is_list => subject.array_test(values),
+            Method::ContainsAll => Ok(Test::In(vec![self.one(values)?])),
+            _ => subject.scalar_test(values),
+        }
     }
 
     fn array_test(&self, values: &[Json]) -> Result<Test, QueryError> {

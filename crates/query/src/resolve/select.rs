@@ -25,6 +25,16 @@ pub(super) struct Chosen {
     columns: Vec<usize>,
     fields: Vec<Field>,
     permissions: bool,
+    related: Vec<RelatedNames>,
+}
+
+/// What is selected of the rows related through one column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelatedNames {
+    /// The position of the column, an end of a relationship.
+    pub column: usize,
+    /// Names as the related table has them; `*` for all of its own columns.
+    pub names: Vec<String>,
 }
 
 impl Chosen {
@@ -62,10 +72,51 @@ impl Chosen {
         } else if name == "$permissions" {
             self.permissions = true;
         } else if !ALWAYS_SHOWN.contains(&name) {
-            let column = table.position(name).ok_or_else(|| not_found(name))?;
-            self.columns.push(column);
+            match table.position(name) {
+                Some(column) if table.columns[column].relation().is_some() => {
+                    self.relate(column, "*");
+                }
+                Some(column) => self.columns.push(column),
+                None => self.take_path(table, name)?,
+            }
         }
         Ok(())
+    }
+
+    /// A name behind the key of a relationship and a period. Keys may hold periods, too.
+    fn take_path(&mut self, table: &Table, path: &str) -> Result<(), QueryError> {
+        for (at, _) in path.match_indices('.') {
+            let (key, name) = (&path[..at], &path[at + 1..]);
+            if let Some(column) = table.position(key)
+                && table.columns[column].relation().is_some()
+            {
+                self.relate(column, name);
+                return Ok(());
+            }
+        }
+        Err(not_found(path))
+    }
+
+    fn relate(&mut self, column: usize, name: &str) {
+        let name = name.to_owned();
+        match self.related.iter_mut().find(|known| known.column == column) {
+            Some(known) => known.names.push(name),
+            None => self.related.push(RelatedNames {
+                column,
+                names: vec![name],
+            }),
+        }
+    }
+
+    /// Takes one more name.
+    pub(super) fn take_one(&mut self, table: &Table, name: &str) -> Result<(), QueryError> {
+        self.any = true;
+        self.take_name(table, name)
+    }
+
+    /// What was selected of related rows.
+    pub(super) fn related(&mut self) -> Vec<RelatedNames> {
+        std::mem::take(&mut self.related)
     }
 
     /// The selection in one form, however it was put: each field once, in a fixed order.

@@ -26,7 +26,7 @@ pub async fn create(mut asked: Asked<'_>, kind: &'static str) -> Result<Reply, A
     let new = new_column(asked.fields().await?, kind)?;
     let engine = &asked.app.shared.engine;
     let made = engine.create_column(&caller, asked.place(), &new).await?;
-    Ok(Reply::accepted(wire::column(&made)))
+    Ok(Reply::accepted(wire::column(&made, asked.words)))
 }
 
 fn new_column(mut fields: Fields, kind: &str) -> Result<NewColumn, ApiError> {
@@ -51,7 +51,7 @@ pub fn get(asked: &Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let engine = &asked.app.shared.engine;
     let column = engine.get_column(&caller, asked.place(), &asked.ids.column)?;
-    Ok(Reply::ok(wire::column(&column)))
+    Ok(Reply::ok(wire::column(&column, asked.words)))
 }
 
 /// `PATCH /v1/tablesdb/{database}/tables/{table}/columns/{kind}/{column}`
@@ -62,7 +62,7 @@ pub async fn update(mut asked: Asked<'_>, kind: &'static str) -> Result<Reply, A
     let changed = engine
         .update_column(&caller, asked.place(), &asked.ids.column, &change)
         .await?;
-    Ok(Reply::ok(wire::column(&changed)))
+    Ok(Reply::ok(wire::column(&changed, asked.words)))
 }
 
 fn column_change(mut fields: Fields, kind: &'static str) -> Result<ColumnChange, ApiError> {

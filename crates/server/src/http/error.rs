@@ -58,6 +58,7 @@ kinds! {
     ColumnInvalidResize 400 "column_invalid_resize" legacy "attribute_invalid_resize";
     ColumnLimitExceeded 400 "column_limit_exceeded" legacy "attribute_limit_exceeded";
     AttributeTypeInvalid 400 "attribute_type_invalid";
+    RelationshipValueInvalid 400 "relationship_value_invalid";
     ColumnIndexInvalid 400 "column_index_invalid" legacy "index_invalid";
     ColumnIndexLimitExceeded 400 "column_index_limit_exceeded" legacy "index_limit_exceeded";
     IndexInvalid 400 "index_invalid";
@@ -67,6 +68,7 @@ kinds! {
     JwtInvalid 401 "user_jwt_invalid";
     KeyExpired 401 "project_key_expired";
     UnknownOrigin 403 "general_unknown_origin";
+    RowDeleteRestricted 403 "row_delete_restricted" legacy "document_delete_restricted";
     RouteNotFound 404 "general_route_not_found";
     ProjectNotFound 404 "project_not_found";
     KeyNotFound 404 "key_not_found";
@@ -250,6 +252,9 @@ fn kind_of(error: &EngineError) -> Kind {
         E::ColumnNotFound(_) => Kind::ColumnNotFound,
         E::NotNumeric(_) => Kind::AttributeTypeInvalid,
         E::UniqueViolation { .. } => Kind::RowUniqueViolation,
+        E::Relationship(_) => Kind::RelationshipValueInvalid,
+        E::DeleteRestricted { .. } => Kind::RowDeleteRestricted,
+        E::BulkOfRelationships(_) => Kind::BadRequest,
         E::RowDataMissing => Kind::RowMissingData,
         E::PayloadMissing => Kind::RowMissingPayload,
         E::Index(IndexFault::NotFound(_)) => Kind::ColumnIndexNotFound,

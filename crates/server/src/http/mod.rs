@@ -30,6 +30,7 @@ pub mod forwarded;
 pub mod health;
 pub mod indexes;
 pub mod query_string;
+pub mod relationships;
 pub mod reply;
 pub mod route;
 pub mod rows;
@@ -190,6 +191,8 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::GetColumn => columns::get(&asked),
         Action::UpdateColumn(kind) => columns::update(asked, kind).await,
         Action::DeleteColumn => columns::delete(&asked).await,
+        Action::CreateRelationship => relationships::create(asked).await,
+        Action::UpdateRelationship => relationships::update(asked).await,
         Action::ListIndexes => indexes::list(&asked),
         Action::CreateIndex => indexes::create(asked).await,
         Action::GetIndex => indexes::get(&asked),

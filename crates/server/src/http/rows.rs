@@ -7,6 +7,7 @@ use model::{Json, RowId};
 use super::error::{ApiError, Kind};
 use super::extract::{Asked, check_queries, check_ttl, refuse_transaction, refuse_transaction_in};
 use super::fields::Fields;
+use super::relationships::name_inner_rows;
 use super::reply::Reply;
 use super::unique::UNIQUE;
 use super::wire;
@@ -105,7 +106,8 @@ impl Creation {
             rows.is_empty(),
             id,
         ) {
-            (Some(members), true, Some(id)) => {
+            (Some(mut members), true, Some(id)) => {
+                name_inner(asked, &mut members);
                 let id = asked.id(words.row_id, &id, RowId::new)?;
                 Ok(Creation::One(RowInput {
                     id,
@@ -124,6 +126,11 @@ impl Creation {
             )),
         }
     }
+}
+
+fn name_inner(asked: &Asked<'_>, members: &mut [(String, Json)]) {
+    let shared = &asked.app.shared;
+    name_inner_rows(members, shared.clock.now(), shared.rng);
 }
 
 fn missing(message: &'static str) -> ApiError {
@@ -188,9 +195,11 @@ pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
 async fn change(asked: &mut Asked<'_>) -> Result<RowInput, ApiError> {
     let mut fields = asked.fields().await?;
     refuse_transaction_in(&mut fields)?;
+    let mut members = fields.object("data")?.unwrap_or_default();
+    name_inner(asked, &mut members);
     Ok(RowInput {
         id: asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?,
-        members: fields.object("data")?.unwrap_or_default(),
+        members,
         permissions: fields.texts("permissions")?,
     })
 }

@@ -4,7 +4,9 @@
 
 use engine::Family;
 use hyper::StatusCode;
-use model::{Content, Field, Page, Row, Selection, Table, Timestamp, Value, calendar};
+use model::{
+    Content, Field, Page, Related, Relation, Row, Selection, Table, Timestamp, Value, calendar,
+};
 use serde::Serialize;
 
 mod containers;
@@ -32,6 +34,10 @@ pub struct Words {
     pub rows: &'static str,
     /// A row's id.
     pub row_id: &'static str,
+    /// The table at the other end of a relationship.
+    pub related_table_id: &'static str,
+    /// The same, in a column.
+    related_table: &'static str,
     /// A row's table, in the row.
     table_of_row: &'static str,
 }
@@ -44,6 +50,8 @@ const TABLES: Words = Words {
     columns: "columns",
     rows: "rows",
     row_id: "rowId",
+    related_table_id: "relatedTableId",
+    related_table: "relatedTable",
     table_of_row: "$tableId",
 };
 
@@ -55,6 +63,8 @@ const DOCUMENTS: Words = Words {
     columns: "attributes",
     rows: "documents",
     row_id: "documentId",
+    related_table_id: "relatedCollectionId",
+    related_table: "relatedCollection",
     table_of_row: "$collectionId",
 };
 
@@ -85,6 +95,7 @@ impl Words {
             (from.columns, to.columns),
             (from.rows, to.rows),
             (from.row_id, to.row_id),
+            (from.related_table_id, to.related_table_id),
         ];
         pairs
             .iter()
@@ -132,11 +143,17 @@ fn members<'a>(
     values: impl Iterator<Item = &'a Value>,
     out: &mut Vec<u8>,
 ) {
-    for (nth, (position, content)) in positions.zip(values).enumerate() {
-        if nth > 0 {
+    let mut is_first = true;
+    for (position, content) in positions.zip(values) {
+        let column = &table.columns[position];
+        // Related rows are shown where they are asked for, and links never.
+        if column.relation().is_some() {
+            continue;
+        }
+        if !is_first {
             out.push(b',');
         }
-        let column = &table.columns[position];
+        is_first = false;
         // Keys are letters, digits and `_.-`, so nothing in them needs escaping.
         out.push(b'"');
         out.extend_from_slice(column.key.as_str().as_bytes());
@@ -173,12 +190,12 @@ pub fn encode_page(page: &Page, family: Family) -> Vec<u8> {
         if position > 0 {
             out.push(b',');
         }
-        encode_one(page, row, words(family), &mut out);
+        encode_one(page, (position, row), words(family), &mut out);
     }
     out
 }
 
-fn encode_one(page: &Page, row: &Row, words: &Words, out: &mut Vec<u8>) {
+fn encode_one(page: &Page, (nth, row): (usize, &Row), words: &Words, out: &mut Vec<u8>) {
     let shows = |field: Field| match &page.selection {
         Selection::All => true,
         Selection::Some { fields, .. } => fields.contains(&field),
@@ -208,7 +225,42 @@ fn encode_one(page: &Page, row: &Row, words: &Words, out: &mut Vec<u8>) {
     }
     object.plain("$databaseId", page.table.database.as_str());
     object.plain(words.table_of_row, page.table.id.as_str());
-    object.close_with(|out| columns_of(page, row, out));
+    object.close_with(|out| {
+        let before = out.len();
+        columns_of(page, row, out);
+        for related in &page.related {
+            if out.len() > before {
+                out.push(b',');
+            }
+            related_of(page, related, nth, words, out);
+        }
+    });
+}
+
+/// Appends the rows that the page's `nth` row is related to through one column, as a member.
+fn related_of(page: &Page, related: &Related, nth: usize, words: &Words, out: &mut Vec<u8>) {
+    let column = &page.table.columns[related.column];
+    out.push(b'"');
+    out.extend_from_slice(column.key.as_str().as_bytes());
+    out.extend_from_slice(b"\":");
+    let one = |at: usize, out: &mut Vec<u8>| {
+        encode_one(&related.page, (at, &related.page.rows[at]), words, out);
+    };
+    let links = &related.links[nth];
+    if !column.relation().is_some_and(Relation::is_list) {
+        return match links.first() {
+            Some(at) => one(*at, out),
+            None => out.extend_from_slice(b"null"),
+        };
+    }
+    out.push(b'[');
+    for (position, at) in links.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        one(*at, out);
+    }
+    out.push(b']');
 }
 
 fn columns_of(page: &Page, row: &Row, out: &mut Vec<u8>) {

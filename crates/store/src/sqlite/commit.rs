@@ -198,10 +198,7 @@ impl Writer {
 
     /// Runs one batch in its own savepoint.
     fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
-        let has_rows = batch
-            .ops
-            .iter()
-            .any(|op| !matches!(op, Op::Catalogue(_)));
+        let has_rows = batch.ops.iter().any(|op| !matches!(op, Op::Catalogue(_)));
         if has_rows && batch.catalogue_epoch != self.state.catalogue.epoch {
             return Err(End::Alone(Refusal::CatalogueMoved));
         }

@@ -54,12 +54,7 @@ impl Run<'_> {
 
     /// Makes what finds the rows that hold a link. No row holds one yet, so that it is made in one
     /// pass over the table, whatever its size.
-    fn index_links(
-        &mut self,
-        table: &mut Table,
-        position: usize,
-        relation: &Relation,
-    ) -> Step<()> {
+    fn index_links(&mut self, table: &mut Table, position: usize, relation: &Relation) -> Step<()> {
         let column = table.columns[position].number;
         if relation.is_list() {
             self.connection

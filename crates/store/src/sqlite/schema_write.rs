@@ -143,17 +143,16 @@ impl Run<'_> {
     }
 
     fn drop_column(&mut self, table: Table, number: ColumnNumber) -> Step<()> {
-        if table.columns[position_of(&table, number)].relation().is_some() {
+        if table.columns[position_of(&table, number)]
+            .relation()
+            .is_some()
+        {
             return self.drop_relationship(table, number);
         }
         self.drop_plain_column(table, number)
     }
 
-    pub(super) fn drop_plain_column(
-        &mut self,
-        mut table: Table,
-        number: ColumnNumber,
-    ) -> Step<()> {
+    pub(super) fn drop_plain_column(&mut self, mut table: Table, number: ColumnNumber) -> Step<()> {
         let position = position_of(&table, number);
         self.close_numbered("column_", table.number, number.0)?;
         table.columns.remove(position);

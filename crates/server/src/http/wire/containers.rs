@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use engine::{column_type, index_status, index_type};
-use model::{Column, ColumnKind, Database, DatabaseKind, Direction, Field, Index, Table, Value};
+use model::{
+    Column, ColumnKind, Database, DatabaseKind, Direction, Field, Index, Relation, Table, Value,
+};
 
 use super::object::Object;
 use super::{Words, json, list, value};
@@ -71,8 +73,10 @@ fn write_table(table: &Table, words: &Words, out: &mut Vec<u8>) {
     object.text("description", "");
     object.flag("enabled", table.enabled);
     object.flag(words.row_security, table.row_security);
-    object.array(words.columns, &table.columns, write_column);
-    object.array("indexes", &table.indexes, |index, out| {
+    object.array(words.columns, table.visible_columns(), |column, out| {
+        write_column(column, words, out);
+    });
+    object.array("indexes", table.visible_indexes(), |index, out| {
         write_index(table, index, words, out);
     });
     // A row's width has no limit here, so none of it is counted either (wire protocol, tables:
@@ -83,20 +87,20 @@ fn write_table(table: &Table, words: &Words, out: &mut Vec<u8>) {
 }
 
 /// One column.
-pub fn column(column: &Column) -> Vec<u8> {
+pub fn column(column: &Column, words: &Words) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
-    write_column(column, &mut out);
+    write_column(column, words, &mut out);
     out
 }
 
 /// A page of columns.
 pub fn columns(total: u64, columns: &[Column], words: &Words) -> Vec<u8> {
     list(words.columns, total, columns, |column, out| {
-        write_column(column, out);
+        write_column(column, words, out);
     })
 }
 
-fn write_column(column: &Column, out: &mut Vec<u8>) {
+fn write_column(column: &Column, words: &Words, out: &mut Vec<u8>) {
     let mut object = Object::open(out);
     object.plain("key", column.key.as_str());
     object.text("description", "");
@@ -104,10 +108,14 @@ fn write_column(column: &Column, out: &mut Vec<u8>) {
     object.text("status", "available");
     object.text("error", "");
     object.flag("required", column.required);
-    object.flag("array", column.array);
+    // That a relationship holds a list of links is not the client's business.
+    object.flag("array", column.array && column.relation().is_none());
     object.instant("$createdAt", column.created);
     object.instant("$updatedAt", column.updated);
-    write_limits(&column.kind, &mut object);
+    match column.relation() {
+        Some(relation) => write_relation(relation, words, &mut object),
+        None => write_limits(&column.kind, &mut object),
+    }
     let unset = Value::Null;
     object.with("default", |out| {
         value(out, column.default.as_ref().unwrap_or(&unset));
@@ -144,7 +152,17 @@ fn write_limits(kind: &ColumnKind, object: &mut Object<'_>) {
             });
         }
         ColumnKind::Datetime => object.text("format", ""),
+        ColumnKind::Relationship(_) => {}
     }
+}
+
+fn write_relation(relation: &Relation, words: &Words, object: &mut Object<'_>) {
+    object.plain(words.related_table, relation.related.as_str());
+    object.text("relationType", relation.kind.as_str());
+    object.flag("twoWay", relation.two_way);
+    object.plain("twoWayKey", relation.partner_key.as_str());
+    object.text("onDelete", relation.on_delete.as_str());
+    object.text("side", relation.side.as_str());
 }
 
 /// One index of a table.

@@ -72,6 +72,7 @@ fn page_of(columns: Vec<Column>, selection: Selection, rows: Vec<Row>) -> Page {
         table: Arc::new(table_of(columns)),
         selection,
         rows,
+        related: vec![],
     }
 }
 

@@ -1,0 +1,386 @@
+//! Reading the rows that others are related to: one query for each relationship that is selected,
+//! however many rows it is selected of.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use model::{
+    Catalogue, Content, Coordinates, Direction, Field, Mark, Marked, Page, Related, Relation, Row,
+    Selection, Table, Value,
+};
+use query::{Filter, Query, QueryError, RelatedNames, Test, Visibility, select_names};
+use store::{Listing, Point};
+
+use crate::Engine;
+use crate::asked::Caller;
+use crate::error::EngineError;
+use crate::links::beside;
+
+/// How deep relationships can be selected (wire protocol, 2.4).
+const DEPTH_MAX: usize = 3;
+/// Most related rows of one answer: as many as one commit may change.
+pub(crate) const RELATED_ROWS_MAX: usize = store::batch::BATCH_ROWS_MAX;
+/// Most relationships that one request may select, each of which is a query of its own.
+const RELATIONSHIPS_MAX: usize = 50;
+/// Most values that one statement compares with: far below what SQLite takes (its manual,
+/// "Implementation Limits"), and so few sizes of statements.
+const VALUES_MAX: usize = 1_000;
+
+/// One answer with related rows while it is put together.
+pub(crate) struct Gathering<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) catalogue: &'a Catalogue,
+    pub(crate) caller: &'a Caller,
+    /// Where everything is read; `None` is now.
+    pub(crate) at: Option<Coordinates>,
+    rows_left: usize,
+    relationships_left: usize,
+    /// The mark of the snapshot of the first read.
+    mark: Option<Mark>,
+    /// Whether another read saw another snapshot.
+    is_torn: bool,
+}
+
+type Reading<'r, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'r>>;
+
+impl<'a> Gathering<'a> {
+    pub(crate) fn new(
+        engine: &'a Engine,
+        catalogue: &'a Catalogue,
+        caller: &'a Caller,
+        at: Option<Coordinates>,
+    ) -> Gathering<'a> {
+        Gathering {
+            engine,
+            catalogue,
+            caller,
+            at,
+            rows_left: RELATED_ROWS_MAX,
+            relationships_left: RELATIONSHIPS_MAX,
+            mark: None,
+            is_torn: false,
+        }
+    }
+
+    /// A list with related rows, and its total if that is asked for.
+    pub(crate) async fn list(
+        &mut self,
+        query: &Query,
+        names: &[RelatedNames],
+        total: bool,
+    ) -> Result<(Page, u64), EngineError> {
+        let query = Query {
+            selection: holding(&query.table, &query.selection, names),
+            at: self.at,
+            ..query.clone()
+        };
+        let listing = Listing {
+            query: &query,
+            rows: true,
+            total: total.then_some(self.engine.total_cap),
+            catalogue_epoch: self.catalogue.epoch,
+        };
+        let read = self.engine.shared.store.list(listing).await?;
+        self.saw(read.mark);
+        let page = Page {
+            table: query.table,
+            selection: query.selection,
+            rows: read.answer.rows,
+            related: Vec::new(),
+        };
+        let page = self.related_to(page, names, 1).await?;
+        Ok((page, read.answer.total))
+    }
+
+    /// One row with related rows; `None` when it is not there, or not visible.
+    pub(crate) async fn get(
+        &mut self,
+        point: Point<'_>,
+        names: &[RelatedNames],
+    ) -> Result<Option<Page>, EngineError> {
+        let selection = holding(point.table, point.selection, names);
+        let point = Point {
+            selection: &selection,
+            at: self.at,
+            ..point
+        };
+        let read = self.engine.shared.store.get(point).await?;
+        self.saw(read.mark);
+        let Some(row) = read.answer else {
+            return Ok(None);
+        };
+        let page = Page {
+            table: Arc::clone(point.table),
+            rows: vec![row],
+            related: Vec::new(),
+            selection,
+        };
+        self.related_to(page, names, 1).await.map(Some)
+    }
+
+    /// The mark that all of it is true for; `None` when the reads saw different ones.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        self.mark.filter(|_| !self.is_torn)
+    }
+
+    fn saw(&mut self, mark: Mark) {
+        // At given coordinates the answer is the same on every snapshot.
+        self.is_torn |= self.at.is_none() && self.mark.is_some_and(|first| first != mark);
+        self.mark.get_or_insert(mark);
+    }
+
+    /// The page with the rows that its rows are related to.
+    fn related_to<'r>(
+        &'r mut self,
+        mut page: Page,
+        names: &'r [RelatedNames],
+        depth: usize,
+    ) -> Reading<'r, Page> {
+        Box::pin(async move {
+            if depth > DEPTH_MAX && !names.is_empty() {
+                let why = format!("Relationships can be selected {DEPTH_MAX} levels deep");
+                return Err(QueryError::Invalid(why).into());
+            }
+            for names in names {
+                self.relationships_left =
+                    self.relationships_left.checked_sub(1).ok_or_else(|| {
+                        QueryError::Invalid(format!(
+                            "One request may select at most {RELATIONSHIPS_MAX} relationships"
+                        ))
+                    })?;
+                let related = self.through(&page, names, depth).await?;
+                page.related.push(related);
+            }
+            Ok(page)
+        })
+    }
+
+    /// What the rows of `page` are related to through one column.
+    async fn through(
+        &mut self,
+        page: &Page,
+        names: &RelatedNames,
+        depth: usize,
+    ) -> Result<Related, EngineError> {
+        let relation = page.table.columns[names.column]
+            .relation()
+            .expect("names are of relationships");
+        let related = beside(self.catalogue, &page.table, relation)
+            .expect("a relationship has two ends in one catalogue");
+        let (selection, further) = select_names(related, &names.names)?;
+        let partner = related
+            .numbered(relation.partner)
+            .expect("a relationship has two ends in one catalogue");
+        let mut selection = holding(related, &selection, &further);
+        if !relation.holds_links() {
+            select_column(&mut selection, partner);
+        }
+        let seen = related.enabled || self.caller.actor.bypasses_grants();
+        let visibility = query::visibility(related, &self.caller.actor).filter(|_| seen);
+        let rows = match visibility {
+            None => Vec::new(),
+            Some(visibility) => {
+                let asked = self.asked(page, names.column, relation, partner);
+                self.read(related, &selection, &visibility, asked).await?
+            }
+        };
+        let links = match relation.holds_links() {
+            true => held_links(page, names.column, &rows),
+            false => links_to(page, &rows, &selection, partner),
+        };
+        let found = Page {
+            table: Arc::clone(related),
+            selection,
+            rows,
+            related: Vec::new(),
+        };
+        Ok(Related {
+            column: names.column,
+            page: self.related_to(found, &further, depth + 1).await?,
+            links,
+        })
+    }
+
+    /// The field of the related table, and the values in it, that lead to the related rows.
+    fn asked(
+        &self,
+        page: &Page,
+        column: usize,
+        relation: &Relation,
+        partner: usize,
+    ) -> (Field, bool, Vec<Value>) {
+        if relation.holds_links() {
+            let mut ids: Vec<Value> = Vec::new();
+            let mut known = std::collections::HashSet::new();
+            for row in &page.rows {
+                let links = links_in(row, page, column);
+                ids.extend(
+                    links
+                        .iter()
+                        .filter(|id| known.insert((*id).to_owned()))
+                        .map(|id| Value::Text((*id).to_owned())),
+                );
+            }
+            return (Field::Id, false, ids);
+        }
+        let ids = page.rows.iter().map(|row| Value::Text(row.id.to_string()));
+        let is_list = relation.kind == model::RelationKind::ManyToMany;
+        (Field::Column(partner), is_list, ids.collect())
+    }
+
+    async fn read(
+        &mut self,
+        table: &Arc<Table>,
+        selection: &Selection,
+        visibility: &Visibility,
+        (field, is_list, values): (Field, bool, Vec<Value>),
+    ) -> Result<Vec<Row>, EngineError> {
+        let mut rows: Vec<Row> = Vec::new();
+        for values in values.chunks(VALUES_MAX) {
+            let values = values.to_vec();
+            let test = if is_list {
+                Test::HasAny(values)
+            } else {
+                Test::In(values)
+            };
+            let query = Query {
+                table: Arc::clone(table),
+                filter: Filter::Field(field, test),
+                order: Vec::new(),
+                tie: Direction::Asc,
+                random: false,
+                limit: self.rows_left as u32 + 1,
+                offset: 0,
+                cursor: None,
+                selection: selection.clone(),
+                visibility: visibility.clone(),
+                at: self.at,
+            };
+            let listing = Listing {
+                query: &query,
+                rows: true,
+                total: None,
+                catalogue_epoch: self.catalogue.epoch,
+            };
+            let read = self.engine.shared.store.list(listing).await?;
+            self.saw(read.mark);
+            let count = read.answer.rows.len();
+            self.rows_left = self.rows_left.checked_sub(count).ok_or_else(|| {
+                QueryError::Invalid(format!(
+                    "One request may select at most {RELATED_ROWS_MAX} related rows; set a limit"
+                ))
+            })?;
+            rows.extend(read.answer.rows);
+        }
+        if is_list {
+            // A row with links to rows of two parts was found twice.
+            let mut known = std::collections::HashSet::new();
+            rows.retain(|row| known.insert(row.seq));
+        }
+        Ok(rows)
+    }
+}
+
+/// The selection, with the columns in it that hold the links of `names`; the encoder leaves out
+/// what is in a relationship's column.
+fn holding(table: &Table, selection: &Selection, names: &[RelatedNames]) -> Selection {
+    let mut selection = match selection {
+        Selection::All => Selection::Some {
+            columns: (0..table.columns.len()).collect(),
+            fields: vec![Field::Id, Field::Sequence, Field::Created, Field::Updated],
+            permissions: true,
+        },
+        some @ Selection::Some { .. } => some.clone(),
+    };
+    for names in names {
+        select_column(&mut selection, names.column);
+    }
+    selection
+}
+
+fn select_column(selection: &mut Selection, column: usize) {
+    if let Selection::Some { columns, .. } = selection
+        && let Err(at) = columns.binary_search(&column)
+    {
+        columns.insert(at, column);
+    }
+}
+
+/// The ids that a row's column holds.
+fn links_in<'r>(row: &'r Row, page: &Page, column: usize) -> Vec<&'r str> {
+    links_of(row, &page.selection, column)
+}
+
+fn links_of<'r>(row: &'r Row, selection: &Selection, column: usize) -> Vec<&'r str> {
+    let (Content::Values(values), Selection::Some { columns, .. }) = (&row.content, selection)
+    else {
+        unreachable!("rows are read by a selection of some columns");
+    };
+    let at = columns
+        .binary_search(&column)
+        .expect("the column was selected");
+    let text = |value: &'r Value| match value {
+        Value::Text(id) => Some(id.as_str()),
+        _ => None,
+    };
+    match &values[at] {
+        Value::List(links) => links.iter().filter_map(text).collect(),
+        single => text(single).into_iter().collect(),
+    }
+}
+
+/// For each row of the page, where the rows are that it holds links to.
+fn held_links(page: &Page, column: usize, rows: &[Row]) -> Vec<Vec<usize>> {
+    let places: HashMap<&str, usize> = rows
+        .iter()
+        .enumerate()
+        .map(|(at, row)| (row.id.as_str(), at))
+        .collect();
+    let of_row = |row: &Row| {
+        let links = links_in(row, page, column);
+        links
+            .iter()
+            .filter_map(|id| places.get(id).copied())
+            .collect()
+    };
+    page.rows.iter().map(of_row).collect()
+}
+
+/// For each row of the page, where the rows are that hold links to it.
+fn links_to(page: &Page, rows: &[Row], selection: &Selection, partner: usize) -> Vec<Vec<usize>> {
+    let mut by_target: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        for target in links_of(row, selection, partner) {
+            by_target.entry(target).or_default().push(at);
+        }
+    }
+    let of_row = |row: &Row| by_target.get(row.id.as_str()).cloned().unwrap_or_default();
+    page.rows.iter().map(of_row).collect()
+}
+
+impl Engine {
+    /// Reads by `read` on one snapshot. Where the parts of an answer were read on different ones,
+    /// all of it is read again at fixed coordinates, at which nothing moves.
+    pub(crate) async fn on_one_snapshot<'e, T>(
+        &'e self,
+        catalogue: &'e Catalogue,
+        caller: &'e Caller,
+        mut read: impl AsyncFnMut(&mut Gathering<'e>) -> Result<T, EngineError>,
+    ) -> Result<Marked<T>, EngineError> {
+        let mut now = Gathering::new(self, catalogue, caller, None);
+        let answer = read(&mut now).await?;
+        if let Some(mark) = now.mark() {
+            return Ok(Marked { answer, mark });
+        }
+        let mark = self.fix().await?;
+        let at = Coordinates {
+            valid: mark.timestamp(),
+            system: mark,
+        };
+        let mut fixed = Gathering::new(self, catalogue, caller, Some(at));
+        let answer = read(&mut fixed).await?;
+        Ok(Marked { answer, mark })
+    }
+}
