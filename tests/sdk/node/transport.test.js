@@ -193,8 +193,6 @@ describe('browsers', () => {
 describe('what is not built yet is refused in the error shape', () => {
   const row = { ...T, rowId: 'r' };
   for (const [what, call] of Object.entries({
-    'createRelationshipColumn': () => db.createRelationshipColumn({ ...T, relatedTableId: 't', type: 'oneToMany' }),
-    'updateRelationshipColumn': () => db.updateRelationshipColumn({ ...T, key: 'n' }),
     'createPointColumn': () => db.createPointColumn({ ...T, key: 'k', required: false }),
     'an encrypted column': () => db.createVarcharColumn({ ...T, key: 'k', required: false, size: 200, encrypt: true }),
     'createTransaction': () => db.createTransaction(),

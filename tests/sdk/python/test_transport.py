@@ -68,7 +68,6 @@ def test_health_is_public_where_documented(server: Server) -> None:
 
 
 NOT_BUILT: dict[str, Callable[[TablesDB], Any]] = {
-    "update_relationship_column": lambda db: db.update_relationship_column(DB, T, "n"),
     "create_point_column": lambda db: db.create_point_column(DB, T, "k", False),
     "create_transaction": lambda db: db.create_transaction(),
 }

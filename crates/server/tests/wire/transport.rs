@@ -120,12 +120,6 @@ fn what_is_not_built_is_refused_in_shape() {
         ("POST", "/v1/users"),
         ("GET", "/v1/functions/f/executions"),
         ("POST", "/v1/tablesdb/transactions"),
-        (
-            "POST",
-            "/v1/databases/d/collections/t/attributes/relationship",
-        ),
-        ("PATCH", "/v1/tablesdb/d/tables/t/columns/relationship/c"),
-        ("PATCH", "/v1/tablesdb/d/tables/t/columns/c/relationship"),
         ("POST", "/v1/tablesdb/d/tables/t/columns/point"),
         ("POST", "/v1/ping"),
     ] {

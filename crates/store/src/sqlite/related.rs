@@ -6,8 +6,10 @@
 
 use std::sync::Arc;
 
+use model::check::ARRAY_ELEMENTS_MAX;
 use model::{
-    Action, ColumnNumber, Edit, OnDelete, Patch, Relation, RelationKind, RowId, Table, Value,
+    Action, Column, ColumnNumber, Edit, ModelError, OnDelete, Patch, Relation, RelationKind, RowId,
+    Table, Value,
 };
 use query::names;
 use rusqlite::params;
@@ -57,7 +59,8 @@ impl Run<'_> {
 
     /// Takes links away before it gives any: a unique link may move from one row to another.
     fn link(&mut self, op: &LinkOp) -> Step<()> {
-        let held = self.holders(&op.table, op.column, &op.target)?;
+        let held = self.holders(&op.table, op.column, &op.target, BATCH_ROWS_MAX)?;
+        need_few(held.len())?;
         for id in held.iter().filter(|id| !op.holders.contains(id)) {
             self.relink(op, id, false)?;
         }
@@ -84,18 +87,19 @@ impl Run<'_> {
             let index = Some(column.key.to_string());
             return Err(Refusal::Unique { index }.into());
         }
-        let value = relinked(value, &op.target, gives, column.array);
+        let value = relinked(column, value, &op.target, gives)?;
         let mut patch = Patch::default();
         patch.put(op.column, Edit::Set(value));
         self.update(&target, row, &patch, None, Stamps::default())
             .map(drop)
     }
 
-    /// The rows of now that hold a link to `id` in this column.
-    fn holders(&self, table: &Table, column: usize, id: &RowId) -> Step<Vec<RowId>> {
+    /// The rows of now that hold a link to `id` in this column: `few` of them, and one more if
+    /// there are more.
+    fn holders(&self, table: &Table, column: usize, id: &RowId, few: usize) -> Step<Vec<RowId>> {
         let definition = &table.columns[column];
         let now = names::now(table.number);
-        let limit = BATCH_ROWS_MAX + 1;
+        let limit = few + 1;
         let sql = if definition.array {
             let links = names::links(table.number, definition.number);
             format!(
@@ -113,7 +117,6 @@ impl Run<'_> {
             let id: String = row.get(0)?;
             found.push(RowId::new(&id).map_err(|error| corrupt(error.to_string()))?);
         }
-        need_few(found.len())?;
         Ok(found)
     }
 
@@ -170,7 +173,12 @@ impl Run<'_> {
             let ids = if relation.holds_links() {
                 linked(&row.image.values[position])?
             } else {
-                self.holders(&related, partner, id)?
+                // To be protected, one related row is as good as a million.
+                let few = match relation.deletion() {
+                    OnDelete::Restrict => 0,
+                    OnDelete::Cascade | OnDelete::SetNull => BATCH_ROWS_MAX,
+                };
+                self.holders(&related, partner, id, few)?
             };
             ties.push(Tie {
                 relation: relation.clone(),
@@ -220,10 +228,10 @@ fn linked(value: &Value) -> Step<Vec<RowId>> {
 
 /// A holder's value with a link to `target`, or without it. An empty list is no value, so that
 /// "has none" is the same for one link and for many.
-fn relinked(value: &Value, target: &RowId, gives: bool, is_list: bool) -> Value {
+fn relinked(column: &Column, value: &Value, target: &RowId, gives: bool) -> Result<Value, Refusal> {
     let link = Value::Text(target.to_string());
-    if !is_list {
-        return if gives { link } else { Value::Null };
+    if !column.array {
+        return Ok(if gives { link } else { Value::Null });
     }
     let mut links = match value {
         Value::List(links) => links.clone(),
@@ -233,9 +241,15 @@ fn relinked(value: &Value, target: &RowId, gives: bool, is_list: bool) -> Value 
     if gives {
         links.push(link);
     }
-    if links.is_empty() {
+    if links.len() > ARRAY_ELEMENTS_MAX {
+        return Err(Refusal::Invalid(ModelError::InvalidValue {
+            column: column.key.to_string(),
+            why: format!("row holds {ARRAY_ELEMENTS_MAX} links already"),
+        }));
+    }
+    Ok(if links.is_empty() {
         Value::Null
     } else {
         Value::List(links)
-    }
+    })
 }

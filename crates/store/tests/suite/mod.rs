@@ -11,6 +11,7 @@ mod catalogue;
 pub mod db;
 mod groups;
 mod matching;
+mod related;
 mod rows;
 pub mod schema;
 mod search;
@@ -102,6 +103,12 @@ cases! {
         rows_checked_under_another_schema_are_refused
         a_change_that_is_rolled_back_leaves_nothing
         a_table_has_so_many_columns_and_no_more;
+    related:
+        a_relationship_comes_changes_and_goes_at_both_ends
+        links_have_a_history
+        links_are_given_and_taken_as_a_set
+        deletions_go_no_further_than_a_commit_may
+        a_relationship_goes_with_its_table;
     time:
         every_version_is_kept
         now_and_versions_agree

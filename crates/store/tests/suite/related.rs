@@ -1,0 +1,283 @@
+//! Relationships: columns that come and go in pairs, links with their history, and deletions that
+//! go on from row to row.
+
+use std::sync::Arc;
+
+use futures_executor::block_on;
+use model::{
+    Column, ColumnKey, ColumnKind, ColumnNumber, Content, OnDelete, Relation, RelationKind,
+    Selection, Side, Table, TableId, Value,
+};
+use query::{Filter, Query, Test, Visibility};
+use store::batch::BATCH_ROWS_MAX;
+use store::{
+    Applied, CatalogueOp, Guard, LinkOp, Op, Refusal, RelatedOp, RowAct, RowOp, SchemaChange,
+    Stamps,
+};
+
+use super::catalogue::describe;
+use super::db::{Db, Place, column, delete_table, note, notes_called, row_id};
+use super::schema::change;
+
+/// Relates `notes` to `others` by the column `k`, and back by `back`.
+fn relate(db: &mut Db, kind: RelationKind, on_delete: OnDelete) {
+    let others = CatalogueOp::CreateTable(Box::new(notes_called("others")));
+    db.ok(vec![Op::Catalogue(others)]);
+    let end = |side| {
+        let (key, partner_key, related) = match side {
+            Side::Parent => ("k", "back", "others"),
+            Side::Child => ("back", "k", "notes"),
+        };
+        let relation = Relation {
+            related: TableId::new(related).unwrap(),
+            partner: ColumnNumber(0),
+            partner_key: ColumnKey::new(partner_key).unwrap(),
+            kind,
+            two_way: true,
+            on_delete,
+            side,
+        };
+        let array = relation.holds_links() && relation.is_list();
+        column(0, key, ColumnKind::Relationship(relation), array)
+    };
+    let add = SchemaChange::AddRelationship {
+        related: db.table_called("others"),
+        column: end(Side::Parent),
+        partner: end(Side::Child),
+    };
+    change(db, add);
+}
+
+fn end(table: &Table) -> &Column {
+    table.columns.last().unwrap()
+}
+
+fn last(table: &Table) -> usize {
+    table.columns.len() - 1
+}
+
+/// An insert of a row whose last column holds `links`.
+fn insert(table: &Arc<Table>, id: &str, links: Value) -> Op {
+    let mut values = note(id);
+    values.push(links);
+    Op::Row(RowOp {
+        table: table.clone(),
+        id: row_id(id),
+        act: RowAct::Insert {
+            values,
+            permissions: vec![],
+            stamps: Stamps::default(),
+        },
+    })
+}
+
+fn delete(table: &Arc<Table>, id: &str) -> Op {
+    Op::Row(RowOp {
+        table: table.clone(),
+        id: row_id(id),
+        act: RowAct::Delete { guard: Guard::Open },
+    })
+}
+
+fn link(id: &str) -> Value {
+    Value::Text(id.to_owned())
+}
+
+fn links(ids: &[&str]) -> Value {
+    Value::List(ids.iter().map(|id| link(id)).collect())
+}
+
+/// What the row `id` of `notes` holds in its last column, at a mark or now.
+fn held(db: &Db, id: &str, at: Option<model::Coordinates>) -> Value {
+    let table = db.table();
+    let selection = Selection::Some {
+        columns: vec![last(&table)],
+        fields: vec![],
+        permissions: false,
+    };
+    let (row, visibility) = (row_id(id), Visibility::Everything);
+    let point = store::Point {
+        table: &table,
+        id: &row,
+        selection: &selection,
+        visibility: &visibility,
+        at,
+        catalogue_epoch: db.catalogue.epoch,
+    };
+    let row = block_on(db.store.get(point)).unwrap().answer.unwrap();
+    match row.content {
+        Content::Values(mut values) => values.pop().unwrap(),
+        Content::Body(_) => panic!("one column was selected"),
+    }
+}
+
+fn holders(db: &Db, test: Test, at: Option<model::Coordinates>) -> Vec<String> {
+    let table = db.table();
+    let query = Query {
+        filter: Filter::Field(model::Field::Column(last(&table)), test),
+        at,
+        ..db.all()
+    };
+    let rows = db.list(&query).rows;
+    rows.iter().map(|row| row.id.to_string()).collect()
+}
+
+pub fn a_relationship_comes_changes_and_goes_at_both_ends(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    for kind in [
+        RelationKind::OneToOne,
+        RelationKind::ManyToOne,
+        RelationKind::ManyToMany,
+        RelationKind::OneToMany,
+    ] {
+        relate(&mut db, kind, OnDelete::Restrict);
+        let (notes, others) = (db.table(), db.table_called("others"));
+        let (own, other) = (end(&notes), end(&others));
+        assert_eq!(own.relation().unwrap().partner, other.number, "{kind:?}");
+        assert_eq!(other.relation().unwrap().partner, own.number, "{kind:?}");
+        let renamed = ColumnKey::new("renamed").unwrap();
+        let update = SchemaChange::UpdateRelationship {
+            number: own.number,
+            key: renamed.clone(),
+            on_delete: OnDelete::SetNull,
+        };
+        change(&mut db, update);
+        let others = db.table_called("others");
+        let relation = end(&others).relation().unwrap();
+        assert_eq!(
+            (&relation.partner_key, relation.on_delete),
+            (&renamed, OnDelete::SetNull)
+        );
+        let drop = SchemaChange::DropColumn(end(&db.table()).number);
+        change(&mut db, drop);
+        for table in [db.table(), db.table_called("others")] {
+            assert_eq!(table.relations().count(), 0, "{kind:?}");
+            let plain = notes_called("plain");
+            assert_eq!(table.indexes.len(), plain.indexes.len(), "{kind:?}");
+        }
+        db.ok(vec![Op::Catalogue(delete_table("others"))]);
+    }
+}
+
+pub fn links_have_a_history(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    relate(&mut db, RelationKind::ManyToMany, OnDelete::SetNull);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    for id in ["o1", "o2"] {
+        db.ok(vec![insert(&others, id, Value::Null)]);
+    }
+    let first = db.mark_of(insert(&notes, "n1", links(&["o1", "o2"])));
+    db.ok(vec![insert(&notes, "n2", links(&["o2"]))]);
+    let has = |id: &str| Test::HasAny(vec![link(id)]);
+    assert_eq!(holders(&db, has("o2"), None), ["n1", "n2"]);
+    db.ok(vec![delete(&others, "o2")]);
+    assert_eq!(held(&db, "n1", None), links(&["o1"]));
+    assert_eq!(held(&db, "n2", None), Value::Null);
+    assert_eq!(holders(&db, has("o2"), None), <[&str; 0]>::default());
+    assert_eq!(holders(&db, Test::IsNull, None), ["n2"]);
+    let then = Some(model::Coordinates {
+        valid: first.timestamp(),
+        system: first,
+    });
+    assert_eq!(held(&db, "n1", then), links(&["o1", "o2"]));
+    assert_eq!(holders(&db, has("o2"), then), ["n1"]);
+    db.ok(vec![delete(&notes, "n1")]);
+    assert_eq!(holders(&db, has("o1"), None), <[&str; 0]>::default());
+}
+
+pub fn links_are_given_and_taken_as_a_set(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    relate(&mut db, RelationKind::ManyToOne, OnDelete::Restrict);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    for id in ["o1", "o2"] {
+        db.ok(vec![insert(&others, id, Value::Null)]);
+    }
+    for (id, to) in [("n1", "o1"), ("n2", "o1"), ("n3", "o2")] {
+        db.ok(vec![insert(&notes, id, link(to))]);
+    }
+    let set = |holders: &[&str], guard: Guard| {
+        Op::Related(Box::new(RelatedOp::Link(LinkOp {
+            table: notes.clone(),
+            column: last(&notes),
+            target: row_id("o1"),
+            holders: holders.iter().map(|id| row_id(id)).collect(),
+            guard,
+        })))
+    };
+    let refused = db.refused(vec![set(&["n2", "n3"], Guard::Closed)]);
+    assert_eq!(refused, Refusal::RowForbidden(row_id("n1")));
+    let applied: Applied = db.ok(vec![set(&["n2", "n3"], Guard::Open)]);
+    assert!(applied.rows.is_empty(), "what follows is not reported");
+    assert_eq!(
+        ["n1", "n2", "n3"].map(|id| held(&db, id, None)),
+        [Value::Null, link("o1"), link("o1")]
+    );
+    assert_eq!(db.ok(vec![set(&["n2", "n3"], Guard::Open)]).mark, None);
+    let absent = Refusal::LinkMissing {
+        column: "k".to_owned(),
+        id: row_id("absent"),
+    };
+    assert_eq!(db.refused(vec![set(&["absent"], Guard::Open)]), absent);
+    let need = RelatedOp::Need {
+        table: others,
+        id: row_id("absent"),
+        guard: Guard::Open,
+        column: "k".to_owned(),
+    };
+    let batch = vec![
+        Op::Related(Box::new(need)),
+        insert(&notes, "n4", link("absent")),
+    ];
+    assert_eq!(db.refused(batch), absent);
+}
+
+pub fn deletions_go_no_further_than_a_commit_may(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    relate(&mut db, RelationKind::ManyToOne, OnDelete::Cascade);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    db.ok(vec![insert(&others, "o1", Value::Null)]);
+    let id = |n: usize| format!("n{n}");
+    let many = (0..BATCH_ROWS_MAX).map(|n| insert(&notes, &id(n), link("o1")));
+    db.ok(many.collect());
+    let rows_max = BATCH_ROWS_MAX;
+    let refused = db.refused(vec![delete(&others, "o1")]);
+    assert_eq!(refused, Refusal::TooManyRows { rows_max });
+    let own = end(&notes);
+    let protect = SchemaChange::UpdateRelationship {
+        number: own.number,
+        key: own.key.clone(),
+        on_delete: OnDelete::Restrict,
+    };
+    change(&mut db, protect);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    let restricted = Refusal::DeleteRestricted {
+        id: row_id("o1"),
+        related: TableId::new("notes").unwrap(),
+    };
+    assert_eq!(db.refused(vec![delete(&others, "o1")]), restricted);
+    db.ok(vec![delete(&notes, &id(0))]);
+    let own = end(&notes);
+    let cascade = SchemaChange::UpdateRelationship {
+        number: own.number,
+        key: own.key.clone(),
+        on_delete: OnDelete::Cascade,
+    };
+    change(&mut db, cascade);
+    let others = db.table_called("others");
+    db.ok(vec![delete(&others, "o1")]);
+    assert_eq!(db.ids(), Vec::<String>::new());
+}
+
+pub fn a_relationship_goes_with_its_table(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    relate(&mut db, RelationKind::ManyToMany, OnDelete::Restrict);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    db.ok(vec![insert(&others, "o1", Value::Null)]);
+    db.ok(vec![insert(&notes, "n1", links(&["o1"]))]);
+    db.ok(vec![Op::Catalogue(delete_table("notes"))]);
+    assert_eq!(db.table_called("others").relations().count(), 0);
+    assert_eq!(describe(&db.load().catalogue), describe(&db.catalogue));
+    while block_on(db.store.tend()).unwrap() {}
+    let others = db.table_called("others");
+    db.ok(vec![delete(&others, "o1")]);
+}
