@@ -1,0 +1,603 @@
+//! What can be wrong about a value, by what the place takes, and how it is refused.
+
+use server::http::error::Kind;
+
+use super::routes::Takes;
+
+/// A value that is refused with one of these kinds.
+pub struct Bad {
+    /// As it stands in the body.
+    pub json: String,
+    pub refused: &'static [Kind],
+}
+
+const ARGUMENT: &[Kind] = &[Kind::ArgumentInvalid];
+const BODY: &[Kind] = &[Kind::BadRequest];
+const STRUCTURE: &[Kind] = &[Kind::RowInvalidStructure];
+const QUERY: &[Kind] = &[Kind::QueryInvalid];
+const NO_TRANSACTION: &[Kind] = &[Kind::TransactionNotFound];
+/// A lone half of a surrogate pair and a number beyond the doubles are no JSON values.
+pub const NO_JSON: &[&str] = &[
+    r#""\ud800""#,
+    r#""a\udfff""#,
+    "1e400",
+    "-1e999",
+    "nul",
+    "'a'",
+    "NaN",
+    "01",
+];
+const NO_TEXT: &[&str] = &[
+    "5",
+    "true",
+    "[]",
+    "{}",
+    "1.5",
+    "9007199254740993",
+    r#"["a"]"#,
+];
+const NO_FLAG: &[&str] = &[
+    r#""yes""#,
+    r#""""#,
+    "2",
+    "-1",
+    "1.5",
+    "[]",
+    "{}",
+    "9007199254740993",
+    "9223372036854775808",
+];
+const NO_ID: &[&str] = &[
+    r#""""#,
+    r#""_x""#,
+    r#"".x""#,
+    r#""-x""#,
+    r#""a b""#,
+    r#""a/b""#,
+    r#""../x""#,
+    r#""é""#,
+    r#""a\u0000""#,
+    r#""' OR 1=1 --""#,
+    r#""x'; DROP TABLE t; --""#,
+    r#""%00""#,
+    r#""ａ""#,
+    r#""0123456789012345678901234567890123456""#,
+];
+const NO_LIST: &[&str] = &["5", "true", r#""x""#, "{}", "1.5", r#"{"0":1}"#];
+const NO_INTEGER: &[&str] = &[
+    r#""x""#,
+    "true",
+    "[]",
+    "{}",
+    "1.5",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551616",
+    "1e30",
+    r#""9223372036854775808""#,
+    r#""1 ""#,
+    r#""0x10""#,
+];
+const NO_GRANTS: &[&str] = &[
+    "[5]",
+    "[null]",
+    "[[]]",
+    r#"["read"]"#,
+    r#"["fly(\"any\")"]"#,
+    r#"["read(any)"]"#,
+    r#"["read(\"any\""]"#,
+    r#"["read(\"user\")"]"#,
+    r#"["read(\"any:x\")"]"#,
+    r#"["read(\"nobody\")"]"#,
+    r#"["read(\"user:_x\")"]"#,
+    r#"["read(\"any\u0000\")"]"#,
+    r#"["read(\"user:x'; DROP TABLE t; --\")"]"#,
+    r#"[""]"#,
+    r#"["read(\"users/owner\")"]"#,
+    r#"["read(\"any\"); delete(\"any\")"]"#,
+];
+const NO_CONTENT: &[&str] = &[
+    "5",
+    "true",
+    r#""x""#,
+    r#""[1]""#,
+    r#""{""#,
+    "[1]",
+    r#"[{"n":1}]"#,
+    "1.5",
+];
+/// Content that does not fit the table of [`super::world`].
+const WRONG_CONTENT: &[&str] = &[
+    r#"{"nobody":1}"#,
+    r#"{"":1}"#,
+    r#"{"n":1,"n;--":2}"#,
+    r#"{"s'); DROP TABLE t; --":1}"#,
+    r#"{"n\u0000":1}"#,
+    r#"{"__proto__":1}"#,
+    r#"{"$nobody":1}"#,
+    r#"{"c1":1}"#,
+    r#"{"rowid":1}"#,
+    r#"{"n":"1"}"#,
+    r#"{"n":1.5}"#,
+    r#"{"n":1.0}"#,
+    r#"{"n":1e3}"#,
+    r#"{"n":true}"#,
+    r#"{"n":[1]}"#,
+    r#"{"n":{}}"#,
+    r#"{"n":9223372036854775808}"#,
+    r#"{"n":-9223372036854775809}"#,
+    r#"{"n":12345678901234567890}"#,
+    r#"{"n":340282366920938463463374607431768211456}"#,
+    r#"{"i":2147483648}"#,
+    r#"{"i":-2147483649}"#,
+    r#"{"i":9007199254740993}"#,
+    r#"{"big":9223372036854775808}"#,
+    r#"{"big":"1"}"#,
+    r#"{"big":1.5}"#,
+    r#"{"f":"1"}"#,
+    r#"{"f":true}"#,
+    r#"{"f":[1.5]}"#,
+    r#"{"f":"NaN"}"#,
+    r#"{"b":1}"#,
+    r#"{"b":"true"}"#,
+    r#"{"b":[]}"#,
+    r#"{"s":5}"#,
+    r#"{"s":true}"#,
+    r#"{"s":["a"]}"#,
+    r#"{"s":{"a":1}}"#,
+    r#"{"s":"a\u0000b"}"#,
+    r#"{"long":"\u0000"}"#,
+    r#"{"s":"01234567890123456789012345678901234567890123456789012345678901234"}"#,
+    r#"{"at":"yesterday"}"#,
+    r#"{"at":5}"#,
+    r#"{"at":"10000-01-01T00:00:00Z"}"#,
+    r#"{"at":"2026-02-30T00:00:00Z"}"#,
+    r#"{"at":"2026-01-01T25:00:00Z"}"#,
+    r#"{"at":"-0001-01-01T00:00:00Z"}"#,
+    r#"{"at":""}"#,
+    r#"{"mail":"nobody"}"#,
+    r#"{"mail":"a@b@c"}"#,
+    r#"{"mail":""}"#,
+    r#"{"site":"nowhere"}"#,
+    r#"{"site":"//x"}"#,
+    r#"{"ip":"999.1.1.1"}"#,
+    r#"{"ip":"1.2.3"}"#,
+    r#"{"ip":":::1"}"#,
+    r#"{"choice":"c"}"#,
+    r#"{"choice":"A"}"#,
+    r#"{"tags":"a"}"#,
+    r#"{"tags":[1]}"#,
+    r#"{"tags":[null]}"#,
+    r#"{"tags":[["a"]]}"#,
+    r#"{"tags":["0123456789"]}"#,
+    r#"{"tags":{"0":"a"}}"#,
+];
+const NO_ROWS: &[&str] = &[
+    "[5]",
+    "[null]",
+    "[[]]",
+    r#"["a"]"#,
+    r#"[{"$id":5,"n":1}]"#,
+    r#"[{"$id":"_x","n":1}]"#,
+    r#"[{"$id":[],"n":1}]"#,
+    r#"[{"$id":"a b","n":1}]"#,
+];
+/// The first row is right: rows are made all or none.
+const WRONG_ROWS: &[&str] = &[
+    r#"[{"$id":"new","n":1},{"$id":"other","nobody":1}]"#,
+    r#"[{"$id":"new","n":1},{"$id":"other","n":"1"}]"#,
+    r#"[{"$id":"new","n":1},{"$id":"other","n":9223372036854775808}]"#,
+];
+const NO_QUERIES: &[&str] = &[
+    "[5]",
+    "[null]",
+    "[{}]",
+    "[[]]",
+    r#"[{"method":"limit","values":[1]}]"#,
+    "[true]",
+];
+const NO_COLUMNS: &[&str] = &[
+    "[5]",
+    "[null]",
+    "[[]]",
+    "[{}]",
+    r#"[{"key":"k"}]"#,
+    r#"[{"type":"integer"}]"#,
+    r#"[{"key":5,"type":"integer"}]"#,
+    r#"[{"key":"k","type":5}]"#,
+    r#"[{"key":"_k","type":"integer"}]"#,
+    r#"[{"key":"k\u0000","type":"integer"}]"#,
+    r#"[{"key":"k\"; DROP TABLE t; --","type":"integer"}]"#,
+    r#"[{"key":"$id","type":"integer"}]"#,
+    r#"[{"key":"k","type":"fly"}]"#,
+    r#"[{"key":"k","type":"relationship"}]"#,
+    r#"[{"key":"k","type":"varchar","size":"x"}]"#,
+    r#"[{"key":"k","type":"varchar","size":9223372036854775808}]"#,
+    r#"[{"key":"k","type":"varchar","size":1.5}]"#,
+    r#"[{"key":"k","type":"integer","required":"maybe"}]"#,
+    r#"[{"key":"k","type":"integer","array":5}]"#,
+    r#"[{"key":"k","type":"enum","elements":[5]}]"#,
+    r#"[{"key":"k","type":"enum","elements":"a"}]"#,
+    r#"[{"key":"k","type":"string","format":5}]"#,
+];
+/// Definitions that can be read and contradict a rule, with what each of them breaks.
+const WRONG_COLUMNS: &[(&str, &[Kind])] = &[
+    (
+        r#"[{"key":"k","type":"integer"},{"key":"K","type":"integer"}]"#,
+        &[Kind::ColumnExists],
+    ),
+    (
+        r#"[{"key":"k","type":"integer","required":true,"default":1}]"#,
+        &[Kind::ColumnDefaultUnsupported],
+    ),
+    (
+        r#"[{"key":"k","type":"integer","array":true,"default":1}]"#,
+        &[Kind::ColumnDefaultUnsupported],
+    ),
+    (
+        r#"[{"key":"k","type":"integer","min":2,"max":1}]"#,
+        &[Kind::ColumnValueInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"integer","min":1,"default":0}]"#,
+        &[Kind::ColumnValueInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"integer","default":"1"}]"#,
+        &[Kind::ColumnValueInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"integer","max":9223372036854775808}]"#,
+        &[Kind::ColumnValueInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"integer","min":"x"}]"#,
+        &[Kind::ColumnValueInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"varchar","size":5,"default":"123456"}]"#,
+        &[Kind::ColumnValueInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"varchar","size":5,"default":"a\u0000"}]"#,
+        &[Kind::ColumnValueInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"varchar","size":0}]"#,
+        &[Kind::ColumnValueInvalid, Kind::ArgumentInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"varchar","size":-1}]"#,
+        &[Kind::ColumnValueInvalid, Kind::ArgumentInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"varchar","size":16382}]"#,
+        &[Kind::ColumnValueInvalid, Kind::ArgumentInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"varchar"}]"#,
+        &[Kind::ColumnValueInvalid, Kind::ArgumentInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"enum"}]"#,
+        &[Kind::ColumnValueInvalid, Kind::ArgumentInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"enum","elements":[]}]"#,
+        &[Kind::ColumnValueInvalid, Kind::ArgumentInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"enum","elements":["a"],"default":"b"}]"#,
+        &[Kind::ColumnValueInvalid],
+    ),
+    (
+        r#"[{"key":"k","type":"integer","format":"email"}]"#,
+        &[Kind::ColumnFormatUnsupported],
+    ),
+    (
+        r#"[{"key":"k","type":"datetime","default":"yesterday"}]"#,
+        &[Kind::ColumnValueInvalid],
+    ),
+];
+const NO_INDEXES: &[&str] = &[
+    "[5]",
+    "[null]",
+    "[{}]",
+    r#"[{"key":"x","attributes":["k"]}]"#,
+    r#"[{"type":"key","attributes":["k"]}]"#,
+    r#"[{"key":"x","type":5,"attributes":["k"]}]"#,
+    r#"[{"key":"x","type":"key","attributes":"k"}]"#,
+    r#"[{"key":"x","type":"key","attributes":[5]}]"#,
+    r#"[{"key":"_x","type":"key","attributes":["k"]}]"#,
+    r#"[{"key":"x\u0000","type":"key","attributes":["k"]}]"#,
+    r#"[{"key":"x","type":"fly","attributes":["k"]}]"#,
+    r#"[{"key":"x","type":"key","attributes":["k"],"orders":[5]}]"#,
+    r#"[{"key":"x","type":"key","attributes":["k"],"lengths":["5"]}]"#,
+];
+const WRONG_INDEXES: &[(&str, &[Kind])] = &[
+    (
+        r#"[{"key":"x","type":"key","attributes":["k"],"orders":["ASC","DESC"]}]"#,
+        &[Kind::ColumnIndexInvalid],
+    ),
+    (
+        r#"[{"key":"x","type":"key","attributes":["k"],"orders":["sideways"]}]"#,
+        &[Kind::ColumnIndexInvalid],
+    ),
+    (
+        r#"[{"key":"x","type":"key","attributes":["nobody"]}]"#,
+        &[Kind::ColumnUnknown],
+    ),
+    (
+        r#"[{"key":"x","type":"key","attributes":["k\u0000"]}]"#,
+        &[Kind::ColumnUnknown],
+    ),
+    (
+        r#"[{"key":"x","type":"key","attributes":["k); DROP TABLE t; --"]}]"#,
+        &[Kind::ColumnUnknown],
+    ),
+    (
+        r#"[{"key":"x","type":"key","attributes":["k","k"]}]"#,
+        &[Kind::ColumnIndexInvalid],
+    ),
+    (
+        r#"[{"key":"x","type":"key","attributes":["k"]},{"key":"x","type":"key","attributes":["k"]}]"#,
+        &[Kind::ColumnIndexExists],
+    ),
+    (
+        r#"[{"key":"x","type":"key","attributes":["k"],"lengths":[5]}]"#,
+        &[Kind::ColumnIndexInvalid],
+    ),
+];
+
+/// Everything that is wrong in a place that takes `takes`.
+pub fn values(takes: Takes) -> Vec<Bad> {
+    let mut bad = Vec::new();
+    let mut add = |values: &[&str], refused| {
+        bad.extend(values.iter().map(|json| Bad {
+            json: (*json).to_owned(),
+            refused,
+        }));
+    };
+    add(NO_JSON, BODY);
+    match takes {
+        Takes::Id => {
+            add(NO_TEXT, ARGUMENT);
+            add(NO_ID, ARGUMENT);
+        }
+        Takes::Key => {
+            add(NO_TEXT, ARGUMENT);
+            add(NO_ID, ARGUMENT);
+        }
+        Takes::Name => {
+            add(NO_TEXT, ARGUMENT);
+            add(&[r#""""#, r#""a\u0000""#, &text_of(129)], ARGUMENT);
+        }
+        Takes::Flag => add(NO_FLAG, ARGUMENT),
+        Takes::TableGrants => {
+            add(NO_LIST, ARGUMENT);
+            add(NO_GRANTS, ARGUMENT);
+            add(&[&grants(101)], ARGUMENT);
+        }
+        Takes::RowGrants => {
+            add(NO_LIST, ARGUMENT);
+            add(NO_GRANTS, ARGUMENT);
+            add(&[&grants(101), r#"["create(\"any\")"]"#], ARGUMENT);
+        }
+        Takes::Content => {
+            add(NO_CONTENT, ARGUMENT);
+            add(WRONG_CONTENT, STRUCTURE);
+            add(
+                &[
+                    r#"{"s":"\ud800"}"#,
+                    r#"{"f":1e400}"#,
+                    r#"{"n":--1}"#,
+                    &nested(65),
+                ],
+                BODY,
+            );
+            add(&[&many_tags(10_001), &nested(60)], STRUCTURE);
+        }
+        Takes::NewRows | Takes::PutRows => rows(&mut add),
+        Takes::Queries => {
+            add(NO_LIST, ARGUMENT);
+            add(NO_QUERIES, ARGUMENT);
+        }
+        Takes::Ttl => {
+            add(NO_INTEGER, ARGUMENT);
+            add(&["-1", "86401", "9007199254740993"], ARGUMENT);
+        }
+        Takes::Transaction => {
+            add(NO_TEXT, ARGUMENT);
+            add(
+                &[r#""nobody""#, r#""a\u0000""#, r#""' OR 1=1 --""#],
+                NO_TRANSACTION,
+            );
+        }
+        Takes::Columns => {
+            add(NO_LIST, ARGUMENT);
+            add(NO_COLUMNS, ARGUMENT);
+            WRONG_COLUMNS
+                .iter()
+                .for_each(|(json, kinds)| add(&[json], kinds));
+            let many: Vec<String> = (0..101)
+                .map(|n| format!(r#"{{"key":"k{n}","type":"integer"}}"#))
+                .collect();
+            add(&[&format!("[{}]", many.join(","))], ARGUMENT);
+        }
+        Takes::Indexes => {
+            add(NO_LIST, ARGUMENT);
+            add(NO_INDEXES, ARGUMENT);
+            WRONG_INDEXES
+                .iter()
+                .for_each(|(json, kinds)| add(&[json], kinds));
+        }
+        Takes::Operand => add(
+            &[r#""x""#, "true", "[]", "{}", "0", "-1", "1e400"],
+            ARGUMENT,
+        ),
+        _ => {}
+    }
+    bad
+}
+
+fn rows(add: &mut impl FnMut(&[&str], &'static [Kind])) {
+    // A creation holds either `data` or `rows`, and the right call holds `data`.
+    add(NO_LIST, ARGUMENT);
+    add(NO_ROWS, ARGUMENT);
+    add(WRONG_ROWS, STRUCTURE);
+    let many: Vec<String> = (0..101)
+        .map(|n| format!(r#"{{"$id":"m{n}","n":1}}"#))
+        .collect();
+    add(&[&format!("[{}]", many.join(","))], ARGUMENT);
+}
+
+/// Query texts that no list of rows understands.
+pub fn row_queries() -> Vec<(String, &'static [Kind])> {
+    let mut texts: Vec<(String, &'static [Kind])> = Vec::new();
+    let mut add = |text: &str, refused| texts.push((text.to_owned(), refused));
+    for text in NO_QUERY {
+        add(text, QUERY);
+    }
+    add(
+        r#"{"method":"cursorAfter","values":["nobody"]}"#,
+        &[Kind::CursorNotFound],
+    );
+    add(
+        &format!(
+            r#"{{"method":"equal","attribute":"s","values":["{}"]}}"#,
+            "x".repeat(4_097)
+        ),
+        ARGUMENT,
+    );
+    add(
+        &format!(
+            r#"{{"method":"equal","attribute":"n","values":[{}]}}"#,
+            vec!["1"; 501].join(",")
+        ),
+        QUERY,
+    );
+    for depth in [18, 100] {
+        add(&nested_or(depth), QUERY);
+    }
+    add(
+        &format!("{}{}", "[".repeat(2_000), "]".repeat(2_000)),
+        QUERY,
+    );
+    texts
+}
+
+const NO_QUERY: &[&str] = &[
+    "",
+    " ",
+    "limit(1)",
+    "[]",
+    "{}",
+    "5",
+    "null",
+    "{",
+    r#"{"method":"limit","values":[1]} x"#,
+    r#"{"method":5}"#,
+    r#"{"method":null}"#,
+    r#"{"method":"fly"}"#,
+    r#"{"method":"regex","attribute":"s","values":["x"]}"#,
+    r#"{"method":"equal","attribute":5,"values":[1]}"#,
+    r#"{"method":"equal","attribute":"n","values":"x"}"#,
+    r#"{"method":"equal","attribute":"n","values":{"0":1}}"#,
+    r#"{"method":"equal","values":[1]}"#,
+    r#"{"method":"equal","attribute":"n","values":[]}"#,
+    r#"{"method":"equal","attribute":"n","values":[null]}"#,
+    r#"{"method":"equal","attribute":"n","values":["1"]}"#,
+    r#"{"method":"equal","attribute":"n","values":[1.5]}"#,
+    r#"{"method":"equal","attribute":"n","values":[[1]]}"#,
+    r#"{"method":"equal","attribute":"n","values":[{}]}"#,
+    r#"{"method":"equal","attribute":"n","values":[9223372036854775808]}"#,
+    r#"{"method":"greaterThan","attribute":"n","values":[-9223372036854775809]}"#,
+    r#"{"method":"equal","attribute":"s","values":[5]}"#,
+    r#"{"method":"equal","attribute":"s","values":["a\u0000"]}"#,
+    r#"{"method":"equal","attribute":"s","values":["\ud800"]}"#,
+    r#"{"method":"equal","attribute":"f","values":[1e400]}"#,
+    r#"{"method":"equal","attribute":"b","values":[1]}"#,
+    r#"{"method":"equal","attribute":"at","values":["never"]}"#,
+    r#"{"method":"equal","attribute":"nobody","values":[1]}"#,
+    r#"{"method":"equal","attribute":"","values":[1]}"#,
+    r#"{"method":"equal","attribute":"n\u0000","values":[1]}"#,
+    r#"{"method":"equal","attribute":"c1","values":[1]}"#,
+    r#"{"method":"equal","attribute":"n) OR 1=1 --","values":[1]}"#,
+    r#"{"method":"orderAsc","attribute":"n; DROP TABLE t"}"#,
+    r#"{"method":"orderAsc","attribute":"nobody"}"#,
+    r#"{"method":"select","values":["nobody"]}"#,
+    r#"{"method":"select","values":["*; DROP TABLE t"]}"#,
+    r#"{"method":"select","values":[5]}"#,
+    r#"{"method":"select","values":[]}"#,
+    r#"{"method":"limit","values":[0]}"#,
+    r#"{"method":"limit","values":[-1]}"#,
+    r#"{"method":"limit","values":[1.5]}"#,
+    r#"{"method":"limit","values":["1"]}"#,
+    r#"{"method":"limit"}"#,
+    r#"{"method":"limit","values":[9223372036854775808]}"#,
+    r#"{"method":"offset","values":[-1]}"#,
+    r#"{"method":"offset","values":[null]}"#,
+    r#"{"method":"cursorAfter","values":[5]}"#,
+    r#"{"method":"cursorAfter","values":[]}"#,
+    r#"{"method":"cursorAfter","values":["_x"]}"#,
+    r#"{"method":"cursorAfter","values":["a\u0000"]}"#,
+    r#"{"method":"cursorBefore","values":["' OR 1=1 --"]}"#,
+    r#"{"method":"or","values":[]}"#,
+    r#"{"method":"and","values":[5]}"#,
+    r#"{"method":"or","values":[{"method":"limit","values":[1]},{"method":"limit","values":[1]}]}"#,
+    r#"{"method":"or","values":["{\"method\":\"isNull\",\"attribute\":\"n\"}","x"]}"#,
+    r#"{"method":"between","attribute":"n","values":[1]}"#,
+    r#"{"method":"between","attribute":"n","values":[1,2,3]}"#,
+    r#"{"method":"startsWith","attribute":"n","values":["a"]}"#,
+    r#"{"method":"contains","attribute":"n","values":[1]}"#,
+];
+
+/// Query texts that no list of databases, tables, columns or indexes understands.
+pub const NO_CONTAINER_QUERY: &[&str] = &[
+    "",
+    "limit(1)",
+    "[]",
+    "{}",
+    "5",
+    r#"{"method":"fly"}"#,
+    r#"{"method":"limit","values":[0]}"#,
+    r#"{"method":"limit","values":[-1]}"#,
+    r#"{"method":"limit","values":[9223372036854775808]}"#,
+    r#"{"method":"offset","values":[-1]}"#,
+    r#"{"method":"limit","values":["1"]}"#,
+    r#"{"method":"equal","attribute":"nobody","values":["x"]}"#,
+    r#"{"method":"equal","attribute":"name\u0000","values":["x"]}"#,
+    r#"{"method":"equal","attribute":"name) OR 1=1 --","values":["x"]}"#,
+    r#"{"method":"equal","attribute":"name","values":[]}"#,
+    r#"{"method":"or","values":[5]}"#,
+];
+
+/// `or` inside each other, `depth` times.
+fn nested_or(depth: usize) -> String {
+    let open = r#"{"method":"or","values":["#.repeat(depth);
+    let inner = r#"{"method":"isNull","attribute":"n"},{"method":"isNull","attribute":"n"}"#;
+    format!("{open}{inner}{}", "]}".repeat(depth))
+}
+
+fn nested(depth: usize) -> String {
+    format!(
+        r#"{{"n":{}{}}}"#,
+        "[".repeat(depth - 1),
+        "]".repeat(depth - 1)
+    )
+}
+
+fn text_of(chars: usize) -> String {
+    format!("\"{}\"", "x".repeat(chars))
+}
+
+fn grants(count: usize) -> String {
+    let grants: Vec<String> = (0..count)
+        .map(|n| format!(r#""read(\"user:u{n}\")""#))
+        .collect();
+    format!("[{}]", grants.join(","))
+}
+
+fn many_tags(count: usize) -> String {
+    format!(r#"{{"tags":[{}]}}"#, vec![r#""a""#; count].join(","))
+}

@@ -1,0 +1,146 @@
+//! Heads of requests that are no HTTP, or more of it than fits.
+
+use super::asking::Who;
+use super::world::{DATABASE, World};
+
+#[test]
+fn a_head_that_cannot_be_read_gets_a_bare_refusal_or_none() {
+    let mut world = World::new();
+    let before = world.held();
+    let row = format!("/v1/tablesdb/{DATABASE}/tables/t/rows/r1");
+    let long = "x".repeat(100_000);
+    let many = "a: b\r\n".repeat(5_000);
+    for (what, head) in [
+        ("nothing", String::new()),
+        ("an end of line", "\r\n\r\n".into()),
+        ("NUL", "\0\0\0\0".into()),
+        ("TLS", "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0".into()),
+        ("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into()),
+        ("no version", format!("DELETE {row}\r\n\r\n")),
+        (
+            "an unknown version",
+            format!("DELETE {row} HTTP/9.9\r\n\r\n"),
+        ),
+        ("no path", "DELETE  HTTP/1.1\r\n\r\n".into()),
+        (
+            "a space in the path",
+            format!("DELETE {row} x HTTP/1.1\r\nHost: t\r\n\r\n"),
+        ),
+        (
+            "NUL in the path",
+            format!("DELETE {row}\0 HTTP/1.1\r\nHost: t\r\n\r\n"),
+        ),
+        (
+            "a header without a colon",
+            format!("DELETE {row} HTTP/1.1\r\nHost\r\n\r\n"),
+        ),
+        (
+            "a header with a space in its name",
+            format!("DELETE {row} HTTP/1.1\r\nHo st: t\r\n\r\n"),
+        ),
+        (
+            "NUL in a header",
+            format!("DELETE {row} HTTP/1.1\r\nHost: t\0\r\n\r\n"),
+        ),
+        (
+            "a header folded over two lines",
+            format!("DELETE {row} HTTP/1.1\r\nHost: t\r\n t\r\n\r\n"),
+        ),
+        (
+            "two lengths",
+            format!("DELETE {row} HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
+        ),
+        (
+            "a length that is no number",
+            format!("DELETE {row} HTTP/1.1\r\nContent-Length: x\r\n\r\n"),
+        ),
+        (
+            "a negative length",
+            format!("DELETE {row} HTTP/1.1\r\nContent-Length: -1\r\n\r\n"),
+        ),
+        (
+            "an unknown encoding",
+            format!("DELETE {row} HTTP/1.1\r\nTransfer-Encoding: x\r\n\r\n"),
+        ),
+        (
+            "a method that is too long",
+            format!("{long} {row} HTTP/1.1\r\n\r\n"),
+        ),
+        (
+            "a path that is too long",
+            format!("GET /{long} HTTP/1.1\r\n\r\n"),
+        ),
+        (
+            "a header that is too long",
+            format!("GET {row} HTTP/1.1\r\na: {long}\r\n\r\n"),
+        ),
+        (
+            "too many headers",
+            format!("GET {row} HTTP/1.1\r\n{many}\r\n"),
+        ),
+        (
+            "half a head",
+            format!("DELETE {row} HTTP/1.1\r\nHost: t\r\n"),
+        ),
+    ] {
+        if let Some(answer) = world.client.send_and_end(head.as_bytes()) {
+            assert!(
+                matches!(answer.status, 400 | 414 | 431 | 505),
+                "{what}: {answer:?}"
+            );
+        }
+    }
+    assert_eq!(world.held(), before);
+    world.end();
+}
+
+/// Headers that this server reads, with values that it must not take for what they look like.
+#[test]
+fn a_header_that_says_nonsense_is_refused_or_ignored() {
+    let mut world = World::new();
+    let before = world.held();
+    let path = format!("/v1/tablesdb/{DATABASE}/tables/t/rows/r1");
+    for (header, wanted) in [
+        ("X-Appwrite-JWT: x", "401 user_jwt_invalid"),
+        ("X-Appwrite-JWT: a.b.c", "401 user_jwt_invalid"),
+        ("X-Appwrite-Response-Format: 99999999999999999999", "200"),
+        ("X-Appwrite-Response-Format: ' OR 1=1", "200"),
+        ("X-Appwrite-Session: \u{1F600}", "200"),
+        ("X-Fallback-Cookies: {", "200"),
+        ("Cookie: a_session_default=x; ;;=", "200"),
+        ("X-Appwrite-Timestamp: yesterday", "200"),
+        ("X-Request-Id: a\tb", "200"),
+        ("If-None-Match: W/", "200"),
+        ("If-None-Match: \"\"\"", "200"),
+        ("Accept-Encoding: ,,;q=nan", "200"),
+        ("Range: bytes=9-1", "200"),
+        ("Origin: null", "200"),
+        ("Origin: https://evil.example", "200"),
+        ("X-Forwarded-For: ' OR 1=1, 999.999.999.999", "200"),
+        ("X-Forwarded-Proto: javascript", "200"),
+    ] {
+        let head = world
+            .client
+            .head(Who::Key, "GET", &path, &format!("{header}\r\n"));
+        let answer = world.client.send(head.as_bytes()).expect("an answer");
+        assert_eq!(answer.outcome(), wanted, "{header}: {answer:?}");
+    }
+    for (key, wanted) in [
+        ("x", "401 general_unauthorized_scope"),
+        ("standard_' OR 1=1 --", "401 general_unauthorized_scope"),
+        ("\u{e9}", "401 general_unauthorized_scope"),
+        (&"x".repeat(10_000), "401 general_unauthorized_scope"),
+    ] {
+        let extra = format!("X-Appwrite-Key: {key}\r\n");
+        let head = world.client.head(Who::Guest, "GET", "/v1/tablesdb", &extra);
+        let answer = world.client.send(head.as_bytes()).expect("an answer");
+        assert_eq!(answer.outcome(), wanted, "{key}");
+    }
+    let foreign = world
+        .client
+        .head(Who::Guest, "GET", &path, "Origin: https://evil.example\r\n");
+    let answer = world.client.send(foreign.as_bytes()).expect("an answer");
+    assert_eq!(answer.outcome(), "403 general_unknown_origin");
+    assert_eq!(world.held(), before);
+    world.end();
+}
