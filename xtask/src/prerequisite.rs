@@ -138,6 +138,22 @@ pub fn for_python() -> Vec<Missing> {
     )]
 }
 
+/// The browser of the web SDK's suite.
+pub fn for_browser() -> Vec<Missing> {
+    if version_of("chromium").is_some() {
+        return Vec::new();
+    }
+    vec![Missing::new("Chromium", Remedy::Apt(&["chromium"]))]
+}
+
+/// What libFuzzer's own sources need.
+pub fn for_fuzz() -> Vec<Missing> {
+    if version_of("c++").is_some() {
+        return Vec::new();
+    }
+    vec![Missing::new("a C++ compiler", Remedy::Apt(&["g++"]))]
+}
+
 /// The load generator of the benchmarks.
 pub fn for_bench(system: &[String]) -> Vec<Missing> {
     let wants_wrk = system.iter().any(|name| name == "wrk");

@@ -349,106 +349,105 @@ const WRONG_INDEXES: &[(&str, &[Kind])] = &[
     ),
 ];
 
+/// Values and the refusal they share.
+type Group = (&'static [&'static str], &'static [Kind]);
+
 /// Everything that is wrong in a place that takes `takes`.
 pub fn values(takes: Takes) -> Vec<Bad> {
-    let mut bad = Vec::new();
-    let mut add = |values: &[&str], refused| {
-        bad.extend(values.iter().map(|json| Bad {
-            json: (*json).to_owned(),
-            refused,
-        }));
-    };
-    add(NO_JSON, BODY);
-    match takes {
-        Takes::Id => {
-            add(NO_TEXT, ARGUMENT);
-            add(NO_ID, ARGUMENT);
-        }
-        Takes::Key => {
-            add(NO_TEXT, ARGUMENT);
-            add(NO_ID, ARGUMENT);
-        }
-        Takes::Name => {
-            add(NO_TEXT, ARGUMENT);
-            add(&[r#""""#, r#""a\u0000""#, &text_of(129)], ARGUMENT);
-        }
-        Takes::Flag => add(NO_FLAG, ARGUMENT),
-        Takes::TableGrants => {
-            add(NO_LIST, ARGUMENT);
-            add(NO_GRANTS, ARGUMENT);
-            add(&[&grants(101)], ARGUMENT);
-        }
-        Takes::RowGrants => {
-            add(NO_LIST, ARGUMENT);
-            add(NO_GRANTS, ARGUMENT);
-            add(&[&grants(101), r#"["create(\"any\")"]"#], ARGUMENT);
-        }
-        Takes::Content => {
-            add(NO_CONTENT, ARGUMENT);
-            add(WRONG_CONTENT, STRUCTURE);
-            add(
-                &[
-                    r#"{"s":"\ud800"}"#,
-                    r#"{"f":1e400}"#,
-                    r#"{"n":--1}"#,
-                    &nested(65),
-                ],
-                BODY,
-            );
-            add(&[&many_tags(10_001), &nested(60)], STRUCTURE);
-        }
-        Takes::NewRows | Takes::PutRows => rows(&mut add),
-        Takes::Queries => {
-            add(NO_LIST, ARGUMENT);
-            add(NO_QUERIES, ARGUMENT);
-        }
-        Takes::Ttl => {
-            add(NO_INTEGER, ARGUMENT);
-            add(&["-1", "86401", "9007199254740993"], ARGUMENT);
-        }
-        Takes::Transaction => {
-            add(NO_TEXT, ARGUMENT);
-            add(
-                &[r#""nobody""#, r#""a\u0000""#, r#""' OR 1=1 --""#],
-                NO_TRANSACTION,
-            );
-        }
-        Takes::Columns => {
-            add(NO_LIST, ARGUMENT);
-            add(NO_COLUMNS, ARGUMENT);
-            WRONG_COLUMNS
-                .iter()
-                .for_each(|(json, kinds)| add(&[json], kinds));
-            let many: Vec<String> = (0..101)
-                .map(|n| format!(r#"{{"key":"k{n}","type":"integer"}}"#))
-                .collect();
-            add(&[&format!("[{}]", many.join(","))], ARGUMENT);
-        }
-        Takes::Indexes => {
-            add(NO_LIST, ARGUMENT);
-            add(NO_INDEXES, ARGUMENT);
-            WRONG_INDEXES
-                .iter()
-                .for_each(|(json, kinds)| add(&[json], kinds));
-        }
-        Takes::Operand => add(
-            &[r#""x""#, "true", "[]", "{}", "0", "-1", "1e400"],
-            ARGUMENT,
-        ),
-        _ => {}
-    }
-    bad
+    let written = written(takes)
+        .into_iter()
+        .flat_map(|(values, refused)| values.iter().map(move |json| ((*json).to_owned(), refused)));
+    let no_json = NO_JSON.iter().map(|json| ((*json).to_owned(), BODY));
+    let all = no_json.chain(written).chain(built(takes));
+    all.map(|(json, refused)| Bad { json, refused }).collect()
 }
 
-fn rows(add: &mut impl FnMut(&[&str], &'static [Kind])) {
-    // A creation holds either `data` or `rows`, and the right call holds `data`.
-    add(NO_LIST, ARGUMENT);
-    add(NO_ROWS, ARGUMENT);
-    add(WRONG_ROWS, STRUCTURE);
-    let many: Vec<String> = (0..101)
-        .map(|n| format!(r#"{{"$id":"m{n}","n":1}}"#))
-        .collect();
-    add(&[&format!("[{}]", many.join(","))], ARGUMENT);
+/// What can be written down.
+fn written(takes: Takes) -> Vec<Group> {
+    match takes {
+        Takes::Id | Takes::Key => vec![(NO_TEXT, ARGUMENT), (NO_ID, ARGUMENT)],
+        Takes::Name => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""a\u0000""#], ARGUMENT)],
+        Takes::Flag => vec![(NO_FLAG, ARGUMENT)],
+        Takes::TableGrants => vec![(NO_LIST, ARGUMENT), (NO_GRANTS, ARGUMENT)],
+        Takes::RowGrants => vec![
+            (NO_LIST, ARGUMENT),
+            (NO_GRANTS, ARGUMENT),
+            (&[r#"["create(\"any\")"]"#], ARGUMENT),
+        ],
+        Takes::Content => vec![
+            (NO_CONTENT, ARGUMENT),
+            (WRONG_CONTENT, STRUCTURE),
+            (
+                &[r#"{"s":"\ud800"}"#, r#"{"f":1e400}"#, r#"{"n":--1}"#],
+                BODY,
+            ),
+        ],
+        // A creation holds either `data` or `rows`, and the right call holds `data`.
+        Takes::NewRows | Takes::PutRows => {
+            vec![
+                (NO_LIST, ARGUMENT),
+                (NO_ROWS, ARGUMENT),
+                (WRONG_ROWS, STRUCTURE),
+            ]
+        }
+        Takes::Queries => vec![(NO_LIST, ARGUMENT), (NO_QUERIES, ARGUMENT)],
+        Takes::Ttl => vec![
+            (NO_INTEGER, ARGUMENT),
+            (&["-1", "86401", "9007199254740993"], ARGUMENT),
+        ],
+        Takes::Transaction => {
+            let unknown: &[&str] = &[r#""nobody""#, r#""a\u0000""#, r#""' OR 1=1 --""#];
+            vec![(NO_TEXT, ARGUMENT), (unknown, NO_TRANSACTION)]
+        }
+        Takes::Columns => vec![(NO_LIST, ARGUMENT), (NO_COLUMNS, ARGUMENT)],
+        Takes::Indexes => vec![(NO_LIST, ARGUMENT), (NO_INDEXES, ARGUMENT)],
+        Takes::Operand => vec![(
+            &[r#""x""#, "true", "[]", "{}", "0", "-1", "1e400"],
+            ARGUMENT,
+        )],
+        _ => Vec::new(),
+    }
+}
+
+/// What is too long or too deep to be written down, and what has a refusal of its own.
+fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
+    let own = |cases: &[(&str, &'static [Kind])]| {
+        cases
+            .iter()
+            .map(|(json, kinds)| ((*json).to_owned(), *kinds))
+            .collect()
+    };
+    match takes {
+        Takes::Name => vec![(text_of(129), ARGUMENT)],
+        Takes::TableGrants | Takes::RowGrants => {
+            vec![(
+                list_of(101, |n| format!(r#""read(\"user:u{n}\")""#)),
+                ARGUMENT,
+            )]
+        }
+        Takes::Content => vec![
+            (nested(65), BODY),
+            (nested(60), STRUCTURE),
+            (
+                format!(r#"{{"tags":{}}}"#, list_of(10_001, |_| r#""a""#.to_owned())),
+                STRUCTURE,
+            ),
+        ],
+        Takes::NewRows | Takes::PutRows => {
+            vec![(
+                list_of(101, |n| format!(r#"{{"$id":"m{n}","n":1}}"#)),
+                ARGUMENT,
+            )]
+        }
+        Takes::Columns => {
+            let many = list_of(101, |n| format!(r#"{{"key":"k{n}","type":"integer"}}"#));
+            let mut cases: Vec<_> = own(WRONG_COLUMNS);
+            cases.push((many, ARGUMENT));
+            cases
+        }
+        Takes::Indexes => own(WRONG_INDEXES),
+        _ => Vec::new(),
+    }
 }
 
 /// Query texts that no list of rows understands.
@@ -591,13 +590,7 @@ fn text_of(chars: usize) -> String {
     format!("\"{}\"", "x".repeat(chars))
 }
 
-fn grants(count: usize) -> String {
-    let grants: Vec<String> = (0..count)
-        .map(|n| format!(r#""read(\"user:u{n}\")""#))
-        .collect();
-    format!("[{}]", grants.join(","))
-}
-
-fn many_tags(count: usize) -> String {
-    format!(r#"{{"tags":[{}]}}"#, vec![r#""a""#; count].join(","))
+fn list_of(count: usize, element: impl FnMut(usize) -> String) -> String {
+    let elements: Vec<String> = (0..count).map(element).collect();
+    format!("[{}]", elements.join(","))
 }

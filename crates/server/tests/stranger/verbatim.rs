@@ -46,7 +46,8 @@ fn text_comes_back_as_it_was_sent() {
     let before = world.held();
     let rows = format!("/v1/tablesdb/{DATABASE}/tables/t/rows");
     for (place, text) in TEXTS.iter().enumerate() {
-        let row = json!({"rowId": format!("v{place}"), "data": {"s": text, "long": text, "tags": [text.chars().next()]}});
+        let data = json!({"s": text, "long": text, "tags": [text.chars().next()]});
+        let row = json!({"rowId": format!("v{place}"), "data": data});
         world.make("POST", &rows, &row.to_string());
     }
     for (place, text) in TEXTS.iter().enumerate() {
