@@ -37,29 +37,32 @@ pub struct Statement {
 /// reverse: whoever reads them turns the page around.
 pub fn rows(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) -> Statement {
     let mut out = Writer::new(dialect);
-    let hint = hint::hint(query, Purpose::Rows);
-    let in_order = hint.as_ref().is_some_and(|hint| hint.in_order);
-    let arm = Arm {
-        source: Source::new(&query.table, query.at),
-        query,
-        index: hint.as_ref().map(|hint| hint.name.as_str()),
-    };
-    match cursor {
-        None => arm.write(&mut out, &Part::All),
+    let arms: Vec<Arm<'_>> = Source::all(&query.table, query.at)
+        .into_iter()
+        .map(|source| Arm::new(query, source))
+        .collect();
+    let in_order = arms.iter().any(Arm::is_in_order);
+    let parts = match cursor {
+        None => vec![Part::All],
         Some(values) if in_order && keyset::may_meet_nulls(query) => {
-            arm.write(&mut out, &Part::Values(values));
-            out.push(" UNION ALL ");
-            arm.write(&mut out, &Part::Nulls);
-            keyset::write_order_of_keys(&mut out, query);
-            write_page(&mut out, query);
-            return out.finish();
+            vec![Part::Values(values), Part::Nulls]
         }
-        Some(values) => arm.write(&mut out, &Part::Beyond(values)),
-    }
-    if query.random {
-        out.push(" ORDER BY random()");
-    } else {
+        Some(values) => vec![Part::Beyond(values)],
+    };
+    if let ([arm], [part]) = (&arms[..], &parts[..]) {
+        arm.write(&mut out, part, Keys::Left);
         keyset::write_order(&mut out, query);
+    } else {
+        let mut joint = "";
+        for (arm, part) in arms
+            .iter()
+            .flat_map(|arm| parts.iter().map(move |p| (arm, p)))
+        {
+            out.push(joint);
+            arm.write(&mut out, part, Keys::Written);
+            joint = " UNION ALL ";
+        }
+        keyset::write_order_of_keys(&mut out, query);
     }
     write_page(&mut out, query);
     out.finish()
@@ -77,26 +80,47 @@ enum Part<'a> {
     Nulls,
 }
 
+/// Whether a SELECT gives the keys of the order as columns of its own. It must where several
+/// SELECTs are united, because only columns of the result can be ordered by then.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    Left,
+    Written,
+}
+
 /// One SELECT of the statement for a page's rows.
 struct Arm<'a> {
     source: Source<'a>,
     query: &'a Query,
-    index: Option<&'a str>,
+    hint: Option<hint::Hint>,
 }
 
-impl Arm<'_> {
-    fn write(&self, out: &mut Writer, part: &Part<'_>) {
+impl<'a> Arm<'a> {
+    fn new(query: &'a Query, source: Source<'a>) -> Arm<'a> {
+        Arm {
+            hint: hint::hint(query, &source, Purpose::Rows),
+            source,
+            query,
+        }
+    }
+
+    fn is_in_order(&self) -> bool {
+        self.hint.as_ref().is_some_and(|hint| hint.in_order)
+    }
+
+    fn write(&self, out: &mut Writer, part: &Part<'_>, keys: Keys) {
         let query = self.query;
         out.push("SELECT ");
         self.source.write_columns(out, &query.selection);
-        if let Part::Values(_) | Part::Nulls = part {
+        if keys == Keys::Written {
             keyset::write_keys(out, query);
         }
         out.push(" FROM ");
-        self.source.write_from(out, self.index);
+        let index = self.hint.as_ref().map(|hint| hint.name.as_str());
+        self.source.write_from(out, index);
         let mut clause = Clause::of_where();
         self.source.write_period(out, &mut clause);
-        condition::write_all(out, &mut clause, &query.table, &query.filter);
+        condition::write_all(out, &mut clause, &self.source, &query.filter);
         match part {
             Part::All => {}
             Part::Beyond(values) => {
@@ -128,21 +152,29 @@ fn write_page(out: &mut Writer, query: &Query) {
 
 /// How many rows match, whatever the page; up to `cap`, if there is one.
 pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
-    let source = Source::new(&query.table, query.at);
+    let sources = Source::all(&query.table, query.at);
     let mut out = Writer::new(dialect);
-    out.push(match cap {
-        Some(_) => "SELECT count(*) FROM (SELECT 1 FROM ",
-        None => "SELECT count(*) FROM ",
-    });
-    let hint = hint::hint(query, Purpose::Total);
-    source.write_from(&mut out, hint.as_ref().map(|hint| hint.name.as_str()));
-    let mut clause = Clause::of_where();
-    source.write_period(&mut out, &mut clause);
-    condition::write_all(&mut out, &mut clause, &query.table, &query.filter);
-    source.write_visible(&mut out, &mut clause, &query.visibility);
+    let is_nested = cap.is_some() || sources.len() > 1;
+    let mut joint = if is_nested {
+        "SELECT count(*) FROM (SELECT 1 FROM "
+    } else {
+        "SELECT count(*) FROM "
+    };
+    for source in sources {
+        out.push(joint);
+        let hint = hint::hint(query, &source, Purpose::Total);
+        source.write_from(&mut out, hint.as_ref().map(|hint| hint.name.as_str()));
+        let mut clause = Clause::of_where();
+        source.write_period(&mut out, &mut clause);
+        condition::write_all(&mut out, &mut clause, &source, &query.filter);
+        source.write_visible(&mut out, &mut clause, &query.visibility);
+        joint = " UNION ALL SELECT 1 FROM ";
+    }
     if let Some(cap) = cap {
         out.push(" LIMIT ");
         out.bind(Value::Int(i64::try_from(cap).unwrap_or(i64::MAX)));
+    }
+    if is_nested {
         out.push(") AS matches");
     }
     out.finish()
@@ -152,16 +184,53 @@ pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
 /// see it. `None` when the query has no cursor.
 pub fn cursor_row(query: &Query, dialect: Dialect) -> Option<Statement> {
     let cursor = query.cursor.as_ref()?;
-    let source = Source::new(&query.table, query.at);
+    let id = cursor.row.as_str();
     let mut out = Writer::new(dialect);
-    out.push("SELECT ");
-    for key in &query.order {
-        out.push_field(&query.table, key.field);
-        out.push(", ");
-    }
-    out.push("t.seq FROM ");
-    source.write_one(&mut out, cursor.row.as_str());
+    let everything = &Visibility::Everything;
+    write_one(
+        &mut out,
+        &query.table,
+        query.at,
+        id,
+        everything,
+        |out, _| {
+            for key in &query.order {
+                out.push_field(&query.table, key.field);
+                out.push(", ");
+            }
+            out.push("t.seq");
+        },
+    );
     Some(out.finish())
+}
+
+/// Writes SELECTs that together give the row with this id, if it is visible.
+fn write_one(
+    out: &mut Writer,
+    table: &Table,
+    at: Option<Coordinates>,
+    id: &str,
+    visibility: &Visibility,
+    write_columns: impl Fn(&mut Writer, &Source<'_>),
+) {
+    let mut joint = "";
+    for source in Source::all(table, at) {
+        out.push(joint);
+        // A SELECT with an order of its own can only be united from inside another one.
+        let is_nested = source.is_of_versions();
+        out.push(if is_nested {
+            "SELECT * FROM (SELECT "
+        } else {
+            "SELECT "
+        });
+        write_columns(out, &source);
+        out.push(" FROM ");
+        source.write_one(out, id, visibility);
+        if is_nested {
+            out.push(") AS version");
+        }
+        joint = " UNION ALL ";
+    }
 }
 
 /// One row of now, and the snapshot's stamp before it: mark, catalogue epoch, then the columns of
@@ -173,7 +242,7 @@ pub fn point(
     visibility: &Visibility,
     dialect: Dialect,
 ) -> Statement {
-    let source = Source::new(table, None);
+    let source = Source::now(table);
     let mut out = Writer::new(dialect);
     out.push("SELECT m.mark, m.catalogue_epoch, ");
     source.write_columns(&mut out, selection);
@@ -195,12 +264,10 @@ pub fn point_at(
     at: Coordinates,
     dialect: Dialect,
 ) -> Statement {
-    let source = Source::new(table, Some(at));
     let mut out = Writer::new(dialect);
-    out.push("SELECT ");
-    source.write_columns(&mut out, selection);
-    out.push(" FROM ");
-    source.write_one_visible(&mut out, id, visibility);
+    write_one(&mut out, table, Some(at), id, visibility, |out, source| {
+        source.write_columns(out, selection);
+    });
     out.finish()
 }
 

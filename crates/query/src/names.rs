@@ -5,6 +5,12 @@
 
 use model::{ColumnNumber, TableNumber};
 
+/// The SQL function (text) → its words as a full-text index holds them. The store provides it.
+pub const INDEXED_WORDS: &str = "tidemark_words";
+/// The SQL function (text, search) → whether the text has what is searched for; null of null. The
+/// store provides it; the search is as sent in SQLite, a text for `to_tsquery` in PostgreSQL.
+pub const FINDS: &str = "tidemark_finds";
+
 /// Rows valid at the clock, as known now.
 pub fn now(table: TableNumber) -> String {
     format!("t{}", table.0)
@@ -35,9 +41,20 @@ pub fn index(table: TableNumber, index: u32) -> String {
     format!("t{}_i{index}", table.0)
 }
 
-/// The same index on the versions, with the marks appended.
+/// The same index on the versions, with the marks appended. Like every index on the versions it
+/// holds only those that the table of now does not show exactly.
 pub fn versions_index(table: TableNumber, index: u32) -> String {
     format!("t{}_v_i{index}", table.0)
+}
+
+/// The full-text index behind a user index of that type, on the rows of now.
+pub fn fulltext(table: TableNumber, index: u32) -> String {
+    format!("{}{index}", fulltext_prefix(table))
+}
+
+/// What the names of all full-text indexes of a table begin with, before their numbers.
+pub fn fulltext_prefix(table: TableNumber) -> String {
+    format!("t{}_f", table.0)
 }
 
 /// The index on the table of now that finds a row by its id.
@@ -50,7 +67,7 @@ pub fn known_index(table: TableNumber) -> String {
     format!("t{}_v_known", table.0)
 }
 
-/// The index on the versions that holds every piece, by id and the mark it is known from.
+/// The index on the versions that finds pieces by id and the mark they are known from.
 pub fn system_index(table: TableNumber) -> String {
     format!("t{}_v_sys", table.0)
 }

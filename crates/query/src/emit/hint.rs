@@ -6,6 +6,8 @@ use crate::index_choice::{Choice, Demand, choose_index, choose_total_index, dema
 use crate::names;
 use crate::query::Query;
 
+use super::source::Source;
+
 /// What a statement is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -21,21 +23,24 @@ pub(super) struct Hint {
     pub(super) in_order: bool,
 }
 
-pub(super) fn hint(query: &Query, purpose: Purpose) -> Option<Hint> {
+pub(super) fn hint(query: &Query, source: &Source<'_>, purpose: Purpose) -> Option<Hint> {
     let chosen = match purpose {
         Purpose::Rows => choose_index(query),
         Purpose::Total => choose_total_index(query),
     };
-    let Some(Choice { number, in_order }) = chosen else {
-        query.at?;
-        return own_index(query, purpose);
-    };
     let table = query.table.number;
-    let name = match query.at {
-        None => names::index(table, number),
-        Some(_) => names::versions_index(table, number),
-    };
-    Some(Hint { name, in_order })
+    match chosen {
+        Some(Choice { number, in_order }) => {
+            let name = if source.is_of_versions() {
+                names::versions_index(table, number)
+            } else {
+                names::index(table, number)
+            };
+            Some(Hint { name, in_order })
+        }
+        None if source.is_of_versions() => own_index(query, purpose),
+        None => None,
+    }
 }
 
 /// The versions have indexes of their own, for what the rows of now do by their keys.

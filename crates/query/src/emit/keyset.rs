@@ -26,6 +26,9 @@ fn read_order(query: &Query) -> Vec<OrderKey> {
 
 /// Writes ORDER BY.
 pub(super) fn write_order(out: &mut Writer, query: &Query) {
+    if query.random {
+        return out.push(" ORDER BY random()");
+    }
     write_order_by(out, query, |out, key, _| {
         out.push_comparable(&query.table, key.field);
     });
@@ -33,6 +36,9 @@ pub(super) fn write_order(out: &mut Writer, query: &Query) {
 
 /// Writes ORDER BY of a statement whose SELECTs give the keys as `k0`, `k1` …
 pub(super) fn write_order_of_keys(out: &mut Writer, query: &Query) {
+    if query.random {
+        return out.push(" ORDER BY k0");
+    }
     write_order_by(out, query, |out, _, position| {
         out.push("k");
         out.push_number(position);
@@ -59,6 +65,9 @@ fn write_order_by(
 
 /// Writes the keys as further columns of the result, for [`write_order_of_keys`].
 pub(super) fn write_keys(out: &mut Writer, query: &Query) {
+    if query.random {
+        return out.push(", random() AS k0");
+    }
     for (position, key) in read_order(query).iter().enumerate() {
         out.push(", ");
         out.push_comparable(&query.table, key.field);

@@ -1,4 +1,8 @@
-//! What a statement reads from: the rows of now, or the versions that some coordinates show.
+//! What a statement reads from: the rows of now, or those that some coordinates show.
+//!
+//! A piece that the table of now shows exactly is its **twin**, and stands in no index of the
+//! versions. So a read at coordinates has two sources: the rows of now that are twins, and the
+//! versions that are not.
 
 use model::{Action, Coordinates, Field, RoleSet, Selection, Table, Timestamp, Value};
 
@@ -7,27 +11,59 @@ use crate::visibility::Visibility;
 
 use super::writer::{Clause, Writer};
 
+#[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     table: &'a Table,
-    at: Option<Coordinates>,
+    rows: Rows,
+}
+
+/// Which rows of a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    Now,
+    /// Those of now that are exact copies of their pieces, as far as the coordinates show them.
+    Twins(Coordinates),
+    /// The pieces without such a copy, as far as the coordinates show them.
+    Versions(Coordinates),
 }
 
 /// Actions as stored beside a role, and as a permission string says them.
 const ACTIONS: [Action; 4] = [Action::Read, Action::Create, Action::Update, Action::Delete];
 
 impl<'a> Source<'a> {
-    pub(super) fn new(table: &'a Table, at: Option<Coordinates>) -> Source<'a> {
-        Source { table, at }
+    /// The rows of now.
+    pub(super) fn now(table: &'a Table) -> Source<'a> {
+        let rows = Rows::Now;
+        Source { table, rows }
+    }
+
+    /// What the coordinates show, in disjoint sources; without coordinates, the rows of now.
+    pub(super) fn all(table: &'a Table, at: Option<Coordinates>) -> Vec<Source<'a>> {
+        match at {
+            None => vec![Source::now(table)],
+            Some(at) => [Rows::Twins(at), Rows::Versions(at)]
+                .map(|rows| Source { table, rows })
+                .to_vec(),
+        }
+    }
+
+    pub(super) fn table(&self) -> &'a Table {
+        self.table
+    }
+
+    /// Whether it is read from the versions, which have indexes of their own.
+    pub(super) fn is_of_versions(&self) -> bool {
+        matches!(self.rows, Rows::Versions(_))
     }
 
     /// Writes the columns of the result. Of versions, the permissions are those of today.
     pub(super) fn write_columns(&self, out: &mut Writer, selection: &Selection) {
         out.push("t.seq, t.id, t.created, t.updated, ");
-        match self.at {
-            None => out.push("t.perms"),
-            Some(_) => self.write_permissions(out),
+        match self.rows {
+            Rows::Now | Rows::Twins(_) => out.push("t.perms"),
+            Rows::Versions(_) => self.write_permissions(out),
         }
-        if let (None, Selection::All) = (self.at, selection) {
+        if let (Rows::Now, Selection::All) = (self.rows, selection) {
             out.push(", CASE WHEN t.body_epoch = ");
             out.push_number(self.table.schema_epoch);
             out.push(" THEN t.body END");
@@ -73,9 +109,10 @@ impl<'a> Source<'a> {
 
     /// Writes the table read, with the index it is told to use.
     pub(super) fn write_from(&self, out: &mut Writer, index: Option<&str>) {
-        out.push(&match self.at {
-            None => names::now(self.table.number),
-            Some(_) => names::versions(self.table.number),
+        out.push(&if self.is_of_versions() {
+            names::versions(self.table.number)
+        } else {
+            names::now(self.table.number)
         });
         out.push(" AS t");
         if let Some(index) = index.filter(|_| out.dialect.names_index()) {
@@ -84,29 +121,36 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Writes which versions the coordinates show; of the rows of now, all.
+    /// Writes which rows the coordinates show; of the rows of now, all. A twin is neither cut nor
+    /// gone.
     pub(super) fn write_period(&self, out: &mut Writer, clause: &mut Clause) {
-        let Some(at) = self.at else {
+        let (Rows::Twins(at) | Rows::Versions(at)) = self.rows else {
             return;
         };
         let system = out.parameter(Value::Int(at.system.0));
         let valid = out.parameter(Value::Instant(at.valid));
         clause.open(out);
-        out.push("t.sf <= ");
+        // The number stands in the text, because the indexes of versions hold nothing else.
+        out.push(if self.is_of_versions() {
+            "t.twin = 0 AND t.sf <= "
+        } else {
+            "t.twin = 1 AND t.sf <= "
+        });
         out.push_parameter(system);
-        out.push(" AND t.st > ");
-        out.push_parameter(system);
+        if self.is_of_versions() {
+            out.push(" AND t.st > ");
+            out.push_parameter(system);
+        }
         out.push(" AND t.vf <= ");
         out.push_parameter(valid);
-        out.push(" AND CASE WHEN t.cut_tt <= ");
-        out.push_parameter(system);
-        out.push(" THEN t.cut_vt ELSE t.vt END > ");
+        if self.is_of_versions() {
+            out.push(" AND CASE WHEN t.cut_tt <= ");
+            out.push_parameter(system);
+            out.push(" THEN t.cut_vt ELSE t.vt END > ");
+        } else {
+            out.push(" AND t.vt > ");
+        }
         out.push_parameter(valid);
-    }
-
-    /// Writes FROM and WHERE of the row with this id.
-    pub(super) fn write_one(&self, out: &mut Writer, id: &str) {
-        self.write_one_visible(out, id, &Visibility::Everything);
     }
 
     /// Writes that the row has this id.
@@ -116,16 +160,18 @@ impl<'a> Source<'a> {
         out.bind(Value::Text(id.to_owned()));
     }
 
-    /// Writes FROM and WHERE of the row with this id, if it is visible.
-    pub(super) fn write_one_visible(&self, out: &mut Writer, id: &str, visibility: &Visibility) {
-        let index = self.at.map(|_| names::system_index(self.table.number));
+    /// Writes FROM and WHERE of the row with this id, if it is visible. At most one row.
+    pub(super) fn write_one(&self, out: &mut Writer, id: &str, visibility: &Visibility) {
+        let index = self
+            .is_of_versions()
+            .then(|| names::system_index(self.table.number));
         self.write_from(out, index.as_deref());
         let mut clause = Clause::of_where();
         clause.open(out);
         self.write_id(out, id);
         self.write_period(out, &mut clause);
         self.write_visible(out, &mut clause, visibility);
-        if self.at.is_some() {
+        if self.is_of_versions() {
             // The coordinates show one version at most; the newest ones are asked first.
             out.push(" ORDER BY t.sf DESC LIMIT 1");
         }

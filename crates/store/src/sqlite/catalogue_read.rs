@@ -31,7 +31,7 @@ pub(super) struct Known {
 pub(super) fn load(connection: &Connection) -> Read<Known> {
     let snapshot = connection.unchecked_transaction()?;
     let sql = "SELECT mark, horizon, catalogue_epoch, next_table, next_database, lineage, \
-               (SELECT coalesce(max(n), 0) FROM tx) FROM meta";
+               (SELECT coalesce((SELECT n FROM tx ORDER BY tt DESC LIMIT 1), 0)) FROM meta";
     let mut known = snapshot.query_row(sql, (), |row| {
         let mut catalogue = Catalogue::default();
         catalogue.epoch = row.get::<_, i64>(2)? as u64;
@@ -252,6 +252,7 @@ fn index(row: &Row<'_>) -> Read<(TableNumber, StoredIndex)> {
         kind: match text(row, 3)? {
             "key" => IndexKind::Key,
             "unique" => IndexKind::Unique,
+            "fulltext" => IndexKind::Fulltext,
             other => return Err(corrupt(format!("unknown kind of index {other:?}"))),
         },
         columns: Vec::new(),

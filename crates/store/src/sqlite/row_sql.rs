@@ -10,23 +10,25 @@ use super::schema::END;
 pub(super) struct RowSql {
     /// [`Table::schema_epoch`] of the schema they were made for.
     pub(super) schema_epoch: u64,
-    /// The row of now with this id: `?1` id → seq, vf, sf, created, updated, perms, columns.
+    /// The row of now with this id: `?1` id → seq, rid, sf, created, updated, perms, columns.
     pub(super) current: String,
-    /// `?1` id → whether it is there now, its seq if it was ever known, the highest seq.
+    /// `?1` id → whether it is there now, its seq if it was known before, the highest seq.
     pub(super) identity: String,
-    /// Appends a piece valid and known from one mark on: `?1` id, `?2` mark, `?3` seq,
-    /// `?4` created, `?5` updated, `?6…` columns.
+    /// Appends a piece valid and known from one mark on, whose twin will be the row of now:
+    /// `?1` id, `?2` mark, `?3` seq, `?4` created, `?5` updated, `?6…` columns.
     pub(super) append_piece: String,
-    /// Ends the piece that is valid until further notice: `?1` id, `?2` vf, `?3` mark.
+    /// Ends the piece that is valid until further notice: `?1` rid, `?2` mark.
     pub(super) cut_piece: String,
-    /// Removes a piece that was never known: `?1` id, `?2` the mark it began at.
+    /// Says that the row of now is no longer the piece's twin: `?1` rid.
+    pub(super) part_piece: String,
+    /// Removes a piece that was never known: `?1` rid, `?2` the mark it began at.
     pub(super) drop_piece: String,
     /// `?1` seq, `?2` id, `?3` mark, `?4` created, `?5` updated, `?6` perms, `?7` body,
-    /// `?8` body epoch, `?9…` columns.
+    /// `?8` body epoch, `?9` rid of the piece it is the twin of, `?10…` columns.
     pub(super) insert_now: String,
     /// The same parameters, without a use for the id.
     pub(super) update_now: String,
-    /// `?1` seq, `?2` perms, `?3` updated.
+    /// `?1` seq, `?2` perms, `?3` updated. The row is no twin from then on.
     pub(super) update_permissions: String,
     /// `?1` seq.
     pub(super) delete_now: String,
@@ -44,7 +46,7 @@ pub(super) struct RowSql {
 
 /// Parameters before the columns of `append_piece`, and of `insert_now` and `update_now`.
 pub(super) const PIECE_PARAMETERS: usize = 5;
-pub(super) const NOW_PARAMETERS: usize = 8;
+pub(super) const NOW_PARAMETERS: usize = 9;
 
 impl RowSql {
     pub(super) fn new(table: &Table) -> RowSql {
@@ -56,37 +58,40 @@ impl RowSql {
         RowSql {
             schema_epoch: table.schema_epoch,
             current: format!(
-                "SELECT seq, vf, sf, created, updated, perms{list} FROM {now} WHERE id = ?1"
+                "SELECT seq, rid, sf, created, updated, perms{list} FROM {now} WHERE id = ?1"
             ),
             identity: format!(
                 "SELECT EXISTS (SELECT 1 FROM {now} WHERE id = ?1), \
-                 (SELECT seq FROM {versions} WHERE id = ?1 LIMIT 1), \
-                 (SELECT max(seq) FROM {versions})"
+                 (SELECT seq FROM {versions} WHERE id = ?1 AND twin = 0 LIMIT 1), \
+                 max(coalesce((SELECT max(seq) FROM {now}), 0), \
+                 coalesce((SELECT max(seq) FROM {versions} WHERE twin = 0), 0))"
             ),
             append_piece: format!(
-                "INSERT INTO {versions} (id, vf, sf, origin, seq, created, updated{list}) \
-                 VALUES (?1, ?2, ?2, ?2, ?3, ?4, ?5{})",
+                "INSERT INTO {versions} \
+                 (id, vf, sf, origin, seq, created, updated, twin{list}) \
+                 VALUES (?1, ?2, ?2, ?2, ?3, ?4, ?5, 1{})",
                 parameters(PIECE_PARAMETERS, columns)
             ),
             cut_piece: format!(
-                "UPDATE {versions} SET cut_tt = ?3, cut_vt = ?3 \
-                 WHERE id = ?1 AND vf = ?2 AND st = {END} AND cut_tt = {END}"
+                "UPDATE {versions} SET cut_tt = ?2, cut_vt = ?2, twin = 0 \
+                 WHERE rid = ?1 AND st = {END} AND cut_tt = {END}"
             ),
-            drop_piece: format!(
-                "DELETE FROM {versions} WHERE id = ?1 AND vf = ?2 AND sf = ?2 AND st = {END}"
-            ),
+            part_piece: format!("UPDATE {versions} SET twin = 0 WHERE rid = ?1"),
+            drop_piece: format!("DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND st = {END}"),
             insert_now: format!(
                 "INSERT INTO {now} \
-                 (seq, id, vf, sf, origin, created, updated, perms, body, body_epoch{list}) \
-                 VALUES (?1, ?2, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8{})",
+                 (seq, id, vf, sf, origin, created, updated, perms, body, body_epoch, rid, twin{list}) \
+                 VALUES (?1, ?2, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1{})",
                 parameters(NOW_PARAMETERS, columns)
             ),
             update_now: format!(
                 "UPDATE {now} SET vf = ?3, sf = ?3, origin = ?3, created = ?4, updated = ?5, \
-                 perms = ?6, body = ?7, body_epoch = ?8{} WHERE seq = ?1 AND id = ?2",
+                 perms = ?6, body = ?7, body_epoch = ?8, rid = ?9, twin = 1{} WHERE seq = ?1 AND id = ?2",
                 assignments(NOW_PARAMETERS, table)
             ),
-            update_permissions: format!("UPDATE {now} SET perms = ?2, updated = ?3 WHERE seq = ?1"),
+            update_permissions: format!(
+                "UPDATE {now} SET perms = ?2, updated = ?3, twin = 0 WHERE seq = ?1"
+            ),
             delete_now: format!("DELETE FROM {now} WHERE seq = ?1"),
             open_grants: format!(
                 "SELECT role, actions FROM {grants} WHERE seq = ?1 AND st = {END}"

@@ -6,7 +6,8 @@
 //!
 //! A change of permissions alone takes a mark and makes no piece, since grants live on system
 //! time only. It moves `$updatedAt` of the row of now. The piece keeps its own: it says when the
-//! values last changed, and a read at past coordinates must not change its answer.
+//! values last changed, and a read at past coordinates must not change its answer. From then on
+//! the row is not the piece's twin.
 
 use std::sync::Arc;
 
@@ -37,11 +38,19 @@ struct Target<'a> {
 /// A row of now, as an operation finds it.
 struct Current {
     seq: i64,
-    /// Where its piece begins.
-    valid_from: i64,
+    /// The piece it shows.
+    rid: i64,
     /// Whether its piece was made by this very batch, so that nobody has ever known it.
     is_own: bool,
     image: Image,
+}
+
+/// Where a row stands in its two tables.
+#[derive(Clone, Copy)]
+struct Place {
+    seq: i64,
+    /// Of its piece.
+    rid: i64,
 }
 
 impl Run<'_> {
@@ -148,7 +157,7 @@ impl Run<'_> {
         }
         Ok(Some(Current {
             seq: row.get(0)?,
-            valid_from: row.get(1)?,
+            rid: row.get(1)?,
             is_own: known_from == self.mark.0,
             image: Image {
                 created: Timestamp(row.get(3)?),
@@ -174,9 +183,15 @@ impl Run<'_> {
             permissions: permissions_text(permissions).into(),
             values: values.to_vec(),
         };
-        self.append_piece(target, seq, &image)?;
+        let place = self.append_piece(target, seq, &image)?;
         let body = self.body(target.table, &image.values);
-        self.write_now(target, &target.sql.insert_now, seq, &image, body.as_deref())?;
+        self.write_now(
+            target,
+            &target.sql.insert_now,
+            place,
+            &image,
+            body.as_deref(),
+        )?;
         self.add_grants(target, seq, permissions)?;
         let row = row(target.id, seq, &image, body);
         self.touched
@@ -233,12 +248,12 @@ impl Run<'_> {
         };
         let body = if makes_piece {
             self.end_piece(target, &row)?;
-            self.append_piece(target, row.seq, &after)?;
+            let place = self.append_piece(target, row.seq, &after)?;
             let body = self.body(target.table, &after.values);
             self.write_now(
                 target,
                 &target.sql.update_now,
-                row.seq,
+                place,
                 &after,
                 body.as_deref(),
             )?;
@@ -246,6 +261,8 @@ impl Run<'_> {
         } else if permissions.is_some() {
             self.statement(&target.sql.update_permissions)?
                 .execute(params![row.seq, &*after.permissions, after.updated.0])?;
+            self.statement(&target.sql.part_piece)?
+                .execute(params![row.rid])?;
             None
         } else {
             return Ok(self::row(target.id, row.seq, before, None));
@@ -286,20 +303,18 @@ impl Run<'_> {
 
     /// Ends the piece believed now. One made by this batch was never known and is not kept.
     fn end_piece(&self, target: &Target<'_>, row: &Current) -> Step<()> {
-        let id = target.id.as_str();
-        let ended = if row.is_own {
-            self.statement(&target.sql.drop_piece)?
-                .execute(params![id, self.mark.0])?
+        let sql = if row.is_own {
+            &target.sql.drop_piece
         } else {
-            self.statement(&target.sql.cut_piece)?.execute(params![
-                id,
-                row.valid_from,
-                self.mark.0
-            ])?
+            &target.sql.cut_piece
         };
+        let ended = self
+            .statement(sql)?
+            .execute(params![row.rid, self.mark.0])?;
         if ended == 1 {
             return Ok(());
         }
+        let id = target.id.as_str();
         let versions = names::versions(target.table.number);
         Err(corrupt(format!(
             "row `{id}` has no piece in {versions}, but is valid now"
@@ -307,7 +322,7 @@ impl Run<'_> {
         .into())
     }
 
-    fn append_piece(&self, target: &Target<'_>, seq: i64, image: &Image) -> Step<()> {
+    fn append_piece(&self, target: &Target<'_>, seq: i64, image: &Image) -> Step<Place> {
         let mut statement = self.statement(&target.sql.append_piece)?;
         statement.raw_bind_parameter(1, target.id.as_str())?;
         statement.raw_bind_parameter(2, self.mark.0)?;
@@ -318,7 +333,8 @@ impl Run<'_> {
             statement.raw_bind_parameter(PIECE_PARAMETERS + 1 + position, Bound(value))?;
         }
         statement.raw_execute()?;
-        Ok(())
+        let rid = self.connection.last_insert_rowid();
+        Ok(Place { seq, rid })
     }
 
     /// Writes the row of now by `sql`, `insert_now` or `update_now`.
@@ -326,7 +342,7 @@ impl Run<'_> {
         &self,
         target: &Target<'_>,
         sql: &str,
-        seq: i64,
+        Place { seq, rid }: Place,
         image: &Image,
         body: Option<&[u8]>,
     ) -> Step<()> {
@@ -339,6 +355,7 @@ impl Run<'_> {
         statement.raw_bind_parameter(6, &*image.permissions)?;
         statement.raw_bind_parameter(7, body)?;
         statement.raw_bind_parameter(8, target.table.schema_epoch as i64)?;
+        statement.raw_bind_parameter(9, rid)?;
         for (position, value) in image.values.iter().enumerate() {
             statement.raw_bind_parameter(NOW_PARAMETERS + 1 + position, Bound(value))?;
         }

@@ -5,9 +5,15 @@
 //! the rows valid at the clock as known now; it is derived from the former, and read as if it
 //! were a plain table. All tables of rows have rowids: in a table without them SQLite does not
 //! use the filter columns of a secondary index before it has fetched the row.
+//!
+//! While a row of now is an exact copy of its piece, both have `twin = 1`, and the piece stands in
+//! no index: it is found through the row. An insert so writes each user index once, and the
+//! entry for the versions is made when the row changes (docs/decisions/0005-twins.md).
 
 use model::{Column, ColumnKind, Direction, Field, Index, IndexKind, Storage, Table};
 use query::names;
+
+use super::fulltext;
 
 /// The end of time as it stands in SQL text. A partial index is only used when its constant
 /// stands in the query literally.
@@ -36,7 +42,7 @@ INSERT INTO meta VALUES (1, 0, 0, 0, 0, 1, 1, lower(hex(randomblob(16))));
 
 CREATE TABLE tx (
   tt     INTEGER PRIMARY KEY,
-  n      INTEGER NOT NULL UNIQUE,
+  n      INTEGER NOT NULL,
   prev   INTEGER NOT NULL,
   meta   TEXT,
   user   TEXT,
@@ -164,10 +170,11 @@ pub(super) fn create_table(table: &Table) -> String {
            origin INTEGER NOT NULL,
            seq INTEGER NOT NULL,
            created INTEGER NOT NULL,
-           updated INTEGER NOT NULL{columns});
-         CREATE UNIQUE INDEX {known} ON {versions} (id, vf) WHERE st = {END};
-         CREATE INDEX {system} ON {versions} (id, sf);
-         CREATE INDEX {sequence} ON {versions} (seq, sf, vf);
+           updated INTEGER NOT NULL,
+           twin INTEGER NOT NULL{columns});
+         CREATE UNIQUE INDEX {known} ON {versions} (id, vf) WHERE st = {END} AND twin = 0;
+         CREATE INDEX {system} ON {versions} (id, sf) WHERE twin = 0;
+         CREATE INDEX {sequence} ON {versions} (seq, sf, vf) WHERE twin = 0;
          CREATE TABLE {now} (
            seq INTEGER PRIMARY KEY,
            id TEXT NOT NULL,
@@ -178,6 +185,8 @@ pub(super) fn create_table(table: &Table) -> String {
            created INTEGER NOT NULL,
            updated INTEGER NOT NULL,
            perms TEXT NOT NULL,
+           rid INTEGER NOT NULL,
+           twin INTEGER NOT NULL,
            body_epoch INTEGER NOT NULL{columns},
            body BLOB);
          CREATE UNIQUE INDEX {by_id} ON {now} (id);
@@ -222,8 +231,12 @@ pub(super) fn physical_tables(number: model::TableNumber) -> [String; 4] {
     ]
 }
 
-/// A user index: unique among the rows of now where it says so, plain among the versions.
+/// A user index: unique among the rows of now where it says so, plain among the versions that
+/// have no twin there.
 fn create_index(table: &Table, index: &Index) -> String {
+    if index.kind == IndexKind::Fulltext {
+        return fulltext::create(table, index);
+    }
     let columns: Vec<String> = index
         .columns
         .iter()
@@ -237,12 +250,12 @@ fn create_index(table: &Table, index: &Index) -> String {
         .collect();
     let columns = columns.join(", ");
     let unique = match index.kind {
-        IndexKind::Key => "",
         IndexKind::Unique => "UNIQUE ",
+        IndexKind::Key | IndexKind::Fulltext => "",
     };
     format!(
         "CREATE {unique}INDEX {} ON {} ({columns});
-         CREATE INDEX {} ON {} ({columns}, sf, vf);",
+         CREATE INDEX {} ON {} ({columns}, sf, vf) WHERE twin = 0;",
         names::index(table.number, index.number),
         names::now(table.number),
         names::versions_index(table.number, index.number),
