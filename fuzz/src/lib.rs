@@ -10,6 +10,7 @@ use std::path::PathBuf;
 #[allow(dead_code, missing_docs, reason = "the targets need a part of it")]
 #[path = "../../crates/server/tests/stranger/asking.rs"]
 pub mod asking;
+mod change;
 mod content;
 mod cursor;
 mod head;
@@ -25,7 +26,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
     Target {
         name: "query_text",
         check: query_text::check,
@@ -33,6 +34,10 @@ pub const TARGETS: [Target; 4] = [
     Target {
         name: "content",
         check: content::check,
+    },
+    Target {
+        name: "change",
+        check: change::check,
     },
     Target {
         name: "cursor",

@@ -113,7 +113,7 @@ fn furnish(client: &mut Client) {
         assert_eq!(answer.status, 201, "{path}: {}", answer.text);
     };
     make("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
-    for table in ["t", "w"] {
+    for table in ["t", "w", "c"] {
         let body = format!(
             r#"{{"tableId":"{table}","name":"T","permissions":["read(\"any\")"],"columns":[
                 {{"key":"n","type":"integer"}},{{"key":"i","type":"integer","max":9}},

@@ -86,6 +86,11 @@ fn content() {
 }
 
 #[test]
+fn change() {
+    replay("change");
+}
+
+#[test]
 fn cursor() {
     replay("cursor");
 }
@@ -97,8 +102,6 @@ fn head() {
 
 #[test]
 fn every_target_is_replayed() {
-    assert_eq!(
-        TARGETS.map(|target| target.name),
-        ["query_text", "content", "cursor", "head"]
-    );
+    let names = TARGETS.map(|target| target.name);
+    assert_eq!(names, ["query_text", "content", "change", "cursor", "head"]);
 }
