@@ -172,6 +172,35 @@ const WRONG_CONTENT: &[&str] = &[
     r#"{"tags":["0123456789"]}"#,
     r#"{"tags":{"0":"a"}}"#,
 ];
+/// Operators that do not fit their column, or are none.
+const WRONG_OPERATORS: &[&str] = &[
+    r#"{"n":"{\"method\":\"increment\",\"values\":[\"x\"]}"}"#,
+    r#"{"n":"{\"method\":\"increment\",\"values\":[true]}"}"#,
+    r#"{"n":"{\"method\":\"increment\",\"values\":[1.5]}"}"#,
+    r#"{"n":"{\"method\":\"increment\",\"values\":[9223372036854775808]}"}"#,
+    r#"{"n":"{\"method\":\"increment\",\"values\":{}}"}"#,
+    r#"{"n":"{\"method\":\"divide\",\"values\":[0]}"}"#,
+    r#"{"n":"{\"method\":\"modulo\",\"values\":[0]}"}"#,
+    r#"{"n":"{\"method\":\"power\",\"values\":[\\\"2\\\"]}"}"#,
+    r#"{"n":"{\"method\":\"increment\",\"values\":[null]}"}"#,
+    r#"{"s":"{\"method\":\"increment\",\"values\":[1]}"}"#,
+    r#"{"n":"{\"method\":\"toggle\",\"values\":[]}"}"#,
+    r#"{"n":"{\"method\":\"stringConcat\",\"values\":[\"a\"]}"}"#,
+    r#"{"s":"{\"method\":\"stringConcat\",\"values\":[5]}"}"#,
+    r#"{"s":"{\"method\":\"stringConcat\",\"values\":[\"\\u0000\"]}"}"#,
+    r#"{"s":"{\"method\":\"stringReplace\",\"values\":[\"a\"]}"}"#,
+    r#"{"s":"{\"method\":\"arrayAppend\",\"values\":[\"a\"]}"}"#,
+    r#"{"tags":"{\"method\":\"arrayAppend\",\"values\":[5]}"}"#,
+    r#"{"tags":"{\"method\":\"arrayAppend\",\"values\":[\"0123456789\"]}"}"#,
+    r#"{"tags":"{\"method\":\"arrayInsert\",\"values\":[\"x\",\"a\"]}"}"#,
+    r#"{"tags":"{\"method\":\"arrayInsert\",\"values\":[9223372036854775807,\"a\"]}"}"#,
+    r#"{"tags":"{\"method\":\"arrayInsert\",\"values\":[-1,\"a\"]}"}"#,
+    r#"{"tags":"{\"method\":\"arrayFilter\",\"values\":[\"fly\",1]}"}"#,
+    r#"{"tags":"{\"method\":\"arrayRemove\",\"values\":[]}"}"#,
+    r#"{"at":"{\"method\":\"dateAddDays\",\"values\":[\"x\"]}"}"#,
+    r#"{"n":"{\"method\":\"dateSetNow\",\"values\":[]}"}"#,
+    r#"{"nobody":"{\"method\":\"increment\",\"values\":[1]}"}"#,
+];
 const NO_ROWS: &[&str] = &[
     "[5]",
     "[null]",
@@ -299,6 +328,48 @@ const WRONG_COLUMNS: &[(&str, &[Kind])] = &[
         &[Kind::ColumnValueInvalid],
     ),
 ];
+/// Limits and defaults that contradict their column.
+const WORTHLESS: &[Kind] = &[Kind::ColumnValueInvalid, Kind::ArgumentInvalid];
+const NO_NUMBER_AT_ALL: &[&str] = &[r#""x""#, r#""5""#, "true", "[]", "{}", "[5]"];
+const NO_NUMBER: &[&str] = &[
+    r#""x""#,
+    r#""5""#,
+    "true",
+    "[]",
+    "{}",
+    "[5]",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551616",
+];
+const NO_INDEX_TYPE: &[&str] = &[r#""fly""#, r#""""#, r#""key\u0000""#];
+const NO_LENGTHS: &[&str] = &[r#"["5"]"#, "[true]", "[1.5]", "[9223372036854775808]"];
+const NO_OPERAND: &[&str] = &[
+    r#""x""#,
+    r#""1""#,
+    "true",
+    "[]",
+    "{}",
+    "0",
+    "-1",
+    "-0.5",
+    "9223372036854775808",
+];
+const NO_FORM: &[&str] = &[
+    r#""nobody""#,
+    r#""a\u0000""#,
+    r#""' OR 1=1 --""#,
+    r#""2026-13-01""#,
+];
+const NO_ELEMENTS: &[&str] = &["[5]", "[null]", "[[]]", r#"["a",5]"#];
+const WRONG_INDEX_COLUMNS: &[(&str, &[Kind])] = &[
+    ("[]", &[Kind::ColumnIndexInvalid, Kind::ArgumentInvalid]),
+    (r#"["nobody"]"#, &[Kind::ColumnUnknown]),
+    (r#"["spare\u0000"]"#, &[Kind::ColumnUnknown]),
+    (r#"["spare); DROP TABLE t; --"]"#, &[Kind::ColumnUnknown]),
+    (r#"["tags"]"#, &[Kind::IndexInvalid]),
+    (r#"["spare","spare"]"#, &[Kind::ColumnIndexInvalid]),
+];
 const NO_INDEXES: &[&str] = &[
     "[5]",
     "[null]",
@@ -374,9 +445,18 @@ fn written(takes: Takes) -> Vec<Group> {
             (NO_GRANTS, ARGUMENT),
             (&[r#"["create(\"any\")"]"#], ARGUMENT),
         ],
-        Takes::Content => vec![
+        Takes::Content | Takes::Change => vec![
             (NO_CONTENT, ARGUMENT),
             (WRONG_CONTENT, STRUCTURE),
+            // In the content of a new row such a text is a text.
+            (
+                if takes == Takes::Change {
+                    WRONG_OPERATORS
+                } else {
+                    &[]
+                },
+                STRUCTURE,
+            ),
             (
                 &[r#"{"s":"\ud800"}"#, r#"{"f":1e400}"#, r#"{"n":--1}"#],
                 BODY,
@@ -401,11 +481,23 @@ fn written(takes: Takes) -> Vec<Group> {
         }
         Takes::Columns => vec![(NO_LIST, ARGUMENT), (NO_COLUMNS, ARGUMENT)],
         Takes::Indexes => vec![(NO_LIST, ARGUMENT), (NO_INDEXES, ARGUMENT)],
-        Takes::Operand => vec![(
-            &[r#""x""#, "true", "[]", "{}", "0", "-1", "1e400"],
-            ARGUMENT,
-        )],
-        _ => Vec::new(),
+        Takes::Words => vec![(NO_TEXT, ARGUMENT)],
+        Takes::Size => vec![
+            (NO_INTEGER, ARGUMENT),
+            (&["0", "-1", "9007199254740993"], WORTHLESS),
+        ],
+        Takes::Integer => vec![(NO_NUMBER, WORTHLESS), (&["1.5", "1.0"], WORTHLESS)],
+        Takes::Float => vec![(NO_NUMBER_AT_ALL, WORTHLESS)],
+        Takes::Boolean => vec![(&["1", "0", r#""true""#, "[]", "{}", "1.5"], WORTHLESS)],
+        Takes::Text => vec![(NO_TEXT, WORTHLESS), (&[r#""a\u0000""#], WORTHLESS)],
+        Takes::Formed => vec![(NO_TEXT, WORTHLESS), (NO_FORM, WORTHLESS)],
+        Takes::Elements => vec![(NO_LIST, ARGUMENT), (NO_ELEMENTS, ARGUMENT)],
+        Takes::Operand => vec![(NO_OPERAND, ARGUMENT)],
+        Takes::Bound => vec![(NO_NUMBER_AT_ALL, ARGUMENT)],
+        Takes::IndexType => vec![(NO_TEXT, ARGUMENT), (NO_INDEX_TYPE, ARGUMENT)],
+        Takes::IndexColumns => vec![(NO_LIST, ARGUMENT), (&["[5]", "[null]", "[[]]"], ARGUMENT)],
+        Takes::Orders => vec![(NO_LIST, ARGUMENT), (&["[5]", "[true]", "[[]]"], ARGUMENT)],
+        Takes::Lengths => vec![(NO_LIST, ARGUMENT), (NO_LENGTHS, ARGUMENT)],
     }
 }
 
@@ -425,7 +517,7 @@ fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
                 ARGUMENT,
             )]
         }
-        Takes::Content => vec![
+        Takes::Content | Takes::Change => vec![
             (nested(65), BODY),
             (nested(60), STRUCTURE),
             (
@@ -446,6 +538,20 @@ fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
             cases
         }
         Takes::Indexes => own(WRONG_INDEXES),
+        Takes::IndexColumns => own(WRONG_INDEX_COLUMNS),
+        Takes::Orders => own(&[
+            (r#"["ASC","DESC"]"#, &[Kind::ColumnIndexInvalid]),
+            (r#"["sideways"]"#, &[Kind::ColumnIndexInvalid]),
+        ]),
+        Takes::Lengths => own(&[
+            ("[1,2]", &[Kind::ColumnIndexInvalid]),
+            ("[-1]", &[Kind::ColumnIndexInvalid]),
+            ("[9007199254740993]", &[Kind::ColumnIndexInvalid]),
+        ]),
+        Takes::Elements => vec![
+            (list_of(101, |n| format!("\"e{n}\"")), WORTHLESS),
+            (list_of(1, |_| text_of(256)), WORTHLESS),
+        ],
         _ => Vec::new(),
     }
 }

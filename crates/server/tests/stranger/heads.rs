@@ -123,3 +123,37 @@ fn a_header_that_says_nonsense_is_refused_or_ignored() {
     assert_eq!(world.held(), before);
     world.end();
 }
+
+/// A time that cannot be read must not be taken for none: the write would come through.
+#[test]
+fn a_write_that_names_no_time_is_refused() {
+    let mut world = World::new();
+    let before = world.held();
+    let path = format!("/v1/tablesdb/{DATABASE}/tables/t/rows/r1");
+    let body = r#"{"data":{"n":5}}"#;
+    for time in [
+        "yesterday",
+        "0",
+        "2026-02-30T00:00:00Z",
+        "99999-01-01T00:00:00Z",
+        "\u{e9}",
+        "' OR 1=1",
+    ] {
+        for (method, body) in [("PATCH", body), ("PUT", body), ("DELETE", "{}")] {
+            let length = body.len();
+            let extra = format!("X-Appwrite-Timestamp: {time}\r\nContent-Length: {length}\r\n");
+            let head = world.client.head(Who::Key, method, &path, &extra);
+            let answer = world
+                .client
+                .send(format!("{head}{body}").as_bytes())
+                .expect("an answer");
+            assert_eq!(
+                answer.outcome(),
+                "400 general_argument_invalid",
+                "{method} {time}"
+            );
+        }
+    }
+    assert_eq!(world.held(), before);
+    world.end();
+}

@@ -31,8 +31,10 @@ pub enum Takes {
     TableGrants,
     /// Grants of a row, which know no `create`.
     RowGrants,
-    /// Content of a row.
+    /// Content of a new row.
     Content,
+    /// Content of a row that may be there: operators are understood, too.
+    Change,
     /// Rows to be made, each with its content.
     NewRows,
     /// Rows to be made or merged.
@@ -45,18 +47,22 @@ pub enum Takes {
     Indexes,
     /// A key of a column or an index.
     Key,
+    /// Any text.
+    Words,
     /// Characters of a column.
     Size,
-    /// Bounds and defaults of a column with integers.
-    IntegerBound,
+    /// A bound or a default of a column, by its kind.
+    Integer,
+    Float,
+    Boolean,
+    Text,
+    /// Text that must also have a form.
+    Formed,
+    Elements,
     /// A number to add.
     Operand,
     /// What a sum may not pass.
     Bound,
-    /// Elements of an enum.
-    Elements,
-    /// A default that must be text.
-    TextDefault,
     /// Kind, columns, orders and lengths of an index.
     IndexType,
     IndexColumns,
@@ -72,8 +78,17 @@ pub struct Field {
     pub takes: Takes,
     /// JSON that is right here; empty where the member is left out of a right call.
     pub right: &'static str,
-    /// Whether a call without it is refused as lacking it.
-    pub needed: bool,
+    pub need: Need,
+}
+
+/// Whether a member may be left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Need {
+    No,
+    /// It must be there, and null counts as left out.
+    Value,
+    /// It must be there; null is a value.
+    ValueOrNull,
 }
 
 /// Who may call, for the refusals of those who may not.
@@ -106,7 +121,7 @@ const fn needed(name: &'static str, takes: Takes, right: &'static str) -> Field 
         name,
         takes,
         right,
-        needed: true,
+        need: Need::Value,
     }
 }
 
@@ -115,7 +130,7 @@ const fn optional(name: &'static str, takes: Takes, right: &'static str) -> Fiel
         name,
         takes,
         right,
-        needed: false,
+        need: Need::No,
     }
 }
 
@@ -125,10 +140,91 @@ const ROW_GRANTS: Field = optional("permissions", Takes::RowGrants, r#"["read(\"
 const CONTAINERS: &[Asks] = &[Asks::ContainerQueries, Asks::Search, Asks::Total];
 const COLUMN_LIST: &[Asks] = &[Asks::ContainerQueries, Asks::Total];
 const CHANGED_ROW: &[Field] = &[
-    optional("data", Takes::Content, r#"{"n":5}"#),
+    optional("data", Takes::Change, r#"{"n":5}"#),
     ROW_GRANTS,
     TRANSACTION,
 ];
+
+const fn nullable(name: &'static str, takes: Takes) -> Field {
+    Field {
+        name,
+        takes,
+        right: "null",
+        need: Need::ValueOrNull,
+    }
+}
+
+const REQUIRED: Field = needed("required", Takes::Flag, "false");
+const DESCRIPTION: Field = optional("description", Takes::Words, r#""D""#);
+const ARRAY: Field = optional("array", Takes::Flag, "false");
+const NEW_KEY: Field = optional("newKey", Takes::Key, r#""newer""#);
+const ENCRYPT: Field = optional("encrypt", Takes::Flag, "false");
+const KEY: Field = needed("key", Takes::Key, r#""new""#);
+
+/// The two routes of a kind of column: its creation, and the change of the world's column of
+/// that kind.
+macro_rules! columns {
+    ($($kind:literal $column:literal $takes:ident $right:literal [$($new:expr),*] [$($own:expr),*];)*) => {
+        &[$(
+            Spec {
+                method: "POST",
+                pattern: concat!("/v1/tablesdb/{database}/tables/{table}/columns/", $kind),
+                open: Open::ToKeys,
+                asks: &[],
+                body: Some(&[
+                    KEY, REQUIRED, optional("default", Takes::$takes, $right), ARRAY, DESCRIPTION,
+                    $($new),*
+                ]),
+                ids: NO_IDS,
+            },
+            Spec {
+                method: "PATCH",
+                pattern: concat!(
+                    "/v1/tablesdb/{database}/tables/{table}/columns/", $kind, "/{column}"
+                ),
+                open: Open::ToKeys,
+                asks: &[],
+                body: Some(&[
+                    REQUIRED, nullable("default", Takes::$takes), NEW_KEY, DESCRIPTION, $($own),*
+                ]),
+                ids: &[("column", $column)],
+            },
+        )*]
+    };
+}
+
+const INTEGER_BOUNDS: [Field; 2] = [
+    optional("min", Takes::Integer, "-5"),
+    optional("max", Takes::Integer, "50"),
+];
+const FLOAT_BOUNDS: [Field; 2] = [
+    optional("min", Takes::Float, "-5"),
+    optional("max", Takes::Float, "50.5"),
+];
+const SIZE: Field = needed("size", Takes::Size, "200");
+const NEW_SIZE: Field = optional("size", Takes::Size, "200");
+const ELEMENTS: Field = needed("elements", Takes::Elements, r#"["a","b","c"]"#);
+
+#[rustfmt::skip]
+const COLUMNS: &[Spec] = columns! {
+    "boolean" "b" Boolean "true" [] [];
+    "integer" "n" Integer "5" [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]]
+        [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]];
+    "bigint" "big" Integer "5" [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]]
+        [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]];
+    "float" "f" Float "5.5" [FLOAT_BOUNDS[0], FLOAT_BOUNDS[1]]
+        [FLOAT_BOUNDS[0], FLOAT_BOUNDS[1]];
+    "datetime" "at" Formed r#""2026-01-01T00:00:00Z""# [] [];
+    "email" "mail" Formed r#""a@b.co""# [] [];
+    "enum" "choice" Formed r#""a""# [ELEMENTS] [ELEMENTS];
+    "ip" "ip" Formed r#""::1""# [] [];
+    "url" "site" Formed r#""https://x.yz""# [] [];
+    "varchar" "spare" Text r#""a""# [SIZE, ENCRYPT] [NEW_SIZE];
+    "string" "old" Text r#""a""# [SIZE, ENCRYPT] [NEW_SIZE];
+    "text" "long" Text r#""a""# [ENCRYPT] [];
+    "mediumtext" "medium" Text r#""a""# [ENCRYPT] [];
+    "longtext" "huge" Text r#""a""# [ENCRYPT] [];
+};
 
 macro_rules! specs {
     ($($method:ident $pattern:literal $open:ident $asks:expr, $body:expr;)*) => {
@@ -186,7 +282,7 @@ const SPECS: &[Spec] = specs! {
     DELETE "/v1/tablesdb/{database}/tables/{table}/columns/{column}" ToKeys &[], None;
     GET "/v1/tablesdb/{database}/tables/{table}/indexes" ToKeys COLUMN_LIST, None;
     POST "/v1/tablesdb/{database}/tables/{table}/indexes" ToKeys &[], Some(&[
-        needed("key", Takes::Key, r#""new""#), needed("type", Takes::IndexType, r#""key""#),
+        KEY, DESCRIPTION, needed("type", Takes::IndexType, r#""key""#),
         needed("columns", Takes::IndexColumns, r#"["spare"]"#),
         optional("orders", Takes::Orders, r#"["ASC"]"#),
         optional("lengths", Takes::Lengths, "[null]"),
@@ -208,7 +304,7 @@ const SPECS: &[Spec] = specs! {
         needed("rows", Takes::PutRows, r#"[{"$id":"new","n":5},{"$id":"r1","n":6}]"#), TRANSACTION,
     ]);
     PATCH "/v1/tablesdb/{database}/tables/{table}/rows" ToKeys &[], Some(&[
-        optional("data", Takes::Content, r#"{"n":5}"#),
+        optional("data", Takes::Change, r#"{"n":5}"#),
         optional("queries", Takes::Queries, "[]"), TRANSACTION,
     ]);
     DELETE "/v1/tablesdb/{database}/tables/{table}/rows" ToKeys &[], Some(&[
@@ -237,7 +333,7 @@ pub struct Known {
 impl Known {
     /// Whether the server refuses the route altogether.
     pub fn is_refused(&self) -> bool {
-        matches!(self.route.action, Action::NotBuilt | Action::BulkRows)
+        matches!(self.route.action, Action::NotBuilt)
     }
 
     /// A path of the route in `database`.
@@ -334,11 +430,11 @@ fn in_newer_words(pattern: &str) -> String {
 
 /// Every route of the router, with its parameters where it has some.
 pub fn all() -> Vec<Known> {
-    let specs = SPECS;
     let with_spec = |route: Route| {
         let pattern = in_newer_words(&route.pattern);
-        let spec = specs
+        let spec = SPECS
             .iter()
+            .chain(COLUMNS)
             .find(|spec| spec.method == route.method.as_str() && spec.pattern == pattern);
         Known {
             spec: spec.copied(),
@@ -360,7 +456,7 @@ fn the_table_and_the_router_know_the_same_routes() {
             route.pattern
         );
     }
-    for spec in SPECS {
+    for spec in SPECS.iter().chain(COLUMNS) {
         let is_routed = known.iter().any(|one| {
             one.route.method.as_str() == spec.method && one.route.pattern == spec.pattern
         });

@@ -23,7 +23,10 @@ const COLUMNS: &str = r#"[
     {"key":"ip","type":"ip"},
     {"key":"choice","type":"enum","elements":["a","b"]},
     {"key":"tags","type":"varchar","size":9,"array":true},
-    {"key":"spare","type":"varchar","size":9}
+    {"key":"spare","type":"varchar","size":9},
+    {"key":"old","type":"string","size":9},
+    {"key":"medium","type":"mediumtext"},
+    {"key":"huge","type":"longtext"}
 ]"#;
 const INDEXES: &str = r#"[
     {"key":"by_n","type":"key","attributes":["n"]},
