@@ -164,7 +164,10 @@ const KEY: Field = needed("key", Takes::Key, r#""new""#);
 /// The two routes of a kind of column: its creation, and the change of the world's column of
 /// that kind.
 macro_rules! columns {
-    ($($kind:literal $column:literal $takes:ident $right:literal [$($new:expr),*] [$($own:expr),*];)*) => {
+    ($(
+        $kind:literal $column:literal $takes:ident $right:literal
+        [$($new:expr),*] [$($own:expr),*];
+    )*) => {
         &[$(
             Spec {
                 method: "POST",
