@@ -62,7 +62,9 @@ fn mutate(inputs: &[Vec<u8>], numbers: &mut Numbers) -> Vec<u8> {
 fn replay(name: &str) {
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
     let inputs = inputs(target);
-    inputs.iter().for_each(|input| (target.check)(input));
+    for input in &inputs {
+        (target.check)(input);
+    }
     let mut numbers = Numbers(5);
     for _ in 0..MUTATIONS {
         let bytes = mutate(&inputs, &mut numbers);

@@ -356,7 +356,7 @@ fn a_right_call_is_taken_and_members_that_nobody_knows_are_ignored() {
             String::new()
         };
         let path = format!("{}?nobody=knows&this[]=%00", known.path(&database));
-        let who = if spec.open == Open::ToAll {
+        let who = if spec.open == Open::All {
             Who::Nobody
         } else {
             Who::Key

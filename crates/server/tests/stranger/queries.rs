@@ -253,7 +253,7 @@ fn every_caller_who_may_not() {
         let Some(open) = known.spec.map(|spec| spec.open) else {
             return;
         };
-        if open == Open::ToAll {
+        if open == Open::All {
             return;
         }
         let method = known.route.method.as_str();
@@ -282,18 +282,12 @@ fn every_caller_who_may_not() {
         }
         let answer = world.client.ask(Who::Guest, method, &path, body.as_bytes());
         let reads = method == "GET" || known.route.pattern.ends_with("/query");
-        match open {
+        let refusal = match open {
             // The table of the world lets everybody read and nobody write.
-            Open::ToGuests if reads => {}
-            Open::ToGuests => {
-                wrong.check(known, "a guest", &answer, &or_not_built(Kind::Unauthorized))
-            }
-            _ => wrong.check(
-                known,
-                "a guest",
-                &answer,
-                &or_not_built(Kind::UnauthorizedScope),
-            ),
-        }
+            Open::Guests if reads => return,
+            Open::Guests => Kind::Unauthorized,
+            Open::Keys | Open::All => Kind::UnauthorizedScope,
+        };
+        wrong.check(known, "a guest", &answer, &or_not_built(refusal));
     });
 }

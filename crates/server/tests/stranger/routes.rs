@@ -95,11 +95,11 @@ pub enum Need {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Open {
     /// To all, without a project.
-    ToAll,
+    All,
     /// To all who name a project; grants decide.
-    ToGuests,
+    Guests,
     /// To keys.
-    ToKeys,
+    Keys,
 }
 
 /// A route and what it takes.
@@ -172,7 +172,7 @@ macro_rules! columns {
             Spec {
                 method: "POST",
                 pattern: concat!("/v1/tablesdb/{database}/tables/{table}/columns/", $kind),
-                open: Open::ToKeys,
+                open: Open::Keys,
                 asks: &[],
                 body: Some(&[
                     KEY, REQUIRED, optional("default", Takes::$takes, $right), ARRAY, DESCRIPTION,
@@ -185,7 +185,7 @@ macro_rules! columns {
                 pattern: concat!(
                     "/v1/tablesdb/{database}/tables/{table}/columns/", $kind, "/{column}"
                 ),
-                open: Open::ToKeys,
+                open: Open::Keys,
                 asks: &[],
                 body: Some(&[
                     REQUIRED, nullable("default", Takes::$takes), NEW_KEY, DESCRIPTION, $($own),*
@@ -242,87 +242,87 @@ macro_rules! specs {
 /// with 405 whatever is sent.
 #[rustfmt::skip]
 const SPECS: &[Spec] = specs! {
-    GET "/versions" ToAll &[], None;
-    GET "/v1/ping" ToAll &[], None;
-    GET "/v1/health" ToKeys &[], None;
-    GET "/v1/health/version" ToAll &[], None;
-    GET "/v1/health/db" ToKeys &[], None;
-    GET "/v1/health/cache" ToKeys &[], None;
-    GET "/v1/health/pubsub" ToKeys &[], None;
-    GET "/v1/health/storage" ToKeys &[], None;
-    GET "/v1/health/storage/local" ToKeys &[], None;
+    GET "/versions" All &[], None;
+    GET "/v1/ping" All &[], None;
+    GET "/v1/health" Keys &[], None;
+    GET "/v1/health/version" All &[], None;
+    GET "/v1/health/db" Keys &[], None;
+    GET "/v1/health/cache" Keys &[], None;
+    GET "/v1/health/pubsub" Keys &[], None;
+    GET "/v1/health/storage" Keys &[], None;
+    GET "/v1/health/storage/local" Keys &[], None;
 
-    GET "/v1/tablesdb" ToKeys CONTAINERS, None;
-    POST "/v1/tablesdb" ToKeys &[], Some(&[
+    GET "/v1/tablesdb" Keys CONTAINERS, None;
+    POST "/v1/tablesdb" Keys &[], Some(&[
         needed("databaseId", Takes::Id, r#""new""#), needed("name", Takes::Name, r#""N""#),
         optional("enabled", Takes::Flag, "true"),
     ]);
-    GET "/v1/tablesdb/{database}" ToKeys &[], None;
-    PUT "/v1/tablesdb/{database}" ToKeys &[], Some(&[
+    GET "/v1/tablesdb/{database}" Keys &[], None;
+    PUT "/v1/tablesdb/{database}" Keys &[], Some(&[
         optional("name", Takes::Name, r#""N""#), optional("enabled", Takes::Flag, "true"),
     ]);
-    DELETE "/v1/tablesdb/{database}" ToKeys &[], None;
+    DELETE "/v1/tablesdb/{database}" Keys &[], None;
 
-    GET "/v1/tablesdb/{database}/tables" ToKeys CONTAINERS, None;
-    POST "/v1/tablesdb/{database}/tables" ToKeys &[], Some(&[
+    GET "/v1/tablesdb/{database}/tables" Keys CONTAINERS, None;
+    POST "/v1/tablesdb/{database}/tables" Keys &[], Some(&[
         needed("tableId", Takes::Id, r#""new""#), needed("name", Takes::Name, r#""N""#),
         optional("permissions", Takes::TableGrants, r#"["read(\"any\")"]"#),
         optional("rowSecurity", Takes::Flag, "true"), optional("enabled", Takes::Flag, "true"),
         optional("columns", Takes::Columns, r#"[{"key":"k","type":"integer"}]"#),
         optional("indexes", Takes::Indexes, r#"[{"key":"x","type":"key","attributes":["k"]}]"#),
     ]);
-    GET "/v1/tablesdb/{database}/tables/{table}" ToKeys &[], None;
-    PUT "/v1/tablesdb/{database}/tables/{table}" ToKeys &[], Some(&[
+    GET "/v1/tablesdb/{database}/tables/{table}" Keys &[], None;
+    PUT "/v1/tablesdb/{database}/tables/{table}" Keys &[], Some(&[
         optional("name", Takes::Name, r#""N""#),
         optional("permissions", Takes::TableGrants, r#"["read(\"any\")"]"#),
         optional("rowSecurity", Takes::Flag, "true"), optional("enabled", Takes::Flag, "true"),
         optional("purge", Takes::Flag, "true"),
     ]);
-    DELETE "/v1/tablesdb/{database}/tables/{table}" ToKeys &[], None;
+    DELETE "/v1/tablesdb/{database}/tables/{table}" Keys &[], None;
 
-    GET "/v1/tablesdb/{database}/tables/{table}/columns" ToKeys COLUMN_LIST, None;
-    GET "/v1/tablesdb/{database}/tables/{table}/columns/{column}" ToKeys &[], None;
-    DELETE "/v1/tablesdb/{database}/tables/{table}/columns/{column}" ToKeys &[], None;
-    GET "/v1/tablesdb/{database}/tables/{table}/indexes" ToKeys COLUMN_LIST, None;
-    POST "/v1/tablesdb/{database}/tables/{table}/indexes" ToKeys &[], Some(&[
+    GET "/v1/tablesdb/{database}/tables/{table}/columns" Keys COLUMN_LIST, None;
+    GET "/v1/tablesdb/{database}/tables/{table}/columns/{column}" Keys &[], None;
+    DELETE "/v1/tablesdb/{database}/tables/{table}/columns/{column}" Keys &[], None;
+    GET "/v1/tablesdb/{database}/tables/{table}/indexes" Keys COLUMN_LIST, None;
+    POST "/v1/tablesdb/{database}/tables/{table}/indexes" Keys &[], Some(&[
         KEY, DESCRIPTION, needed("type", Takes::IndexType, r#""key""#),
         needed("columns", Takes::IndexColumns, r#"["spare"]"#),
         optional("orders", Takes::Orders, r#"["ASC"]"#),
         optional("lengths", Takes::Lengths, "[null]"),
     ]);
-    GET "/v1/tablesdb/{database}/tables/{table}/indexes/{index}" ToKeys &[], None;
-    DELETE "/v1/tablesdb/{database}/tables/{table}/indexes/{index}" ToKeys &[], None;
+    GET "/v1/tablesdb/{database}/tables/{table}/indexes/{index}" Keys &[], None;
+    DELETE "/v1/tablesdb/{database}/tables/{table}/indexes/{index}" Keys &[], None;
 
-    GET "/v1/tablesdb/{database}/tables/{table}/rows" ToGuests
+    GET "/v1/tablesdb/{database}/tables/{table}/rows" Guests
         &[Asks::RowQueries, Asks::Total, Asks::Ttl, Asks::Transaction], None;
-    POST "/v1/tablesdb/{database}/tables/{table}/rows/query" ToGuests &[], Some(&[
+    POST "/v1/tablesdb/{database}/tables/{table}/rows/query" Guests &[], Some(&[
         optional("queries", Takes::Queries, "[]"), optional("total", Takes::Flag, "true"),
         optional("ttl", Takes::Ttl, "5"), TRANSACTION,
     ]);
-    POST "/v1/tablesdb/{database}/tables/{table}/rows" ToGuests &[], Some(&[
+    POST "/v1/tablesdb/{database}/tables/{table}/rows" Guests &[], Some(&[
         optional("rowId", Takes::Id, r#""new""#), optional("data", Takes::Content, r#"{"n":5}"#),
         ROW_GRANTS, TRANSACTION, optional("rows", Takes::NewRows, ""),
     ]);
-    PUT "/v1/tablesdb/{database}/tables/{table}/rows" ToKeys &[], Some(&[
+    PUT "/v1/tablesdb/{database}/tables/{table}/rows" Keys &[], Some(&[
         needed("rows", Takes::PutRows, r#"[{"$id":"new","n":5},{"$id":"r1","n":6}]"#), TRANSACTION,
     ]);
-    PATCH "/v1/tablesdb/{database}/tables/{table}/rows" ToKeys &[], Some(&[
+    PATCH "/v1/tablesdb/{database}/tables/{table}/rows" Keys &[], Some(&[
         optional("data", Takes::Change, r#"{"n":5}"#),
         optional("queries", Takes::Queries, "[]"), TRANSACTION,
     ]);
-    DELETE "/v1/tablesdb/{database}/tables/{table}/rows" ToKeys &[], Some(&[
+    DELETE "/v1/tablesdb/{database}/tables/{table}/rows" Keys &[], Some(&[
         optional("queries", Takes::Queries, "[]"), TRANSACTION,
     ]);
-    GET "/v1/tablesdb/{database}/tables/{table}/rows/{row}" ToGuests
+    GET "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests
         &[Asks::Selections, Asks::Transaction], None;
-    PUT "/v1/tablesdb/{database}/tables/{table}/rows/{row}" ToGuests &[], Some(CHANGED_ROW);
-    PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}" ToGuests &[], Some(CHANGED_ROW);
-    DELETE "/v1/tablesdb/{database}/tables/{table}/rows/{row}" ToGuests
+    PUT "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests &[], Some(CHANGED_ROW);
+    PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests &[], Some(CHANGED_ROW);
+    DELETE "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests
         &[Asks::Transaction], Some(&[TRANSACTION]);
-    PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/increment" ToGuests &[], Some(&[
+    PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/increment" Guests &[], Some(&[
         optional("value", Takes::Operand, "1"), optional("max", Takes::Bound, "100"), TRANSACTION,
     ]);
-    PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/decrement" ToGuests &[], Some(&[
+    PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/decrement" Guests &[], Some(&[
         optional("value", Takes::Operand, "1"), optional("min", Takes::Bound, "-100"), TRANSACTION,
     ]);
 };
