@@ -15,6 +15,7 @@ mod connection;
 mod directory;
 mod fault;
 mod fulltext;
+mod functions;
 mod gather;
 mod migrate;
 mod read;
