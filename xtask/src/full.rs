@@ -32,13 +32,13 @@ pub struct Arguments {
 const NODE_SUITE: &str = "tests/sdk/node";
 /// These two start the server as the first one does, with its file.
 const NODE_LEGACY_SUITE: &str = "tests/sdk/node-legacy";
-const WEB_SUITE: &str = "tests/sdk/web";
+const BROWSER_SUITE: &str = "tests/sdk/browser";
 const PYTHON_SUITE: &str = "tests/sdk/python";
 const BENCH_SUITE: &str = "bench/ttl";
 const PACKAGES: [Packages; 5] = [
     Packages::Npm(NODE_SUITE),
     Packages::Npm(NODE_LEGACY_SUITE),
-    Packages::Npm(WEB_SUITE),
+    Packages::Npm(BROWSER_SUITE),
     Packages::PyPi(PYTHON_SUITE),
     Packages::Npm(BENCH_SUITE),
 ];
@@ -81,7 +81,7 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
         prerequisite::for_rust(checkout),
         prerequisite::for_node(),
         prerequisite::for_python(),
-        prerequisite::for_browser(),
+        prerequisite::for_web(),
     ]
     .concat()
 }

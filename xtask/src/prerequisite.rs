@@ -139,19 +139,12 @@ pub fn for_python() -> Vec<Missing> {
 }
 
 /// The browser of the web SDK's suite.
-pub fn for_browser() -> Vec<Missing> {
-    if version_of("chromium").is_some() {
+pub fn for_web() -> Vec<Missing> {
+    let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
+    if version_of(&browser).is_some() {
         return Vec::new();
     }
     vec![Missing::new("Chromium", Remedy::Apt(&["chromium"]))]
-}
-
-/// What libFuzzer's own sources need.
-pub fn for_fuzz() -> Vec<Missing> {
-    if version_of("c++").is_some() {
-        return Vec::new();
-    }
-    vec![Missing::new("a C++ compiler", Remedy::Apt(&["g++"]))]
 }
 
 /// The load generator of the benchmarks.
@@ -165,6 +158,14 @@ pub fn for_bench(system: &[String]) -> Vec<Missing> {
         "wrk, the load generator",
         Remedy::Apt(&["wrk"]),
     )]
+}
+
+/// What libFuzzer's own sources need.
+pub fn for_fuzz() -> Vec<Missing> {
+    if version_of("c++").is_some() {
+        return Vec::new();
+    }
+    vec![Missing::new("a C++ compiler", Remedy::Apt(&["g++"]))]
 }
 
 /// The workspace's own `rust-version`, so that the number is written once.

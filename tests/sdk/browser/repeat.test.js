@@ -65,6 +65,19 @@ test('the page reads the tag, and the cache header of an answer that was not sen
   assert.deepEqual([again.etag, again.cache], [first.etag, 'hit']);
 });
 
+test('a page that holds an answer itself may ask whether it still stands', async () => {
+  const seen = await page.evaluate(async (route) => {
+    const first = await window.ask(route, { cache: 'no-store' });
+    const held = { 'If-None-Match': first.headers.get('etag') };
+    const again = await window.ask(route, { cache: 'no-store', headers: held });
+    const names = ['etag', 'x-appwrite-cache', 'x-request-id'];
+    const read = names.filter((name) => again.headers.has(name));
+    return { status: again.status, text: await again.text(), read };
+  }, `${ROWS}?ttl=60`);
+  const read = ['etag', 'x-appwrite-cache', 'x-request-id'];
+  assert.deepEqual(seen, { status: 304, text: '', read });
+});
+
 test('what was changed is sent anew', async () => {
   const before = await ask(`${ROWS}/a`);
   await server.tables().updateRow({ ...T, rowId: 'a', data: { n: before.body.n + 1 } });
