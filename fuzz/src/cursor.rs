@@ -8,7 +8,7 @@ use crate::asking::Who;
 use crate::query_text::demand;
 use crate::site::{ROWS, with_client};
 
-/// What rows are ordered by; `long` is null in every row, which no cursor can pass.
+/// What rows are ordered by.
 const ORDERS: [&str; 8] = ["n", "s", "f", "b", "at", "$id", "$sequence", "$createdAt"];
 
 /// Bytes: how many orders (0 to 3) with a byte each, the cursor's row and side, the limit. What

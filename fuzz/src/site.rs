@@ -124,7 +124,8 @@ fn furnish(client: &mut Client) {
                 {{"key":"tags","type":"varchar","size":9,"array":true}},
                 {{"key":"ns","type":"integer","array":true}},{{"key":"long","type":"text"}}],
               "indexes":[{{"key":"by_n","type":"key","attributes":["n"]}},
-                {{"key":"by_s","type":"key","attributes":["s","n"],"orders":["DESC","ASC"]}}]}}"#
+                {{"key":"by_s","type":"key","attributes":["s","n"],"orders":["DESC","ASC"]}},
+                {{"key":"words","type":"fulltext","attributes":["long"]}}]}}"#
         );
         make("/v1/tablesdb/d/tables", &body);
     }
@@ -132,7 +133,7 @@ fn furnish(client: &mut Client) {
         let (n, s) = (place % 4, ["a", "B", "%_\\", "é😀"][place % 4]);
         let e = ["a", "b"][place % 2];
         let row = serde_json::json!({"rowId": format!("r{place}"), "data": {
-            "n": n, "f": place as f64 / 2.0, "b": place % 2 == 0, "s": s, "e": e,
+            "n": n, "f": place as f64 / 2.0, "b": place % 2 == 0, "s": s, "e": e, "long": format!("red fox's {place} é_x {s}"),
             "at": format!("2026-01-{:02}T00:00:00Z", place + 1), "tags": ["x", s], "ns": [n, 7],
         }});
         make("/v1/tablesdb/d/tables/t/rows", &row.to_string());
