@@ -121,8 +121,8 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
             out.push(")");
         }
         Test::Matches(pattern) => {
-            let text = Value::Text(pattern.as_str().to_owned());
-            subject.write_compared(out, out.dialect.matches(), &text);
+            let wanted = Value::Text(pattern.as_str().to_owned());
+            subject.write_compared(out, out.dialect.matches(), &wanted);
         }
         Test::HasAny(values) => subject.write_any_element(out, "EXISTS", values),
         Test::HasNone(values) => {
