@@ -30,17 +30,15 @@ pub struct Arguments {
 }
 
 const NODE_SUITE: &str = "tests/sdk/node";
-/// These three start the server as the first one does, with its file.
+/// These two start the server as the first one does, with its file.
 const NODE_LEGACY_SUITE: &str = "tests/sdk/node-legacy";
 const BROWSER_SUITE: &str = "tests/sdk/browser";
-const WEB_SUITE: &str = "tests/sdk/web";
 const PYTHON_SUITE: &str = "tests/sdk/python";
 const BENCH_SUITE: &str = "bench/ttl";
-const PACKAGES: [Packages; 6] = [
+const PACKAGES: [Packages; 5] = [
     Packages::Npm(NODE_SUITE),
     Packages::Npm(NODE_LEGACY_SUITE),
     Packages::Npm(BROWSER_SUITE),
-    Packages::Npm(WEB_SUITE),
     Packages::PyPi(PYTHON_SUITE),
     Packages::Npm(BENCH_SUITE),
 ];

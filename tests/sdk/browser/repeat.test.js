@@ -70,11 +70,11 @@ test('a page that holds an answer itself may ask whether it still stands', async
     const first = await window.ask(route, { cache: 'no-store' });
     const held = { 'If-None-Match': first.headers.get('etag') };
     const again = await window.ask(route, { cache: 'no-store', headers: held });
-    const names = ['etag', 'x-appwrite-cache', 'x-request-id'];
+    const names = ['etag', 'x-appwrite-cache', 'x-tidemark-cache', 'x-request-id'];
     const read = names.filter((name) => again.headers.has(name));
     return { status: again.status, text: await again.text(), read };
   }, `${ROWS}?ttl=60`);
-  const read = ['etag', 'x-appwrite-cache', 'x-request-id'];
+  const read = ['etag', 'x-appwrite-cache', 'x-tidemark-cache', 'x-request-id'];
   assert.deepEqual(seen, { status: 304, text: '', read });
 });
 
