@@ -17,6 +17,7 @@ mod containers;
 mod databases;
 mod definition;
 pub mod error;
+mod export;
 mod marks;
 mod pinned;
 mod plausible;
@@ -32,6 +33,7 @@ pub use asked::{
 };
 pub use clock::Clock;
 pub use error::{ColumnFault, EngineError, IndexFault};
+pub use export::{ExportPage, ExportStart};
 pub use list_cache::Family;
 pub use pinned::PinnedPage;
 pub use projects::NewKey;

@@ -21,6 +21,10 @@ use crate::http::wire::{encode_page, encode_row};
 use crate::secret::KeySecret;
 use crate::serve::{Limits, ServeConfig};
 
+mod port;
+
+pub use port::{ExportArgs, ExportSetup, FormatArg, ImportArgs, ImportSetup, Source};
+
 /// The project of a first start, when none is named.
 const PROJECT_DEFAULT: &str = "default";
 /// Rows of a page when a query names no limit (wire protocol 1.5).
@@ -91,6 +95,17 @@ pub enum Command {
     /// none does.
     #[command(subcommand)]
     Key(key::KeyCommand),
+    /// Write a database to a file: schema, rows, permissions
+    ///
+    /// Every row is read at one mark, whatever is written meanwhile. Speaks to the server that
+    /// runs on the data directory, or opens the directory itself when none does.
+    Export(Box<ExportArgs>),
+    /// Read a database from a file, or copy databases from another server
+    ///
+    /// Speaks to the server that runs on the data directory, or opens the directory itself when
+    /// none does. Ids, times and permissions of rows are kept. An imported database is closed to
+    /// callers without a key until it is complete.
+    Import(Box<ImportArgs>),
     /// Fill a table with data to try things on
     #[command(subcommand)]
     Seed(seed::SeedCommand),
@@ -163,24 +178,33 @@ impl ConnectionArgs {
             .endpoint
             .parse()
             .map_err(|why| anyhow!("--endpoint: {why}"))?;
-        let key = given(self.key.as_ref()).ok_or_else(|| {
-            anyhow!(
-                "no API key is given. Set APPWRITE_API_KEY, or use --key; `tidemark key create` \
-                 makes one"
-            )
-        })?;
-        let header = |name: &str, text: &str| {
-            HeaderValue::from_str(text).map_err(|_| anyhow!("{name} holds what no header can"))
-        };
-        let mut key = header("the API key", key)?;
-        key.set_sensitive(true);
-        let project = checked_project(given(Some(&self.project)).unwrap_or(PROJECT_DEFAULT))?;
-        Ok(Access {
-            endpoint,
-            project: header("--project", project.as_str())?,
-            key,
-        })
+        access(endpoint, &self.project, self.key.as_ref())
     }
+}
+
+/// # Errors
+/// When a part is missing, or cannot stand where it must.
+fn access(endpoint: Endpoint, project: &str, key: Option<&String>) -> Result<Access> {
+    let key = given(key).ok_or_else(|| {
+        anyhow!(
+            "no API key is given. Set APPWRITE_API_KEY, or use --key; `tidemark key create` \
+             makes one"
+        )
+    })?;
+    let header = |name: &str, text: &str| {
+        HeaderValue::from_str(text).map_err(|_| anyhow!("{name} holds what no header can"))
+    };
+    let mut key = header("the API key", key)?;
+    key.set_sensitive(true);
+    let project = match project {
+        "" => PROJECT_DEFAULT,
+        project => project,
+    };
+    Ok(Access {
+        endpoint,
+        project: header("--project", checked_project(project)?.as_str())?,
+        key,
+    })
 }
 
 /// An empty variable counts as one that is not set: that is how composed environments say it.

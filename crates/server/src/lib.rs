@@ -9,6 +9,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod http;
+pub mod port;
 pub mod secret;
 pub mod seed;
 pub mod serve;

@@ -12,6 +12,8 @@ use crate::http::Rng;
 
 pub mod bench;
 mod bootstrap;
+mod export;
+mod import;
 pub mod key;
 mod log;
 pub mod project;
@@ -51,6 +53,8 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         }
         Command::Project(command) => project::run(command, outside)?,
         Command::Key(command) => key::run(command, outside)?,
+        Command::Export(args) => export::run(args.check()?, outside)?,
+        Command::Import(args) => return import::run(args.check()?, outside),
         Command::Seed(command) => seed::run(command)?,
         Command::Bench(command) => bench::run(command, &outside)?,
     }
