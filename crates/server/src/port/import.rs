@@ -274,24 +274,26 @@ impl<'a> Import<'a> {
         self.flush().await
     }
 
-    /// Writes the batch. When it is refused, its rows are written one by one, so that those
-    /// before the one at fault are there and the one at fault has a line.
+    /// Writes the batch. When it is refused, its halves are written, and theirs: so the row at
+    /// fault is found, with its line, and those before it are there.
     async fn flush(&mut self) -> Result<()> {
         let (batch, lines) = (mem::take(&mut self.batch), mem::take(&mut self.batch_lines));
         let Some(path) = self.table.clone().filter(|_| !lines.is_empty()) else {
             return Ok(());
         };
-        match self.put(&path, &batch).await {
-            Err(error) if is_about_content(&error) && lines.len() > 1 => {
-                let rows = batch.split_inclusive(|byte| *byte == b'\n');
-                for (row, line) in rows.zip(&lines) {
-                    let put = self.put(&path, row).await;
-                    put.with_context(|| self.at(*line))?;
+        let rows: Vec<&[u8]> = batch.split_inclusive(|byte| *byte == b'\n').collect();
+        let mut waiting = vec![(&rows[..], &lines[..])];
+        while let Some((rows, lines)) = waiting.pop() {
+            match self.put(&path, &rows.concat()).await {
+                Err(error) if is_about_content(&error) && rows.len() > 1 => {
+                    let half = rows.len() / 2;
+                    waiting.push((&rows[half..], &lines[half..]));
+                    waiting.push((&rows[..half], &lines[..half]));
                 }
-                Ok(())
+                put => put.with_context(|| self.at(lines[0]))?,
             }
-            put => put.with_context(|| self.at(lines[0])),
         }
+        Ok(())
     }
 
     async fn put(&mut self, path: &TablePath, rows: &[u8]) -> Result<()> {
@@ -321,10 +323,12 @@ impl<'a> Import<'a> {
         if self.done.database.is_empty() || (self.done.tables == 0 && rows == 0) {
             return Err(error);
         }
+        let why = format!("{error:#}");
         Err(anyhow!(
-            "{error:#}. Before it {rows} rows were imported into database `{}`, and they stay. \
+            "{}. Before it {rows} rows were imported into database `{}`, and they stay. \
              Mend what is wrong and run the same command with --resume: what is there is compared, \
              not written again",
+            why.trim_end_matches('.'),
             self.done.database
         ))
     }

@@ -161,13 +161,17 @@ impl Remote {
         }
     }
 
+    /// Over the kept connection, or over a new one where the server has closed that one.
     async fn send_once(&mut self, route: &str) -> Result<Answer> {
-        let mut client = match self.client.take() {
-            Some(client) => client,
-            None => Client::connect(&self.access.endpoint).await?,
-        };
+        if let Some(mut client) = self.client.take() {
+            let sent = client.call(&self.access, Method::GET, route, None).await;
+            if let Ok(answer) = sent {
+                self.client = Some(client);
+                return Ok(answer);
+            }
+        }
+        let mut client = Client::connect(&self.access.endpoint).await?;
         let answer = client.call(&self.access, Method::GET, route, None).await?;
-        // A connection that broke is not kept.
         self.client = Some(client);
         Ok(answer)
     }
