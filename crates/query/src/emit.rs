@@ -155,9 +155,10 @@ pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
     let sources = Source::all(&query.table, query.at);
     let mut out = Writer::new(dialect);
     let is_nested = cap.is_some() || sources.len() > 1;
-    let mut joint = match is_nested {
-        true => "SELECT count(*) FROM (SELECT 1 FROM ",
-        false => "SELECT count(*) FROM ",
+    let mut joint = if is_nested {
+        "SELECT count(*) FROM (SELECT 1 FROM "
+    } else {
+        "SELECT count(*) FROM "
     };
     for source in sources {
         out.push(joint);

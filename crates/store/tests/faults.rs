@@ -333,7 +333,7 @@ fn a_write_that_fails_inside_a_batch_concerns_that_batch_alone() {
         Ends::Interrupt,
     ] {
         let fault = Fault::new(Call::Write, ends).on(Role::Wal);
-        let struck = sweep(template.path(), large_group, fault, 2_001);
+        let struck = sweep(template.path(), large_group, fault, 41);
         assert!(struck > 1, "{ends:?} struck {struck} times only");
     }
 }
@@ -375,7 +375,8 @@ fn a_commit_that_fails_shows_nothing_and_succeeds_again() {
     ];
     let template = template();
     for (call, ends) in faults {
-        for skip in 0..if call == Call::Sync { 1 } else { 12 } {
+        // The log is written in few pieces: each of them fails once.
+        for skip in 0.. {
             let bench = copied(template.path());
             let mut db = Db::open(&bench);
             let members = small_group(&db);
@@ -385,9 +386,13 @@ fn a_commit_that_fails_shows_nothing_and_succeeds_again() {
             let armed = bench
                 .vfs
                 .arm(Fault::new(call, ends).on(Role::Wal).after(skip));
-            let error = block_on(pending.commit()).unwrap_err();
+            let committed = block_on(pending.commit());
             bench.vfs.disarm_all();
-            assert_eq!(armed.strikes(), 1, "{error}");
+            if armed.strikes() == 0 {
+                assert!(committed.is_ok() && skip > 0, "{call:?} {ends:?}");
+                break;
+            }
+            assert!(committed.is_err(), "{call:?} {ends:?} after {skip}");
             assert_eq!(stored(&db), old_rows(), "{call:?} {ends:?} after {skip}");
             let mut expected = old_rows();
             let outcomes = db.commit(&batches);

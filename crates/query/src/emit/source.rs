@@ -127,9 +127,10 @@ impl<'a> Source<'a> {
         let valid = out.parameter(Value::Instant(at.valid));
         clause.open(out);
         // The number stands in the text, because the indexes of versions hold nothing else.
-        out.push(match self.is_of_versions() {
-            true => "t.twin = 0 AND t.sf <= ",
-            false => "t.twin = 1 AND t.sf <= ",
+        out.push(if self.is_of_versions() {
+            "t.twin = 0 AND t.sf <= "
+        } else {
+            "t.twin = 1 AND t.sf <= "
         });
         out.push_parameter(system);
         if self.is_of_versions() {

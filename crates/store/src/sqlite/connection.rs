@@ -8,6 +8,9 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
+use super::gather;
+use crate::Durability;
+
 /// Statements kept prepared by the writer: about eight for each table that is being written to.
 const WRITER_STATEMENTS_MAX: usize = 1_024;
 /// Pages the writer keeps in memory, in KiB; negative is how the pragma says KiB. It holds what
@@ -54,15 +57,23 @@ pub(super) fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// Opens the connection that writes. `synchronous` is SQLite's word for the durability.
+/// Opens the connection that writes.
 ///
 /// Deleted content is overwritten (`secure_delete`), so that erasure can promise it. Savepoints
 /// keep their journals in memory: they are as large as a batch at most.
 pub(super) fn open_writer(
     location: Location<'_>,
-    synchronous: &str,
+    durability: Durability,
 ) -> rusqlite::Result<Connection> {
-    let connection = open(location)?;
+    let (synchronous, gathering) = match durability {
+        Durability::Full => ("FULL", gather::over(location.vfs)),
+        // Readers see commits that were not synced: nothing may be kept back from the system.
+        Durability::Normal => ("NORMAL", None),
+    };
+    let connection = open(Location {
+        vfs: gathering.as_deref().or(location.vfs),
+        ..location
+    })?;
     connection.set_prepared_statement_cache_capacity(WRITER_STATEMENTS_MAX);
     connection.execute_batch(&format!(
         "PRAGMA journal_mode = WAL;

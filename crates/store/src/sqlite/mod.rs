@@ -14,6 +14,7 @@ mod commit;
 mod connection;
 mod directory;
 mod fault;
+mod gather;
 mod migrate;
 mod read;
 mod row_sql;
@@ -37,8 +38,7 @@ use self::directory::Directory;
 use self::read::Readers;
 use crate::batch::{Outcome, WriteBatch};
 use crate::{
-    Durability, Listed, Listing, Loaded, Options, Pending, Point, Snapshot, Store, StoreError,
-    StoreFuture,
+    Listed, Listing, Loaded, Options, Pending, Point, Snapshot, Store, StoreError, StoreFuture,
 };
 
 /// The store behind the border.
@@ -74,12 +74,8 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
         database: &database,
         vfs: options.vfs.as_deref(),
     };
-    let synchronous = match options.durability {
-        Durability::Full => "FULL",
-        Durability::Normal => "NORMAL",
-    };
     migrate::check(&connection::open(location)?)?;
-    let mut connection = connection::open_writer(location, synchronous)?;
+    let mut connection = connection::open_writer(location, options.durability)?;
     migrate::migrate(&mut connection)?;
     let known = catalogue_read::load(&connection)?;
     let (backlog, checkpointer) = checkpoint::start(&mut connection, location)?;

@@ -303,9 +303,10 @@ impl Run<'_> {
 
     /// Ends the piece believed now. One made by this batch was never known and is not kept.
     fn end_piece(&self, target: &Target<'_>, row: &Current) -> Step<()> {
-        let sql = match row.is_own {
-            true => &target.sql.drop_piece,
-            false => &target.sql.cut_piece,
+        let sql = if row.is_own {
+            &target.sql.drop_piece
+        } else {
+            &target.sql.cut_piece
         };
         let ended = self
             .statement(sql)?

@@ -6,6 +6,7 @@ use model::{
 };
 
 use super::*;
+use crate::Durability;
 use crate::batch::{Op, RowAct, RowOp, Stamps, WriteBatch};
 use crate::sqlite::checkpoint;
 use crate::sqlite::commit::State;
@@ -77,7 +78,7 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
         database: &file,
         vfs: None,
     };
-    let mut connection = connection::open_writer(location, "NORMAL").unwrap();
+    let mut connection = connection::open_writer(location, Durability::Normal).unwrap();
     migrate::migrate(&mut connection).unwrap();
     connection.execute_batch(&create_table(table)).unwrap();
     let (backlog, _checkpointer) = checkpoint::start(&mut connection, location).unwrap();

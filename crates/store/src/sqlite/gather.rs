@@ -1,0 +1,322 @@
+//! A file system layer that hands a commit's log to the system in one piece.
+//!
+//! SQLite writes the log (WAL) in two calls a page, 24 and 4,096 bytes long. On ext4 such a call
+//! took 6 µs, whatever its length: half of what a commit of 25 pages took, its sync included
+//! (docs/performance.md). Neighbouring writes are kept back here until somebody could miss them:
+//! until the sync, or a read, or a look at the file's length.
+//!
+//! That is sound for a connection that syncs each commit (`synchronous=FULL`), and only for it:
+//! SQLite shows a commit to readers after the sync of its pages, and asks the file for pages of
+//! a transaction that is still open through this same file. What could not be written is kept
+//! and tried again, so that a failed write never becomes a gap between two that succeeded.
+//!
+//! The layout is SQLite's own for a layer over another one (SQLite manual, "The SQLite OS
+//! Interface or VFS"). Files other than the log belong to the layer below alone.
+
+#![allow(
+    unsafe_code,
+    reason = "a file system layer is a table of C functions over raw pointers"
+)]
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr;
+use std::slice;
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::ffi::{
+    self, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs,
+};
+
+/// Most bytes kept back, and so written at once: what SQLite's unix layer takes in one call
+/// (`seekAndWriteFd` keeps the low 17 bits of a length). It holds 31 pages.
+const GATHERED_BYTES_MAX: usize = 0x1_ffff;
+
+/// Why a method of the layer below may be called without looking.
+const BELOW_HAS_ALL: &str = "SQLite demands these methods of every file";
+
+/// The log as SQLite holds it. SQLite requires `base` first; the file of the layer below follows
+/// in the same allocation.
+#[repr(C)]
+struct Log {
+    base: sqlite3_file,
+    gathered: *mut Gathered,
+}
+
+/// Neighbouring bytes that were not written yet.
+#[derive(Default)]
+struct Gathered {
+    /// Where in the file they begin.
+    offset: i64,
+    bytes: Vec<u8>,
+}
+
+/// The name of the layer over the one called `below`, or over the default one. It is registered
+/// when it is first asked for, and for good: a connection may need it to the end of the process.
+/// `None` when there is no such layer below.
+pub(super) fn over(below: Option<&str>) -> Option<String> {
+    static REGISTERING: Mutex<()> = Mutex::new(());
+    let name = format!("gather-{}", below.unwrap_or("default"));
+    let c_name = CString::new(name.as_str()).ok()?;
+    let c_below = below.map(CString::new).transpose().ok()?;
+    let c_below = c_below.as_ref().map_or(ptr::null(), |name| name.as_ptr());
+    let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: both names are null or zero-terminated; the functions may be called at any time.
+    let (known, below) = unsafe {
+        (
+            ffi::sqlite3_vfs_find(c_name.as_ptr()),
+            ffi::sqlite3_vfs_find(c_below),
+        )
+    };
+    if !known.is_null() {
+        return Some(name);
+    }
+    if below.is_null() {
+        return None;
+    }
+    // A copy keeps the methods that concern no file, such as the clock.
+    // SAFETY: `below` is registered, so it is valid.
+    let mut layer = unsafe { *below };
+    layer.szOsFile += size_of::<Log>() as c_int;
+    layer.pNext = ptr::null_mut();
+    layer.zName = c_name.into_raw();
+    layer.pAppData = below.cast();
+    layer.xOpen = Some(open);
+    layer.xDelete = Some(delete);
+    layer.xAccess = Some(access);
+    layer.xFullPathname = Some(full_path);
+    // SAFETY: the layer is complete and is never freed.
+    let code = unsafe { ffi::sqlite3_vfs_register(Box::into_raw(Box::new(layer)), 0) };
+    (code == ffi::SQLITE_OK).then_some(name)
+}
+
+/// Version 1 is all that SQLite asks of a log.
+static METHODS: sqlite3_io_methods = sqlite3_io_methods {
+    iVersion: 1,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(file_size),
+    xLock: Some(lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved_lock),
+    xFileControl: Some(file_control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(device_characteristics),
+    xShmMap: None,
+    xShmLock: None,
+    xShmBarrier: None,
+    xShmUnmap: None,
+    xFetch: None,
+    xUnfetch: None,
+};
+
+unsafe extern "C" fn open(
+    layer: *mut sqlite3_vfs,
+    name: sqlite3_filename,
+    file: *mut sqlite3_file,
+    flags: c_int,
+    flags_out: *mut c_int,
+) -> c_int {
+    // SAFETY: SQLite hands over this layer, `szOsFile` bytes for the file, and arguments that the
+    // layer below may have as they are.
+    unsafe {
+        let below = (*layer).pAppData.cast::<sqlite3_vfs>();
+        let open = (*below).xOpen.expect(BELOW_HAS_ALL);
+        if flags & ffi::SQLITE_OPEN_WAL == 0 {
+            return open(below, name, file, flags, flags_out);
+        }
+        let log = file.cast::<Log>();
+        // Tells SQLite not to close the file, should opening fail.
+        (*log).base.pMethods = ptr::null();
+        let code = open(below, name, file_below(file), flags, flags_out);
+        if code == ffi::SQLITE_OK {
+            (*log).gathered = Box::into_raw(Box::default());
+            (*log).base.pMethods = &raw const METHODS;
+        }
+        code
+    }
+}
+
+/// Defines methods of the layer that are the business of the one below.
+macro_rules! passing_layer_methods {
+    ($($name:ident = $method:ident($($argument:ident: $kind:ty),*);)*) => {$(
+        unsafe extern "C" fn $name(layer: *mut sqlite3_vfs $(, $argument: $kind)*) -> c_int {
+            // SAFETY: SQLite hands over this layer, and arguments that the one below may have.
+            unsafe {
+                let below = (*layer).pAppData.cast::<sqlite3_vfs>();
+                ((*below).$method.expect(BELOW_HAS_ALL))(below $(, $argument)*)
+            }
+        }
+    )*};
+}
+
+passing_layer_methods! {
+    delete = xDelete(name: *const c_char, sync_directory: c_int);
+    access = xAccess(name: *const c_char, flags: c_int, answer: *mut c_int);
+    full_path = xFullPathname(name: *const c_char, length: c_int, into: *mut c_char);
+}
+
+/// # Safety
+/// `file` is the memory of a [`Log`], with the room that `szOsFile` promised.
+unsafe fn file_below(file: *mut sqlite3_file) -> *mut sqlite3_file {
+    // SAFETY: the file of the layer below follows in the same allocation.
+    unsafe { file.cast::<Log>().add(1).cast() }
+}
+
+/// Calls a method of the file below. Only for functions that SQLite calls, since it is SQLite that
+/// vouches for the file and for every argument.
+macro_rules! below {
+    ($file:expr, $method:ident $(, $argument:expr)*) => {{
+        // SAFETY: `open` filled the file below in, and it is open until our `xClose`.
+        unsafe {
+            let file = file_below($file);
+            ((*(*file).pMethods).$method.expect(BELOW_HAS_ALL))(file $(, $argument)*)
+        }
+    }};
+}
+
+/// Defines file methods for which what is kept back makes no difference.
+macro_rules! passing_methods {
+    ($($name:ident = $method:ident($($argument:ident: $kind:ty),*);)*) => {$(
+        unsafe extern "C" fn $name(file: *mut sqlite3_file $(, $argument: $kind)*) -> c_int {
+            below!(file, $method $(, $argument)*)
+        }
+    )*};
+}
+
+passing_methods! {
+    lock = xLock(level: c_int);
+    unlock = xUnlock(level: c_int);
+    check_reserved_lock = xCheckReservedLock(answer: *mut c_int);
+    file_control = xFileControl(op: c_int, argument: *mut c_void);
+    sector_size = xSectorSize();
+    device_characteristics = xDeviceCharacteristics();
+}
+
+/// Defines file methods before which everything must be written.
+macro_rules! writing_methods {
+    ($($name:ident = $method:ident($($argument:ident: $kind:ty),*);)*) => {$(
+        unsafe extern "C" fn $name(file: *mut sqlite3_file $(, $argument: $kind)*) -> c_int {
+            // SAFETY: SQLite calls this with a log that `open` filled in.
+            match unsafe { write_gathered(file) } {
+                ffi::SQLITE_OK => below!(file, $method $(, $argument)*),
+                code => code,
+            }
+        }
+    )*};
+}
+
+writing_methods! {
+    read = xRead(into: *mut c_void, length: c_int, offset: sqlite3_int64);
+    truncate = xTruncate(length: sqlite3_int64);
+    sync = xSync(flags: c_int);
+    file_size = xFileSize(length: *mut sqlite3_int64);
+}
+
+/// Writes what was kept back. On an error it stays, to be tried again.
+///
+/// # Safety
+/// `file` was filled in by [`open`], and nobody else uses it: a connection is used by one thread
+/// at a time.
+unsafe fn write_gathered(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: the caller's promise.
+    let gathered = unsafe { &mut *(*file.cast::<Log>()).gathered };
+    if gathered.bytes.is_empty() {
+        return ffi::SQLITE_OK;
+    }
+    let (from, length) = (gathered.bytes.as_ptr(), gathered.bytes.len() as c_int);
+    let code = below!(file, xWrite, from.cast(), length, gathered.offset);
+    if code == ffi::SQLITE_OK {
+        gathered.bytes.clear();
+    }
+    code
+}
+
+unsafe extern "C" fn write(
+    file: *mut sqlite3_file,
+    from: *const c_void,
+    length: c_int,
+    offset: sqlite3_int64,
+) -> c_int {
+    // SAFETY: SQLite calls this with a log that `open` filled in, and with `length` bytes.
+    let (gathered, bytes) = unsafe {
+        let bytes = slice::from_raw_parts(from.cast::<u8>(), length as usize);
+        (&mut *(*file.cast::<Log>()).gathered, bytes)
+    };
+    if gathered.takes(offset, bytes) {
+        return ffi::SQLITE_OK;
+    }
+    // SAFETY: as above.
+    match unsafe { write_gathered(file) } {
+        ffi::SQLITE_OK if gathered.takes(offset, bytes) => ffi::SQLITE_OK,
+        ffi::SQLITE_OK => below!(file, xWrite, from, length, offset),
+        code => code,
+    }
+}
+
+impl Gathered {
+    /// Keeps `bytes` back, unless they lie elsewhere than after what is kept already, or would be
+    /// too many, or there is no memory for them.
+    fn takes(&mut self, offset: i64, bytes: &[u8]) -> bool {
+        let is_next = self.bytes.is_empty() || self.offset + self.bytes.len() as i64 == offset;
+        let fits = self.bytes.len() + bytes.len() <= GATHERED_BYTES_MAX;
+        if !is_next || !fits || self.bytes.try_reserve(bytes.len()).is_err() {
+            return false;
+        }
+        if self.bytes.is_empty() {
+            self.offset = offset;
+        }
+        self.bytes.extend_from_slice(bytes);
+        true
+    }
+}
+
+unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: SQLite calls this once, with a log that `open` filled in.
+    unsafe {
+        // What is left belongs to no commit: those were synced.
+        let _ = write_gathered(file);
+        drop(Box::from_raw((*file.cast::<Log>()).gathered));
+    }
+    below!(file, xClose)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_kept_and_strangers_are_not() {
+        let mut gathered = Gathered::default();
+        assert!(gathered.takes(32, b"head"));
+        assert!(gathered.takes(36, b"page"));
+        assert!(!gathered.takes(36, b"again"), "not behind what is kept");
+        assert!(!gathered.takes(41, b"gap"));
+        assert_eq!(
+            (gathered.offset, &gathered.bytes[..]),
+            (32, &b"headpage"[..])
+        );
+    }
+
+    #[test]
+    fn no_piece_is_longer_than_the_layer_below_takes() {
+        let mut gathered = Gathered::default();
+        let page = [0; 4_096];
+        let taken = (0..)
+            .take_while(|n| gathered.takes(n * 4_096, &page))
+            .count();
+        assert_eq!(taken, 31);
+        assert!(!gathered.takes(31 * 4_096, &page));
+        gathered.bytes.clear();
+        assert!(!gathered.takes(0, &vec![0; 1 << 17]));
+    }
+
+    #[test]
+    fn there_is_nothing_over_an_unknown_layer() {
+        assert_eq!(over(Some("no such layer")), None);
+        assert_eq!(over(None).as_deref(), Some("gather-default"));
+        assert_eq!(over(None), over(None));
+    }
+}
