@@ -3,13 +3,14 @@
 //! Two steps. What was typed stands in the `…Args` types, exactly as typed; `check` turns it into
 //! what a room takes, with every default decided. Nothing else reads the environment.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{ArgAction, Args, FromArgMatches as _, Parser, Subcommand, ValueEnum, value_parser};
 use engine::{Clock, Durability};
 use hyper::header::HeaderValue;
 use model::ProjectId;
@@ -21,6 +22,7 @@ use crate::http::wire::{encode_page, encode_row};
 use crate::secret::KeySecret;
 use crate::serve::{Limits, ServeConfig};
 
+pub mod file;
 mod port;
 
 pub use port::{ExportArgs, ExportSetup, FormatArg, ImportArgs, ImportSetup, Source};
@@ -114,10 +116,39 @@ pub enum Command {
     Bench(bench::BenchCommand),
 }
 
-/// Reads the command line and the environment. Ends the process with 2 where they cannot be
-/// understood, and with 0 after --help and --version.
-pub fn read() -> Cli {
-    Cli::parse()
+/// Reads the command line, the environment and the configuration file. Ends the process with 2
+/// where the command line cannot be understood, and with 0 after --help and --version.
+///
+/// # Errors
+/// When the configuration file cannot be understood.
+pub fn read() -> Result<Cli> {
+    let cli = Cli::parse();
+    let Command::Serve(args) = &cli.command else {
+        return Ok(cli);
+    };
+    let words = std::env::args_os().collect();
+    let (matches, _) = file::with_file(words, args.config.as_deref(), &args.data.data)?;
+    Ok(Cli::from_arg_matches(&matches)?)
+}
+
+/// What `tidemark serve` would be given now, on this directory and with this file: each setting,
+/// and all of them checked.
+///
+/// # Errors
+/// When the file or the environment cannot be understood.
+pub fn serve_settings(
+    directory: &DirectoryArgs,
+    config: Option<&Path>,
+) -> Result<(file::Settings, Vec<file::InForce>, Box<ServeArgs>)> {
+    let mut words: Vec<OsString> = vec!["tidemark".into(), "serve".into(), "--data".into()];
+    words.push(directory.data.clone().into());
+    let (matches, settings) = file::with_file(words, config, &directory.data)?;
+    let serve = matches.subcommand_matches("serve");
+    let in_force = settings.in_force(serve.expect("the words say serve"));
+    match Cli::from_arg_matches(&matches)?.command {
+        Command::Serve(args) => Ok((settings, in_force, args)),
+        _ => unreachable!("the words say serve"),
+    }
 }
 
 /// Where the data directory is.
@@ -221,10 +252,16 @@ fn checked_project(id: &str) -> Result<ProjectId> {
 #[command(after_help = "Examples:
   tidemark serve
   tidemark serve --data /srv/tidemark --listen 0.0.0.0:8280 --log-format json
-  TIDEMARK_PROJECT_ID=shop TIDEMARK_API_KEY=a-secret-of-your-own tidemark serve")]
+  TIDEMARK_PROJECT_ID=shop TIDEMARK_API_KEY=a-secret-of-your-own tidemark serve
+
+A flag wins over its variable, a variable over the file, the file over what is built in.")]
 pub struct ServeArgs {
     #[command(flatten)]
     data: DirectoryArgs,
+    /// A file with any of these options as keys [default: tidemark.toml in the data directory, if
+    /// it is there]
+    #[arg(long, env = "TIDEMARK_CONFIG", value_name = "PATH")]
+    config: Option<PathBuf>,
     /// Where to listen. Port 0 takes a free one, which is printed
     #[arg(long, env = "TIDEMARK_LISTEN", value_name = "ADDRESS:PORT")]
     #[arg(default_value = "127.0.0.1:8280", value_parser = listen_address)]

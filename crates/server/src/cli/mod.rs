@@ -36,7 +36,8 @@ pub struct Outside {
 /// The exit code is 0 on success, 1 when the command failed (the reason stands in one line on
 /// standard error), 2 when the command line was not understood.
 pub fn main(clock: Arc<dyn Clock>, rng: Rng) -> ExitCode {
-    match run(config::read().command, Outside { clock, rng }) {
+    let done = config::read().and_then(|cli| run(cli.command, Outside { clock, rng }));
+    match done {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {}", one_line(&error));
