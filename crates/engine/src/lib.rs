@@ -36,10 +36,11 @@ pub use error::{ColumnFault, EngineError, IndexFault};
 pub use export::{ExportPage, ExportStart};
 pub use list_cache::Family;
 pub use pinned::PinnedPage;
+pub use plausible::DOWNTIME_MAX_US;
 pub use projects::NewKey;
 pub use query::QueryError;
 pub use query::json::read as read_json;
-pub use store::{Durability, EncodeRow, StoreError};
+pub use store::{Durability, EncodeRow, Inspection, StoreError, inspect};
 
 use commit::Writer;
 use marks::Marks;

@@ -108,6 +108,11 @@ pub enum Command {
     /// none does. Ids, times and permissions of rows are kept. An imported database is closed to
     /// callers without a key until it is complete.
     Import(Box<ImportArgs>),
+    /// Look at data directory, settings and machine, and say what to do
+    ///
+    /// Changes nothing, and works beside a running server. The exit code is 1 where something is
+    /// bad.
+    Doctor(DoctorArgs),
     /// Fill a table with data to try things on
     #[command(subcommand)]
     Seed(seed::SeedCommand),
@@ -245,6 +250,26 @@ fn given(text: Option<&String>) -> Option<&str> {
 
 fn checked_project(id: &str) -> Result<ProjectId> {
     ProjectId::new(id).map_err(|error| anyhow!("the project id `{id}` cannot be used: {error}"))
+}
+
+/// The options of `tidemark doctor`, as typed.
+#[derive(Args)]
+#[command(after_help = "Example:
+  tidemark doctor --data /srv/tidemark
+  tidemark doctor --no-check --json")]
+pub struct DoctorArgs {
+    /// Where it is.
+    #[command(flatten)]
+    pub data: DirectoryArgs,
+    /// The configuration file that the server is given
+    #[arg(long, env = "TIDEMARK_CONFIG", value_name = "PATH")]
+    pub config: Option<PathBuf>,
+    /// Do not read the whole database to see whether it is whole
+    #[arg(long)]
+    pub no_check: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The options of `tidemark serve`, as typed.

@@ -19,6 +19,7 @@ pub use batch::{
     WriteBatch, WrittenRow,
 };
 pub use error::StoreError;
+pub use sqlite::inspect::{Inspection, inspect};
 
 /// What a store call returns. An embedded store answers before the future is first polled.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

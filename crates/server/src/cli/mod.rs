@@ -12,6 +12,7 @@ use crate::http::Rng;
 
 pub mod bench;
 mod bootstrap;
+mod doctor;
 mod export;
 mod import;
 pub mod key;
@@ -54,6 +55,7 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         }
         Command::Project(command) => project::run(command, outside)?,
         Command::Key(command) => key::run(command, outside)?,
+        Command::Doctor(args) => return doctor::run(&args, outside),
         Command::Export(args) => export::run(args.check()?, outside)?,
         Command::Import(args) => return import::run(args.check()?, outside),
         Command::Seed(command) => seed::run(command)?,

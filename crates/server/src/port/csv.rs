@@ -250,7 +250,7 @@ mod tests {
         for content in [
             r#""name":null,"age":null,"score":null,"ok":null,"tags":null"#,
             r#""name":"","age":0,"score":-0.5,"ok":false,"tags":[]"#,
-            r#""name":"\"quoted\"","age":-9223372036854775808,"score":1e300,"ok":true,"tags":[""]"#,
+            r#""name":"\"quoted\"","age":-9223372036854775808,"score":1e+300,"ok":true,"tags":[""]"#,
             r#""name":"a,b\r\nc\td","age":1,"score":4.0,"ok":true,"tags":["x","\"y\"","ü,\n"]"#,
             r#""name":"[1]","age":1,"score":0.1,"ok":true,"tags":["null"]"#,
             r#""name":" padded ","age":1,"score":5e-324,"ok":true,"tags":[]"#,

@@ -15,6 +15,7 @@ mod connection;
 mod directory;
 mod fault;
 mod gather;
+pub(crate) mod inspect;
 mod migrate;
 mod read;
 mod row_sql;
