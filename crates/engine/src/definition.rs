@@ -269,8 +269,11 @@ fn index(table: &Table, new: &NewIndex, number: u32) -> Result<Index, EngineErro
         return Err(EngineError::Index(IndexFault::LimitExceeded(why)));
     }
     let columns = index_columns(table, new)?;
-    need_short_key(table, new, &columns)?;
     let (kind, unset) = (index_kind(new)?, Timestamp(0));
+    match kind {
+        IndexKind::Fulltext => need_texts(table, new, &columns)?,
+        IndexKind::Key | IndexKind::Unique => need_short_key(table, new, &columns)?,
+    }
     Ok(Index {
         number,
         key,
@@ -285,7 +288,8 @@ fn index_kind(new: &NewIndex) -> Result<IndexKind, EngineError> {
     match new.kind.as_str() {
         "key" => Ok(IndexKind::Key),
         "unique" => Ok(IndexKind::Unique),
-        "fulltext" | "spatial" | "trigram" => Err(EngineError::Unsupported(format!(
+        "fulltext" => Ok(IndexKind::Fulltext),
+        "spatial" | "trigram" => Err(EngineError::Unsupported(format!(
             "The index type `{}`",
             new.kind
         ))),
@@ -380,6 +384,22 @@ fn check_length(table: &Table, field: Field, length: i64) -> Result<u32, String>
         ));
     }
     Ok(length as u32)
+}
+
+/// Words are found in texts only.
+fn need_texts(table: &Table, new: &NewIndex, columns: &[IndexColumn]) -> Result<(), EngineError> {
+    let is_text = |column: &IndexColumn| match column.field {
+        Field::Column(position) => table.columns[position].kind.storage() == Storage::Text,
+        _ => false,
+    };
+    if columns.iter().all(is_text) {
+        return Ok(());
+    }
+    let why = format!(
+        "Index `{}`: a fulltext index holds text columns only.",
+        new.key
+    );
+    Err(EngineError::Index(IndexFault::ColumnInvalid(why)))
 }
 
 /// The reference bounds an index by its key's length; so do we, although whole values are

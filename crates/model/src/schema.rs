@@ -245,6 +245,16 @@ pub enum IndexKind {
     Key,
     /// Order, and no two rows with equal non-null values at the same instant.
     Unique,
+    /// Finding words. Only one over a single column is used, as in the reference.
+    Fulltext,
+}
+
+impl Index {
+    /// Whether it finds words in `field`, and in nothing else.
+    pub fn is_fulltext_of(&self, field: Field) -> bool {
+        let alone = matches!(self.columns.as_slice(), [column] if column.field == field);
+        alone && self.kind == IndexKind::Fulltext
+    }
 }
 
 /// One column of an index.

@@ -69,6 +69,8 @@ methods! {
     ContainsAny "containsAny";
     ContainsAll "containsAll";
     NotContains "notContains";
+    Search "search";
+    NotSearch "notSearch";
     Or "or";
     And "and";
     OrderAsc "orderAsc";
@@ -88,8 +90,6 @@ const NOT_OFFERED: &[&str] = &[
     "validAt",
     "validBetween",
     "versions",
-    "search",
-    "notSearch",
     "regex",
     "exists",
     "notExists",

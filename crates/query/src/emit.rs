@@ -120,7 +120,7 @@ impl<'a> Arm<'a> {
         self.source.write_from(out, index);
         let mut clause = Clause::of_where();
         self.source.write_period(out, &mut clause);
-        condition::write_all(out, &mut clause, &query.table, &query.filter);
+        condition::write_all(out, &mut clause, &self.source, &query.filter);
         match part {
             Part::All => {}
             Part::Beyond(values) => {
@@ -166,7 +166,7 @@ pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
         source.write_from(&mut out, hint.as_ref().map(|hint| hint.name.as_str()));
         let mut clause = Clause::of_where();
         source.write_period(&mut out, &mut clause);
-        condition::write_all(&mut out, &mut clause, &query.table, &query.filter);
+        condition::write_all(&mut out, &mut clause, &source, &query.filter);
         source.write_visible(&mut out, &mut clause, &query.visibility);
         joint = " UNION ALL SELECT 1 FROM ";
     }

@@ -75,6 +75,8 @@ fn collect(filter: &Filter, found: &mut Vec<(Field, Demand)>) {
     match filter {
         Filter::All(branches) => branches.iter().for_each(|branch| collect(branch, found)),
         Filter::Any(_) => {}
+        // The index of words gives numbers of rows.
+        Filter::Field(_, Test::Finds(_)) => found.push((Field::Sequence, Demand::Several)),
         Filter::Field(field, test) => {
             if let Some(demand) = demand(test) {
                 found.push((*field, demand));
@@ -102,6 +104,8 @@ fn demand(test: &Test) -> Option<Demand> {
         | Test::NotEndsWith(_)
         | Test::HasPart(_)
         | Test::HasNoPart(_)
+        | Test::Finds(_)
+        | Test::FindsNot(_)
         | Test::HasAny(_)
         | Test::HasAll(_)
         | Test::HasNone(_) => None,
@@ -148,6 +152,7 @@ fn choose(query: &Query, keys: &[OrderKey]) -> Option<Choice> {
         .table
         .indexes
         .iter()
+        .filter(|index| index.kind != IndexKind::Fulltext)
         .map(|index| (usefulness(index, &demands, keys), index))
         .collect();
     let filtering = best(uses.iter().filter(|(u, _)| u.fixed > 0 || u.range));

@@ -15,6 +15,7 @@ pub mod normal;
 pub mod parse;
 pub mod query;
 pub mod resolve;
+pub mod search;
 pub mod visibility;
 
 pub use ast::Ast;
@@ -23,4 +24,5 @@ pub use error::QueryError;
 pub use parse::parse;
 pub use query::{Cursor, Filter, OrderKey, Query, Side, Test};
 pub use resolve::{Limits, resolve, resolve_selection};
+pub use search::Search;
 pub use visibility::{Visibility, visibility};

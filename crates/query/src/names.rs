@@ -5,6 +5,12 @@
 
 use model::{ColumnNumber, TableNumber};
 
+/// The SQL function (text) → its words as a full-text index holds them. The store provides it.
+pub const INDEXED_WORDS: &str = "tidemark_words";
+/// The SQL function (text, search) → whether the text has what is searched for; null of null. The
+/// store provides it; the search is as sent in SQLite, a text for `to_tsquery` in PostgreSQL.
+pub const FINDS: &str = "tidemark_finds";
+
 /// Rows valid at the clock, as known now.
 pub fn now(table: TableNumber) -> String {
     format!("t{}", table.0)
@@ -39,6 +45,16 @@ pub fn index(table: TableNumber, index: u32) -> String {
 /// holds only those that the table of now does not show exactly.
 pub fn versions_index(table: TableNumber, index: u32) -> String {
     format!("t{}_v_i{index}", table.0)
+}
+
+/// The full-text index behind a user index of that type, on the rows of now.
+pub fn fulltext(table: TableNumber, index: u32) -> String {
+    format!("{}{index}", fulltext_prefix(table))
+}
+
+/// What the names of all full-text indexes of a table begin with, before their numbers.
+pub fn fulltext_prefix(table: TableNumber) -> String {
+    format!("t{}_f", table.0)
 }
 
 /// The index on the table of now that finds a row by its id.

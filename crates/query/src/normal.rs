@@ -7,6 +7,7 @@
 use model::{Direction, Field, Selection, Table, Value};
 
 use crate::query::{Cursor, Filter, Query, Side, Test};
+use crate::search::Search;
 use crate::visibility::Visibility;
 
 impl Query {
@@ -170,9 +171,21 @@ fn write_test(out: &mut Vec<u8>, test: &Test) {
         Test::NotEndsWith(end) => write_text(out, 13, end),
         Test::HasPart(parts) => write_texts(out, 14, parts),
         Test::HasNoPart(parts) => write_texts(out, 15, parts),
+        Test::Finds(search) => write_search(out, 19, search),
+        Test::FindsNot(search) => write_search(out, 20, search),
         Test::HasAny(values) => write_set(out, 16, values),
         Test::HasAll(values) => write_set(out, 17, values),
         Test::HasNone(values) => write_set(out, 18, values),
+    }
+}
+
+fn write_search(out: &mut Vec<u8>, tag: u8, search: &Search) {
+    let mut parts = Vec::new();
+    search.write_normal_form(|part| parts.push(part.to_vec()));
+    out.push(tag);
+    write_length(out, parts.len());
+    for part in parts {
+        write_bytes(out, &part);
     }
 }
 

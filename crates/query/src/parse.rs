@@ -88,9 +88,6 @@ fn read_method(json: &Json) -> Result<Method, QueryError> {
         return Ok(method);
     }
     Err(QueryError::Invalid(match text.as_str() {
-        "search" | "notSearch" => {
-            format!("Method `{text}` requires a fulltext index, which is not supported here")
-        }
         known if is_not_offered(known) => format!("Method `{known}` is not supported here"),
         _ => format!("Query method is invalid: {}", echo(text)),
     }))
@@ -189,10 +186,6 @@ mod tests {
             let expected = format!("Invalid query: Method `{method}` is not supported here");
             check_refused(&[&text], &expected);
         }
-        check_refused(
-            &[r#"{"method":"search","attribute":"a","values":["b"]}"#],
-            "Invalid query: Method `search` requires a fulltext index",
-        );
     }
 
     #[test]

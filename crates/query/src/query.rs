@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::{Coordinates, Direction, Field, RowId, Selection, Table, Value};
 
 use crate::field;
+use crate::search::Search;
 use crate::visibility::Visibility;
 
 /// A resolved list query.
@@ -95,6 +96,10 @@ pub enum Test {
     HasPart(Vec<String>),
     /// Text that has none of these as a part.
     HasNoPart(Vec<String>),
+    /// Text that has what is searched for; its column stands alone in a full-text index.
+    Finds(Search),
+    /// Text that has not.
+    FindsNot(Search),
     /// An array with one of these as an element.
     HasAny(Vec<Value>),
     /// An array with each of these as an element.

@@ -150,14 +150,8 @@ fn rows_requests(seen: &[String]) -> usize {
     seen.iter().filter(of_rows).count()
 }
 
-#[test]
-fn a_copy_that_was_killed_goes_on_where_it_was_and_both_sides_compare_equal() {
-    let (there, here) = (Folder::new(), target());
-    let server = source(&there);
-    let key = server.key.clone().unwrap();
-    let proxy = Proxy::before(&server);
-
-    // The third page of rows never arrives: the copy is killed while it waits.
+/// Starts a copy and kills it while it waits for the third page of rows, which never arrives.
+fn kill_at_the_third_page(here: &Folder, proxy: &Proxy, key: &str) {
     let child: Arc<Mutex<Option<Child>>> = Arc::default();
     let victim = child.clone();
     let mut pages = 0;
@@ -165,30 +159,37 @@ fn a_copy_that_was_killed_goes_on_where_it_was_and_both_sides_compare_equal() {
         pages += usize::from(target.contains("/products/rows"));
         (pages == 3).then(|| {
             let mut victim = victim.lock().unwrap();
-            victim
-                .as_mut()
-                .expect("it asks, so it was started")
-                .kill()
-                .unwrap();
+            let victim = victim.as_mut().expect("it asks, so it was started");
+            victim.kill().unwrap();
             BROKEN
         })
     });
     {
         let mut slot = child.lock().unwrap();
-        let mut command = copy(&here, proxy.port, &key);
+        let mut command = copy(here, proxy.port, key);
         let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         *slot = Some(started.unwrap());
     }
-    // Not under the lock: the proxy takes it to kill.
+    // Not under the lock for long: the proxy takes it to kill.
     loop {
-        if let Some(status) = child.lock().unwrap().as_mut().unwrap().try_wait().unwrap() {
+        let ended = child.lock().unwrap().as_mut().unwrap().try_wait().unwrap();
+        if let Some(status) = ended {
             assert!(!status.success());
-            break;
+            return;
         }
         thread::yield_now();
     }
+}
+
+#[test]
+fn a_copy_that_was_killed_goes_on_where_it_was_and_both_sides_compare_equal() {
+    let (there, here) = (Folder::new(), target());
+    let server = source(&there);
+    let key = server.key.clone().unwrap();
+    let proxy = Proxy::before(&server);
+    kill_at_the_third_page(&here, &proxy, &key);
     assert!(here.data().join("import.state").exists());
-    assert!(rows_requests(&proxy.taken()) >= 3);
+    assert_eq!(rows_requests(&proxy.taken()), 3);
 
     proxy.set(|_| None);
     let output = copy(&here, proxy.port, &key).output().unwrap();

@@ -69,20 +69,17 @@ fn a_flag_wins_over_a_variable_over_the_file_over_what_is_built_in() {
         assert!(said.contains(part), "`{part}` is not in: {said}");
     }
 
-    // A server takes them, and a flag before all.
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = taken.local_addr().unwrap().to_string();
+    // A server takes them; a port that is held shows which one it took.
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap().to_string();
     let other = folder.join("other.toml");
+    let data = folder.data();
     fs::write(
         &other,
-        format!(
-            "listen = \"{taken}\"\ndata = \"{}\"\n",
-            folder.data().display()
-        ),
+        format!("listen = \"{taken}\"\ndata = \"{}\"\n", data.display()),
     )
     .unwrap();
     let serve = format!("serve --config {}", other.display());
-    let held = TcpListener::bind(&taken).unwrap();
     assert_refused(
         &tidemark(&serve).output().unwrap(),
         1,
@@ -91,7 +88,6 @@ fn a_flag_wins_over_a_variable_over_the_file_over_what_is_built_in() {
     let mut command = tidemark(&serve);
     let output = command.env("TIDEMARK_LISTEN", "nonsense").output().unwrap();
     assert_refused(&output, 2, "such as 127.0.0.1:8280");
-    drop(held);
 }
 
 #[test]

@@ -10,14 +10,9 @@ use std::process::{Output, Stdio};
 use process::{Folder, Running, assert_refused, json_of, on, text, tidemark};
 use serde_json::{Value, json};
 
-/// A table with every kind of column, and one that is closed and has rows for several pages.
-fn fill(server: &Running) {
-    server.call(
-        "POST",
-        "/tablesdb",
-        &json!({"databaseId": "shop", "name": "The \"shop\" – ü"}),
-    );
-    let kinds = json!({
+/// Every kind of column, alone and as a list, and both kinds of index.
+fn kinds() -> Value {
+    json!({
         "tableId": "kinds", "name": "Kinds", "rowSecurity": true,
         "permissions": ["read(\"any\")", "create(\"users\")", "delete(\"team:red/owner\")"],
         "columns": [
@@ -46,24 +41,37 @@ fn fill(server: &Running) {
             {"key": "by_more", "type": "key", "attributes": ["v", "i", "$createdAt"],
              "orders": ["DESC", "ASC", "DESC"], "lengths": [10, null, null]},
         ],
-    });
-    server.call("POST", "/tablesdb/shop/tables", &kinds);
-    let rows = "/tablesdb/shop/tables/kinds/rows";
-    let full = json!({
+    })
+}
+
+/// A row with a value in every column of [`kinds`].
+fn full() -> Value {
+    json!({
         "$createdAt": "1999-12-31T23:59:59.999+00:00", "$updatedAt": "2020-02-29T12:00:00.001Z",
-        "s": "ü\u{1F600}\"\\\n\r\n\t,;\u{7f}", "v": "", "t": "\"quoted\"", "mt": "=1+1", "lt": " x ",
-        "em": "a@example.com", "ur": "https://example.com/?a=b&c", "ip": "::1", "en": "a",
-        "i": -5, "b": -9_223_372_036_854_775_808_i64, "f": 0.1, "o": true,
+        "s": "ü\u{1F600}\"\\\n\r\n\t,;\u{7f}", "v": "", "t": "\"quoted\"", "mt": "=1+1",
+        "lt": " x ", "em": "a@example.com", "ur": "https://example.com/?a=b&c", "ip": "::1",
+        "en": "a", "i": -5, "b": -9_223_372_036_854_775_808_i64, "f": 0.1, "o": true,
         "d": "2026-01-31T10:00:00.123+02:00",
         "vs": ["", "a,b", "\"", "null"], "is": [0, -1], "fs": [4.0, 1e300, 5e-324], "os": [true],
         "ds": ["2026-01-31T10:00:00Z"],
-    });
+    })
+}
+
+/// A table of every kind, and one that is closed and has rows for several pages.
+fn fill(server: &Running) {
+    server.call(
+        "POST",
+        "/tablesdb",
+        &json!({"databaseId": "shop", "name": "The \"shop\" – ü"}),
+    );
+    server.call("POST", "/tablesdb/shop/tables", &kinds());
+    let rows = "/tablesdb/shop/tables/kinds/rows";
     let permissions = json!([
         "read(\"user:ann\")",
         "update(\"team:red\")",
         "delete(\"user:ann\")"
     ]);
-    let row = json!({"rowId": "full", "data": full, "permissions": permissions});
+    let row = json!({"rowId": "full", "data": full(), "permissions": permissions});
     server.call("POST", rows, &row);
     server.call(
         "POST",

@@ -238,9 +238,14 @@ fn indexes_that_order_nothing_are_refused() {
     );
     let fulltext = NewIndex {
         kind: "fulltext".into(),
+        ..index("i", &["$createdAt"])
+    };
+    index_refused(fulltext, "index column invalid", "text columns only");
+    let spatial = NewIndex {
+        kind: "spatial".into(),
         ..index("i", &["a"])
     };
-    index_refused(fulltext, "unsupported", "`fulltext`");
+    index_refused(spatial, "unsupported", "`spatial`");
     let odd = NewIndex {
         kind: "hash".into(),
         ..index("i", &["a"])

@@ -1,10 +1,14 @@
 //! Filters as SQL. What a filter means must be the same in both dialects, and the same as the
 //! list cache's predicate decides: text compares by bytes, null satisfies nothing but IS NULL.
 
-use model::{Field, Table, Value};
+use model::{Field, Index, Table, Value};
 
+use crate::dialect::Dialect;
+use crate::names;
 use crate::query::{Filter, Test};
+use crate::search::Search;
 
+use super::source::Source;
 use super::writer::{Clause, Parameter, Writer};
 
 /// Most branches of an OR for which SQLite may look for an index each. Beyond, and for a second
@@ -12,7 +16,12 @@ use super::writer::{Clause, Parameter, Writer};
 const PLANNED_BRANCHES_MAX: usize = 16;
 
 /// Writes a filter's branches as conditions of the statement.
-pub(super) fn write_all(out: &mut Writer, clause: &mut Clause, table: &Table, filter: &Filter) {
+pub(super) fn write_all(
+    out: &mut Writer,
+    clause: &mut Clause,
+    source: &Source<'_>,
+    filter: &Filter,
+) {
     let mut branches = Vec::new();
     flatten(filter, &mut branches);
     let alternatives = branches
@@ -23,9 +32,9 @@ pub(super) fn write_all(out: &mut Writer, clause: &mut Clause, table: &Table, fi
         clause.open(out);
         match branch {
             Filter::Any(branches) if is_only_one && branches.len() <= PLANNED_BRANCHES_MAX => {
-                write_joined(out, table, branches, " OR ", "FALSE");
+                write_joined(out, source, branches, " OR ", "FALSE");
             }
-            other => write(out, table, other),
+            other => write(out, source, other),
         }
     }
 }
@@ -38,31 +47,38 @@ fn flatten<'a>(filter: &'a Filter, branches: &mut Vec<&'a Filter>) {
     }
 }
 
-fn write(out: &mut Writer, table: &Table, filter: &Filter) {
+fn write(out: &mut Writer, source: &Source<'_>, filter: &Filter) {
     match filter {
-        Filter::All(branches) => write_joined(out, table, branches, " AND ", "TRUE"),
+        Filter::All(branches) => write_joined(out, source, branches, " AND ", "TRUE"),
         Filter::Any(branches) => {
-            write_joined(out, table, branches, " OR ", "FALSE");
+            write_joined(out, source, branches, " OR ", "FALSE");
             out.push(out.dialect.unplanned());
         }
-        Filter::Field(field, test) => write_test(out, table, *field, test),
+        Filter::Field(field, test) => write_test(out, source, *field, test),
     }
 }
 
-fn write_joined(out: &mut Writer, table: &Table, branches: &[Filter], joint: &str, none: &str) {
+fn write_joined(
+    out: &mut Writer,
+    source: &Source<'_>,
+    branches: &[Filter],
+    joint: &str,
+    none: &str,
+) {
     let Some((first, rest)) = branches.split_first() else {
         return out.push(none);
     };
     out.push("(");
-    write(out, table, first);
+    write(out, source, first);
     for branch in rest {
         out.push(joint);
-        write(out, table, branch);
+        write(out, source, branch);
     }
     out.push(")");
 }
 
-fn write_test(out: &mut Writer, table: &Table, field: Field, test: &Test) {
+fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) {
+    let table = source.table();
     let subject = Subject { table, field };
     match test {
         Test::In(values) => subject.write_in(out, values),
@@ -97,6 +113,13 @@ fn write_test(out: &mut Writer, table: &Table, field: Field, test: &Test) {
             }
         }
         Test::HasNoPart(parts) => subject.write_parts(out, parts, " = 0", " AND "),
+        Test::Finds(search) => subject.write_search(out, source, true, search),
+        Test::FindsNot(search) => {
+            out.push("(");
+            subject.write_null(out, " IS NOT NULL AND ");
+            subject.write_search(out, source, false, search);
+            out.push(")");
+        }
         Test::HasAny(values) => subject.write_any_element(out, "EXISTS", values),
         Test::HasNone(values) => {
             out.push("(");
@@ -175,6 +198,36 @@ impl Subject<'_> {
             out.push(")");
             out.push(found);
             before = joint;
+        }
+        out.push(")");
+    }
+
+    /// Asks the index of words; older versions, which stand in none, are searched one by one.
+    fn write_search(&self, out: &mut Writer, source: &Source<'_>, wanted: bool, search: &Search) {
+        if search.is_empty() {
+            return out.push(if wanted { "FALSE" } else { "TRUE" });
+        }
+        let is_indexed = |index: &&Index| index.is_fulltext_of(self.field);
+        let index = self.table.indexes.iter().find(is_indexed);
+        match (out.dialect, index) {
+            (Dialect::Sqlite, Some(index)) if !source.is_of_versions() => {
+                let words = names::fulltext(self.table.number, index.number);
+                out.push(if wanted { "t.seq IN " } else { "t.seq NOT IN " });
+                out.push(&format!("(SELECT rowid FROM {words} WHERE {words} MATCH "));
+                out.bind(Value::Text(search.to_fts5()));
+            }
+            (dialect, _) => {
+                let text = match dialect {
+                    Dialect::Sqlite => search.to_string(),
+                    Dialect::Postgres => search.to_tsquery(),
+                };
+                out.push(if wanted { "" } else { "NOT " });
+                out.push(names::FINDS);
+                out.push("(");
+                out.push_field(self.table, self.field);
+                out.push(", ");
+                out.bind(Value::Text(text));
+            }
         }
         out.push(")");
     }

@@ -47,6 +47,10 @@ impl<'a> Source<'a> {
         }
     }
 
+    pub(super) fn table(&self) -> &'a Table {
+        self.table
+    }
+
     /// Whether it is read from the versions, which have indexes of their own.
     pub(super) fn is_of_versions(&self) -> bool {
         matches!(self.rows, Rows::Versions(_))

@@ -1,13 +1,14 @@
 //! Filters: methods and values become tests of fields.
 
 use model::calendar::parse_iso;
-use model::{Field, Json, Storage, Table, Value};
+use model::{Field, Index, Json, Storage, Table, Value};
 
 use crate::ast::{Call, Method};
 use crate::error::QueryError;
 use crate::field;
 use crate::parse::echo;
 use crate::query::{Filter, Test};
+use crate::search::{Search, WORDS_MAX};
 
 use super::{TESTS_TOTAL_MAX, VALUES_MAX, VALUES_TOTAL_MAX, attribute, not_found, refuse};
 
@@ -52,6 +53,9 @@ impl<'a> Conditions<'a> {
     fn test(&mut self, call: &Call) -> Result<Filter, QueryError> {
         let name = attribute(call)?;
         let field = field::named(self.table, name).ok_or_else(|| not_found(name))?;
+        if let Method::Search | Method::NotSearch = call.method {
+            self.need_fulltext_index(name, field)?;
+        }
         self.count(name, call.values.len())?;
         let subject = Subject {
             name,
@@ -65,6 +69,17 @@ impl<'a> Conditions<'a> {
             subject.scalar_test(&call.values)?
         };
         Ok(Filter::Field(field, test))
+    }
+
+    /// Searching row by row would read the whole table each time.
+    fn need_fulltext_index(&self, name: &str, field: Field) -> Result<(), QueryError> {
+        let answers = |index: &Index| index.is_fulltext_of(field);
+        if self.table.indexes.iter().any(answers) {
+            return Ok(());
+        }
+        Err(refuse(format!(
+            "Searching by attribute \"{name}\" requires a fulltext index of it alone"
+        )))
     }
 
     fn count(&mut self, name: &str, count: usize) -> Result<(), QueryError> {
@@ -137,6 +152,8 @@ impl Subject<'_> {
                 Test::HasPart(self.texts(values)?)
             }
             Method::NotContains => Test::HasNoPart(self.texts(values)?),
+            Method::Search => Test::Finds(self.search(values)?),
+            Method::NotSearch => Test::FindsNot(self.search(values)?),
             other => unreachable!("`{}` is no test of a field", other.as_str()),
         })
     }
@@ -192,6 +209,13 @@ impl Subject<'_> {
         self.needs_text("is neither a string nor an array")?;
         let values = self.at_least_one(values)?;
         Ok(values.into_iter().map(into_text).collect())
+    }
+
+    fn search(&self, values: &[Json]) -> Result<Search, QueryError> {
+        let text = self.text(values)?;
+        Search::parse(&text).ok_or_else(|| {
+            self.wrong_value(&format!("a search may have at most {WORDS_MAX} words"))
+        })
     }
 
     fn needs_text(&self, why: &str) -> Result<(), QueryError> {

@@ -86,6 +86,7 @@ fn indexes() -> Vec<Index> {
             IndexKind::Key,
             &[(column(3), Asc), (column(2), Desc), (column(1), Asc)],
         ),
+        index(9, "words_of_name", IndexKind::Fulltext, &[(column(1), Asc)]),
     ]
 }
 

@@ -43,17 +43,18 @@ pub fn run(args: &DoctorArgs, outside: Outside) -> Result<ExitCode> {
         let findings: Vec<Value> = findings.iter().map(Finding::json).collect();
         say_json(&json!({ "healthy": !is_bad, "findings": findings }))?;
     }
-    Ok(match is_bad {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    Ok(if is_bad {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
 fn line(finding: &Finding) -> String {
     let (word, check) = (finding.health.word(), finding.check);
-    let mut text = format!("{word:8} {check:12} {}\n", finding.found);
-    if let Some(advice) = &finding.advice {
-        text += &format!("{:21} → {advice}.\n", "");
-    }
-    text
+    let advice = match &finding.advice {
+        Some(advice) => format!("{:21} → {advice}.\n", ""),
+        None => String::new(),
+    };
+    format!("{word:8} {check:12} {}\n{advice}", finding.found)
 }

@@ -12,6 +12,7 @@ use super::{Outside, runtime, say, table};
 use crate::admin::client::Administration;
 use crate::config::{FormatArg, ImportSetup, Source, offline_engine};
 use crate::http::unique::unique_id;
+use crate::port::ask::RowsPut;
 use crate::port::copy::{self, Copied};
 use crate::port::import::{self, How, Imported};
 use crate::port::remote::Remote;
@@ -50,15 +51,12 @@ async fn read(target: &mut Target, source: Source, outside: &Outside) -> Result<
                 resume,
                 bar: bar.clone(),
             };
-            let done = match (format, table) {
-                (FormatArg::Csv, Some(table)) => {
-                    let draw = || unique_id(outside.clock.now(), outside.rng);
-                    import::from_csv(target, from, &table, how, draw).await
-                }
-                _ => {
-                    let mut from = BufReader::with_capacity(READ_BYTES, from);
-                    import::from_lines(target, &mut from, how).await
-                }
+            let done = if let (FormatArg::Csv, Some(table)) = (format, table) {
+                let draw = || unique_id(outside.clock.now(), outside.rng);
+                import::from_csv(target, from, &table, how, draw).await
+            } else {
+                let mut from = BufReader::with_capacity(READ_BYTES, from);
+                import::from_lines(target, &mut from, how).await
             };
             bar.finish_and_clear();
             say(&imported(&done?))?;
@@ -113,19 +111,19 @@ fn left_out(parts: &[String]) -> String {
 }
 
 fn imported(done: &Imported) -> String {
-    let rows = done.rows;
-    let mut text = format!(
-        "Imported {} rows into {} tables of database {}.\n",
-        rows.created, done.tables, done.database
-    );
-    if rows.changed + rows.same > 0 {
-        text += &format!(
-            "{} rows were there already; {} of them with other content, which was replaced.\n",
-            rows.changed + rows.same,
+    let (rows, left_out) = (done.rows, left_out(&done.left_out));
+    let known = rows.changed + rows.same;
+    let known = match known {
+        0 => String::new(),
+        known => format!(
+            "{known} rows were there already; {} of them with other content, which was replaced.\n",
             rows.changed
-        );
-    }
-    text + &left_out(&done.left_out)
+        ),
+    };
+    format!(
+        "Imported {} rows into {} tables of database {}.\n{known}{left_out}",
+        rows.created, done.tables, done.database
+    )
 }
 
 fn told(copied: &Copied) -> String {
@@ -156,15 +154,21 @@ fn told(copied: &Copied) -> String {
         "SUM HERE",
         "",
     ];
-    let mut text = table::render(&head, &rows);
-    text += &format!(
-        "Copied {} rows; {} were here already, {} were brought up to date.\n",
-        copied.rows.created, copied.rows.same, copied.rows.changed
-    );
-    text += &left_out(&copied.left_out);
-    if !copied.is_equal() {
-        text += "The two sides differ. If the source was written to meanwhile, run the command \
-                 again. Rows that are only here are never deleted.\n";
-    }
-    text
+    let table = table::render(&head, &rows);
+    let left_out = left_out(&copied.left_out);
+    let differ = if copied.is_equal() {
+        ""
+    } else {
+        "The two sides differ. If the source was written to meanwhile, run the command again. Rows \
+         that are only here are never deleted.\n"
+    };
+    let RowsPut {
+        created,
+        changed,
+        same,
+    } = copied.rows;
+    format!(
+        "{table}Copied {created} rows; {same} were here already, {changed} were brought up to \
+         date.\n{left_out}{differ}"
+    )
 }

@@ -140,9 +140,10 @@ impl Settings {
         };
         let raw = serve.get_raw(id).into_iter().flatten();
         let shown: Vec<_> = raw.map(|value| value.to_string_lossy()).collect();
-        let value = match arg.is_hide_env_values_set() && !shown.is_empty() {
-            true => "(hidden)".to_owned(),
-            false => shown.join(","),
+        let value = if arg.is_hide_env_values_set() && !shown.is_empty() {
+            "(hidden)".to_owned()
+        } else {
+            shown.join(",")
         };
         InForce {
             name,
@@ -306,7 +307,7 @@ mod tests {
             writeln!(wanted, "| `{name}` | `{variable}` | {default} | {help} |").unwrap();
         }
         let rows = PAGE.lines().filter(|line| line.contains("| `TIDEMARK_"));
-        let rows: String = rows.map(|row| format!("{row}\n")).collect();
+        let rows = rows.collect::<Vec<_>>().join("\n") + "\n";
         assert!(
             rows == wanted,
             "the rows of docs/reference/settings.md must be\n{wanted}"

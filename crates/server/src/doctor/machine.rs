@@ -92,9 +92,9 @@ pub fn versions() -> Finding {
     Finding::good(
         "versions",
         format!(
-            "Tidemark {}, protocol {WIRE_VERSION}, SQLite {}.",
+            "Tidemark {}, protocol {WIRE_VERSION}, {}.",
             env!("CARGO_PKG_VERSION"),
-            Inspection::version()
+            Inspection::database()
         ),
     )
 }

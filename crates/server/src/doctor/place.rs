@@ -72,13 +72,14 @@ pub fn directory(path: &Path) -> Vec<Finding> {
             ),
         )];
     }
-    let mut findings = vec![match owner == me {
-        true => Finding::good(CHECK, format!("{shown} is this user's, mode {mode:o}.")),
-        false => Finding::warning(
+    let mut findings = vec![if owner == me {
+        Finding::good(CHECK, format!("{shown} is this user's, mode {mode:o}."))
+    } else {
+        Finding::warning(
             CHECK,
             format!("{shown} belongs to user {owner}; this is user {me}."),
             "Files made here would belong to another user than the server's. Run as that user",
-        ),
+        )
     }];
     findings.push(space(path));
     findings.extend(network(path));

@@ -254,7 +254,7 @@ mod tests {
         json!({
             "$id": "t", "name": "T", "$permissions": ["read(\"any\")"], "documentSecurity": true,
             "attributes": [
-                {"key": "a", "type": "integer", "required": false, "min": -9223372036854775808_i64,
+                {"key": "a", "type": "integer", "required": false, "min": -9_223_372_036_854_775_808_i64,
                  "max": 5, "status": "available", "error": "", "$createdAt": "x", "default": null},
                 {"key": "r", "type": "relationship", "relatedCollection": "u"},
             ],

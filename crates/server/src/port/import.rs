@@ -120,20 +120,20 @@ impl<'a> Import<'a> {
     async fn read(&mut self, from: &mut impl BufRead) -> Result<()> {
         let mut text = Vec::new();
         let mut ended = false;
-        while lines::read_line(from, &mut text).with_context(|| self.at(self.line + 1))? {
+        while lines::read_line(from, &mut text).with_context(|| at(self.line + 1))? {
             self.line += 1;
             self.how.bar.inc(text.len() as u64 + 1);
             if text.is_empty() {
                 continue;
             }
-            let line = lines::parse(&text).with_context(|| self.at(self.line))?;
+            let line = lines::parse(&text).with_context(|| at(self.line))?;
             if ended {
-                bail!("{}: something follows the end", self.at(self.line));
+                bail!("{}: something follows the end", at(self.line));
             }
             if (self.line == 1) != (line == Line::Header) {
                 bail!(
                     "{}: an export begins with its header, and has one",
-                    self.at(self.line)
+                    at(self.line)
                 );
             }
             ended = matches!(line, Line::End(_));
@@ -142,7 +142,7 @@ impl<'a> Import<'a> {
         if !ended {
             bail!(
                 "{}: the file ends before the export does",
-                self.at(self.line + 1)
+                at(self.line + 1)
             );
         }
         let Some(enabled) = self.enabled else {
@@ -156,21 +156,17 @@ impl<'a> Import<'a> {
         self.target.ask(&ask, &[]).await.map(drop)
     }
 
-    fn at(&self, line: u64) -> String {
-        format!("line {line}")
-    }
-
     async fn take(&mut self, line: Line, text: &[u8]) -> Result<()> {
         match line {
             Line::Header => Ok(()),
             Line::Row => self.take_row(text).await,
             Line::Database(definition) => {
                 let put = self.put_database(&definition).await;
-                put.with_context(|| self.at(self.line))
+                put.with_context(|| at(self.line))
             }
             Line::Table(definition) => {
                 let put = self.put_table(definition).await;
-                put.with_context(|| self.at(self.line))
+                put.with_context(|| at(self.line))
             }
             Line::Rows(table) => {
                 self.flush().await?;
@@ -182,7 +178,7 @@ impl<'a> Import<'a> {
                 if rows != self.rows_read {
                     bail!(
                         "{}: the export had {rows} rows, the file has {}",
-                        self.at(self.line),
+                        at(self.line),
                         self.rows_read
                     );
                 }
@@ -236,14 +232,14 @@ impl<'a> Import<'a> {
 
     async fn take_row(&mut self, text: &[u8]) -> Result<()> {
         let Some(table) = &self.table else {
-            bail!("{}: a row stands before its table", self.at(self.line));
+            bail!("{}: a row stands before its table", at(self.line));
         };
         self.rows_read += 1;
         let gone = self.gone.iter().find(|(id, _)| *id == table.table);
         match gone {
             None => self.batch.extend_from_slice(text),
             Some((_, gone)) => {
-                let row = without(text, gone).with_context(|| self.at(self.line))?;
+                let row = without(text, gone).with_context(|| at(self.line))?;
                 self.batch.extend_from_slice(&row);
             }
         }
@@ -290,7 +286,7 @@ impl<'a> Import<'a> {
                     waiting.push((&rows[half..], &lines[half..]));
                     waiting.push((&rows[..half], &lines[..half]));
                 }
-                put => put.with_context(|| self.at(lines[0]))?,
+                put => put.with_context(|| at(lines[0]))?,
             }
         }
         Ok(())
@@ -332,6 +328,10 @@ impl<'a> Import<'a> {
             self.done.database
         ))
     }
+}
+
+fn at(line: u64) -> String {
+    format!("line {line}")
 }
 
 /// A row without these columns.

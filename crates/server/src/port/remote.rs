@@ -128,7 +128,8 @@ impl Remote {
         let mut query = format!("{route}?queries%5B0%5D={}", encoded(&limit(PAGE_MAX)));
         if let Some(after) = after {
             let cursor = json!({ "method": "cursorAfter", "values": [after] });
-            query += &format!("&queries%5B1%5D={}", encoded(&cursor));
+            query += "&queries%5B1%5D=";
+            query += &encoded(&cursor);
         }
         let answer = self.send(&query).await?;
         if after.is_some() && kind(&answer).is_some_and(|kind| kind.contains("cursor")) {

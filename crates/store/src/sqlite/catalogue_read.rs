@@ -252,6 +252,7 @@ fn index(row: &Row<'_>) -> Read<(TableNumber, StoredIndex)> {
         kind: match text(row, 3)? {
             "key" => IndexKind::Key,
             "unique" => IndexKind::Unique,
+            "fulltext" => IndexKind::Fulltext,
             other => return Err(corrupt(format!("unknown kind of index {other:?}"))),
         },
         columns: Vec::new(),

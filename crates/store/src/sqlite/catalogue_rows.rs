@@ -216,6 +216,7 @@ pub(super) fn index_kind(kind: IndexKind) -> &'static str {
     match kind {
         IndexKind::Key => "key",
         IndexKind::Unique => "unique",
+        IndexKind::Fulltext => "fulltext",
     }
 }
 

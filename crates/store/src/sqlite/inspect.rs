@@ -87,9 +87,9 @@ impl Inspection {
         Ok(said)
     }
 
-    /// The version of the database inside this binary.
-    pub fn version() -> &'static str {
-        rusqlite::version()
+    /// The database inside this binary, with its version.
+    pub fn database() -> String {
+        format!("SQLite {}", rusqlite::version())
     }
 }
 

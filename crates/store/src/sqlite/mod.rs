@@ -14,6 +14,7 @@ mod commit;
 mod connection;
 mod directory;
 mod fault;
+mod fulltext;
 mod gather;
 pub(crate) mod inspect;
 mod migrate;

@@ -13,6 +13,8 @@
 use model::{Column, ColumnKind, Direction, Field, Index, IndexKind, Storage, Table};
 use query::names;
 
+use super::fulltext;
+
 /// The end of time as it stands in SQL text. A partial index is only used when its constant
 /// stands in the query literally.
 pub(super) const END: &str = "9223372036854775807";
@@ -232,6 +234,9 @@ pub(super) fn physical_tables(number: model::TableNumber) -> [String; 4] {
 /// A user index: unique among the rows of now where it says so, plain among the versions that
 /// have no twin there.
 fn create_index(table: &Table, index: &Index) -> String {
+    if index.kind == IndexKind::Fulltext {
+        return fulltext::create(table, index);
+    }
     let columns: Vec<String> = index
         .columns
         .iter()
@@ -245,8 +250,8 @@ fn create_index(table: &Table, index: &Index) -> String {
         .collect();
     let columns = columns.join(", ");
     let unique = match index.kind {
-        IndexKind::Key => "",
         IndexKind::Unique => "UNIQUE ",
+        IndexKind::Key | IndexKind::Fulltext => "",
     };
     format!(
         "CREATE {unique}INDEX {} ON {} ({columns});

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::codec;
 use super::commit::Writer;
 use super::fault::corrupt;
+use super::fulltext;
 use super::row_sql::column_list;
 use super::row_write::encode_body;
 use super::schema::{drop_table, physical_tables};
@@ -148,6 +149,7 @@ fn remove_slice(connection: &Connection, number: TableNumber) -> Result<bool, St
             return Ok(true);
         }
     }
+    fulltext::drop_all(connection, number)?;
     connection.execute_batch(&drop_table(number))?;
     Ok(false)
 }

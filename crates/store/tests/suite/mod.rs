@@ -11,6 +11,7 @@ mod catalogue;
 pub mod db;
 mod groups;
 mod rows;
+mod search;
 mod time;
 
 use db::Place;
@@ -45,6 +46,10 @@ cases! {
         grants_change_without_a_version
         sequence_belongs_to_the_id
         changes_carry_both_images;
+    search:
+        words_are_found_as_long_as_they_stand
+        words_are_found_at_their_time
+        an_index_of_words_goes_with_its_table;
     groups:
         marks_rise_and_name_their_batches
         a_refused_batch_leaves_nothing_and_takes_nothing

@@ -187,6 +187,7 @@ pub fn index_type_word(kind: IndexKind) -> &'static str {
     match kind {
         IndexKind::Key => "key",
         IndexKind::Unique => "unique",
+        IndexKind::Fulltext => "fulltext",
     }
 }
 
