@@ -40,6 +40,7 @@ fn kinds() -> Value {
             {"key": "by_em", "type": "unique", "attributes": ["em"]},
             {"key": "by_more", "type": "key", "attributes": ["v", "i", "$createdAt"],
              "orders": ["DESC", "ASC", "DESC"], "lengths": [10, null, null]},
+            {"key": "words", "type": "fulltext", "attributes": ["t"]},
         ],
     })
 }
@@ -162,6 +163,25 @@ fn an_export_of_an_import_of_an_export_is_the_same_bytes() {
         (&empty_row["vs"], &empty_row["is"]),
         (&json!([]), &Value::Null)
     );
+
+    let found = "/tablesdb/shop/tables/kinds/rows?queries%5B0%5D=%7B%22method%22%3A%22search%22%2C\
+                 %22attribute%22%3A%22t%22%2C%22values%22%3A%5B%22quoted%22%5D%7D";
+    let env = [("TIDEMARK_API_KEY", "a-secret-of-our-own")];
+    let mut server = Running::start_with(&copy, &env);
+    server.key = Some("a-secret-of-our-own".to_owned());
+    assert_eq!(
+        server.call("GET", found, &Value::Null)["total"],
+        1,
+        "the words are indexed, too"
+    );
+    assert_eq!(server.stop(), Some(0));
+    let mut doctor = tidemark("doctor --data");
+    let doctor = doctor
+        .arg(copy.data())
+        .env("TIDEMARK_LISTEN", "127.0.0.1:0")
+        .output()
+        .unwrap();
+    assert!(doctor.status.success(), "{}", text(&doctor.stdout));
 
     // Nothing is written again by an import that finds everything there.
     let output = with(&copy, "import --resume", &file);

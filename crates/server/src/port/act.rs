@@ -339,3 +339,6 @@ fn row(line: &[u8]) -> Result<RowInput, Refusal> {
         permissions: None,
     })
 }
+
+#[cfg(test)]
+mod tests;
