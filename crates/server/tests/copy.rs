@@ -328,6 +328,11 @@ fn what_keeps_a_copy_from_beginning_is_said() {
         .args(["--into", "none"])
         .output();
     assert_refused(&refused.unwrap(), 1, "No project `none`");
+    let nameless = on(
+        &here,
+        "import --from-appwrite http://127.0.0.1:1/v1 --key k",
+    );
+    assert_refused(&nameless, 1, "with --project");
     let both = on(&here, "import file --from-appwrite http://127.0.0.1:1/v1");
     assert_refused(&both, 2, "cannot be used with");
     assert_refused(&on(&here, "import"), 2, "required");

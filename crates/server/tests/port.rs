@@ -274,6 +274,8 @@ fn a_broken_import_says_what_was_done_and_goes_on_after_it_was_mended() {
     assert_refused(&output, 1, "\"n\" has invalid value");
     let refused = with(&copy, "import", &file);
     assert_refused(&refused, 1, "a database `shop` exists already");
+    let refused = with(&copy, "import --project other", &file);
+    assert_refused(&refused, 1, "No project `other`");
 
     fs::write(&file, &good).unwrap();
     let output = with(&copy, "import --resume", &file);

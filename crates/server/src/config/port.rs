@@ -106,17 +106,11 @@ pub struct ImportArgs {
     #[arg(conflicts_with = "from_appwrite")]
     file: Option<PathBuf>,
     /// Copy from this server, over the wire
-    #[arg(
-        long,
-        env = "APPWRITE_ENDPOINT",
-        value_name = "ENDPOINT",
-        hide_env = true
-    )]
-    #[arg(value_parser = str::parse::<Endpoint>)]
+    #[arg(long, value_name = "ENDPOINT", value_parser = str::parse::<Endpoint>)]
     from_appwrite: Option<Endpoint>,
-    /// The project of the server to copy from
-    #[arg(long, env = "APPWRITE_PROJECT_ID", value_name = "ID", default_value = PROJECT_DEFAULT)]
-    project: String,
+    /// The project of the server to copy from; of a file, the same as --into
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
     /// An API key of that project that may read databases, tables and rows
     #[arg(
         long,
@@ -191,16 +185,25 @@ impl ImportArgs {
     /// # Errors
     /// When a part is missing, or the parts contradict each other.
     pub fn check(self) -> Result<ImportSetup> {
-        let into = checked_project(given(Some(&self.into)).unwrap_or(PROJECT_DEFAULT))?;
+        // Whoever imports a file and names a project means the one here, as for `export`.
+        let here = self
+            .project
+            .as_ref()
+            .filter(|_| self.from_appwrite.is_none());
+        let into = given(here.or(Some(&self.into))).unwrap_or(PROJECT_DEFAULT);
+        let into = checked_project(into)?;
         let directory = self.data.data;
         let source = match self.from_appwrite {
             Some(endpoint) => {
                 if self.table.is_some() || self.format.is_some() {
                     bail!("--table and --format are about files, not about --from-appwrite");
                 }
+                let project = given(self.project.as_ref()).ok_or_else(|| {
+                    anyhow!("name the project of the server to copy from with --project")
+                })?;
                 Source::Server {
-                    name: format!("{endpoint} {} into {into}", self.project),
-                    access: access(endpoint, &self.project, self.key.as_ref())?,
+                    name: format!("{endpoint} {project} into {into}"),
+                    access: access(endpoint, project, self.key.as_ref())?,
                     databases: self.database,
                     state: self.state.unwrap_or_else(|| directory.join("import.state")),
                 }

@@ -76,7 +76,8 @@ pub enum Ask {
         /// Whether one that exists with the same columns is taken as it is.
         may_exist: bool,
     },
-    /// Writes the rows that follow, all or none: [`RowsPut`].
+    /// Writes the rows that follow: [`RowsPut`]. Those that are not there yet are created all or
+    /// none; of those that are, each that differs is changed by itself.
     PutRows {
         /// The table.
         path: TablePath,

@@ -52,7 +52,7 @@ impl Target {
         head(&self.ask(ask, &[]).await?)
     }
 
-    /// Writes rows, all or none.
+    /// Writes rows; see [`Ask::PutRows`].
     ///
     /// # Errors
     /// As [`Target::ask`].
