@@ -71,6 +71,7 @@ methods! {
     NotContains "notContains";
     Search "search";
     NotSearch "notSearch";
+    Regex "regex";
     Or "or";
     And "and";
     OrderAsc "orderAsc";
@@ -90,7 +91,6 @@ const NOT_OFFERED: &[&str] = &[
     "validAt",
     "validBetween",
     "versions",
-    "regex",
     "exists",
     "notExists",
     "elemMatch",

@@ -59,6 +59,15 @@ impl Dialect {
         }
     }
 
+    /// The operator (text, pattern) → whether a part matches. SQLite's calls a function `regexp`,
+    /// which the store provides; each database has a language of its own.
+    pub(crate) fn matches(self) -> &'static str {
+        match self {
+            Dialect::Sqlite => " REGEXP ",
+            Dialect::Postgres => " ~ ",
+        }
+    }
+
     /// A FROM item that yields an array's elements, as rows called `name` with one column
     /// `value`, between the two texts.
     pub(crate) fn elements(self, name: &str) -> (&'static str, String) {

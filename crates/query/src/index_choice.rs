@@ -106,6 +106,7 @@ fn demand(test: &Test) -> Option<Demand> {
         | Test::HasNoPart(_)
         | Test::Finds(_)
         | Test::FindsNot(_)
+        | Test::Matches(_)
         | Test::HasAny(_)
         | Test::HasAll(_)
         | Test::HasNone(_) => None,

@@ -173,6 +173,7 @@ fn write_test(out: &mut Vec<u8>, test: &Test) {
         Test::HasNoPart(parts) => write_texts(out, 15, parts),
         Test::Finds(search) => write_search(out, 19, search),
         Test::FindsNot(search) => write_search(out, 20, search),
+        Test::Matches(pattern) => write_text(out, 21, pattern.as_str()),
         Test::HasAny(values) => write_set(out, 16, values),
         Test::HasAll(values) => write_set(out, 17, values),
         Test::HasNone(values) => write_set(out, 18, values),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::{Coordinates, Direction, Field, RowId, Selection, Table, Value};
 
 use crate::field;
+use crate::pattern::Pattern;
 use crate::search::Search;
 use crate::visibility::Visibility;
 
@@ -100,6 +101,8 @@ pub enum Test {
     Finds(Search),
     /// Text that has not.
     FindsNot(Search),
+    /// Text of which some part matches.
+    Matches(Pattern),
     /// An array with one of these as an element.
     HasAny(Vec<Value>),
     /// An array with each of these as an element.

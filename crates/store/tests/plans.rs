@@ -75,11 +75,13 @@ impl Tables {
         let (indexed, bare) = (db.table_called("indexed"), db.table_called("bare"));
         db.close();
         let connection = Connection::open(directory.0.path().join("data/tidemark.db")).unwrap();
-        // The store's own; a plan only needs it to be there.
+        // The store's own; a plan only needs them to be there.
         let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-        connection
-            .create_scalar_function(query::names::FINDS, 2, flags, |_| Ok(true))
-            .unwrap();
+        for name in [query::names::FINDS, "regexp"] {
+            connection
+                .create_scalar_function(name, 2, flags, |_| Ok(true))
+                .unwrap();
+        }
         Tables {
             indexed,
             bare,

@@ -55,7 +55,8 @@ before(async () => {
   server = await Server.start();
   db = server.tables();
   await db.create({ databaseId: 'd', name: 'D' });
-  await db.createTable({ ...T, name: 'People', columns: COLUMNS });
+  const indexes = [{ key: 'words', type: 'fulltext', attributes: ['note'] }];
+  await db.createTable({ ...T, name: 'People', columns: COLUMNS, indexes });
   await db.createRows({ ...T, rows: ROWS });
 });
 after(() => server.close());
@@ -185,6 +186,24 @@ for (const [subject, cases] of Object.entries({
     [[Q.and([Q.or([Q.equal('age', 30), Q.equal('age', 40)]), Q.equal('active', false)])], 'big-ann'],
     [[Q.equal('active', true), Q.or([Q.lessThan('score', 2), Q.greaterThan('score', 2)])], 'ann bo'],
   ],
+  'search and notSearch': [
+    [[Q.search('note', 'OFF')], 'ann big-ann'],
+    [[Q.search('note', 'pla')], 'zoe'],
+    [[Q.search('note', 'b plain')], 'bo zoe'],
+    [[Q.search('note', 'pla b')], 'bo'],
+    [[Q.search('note', '"50 off"')], 'ann big-ann'],
+    [[Q.search('note', '"off 50"')], ''],
+    [[Q.search('note', '%')], ''],
+    [[Q.search('note', 'off'), Q.orderDesc('age')], 'big-ann ann'],
+    [[Q.notSearch('note', 'off')], 'bo zoe'],
+    [[Q.or([Q.search('note', 'plain'), Q.equal('age', 40)])], 'big-ann zoe'],
+  ],
+  regex: [
+    [[Q.regex('name', '^A')], 'ann big-ann'],
+    [[Q.regex('name', '(?i)^an+$')], 'ann big-ann'],
+    [[Q.regex('name', '.ë')], 'zoe'],
+    [[Q.regex('name', 'x')], ''],
+  ],
   'system attributes': [
     [[Q.createdAfter('2001-01-01T00:00:00Z')], 'ann void big-ann bo zoe'],
     [[Q.createdBefore('2001-01-01T00:00:00Z')], ''],
@@ -299,7 +318,10 @@ describe('refused queries', () => {
     ['an order without attribute', raw('orderAsc'), ...INVALID],
     ['search without a fulltext index', Q.search('name', 'ann'), 400, 'general_query_invalid', /requires a fulltext index/],
     ['notSearch without a fulltext index', Q.notSearch('name', 'ann'), ...INVALID],
-    ['regex', Q.regex('name', '^A'), ...INVALID],
+    ['a regex that is none', Q.regex('name', '('), ...valueError],
+    ['a regex on a number', Q.regex('age', '3'), ...INVALID],
+    ['a search of 65 words', Q.search('note', 'w '.repeat(65)), ...valueError],
+    ['a search on an array', Q.search('tags', 'red'), ...INVALID],
     ['exists', Q.exists(['name']), ...INVALID],
     ['notExists', Q.notExists(['name']), ...INVALID],
     ['elemMatch', Q.elemMatch('tags', [Q.equal('x', 1)]), ...INVALID],

@@ -50,9 +50,9 @@ pub const ROOMS: [Room; 10] = [
         name: "query",
         kind: Kind::Pure,
         ours: &["model"],
-        // Query texts are JSON.
-        outside: Outside::Only(&["serde", "serde_json", "sonic-rs"]),
-        outside_max: 2,
+        // Query texts are JSON, and may hold regular expressions.
+        outside: Outside::Only(&["regex", "serde", "serde_json", "sonic-rs"]),
+        outside_max: 3,
     },
     Room {
         name: "list-cache",

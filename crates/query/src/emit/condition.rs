@@ -120,6 +120,10 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
             subject.write_search(out, source, false, search);
             out.push(")");
         }
+        Test::Matches(pattern) => {
+            let wanted = Value::Text(pattern.as_str().to_owned());
+            subject.write_compared(out, out.dialect.matches(), &wanted);
+        }
         Test::HasAny(values) => subject.write_any_element(out, "EXISTS", values),
         Test::HasNone(values) => {
             out.push("(");

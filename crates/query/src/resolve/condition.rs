@@ -7,6 +7,7 @@ use crate::ast::{Call, Method};
 use crate::error::QueryError;
 use crate::field;
 use crate::parse::echo;
+use crate::pattern::Pattern;
 use crate::query::{Filter, Test};
 use crate::search::{Search, WORDS_MAX};
 
@@ -154,6 +155,7 @@ impl Subject<'_> {
             Method::NotContains => Test::HasNoPart(self.texts(values)?),
             Method::Search => Test::Finds(self.search(values)?),
             Method::NotSearch => Test::FindsNot(self.search(values)?),
+            Method::Regex => Test::Matches(self.pattern(values)?),
             other => unreachable!("`{}` is no test of a field", other.as_str()),
         })
     }
@@ -216,6 +218,12 @@ impl Subject<'_> {
         Search::parse(&text).ok_or_else(|| {
             self.wrong_value(&format!("a search may have at most {WORDS_MAX} words"))
         })
+    }
+
+    fn pattern(&self, values: &[Json]) -> Result<Pattern, QueryError> {
+        let text = self.text(values)?;
+        Pattern::parse(&text)
+            .map_err(|why| self.wrong_value(&format!("it is no regular expression: {why}")))
     }
 
     fn needs_text(&self, why: &str) -> Result<(), QueryError> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
-use super::{fulltext, gather};
+use super::{functions, gather};
 use crate::Durability;
 
 /// Statements kept prepared by the writer: about eight for each table that is being written to.
@@ -45,7 +45,7 @@ pub(super) fn open(location: Location<'_>) -> rusqlite::Result<Connection> {
     connection.busy_handler(Some(wait_for_lock))?;
     connection.execute_batch("PRAGMA mmap_size = 0; PRAGMA trusted_schema = OFF;")?;
     keep_plans(&connection)?;
-    fulltext::provide_functions(&connection)?;
+    functions::provide(&connection)?;
     Ok(connection)
 }
 

@@ -6,10 +6,8 @@
 //! promise it.
 
 use model::{Index, Table};
-use query::{Search, names, search};
-use rusqlite::functions::{Context, FunctionFlags};
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Error};
+use query::names;
+use rusqlite::Connection;
 
 use super::schema::physical_field;
 
@@ -66,29 +64,4 @@ pub(super) fn drop_all(connection: &Connection, table: model::TableNumber) -> ru
         .collect::<Result<_, _>>()?;
     let drops = found.iter().map(|name| format!("DROP TABLE {name};"));
     connection.execute_batch(&drops.collect::<String>())
-}
-
-/// Gives the connection the functions that triggers and statements call.
-pub(super) fn provide_functions(connection: &Connection) -> rusqlite::Result<()> {
-    // Innocuous: triggers may call nothing else while the schema is not trusted.
-    let flags = FunctionFlags::SQLITE_UTF8
-        | FunctionFlags::SQLITE_DETERMINISTIC
-        | FunctionFlags::SQLITE_INNOCUOUS;
-    connection.create_scalar_function(names::INDEXED_WORDS, 1, flags, |call| {
-        Ok(text(call, 0)?.map(search::indexed))
-    })?;
-    connection.create_scalar_function(names::FINDS, 2, flags, |call| {
-        let wanted = call.get_or_create_aux(1, |value| -> Result<Search, Error> {
-            let search = Search::parse(value.as_str()?);
-            search.ok_or_else(|| Error::UserFunctionError("the search has too many words".into()))
-        })?;
-        Ok(text(call, 0)?.map(|text| wanted.finds(text)))
-    })
-}
-
-fn text<'a>(call: &'a Context<'_>, at: usize) -> rusqlite::Result<Option<&'a str>> {
-    match call.get_raw(at) {
-        ValueRef::Null => Ok(None),
-        value => Ok(Some(value.as_str()?)),
-    }
 }

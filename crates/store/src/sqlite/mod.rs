@@ -15,6 +15,7 @@ mod connection;
 mod directory;
 mod fault;
 mod fulltext;
+mod functions;
 mod gather;
 pub(crate) mod inspect;
 mod migrate;

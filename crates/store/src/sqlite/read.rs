@@ -21,7 +21,7 @@ use super::bind::Bound;
 use super::codec;
 use super::connection::keep_plans;
 use super::fault::corrupt;
-use super::fulltext;
+use super::functions;
 use super::read::row::Shape;
 use crate::{EncodeRow, Listed, Listing, Options, Point, Snapshot, StoreError, TotalCap};
 
@@ -164,7 +164,7 @@ impl Reader {
             shared.cache_bytes / 1_024
         ))?;
         keep_plans(&connection)?;
-        fulltext::provide_functions(&connection)?;
+        functions::provide(&connection)?;
         let deadline_us = Arc::new(AtomicU64::new(u64::MAX));
         let (deadline, opened) = (deadline_us.clone(), shared.opened);
         connection.progress_handler(

@@ -80,13 +80,15 @@ impl RowSql {
             drop_piece: format!("DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND st = {END}"),
             insert_now: format!(
                 "INSERT INTO {now} \
-                 (seq, id, vf, sf, origin, created, updated, perms, body, body_epoch, rid, twin{list}) \
+                 (seq, id, vf, sf, origin, created, updated, perms, body, body_epoch, rid, \
+                 twin{list}) \
                  VALUES (?1, ?2, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1{})",
                 parameters(NOW_PARAMETERS, columns)
             ),
             update_now: format!(
                 "UPDATE {now} SET vf = ?3, sf = ?3, origin = ?3, created = ?4, updated = ?5, \
-                 perms = ?6, body = ?7, body_epoch = ?8, rid = ?9, twin = 1{} WHERE seq = ?1 AND id = ?2",
+                 perms = ?6, body = ?7, body_epoch = ?8, rid = ?9, twin = 1{} \
+                 WHERE seq = ?1 AND id = ?2",
                 assignments(NOW_PARAMETERS, table)
             ),
             update_permissions: format!(

@@ -49,7 +49,8 @@ cases! {
     search:
         words_are_found_as_long_as_they_stand
         words_are_found_at_their_time
-        an_index_of_words_goes_with_its_table;
+        an_index_of_words_goes_with_its_table
+        patterns_match_parts_of_texts;
     groups:
         marks_rise_and_name_their_batches
         a_refused_batch_leaves_nothing_and_takes_nothing

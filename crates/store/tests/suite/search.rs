@@ -1,7 +1,7 @@
 //! Searches for words, which an index answers for the rows of now and nothing for older ones.
 
 use model::{Coordinates, Direction, IndexKind, Mark, Value};
-use query::{Filter, Search, Test};
+use query::{Filter, Pattern, Search, Test};
 use store::{CatalogueOp, Op};
 
 use super::db::{DATABASE, Db, PROJECT, Place, TITLE, delete_table, index, note, notes};
@@ -111,4 +111,25 @@ pub fn an_index_of_words_goes_with_its_table(place: &dyn Place) {
     )))]);
     assert_ne!(db.table().number, number);
     assert_eq!(found(&db, finds("words"), None), [""; 0]);
+}
+
+pub fn patterns_match_parts_of_texts(place: &dyn Place) {
+    let mut db = with_words(place);
+    db.ok(vec![
+        db.insert("a", titled("Captain America", "1")),
+        db.insert("b", titled("captain", "2")),
+    ]);
+    let mut untitled = titled("", "3");
+    untitled[TITLE] = Value::Null;
+    let third = db.mark_of(db.insert("c", untitled));
+    let matches = |text| Test::Matches(Pattern::parse(text).unwrap());
+    assert_eq!(found(&db, matches("tain"), None), ["a", "b"]);
+    assert_eq!(found(&db, matches("^C.*a$"), None), ["a"]);
+    assert_eq!(
+        found(&db, matches(".*"), None),
+        ["a", "b"],
+        "null has no text"
+    );
+    db.ok(vec![db.delete("b")]);
+    assert_eq!(found(&db, matches("tain"), Some(third)), ["a", "b"]);
 }
