@@ -200,6 +200,10 @@ async fn put_database(
     may_exist: bool,
 ) -> Result<Value, Refusal> {
     let caller = administrator(project)?;
+    let projects = engine.list_projects();
+    if !projects.iter().any(|known| known.id == caller.project) {
+        return Err(refusal(EngineError::ProjectNotFound(project.to_owned())));
+    }
     let checked = DatabaseId::new(id).map_err(|error| Refusal::bad(error.to_string()))?;
     if may_exist && exists(engine.get_database(&caller, id))?.is_some() {
         return Ok(Value::Bool(false));
