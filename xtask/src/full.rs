@@ -14,7 +14,7 @@ use crate::{fast, live};
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
 /// After the steps of `fast` it builds the release binary and runs against it: the black-box
-/// tests of `tests/`, the suites of the official Node and Python SDKs in `tests/sdk/`, and the
+/// tests of `tests/`, the suites of the official Node, web and Python SDKs in `tests/sdk/`, and the
 /// checks of the benchmark's own arithmetic in `bench/ttl`. Closes with `N passed, N failed`.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
@@ -29,10 +29,12 @@ pub struct Arguments {
 }
 
 const NODE_SUITE: &str = "tests/sdk/node";
+const WEB_SUITE: &str = "tests/sdk/web";
 const PYTHON_SUITE: &str = "tests/sdk/python";
 const BENCH_SUITE: &str = "bench/ttl";
-const PACKAGES: [Packages; 3] = [
+const PACKAGES: [Packages; 4] = [
     Packages::Npm(NODE_SUITE),
+    Packages::Npm(WEB_SUITE),
     Packages::PyPi(PYTHON_SUITE),
     Packages::Npm(BENCH_SUITE),
 ];
@@ -74,6 +76,7 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
         prerequisite::for_rust(checkout),
         prerequisite::for_node(),
         prerequisite::for_python(),
+        prerequisite::for_web(),
     ]
     .concat()
 }

@@ -138,6 +138,15 @@ pub fn for_python() -> Vec<Missing> {
     )]
 }
 
+/// The browser of the web SDK's suite.
+pub fn for_web() -> Vec<Missing> {
+    let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
+    if version_of(&browser).is_some() {
+        return Vec::new();
+    }
+    vec![Missing::new("Chromium", Remedy::Apt(&["chromium"]))]
+}
+
 /// The load generator of the benchmarks.
 pub fn for_bench(system: &[String]) -> Vec<Missing> {
     let wants_wrk = system.iter().any(|name| name == "wrk");

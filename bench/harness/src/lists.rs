@@ -97,6 +97,7 @@ impl Opened {
             encode_row: config.encode_row,
             reader_cache_bytes: config.reader_cache_bytes,
             read_limit_ms: config.read_limit_ms,
+            long_reads: config.long_reads,
             vfs: None,
         })?;
         let scopes: Arc<[Scope]> = Scope::ALL.into();

@@ -4,8 +4,10 @@
 //! what is still true, and knows nothing of lists, rows or wires. Waiting is the caller's
 //! business: a flight is a state machine that threads may wait on and tasks may poll.
 
+mod fingerprint;
 mod flight;
 mod map;
 
+pub use fingerprint::fingerprint;
 pub use flight::Flight;
 pub use map::{Bounds, WeightedMap};

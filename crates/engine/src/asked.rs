@@ -43,6 +43,8 @@ pub struct ListRows<'a> {
 pub struct ListAnswer {
     /// The rows, encoded, joined by commas.
     pub rows: Arc<[u8]>,
+    /// A number that stands for the encoded rows; see [`Engine::fingerprint`](crate::Engine).
+    pub tag: u128,
     /// The total; 0 if it was not wanted.
     pub total: u64,
     /// What the TTL cache did; `None` when it was not asked.

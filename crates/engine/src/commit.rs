@@ -50,7 +50,7 @@ enum Work {
 impl Work {
     fn rows(&self) -> usize {
         match self {
-            Work::Write { batch, .. } => batch.ops.len(),
+            Work::Write { batch, .. } => batch.rows_max(),
             Work::Reserve { .. } => 0,
         }
     }
@@ -383,9 +383,12 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::RowExists(id) => EngineError::RowExists(id),
         Refusal::RowNotFound(id) => EngineError::RowNotFound(id),
         Refusal::RowForbidden(_) => EngineError::Unauthorized,
+        Refusal::RowMoved(id) => EngineError::RowMoved(id),
         Refusal::Unique { index } => EngineError::UniqueViolation { index },
         Refusal::Invalid(error) => EngineError::Structure(error),
         Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
+        Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
+        Refusal::CursorNull(id) => EngineError::CursorNull(id),
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         Refusal::Exists(C::Project) => EngineError::ProjectExists,
         Refusal::Exists(C::Key) => EngineError::KeyExists,

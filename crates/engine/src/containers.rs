@@ -26,6 +26,7 @@ impl Engine {
             catalogue_epoch: self.catalogue().epoch,
             ops: vec![Op::Catalogue(op)],
             author: caller.and_then(|caller| author(&caller.actor)),
+            unchanged_since: None,
         };
         answer(self.writer.commit(batch).await?).map(drop)
     }

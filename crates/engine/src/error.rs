@@ -40,6 +40,12 @@ pub enum EngineError {
     TableExists,
     /// A row of this id is there already.
     RowExists(RowId),
+    /// The row was changed after the instant that the caller named.
+    RowMoved(RowId),
+    /// There is no such column.
+    ColumnNotFound(String),
+    /// The column holds no number.
+    NotNumeric(String),
     /// Another row has the same values in a unique index.
     UniqueViolation {
         /// The index's key, where it is known.
@@ -75,10 +81,22 @@ pub enum EngineError {
         /// The limit.
         limit_ms: u64,
     },
+    /// Too many long reads wait for their turn; try again later.
+    ReadersBusy {
+        /// How many may wait.
+        waiting_max: usize,
+    },
     /// More rows than one commit may change.
     TooManyRows {
         /// The limit.
         rows_max: usize,
+    },
+    /// A bulk write that runs in slices stopped between two of them.
+    Partly {
+        /// Rows of the slices before, which are changed.
+        rows: u64,
+        /// Why it stopped.
+        error: Box<EngineError>,
     },
     /// Too many writes are waiting; try again later.
     Overloaded,
@@ -151,19 +169,16 @@ impl fmt::Display for EngineError {
             E::KeyExists => f.write_str("A key with this id or secret already exists."),
             E::DatabaseExists => f.write_str("A database with this id already exists."),
             E::TableExists => f.write_str("A table with this id already exists."),
-            E::RowExists(id) => write!(f, "A row with the id `{id}` already exists."),
-            E::UniqueViolation { index: Some(index) } => {
-                write!(
-                    f,
-                    "Another row has the same values in the unique index `{index}`."
-                )
-            }
-            E::UniqueViolation { index: None } => {
-                f.write_str("Another row has the same values in a unique index.")
-            }
+            E::RowExists(_)
+            | E::RowMoved(_)
+            | E::ColumnNotFound(_)
+            | E::NotNumeric(_)
+            | E::UniqueViolation { .. }
+            | E::RowDataMissing
+            | E::PayloadMissing
+            | E::TooManyRows { .. }
+            | E::Partly { .. } => self.fmt_of_writing(f),
             E::Structure(error) => write!(f, "Invalid document structure: {error}"),
-            E::RowDataMissing => f.write_str("A new row needs an id and at least one column."),
-            E::PayloadMissing => f.write_str("Nothing to change: neither data nor permissions."),
             E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
             E::Column(fault) => fault.fmt(f),
             E::Index(fault) => fault.fmt(f),
@@ -175,9 +190,10 @@ impl fmt::Display for EngineError {
                 "The cursor's row `{id}` has no value in a column that the order uses."
             ),
             E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
-            E::TooManyRows { rows_max } => {
-                write!(f, "One request may change at most {rows_max} rows.")
+            E::ReadersBusy { waiting_max } => StoreError::ReadersBusy {
+                waiting_max: *waiting_max,
             }
+            .fmt(f),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(
@@ -186,6 +202,44 @@ impl fmt::Display for EngineError {
                  clock; if it is right, restart with --accept-clock."
             ),
             E::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl EngineError {
+    /// What keeps a row from being written.
+    fn fmt_of_writing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
+            E::RowExists(id) => write!(f, "A row with the id `{id}` already exists."),
+            E::RowMoved(id) => {
+                write!(
+                    f,
+                    "Row `{id}` was changed after the time that the request names."
+                )
+            }
+            E::ColumnNotFound(key) => write!(f, "No column `{key}`."),
+            E::NotNumeric(key) => write!(f, "Column `{key}` does not hold one number."),
+            E::UniqueViolation { index: Some(index) } => {
+                write!(
+                    f,
+                    "Another row has the same values in the unique index `{index}`."
+                )
+            }
+            E::UniqueViolation { index: None } => {
+                f.write_str("Another row has the same values in a unique index.")
+            }
+            E::RowDataMissing => f.write_str("A new row needs an id and at least one column."),
+            E::PayloadMissing => f.write_str("Nothing to change: neither data nor permissions."),
+            E::TooManyRows { rows_max } => write!(
+                f,
+                "One commit may change at most {rows_max} rows. Set a limit, or leave the order \
+                 out."
+            ),
+            E::Partly { rows, error } => {
+                write!(f, "{error} Before that, {rows} rows were changed.")
+            }
+            _ => unreachable!("the caller matched what keeps a row from being written"),
         }
     }
 }
@@ -223,6 +277,7 @@ impl From<StoreError> for EngineError {
             StoreError::CursorNotFound { id } => EngineError::CursorNotFound(id),
             StoreError::CursorNull { id } => EngineError::CursorNull(id),
             StoreError::Timeout { limit_ms } => EngineError::Timeout { limit_ms },
+            StoreError::ReadersBusy { waiting_max } => EngineError::ReadersBusy { waiting_max },
             other => EngineError::Store(other),
         }
     }

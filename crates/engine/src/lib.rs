@@ -11,13 +11,16 @@ use model::{Actor, Catalogue, Mark, Page};
 
 pub mod asked;
 mod authorize;
+mod bulk;
 mod clock;
 mod commit;
 mod containers;
+mod content;
 mod databases;
 mod definition;
 pub mod error;
 mod export;
+mod increment;
 mod marks;
 mod pinned;
 mod plausible;
@@ -31,16 +34,18 @@ pub use asked::{
     Cached, Caller, ListAnswer, ListContainers, ListRows, Listed, NewColumn, NewIndex, NewTable,
     Place, RowInput, TableChange,
 };
+pub use bulk::{Bulk, Bulked};
 pub use clock::Clock;
 pub use error::{ColumnFault, EngineError, IndexFault};
 pub use export::{ExportPage, ExportStart};
+pub use increment::Increment;
 pub use list_cache::Family;
 pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
 pub use projects::NewKey;
 pub use query::QueryError;
 pub use query::json::read as read_json;
-pub use store::{Durability, EncodeRow, Inspection, StoreError, inspect};
+pub use store::{Durability, EncodeRow, Inspection, LongReads, StoreError, inspect};
 
 use commit::Writer;
 use marks::Marks;
@@ -62,6 +67,8 @@ pub struct Config {
     pub reader_cache_bytes: u64,
     /// Longest run of one read, in milliseconds.
     pub read_limit_ms: u64,
+    /// What becomes of reads that are not short.
+    pub long_reads: LongReads,
     /// Rows of a page when a query names no limit.
     pub page_rows_default: u32,
     /// Most rows of a page.
@@ -88,6 +95,8 @@ pub struct Engine {
     shared: Arc<Shared>,
     writer: Writer,
     lineage: String,
+    /// See [`Engine::fingerprint`].
+    seed: u64,
 }
 
 /// What an engine says of itself.
@@ -115,6 +124,7 @@ impl Engine {
             encode_row: config.encode_row,
             reader_cache_bytes: config.reader_cache_bytes,
             read_limit_ms: config.read_limit_ms,
+            long_reads: config.long_reads,
             vfs: None,
         })?;
         Engine::over(store, &config, clock)
@@ -156,6 +166,7 @@ impl Engine {
             caches_lists: config.list_cache_bytes > 0,
             shared,
             writer,
+            seed: list_cache::fingerprint(0, loaded.lineage.as_bytes()) as u64,
             lineage: loaded.lineage,
         }))
     }
@@ -222,6 +233,12 @@ impl Engine {
             lineage: self.lineage.clone(),
             list_cache_bytes: self.shared.lists.bytes(),
         }
+    }
+
+    /// A number that stands for `bytes` in this store's history: the same after a restart, and on
+    /// every node that holds this history; another one after it was restored from a copy.
+    pub fn fingerprint(&self, bytes: &[u8]) -> u128 {
+        list_cache::fingerprint(self.seed, bytes)
     }
 
     /// Lets reads fix their coordinates at or above pending marks, to show that a test notices.

@@ -151,6 +151,7 @@ impl Reading<'_> {
         let rows = rows.expect("rows were asked for");
         Ok(ListAnswer {
             rows: rows.body,
+            tag: rows.tag,
             total: total.unwrap_or(0),
             cached: None,
             mark: rows.mark,
@@ -187,6 +188,7 @@ impl Reading<'_> {
         };
         Ok(ListAnswer {
             rows: rows.body,
+            tag: rows.tag,
             total: total.unwrap_or(0),
             cached: Some(cached),
             mark: rows.mark,
@@ -288,9 +290,10 @@ impl Reading<'_> {
                 selection: self.query.selection.clone(),
                 rows: answer.rows,
             };
-            let body = (shared.encode_page)(&page, self.asked.family).into();
+            let body = (shared.encode_page)(&page, self.asked.family);
             Rows {
-                body,
+                tag: self.engine.fingerprint(&body),
+                body: body.into(),
                 mark,
                 read_ms,
             }

@@ -1,47 +1,22 @@
 //! Writing rows: what was sent is checked against today's schema, then committed.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::calendar::parse_iso;
 use model::{
-    Action, Actor, Catalogue, Grantee, Json, Mark, Marked, ModelError, Page, Permission, RowId,
-    Scope, Selection, Table, Timestamp, Value,
+    Action, Actor, Catalogue, Mark, Marked, Page, RowId, Scope, Selection, Table, Timestamp,
 };
-use store::{Applied, Op, Outcome, Refusal, RowAct, RowOp, Stamps, WriteBatch};
+use store::{Applied, Op, Outcome, Refusal, RowAct, RowOp, WriteBatch};
 
 use crate::Engine;
 use crate::asked::{Caller, Place, RowInput};
 use crate::authorize;
 use crate::commit::answer;
+use crate::content::{Content, PermissionsIn, Sent};
 use crate::error::EngineError;
 use crate::rows::ATTEMPTS_MAX;
 
-const WRITE_ROWS: &[Scope] = &[Scope::RowsWrite];
-
-/// Operators of the wire protocol (section 2.6): a string in row data whose JSON is an object
-/// with one of these methods is an instruction, never content.
-const OPERATORS: &[&str] = &[
-    "increment",
-    "decrement",
-    "multiply",
-    "divide",
-    "modulo",
-    "power",
-    "arrayAppend",
-    "arrayPrepend",
-    "arrayInsert",
-    "arrayRemove",
-    "arrayUnique",
-    "arrayIntersect",
-    "arrayDiff",
-    "arrayFilter",
-    "stringConcat",
-    "stringReplace",
-    "toggle",
-    "dateAddDays",
-    "dateSubDays",
-    "dateSetNow",
-];
+pub(crate) const WRITE_ROWS: &[Scope] = &[Scope::RowsWrite];
 
 impl Engine {
     /// Creates a row.
@@ -58,7 +33,7 @@ impl Engine {
         if row.members.is_empty() {
             return Err(EngineError::RowDataMissing);
         }
-        self.write_rows(caller, place, |table| {
+        self.write_rows(caller, place, None, |table| {
             Ok(vec![insert(
                 table,
                 &caller.actor,
@@ -80,27 +55,29 @@ impl Engine {
         rows: Vec<RowInput>,
     ) -> Result<Marked<Page>, EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
-        self.write_rows(caller, place, |table| {
+        self.write_rows(caller, place, None, |table| {
             let insert = |row| insert(table, &caller.actor, row, PermissionsIn::Content);
             rows.iter().map(insert).collect()
         })
         .await
     }
 
-    /// Merges into an existing row.
+    /// Merges into an existing row. One that was changed after `unchanged_since` is left alone.
     ///
     /// # Errors
-    /// [`EngineError::PayloadMissing`] when nothing is set, [`EngineError::RowNotFound`], or
-    /// what keeps the caller or the content out.
+    /// [`EngineError::PayloadMissing`] when nothing is set, [`EngineError::RowNotFound`],
+    /// [`EngineError::RowMoved`], or what keeps the caller or the content out.
     pub async fn update_row(
         &self,
         caller: &Caller,
         place: Place<'_>,
         row: RowInput,
+        unchanged_since: Option<Timestamp>,
     ) -> Result<Marked<Page>, EngineError> {
         need_payload(&row)?;
-        self.write_rows(caller, place, |table| {
-            let content = Content::check(table, &caller.actor, &row, PermissionsIn::Parameter)?;
+        self.write_rows(caller, place, unchanged_since, |table| {
+            let sent = sent(&row, PermissionsIn::Parameter);
+            let content = Content::check(table, &caller.actor, sent)?;
             let act = RowAct::Update {
                 patch: content.patch,
                 permissions: content.permissions,
@@ -125,10 +102,38 @@ impl Engine {
         caller: &Caller,
         place: Place<'_>,
         row: RowInput,
+        unchanged_since: Option<Timestamp>,
     ) -> Result<Marked<Page>, EngineError> {
         need_payload(&row)?;
-        self.write_rows(caller, place, |table| {
+        self.write_rows(caller, place, unchanged_since, |table| {
             Ok(vec![put(table, &caller.actor, &row)?])
+        })
+        .await
+    }
+
+    /// Merges into existing rows and creates those that are not there, all or none; for keys
+    /// only. Grants come from each row's `$permissions`.
+    ///
+    /// # Errors
+    /// [`EngineError::RowExists`] when two rows have one id, else as for [`Engine::upsert_row`].
+    pub async fn upsert_rows(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        rows: Vec<RowInput>,
+        unchanged_since: Option<Timestamp>,
+    ) -> Result<Marked<Page>, EngineError> {
+        authorize::need_key(caller, WRITE_ROWS)?;
+        if rows.is_empty() {
+            return Err(EngineError::RowDataMissing);
+        }
+        let mut ids = HashSet::new();
+        if let Some(twice) = rows.iter().find(|row| !ids.insert(&row.id)) {
+            return Err(EngineError::RowExists(twice.id.clone()));
+        }
+        self.write_rows(caller, place, unchanged_since, |table| {
+            let put = |row| put(table, &caller.actor, row);
+            rows.iter().map(put).collect()
         })
         .await
     }
@@ -142,9 +147,10 @@ impl Engine {
         caller: &Caller,
         place: Place<'_>,
         id: RowId,
+        unchanged_since: Option<Timestamp>,
     ) -> Result<Mark, EngineError> {
         let page = self
-            .write_rows(caller, place, |table| {
+            .write_rows(caller, place, unchanged_since, |table| {
                 let guard = authorize::guard(table, &caller.actor, Action::Delete);
                 let act = RowAct::Delete { guard };
                 Ok(vec![RowOp {
@@ -159,10 +165,11 @@ impl Engine {
 
     /// Builds the operations under today's catalogue and commits them; again if the catalogue
     /// moved in between.
-    async fn write_rows(
+    pub(crate) async fn write_rows(
         &self,
         caller: &Caller,
         place: Place<'_>,
+        unchanged_since: Option<Timestamp>,
         build: impl Fn(&Arc<Table>) -> Result<Vec<RowOp>, EngineError>,
     ) -> Result<Marked<Page>, EngineError> {
         authorize::need_scope(caller, WRITE_ROWS)?;
@@ -171,7 +178,10 @@ impl Engine {
             let catalogue = self.catalogue();
             let table = authorize::table(&catalogue, caller, place)?;
             let ops = build(table)?;
-            let batch = batch(&catalogue, caller, ops);
+            let batch = WriteBatch {
+                unchanged_since,
+                ..batch(&catalogue, caller, ops.into_iter().map(Op::Row).collect())
+            };
             match self.writer.commit(batch).await? {
                 Outcome::Err(Refusal::CatalogueMoved) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
@@ -196,11 +206,12 @@ impl Engine {
     }
 }
 
-fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<RowOp>) -> WriteBatch {
+pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> WriteBatch {
     WriteBatch {
         catalogue_epoch: catalogue.epoch,
-        ops: ops.into_iter().map(Op::Row).collect(),
+        ops,
         author: author(&caller.actor),
+        unchanged_since: None,
     }
 }
 
@@ -219,48 +230,13 @@ fn need_payload(row: &RowInput) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Where the grants of a row are given; the other place is ignored.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PermissionsIn {
-    /// Beside `data`.
-    Parameter,
-    /// In `data`, under `$permissions`.
-    Content,
-    /// Beside `data`, or else in it.
-    Either,
-}
-
-/// Row content after the check.
-struct Content {
-    patch: Vec<(usize, Value)>,
-    permissions: Option<Vec<Permission>>,
-    stamps: Stamps,
-}
-
-impl Content {
-    fn check(
-        table: &Table,
-        actor: &Actor,
-        row: &RowInput,
-        permissions_in: PermissionsIn,
-    ) -> Result<Content, EngineError> {
-        let reserved = |(key, _): &&(String, Json)| key.starts_with('$');
-        let (system, columns): (Vec<_>, Vec<_>) = row.members.iter().partition(reserved);
-        let columns: Vec<(String, Json)> = columns.into_iter().cloned().collect();
-        if let Some(method) = columns.iter().find_map(|(_, json)| operator(json)) {
-            return Err(EngineError::Unsupported(format!("The operator `{method}`")));
-        }
-        let permissions = permissions(row, &system, permissions_in)?;
-        if let Some(permissions) = &permissions {
-            authorize::may_grant(actor, permissions)?;
-        }
-        Ok(Content {
-            patch: table
-                .check_patch(&columns)
-                .map_err(EngineError::Structure)?,
-            permissions,
-            stamps: stamps(actor, &system)?,
-        })
+/// The content of a row, where it may change one that is there.
+fn sent(row: &RowInput, permissions_in: PermissionsIn) -> Sent<'_> {
+    Sent {
+        members: &row.members,
+        permissions: row.permissions.as_deref(),
+        permissions_in,
+        may_operate: true,
     }
 }
 
@@ -273,11 +249,13 @@ fn insert(
     if !authorize::may_create(table, actor) {
         return Err(EngineError::Unauthorized);
     }
-    let content = Content::check(table, actor, row, permissions_in)?;
+    let sent = Sent {
+        may_operate: false,
+        ..sent(row, permissions_in)
+    };
+    let content = Content::check(table, actor, sent)?;
     let act = RowAct::Insert {
-        values: table
-            .complete(&content.patch)
-            .map_err(EngineError::Structure)?,
+        values: content.patch.start(table).map_err(EngineError::Structure)?,
         permissions: content.permissions.unwrap_or_default(),
         stamps: content.stamps,
     };
@@ -291,10 +269,11 @@ fn insert(
 /// An upsert, with what an insertion would be or why there could be none: which of the two it
 /// becomes is known only inside the transaction.
 fn put(table: &Arc<Table>, actor: &Actor, row: &RowInput) -> Result<RowOp, EngineError> {
-    let content = Content::check(table, actor, row, PermissionsIn::Either)?;
+    let content = Content::check(table, actor, sent(row, PermissionsIn::Either))?;
     let insert = if authorize::may_create(table, actor) {
-        table
-            .complete(&content.patch)
+        content
+            .patch
+            .start(table)
             .map_err(|error| Box::new(Refusal::Invalid(error)))
     } else {
         Err(Box::new(Refusal::RowForbidden(row.id.clone())))
@@ -312,116 +291,4 @@ fn put(table: &Arc<Table>, actor: &Actor, row: &RowInput) -> Result<RowOp, Engin
         id: row.id.clone(),
         act,
     })
-}
-
-/// The method, if the value is an operator.
-fn operator(json: &Json) -> Option<&'static str> {
-    let text = json.as_str()?;
-    // Nearly every text is none; look before parsing it as JSON.
-    if !(text.starts_with('{') && text.contains("\"method\"")) {
-        return None;
-    }
-    let operator = query::json::read(text.as_bytes()).ok()?;
-    let method = operator.get("method")?.as_str()?;
-    OPERATORS.iter().find(|known| **known == method).copied()
-}
-
-fn permissions(
-    row: &RowInput,
-    system: &[&(String, Json)],
-    permissions_in: PermissionsIn,
-) -> Result<Option<Vec<Permission>>, EngineError> {
-    let invalid = |error: ModelError| EngineError::Argument {
-        name: "permissions",
-        why: error.to_string(),
-    };
-    if permissions_in != PermissionsIn::Content
-        && let Some(texts) = &row.permissions
-    {
-        let texts = texts.iter().map(String::as_str);
-        return Grantee::Row.parse(texts).map(Some).map_err(invalid);
-    }
-    let content = system.iter().rev().find(|(key, _)| key == "$permissions");
-    match content {
-        Some((_, Json::List(list))) if permissions_in != PermissionsIn::Parameter => {
-            let texts: Option<Vec<&str>> = list.iter().map(Json::as_str).collect();
-            let texts = texts.ok_or_else(|| not_permissions("an array of other things"))?;
-            Grantee::Row.parse(texts).map(Some).map_err(invalid)
-        }
-        Some((_, Json::Null)) | None => Ok(None),
-        Some(_) if permissions_in == PermissionsIn::Parameter => Ok(None),
-        Some((_, other)) => Err(not_permissions(other.kind())),
-    }
-}
-
-fn not_permissions(kind: &str) -> EngineError {
-    EngineError::Argument {
-        name: "permissions",
-        why: format!("expected an array of strings, got {kind}"),
-    }
-}
-
-/// `$createdAt` and `$updatedAt`, which only keys may set; from others they are ignored.
-fn stamps(actor: &Actor, system: &[&(String, Json)]) -> Result<Stamps, EngineError> {
-    let mut stamps = Stamps::default();
-    for (key, json) in system {
-        let stamp = match key.as_str() {
-            "$createdAt" => &mut stamps.created,
-            "$updatedAt" => &mut stamps.updated,
-            "$id" | "$sequence" | "$databaseId" | "$tableId" | "$collectionId" | "$permissions" => {
-                continue;
-            }
-            "$validFrom" | "$validTo" => {
-                return Err(EngineError::Unsupported(format!("`{key}` in row data")));
-            }
-            other => {
-                let key = other.chars().take(100).collect();
-                return Err(EngineError::Structure(ModelError::UnknownColumn { key }));
-            }
-        };
-        if actor.bypasses_grants() {
-            *stamp = stamp_of(key, json)?;
-        }
-    }
-    Ok(stamps)
-}
-
-fn stamp_of(key: &str, json: &Json) -> Result<Option<Timestamp>, EngineError> {
-    let invalid = |why: String| {
-        EngineError::Structure(ModelError::InvalidValue {
-            column: key.to_owned(),
-            why,
-        })
-    };
-    match json {
-        Json::Null => Ok(None),
-        Json::Text(text) => parse_iso(text)
-            .map(|instant| Some(instant.cut_to_ms()))
-            .ok_or_else(|| invalid("expected a date and time such as 2026-01-31T10:00:00Z".into())),
-        other => Err(invalid(format!(
-            "expected a date and time as text, got {}",
-            other.kind()
-        ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn operators_are_told_from_texts() {
-        let text = |text: &str| Json::Text(text.to_owned());
-        let increment = text(r#"{"method":"increment","values":[2,10]}"#);
-        assert_eq!(operator(&increment), Some("increment"));
-        for content in [
-            text("increment"),
-            text(r#"{"method":"unknown"}"#),
-            text(r#"{"method":"#),
-            text(r#"{"attribute":"increment"}"#),
-            Json::Int(1),
-        ] {
-            assert_eq!(operator(&content), None, "{content:?}");
-        }
-    }
 }

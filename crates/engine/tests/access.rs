@@ -87,8 +87,9 @@ fn check(grants: &[&str], row_security: bool, row_id: &str, expected: [&str; 5],
                 &guest,
                 PLACE,
                 row(row_id, &[("n", 2)]),
+                None,
             ))),
-            word(block_on(engine.delete_row(&guest, PLACE, id(row_id)))),
+            word(block_on(engine.delete_row(&guest, PLACE, id(row_id), None))),
             word(block_on(engine.create_row(
                 &guest,
                 PLACE,
@@ -180,9 +181,9 @@ fn grants_for_others_open_nothing() {
 fn an_absent_row_is_absent_for_everybody() {
     with_engine(|engine| {
         for caller in [guest(), key()] {
-            let update = engine.update_row(&caller, PLACE, row("absent", &[("n", 2)]));
+            let update = engine.update_row(&caller, PLACE, row("absent", &[("n", 2)]), None);
             assert_eq!(word(block_on(update)), "no row");
-            let delete = engine.delete_row(&caller, PLACE, id("absent"));
+            let delete = engine.delete_row(&caller, PLACE, id("absent"), None);
             assert_eq!(word(block_on(delete)), "no row");
         }
     });
@@ -196,6 +197,7 @@ fn an_upsert_needs_update_or_create_as_the_row_is_there_or_not() {
                 &guest(),
                 PLACE,
                 row(id, &[("n", 2)]),
+                None,
             )))
         };
         change_table(engine, &["update(\"any\")"], false);

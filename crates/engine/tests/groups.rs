@@ -142,6 +142,7 @@ fn fragile(directory: &std::path::Path) -> (Arc<Fragile>, Arc<Engine>) {
         encode_row: config.encode_row,
         reader_cache_bytes: config.reader_cache_bytes,
         read_limit_ms: config.read_limit_ms,
+        long_reads: config.long_reads,
         vfs: None,
     };
     let store = Arc::new(Fragile {

@@ -66,9 +66,10 @@ fn write(engine: &Engine, dice: &mut Dice) {
     let n = dice.below(100);
     // Absent or present rows make some of these fail; that is part of the traffic.
     let _ = match dice.below(4) {
-        0 => block_on(engine.delete_row(&key(), PLACE, model::RowId::new(&id).unwrap())).map(drop),
-        1 => block_on(engine.update_row(&key(), PLACE, row(&id, &[("m", n)]))).map(drop),
-        _ => block_on(engine.upsert_row(&key(), PLACE, row(&id, &[("n", n)]))).map(drop),
+        0 => block_on(engine.delete_row(&key(), PLACE, model::RowId::new(&id).unwrap(), None))
+            .map(drop),
+        1 => block_on(engine.update_row(&key(), PLACE, row(&id, &[("m", n)]), None)).map(drop),
+        _ => block_on(engine.upsert_row(&key(), PLACE, row(&id, &[("n", n)]), None)).map(drop),
     };
 }
 

@@ -157,7 +157,7 @@ fn a_cached_page_still_needs_its_cursor_row() {
     assert_eq!(list().unwrap().cached, Some(Cached::Miss));
     assert_eq!(list().unwrap().cached, Some(Cached::Hit { age_s: 0 }));
     let id = RowId::new("a").unwrap();
-    block_on(engine.delete_row(&key(), PLACE, id.clone())).unwrap();
+    block_on(engine.delete_row(&key(), PLACE, id.clone(), None)).unwrap();
     assert_eq!(list().unwrap_err(), EngineError::CursorNotFound(id));
     engine.close().unwrap();
 }
@@ -169,9 +169,9 @@ fn a_write_that_changes_nothing_takes_no_mark_and_no_time() {
     furnish(&engine);
     add(&engine, "a");
     let before = engine.status().mark;
-    let same = block_on(engine.update_row(&key(), PLACE, row("a", &[("n", 1)]))).unwrap();
+    let same = block_on(engine.update_row(&key(), PLACE, row("a", &[("n", 1)]), None)).unwrap();
     assert_eq!((engine.status().mark, same.mark), (before, before));
-    let other = block_on(engine.update_row(&key(), PLACE, row("a", &[("n", 2)]))).unwrap();
+    let other = block_on(engine.update_row(&key(), PLACE, row("a", &[("n", 2)]), None)).unwrap();
     assert!(other.mark > before);
     assert!(other.answer.rows[0].updated >= same.answer.rows[0].updated);
     engine.close().unwrap();
@@ -256,7 +256,7 @@ fn readers_never_fail_while_tables_come_and_go() {
         });
         while !changes.is_finished() {
             assert_eq!(ask(&engine, PLACE, 0, true).total, 1);
-            block_on(engine.update_row(&key(), PLACE, row("a", &[("n", 1)]))).unwrap();
+            block_on(engine.update_row(&key(), PLACE, row("a", &[("n", 1)]), None)).unwrap();
         }
     });
     engine.close().unwrap();

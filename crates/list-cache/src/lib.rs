@@ -7,6 +7,7 @@ mod fill;
 mod key;
 mod ttl;
 
+pub use cache::fingerprint;
 pub use fill::{Joined, Lookup, Ticket};
 pub use key::{Family, Key, Part};
 pub use ttl::{ListCache, Rows, Total};

@@ -26,6 +26,8 @@ const ENTRY_OVERHEAD_BYTES: u64 = 96;
 pub struct Rows {
     /// The rows, joined by commas.
     pub body: Arc<[u8]>,
+    /// What [`fingerprint`](crate::fingerprint) says of the body, kept so that no hit computes it.
+    pub tag: u128,
     /// The mark of the snapshot they were read from.
     pub mark: Mark,
     /// When the read began, in milliseconds of the caller's monotonic clock.

@@ -7,6 +7,11 @@ use crate::time::Timestamp;
 
 const DAY_S: i64 = 86_400;
 
+/// The first instant that can be written: 0000-01-01T00:00:00.
+pub const DATETIME_MIN: Timestamp = Timestamp(-62_167_219_200_000_000);
+/// The last one: 9999-12-31T23:59:59.999999.
+pub const DATETIME_MAX: Timestamp = Timestamp(253_402_300_799_999_999);
+
 /// Days from 1970-01-01 to the given day of the proleptic Gregorian calendar.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };

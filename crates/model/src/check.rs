@@ -79,7 +79,8 @@ impl Column {
         }
     }
 
-    fn refuse(&self, why: String) -> ModelError {
+    /// The refusal of a value for this column; `why` is no sentence yet.
+    pub(crate) fn refuse(&self, why: String) -> ModelError {
         ModelError::InvalidValue {
             column: self.key.to_string(),
             why,
@@ -88,7 +89,7 @@ impl Column {
 }
 
 /// A JSON number as a double. Negative zero becomes zero, because SQLite would make it so.
-fn as_float(json: &Json) -> f64 {
+pub(crate) fn as_float(json: &Json) -> f64 {
     match json {
         Json::Int(n) => *n as f64,
         Json::Wide(n) => *n as f64,
@@ -155,55 +156,17 @@ fn expected(kind: &ColumnKind) -> String {
     }
 }
 
-/// Row content as sent: columns by key. Reserved keys (`$id` …) are taken out before.
-pub type Members<'a> = &'a [(String, Json)];
-
 impl Table {
-    /// The columns that `members` sets, as (position, value), in the order sent; of a key sent
-    /// twice the last one counts.
+    /// The position of the column that row content calls `key`.
     ///
     /// # Errors
-    /// [`ModelError::UnknownColumn`] or what [`Column::check`] says.
-    pub fn check_patch(&self, members: Members<'_>) -> Result<Vec<(usize, Value)>, ModelError> {
-        let mut patch: Vec<(usize, Value)> = Vec::with_capacity(members.len());
-        for (key, json) in members {
-            let position = self
-                .position(key)
-                .ok_or_else(|| ModelError::UnknownColumn {
-                    key: key.chars().take(100).collect(),
-                })?;
-            let value = self.columns[position].check(json)?;
-            patch.retain(|(earlier, _)| *earlier != position);
-            patch.push((position, value));
-        }
-        Ok(patch)
-    }
-
-    /// The whole content of a new row that sets `patch`: one value for each column, defaults
-    /// filled in.
-    ///
-    /// # Errors
-    /// [`ModelError::MissingColumn`] for the first required column without a value.
-    pub fn complete(&self, patch: &[(usize, Value)]) -> Result<Vec<Value>, ModelError> {
-        let mut values: Vec<Option<Value>> = vec![None; self.columns.len()];
-        for (position, value) in patch {
-            values[*position] = Some(value.clone());
-        }
-        self.columns
-            .iter()
-            .zip(values)
-            .map(
-                |(column, value)| match value.or_else(|| column.default.clone()) {
-                    Some(value) => Ok(value),
-                    None if column.required => Err(ModelError::MissingColumn {
-                        column: column.key.to_string(),
-                    }),
-                    None => Ok(Value::Null),
-                },
-            )
-            .collect()
+    /// [`ModelError::UnknownColumn`].
+    pub fn named(&self, key: &str) -> Result<usize, ModelError> {
+        self.position(key).ok_or_else(|| ModelError::UnknownColumn {
+            key: key.chars().take(100).collect(),
+        })
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

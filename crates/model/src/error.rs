@@ -50,6 +50,15 @@ pub enum ModelError {
     },
     /// A text holds U+0000, which PostgreSQL cannot store.
     NulCharacter,
+    /// A column would pass a bound that it may not pass.
+    BoundExceeded {
+        /// The column's key.
+        column: String,
+        /// The bound, as a number.
+        bound: String,
+        /// Whether the result would lie below it; else above.
+        is_below: bool,
+    },
 }
 
 impl fmt::Display for ModelError {
@@ -75,6 +84,21 @@ impl fmt::Display for ModelError {
             ModelError::UnknownColumn { key } => write!(f, "Unknown attribute: \"{key}\"."),
             ModelError::MissingColumn { column } => {
                 write!(f, "Missing required attribute \"{column}\".")
+            }
+            ModelError::BoundExceeded {
+                column,
+                bound,
+                is_below,
+            } => {
+                let (way, end) = if *is_below {
+                    ("below", "minimum")
+                } else {
+                    ("above", "maximum")
+                };
+                write!(
+                    f,
+                    "Attribute \"{column}\" would go {way} the {end} of {bound}."
+                )
             }
             ModelError::NulCharacter => f.write_str("Text may not hold the character U+0000."),
         }

@@ -11,6 +11,8 @@ pub mod check;
 pub mod error;
 pub mod id;
 pub mod json;
+pub mod operator;
+pub mod patch;
 pub mod permission;
 pub mod row;
 pub mod schema;
@@ -24,6 +26,8 @@ pub use change::{Change, Image};
 pub use error::ModelError;
 pub use id::{ColumnKey, DatabaseId, IndexKey, KeyId, ProjectId, RowId, TableId};
 pub use json::Json;
+pub use operator::Operator;
+pub use patch::{Edit, Patch};
 pub use permission::{Action, Grantee, Permission, Role, RoleSet};
 pub use row::{Content, Marked, Page, Row, Selection};
 pub use schema::{

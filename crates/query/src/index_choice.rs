@@ -35,6 +35,23 @@ pub fn choose_total_index(query: &Query) -> Option<Choice> {
     choose(query, &[])
 }
 
+/// Whether a search for all matches looks at few other rows: each row matches, or ids or an index
+/// lead to those that do.
+pub fn is_narrow(query: &Query) -> bool {
+    if matches!(&query.filter, Filter::All(branches) if branches.is_empty()) {
+        return true;
+    }
+    let demands = demands(&query.filter);
+    let by_row =
+        |(field, demand): &(Field, Demand)| field::is_distinct(*field) && *demand > Demand::Range;
+    let leads = |index: &Index| {
+        let first = index.columns.first();
+        index.kind != IndexKind::Fulltext
+            && first.is_some_and(|part| demand_on(&demands, part.field).is_some())
+    };
+    demands.iter().any(by_row) || query.table.indexes.iter().any(leads)
+}
+
 /// Whether no row without a value in `field` can match.
 pub(crate) fn excludes_null(filter: &Filter, field: Field) -> bool {
     match filter {

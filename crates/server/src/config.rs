@@ -11,16 +11,22 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use clap::{ArgAction, Args, FromArgMatches as _, Parser, Subcommand, ValueEnum, value_parser};
-use engine::{Clock, Durability};
+use engine::{Clock, Durability, LongReads};
 use hyper::header::HeaderValue;
 use model::ProjectId;
 
 use crate::cli::{bench, key, project, seed};
 use crate::client::{Access, Endpoint};
 use crate::http::Rng;
+use crate::http::forwarded::TrustedProxies;
 use crate::http::wire::{encode_page, encode_row};
 use crate::secret::KeySecret;
-use crate::serve::{Limits, ServeConfig};
+use crate::serve::ServeConfig;
+use crate::serve::tls::TlsFiles;
+
+mod limits;
+
+use limits::LimitArgs;
 
 pub mod file;
 mod port;
@@ -35,21 +41,23 @@ const PAGE_ROWS_DEFAULT: u32 = 25;
 /// its index takes 18 MB: with 16 MiB a scan of it found nothing in the cache and took twice as
 /// long.
 const READER_CACHE_BYTES: u64 = 64 << 20;
+/// How reads of the command line are run: it asks one thing at a time.
+const LONG_READS: LongReads = LongReads {
+    after_us: LONG_READ_US,
+    threads: 1,
+    waiting_max: LONG_READS_WAITING_MAX,
+};
+/// After how many microseconds a read is long (design page, HTTP): some 250 point reads, or 30
+/// lists by an index, could have been answered meanwhile.
+const LONG_READ_US: u64 = 1_000;
+/// Long reads that may wait for a thread. Each holds a request; at 10 ms each, which a capped
+/// total takes, four threads work this off in under a second.
+const LONG_READS_WAITING_MAX: usize = 256;
+/// Fewest threads for long reads: with one or two, as many queries that run to their limit would
+/// stop all others that take over a millisecond.
+const LONG_READ_THREADS_MIN: usize = 4;
 /// Writes that may wait for a commit; each holds a row or a batch of at most 100.
 const WRITES_WAITING_MAX: usize = 4_096;
-/// Limits of the wire, as the design page states them; times are wide enough for a slow line
-/// and short enough to free a dead one.
-const LIMITS: Limits = Limits {
-    connections_max: 10_000,
-    head_bytes_max: 64 << 10,
-    body_bytes_max: 20 << 20,
-    bodies_bytes_max: 256 << 20,
-    head_ms: 10_000,
-    body_ms: 60_000,
-    idle_ms: 75_000,
-    drain_ms: 10_000,
-};
-
 /// A backend database that remembers: rows kept in time, served over the wire protocol of the
 /// official Appwrite SDKs.
 #[derive(Parser)]
@@ -324,6 +332,19 @@ pub struct ServeArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     read_limit_ms: u64,
+    /// Threads for reads that take over a millisecond, each with up to 64 MiB of page cache
+    /// [default: two for each core, at least 4]
+    #[arg(long, env = "TIDEMARK_LONG_READ_THREADS", value_name = "N")]
+    #[arg(value_parser = value_parser!(u16).range(1..=1_024))]
+    long_read_threads: Option<u16>,
+    /// Most such reads that wait for a thread; one more is answered 503
+    #[arg(
+        long,
+        env = "TIDEMARK_LONG_READS_WAITING",
+        value_name = "N",
+        default_value_t = LONG_READS_WAITING_MAX
+    )]
+    long_reads_waiting: usize,
     /// Most rows of one page
     #[arg(
         long,
@@ -342,6 +363,25 @@ pub struct ServeArgs {
     )]
     #[arg(action = ArgAction::Append)]
     cors_origin: Vec<String>,
+    /// Proxies that are believed when they name the client in X-Forwarded-For and -Proto: their
+    /// networks, such as 10.0.0.0/8, or how many stand in a row
+    ///
+    /// Without it whoever connects is the client. A number is safe only where nobody can connect
+    /// past the proxies.
+    #[arg(
+        long,
+        env = "TIDEMARK_TRUST_PROXY",
+        value_name = "NETWORKS|N",
+        default_value = ""
+    )]
+    #[arg(hide_default_value = true, value_parser = TrustedProxies::parse)]
+    trust_proxy: TrustedProxies,
+    /// Serve TLS with this certificate, then those that vouch for it, in PEM
+    #[arg(long, env = "TIDEMARK_TLS_CERT", value_name = "PATH")]
+    tls_cert: Option<String>,
+    /// The certificate's private key, in PEM
+    #[arg(long, env = "TIDEMARK_TLS_KEY", value_name = "PATH")]
+    tls_key: Option<String>,
     /// The project to make if it is absent
     #[arg(long, env = "TIDEMARK_PROJECT_ID", value_name = "ID")]
     project_id: Option<String>,
@@ -364,6 +404,8 @@ pub struct ServeArgs {
     /// Accept writes although the clock is far ahead of the last commit
     #[arg(long, env = "TIDEMARK_ACCEPT_CLOCK")]
     accept_clock: bool,
+    #[command(flatten)]
+    limits: LimitArgs,
     #[command(flatten)]
     log: LogArgs,
 }
@@ -448,6 +490,7 @@ impl ServeArgs {
             file: self.bootstrap_file,
         };
         let threads = self.threads.map_or_else(cores, usize::from);
+        let tls = tls_files(self.tls_cert.as_ref(), self.tls_key.as_ref())?;
         let origins = self.cors_origin.into_iter().filter(|host| !host.is_empty());
         let engine = engine::Config {
             durability: match self.durability {
@@ -457,6 +500,13 @@ impl ServeArgs {
             list_cache_bytes: self.list_cache,
             total_cap: self.total_cap,
             read_limit_ms: self.read_limit_ms,
+            long_reads: LongReads {
+                after_us: LONG_READ_US,
+                threads: self
+                    .long_read_threads
+                    .map_or_else(|| LONG_READ_THREADS_MIN.max(2 * cores()), usize::from),
+                waiting_max: self.long_reads_waiting,
+            },
             page_rows_max: self.page_rows_max,
             page_rows_default: PAGE_ROWS_DEFAULT.min(self.page_rows_max),
             accept_clock: self.accept_clock,
@@ -465,8 +515,10 @@ impl ServeArgs {
         let http = ServeConfig {
             listen: self.listen,
             threads,
-            limits: LIMITS,
+            limits: self.limits.limits(),
             origins: origins.collect(),
+            proxies: self.trust_proxy,
+            tls,
             access_log: false,
             clock,
             rng,
@@ -484,6 +536,19 @@ impl ServeArgs {
     }
 }
 
+/// Both files or neither; an empty variable counts as one that is not set.
+fn tls_files(certificate: Option<&String>, key: Option<&String>) -> Result<Option<TlsFiles>> {
+    match (given(certificate), given(key)) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles {
+            certificate: certificate.into(),
+            key: key.into(),
+        })),
+        (Some(_), None) => Err(anyhow!("--tls-cert needs --tls-key")),
+        (None, Some(_)) => Err(anyhow!("--tls-key needs --tls-cert")),
+    }
+}
+
 /// How the command line opens a store that no server holds: for administration only.
 pub fn offline_engine(directory: PathBuf) -> engine::Config {
     engine::Config {
@@ -491,6 +556,7 @@ pub fn offline_engine(directory: PathBuf) -> engine::Config {
         durability: Durability::Full,
         reader_cache_bytes: READER_CACHE_BYTES,
         read_limit_ms: 10_000,
+        long_reads: LONG_READS,
         page_rows_default: PAGE_ROWS_DEFAULT,
         page_rows_max: PAGE_ROWS_DEFAULT,
         total_cap: 0,
@@ -601,7 +667,15 @@ mod tests {
             "--threads=3",
             "--read-limit-ms=7",
             "--page-rows-max=10",
+            "--long-read-threads=5",
+            "--long-reads-waiting=0",
             "--cors-origin=a.example,*.b.example",
+            "--trust-proxy=10.0.0.0/8",
+            "--tls-cert=c.pem",
+            "--tls-key=k.pem",
+            "--connections-max=9",
+            "--head-max=8KiB",
+            "--rate-min=1MiB",
             "--project-id=shop",
             "--api-key=0123456789abcdef",
             "--accept-clock",
@@ -614,7 +688,17 @@ mod tests {
         assert_eq!((engine.list_cache_bytes, engine.total_cap), (64 << 20, 0));
         assert_eq!((engine.read_limit_ms, engine.page_rows_max), (7, 10));
         assert_eq!((engine.page_rows_default, engine.accept_clock), (10, true));
+        let long = engine.long_reads;
+        assert_eq!(
+            (long.after_us, long.threads, long.waiting_max),
+            (1_000, 5, 0)
+        );
         assert_eq!(setup.http.listen, "[::1]:0".parse().unwrap());
+        assert_ne!(setup.http.proxies, TrustedProxies::None);
+        assert!(setup.http.tls.is_some());
+        let limits = setup.http.limits;
+        assert_eq!((limits.connections_max, limits.head_bytes_max), (9, 8_192));
+        assert_eq!((limits.rate_bytes_min, limits.body_ms), (1 << 20, 30_000));
         assert_eq!((setup.http.threads, setup.http.origins.len()), (3, 2));
         assert_eq!(setup.bootstrap.project.as_str(), "shop");
         assert!(setup.bootstrap.named && setup.bootstrap.key.is_some());
@@ -623,7 +707,14 @@ mod tests {
 
     #[test]
     fn empty_variables_count_as_not_set() {
-        let setup = serve(&["--project-id=", "--api-key=", "--cors-origin="]).unwrap();
+        let setup = serve(&[
+            "--project-id=",
+            "--api-key=",
+            "--cors-origin=",
+            "--tls-cert=",
+            "--trust-proxy=",
+        ])
+        .unwrap();
         assert_eq!(setup.bootstrap.project.as_str(), "default");
         assert!(!setup.bootstrap.named && setup.bootstrap.key.is_none());
         assert!(setup.http.origins.is_empty());
@@ -634,6 +725,11 @@ mod tests {
         refuse(&["--listen=8280"], "such as 127.0.0.1:8280");
         refuse(&["--list-cache=lots"], "on, off, or a size such as 64MiB");
         refuse(&["--threads=0"], "--threads");
+        refuse(&["--head-max=4KiB"], "from 8192 to 1048576 bytes");
+        refuse(&["--connections-max=0"], "--connections-max");
+        refuse(&["--trust-proxy=proxy.local"], "such as 10.0.0.0/8");
+        refuse(&["--tls-cert=c.pem"], "--tls-cert needs --tls-key");
+        refuse(&["--tls-key=k.pem"], "--tls-key needs --tls-cert");
         refuse(&["--page-rows-max=0"], "--page-rows-max");
         refuse(&["--project-id=_x"], "the project id `_x` cannot be used");
         refuse(

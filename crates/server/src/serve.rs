@@ -6,7 +6,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,24 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 use crate::http::cors::Origins;
+use crate::http::forwarded::TrustedProxies;
 use crate::http::{Rng, Shared};
 
 mod connection;
+mod files;
+mod refusal;
+pub mod tls;
 mod worker;
 
+use refusal::Refusals;
+use tls::{TlsError, TlsFiles};
 use worker::Worker;
 
 /// How long accepting pauses when the system has no file handle or memory left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Most threads that parse large bodies for one thread that answers requests.
+const PARSERS_MAX: usize = 2;
 
 /// How to serve. No limit has a default here: the caller decides.
 pub struct ServeConfig {
@@ -37,6 +46,10 @@ pub struct ServeConfig {
     /// Pages of which hosts may call from a browser, beside those on this machine:
     /// `example.com`, or `*.example.com` for all below it.
     pub origins: Vec<String>,
+    /// Which proxies are believed when they say for whom they ask.
+    pub proxies: TrustedProxies,
+    /// Certificate and key; without them connections are plain.
+    pub tls: Option<TlsFiles>,
     /// Whether each request writes a line to the log (level debug, target `access`).
     pub access_log: bool,
     /// Gives ids their time.
@@ -48,23 +61,36 @@ pub struct ServeConfig {
 /// What a connection and a request may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Most open connections; one more is closed at once.
+    /// Most open connections; one more is answered 503 and closed.
     pub connections_max: usize,
     /// Most bytes of a request's line and headers; hyper answers 431 beyond, at least 8,192.
     pub head_bytes_max: usize,
     /// Most bytes of a request's body; 413 beyond.
     pub body_bytes_max: usize,
-    /// Most bytes of bodies that all requests together hold; 503 beyond.
+    /// Most bytes of bodies that all requests together hold, beyond 16 KiB of each; 503 beyond.
     pub bodies_bytes_max: usize,
     /// Longest time from the first byte of a head, or from connecting, to the head's end, in
     /// milliseconds.
     pub head_ms: u64,
-    /// Longest time a body may take to arrive, in milliseconds; 408 beyond.
+    /// Longest time a body may take to arrive, in milliseconds; 408 beyond. Each byte that came
+    /// wins time; see `rate_bytes_min`.
     pub body_ms: u64,
-    /// Longest time without a byte in either direction between requests, in milliseconds.
+    /// Longest time without a byte in either direction between requests, in milliseconds. Also
+    /// the longest time a client may take for an answer, where each byte taken wins time.
     pub idle_ms: u64,
+    /// So many bytes of a body, or of an answer, win a second; at least 1.
+    pub rate_bytes_min: u64,
     /// Longest time that requests running at shutdown may take, in milliseconds.
     pub drain_ms: u64,
+}
+
+impl Limits {
+    /// How long a body or an answer of which `bytes` have moved may go on, in milliseconds, where
+    /// one that does not move may `still_ms`.
+    pub fn patience_ms(&self, still_ms: u64, bytes: u64) -> u64 {
+        let won_ms = u128::from(bytes) * 1_000 / u128::from(self.rate_bytes_min.max(1));
+        still_ms.saturating_add(u64::try_from(won_ms).unwrap_or(u64::MAX))
+    }
 }
 
 /// How serving ended.
@@ -86,6 +112,8 @@ pub enum ServeError {
     },
     /// An entry of [`ServeConfig::origins`] is not a host name.
     Origin(String),
+    /// Certificate or key cannot be used.
+    Tls(TlsError),
     /// A thread or a runtime could not be started.
     Start(io::Error),
     /// The callback that takes the bound address failed.
@@ -102,6 +130,7 @@ impl fmt::Display for ServeError {
                     "`{entry}` is not a host name such as example.com or *.example.com."
                 )
             }
+            ServeError::Tls(error) => error.fmt(f),
             ServeError::Start(error) => write!(f, "Cannot start a thread: {error}."),
             ServeError::Bound(error) => error.fmt(f),
         }
@@ -124,6 +153,7 @@ pub fn run(
 ) -> Result<Drained, ServeError> {
     let (listen, threads, limits) = (config.listen, config.threads.max(1), config.limits);
     let shared = Arc::new(share(config, engine)?);
+    files::make_room(limits.connections_max);
     local_runtime().map_err(ServeError::Start)?.block_on(async {
         let listener = TcpListener::bind(listen)
             .await
@@ -136,7 +166,8 @@ pub fn run(
             .collect::<io::Result<Vec<Worker>>>()
             .map_err(ServeError::Start)?;
         bound(address).map_err(ServeError::Bound)?;
-        accept_until(shutdown, &listener, &workers, limits.connections_max).await;
+        let refusals = Refusals::new(limits.connections_max, shared.tls.is_some());
+        accept_until(shutdown, &listener, &workers, &refusals).await;
         drop(listener);
         Ok(drain(workers).await)
     })
@@ -144,20 +175,16 @@ pub fn run(
 
 fn share(config: ServeConfig, engine: Arc<Engine>) -> Result<Shared, ServeError> {
     let origins = Origins::new(&config.origins).map_err(ServeError::Origin)?;
-    Ok(Shared::new(
-        engine,
-        config.limits,
-        origins,
-        config.access_log,
-        config.clock,
-        config.rng,
-    ))
+    let tls = config.tls.as_ref().map(tls::acceptor).transpose();
+    let tls = tls.map_err(ServeError::Tls)?;
+    Ok(Shared::new(engine, config, origins, tls))
 }
 
 /// A runtime that stays on its thread, so its tasks may share what is not thread-safe.
 fn local_runtime() -> io::Result<LocalRuntime> {
     Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(PARSERS_MAX)
         .build_local(LocalOptions::default())
 }
 
@@ -165,7 +192,7 @@ async fn accept_until(
     shutdown: impl Future<Output = ()>,
     listener: &TcpListener,
     workers: &[Worker],
-    connections_max: usize,
+    refusals: &Refusals,
 ) {
     let mut shutdown = pin!(shutdown);
     loop {
@@ -173,7 +200,7 @@ async fn accept_until(
             biased;
             () = &mut shutdown => return,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => hand_over(stream, workers, connections_max),
+                Ok((stream, peer)) => hand_over(stream, peer.ip(), workers, refusals),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     if !is_about_one_connection(&error) {
@@ -194,17 +221,17 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-fn hand_over(stream: TcpStream, workers: &[Worker], connections_max: usize) {
+fn hand_over(stream: TcpStream, peer: IpAddr, workers: &[Worker], refusals: &Refusals) {
     let live = |worker: &Worker| worker.connections();
-    if workers.iter().map(live).sum::<usize>() >= connections_max {
-        tracing::warn!(connections_max, "too many connections; closed the newest");
+    if !refusals.admits(workers.iter().map(live).sum()) {
+        refusals.refuse(stream);
         return;
     }
     let fewest = workers.iter().min_by_key(|worker| live(worker));
     // Small answers must not wait for the client to acknowledge the previous one.
     let sent = stream.set_nodelay(true).and_then(|()| stream.into_std());
     match (fewest, sent) {
-        (Some(worker), Ok(stream)) => worker.take(stream),
+        (Some(worker), Ok(stream)) => worker.take(stream, peer.to_canonical()),
         (_, Err(error)) => tracing::debug!(%error, "a connection ended before it began"),
         (None, _) => unreachable!("at least one worker is started"),
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use model::{
-    ApiKey, CatalogueChange, Change, DatabaseId, DatabaseKind, KeyId, Mark, ModelError, Permission,
-    ProjectId, RoleSet, Row, RowId, Table, TableId, TableNumber, Timestamp, Value,
+    ApiKey, CatalogueChange, Change, DatabaseId, DatabaseKind, KeyId, Mark, ModelError, Patch,
+    Permission, ProjectId, RoleSet, Row, RowId, Table, TableId, TableNumber, Timestamp, Value,
 };
+use query::Query;
 
 use crate::error::StoreError;
 
@@ -26,6 +27,20 @@ pub struct WriteBatch {
     pub ops: Vec<Op>,
     /// Who writes, for the record of the commit.
     pub author: Option<String>,
+    /// The batch is refused with [`Refusal::RowMoved`] if a row that it updates or deletes was
+    /// changed after this instant, cut to milliseconds as `$updatedAt` is.
+    pub unchanged_since: Option<Timestamp>,
+}
+
+impl WriteBatch {
+    /// Most rows that the batch may change.
+    pub fn rows_max(&self) -> usize {
+        let rows = |op: &Op| match op {
+            Op::Matching(op) => op.query.limit as usize,
+            Op::Row(_) | Op::Catalogue(_) => 1,
+        };
+        self.ops.iter().map(rows).sum()
+    }
 }
 
 /// One operation.
@@ -33,8 +48,55 @@ pub struct WriteBatch {
 pub enum Op {
     /// On a row.
     Row(RowOp),
+    /// On all rows that match.
+    Matching(Box<MatchingOp>),
     /// On a container.
     Catalogue(CatalogueOp),
+}
+
+/// An operation on every row that a query finds when the batch runs, in the query's order.
+///
+/// Which rows match is found inside the transaction, so no row is changed by a match that a
+/// write in between has made wrong. Rows are found first and changed after that: none is met
+/// twice, whatever the change does to its place in the order.
+#[derive(Clone, Debug)]
+pub struct MatchingOp {
+    /// What is matched: of now, at most [`BATCH_ROWS_MAX`] rows. Its selection has no meaning.
+    pub query: Query,
+    /// Whether more rows than the query's limit may match. If not, and more do, the batch is
+    /// refused with [`Refusal::TooManyRows`].
+    pub may_leave_rows: bool,
+    /// What happens to each row.
+    pub act: MatchingAct,
+    /// How many of the rows, the first ones, are given back.
+    pub rows_returned_max: usize,
+}
+
+/// What happens to each row that matches.
+#[derive(Clone, Debug)]
+pub enum MatchingAct {
+    /// Merges into it. A row that this does not change is not written.
+    Update {
+        /// The columns to set.
+        patch: Patch,
+        /// New grants; `None` keeps the old ones.
+        permissions: Option<Vec<Permission>>,
+        /// Times a key set by hand.
+        stamps: Stamps,
+    },
+    /// Deletes it.
+    Delete,
+}
+
+/// What a [`MatchingOp`] found.
+#[derive(Clone, Debug, Default)]
+pub struct Matched {
+    /// How many rows matched, those included that had the values already.
+    pub count: usize,
+    /// The greatest `$sequence` among them.
+    pub last_seq: Option<i64>,
+    /// The first of them as they became; deleted ones as they were.
+    pub rows: Vec<Row>,
 }
 
 /// An operation on one row, valid from the batch's mark until further notice.
@@ -48,7 +110,7 @@ pub struct RowOp {
     pub act: RowAct,
 }
 
-/// What happens to a row. Patches are (position in [`Table::columns`], value).
+/// What happens to a row.
 #[derive(Clone, Debug)]
 pub enum RowAct {
     /// Fails with [`Refusal::RowExists`] when the row is there.
@@ -63,7 +125,7 @@ pub enum RowAct {
     /// Merges into an existing row. One that changes nothing writes nothing.
     Update {
         /// The columns to set.
-        patch: Vec<(usize, Value)>,
+        patch: Patch,
         /// New grants; `None` keeps the old ones.
         permissions: Option<Vec<Permission>>,
         /// Times a key set by hand.
@@ -73,9 +135,9 @@ pub enum RowAct {
     },
     /// Merges into an existing row, or inserts.
     Put {
-        /// The columns to set when the row is there.
-        patch: Vec<(usize, Value)>,
-        /// The content when it is not, or why it cannot be inserted.
+        /// The columns to set when the row is there. Its operators run on an insertion, too.
+        patch: Patch,
+        /// The content when it is not, before operators have run, or why there can be none.
         insert: Result<Vec<Value>, Box<Refusal>>,
         /// New grants; `None` keeps the old ones.
         permissions: Option<Vec<Permission>>,
@@ -190,6 +252,8 @@ pub struct Applied {
     pub mark: Option<Mark>,
     /// For each row operation in order, the row as it became; `None` after a delete.
     pub rows: Vec<WrittenRow>,
+    /// For each matching operation in order, what it found.
+    pub matched: Vec<Matched>,
     /// What changed in rows.
     pub changes: Changes,
     /// What changed in the catalogue, in order.
@@ -219,6 +283,8 @@ pub enum Refusal {
     RowNotFound(RowId),
     /// The row is there, and the actor may not change it so.
     RowForbidden(RowId),
+    /// The row was changed after [`WriteBatch::unchanged_since`].
+    RowMoved(RowId),
     /// Another row has the same values in a unique index.
     Unique {
         /// The index's key, where the database names it.
@@ -231,6 +297,10 @@ pub enum Refusal {
         /// The limit.
         rows_max: usize,
     },
+    /// The row that the cursor of a [`MatchingOp`] names is not there.
+    CursorNotFound(RowId),
+    /// It has no value in a column that the order uses.
+    CursorNull(RowId),
     /// The catalogue is not the one the operations were checked under.
     CatalogueMoved,
     /// A container of this id is there already.

@@ -25,6 +25,11 @@ pub enum StoreError {
         /// The limit.
         limit_ms: u64,
     },
+    /// Too many long reads wait for their turn.
+    ReadersBusy {
+        /// How many may wait.
+        waiting_max: usize,
+    },
     /// The disk, or the database's own bound, is full.
     Full,
     /// Memory ran out.
@@ -59,9 +64,10 @@ impl StoreError {
     /// True when the same request may succeed if the caller starts it afresh.
     pub fn is_retryable(&self) -> bool {
         match self {
-            StoreError::CatalogueMoved | StoreError::Timeout { .. } | StoreError::Interrupted => {
-                true
-            }
+            StoreError::CatalogueMoved
+            | StoreError::Timeout { .. }
+            | StoreError::ReadersBusy { .. }
+            | StoreError::Interrupted => true,
             StoreError::CursorNotFound { .. }
             | StoreError::CursorNull { .. }
             | StoreError::Full
@@ -88,6 +94,11 @@ impl fmt::Display for StoreError {
             StoreError::Timeout { limit_ms } => {
                 write!(f, "The query was stopped after {limit_ms} ms.")
             }
+            StoreError::ReadersBusy { waiting_max } => write!(
+                f,
+                "Too many long queries: {waiting_max} may wait. Try again later, or make an index \
+                 for what the query filters and orders by."
+            ),
             StoreError::Full => f.write_str("The disk is full."),
             StoreError::Memory => f.write_str("Memory ran out."),
             StoreError::Interrupted => f.write_str("The statement was interrupted."),

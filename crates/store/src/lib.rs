@@ -15,13 +15,14 @@ pub mod error;
 mod sqlite;
 
 pub use batch::{
-    Applied, CatalogueOp, Changes, Container, Guard, Op, Outcome, Refusal, RowAct, RowOp, Stamps,
-    WriteBatch, WrittenRow,
+    Applied, CatalogueOp, Changes, Container, Guard, Matched, MatchingAct, MatchingOp, Op, Outcome,
+    Refusal, RowAct, RowOp, Stamps, WriteBatch, WrittenRow,
 };
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
 
-/// What a store call returns. An embedded store answers before the future is first polled.
+/// What a store call returns. An embedded store has the answer, long reads apart, before the future
+/// is first polled.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// What the engine asks of a database. Each one must pass `tests/conformance.rs`.
@@ -37,7 +38,8 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::CatalogueMoved`] when the snapshot was written under another catalogue than
     /// the query was resolved under; [`StoreError::CursorNotFound`], [`StoreError::CursorNull`];
-    /// [`StoreError::Timeout`] past the limit the store was opened with.
+    /// [`StoreError::Timeout`] past the limit the store was opened with;
+    /// [`StoreError::ReadersBusy`] when too many long reads wait.
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>>;
 
     /// One row by its id, on one snapshot; `None` when it is absent or not visible.
@@ -172,6 +174,18 @@ pub enum Durability {
     Normal,
 }
 
+/// What becomes of reads that are not short. No limit has a default here: the caller decides.
+#[derive(Clone, Copy, Debug)]
+pub struct LongReads {
+    /// After how many microseconds a read counts as long: it is given up on the thread that asks
+    /// and begun anew on one for long reads, where its shape begins for the next minute.
+    pub after_us: u64,
+    /// Threads for long reads, each with a connection and a page cache of its own; at least 1.
+    pub threads: usize,
+    /// Most long reads that wait for one of them.
+    pub waiting_max: usize,
+}
+
 /// How to open a store. No limit has a default here: the caller decides.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -185,6 +199,8 @@ pub struct Options {
     pub reader_cache_bytes: u64,
     /// Longest run of one read, in milliseconds.
     pub read_limit_ms: u64,
+    /// What becomes of reads that are not short.
+    pub long_reads: LongReads,
     /// The name of a registered file system layer to go through; tests record and fail it.
     pub vfs: Option<String>,
 }

@@ -33,6 +33,7 @@ impl Place for Bench {
             encode_row,
             reader_cache_bytes: 1 << 20,
             read_limit_ms: 60_000,
+            long_reads: suite::db::LONG_READS,
             vfs: Some(self.vfs.name().to_owned()),
         })
         .unwrap()

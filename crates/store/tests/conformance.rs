@@ -35,6 +35,7 @@ fn options(directory: &Path) -> Options {
         encode_row,
         reader_cache_bytes: 8 << 20,
         read_limit_ms: 60_000,
+        long_reads: suite::db::LONG_READS,
         vfs: None,
     }
 }

@@ -37,6 +37,7 @@ impl Place for Directory {
             encode_row,
             reader_cache_bytes: 1 << 20,
             read_limit_ms: 60_000,
+            long_reads: suite::db::LONG_READS,
             vfs: self.vfs.clone(),
         })
         .unwrap()

@@ -43,6 +43,7 @@ impl Bench {
             encode_row,
             reader_cache_bytes: 1 << 20,
             read_limit_ms: 60_000,
+            long_reads: suite::db::LONG_READS,
             vfs: Some(self.vfs.name().to_owned()),
         })
     }
@@ -105,6 +106,26 @@ fn member(batch: WriteBatch, effect: fn(&mut Expected)) -> Member {
     }
 }
 
+/// Sets the count of the rows that have one of two, far apart.
+fn set_matching(db: &Db) -> Op {
+    let counts = [50, 1_000].map(Value::Int).to_vec();
+    let query = query::Query {
+        filter: query::Filter::Field(model::Field::Column(COUNT), query::Test::In(counts)),
+        ..db.all()
+    };
+    let patch = vec![(COUNT, Value::Int(-50))];
+    Op::Matching(Box::new(store::MatchingOp {
+        query,
+        may_leave_rows: true,
+        act: store::MatchingAct::Update {
+            patch: patch.into(),
+            permissions: None,
+            stamps: store::Stamps::default(),
+        },
+        rows_returned_max: 10,
+    }))
+}
+
 /// Small batches all over the table.
 fn small_group(db: &Db) -> Vec<Member> {
     let count = |n| vec![(COUNT, Value::Int(n))];
@@ -130,6 +151,11 @@ fn small_group(db: &Db) -> Vec<Member> {
                 rows.remove("r700");
             },
         ),
+        member(db.batch(vec![set_matching(db)]), |rows| {
+            for id in ["r50", "r1000"] {
+                rows.insert(id.into(), -50);
+            }
+        }),
         Member {
             refusal: Some(Refusal::RowExists(row_id("r5"))),
             ..member(

@@ -38,6 +38,7 @@ impl Place for Directory {
             encode_row: db::encode_row,
             reader_cache_bytes: 8 << 20,
             read_limit_ms: 60_000,
+            long_reads: db::LONG_READS,
             vfs: None,
         };
         store::open(options).unwrap()

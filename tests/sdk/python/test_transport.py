@@ -71,10 +71,6 @@ NOT_BUILT: dict[str, Callable[[TablesDB], Any]] = {
     "create_text_column": lambda db: db.create_text_column(DB, T, "k", False),
     "update_integer_column": lambda db: db.update_integer_column(DB, T, "n", False, 1),
     "delete_column": lambda db: db.delete_column(DB, T, "n"),
-    "update_rows": lambda db: db.update_rows(DB, T, {"n": 2}),
-    "upsert_rows": lambda db: db.upsert_rows(DB, T, [{"$id": "r", "n": 2}]),
-    "delete_rows": lambda db: db.delete_rows(DB, T),
-    "increment_row_column": lambda db: db.increment_row_column(DB, T, "r", "n"),
     "create_transaction": lambda db: db.create_transaction(),
 }
 

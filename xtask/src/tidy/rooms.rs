@@ -70,8 +70,10 @@ pub const ROOMS: [Room; 10] = [
             "rusqlite",
             "tokio-postgres",
             "deadpool-postgres",
-            // Locks and syncs the data directory.
-            "libc",
+            // Answers of the threads for long reads.
+            "futures-channel",
+            // What a thread has used of the processor, and its priority.
+            "rustix",
             // Lists and the catalogue are stored as JSON.
             "serde_json",
         ]),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use engine::{
-    Caller, Clock, Config, Durability, Engine, Family, NewColumn, NewIndex, NewTable, Place,
-    RowInput,
+    Caller, Clock, Config, Durability, Engine, Family, LongReads, NewColumn, NewIndex, NewTable,
+    Place, RowInput,
 };
 use futures_executor::block_on;
 use model::{
@@ -82,6 +82,11 @@ pub fn config(directory: &std::path::Path) -> Config {
         durability: Durability::Full,
         reader_cache_bytes: 8 << 20,
         read_limit_ms: 60_000,
+        long_reads: LongReads {
+            after_us: 1_000,
+            threads: 2,
+            waiting_max: 100,
+        },
         page_rows_default: 25,
         page_rows_max: 5_000,
         total_cap: 5_000,

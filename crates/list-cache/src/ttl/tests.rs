@@ -52,6 +52,7 @@ fn query() -> Query {
 fn rows(read_ms: u64) -> Rows {
     Rows {
         body: Arc::from(&b"{}"[..]),
+        tag: 0,
         mark: Mark(1),
         read_ms,
     }
@@ -263,6 +264,7 @@ fn memory_is_bounded_in_all_and_per_entry() {
     let cache = ListCache::new(64_000);
     let big = Rows {
         body: vec![0; 1_000].into(),
+        tag: 0,
         mark: Mark(1),
         read_ms: 0,
     };
@@ -279,6 +281,7 @@ fn memory_is_bounded_in_all_and_per_entry() {
             lead(&cache, &query),
             Rows {
                 body,
+                tag: 0,
                 mark: Mark(1),
                 read_ms: 0,
             },

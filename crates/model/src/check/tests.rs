@@ -3,7 +3,7 @@ use crate::id::ColumnKey;
 use crate::schema::ColumnNumber;
 use crate::time::Timestamp;
 
-fn column(kind: ColumnKind) -> Column {
+pub(crate) fn column(kind: ColumnKind) -> Column {
     Column {
         number: ColumnNumber(1),
         key: ColumnKey::new("k").unwrap(),
@@ -155,49 +155,7 @@ fn arrays_hold_single_values_only() {
     );
 }
 
-#[test]
-fn required_columns_and_defaults_meet_when_a_row_is_completed() {
-    let mut required = column(ColumnKind::Boolean);
-    required.required = true;
-    assert!(matches!(
-        required.check(&Json::Null),
-        Err(ModelError::MissingColumn { .. })
-    ));
-    let mut defaulted = column(ColumnKind::Text);
-    defaulted.default = Some(Value::Text("d".into()));
-    let table = crate::schema::Table {
-        columns: vec![required, defaulted],
-        ..empty_table()
-    };
-    let error = table.complete(&[]).unwrap_err();
-    assert_eq!(error, ModelError::MissingColumn { column: "k".into() });
-    let row = table.complete(&[(0, Value::Bool(true))]).unwrap();
-    assert_eq!(row, [Value::Bool(true), Value::Text("d".into())]);
-    let explicit_null = table
-        .complete(&[(0, Value::Bool(true)), (1, Value::Null)])
-        .unwrap();
-    assert_eq!(explicit_null[1], Value::Null);
-}
-
-#[test]
-fn a_patch_names_known_columns_and_its_last_word_counts() {
-    let table = crate::schema::Table {
-        columns: vec![column(ColumnKind::Boolean)],
-        ..empty_table()
-    };
-    let twice = [
-        ("k".to_owned(), Json::Bool(true)),
-        ("k".to_owned(), Json::Bool(false)),
-    ];
-    assert_eq!(table.check_patch(&twice), Ok(vec![(0, Value::Bool(false))]));
-    let unknown = [("K".to_owned(), Json::Null)];
-    assert_eq!(
-        table.check_patch(&unknown),
-        Err(ModelError::UnknownColumn { key: "K".into() })
-    );
-}
-
-fn empty_table() -> crate::schema::Table {
+pub(crate) fn empty_table() -> crate::schema::Table {
     use crate::id::{DatabaseId, ProjectId, TableId};
     crate::schema::Table {
         number: crate::schema::TableNumber(1),

@@ -80,11 +80,11 @@ fn warn_of_trades(setup: &ServeSetup) {
              writes. What is left is consistent; the end of the process alone takes nothing"
         );
     }
-    if !setup.http.listen.ip().is_loopback() {
+    if !setup.http.listen.ip().is_loopback() && setup.http.tls.is_none() {
         tracing::warn!(
             listen = %setup.http.listen,
             "listening beyond this machine without TLS: API keys travel readable by everybody on \
-             the way. Put a proxy with TLS in front"
+             the way. Give --tls-cert and --tls-key, or put a proxy with TLS in front"
         );
     }
 }
@@ -103,6 +103,7 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
         engine: &engine,
         rng: outside.rng,
         directory: &directory,
+        scheme: if http.tls.is_some() { "https" } else { "http" },
     };
     let served = serve::run(
         http,
@@ -139,6 +140,7 @@ struct Opening<'a> {
     engine: &'a Arc<Engine>,
     rng: Rng,
     directory: &'a Path,
+    scheme: &'static str,
 }
 
 impl Opening<'_> {
@@ -156,7 +158,7 @@ impl Opening<'_> {
             ),
         }
         let prepared = wait_apart(bootstrap::prepare(self.engine, self.rng, wanted))??;
-        let endpoint = format!("http://{}/v1", reachable(bound));
+        let endpoint = format!("{}://{}/v1", self.scheme, reachable(bound));
         say(&banner(self.directory, &endpoint, &prepared))?;
         match &wanted.file {
             Some(path) => prepared.write_file(path, &endpoint),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming};
+use tokio::time::Instant;
 
 use super::error::{ApiError, Kind};
 use crate::serve::Limits;
@@ -14,11 +15,12 @@ use crate::serve::Limits;
 /// would report a broken connection instead of the reason.
 const DISCARD_TIMES: u64 = 4;
 
-/// Most bytes that a body's announced length reserves before they have come: an announcement
-/// costs a client nothing.
-const RESERVED_BYTES_MAX: usize = 256 * 1_024;
+/// So many bytes of each body are not counted, so that a few clients with large bodies cannot
+/// keep others from writing rows. Also the most that an announced length reserves before it has
+/// come: an announcement costs a client nothing.
+const FREE_BYTES: usize = 16 * 1_024;
 
-/// Counts the bytes of the bodies that all requests hold together.
+/// Counts the bytes of the bodies that all requests hold together, beyond [`FREE_BYTES`] of each.
 #[derive(Debug)]
 pub struct Budget {
     held: AtomicUsize,
@@ -40,6 +42,7 @@ impl Budget {
 pub struct Held<'a> {
     budget: &'a Budget,
     bytes: Bytes,
+    read: usize,
     counted: usize,
 }
 
@@ -48,6 +51,7 @@ impl<'a> Held<'a> {
         Held {
             budget,
             bytes: Bytes::new(),
+            read: 0,
             counted: 0,
         }
     }
@@ -57,7 +61,17 @@ impl<'a> Held<'a> {
         &self.bytes
     }
 
+    /// The body, which does not count any more once this value is dropped.
+    pub fn shared(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
     fn count(&mut self, bytes: usize) -> Result<(), ApiError> {
+        self.read += bytes;
+        let bytes = self.read.saturating_sub(FREE_BYTES) - self.counted;
+        if bytes == 0 {
+            return Ok(());
+        }
         self.counted += bytes;
         let before = self.budget.held.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > self.budget.bytes_max {
@@ -87,40 +101,65 @@ pub async fn read<'a>(
     if body.is_end_stream() {
         return Ok(held);
     }
-    let limit = Duration::from_millis(limits.body_ms);
-    match tokio::time::timeout(limit, collect(body, limits.body_bytes_max, &mut held)).await {
-        Ok(collected) => collected.map(|()| held),
-        Err(_) => Err(ApiError::new(
-            Kind::RequestTimeout,
-            format!("The body did not arrive within {} ms.", limits.body_ms),
-        )),
+    let incoming = Paced {
+        body,
+        began: Instant::now(),
+        read: 0,
+        limits: *limits,
+    };
+    collect(incoming, &mut held).await.map(|()| held)
+}
+
+/// A body that must come at a pace.
+struct Paced {
+    body: Incoming,
+    began: Instant,
+    read: u64,
+    limits: Limits,
+}
+
+impl Paced {
+    /// The next piece of data; `None` at the end.
+    async fn data(&mut self) -> Result<Option<Bytes>, ApiError> {
+        let patience_ms = self.limits.patience_ms(self.limits.body_ms, self.read);
+        let until = self.began + Duration::from_millis(patience_ms);
+        let next = tokio::time::timeout_at(until, data(&mut self.body)).await;
+        let Ok(next) = next else {
+            let (body_ms, rate) = (self.limits.body_ms, self.limits.rate_bytes_min);
+            let message = format!(
+                "The body came too slowly: {} bytes in {patience_ms} ms. After {body_ms} ms, \
+                 {rate} bytes a second are needed.",
+                self.read
+            );
+            return Err(ApiError::new(Kind::RequestTimeout, message));
+        };
+        if let Ok(Some(data)) = &next {
+            self.read += data.len() as u64;
+        }
+        next
     }
 }
 
-async fn collect(
-    mut body: Incoming,
-    bytes_max: usize,
-    held: &mut Held<'_>,
-) -> Result<(), ApiError> {
-    let declared = body.size_hint().lower();
+async fn collect(mut incoming: Paced, held: &mut Held<'_>) -> Result<(), ApiError> {
+    let bytes_max = incoming.limits.body_bytes_max;
+    let declared = incoming.body.size_hint().lower();
     if declared > bytes_max as u64 {
-        return Err(discard(body, 0, bytes_max).await);
+        return Err(discard(incoming).await);
     }
     let mut whole = Vec::new();
-    while let Some(next) = data(&mut body).await? {
+    while let Some(next) = incoming.data().await? {
         held.count(next.len())?;
-        let read = whole.len() + next.len();
-        if read > bytes_max {
+        if whole.len() + next.len() > bytes_max {
             drop(whole);
-            return Err(discard(body, read as u64, bytes_max).await);
+            return Err(discard(incoming).await);
         }
-        if whole.is_empty() && body.is_end_stream() {
+        if whole.is_empty() && incoming.body.is_end_stream() {
             // The usual body comes in one piece and is not copied.
             held.bytes = next;
             return Ok(());
         }
         if whole.is_empty() {
-            whole.reserve(RESERVED_BYTES_MAX.min(declared as usize));
+            whole.reserve(FREE_BYTES.min(declared as usize));
         }
         whole.extend_from_slice(&next);
     }
@@ -128,7 +167,6 @@ async fn collect(
     Ok(())
 }
 
-/// The next piece of data; `None` at the end.
 async fn data(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
     while let Some(frame) = body.frame().await {
         match frame.map(Frame::into_data) {
@@ -142,12 +180,13 @@ async fn data(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
 }
 
 /// Reads on and keeps nothing, so that the client comes to look for its answer.
-async fn discard(mut body: Incoming, mut read: u64, bytes_max: usize) -> ApiError {
-    let rest = body.size_hint().lower();
+async fn discard(mut incoming: Paced) -> ApiError {
+    let bytes_max = incoming.limits.body_bytes_max;
+    let rest = incoming.body.size_hint().lower();
     let patience = DISCARD_TIMES * bytes_max as u64;
-    while read.saturating_add(rest) <= patience && read <= patience {
-        match data(&mut body).await {
-            Ok(Some(data)) => read += data.len() as u64,
+    while incoming.read.saturating_add(rest) <= patience && incoming.read <= patience {
+        match incoming.data().await {
+            Ok(Some(_)) => {}
             Ok(None) | Err(_) => break,
         }
     }

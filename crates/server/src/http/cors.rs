@@ -26,7 +26,7 @@ const ALLOWED: HeaderValue = HeaderValue::from_static(
 /// Answer headers that a page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "X-Appwrite-Session, X-Fallback-Cookies, X-Appwrite-Cache, ETag, X-Tidemark-Cache, \
-     X-Request-Id",
+     X-Request-Id, Retry-After",
 );
 
 /// The hosts whose pages may call, beside those on this machine.

@@ -55,6 +55,7 @@ kinds! {
         legacy "attribute_format_unsupported";
     ColumnValueInvalid 400 "column_value_invalid" legacy "attribute_value_invalid";
     ColumnLimitExceeded 400 "column_limit_exceeded" legacy "attribute_limit_exceeded";
+    AttributeTypeInvalid 400 "attribute_type_invalid";
     ColumnIndexInvalid 400 "column_index_invalid" legacy "index_invalid";
     ColumnIndexLimitExceeded 400 "column_index_limit_exceeded" legacy "index_limit_exceeded";
     IndexInvalid 400 "index_invalid";
@@ -85,10 +86,15 @@ kinds! {
     RowExists 409 "row_already_exists" legacy "document_already_exists";
     RowUniqueViolation 409 "row_unique_constraint_violation"
         legacy "document_unique_constraint_violation";
+    RowUpdateConflict 409 "row_update_conflict" legacy "document_update_conflict";
     PayloadTooLarge 413 "general_payload_too_large";
     Unknown 500 "general_unknown";
     ServiceUnavailable 503 "general_service_unavailable";
 }
+
+/// After how many seconds a request that met too much work may be sent again: queues of reads
+/// and writes hold seconds of work at most, and a client that asks at once only adds to them.
+const RETRY_AFTER_S: &str = "1";
 
 /// A refusal, ready to be shaped.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +106,8 @@ pub struct ApiError {
     pub detail: Option<String>,
     /// The methods of the header `Allow`.
     allow: Option<String>,
+    /// Rows that a bulk write had changed before it was refused.
+    rows_before: u64,
 }
 
 /// What a client reads. Parameters are named when the answer is written, because only then it
@@ -120,6 +128,7 @@ impl ApiError {
             message,
             detail: None,
             allow: None,
+            rows_before: 0,
         }
     }
 
@@ -134,6 +143,7 @@ impl ApiError {
             message,
             detail: None,
             allow: None,
+            rows_before: 0,
         }
     }
 
@@ -145,6 +155,7 @@ impl ApiError {
             message,
             detail: None,
             allow: None,
+            rows_before: 0,
         }
     }
 
@@ -163,8 +174,23 @@ impl ApiError {
         error
     }
 
+    /// The same refusal of a request that had changed so many rows before.
+    fn after(mut self, rows: u64) -> ApiError {
+        self.rows_before = rows;
+        self
+    }
+
     /// The sentence a client of this family reads.
     pub fn message(&self, family: Family) -> String {
+        let sentence = self.sentence(family);
+        match self.rows_before {
+            0 => sentence,
+            1 => format!("{sentence} Before that, 1 row was changed."),
+            rows => format!("{sentence} Before that, {rows} rows were changed."),
+        }
+    }
+
+    fn sentence(&self, family: Family) -> String {
         let word = |name| wire::words(family).of(name);
         match &self.message {
             Message::Sentence(text) => text.to_string(),
@@ -177,7 +203,10 @@ impl ApiError {
     pub fn reply(&self, family: Family) -> Reply {
         let status = self.kind.status();
         let body = wire::error(&self.message(family), status, self.kind.name(family));
-        Reply::json(status, body).allowing(self.allow.as_deref())
+        let after_s = (self.kind == Kind::ServiceUnavailable).then_some(RETRY_AFTER_S);
+        Reply::json(status, body)
+            .allowing(self.allow.as_deref())
+            .after_s(after_s)
     }
 }
 
@@ -190,6 +219,7 @@ impl From<EngineError> for ApiError {
             EngineError::Store(error) => of_store(&error),
             EngineError::Argument { name, why } => ApiError::invalid(name, why),
             EngineError::Query(QueryError::TooLarge(why)) => ApiError::invalid("queries", why),
+            EngineError::Partly { rows, error } => ApiError::from(*error).after(rows),
             other => ApiError::new(kind_of(&other), other.to_string()),
         }
     }
@@ -213,6 +243,9 @@ fn kind_of(error: &EngineError) -> Kind {
         E::DatabaseExists => Kind::DatabaseExists,
         E::TableExists => Kind::TableExists,
         E::RowExists(_) => Kind::RowExists,
+        E::RowMoved(_) => Kind::RowUpdateConflict,
+        E::ColumnNotFound(_) => Kind::ColumnNotFound,
+        E::NotNumeric(_) => Kind::AttributeTypeInvalid,
         E::UniqueViolation { .. } => Kind::RowUniqueViolation,
         E::RowDataMissing => Kind::RowMissingData,
         E::PayloadMissing => Kind::RowMissingPayload,
@@ -227,8 +260,10 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
         E::TooManyRows { .. } => Kind::BadRequest,
-        E::Overloaded | E::Closing | E::ClockImplausible { .. } => Kind::ServiceUnavailable,
-        E::Structure(_) | E::Column(_) | E::Store(_) | E::Argument { .. } => {
+        E::ReadersBusy { .. } | E::Overloaded | E::Closing | E::ClockImplausible { .. } => {
+            Kind::ServiceUnavailable
+        }
+        E::Structure(_) | E::Column(_) | E::Store(_) | E::Argument { .. } | E::Partly { .. } => {
             unreachable!("answered before")
         }
     }
@@ -241,6 +276,9 @@ impl From<ModelError> for ApiError {
                 ApiError::invalid("permissions", error.to_string())
             }
             ModelError::InvalidId { .. } => ApiError::invalid("rowId", error.to_string()),
+            ModelError::BoundExceeded { .. } => {
+                ApiError::new(Kind::ColumnLimitExceeded, error.to_string())
+            }
             // The beginning is quoted by the wire protocol.
             ModelError::EmptyPeriod { .. }
             | ModelError::InvalidValue { .. }

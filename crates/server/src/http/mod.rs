@@ -16,19 +16,23 @@ use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
+use tokio_rustls::TlsAcceptor;
 
 pub mod body;
 pub mod columns;
 pub mod cors;
 pub mod databases;
 pub mod error;
+pub mod etag;
 pub mod extract;
 pub mod fields;
+pub mod forwarded;
 pub mod health;
 pub mod query_string;
 pub mod reply;
 pub mod route;
 pub mod rows;
+pub mod rows_bulk;
 pub mod tables;
 pub mod unique;
 pub mod wire;
@@ -37,11 +41,12 @@ use body::Budget;
 use cors::{Origin, Origins};
 use error::{ApiError, Kind};
 use extract::{Asked, KeyMemo};
+use forwarded::{Client, TrustedProxies};
 use reply::{Reply, ReplyBody};
 use route::{Action, Routes};
 use unique::RequestIds;
 
-use crate::serve::Limits;
+use crate::serve::{Limits, ServeConfig};
 
 /// Fills the slice with chance. The binary passes the system's, tests one they know.
 pub type Rng = fn(&mut [u8]);
@@ -52,9 +57,12 @@ pub struct Shared {
     pub engine: Arc<Engine>,
     /// What a request may take.
     pub limits: Limits,
+    /// Makes TLS of a connection; `None` leaves it plain.
+    pub tls: Option<TlsAcceptor>,
     clock: Arc<dyn Clock>,
     rng: Rng,
     origins: Origins,
+    proxies: TrustedProxies,
     routes: Routes,
     bodies: Budget,
     access_log: bool,
@@ -64,22 +72,21 @@ impl Shared {
     /// Puts together what the threads need.
     pub fn new(
         engine: Arc<Engine>,
-        limits: Limits,
+        config: ServeConfig,
         origins: Origins,
-        access_log: bool,
-        clock: Arc<dyn Clock>,
-        rng: Rng,
+        tls: Option<TlsAcceptor>,
     ) -> Shared {
-        let (routes, bodies) = (Routes::new(), Budget::new(limits.bodies_bytes_max));
         Shared {
             engine,
-            limits,
-            clock,
-            rng,
+            limits: config.limits,
+            tls,
+            clock: config.clock,
+            rng: config.rng,
             origins,
-            routes,
-            bodies,
-            access_log,
+            proxies: config.proxies,
+            routes: Routes::new(),
+            bodies: Budget::new(config.limits.bodies_bytes_max),
+            access_log: config.access_log,
         }
     }
 }
@@ -104,8 +111,9 @@ impl App {
     }
 }
 
-/// Answers one request. Whatever goes wrong becomes an answer, too.
-pub async fn answer(app: &App, request: Request<Incoming>) -> Response<ReplyBody> {
+/// Answers one request of a connection that `peer` opened. Whatever goes wrong becomes an answer,
+/// too.
+pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Response<ReplyBody> {
     let began = app.shared.access_log.then(Instant::now);
     let (head, body) = request.into_parts();
     let request_id = app.request_ids.name(&head.headers);
@@ -118,7 +126,8 @@ pub async fn answer(app: &App, request: Request<Incoming>) -> Response<ReplyBody
         error.reply(Routes::family_of(head.uri.path()))
     });
     if let Some(began) = began {
-        log_access(&request_id, &head, pattern, &reply, began);
+        let client = app.shared.proxies.client(peer, &head.headers);
+        log_access(&request_id, (&head, client), pattern, &reply, began);
     }
     reply.into_response(request_id, &origin)
 }
@@ -142,12 +151,17 @@ async fn reply_to<'a>(
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
     *pattern = &route.pattern;
     let asked = Asked::new(app, head, (route.family, ids), body)?;
-    match route.action {
+    let reply = match route.action {
         Action::ListRows => rows::list(asked).await,
         Action::GetRow => rows::get(asked).await,
         // Boxed, so that the two routes above do not carry the state of all others around.
         other => Box::pin(perform(other, asked)).await,
+    }?;
+    if route.method != Method::GET || !route.action.is_about_stored_things() {
+        return Ok(reply.untagged());
     }
+    let engine = &app.shared.engine;
+    Ok(reply.unless_held(&head.headers, |body| engine.fingerprint(body)))
 }
 
 async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
@@ -181,7 +195,11 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::UpsertRow => rows::upsert(asked).await,
         Action::UpdateRow => rows::update(asked).await,
         Action::DeleteRow => rows::delete(asked).await,
-        Action::BulkRows => asked.key_caller().and_then(|_| Err(not_built(&asked))),
+        Action::UpsertRows => rows_bulk::upsert(asked).await,
+        Action::UpdateRows => rows_bulk::update(asked).await,
+        Action::DeleteRows => rows_bulk::delete(asked).await,
+        Action::IncrementColumn => rows_bulk::count(asked, false).await,
+        Action::DecrementColumn => rows_bulk::count(asked, true).await,
         Action::NotBuilt => Err(not_built(&asked)),
     }
 }
@@ -236,7 +254,7 @@ fn log_failure(error: &ApiError, request_id: &HeaderValue, head: &Parts) {
 /// The pattern instead of the path, and no query: what users look for is not the log's business.
 fn log_access(
     request_id: &HeaderValue,
-    head: &Parts,
+    (head, client): (&Parts, Client),
     pattern: &str,
     reply: &Reply,
     began: Instant,
@@ -244,6 +262,8 @@ fn log_access(
     tracing::debug!(
         target: "access",
         request = request_id.to_str().unwrap_or_default(),
+        client = %client.address,
+        secure = client.is_secure,
         method = %head.method,
         route = pattern,
         status = reply.status.as_u16(),

@@ -10,7 +10,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::cors::Origin;
-use super::wire;
+use super::{etag, wire};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 /// Also of answers without a body: one of the official clients reads the header always, and two
@@ -37,6 +37,8 @@ pub struct Reply {
     pub status: StatusCode,
     content_type: HeaderValue,
     pieces: [Bytes; 3],
+    /// Names the body, where a request can be repeated.
+    tag: Option<HeaderValue>,
     /// Seldom any, so seldom an allocation.
     more: Vec<(HeaderName, HeaderValue)>,
 }
@@ -49,6 +51,7 @@ impl Reply {
             status,
             content_type: JSON,
             pieces,
+            tag: None,
             more: Vec::new(),
         }
     }
@@ -74,6 +77,7 @@ impl Reply {
             status: StatusCode::OK,
             content_type: TEXT,
             pieces,
+            tag: None,
             more: Vec::new(),
         }
     }
@@ -85,6 +89,7 @@ impl Reply {
             status: StatusCode::NO_CONTENT,
             content_type: TEXT,
             pieces,
+            tag: None,
             more: Vec::new(),
         }
     }
@@ -92,6 +97,7 @@ impl Reply {
     /// A list of rows, with what the caches did.
     pub fn list(answer: ListAnswer, words: &wire::Words) -> Reply {
         let (open, close) = wire::list_envelope(words.rows, answer.total);
+        let tag = etag::of_list(answer.tag, answer.total, words.family());
         let pieces = [
             Bytes::from(open),
             shared_bytes(answer.rows),
@@ -116,6 +122,7 @@ impl Reply {
             status: StatusCode::OK,
             content_type: JSON,
             pieces,
+            tag: Some(tag),
             more,
         }
     }
@@ -125,6 +132,44 @@ impl Reply {
     pub fn allowing(mut self, methods: Option<&str>) -> Reply {
         if let Some(value) = methods.and_then(|methods| HeaderValue::from_str(methods).ok()) {
             self.more.push((header::ALLOW, value));
+        }
+        self
+    }
+
+    /// Adds after how many seconds it makes sense to ask again.
+    #[must_use]
+    pub fn after_s(mut self, seconds: Option<&'static str>) -> Reply {
+        let value = seconds.map(HeaderValue::from_static);
+        self.more
+            .extend(value.map(|value| (header::RETRY_AFTER, value)));
+        self
+    }
+
+    /// The answer to a request that is not repeatable, whose body it makes no sense to hold.
+    #[must_use]
+    pub fn untagged(mut self) -> Reply {
+        self.tag = None;
+        self
+    }
+
+    /// The answer to a repeatable request with these headers: the body with its tag, or 304
+    /// where the client holds that body. `fingerprint` is asked where the body has no tag yet.
+    #[must_use]
+    pub fn unless_held(
+        mut self,
+        headers: &HeaderMap,
+        fingerprint: impl Fn(&[u8]) -> u128,
+    ) -> Reply {
+        if self.status != StatusCode::OK {
+            return self;
+        }
+        let body = &self.pieces[0];
+        let tag = self
+            .tag
+            .get_or_insert_with(|| etag::of_body(fingerprint(body)));
+        if etag::is_held(headers, tag) {
+            self.status = StatusCode::NOT_MODIFIED;
+            self.pieces = [Bytes::new(), Bytes::new(), Bytes::new()];
         }
         self
     }
@@ -153,7 +198,13 @@ impl Reply {
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.reserve(8 + self.more.len());
-        headers.insert(header::CONTENT_TYPE, self.content_type);
+        // A browser takes what a 304 says into the answer it holds, whose type is the right one.
+        if self.status != StatusCode::NOT_MODIFIED {
+            headers.insert(header::CONTENT_TYPE, self.content_type);
+        }
+        if let Some(tag) = self.tag {
+            headers.insert(header::ETAG, tag);
+        }
         headers.insert(header::CACHE_CONTROL, CACHE_CONTROL);
         headers.insert(header::VARY, VARY);
         headers.insert(X_REQUEST_ID, request_id);
@@ -183,6 +234,7 @@ mod tests {
     fn answer(cached: Option<Cached>) -> ListAnswer {
         ListAnswer {
             rows: Arc::from(*br#"{"a":1}"#),
+            tag: 0xabc,
             total: 12,
             cached,
             mark: Mark(7),
@@ -206,6 +258,45 @@ mod tests {
         assert_eq!(bytes(reply), br#"{"total":12,"rows":[{"a":1}]}"#);
         let reply = Reply::list(answer(None), wire::words(Family::Documents));
         assert_eq!(bytes(reply), br#"{"total":12,"documents":[{"a":1}]}"#);
+    }
+
+    fn held(tag: &'static str, reply: Reply) -> Response<ReplyBody> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::IF_NONE_MATCH, HeaderValue::from_static(tag));
+        response(reply.unless_held(&headers, |body| body.len() as u128))
+    }
+
+    #[test]
+    fn what_a_client_holds_is_not_sent_again() {
+        let list = || Reply::list(answer(None), wire::words(Family::Tables));
+        let tag = "\"00000000000000000000000000000abc-ct\"";
+        let fresh = held("\"other\"", list());
+        assert_eq!(
+            (fresh.status().as_u16(), &fresh.headers()["etag"]),
+            (200, &tag.parse().unwrap())
+        );
+        let kept = held(tag, list());
+        assert_eq!(
+            (kept.status().as_u16(), &kept.headers()["etag"]),
+            (304, &tag.parse().unwrap())
+        );
+        assert_eq!(kept.body().size_hint().exact(), Some(0));
+        assert!(!kept.headers().contains_key("content-type"));
+        for name in ["cache-control", "vary", "x-tidemark-cache"] {
+            assert!(kept.headers().contains_key(name), "{name}");
+        }
+        let body = Reply::ok(b"{\"n\":1}".to_vec());
+        let tag = "\"00000000000000000000000000000007\"";
+        assert_eq!(held(tag, body).status(), 304, "the whole body is named");
+    }
+
+    #[test]
+    fn only_what_was_found_can_be_held() {
+        for reply in [Reply::created(vec![]), Reply::empty()] {
+            let answered = held("*", reply);
+            assert_ne!(answered.status(), 304);
+            assert!(!answered.headers().contains_key("etag"));
+        }
     }
 
     #[track_caller]

@@ -45,10 +45,31 @@ pub enum Action {
     UpsertRow,
     UpdateRow,
     DeleteRow,
-    /// Changes many rows: for keys only, and not built yet.
-    BulkRows,
+    UpsertRows,
+    UpdateRows,
+    DeleteRows,
+    IncrementColumn,
+    DecrementColumn,
     /// Known to the protocol, not answered by this server.
     NotBuilt,
+}
+
+impl Action {
+    /// Whether its answer shows what is stored, and so is the same until that changes. Of the
+    /// others, some say how long they took.
+    pub fn is_about_stored_things(self) -> bool {
+        !matches!(
+            self,
+            Action::Ping
+                | Action::Versions
+                | Action::Health
+                | Action::HealthVersion
+                | Action::HealthDatabase
+                | Action::HealthCache
+                | Action::HealthPubsub
+                | Action::HealthStorage
+        )
+    }
 }
 
 /// A route: a method and a pattern of paths.
@@ -118,17 +139,17 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (GET, "/v1/tablesdb/{database}/tables/{table}/rows", Action::ListRows),
     (POST, "/v1/tablesdb/{database}/tables/{table}/rows/query", Action::QueryRows),
     (POST, "/v1/tablesdb/{database}/tables/{table}/rows", Action::CreateRows),
-    (PUT, "/v1/tablesdb/{database}/tables/{table}/rows", Action::BulkRows),
-    (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows", Action::BulkRows),
-    (DELETE, "/v1/tablesdb/{database}/tables/{table}/rows", Action::BulkRows),
+    (PUT, "/v1/tablesdb/{database}/tables/{table}/rows", Action::UpsertRows),
+    (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows", Action::UpdateRows),
+    (DELETE, "/v1/tablesdb/{database}/tables/{table}/rows", Action::DeleteRows),
     (GET, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::GetRow),
     (PUT, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::UpsertRow),
     (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::UpdateRow),
     (DELETE, "/v1/tablesdb/{database}/tables/{table}/rows/{row}", Action::DeleteRow),
     (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/increment",
-        Action::NotBuilt),
+        Action::IncrementColumn),
     (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/decrement",
-        Action::NotBuilt),
+        Action::DecrementColumn),
 
     (GET, "/v1/tablesdb/transactions", Action::NotBuilt),
     (POST, "/v1/tablesdb/transactions", Action::NotBuilt),
@@ -270,7 +291,7 @@ impl Routes {
                 continue;
             };
             match self.all[*matched.value].action {
-                Action::NotBuilt | Action::BulkRows => {}
+                Action::NotBuilt => {}
                 _ if *method == Method::GET => allowed.extend(["GET", "HEAD"]),
                 _ => allowed.push(method.as_str()),
             }
@@ -398,7 +419,10 @@ mod tests {
     fn allow_names_what_is_answered() {
         let routes = Routes::new();
         let rows = "/v1/tablesdb/d/tables/t/rows";
-        assert_eq!(routes.allowed(rows), "OPTIONS, GET, HEAD, POST");
+        assert_eq!(
+            routes.allowed(rows),
+            "OPTIONS, GET, HEAD, POST, PUT, PATCH, DELETE"
+        );
         assert_eq!(routes.allowed("/v1/account"), "OPTIONS");
         assert_eq!(
             routes.allowed("/v1/databases/d"),

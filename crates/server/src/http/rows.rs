@@ -11,8 +11,8 @@ use super::reply::Reply;
 use super::unique::UNIQUE;
 use super::wire;
 
-/// Most rows one request may create (wire protocol, limits).
-const ROWS_MAX: usize = 100;
+/// Most rows one request may create or upsert (wire protocol, limits).
+pub(super) const ROWS_MAX: usize = 100;
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/rows`
 pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
@@ -135,7 +135,7 @@ fn contradiction(message: &'static str) -> ApiError {
 }
 
 /// One of several rows. Its grants stay among its members, where the engine looks for them.
-fn inner_row(asked: &Asked<'_>, mut row: Fields) -> Result<RowInput, ApiError> {
+pub(super) fn inner_row(asked: &Asked<'_>, mut row: Fields) -> Result<RowInput, ApiError> {
     let id = match row.take("$id") {
         None => UNIQUE.to_owned(),
         Some(Json::Text(id)) => id,
@@ -155,12 +155,13 @@ fn inner_row(asked: &Asked<'_>, mut row: Fields) -> Result<RowInput, ApiError> {
 /// `PATCH /v1/tablesdb/{database}/tables/{table}/rows/{row}`
 pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
+    let unchanged_since = asked.unchanged_since()?;
     let row = change(&mut asked).await?;
     let written = asked
         .app
         .shared
         .engine
-        .update_row(&caller, asked.place(), row)
+        .update_row(&caller, asked.place(), row, unchanged_since)
         .await?;
     Ok(Reply::ok(wire::encode_page(&written.answer, asked.family)))
 }
@@ -168,12 +169,13 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
 /// `PUT /v1/tablesdb/{database}/tables/{table}/rows/{row}`
 pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
+    let unchanged_since = asked.unchanged_since()?;
     let row = change(&mut asked).await?;
     let written = asked
         .app
         .shared
         .engine
-        .upsert_row(&caller, asked.place(), row)
+        .upsert_row(&caller, asked.place(), row, unchanged_since)
         .await?;
     // Documented elsewhere as 201, but 200 is what is sent and tested.
     Ok(Reply::json(
@@ -198,12 +200,13 @@ pub async fn delete(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     refuse_transaction(asked.query.transaction.as_deref())?;
     refuse_transaction_in(&mut asked.fields().await?)?;
+    let unchanged_since = asked.unchanged_since()?;
     let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
     asked
         .app
         .shared
         .engine
-        .delete_row(&caller, asked.place(), id)
+        .delete_row(&caller, asked.place(), id, unchanged_since)
         .await?;
     Ok(Reply::empty())
 }

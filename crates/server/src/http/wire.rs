@@ -69,6 +69,11 @@ pub fn words(family: Family) -> &'static Words {
 }
 
 impl Words {
+    /// The family whose words these are.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
     /// What this family calls the parameter that the other calls `name`.
     pub fn of(&self, name: &'static str) -> &'static str {
         let (from, to) = match self.family {
@@ -252,7 +257,12 @@ fn list<T>(key: &str, total: u64, items: &[T], one: impl Fn(&T, &mut Vec<u8>)) -
 
 /// Rows that a write returns.
 pub fn rows(page: &Page, words: &Words) -> Vec<u8> {
-    let (mut out, close) = list_envelope(words.rows, page.rows.len() as u64);
+    rows_of(page.rows.len() as u64, page, words)
+}
+
+/// The first of `total` rows that a write concerned.
+pub fn rows_of(total: u64, page: &Page, words: &Words) -> Vec<u8> {
+    let (mut out, close) = list_envelope(words.rows, total);
     out.extend_from_slice(&encode_page(page, words.family));
     out.extend_from_slice(close);
     out

@@ -287,7 +287,7 @@ async fn put_rows(
                 None => absent.push((row, line)),
                 Some(content) if content == line => put.same += 1,
                 Some(_) => {
-                    let changed = engine.upsert_row(caller, place, row).await;
+                    let changed = engine.upsert_row(caller, place, row, None).await;
                     changed.map_err(refusal)?;
                     put.changed += 1;
                 }

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -14,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::Limits;
+use crate::http::forwarded::Client;
 use crate::http::{self, App};
 
 /// What a connection is doing, with instants in milliseconds since its thread began.
@@ -23,7 +25,9 @@ enum Phase {
     Head { since_ms: u64 },
     /// A request is being answered. The engine and the body reader have limits of their own.
     Answering,
-    /// Between requests, or the last answer is still on its way.
+    /// The last answer is on its way, or the client does not take it.
+    Sending { since_ms: u64 },
+    /// Between requests.
     Quiet,
 }
 
@@ -41,6 +45,8 @@ pub struct Connection {
     /// As of the last sweep: bytes are stamped with it, so that no byte asks for the time.
     now_ms: Cell<u64>,
     moved_ms: Cell<u64>,
+    /// Bytes of the last answer that were taken.
+    sent_bytes: Cell<u64>,
     told: Cell<Told>,
     waker: RefCell<Option<Waker>>,
 }
@@ -51,6 +57,7 @@ impl Connection {
             phase: Cell::new(Phase::Head { since_ms: now_ms }),
             now_ms: Cell::new(now_ms),
             moved_ms: Cell::new(now_ms),
+            sent_bytes: Cell::new(0),
             told: Cell::new(Told::Nothing),
             waker: RefCell::new(None),
         }
@@ -67,6 +74,10 @@ impl Connection {
         let over = match self.phase.get() {
             Phase::Head { since_ms } => now_ms.saturating_sub(since_ms) >= limits.head_ms,
             Phase::Answering => false,
+            Phase::Sending { since_ms } => {
+                let patience_ms = limits.patience_ms(limits.idle_ms, self.sent_bytes.get());
+                now_ms.saturating_sub(since_ms) >= patience_ms
+            }
             Phase::Quiet => now_ms.saturating_sub(self.moved_ms.get()) >= limits.idle_ms,
         };
         if over {
@@ -90,8 +101,24 @@ impl Connection {
         }
     }
 
-    fn sent(&self) {
+    fn answered(&self) {
+        self.sent_bytes.set(0);
+        self.phase.set(Phase::Sending {
+            since_ms: self.now_ms.get(),
+        });
+    }
+
+    fn sent(&self, bytes: usize) {
         self.moved_ms.set(self.now_ms.get());
+        self.sent_bytes.set(self.sent_bytes.get() + bytes as u64);
+    }
+
+    /// Everything that was to be sent has been handed to the system.
+    fn flushed(&self) {
+        if matches!(self.phase.get(), Phase::Sending { .. }) {
+            self.moved_ms.set(self.now_ms.get());
+            self.phase.set(Phase::Quiet);
+        }
     }
 
     fn await_orders(&self, waker: &Waker) {
@@ -102,18 +129,46 @@ impl Connection {
     }
 }
 
-/// Answers the requests of one connection until it ends.
-pub async fn serve(stream: TcpStream, connection: &Rc<Connection>, app: &Rc<App>) {
+/// Answers the requests of one connection, which `peer` has opened, until it ends.
+pub async fn serve(stream: TcpStream, peer: IpAddr, connection: &Rc<Connection>, app: &Rc<App>) {
     let stream = Watched {
         stream,
         connection: connection.clone(),
     };
+    let client = |is_secure| Client {
+        address: peer,
+        is_secure,
+    };
+    let Some(acceptor) = &app.shared.tls else {
+        return exchange(stream, client(false), connection, app).await;
+    };
+    // Boxed, as is the rest of it, so that plain connections do not carry the room for it around.
+    let mut shaking = Box::pin(acceptor.accept(stream));
+    let shaken = poll_fn(|cx| {
+        connection.await_orders(cx.waker());
+        match connection.told.replace(Told::Nothing) {
+            Told::Nothing => shaking.as_mut().poll(cx).map(Some),
+            Told::Drain | Told::Close => Poll::Ready(None),
+        }
+    });
+    match shaken.await {
+        Some(Ok(stream)) => Box::pin(exchange(stream, client(true), connection, app)).await,
+        Some(Err(error)) => tracing::debug!(%error, "a connection did not agree on TLS"),
+        None => {}
+    }
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: Client,
+    connection: &Rc<Connection>,
+    app: &Rc<App>,
+) {
     let service = service_fn(|request| {
         connection.phase.set(Phase::Answering);
         async move {
-            let response = http::answer(app, request).await;
-            connection.moved_ms.set(connection.now_ms.get());
-            connection.phase.set(Phase::Quiet);
+            let response = http::answer(app, peer, request).await;
+            connection.answered();
             Ok::<_, std::convert::Infallible>(response)
         }
     });
@@ -148,8 +203,8 @@ struct Watched {
 
 impl Watched {
     fn noted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if matches!(written, Poll::Ready(Ok(count)) if count > 0) {
-            self.connection.sent();
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.connection.sent(bytes);
         }
         written
     }
@@ -194,7 +249,11 @@ impl AsyncWrite for Watched {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.connection.flushed();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -214,6 +273,7 @@ mod tests {
         head_ms: 100,
         body_ms: 1,
         idle_ms: 1_000,
+        rate_bytes_min: 100,
         drain_ms: 1,
     };
 
@@ -239,9 +299,24 @@ mod tests {
         let connection = Connection::new(0);
         connection.phase.set(Phase::Quiet);
         assert!(!closes_at(&connection, 999));
-        connection.sent();
+        connection.sent(1);
         assert!(!closes_at(&connection, 1_998));
         assert!(closes_at(&connection, 1_999));
+    }
+
+    #[test]
+    fn an_answer_must_be_taken_at_a_pace() {
+        let connection = Connection::new(0);
+        connection.answered();
+        assert!(!closes_at(&connection, 999));
+        connection.sent(50);
+        assert!(!closes_at(&connection, 1_499), "50 bytes win half a second");
+        assert!(closes_at(&connection, 1_500));
+        connection.answered();
+        assert!(!closes_at(&connection, 2_499), "each answer begins anew");
+        connection.flushed();
+        assert!(!closes_at(&connection, 3_498));
+        assert!(closes_at(&connection, 3_499), "then it is only quiet");
     }
 
     #[test]

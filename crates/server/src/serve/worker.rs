@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::TcpStream as StdStream;
+use std::net::{IpAddr, TcpStream as StdStream};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ const SWEEP: Duration = Duration::from_millis(500);
 /// The acceptor's end of one thread.
 pub struct Worker {
     /// `None` once it was told to drain.
-    streams: Option<mpsc::UnboundedSender<StdStream>>,
+    streams: Option<mpsc::UnboundedSender<(StdStream, IpAddr)>>,
     live: Arc<AtomicUsize>,
     ended: oneshot::Receiver<usize>,
     thread: JoinHandle<()>,
@@ -63,11 +63,11 @@ impl Worker {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// Gives it a connection.
-    pub fn take(&self, stream: StdStream) {
+    /// Gives it a connection, which `peer` has opened.
+    pub fn take(&self, stream: StdStream, peer: IpAddr) {
         let Some(streams) = &self.streams else { return };
         self.live.fetch_add(1, Ordering::Relaxed);
-        if streams.send(stream).is_err() {
+        if streams.send((stream, peer)).is_err() {
             self.live.fetch_sub(1, Ordering::Relaxed);
             tracing::error!("a thread that answers requests has ended");
         }
@@ -94,15 +94,15 @@ impl Worker {
 async fn work(
     number: usize,
     shared: Arc<Shared>,
-    mut streams: mpsc::UnboundedReceiver<StdStream>,
+    mut streams: mpsc::UnboundedReceiver<(StdStream, IpAddr)>,
     live: Arc<AtomicUsize>,
 ) -> usize {
     let limits = shared.limits;
     let app = Rc::new(App::new(shared, number));
     let connections = Rc::new(Connections::new(limits, live));
     let sweeper = tokio::task::spawn_local(sweep(connections.clone()));
-    while let Some(stream) = streams.recv().await {
-        connections.open(stream, &app);
+    while let Some((stream, peer)) = streams.recv().await {
+        connections.open(stream, peer, &app);
     }
     let unfinished = connections.drain().await;
     sweeper.abort();
@@ -134,7 +134,7 @@ impl Connections {
         self.began.elapsed().as_millis() as u64
     }
 
-    fn open(self: &Rc<Self>, stream: StdStream, app: &Rc<App>) {
+    fn open(self: &Rc<Self>, stream: StdStream, peer: IpAddr, app: &Rc<App>) {
         let connection = Rc::new(Connection::new(self.now_ms()));
         self.open.borrow_mut().push(connection.clone());
         let (connections, app) = (self.clone(), app.clone());
@@ -145,7 +145,7 @@ impl Connections {
                 connection: &connection,
             };
             match TcpStream::from_std(stream) {
-                Ok(stream) => connection::serve(stream, &connection, &app).await,
+                Ok(stream) => connection::serve(stream, peer, &connection, &app).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be watched"),
             }
         });

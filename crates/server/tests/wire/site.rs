@@ -6,14 +6,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use engine::{Clock, Config, Durability, Engine, NewKey};
+use engine::{Clock, Config, Durability, Engine, LongReads, NewKey};
 use http_body_util::{BodyExt, Full};
 use hyper::header::HeaderMap;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{KeyId, ProjectId, Scope, Timestamp};
 use serde_json::Value;
+use server::http::forwarded::TrustedProxies;
 use server::http::{extract, wire};
+use server::serve::tls::TlsFiles;
 use server::serve::{self, Drained, Limits, ServeConfig};
 use tokio::sync::oneshot;
 
@@ -30,7 +32,14 @@ pub const LIMITS: Limits = Limits {
     head_ms: 60_000,
     body_ms: 60_000,
     idle_ms: 60_000,
+    rate_bytes_min: 1_000,
     drain_ms: 60_000,
+};
+
+const LONG_READS: LongReads = LongReads {
+    after_us: 1_000,
+    threads: 2,
+    waiting_max: 100,
 };
 
 struct SystemClock(Instant);
@@ -56,6 +65,7 @@ fn config(directory: &std::path::Path) -> Config {
         durability: Durability::Normal,
         reader_cache_bytes: 1 << 20,
         read_limit_ms: 15_000,
+        long_reads: LONG_READS,
         page_rows_default: 25,
         page_rows_max: 5_000,
         total_cap: 5_000,
@@ -113,9 +123,27 @@ impl Site {
     }
 
     pub fn start_with(limits: Limits) -> Site {
+        Site::open(limits, None, LONG_READS)
+    }
+
+    /// Answers by TLS only.
+    pub fn start_secret(limits: Limits, files: TlsFiles) -> Site {
+        Site::open(limits, Some(files), LONG_READS)
+    }
+
+    /// Treats long reads in this way.
+    pub fn start_reading(long_reads: LongReads) -> Site {
+        Site::open(LIMITS, None, long_reads)
+    }
+
+    fn open(limits: Limits, tls: Option<TlsFiles>, long_reads: LongReads) -> Site {
         let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(SystemClock(Instant::now()));
-        let engine = Engine::open(config(directory.path()), clock.clone()).unwrap();
+        let config = Config {
+            long_reads,
+            ..config(directory.path())
+        };
+        let engine = Engine::open(config, clock.clone()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -128,6 +156,8 @@ impl Site {
             threads: 2,
             limits,
             origins: vec!["*.example.com".to_owned()],
+            proxies: TrustedProxies::None,
+            tls,
             access_log: true,
             clock,
             rng,

@@ -7,6 +7,7 @@ use model::{Catalogue, Mark, Table, TableNumber};
 use rusqlite::{Connection, params};
 
 use super::checkpoint::Backlog;
+use super::deadline::Deadline;
 use super::row_sql::RowSql;
 use super::run::{Halt, Run};
 use super::touched::Touched;
@@ -86,6 +87,7 @@ pub(super) struct Writer {
     /// As of the open transaction; equal to `committed` when none is open.
     state: State,
     backlog: Backlog,
+    deadline: Deadline,
 }
 
 /// How a batch ended other than by success.
@@ -97,20 +99,24 @@ enum End {
 }
 
 impl Writer {
+    /// # Errors
+    /// When the connection cannot be told to look at the clock.
     pub(super) fn new(
-        connection: Connection,
+        mut connection: Connection,
         encode_row: EncodeRow,
         state: State,
         backlog: Backlog,
-    ) -> Writer {
-        Writer {
+    ) -> Result<Writer, StoreError> {
+        let deadline = Deadline::watch(&mut connection)?;
+        Ok(Writer {
             connection,
             encode_row,
             texts: RowTexts::default(),
             committed: state.clone(),
             state,
             backlog,
-        }
+            deadline,
+        })
     }
 
     /// Runs the batches inside a transaction that stays open.
@@ -192,7 +198,8 @@ impl Writer {
 
     /// Runs one batch in its own savepoint.
     fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
-        let has_rows = batch.ops.iter().any(|op| matches!(op, Op::Row(_)));
+        let is_of_rows = |op: &Op| matches!(op, Op::Row(_) | Op::Matching(_));
+        let has_rows = batch.ops.iter().any(is_of_rows);
         if has_rows && batch.catalogue_epoch != self.state.catalogue.epoch {
             return Err(End::Alone(Refusal::CatalogueMoved));
         }
@@ -206,6 +213,8 @@ impl Writer {
             state: self.state.clone(),
             mark,
             touched: Touched::new(batch.ops.len()),
+            unchanged_since: batch.unchanged_since,
+            deadline: &self.deadline,
             catalogue: Vec::new(),
         };
         let ran = run.run(batch);

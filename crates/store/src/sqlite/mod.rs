@@ -1,6 +1,7 @@
 //! The embedded store: SQLite in the process, one writer, readers on the threads that ask.
 //!
-//! Every call does its work before it returns; the futures are finished from the start. The
+//! Every call does its work before it returns, and the futures are finished from the start, long
+//! reads apart: those are done by threads of their own. The
 //! writer's connection is handed from call to call: to a [`Pending`] and back, so that nothing
 //! else can be written while one exists.
 
@@ -12,12 +13,15 @@ mod checkpoint;
 mod codec;
 mod commit;
 mod connection;
+mod cursor;
+mod deadline;
 mod directory;
 mod fault;
 mod fulltext;
 mod functions;
 mod gather;
 pub(crate) mod inspect;
+mod matching;
 mod migrate;
 mod read;
 mod row_sql;
@@ -82,7 +86,7 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
     migrate::migrate(&mut connection)?;
     let known = catalogue_read::load(&connection)?;
     let (backlog, checkpointer) = checkpoint::start(&mut connection, location)?;
-    let writer = Writer::new(connection, options.encode_row, known.state, backlog);
+    let writer = Writer::new(connection, options.encode_row, known.state, backlog)?;
     let readers = Readers::new(&options, &database);
     let shared = Shared {
         writer: Mutex::new(Slot::Free(Box::new(writer))),
@@ -170,7 +174,7 @@ impl Store for SqliteStore {
     }
 
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
-        Box::pin(ready(self.readers.list(listing)))
+        self.readers.list(listing)
     }
 
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
@@ -219,6 +223,8 @@ impl SqliteStore {
     }
 
     fn close_at(&self, horizon: Mark) -> Result<(), StoreError> {
+        // An open snapshot would keep the log from being carried over.
+        self.readers.close();
         self.shared
             .with_writer(|writer| writer.store_horizon(horizon))?;
         let writer = self.shared.take()?;

@@ -1,57 +1,72 @@
 //! Reads: each thread has a connection of its own, opened for reading only.
 //!
+//! A read begins on the thread of whoever asks, which costs less than handing it over. One that
+//! turns out long is given up there and begun anew on a thread for long reads, so that it holds
+//! up nobody; and its shape begins there for a while.
+//!
 //! Every answer is read from one snapshot. A statement that is still open keeps its snapshot
 //! open, and with it that of every other statement of the connection; so the statement that
 //! reads the stamp stays open until the answer is complete, and no transaction is begun.
 
 use std::cell::RefCell;
+use std::future::ready;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use model::{Coordinates, Mark, Row, Selection, Value};
 use query::emit::{self, Statement};
-use query::{Dialect, Query, Side, field};
+use query::{Dialect, Query, Side};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Rows};
 
 use super::bind::Bound;
-use super::codec;
 use super::connection::keep_plans;
+use super::cursor::cursor_values;
 use super::fault::corrupt;
 use super::functions;
+use super::read::pool::Pool;
 use super::read::row::Shape;
-use crate::{EncodeRow, Listed, Listing, Options, Point, Snapshot, StoreError, TotalCap};
+use super::read::slow::SlowShapes;
+use super::read::watch::Limit;
+use crate::{
+    EncodeRow, Listed, Listing, Options, Point, Snapshot, StoreError, StoreFuture, TotalCap,
+};
 
+mod pool;
 mod row;
+mod slow;
+mod watch;
 
 /// Statements that a reading connection keeps prepared: the shapes of queries in use at once.
 const STATEMENTS_MAX: usize = 512;
-/// Steps of SQLite's machine between two looks at the clock, some tenths of a millisecond.
-const STEPS_PER_LOOK: i32 = 4_000;
+/// Longest wait for a thread that reads long, in seconds: few clients wait so long, and the
+/// read would only keep others waiting.
+const WAIT_S_MAX: u64 = 10;
 
 /// Everything that reading connections of one store have in common.
 pub(super) struct Readers {
     shared: Arc<Shared>,
+    pool: Pool,
 }
 
 struct Shared {
+    this: Weak<Shared>,
     database: PathBuf,
     vfs: Option<String>,
     cache_bytes: u64,
     limit_ms: u64,
+    /// How long a read may take on the thread of whoever asks.
+    short: Duration,
     encode_row: EncodeRow,
-    /// What deadlines are counted from.
-    opened: Instant,
+    slow: SlowShapes,
 }
 
 /// One thread's connection.
 struct Reader {
     connection: Connection,
-    /// When the running read is stopped, in microseconds since [`Shared::opened`].
-    deadline_us: Arc<AtomicU64>,
 }
 
 thread_local! {
@@ -63,6 +78,8 @@ thread_local! {
 enum Halt {
     Database(rusqlite::Error),
     Store(StoreError),
+    /// It is too long for this thread.
+    Long,
 }
 
 impl From<rusqlite::Error> for Halt {
@@ -83,55 +100,125 @@ impl Readers {
     /// Opens nothing yet. The database must be there, in WAL mode, when the first read comes.
     pub(super) fn new(options: &Options, database: &Path) -> Readers {
         Readers {
-            shared: Arc::new(Shared {
+            shared: Arc::new_cyclic(|this| Shared {
+                this: this.clone(),
                 database: database.to_owned(),
                 vfs: options.vfs.clone(),
                 cache_bytes: options.reader_cache_bytes,
                 limit_ms: options.read_limit_ms,
+                short: Duration::from_micros(options.long_reads.after_us),
                 encode_row: options.encode_row,
-                opened: Instant::now(),
+                slow: SlowShapes::new(),
             }),
+            pool: Pool::new(options.long_reads),
         }
     }
 
     /// What [`crate::Store::list`] promises.
-    pub(super) fn list(&self, listing: Listing<'_>) -> Result<Snapshot<Listed>, StoreError> {
-        self.with_reader(|reader| reader.list(&self.shared, listing))
-    }
-
-    /// What [`crate::Store::get`] promises.
-    pub(super) fn get(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
-        self.with_reader(|reader| reader.get(&self.shared, point))
-    }
-
-    fn with_reader<T>(&self, read: impl FnOnce(&Reader) -> Step<T>) -> Result<T, StoreError> {
+    pub(super) fn list<'a>(&self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         let shared = &self.shared;
-        let result = OPEN.with_borrow_mut(|open| {
-            let known = |(store, _): &(Weak<Shared>, Reader)| store.as_ptr() == Arc::as_ptr(shared);
+        if let Some(answer) = shared.short(|reader| reader.list(shared, listing)) {
+            return Box::pin(ready(answer));
+        }
+        let query = listing.query.clone();
+        let (rows, total, catalogue_epoch) = (listing.rows, listing.total, listing.catalogue_epoch);
+        self.long(move |shared, reader| {
+            let listing = Listing {
+                query: &query,
+                rows,
+                total,
+                catalogue_epoch,
+            };
+            reader.list(shared, listing)
+        })
+    }
+
+    /// What [`crate::Store::get`] promises. A point read goes through indexes to one row, so it is
+    /// short whatever it reads.
+    pub(super) fn get(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
+        let shared = &self.shared;
+        let limit = Limit::Short(Duration::MAX, shared.stop_after());
+        let answer = shared.with_reader(limit, |reader| reader.get(shared, point));
+        answer.map_err(|halt| shared.explain(halt))
+    }
+
+    /// Reads on a thread for long reads.
+    fn long<'a, T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Shared, &Reader) -> Step<T> + Send + 'static,
+    ) -> StoreFuture<'a, T> {
+        let (shared, asked) = (self.shared.clone(), Instant::now());
+        let waiting_max = self.pool.waiting_max();
+        let waiting = self.pool.run(move |stop: Arc<AtomicBool>| {
+            if asked.elapsed().as_secs() >= WAIT_S_MAX {
+                return Err(StoreError::ReadersBusy { waiting_max });
+            }
+            let limit = Limit::Long(shared.stop_after(), stop.clone());
+            let answer = shared.with_reader(limit, |reader| read(&shared, reader));
+            answer.map_err(|halt| match shared.explain(halt) {
+                // Its time was not over, but the store's.
+                StoreError::Timeout { .. } if stop.load(Ordering::Relaxed) => {
+                    StoreError::Interrupted
+                }
+                error => error,
+            })
+        });
+        match waiting {
+            Ok(waiting) => Box::pin(waiting),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    /// Ends the threads for long reads, and what they read.
+    pub(super) fn close(&self) {
+        self.pool.close();
+    }
+}
+
+impl Shared {
+    /// Reads on this thread; `None` when that would take, or took, too long.
+    fn short<T>(&self, read: impl FnOnce(&Reader) -> Step<T>) -> Option<Result<T, StoreError>> {
+        let limit = Limit::Short(self.short, self.stop_after());
+        match self.with_reader(limit, read) {
+            Ok(answer) => Some(Ok(answer)),
+            Err(Halt::Long) => None,
+            Err(halt) => Some(Err(self.explain(halt))),
+        }
+    }
+
+    fn with_reader<T>(
+        self: &Shared,
+        limit: Limit,
+        read: impl FnOnce(&Reader) -> Step<T>,
+    ) -> Step<T> {
+        OPEN.with_borrow_mut(|open| {
+            let known = |(store, _): &(Weak<Shared>, Reader)| std::ptr::eq(store.as_ptr(), self);
             let position = if let Some(position) = open.iter().position(known) {
                 position
             } else {
                 // Connections of stores that are closed go when the next one comes.
                 open.retain(|(store, _)| store.strong_count() > 0);
-                open.push((Arc::downgrade(shared), Reader::open(shared)?));
+                open.push((self.this.clone(), Reader::open(self)?));
                 open.len() - 1
             };
-            let reader = &open[position].1;
-            reader.start(shared);
-            read(reader)
-        });
-        result.map_err(|halt| shared.explain(halt))
+            watch::begin(limit);
+            read(&open[position].1)
+        })
     }
-}
 
-impl Shared {
+    /// Longest run of any read.
+    fn stop_after(&self) -> Duration {
+        Duration::from_millis(self.limit_ms)
+    }
+
     fn explain(&self, halt: Halt) -> StoreError {
         let error = match halt {
             Halt::Store(error) => return error,
             Halt::Database(error) => error,
+            Halt::Long => unreachable!("only short reads end so, and those begin anew"),
         };
-        // Nobody but the deadline interrupts a reading connection.
-        if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) {
+        // Nobody but its limit, or that nobody waits, interrupts a reading connection.
+        if is_interrupted(&error) {
             return StoreError::Timeout {
                 limit_ms: self.limit_ms,
             };
@@ -165,22 +252,8 @@ impl Reader {
         ))?;
         keep_plans(&connection)?;
         functions::provide(&connection)?;
-        let deadline_us = Arc::new(AtomicU64::new(u64::MAX));
-        let (deadline, opened) = (deadline_us.clone(), shared.opened);
-        connection.progress_handler(
-            STEPS_PER_LOOK,
-            Some(move || elapsed_us(opened) >= deadline.load(Ordering::Relaxed)),
-        )?;
-        Ok(Reader {
-            connection,
-            deadline_us,
-        })
-    }
-
-    /// Sets the deadline of the read that begins now.
-    fn start(&self, shared: &Shared) {
-        let deadline_us = elapsed_us(shared.opened).saturating_add(shared.limit_ms * 1_000);
-        self.deadline_us.store(deadline_us, Ordering::Relaxed);
+        watch::over(&mut connection)?;
+        Ok(Reader { connection })
     }
 
     fn list(&self, shared: &Shared, listing: Listing<'_>) -> Step<Snapshot<Listed>> {
@@ -194,7 +267,7 @@ impl Reader {
             listed.rows = self.rows(shared, query)?;
         }
         if let Some(cap) = listing.total {
-            listed.total = self.total(query, cap)?;
+            listed.total = self.total(shared, query, cap)?;
         }
         Ok(Snapshot {
             answer: listed,
@@ -203,15 +276,16 @@ impl Reader {
     }
 
     fn rows(&self, shared: &Shared, query: &Query) -> Step<Vec<Row>> {
-        let cursor = self.cursor(query)?;
+        let cursor = cursor_values::<Halt>(&self.connection, query)?;
         let statement = emit::rows(query, cursor.as_deref(), Dialect::Sqlite);
-        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
-        let mut found = bind(&mut prepared, &statement.parameters)?;
         let shape = self.shape(shared, &query.table, &query.selection, query.at);
-        let mut rows = Vec::new();
-        while let Some(row) = found.next()? {
-            rows.push(shape.read(row, 0)?);
-        }
+        let mut rows = self.by_shape(shared, &statement, |found| {
+            let mut rows = Vec::new();
+            while let Some(row) = found.next()? {
+                rows.push(shape.read(row, 0)?);
+            }
+            Ok(rows)
+        })?;
         if query
             .cursor
             .as_ref()
@@ -222,45 +296,42 @@ impl Reader {
         Ok(rows)
     }
 
-    /// The cursor row's place in the order.
-    fn cursor(&self, query: &Query) -> Step<Option<Vec<Value>>> {
-        let (Some(cursor), Some(statement)) =
-            (&query.cursor, emit::cursor_row(query, Dialect::Sqlite))
-        else {
-            return Ok(None);
-        };
-        let id = || cursor.row.clone();
+    /// Reads by one statement. A short read that meets a shape known to be long ends at once, and
+    /// one that is given up makes its shape known.
+    fn by_shape<T>(
+        &self,
+        shared: &Shared,
+        statement: &Statement,
+        read: impl FnOnce(&mut Rows<'_>) -> Step<T>,
+    ) -> Step<T> {
+        let is_short = watch::is_short();
+        if is_short && shared.slow.contains(&statement.sql) {
+            return Err(Halt::Long);
+        }
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
-        let row = found
-            .next()?
-            .ok_or_else(|| StoreError::CursorNotFound { id: id() })?;
-        let mut values = Vec::with_capacity(query.order.len() + 1);
-        for (position, key) in query.order.iter().enumerate() {
-            let storage = field::storage(&query.table, key.field);
-            match codec::single(row.get_ref(position)?, storage) {
-                Some(Value::Null) => return Err(StoreError::CursorNull { id: id() }.into()),
-                Some(value) => values.push(value),
-                None => return Err(corrupt("an order column holds another type").into()),
+        match watch::count(|| read(&mut found)) {
+            Err(Halt::Database(error)) if is_short && is_interrupted(&error) => {
+                shared.slow.remember(&statement.sql);
+                Err(Halt::Long)
             }
+            answer => answer,
         }
-        values.push(Value::Int(row.get(query.order.len())?));
-        Ok(Some(values))
     }
 
-    fn total(&self, query: &Query, cap: TotalCap) -> Step<u64> {
+    fn total(&self, shared: &Shared, query: &Query, cap: TotalCap) -> Step<u64> {
         let cap = match cap {
             TotalCap::None => None,
             TotalCap::UpTo(cap) => Some(cap),
         };
         let statement = emit::total(query, cap, Dialect::Sqlite);
-        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
-        let mut found = bind(&mut prepared, &statement.parameters)?;
-        let row = found
-            .next()?
-            .ok_or_else(|| corrupt("a count gave no row"))?;
-        let count: i64 = row.get(0)?;
-        Ok(count.unsigned_abs())
+        self.by_shape(shared, &statement, |found| {
+            let row = found
+                .next()?
+                .ok_or_else(|| corrupt("a count gave no row"))?;
+            let count: i64 = row.get(0)?;
+            Ok(count.unsigned_abs())
+        })
     }
 
     fn get(&self, shared: &Shared, point: Point<'_>) -> Step<Snapshot<Option<Row>>> {
@@ -350,6 +421,6 @@ fn bind<'a>(
     prepared.query(rusqlite::params_from_iter(parameters.iter().map(Bound)))
 }
 
-fn elapsed_us(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+fn is_interrupted(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted)
 }

@@ -11,8 +11,8 @@
 
 use std::sync::Arc;
 
-use model::{Action, Field, Image, IndexKind, Permission, Row, RowId, Table, Timestamp, Value};
-use model::{Content, Index};
+use model::{Action, Field, Image, IndexKind, Patch, Permission, Row, RowId, Table, Timestamp};
+use model::{Content, Index, Value};
 use query::names;
 use rusqlite::params;
 
@@ -29,20 +29,20 @@ use crate::batch::{Guard, Refusal, RowAct, RowOp, Stamps, WrittenRow};
 pub(super) const BODY_BYTES_MAX: usize = 16 << 10;
 
 /// A row that an operation is about.
-struct Target<'a> {
-    table: &'a Table,
-    id: &'a RowId,
-    sql: Arc<RowSql>,
+pub(super) struct Target<'a> {
+    pub(super) table: &'a Table,
+    pub(super) id: &'a RowId,
+    pub(super) sql: Arc<RowSql>,
 }
 
 /// A row of now, as an operation finds it.
-struct Current {
-    seq: i64,
+pub(super) struct Current {
+    pub(super) seq: i64,
     /// The piece it shows.
     rid: i64,
     /// Whether its piece was made by this very batch, so that nobody has ever known it.
     is_own: bool,
-    image: Image,
+    pub(super) image: Image,
 }
 
 /// Where a row stands in its two tables.
@@ -110,9 +110,25 @@ impl Run<'_> {
                 self.update(target, row, patch, permissions.as_deref(), *stamps)
             }
             None => match insert {
-                Ok(values) => self.insert(target, values, insert_permissions, *stamps),
+                Ok(values) => {
+                    let now = self.mark.timestamp();
+                    let values = patch
+                        .operate(target.table, values.clone(), now)
+                        .map_err(Refusal::Invalid)?;
+                    self.insert(target, &values, insert_permissions, *stamps)
+                }
                 Err(refusal) => Err(Refusal::clone(refusal).into()),
             },
+        }
+    }
+
+    /// Judged here, inside the transaction: what was read earlier might have changed since.
+    pub(super) fn judge_age(&self, target: &Target<'_>, row: &Current) -> Step<()> {
+        match self.unchanged_since {
+            Some(since) if row.image.updated > since.cut_to_ms() => {
+                Err(Refusal::RowMoved(target.id.clone()).into())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -138,13 +154,13 @@ impl Run<'_> {
             }
         };
         if may {
-            Ok(())
+            self.judge_age(target, row)
         } else {
             Err(Refusal::RowForbidden(target.id.clone()).into())
         }
     }
 
-    fn current(&self, target: &Target<'_>) -> Step<Option<Current>> {
+    pub(super) fn current(&self, target: &Target<'_>) -> Step<Option<Current>> {
         let mut statement = self.statement(&target.sql.current)?;
         let mut rows = statement.query(params![target.id.as_str()])?;
         let Some(row) = rows.next()? else {
@@ -219,11 +235,11 @@ impl Run<'_> {
         }
     }
 
-    fn update(
+    pub(super) fn update(
         &mut self,
         target: &Target<'_>,
         row: Current,
-        patch: &[(usize, Value)],
+        patch: &Patch,
         permissions: Option<&[Permission]>,
         stamps: Stamps,
     ) -> Step<Row> {
@@ -234,7 +250,10 @@ impl Run<'_> {
         let differs = |stamp: Option<Timestamp>, is: Timestamp| {
             stamp.is_some_and(|stamp| stamp.cut_to_ms() != is)
         };
-        let makes_piece = patch.iter().any(|(at, value)| before.values[*at] != *value)
+        let values = patch
+            .apply(target.table, &before.values, self.mark.timestamp())
+            .map_err(Refusal::Invalid)?;
+        let makes_piece = values != before.values
             || differs(stamps.created, before.created)
             || differs(stamps.updated, before.updated);
         let after = Image {
@@ -244,7 +263,7 @@ impl Run<'_> {
                 Some((_, text)) => text.as_str().into(),
                 None => before.permissions.clone(),
             },
-            values: merge(&before.values, patch),
+            values,
         };
         let body = if makes_piece {
             self.end_piece(target, &row)?;
@@ -283,7 +302,7 @@ impl Run<'_> {
     }
 
     /// The last set of grants stays open: it goes on judging reads at past coordinates.
-    fn delete(&mut self, target: &Target<'_>, row: Current) -> Step<()> {
+    pub(super) fn delete(&mut self, target: &Target<'_>, row: Current) -> Step<()> {
         self.end_piece(target, &row)?;
         self.statement(&target.sql.delete_now)?
             .execute(params![row.seq])?;
@@ -440,14 +459,6 @@ pub(super) fn encode_body(
     (body.len() <= BODY_BYTES_MAX).then(|| body.into_boxed_slice())
 }
 
-fn merge(values: &[Value], patch: &[(usize, Value)]) -> Vec<Value> {
-    let mut merged = values.to_vec();
-    for (position, value) in patch {
-        merged[*position] = value.clone();
-    }
-    merged
-}
-
 fn field_value(target: &Target<'_>, seq: i64, image: &Image, field: Field) -> Value {
     match field {
         Field::Id => Value::Text(target.id.to_string()),
@@ -459,7 +470,7 @@ fn field_value(target: &Target<'_>, seq: i64, image: &Image, field: Field) -> Va
 }
 
 /// The row as the reply shows it.
-fn row(id: &RowId, seq: i64, image: &Image, body: Option<Box<[u8]>>) -> Row {
+pub(super) fn row(id: &RowId, seq: i64, image: &Image, body: Option<Box<[u8]>>) -> Row {
     Row {
         seq,
         id: id.clone(),

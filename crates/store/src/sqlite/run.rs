@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use model::{CatalogueChange, Mark, TableNumber};
+use model::{CatalogueChange, Mark, TableNumber, Timestamp};
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::commit::{RowTexts, State};
+use super::deadline::Deadline;
 use super::touched::Touched;
-use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, Refusal, WriteBatch, WrittenRow};
+use crate::batch::{
+    Applied, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, WriteBatch, WrittenRow,
+};
 use crate::{EncodeRow, StoreError};
 
 /// Why a batch stopped half-way. Whoever ran it rolls back to its savepoint.
@@ -48,6 +51,10 @@ pub(super) struct Run<'w> {
     /// The mark this batch gets if it changes something.
     pub(super) mark: Mark,
     pub(super) touched: Touched,
+    /// See [`WriteBatch::unchanged_since`].
+    pub(super) unchanged_since: Option<Timestamp>,
+    /// Stops a search for matching rows.
+    pub(super) deadline: &'w Deadline,
     pub(super) catalogue: Vec<CatalogueChange>,
 }
 
@@ -56,13 +63,15 @@ impl Run<'_> {
     /// from; it is unchanged when the batch changed nothing.
     pub(super) fn run(mut self, batch: &WriteBatch) -> Step<(Applied, State)> {
         let mut rows: Vec<WrittenRow> = Vec::with_capacity(batch.ops.len().min(BATCH_ROWS_MAX));
+        let mut matched = Vec::new();
         for op in &batch.ops {
             match op {
                 // The operation was checked under a catalogue that this very batch has changed.
-                Op::Row(_) if !self.catalogue.is_empty() => {
+                Op::Row(_) | Op::Matching(_) if !self.catalogue.is_empty() => {
                     return Err(Refusal::CatalogueMoved.into());
                 }
                 Op::Row(op) => rows.push(self.row_op(op)?),
+                Op::Matching(op) => matched.push(self.matching_op(op)?),
                 Op::Catalogue(op) => self.catalogue_op(op)?,
             }
             if self.touched.len() > BATCH_ROWS_MAX {
@@ -77,7 +86,7 @@ impl Run<'_> {
         if !changes_nothing {
             self.record(batch.author.as_deref())?;
         }
-        Ok(self.finish(rows, changes_nothing))
+        Ok(self.finish(rows, matched, changes_nothing))
     }
 
     /// Writes the commit's own row, the rows it touched, and the stamp of snapshots from here on.
@@ -101,10 +110,16 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn finish(self, rows: Vec<WrittenRow>, changes_nothing: bool) -> (Applied, State) {
+    fn finish(
+        self,
+        rows: Vec<WrittenRow>,
+        matched: Vec<Matched>,
+        changes_nothing: bool,
+    ) -> (Applied, State) {
         let applied = Applied {
             mark: (!changes_nothing).then_some(self.mark),
             rows,
+            matched,
             changes: if changes_nothing {
                 Changes::Images(Vec::new())
             } else {

@@ -41,6 +41,7 @@ impl Place for Directory {
             encode_row: db::encode_row,
             reader_cache_bytes: 8 << 20,
             read_limit_ms: self.1,
+            long_reads: db::LONG_READS,
             vfs: None,
         })
         .unwrap()
@@ -231,14 +232,14 @@ fn act(chance: &mut Chance, id: &str, step: Step) -> (String, RowAct, &'static s
             stamps,
         },
         Step::Update => RowAct::Update {
-            patch: vec![(2, values[2].clone()), (6, values[6].clone())],
+            patch: vec![(2, values[2].clone()), (6, values[6].clone())].into(),
             permissions: None,
             stamps,
             guard: Guard::Open,
         },
         Step::Delete => RowAct::Delete { guard: Guard::Open },
         Step::Put => RowAct::Put {
-            patch: vec![(1, values[1].clone())],
+            patch: vec![(1, values[1].clone())].into(),
             insert: Ok(values),
             permissions: None,
             insert_permissions: permissions,
@@ -267,7 +268,10 @@ fn follow(
         (RowAct::Put { insert, .. }, None) => insert.clone().unwrap(),
         (RowAct::Update { patch, .. } | RowAct::Put { patch, .. }, Some(position)) => {
             let mut values = rows[position].values.clone();
-            for (column, value) in patch {
+            for (column, edit) in patch.edits() {
+                let model::Edit::Set(value) = edit else {
+                    panic!("no operators here: {edit:?}");
+                };
                 values[*column] = value.clone();
             }
             values

@@ -11,8 +11,8 @@ use model::{
 };
 use query::{Filter, Query, Visibility};
 use store::{
-    Applied, CatalogueOp, Guard, Listed, Listing, Loaded, Op, Outcome, Point, Refusal, RowAct,
-    RowOp, Snapshot, Stamps, Store, StoreError, TotalCap, WriteBatch,
+    Applied, CatalogueOp, Guard, Listed, Listing, Loaded, LongReads, Op, Outcome, Point, Refusal,
+    RowAct, RowOp, Snapshot, Stamps, Store, StoreError, TotalCap, WriteBatch,
 };
 
 /// Somewhere a store can be opened, and opened again with what it held.
@@ -27,6 +27,13 @@ pub const DATABASE: &str = "d1";
 /// by a millisecond and a bit, so that `$updatedAt` is not the mark.
 const FIRST_MARK: Mark = Mark(1_767_225_600_000_123);
 const TICK_US: i64 = 1_007;
+
+/// Every read stays on the thread of its test, where faults are counted.
+pub const LONG_READS: LongReads = LongReads {
+    after_us: 3_600_000_000,
+    threads: 1,
+    waiting_max: 1,
+};
 
 /// The encoder the stores under test are opened with. Nobody reads it back: bodies are compared.
 pub fn encode_row(table: &Table, values: &[Value], out: &mut Vec<u8>) {
@@ -84,6 +91,7 @@ impl Db {
             catalogue_epoch: self.catalogue.epoch,
             ops,
             author: Some("tests".to_owned()),
+            unchanged_since: None,
         }
     }
 
@@ -174,7 +182,7 @@ impl Db {
         self.op(
             id,
             RowAct::Update {
-                patch,
+                patch: patch.into(),
                 permissions: None,
                 stamps: Stamps::default(),
                 guard: Guard::Open,
@@ -186,7 +194,7 @@ impl Db {
         self.op(
             id,
             RowAct::Update {
-                patch: Vec::new(),
+                patch: model::Patch::default(),
                 permissions: Some(grants(permissions)),
                 stamps: Stamps::default(),
                 guard: Guard::Open,

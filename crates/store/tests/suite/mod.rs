@@ -10,6 +10,7 @@
 mod catalogue;
 pub mod db;
 mod groups;
+mod matching;
 mod rows;
 mod search;
 mod time;
@@ -46,6 +47,19 @@ cases! {
         grants_change_without_a_version
         sequence_belongs_to_the_id
         changes_carry_both_images;
+    matching:
+        all_that_match_are_changed_at_one_mark
+        what_matches_nothing_or_changes_nothing_takes_no_mark
+        matches_are_found_when_the_batch_runs
+        order_limit_offset_and_cursor_choose_the_rows
+        more_matches_than_may_be_left_are_refused
+        a_change_that_moves_rows_meets_each_once
+        one_row_that_cannot_be_changed_stops_all
+        deleted_matches_are_reported_as_they_were
+        many_matches_report_tables
+        matches_under_another_catalogue_are_refused
+        rows_that_moved_are_left_alone
+        operators_compute_from_the_row_that_is_there;
     search:
         words_are_found_as_long_as_they_stand
         words_are_found_at_their_time

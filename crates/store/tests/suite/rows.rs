@@ -130,7 +130,7 @@ pub fn update_and_delete_refuse_an_absent_row(place: &dyn Place) {
 pub fn put_merges_or_inserts_or_says_why_not(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     let put = |insert: Result<Vec<Value>, Box<Refusal>>| RowAct::Put {
-        patch: vec![(COUNT, Value::Int(9))],
+        patch: vec![(COUNT, Value::Int(9))].into(),
         insert,
         permissions: None,
         insert_permissions: grants(&["read(\"user:ann\")"]),
@@ -202,8 +202,8 @@ pub fn stamps_replace_the_commits_own_time(place: &dyn Place) {
     };
     let row = db.row_of(db.op("a", insert));
     assert_eq!((row.created, row.updated), (older, old));
-    let update = |patch, stamps| RowAct::Update {
-        patch,
+    let update = |patch: Vec<(usize, Value)>, stamps| RowAct::Update {
+        patch: patch.into(),
         permissions: None,
         stamps,
         guard: Guard::Open,
@@ -255,7 +255,7 @@ pub fn guards_are_judged_by_the_grants_of_the_row(place: &dyn Place) {
         db.op(
             "a",
             RowAct::Update {
-                patch: vec![(COUNT, Value::Int(next))],
+                patch: vec![(COUNT, Value::Int(next))].into(),
                 permissions: None,
                 stamps: Stamps::default(),
                 guard,

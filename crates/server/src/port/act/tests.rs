@@ -148,7 +148,7 @@ fn every_page_is_of_the_mark_the_export_began_at() {
     let caller = administrator("p").unwrap();
     let gone = stage
         .engine
-        .delete_row(&caller, HERE, RowId::new("r4").unwrap());
+        .delete_row(&caller, HERE, RowId::new("r4").unwrap(), None);
     stage.runtime.block_on(gone).unwrap();
 
     let (end, rest) = stage.page(&start, end.last, 10).unwrap();

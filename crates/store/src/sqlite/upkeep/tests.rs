@@ -90,7 +90,7 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
         next_table: 2,
         next_database: 2,
     };
-    Writer::new(connection, encode, state, backlog)
+    Writer::new(connection, encode, state, backlog).unwrap()
 }
 
 fn insert(table: &Table, number: i64) -> Op {
@@ -114,6 +114,7 @@ fn bodies_of_an_older_schema_are_encoded_again_in_slices() {
         catalogue_epoch: 0,
         ops: rows,
         author: None,
+        unchanged_since: None,
     };
     assert!(writer.apply(&[batch], Mark(1)).unwrap()[0].is_ok());
     writer.commit().unwrap();

@@ -1,0 +1,120 @@
+//! What a connection and a request may take, as typed.
+
+use clap::{Args, value_parser};
+
+use super::size_bytes;
+use crate::serve::Limits;
+
+/// Limits of connections and requests; over one is a typed refusal or a closed connection.
+#[derive(Args)]
+#[command(next_help_heading = "Limits of connections and requests")]
+pub struct LimitArgs {
+    /// Most open connections; one more is answered 503
+    #[arg(
+        long,
+        env = "TIDEMARK_CONNECTIONS_MAX",
+        value_name = "N",
+        default_value_t = 10_000
+    )]
+    #[arg(value_parser = value_parser!(u32).range(1..))]
+    connections_max: u32,
+    /// Most bytes of a request's line and headers, 8KiB to 1MiB; 431 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_HEAD_MAX",
+        value_name = "SIZE",
+        default_value = "64KiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 8 << 10, 1 << 20))]
+    head_max: usize,
+    /// Most bytes of a request's body, up to 1GiB; 413 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_BODY_MAX",
+        value_name = "SIZE",
+        default_value = "20MiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 1, 1 << 30))]
+    body_max: usize,
+    /// Most bytes of bodies that all requests together hold, beyond 16 KiB of each; 503 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_BODIES_MEMORY",
+        value_name = "SIZE",
+        default_value = "256MiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 1, 1 << 40))]
+    bodies_memory: usize,
+    /// Longest time for a request's head, and for agreeing on TLS, in milliseconds
+    #[arg(
+        long,
+        env = "TIDEMARK_HEAD_LIMIT_MS",
+        value_name = "MS",
+        default_value_t = 10_000
+    )]
+    #[arg(value_parser = value_parser!(u64).range(1..))]
+    head_limit_ms: u64,
+    /// Longest time for a body, in milliseconds; bytes that come win more, see --rate-min
+    #[arg(
+        long,
+        env = "TIDEMARK_BODY_LIMIT_MS",
+        value_name = "MS",
+        default_value_t = 30_000
+    )]
+    #[arg(value_parser = value_parser!(u64).range(1..))]
+    body_limit_ms: u64,
+    /// Longest time between requests, and for taking an answer, in milliseconds
+    #[arg(
+        long,
+        env = "TIDEMARK_IDLE_LIMIT_MS",
+        value_name = "MS",
+        default_value_t = 75_000
+    )]
+    #[arg(value_parser = value_parser!(u64).range(1..))]
+    idle_limit_ms: u64,
+    /// So many bytes of a body or an answer win a second
+    ///
+    /// The default is what the slowest mobile lines carry. Below it a body or an answer is cut
+    /// off once its limit has passed.
+    #[arg(
+        long,
+        env = "TIDEMARK_RATE_MIN",
+        value_name = "SIZE",
+        default_value = "4KiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 1, 1 << 30))]
+    rate_min: usize,
+    /// Longest time that requests running at the end may take, in milliseconds
+    #[arg(
+        long,
+        env = "TIDEMARK_DRAIN_LIMIT_MS",
+        value_name = "MS",
+        default_value_t = 10_000
+    )]
+    drain_limit_ms: u64,
+}
+
+impl LimitArgs {
+    /// As the server takes them.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            connections_max: self.connections_max as usize,
+            head_bytes_max: self.head_max,
+            body_bytes_max: self.body_max,
+            bodies_bytes_max: self.bodies_memory,
+            head_ms: self.head_limit_ms,
+            body_ms: self.body_limit_ms,
+            idle_ms: self.idle_limit_ms,
+            rate_bytes_min: self.rate_min as u64,
+            drain_ms: self.drain_limit_ms,
+        }
+    }
+}
+
+/// A size from `min` to `max` bytes.
+fn within(text: &str, min: u64, max: u64) -> Result<usize, String> {
+    let bytes = size_bytes(text).filter(|bytes| (min..=max).contains(bytes));
+    bytes
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .ok_or_else(|| format!("needed: a size such as 64KiB, from {min} to {max} bytes"))
+}

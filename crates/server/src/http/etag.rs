@@ -1,0 +1,124 @@
+//! Answers that a client may hold already: `ETag`, `If-None-Match`, and 304.
+//!
+//! A tag names the body a client would get: the rows, the total and the words of the route
+//! family. Marks, ages and CORS headers are not part of it, so the same body has the same tag
+//! whenever, and by whichever page, it is asked for.
+
+use bytes::Bytes;
+use engine::Family;
+use hyper::header::{self, HeaderMap, HeaderValue};
+
+/// The tag of a list with these rows and this total.
+pub fn of_list(rows: u128, total: u64, family: Family) -> HeaderValue {
+    let family = match family {
+        Family::Tables => 't',
+        Family::Documents => 'd',
+    };
+    quoted(&format!("\"{rows:032x}-{total:x}{family}\""))
+}
+
+/// The tag of a whole body.
+pub fn of_body(body: u128) -> HeaderValue {
+    quoted(&format!("\"{body:032x}\""))
+}
+
+fn quoted(tag: &str) -> HeaderValue {
+    let bytes = Bytes::copy_from_slice(tag.as_bytes());
+    HeaderValue::from_maybe_shared(bytes).expect("quotes, digits and letters are legal")
+}
+
+/// Whether `If-None-Match` says that the client holds what `tag` names. Tags are compared weakly
+/// (RFC 9110, 13.1.2): with or without `W/`.
+pub fn is_held(headers: &HeaderMap, tag: &HeaderValue) -> bool {
+    let wanted = opaque(tag.as_bytes()).map(|(tag, _)| tag);
+    headers
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .any(|line| names(line.as_bytes(), wanted))
+}
+
+/// Whether one line lists the tag, or is `*`. What follows a fault counts for nothing.
+fn names(mut line: &[u8], wanted: Option<&[u8]>) -> bool {
+    if line.trim_ascii() == b"*" {
+        return true;
+    }
+    loop {
+        let is_between = |byte: &u8| matches!(byte, b' ' | b'\t' | b',');
+        let start = line.iter().position(|byte| !is_between(byte));
+        let Some(start) = start else { return false };
+        line = &line[start..];
+        line = line.strip_prefix(b"W/").unwrap_or(line);
+        let Some((tag, rest)) = opaque(line) else {
+            return false;
+        };
+        if Some(tag) == wanted {
+            return true;
+        }
+        line = rest;
+    }
+}
+
+/// What stands between the quotes at the beginning, which may hold commas, and what follows.
+fn opaque(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.strip_prefix(b"\"")?;
+    let end = text.iter().position(|byte| *byte == b'"')?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(lines: &[&str], held: bool) {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(header::IF_NONE_MATCH, line.parse().unwrap());
+        }
+        let tag = HeaderValue::from_static("\"a-1t\"");
+        assert_eq!(is_held(&headers, &tag), held, "{lines:?}");
+    }
+
+    #[test]
+    fn a_tag_is_found_wherever_it_stands_in_the_list() {
+        check(&["\"a-1t\""], true);
+        check(&["W/\"a-1t\""], true);
+        check(&["\"b\", \"a-1t\""], true);
+        check(&["\"b\",W/\"a-1t\",\"c\""], true);
+        check(&[" , ,\"a-1t\" "], true);
+        check(&["\"b\"", "\"a-1t\""], true);
+        check(&["\"with, comma\", \"a-1t\""], true);
+        check(&["*"], true);
+        check(&[" * "], true);
+    }
+
+    #[test]
+    fn what_names_another_body_or_nothing_is_not_held() {
+        check(&[], false);
+        check(&[""], false);
+        check(&[","], false);
+        check(&["a-1t"], false);
+        check(&["\"a-1t"], false);
+        check(&["\"A-1T\""], false);
+        check(&["\"a-1\""], false);
+        check(&["\"b\", *"], false);
+        check(&["w/\"a-1t\""], false);
+        check(&["nonsense, \"a-1t\""], false);
+        check(&["\"with \\\"a-1t\\\" inside\""], false);
+    }
+
+    #[test]
+    fn rows_total_and_family_each_make_another_tag() {
+        let tags = [
+            of_list(1, 2, Family::Tables),
+            of_list(1, 3, Family::Tables),
+            of_list(2, 2, Family::Tables),
+            of_list(1, 2, Family::Documents),
+            of_body(1),
+        ];
+        for (position, tag) in tags.iter().enumerate() {
+            assert!(tags[position + 1..].iter().all(|other| other != tag));
+        }
+        assert_eq!(of_body(1), "\"00000000000000000000000000000001\"");
+    }
+}

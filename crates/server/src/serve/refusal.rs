@@ -1,0 +1,93 @@
+//! What becomes of a connection more than the server holds.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use engine::Family;
+use hyper::StatusCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::http::error::{ApiError, Kind};
+use crate::http::wire;
+
+/// Most connections that are told so at once; others are closed without a word.
+const TOLD_MAX: usize = 64;
+/// Longest time for telling one.
+const TELLING: Duration = Duration::from_secs(1);
+
+/// Refuses connections in words, within bounds.
+#[derive(Debug)]
+pub struct Refusals {
+    connections_max: usize,
+    /// Whether clients expect TLS, in which nothing can be said without a handshake.
+    is_secret: bool,
+    told_now: Rc<Cell<usize>>,
+    /// Whether the last connection was refused: the log is told once, not once for each.
+    is_full: Cell<bool>,
+}
+
+impl Refusals {
+    pub fn new(connections_max: usize, is_secret: bool) -> Refusals {
+        Refusals {
+            connections_max,
+            is_secret,
+            told_now: Rc::default(),
+            is_full: Cell::new(false),
+        }
+    }
+
+    /// Whether one more connection may be held when there are so many.
+    pub fn admits(&self, connections: usize) -> bool {
+        let is_full = connections >= self.connections_max;
+        if is_full && !self.is_full.replace(is_full) {
+            let connections_max = self.connections_max;
+            tracing::warn!(
+                connections_max,
+                "too many connections; new ones are refused"
+            );
+        }
+        self.is_full.set(is_full);
+        !is_full
+    }
+
+    /// Answers 503 whatever is asked, and closes.
+    pub fn refuse(&self, stream: TcpStream) {
+        if self.is_secret || self.told_now.get() >= TOLD_MAX {
+            return;
+        }
+        let told_now = self.told_now.clone();
+        told_now.set(told_now.get() + 1);
+        let answer = answer(self.connections_max);
+        tokio::task::spawn_local(async move {
+            // It ends either way; how is the client's affair.
+            let _ = tokio::time::timeout(TELLING, tell(stream, &answer)).await;
+            told_now.set(told_now.get() - 1);
+        });
+    }
+}
+
+/// Reads until the client ends: a close with unread bytes would take the answer back.
+async fn tell(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
+    stream.write_all(answer).await?;
+    stream.shutdown().await?;
+    let mut unread = [0; 4_096];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
+}
+
+fn answer(connections_max: usize) -> Vec<u8> {
+    let message = format!("The server holds {connections_max} connections already.");
+    let error = ApiError::new(Kind::ServiceUnavailable, message);
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let (family, kind) = (Family::Tables, error.kind.name(Family::Tables));
+    let body = wire::error(&error.message(family), status, kind);
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json; charset=UTF-8\r\n\
+         cache-control: private, no-cache\r\nretry-after: 1\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.into_bytes(), body].concat()
+}

@@ -1,0 +1,188 @@
+//! Answers that a client holds already: `ETag`, `If-None-Match`, 304.
+
+use crate::site::{Answer, KEY, PROJECT, Site};
+
+const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
+const HEADERS: [(&str, &str); 2] = [("x-appwrite-project", PROJECT), ("x-appwrite-key", KEY)];
+
+fn site() -> Site {
+    let site = Site::start();
+    let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
+        "columns":[{"key":"n","type":"integer"}],
+        "indexes":[{"key":"i","type":"key","attributes":["n"]}]}"#;
+    for (path, body) in [
+        ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
+        ("/v1/tablesdb/d/tables", table),
+        (ROWS, r#"{"rowId":"r","data":{"n":1}}"#),
+    ] {
+        let made = site.ask("POST", path, body);
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+    site
+}
+
+fn ask_holding(site: &Site, tag: &str, method: &str, path: &str) -> Answer {
+    let headers = [&HEADERS[..], &[("if-none-match", tag)]].concat();
+    site.ask_with(&headers, method, path, "")
+}
+
+#[track_caller]
+fn check_held(site: &Site, path: &str) {
+    let first = site.ask("GET", path, "");
+    assert_eq!(first.status, 200, "{path}: {}", first.text);
+    let tag = first.header("etag");
+    assert!(tag.starts_with('"') && tag.ends_with('"'), "{path}: {tag}");
+    assert_eq!(site.ask("GET", path, "").header("etag"), tag, "{path}");
+    for held in [tag, &format!("W/{tag}"), &format!("\"x\", {tag}"), "*"] {
+        let kept = ask_holding(site, held, "GET", path);
+        assert_eq!(
+            (kept.status.as_u16(), kept.text.as_str()),
+            (304, ""),
+            "{path} {held}"
+        );
+        for name in ["etag", "cache-control", "vary"] {
+            assert_eq!(kept.header(name), first.header(name), "{path} {name}");
+        }
+        for name in ["content-type", "content-length", "transfer-encoding"] {
+            assert_eq!(kept.header(name), "", "{path} {name}");
+        }
+    }
+    for other in ["\"x\"", "", "nonsense", &tag.replace('"', "")] {
+        let fresh = ask_holding(site, other, "GET", path);
+        assert_eq!(
+            (fresh.status.as_u16(), &fresh.text),
+            (200, &first.text),
+            "{path} {other}"
+        );
+    }
+    let head = ask_holding(site, "\"x\"", "HEAD", path);
+    assert_eq!(
+        (head.status.as_u16(), head.text.as_str()),
+        (200, ""),
+        "{path}"
+    );
+    assert_eq!(
+        head.header("content-length"),
+        first.text.len().to_string(),
+        "{path}"
+    );
+    assert_eq!(head.header("etag"), tag, "{path}");
+    assert_eq!(ask_holding(site, tag, "HEAD", path).status, 304, "{path}");
+}
+
+#[test]
+fn whatever_is_read_can_be_held() {
+    let site = site();
+    for path in [
+        ROWS,
+        "/v1/tablesdb/d/tables/t/rows?ttl=60",
+        "/v1/tablesdb/d/tables/t/rows?total=false",
+        "/v1/tablesdb/d/tables/t/rows/r",
+        "/v1/tablesdb",
+        "/v1/tablesdb/d",
+        "/v1/tablesdb/d/tables",
+        "/v1/tablesdb/d/tables/t",
+        "/v1/tablesdb/d/tables/t/columns",
+        "/v1/tablesdb/d/tables/t/columns/n",
+        "/v1/tablesdb/d/tables/t/indexes",
+        "/v1/tablesdb/d/tables/t/indexes/i",
+        "/v1/databases/d/collections/t/documents",
+        "/v1/databases/d/collections/t/documents/r",
+    ] {
+        check_held(&site, path);
+    }
+}
+
+#[test]
+fn a_tag_follows_the_body_and_nothing_else() {
+    let site = site();
+    let tag = |path: &str| site.ask("GET", path, "").header("etag").to_owned();
+    let row = format!("{ROWS}/r");
+    let (list, one) = (tag(ROWS), tag(&row));
+    assert_ne!(
+        tag("/v1/databases/d/collections/t/documents"),
+        list,
+        "other words"
+    );
+    assert_ne!(tag(&format!("{ROWS}?total=false")), list, "another total");
+    assert_eq!(tag(&format!("{ROWS}?ttl=60")), list, "whoever answers");
+    // The mark moves on, the rows do not.
+    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"e","name":"E"}"#);
+    assert_eq!((tag(ROWS), tag(&row)), (list.clone(), one.clone()));
+    site.ask("PATCH", &row, r#"{"data":{"n":2}}"#);
+    let (changed_list, changed_one) = (tag(ROWS), tag(&row));
+    assert!(changed_list != list && changed_one != one);
+    assert_eq!(ask_holding(&site, &list, "GET", ROWS).status, 200);
+    assert_eq!(ask_holding(&site, &changed_list, "GET", ROWS).status, 304);
+}
+
+#[test]
+fn a_held_list_still_says_what_the_caches_did() {
+    let site = site();
+    let path = format!("{ROWS}?ttl=60");
+    let tag = site.ask("GET", &path, "").header("etag").to_owned();
+    let kept = ask_holding(&site, &tag, "GET", &path);
+    assert_eq!(
+        (kept.status.as_u16(), kept.header("x-appwrite-cache")),
+        (304, "hit")
+    );
+    assert!(kept.header("x-tidemark-cache").starts_with("hit; mark="));
+}
+
+#[test]
+fn a_page_learns_of_304_as_of_every_answer() {
+    let site = site();
+    let page = ("origin", "https://app.example.com");
+    let headers = [
+        ("x-appwrite-project", PROJECT),
+        page,
+        ("if-none-match", "*"),
+    ];
+    let kept = site.ask_with(&headers, "GET", ROWS, "");
+    assert_eq!(kept.status, 304);
+    assert_eq!(kept.header("access-control-allow-origin"), page.1);
+    assert_eq!(kept.header("access-control-allow-credentials"), "true");
+    let exposed = kept.header("access-control-expose-headers");
+    for name in [
+        "ETag",
+        "X-Appwrite-Cache",
+        "X-Tidemark-Cache",
+        "Retry-After",
+    ] {
+        assert!(exposed.split(", ").any(|other| other == name), "{name}");
+    }
+    let preflight = site.ask_with(&[page], "OPTIONS", ROWS, "");
+    let allowed = preflight.header("access-control-allow-headers");
+    for name in ["If-None-Match", "X-Tidemark-Cache", "X-Tidemark-Min-Mark"] {
+        assert!(allowed.split(", ").any(|other| other == name), "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_repeated_is_not_held() {
+    let site = site();
+    let query = format!("{ROWS}/query");
+    for (method, path, body) in [
+        ("GET", "/v1/ping", ""),
+        ("GET", "/v1/health", ""),
+        ("GET", "/v1/health/version", ""),
+        ("GET", "/versions", ""),
+        ("POST", query.as_str(), r#"{"queries":[]}"#),
+        (
+            "PATCH",
+            "/v1/tablesdb/d/tables/t/rows/r",
+            r#"{"data":{"n":3}}"#,
+        ),
+    ] {
+        let headers = [&HEADERS[..], &[("if-none-match", "*")]].concat();
+        let answer = site.ask_with(&headers, method, path, body);
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("etag")),
+            (200, ""),
+            "{method} {path}"
+        );
+    }
+    let missing = ask_holding(&site, "*", "GET", "/v1/tablesdb/d/tables/t/rows/none");
+    assert_eq!(missing.refusal(), "404 row_not_found");
+    assert_eq!(missing.header("etag"), "");
+}

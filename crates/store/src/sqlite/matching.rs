@@ -1,0 +1,114 @@
+//! Operations on all rows that match: the rows are found first, then changed one by one.
+
+use std::time::Duration;
+
+use model::{Row, RowId, Selection};
+use query::{Dialect, Query, Side, emit};
+
+use super::bind::Bound;
+use super::cursor::cursor_values;
+use super::fault::corrupt;
+use super::row_write::{Target, row};
+use super::run::{Halt, Run, Step};
+use crate::StoreError;
+use crate::batch::{BATCH_ROWS_MAX, Matched, MatchingAct, MatchingOp, Refusal};
+
+/// How long the search may keep other writers waiting. Whoever hands the operation in splits a
+/// search through a large table; this bounds what was not foreseen.
+const SEARCH_MAX: Duration = Duration::from_secs(5);
+
+impl Run<'_> {
+    /// Runs one operation on all rows that match.
+    pub(super) fn matching_op(&mut self, op: &MatchingOp) -> Step<Matched> {
+        let found = self.find(op)?;
+        let mut matched = Matched {
+            count: found.len(),
+            last_seq: found.iter().map(|(seq, _)| *seq).max(),
+            rows: Vec::new(),
+        };
+        for (_, id) in &found {
+            let row = self.change(op, id)?;
+            if matched.rows.len() < op.rows_returned_max {
+                matched.rows.push(row);
+            }
+        }
+        Ok(matched)
+    }
+
+    /// `$sequence` and id of each row that matches, in the order asked for.
+    fn find(&self, op: &MatchingOp) -> Step<Vec<(i64, RowId)>> {
+        let rows_max = (op.query.limit as usize).min(BATCH_ROWS_MAX);
+        let query = Query {
+            // One more row tells whether that is all.
+            limit: rows_max as u32 + u32::from(!op.may_leave_rows),
+            selection: Selection::Some {
+                columns: Vec::new(),
+                fields: Vec::new(),
+                permissions: false,
+            },
+            ..op.query.clone()
+        };
+        let found = self.deadline.within(SEARCH_MAX, || self.search(&query));
+        let found = found.map_err(explain)?;
+        if found.len() > rows_max {
+            return Err(Refusal::TooManyRows { rows_max }.into());
+        }
+        Ok(found)
+    }
+
+    fn search(&self, query: &Query) -> Step<Vec<(i64, RowId)>> {
+        let cursor = cursor_values::<Halt>(self.connection, query)?;
+        let statement = emit::rows(query, cursor.as_deref(), Dialect::Sqlite);
+        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let bound = rusqlite::params_from_iter(statement.parameters.iter().map(Bound));
+        let mut rows = prepared.query(bound)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: String = row.get(1)?;
+            let id = RowId::new(&id).map_err(|error| corrupt(error.to_string()))?;
+            found.push((row.get(0)?, id));
+        }
+        let is_reversed = |cursor: &query::Cursor| cursor.side == Side::Before;
+        if query.cursor.as_ref().is_some_and(is_reversed) {
+            found.reverse();
+        }
+        Ok(found)
+    }
+
+    fn change(&mut self, op: &MatchingOp, id: &RowId) -> Step<Row> {
+        let target = Target {
+            table: &op.query.table,
+            id,
+            sql: self.texts.of(&op.query.table),
+        };
+        let current = self
+            .current(&target)?
+            .ok_or_else(|| corrupt(format!("row `{id}` was found and is not there")))?;
+        self.judge_age(&target, &current)?;
+        match &op.act {
+            MatchingAct::Update {
+                patch,
+                permissions,
+                stamps,
+            } => self.update(&target, current, patch, permissions.as_deref(), *stamps),
+            MatchingAct::Delete => {
+                let last = row(id, current.seq, &current.image, None);
+                self.delete(&target, current)?;
+                Ok(last)
+            }
+        }
+    }
+}
+
+/// What a search that failed means to whoever asked for it.
+fn explain(halt: Halt) -> Halt {
+    match halt {
+        Halt::Failed(StoreError::CursorNotFound { id }) => Refusal::CursorNotFound(id).into(),
+        Halt::Failed(StoreError::CursorNull { id }) => Refusal::CursorNull(id).into(),
+        // Nobody but the deadline interrupts the connection that writes.
+        Halt::Failed(StoreError::Interrupted) => Halt::Failed(StoreError::Timeout {
+            limit_ms: SEARCH_MAX.as_millis() as u64,
+        }),
+        other => other,
+    }
+}

@@ -1,0 +1,233 @@
+//! Threads for long reads: few of them, each with a connection of its own, and a bounded queue.
+//!
+//! They are started when the first long reads come, and run below everybody else: while a thread
+//! that answers short reads, or the writer, has work, these wait for it.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::{Builder, JoinHandle};
+
+use futures_channel::oneshot;
+
+use crate::{LongReads, StoreError};
+
+/// How far these threads stand back, as `nice` counts: each gets a third of the processor time of
+/// a thread it competes with (Linux, `sched(7)`), and is put aside at once when one wakes. At 10
+/// it would be a tenth: beside other busy programs long reads would come to a stand.
+#[cfg(target_os = "linux")]
+const STANDS_BACK: i32 = 5;
+
+/// The threads and what waits for them.
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+    limits: LongReads,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Job>,
+    /// Threads that wait for work.
+    idle: usize,
+    /// What stops the reads that run now.
+    running: Vec<Arc<AtomicBool>>,
+    is_closed: bool,
+}
+
+struct Job {
+    run: Box<dyn FnOnce() + Send>,
+    /// Raised when nobody waits for it any more.
+    stop: Arc<AtomicBool>,
+}
+
+/// A wait for a long read. Dropped, it stops the read.
+pub(super) struct Waiting<T> {
+    answer: oneshot::Receiver<Result<T, StoreError>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Pool {
+    /// Starts nothing yet.
+    pub(super) fn new(limits: LongReads) -> Pool {
+        Pool {
+            shared: Arc::default(),
+            limits,
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Most reads that wait.
+    pub(super) fn waiting_max(&self) -> usize {
+        self.limits.waiting_max
+    }
+
+    /// Hands over a read, which is told what stops it.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadersBusy`] when the queue is full.
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<Waiting<T>, StoreError> {
+        let stop: Arc<AtomicBool> = Arc::default();
+        let (reply, answer) = oneshot::channel();
+        let of_read = stop.clone();
+        let run = Box::new(move || {
+            // Nobody may be waiting any more.
+            drop(reply.send(read(of_read)));
+        });
+        let job = Job {
+            run,
+            stop: stop.clone(),
+        };
+        self.enqueue(job)?;
+        Ok(Waiting { answer, stop })
+    }
+
+    fn enqueue(&self, job: Job) -> Result<(), StoreError> {
+        let mut state = self.shared.lock();
+        if state.is_closed {
+            return Err(StoreError::Interrupted);
+        }
+        // As many as idle threads are about to be taken.
+        let room = self.limits.waiting_max + state.idle;
+        if state.waiting.len() >= room {
+            state.waiting.retain(Job::is_wanted);
+        }
+        let mut may_wait = state.waiting.len() < room;
+        if state.waiting.len() >= state.idle && self.start_thread()? {
+            // It takes a job as soon as it runs, which makes room for this one.
+            may_wait = true;
+        }
+        if !may_wait {
+            let waiting_max = self.limits.waiting_max;
+            return Err(StoreError::ReadersBusy { waiting_max });
+        }
+        state.waiting.push_back(job);
+        self.shared.changed.notify_one();
+        Ok(())
+    }
+
+    /// Starts a thread if there may be one more, and says whether it did. Goes on with those
+    /// that run when the system has no thread left.
+    fn start_thread(&self) -> Result<bool, StoreError> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.len() >= self.limits.threads.max(1) {
+            return Ok(false);
+        }
+        let shared = self.shared.clone();
+        let name = format!("reads-{}", threads.len());
+        match Builder::new().name(name).spawn(move || shared.work()) {
+            Ok(thread) => threads.push(thread),
+            Err(error) if threads.is_empty() => {
+                let detail = format!("no thread for long reads: {error}");
+                return Err(StoreError::Io { detail });
+            }
+            Err(_) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Stops what runs, forgets what waits, and waits for the threads to end.
+    pub(super) fn close(&self) {
+        let mut state = self.shared.lock();
+        state.is_closed = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        for stop in &state.running {
+            stop.store(true, Ordering::Relaxed);
+        }
+        drop(state);
+        drop(waiting);
+        self.shared.changed.notify_all();
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            // Panics were caught, and said so, where they happened.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Job {
+    fn is_wanted(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves it whole: each step on it is one call.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        stand_back();
+        while let Some(Job { run, stop }) = self.next() {
+            // A panic is one read's end, whose reply is dropped with it.
+            let _: Result<(), Box<dyn Any + Send>> = catch_unwind(AssertUnwindSafe(run));
+            let mut state = self.lock();
+            state.running.retain(|other| !Arc::ptr_eq(other, &stop));
+        }
+    }
+
+    /// The next job that somebody waits for; `None` at the end.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if state.is_closed {
+                return None;
+            }
+            while let Some(job) = state.waiting.pop_front() {
+                if job.is_wanted() {
+                    state.running.push(job.stop.clone());
+                    return Some(job);
+                }
+            }
+            state.idle += 1;
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+/// Lowers this thread's priority. Elsewhere than on Linux that would be the whole process's.
+fn stand_back() {
+    #[cfg(target_os = "linux")]
+    // Without it long reads are only less polite.
+    let _ = rustix::process::setpriority_process(None, STANDS_BACK);
+}
+
+impl<T> Future for Waiting<T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = Pin::new(&mut self.answer).poll(context);
+        // Dropped without an answer: the store is closing, or the read broke down.
+        polled.map(|answer| answer.unwrap_or(Err(StoreError::Interrupted)))
+    }
+}
+
+impl<T> Drop for Waiting<T> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}

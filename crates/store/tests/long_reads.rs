@@ -1,0 +1,286 @@
+//! Long reads of the embedded store run apart, and hold up nobody.
+//!
+//! A gate inside the encoder, which reads at coordinates call for each row, keeps the threads for
+//! long reads busy for as long as a test wants.
+
+#[path = "suite/db.rs"]
+#[allow(dead_code, reason = "written for the conformance suite, too")]
+mod db;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use db::{Db, Place, content, encode_row, note, row_id};
+use futures_executor::block_on;
+use model::{Coordinates, Selection, Table, Value};
+use query::{Query, Visibility};
+use store::{
+    Durability, Listed, Listing, LongReads, Options, Point, Snapshot, Store, StoreError,
+    StoreFuture,
+};
+
+/// Enough that listing them takes many thousand steps of SQLite's machine.
+const ROWS: usize = 3_000;
+
+#[derive(Default)]
+struct Gate {
+    is_closed: bool,
+    /// Threads that wait at it.
+    waiting: usize,
+    /// Names of threads that encoded a row.
+    seen: BTreeSet<String>,
+}
+
+static GATE: (Mutex<Gate>, Condvar) = (
+    Mutex::new(Gate {
+        is_closed: false,
+        waiting: 0,
+        seen: BTreeSet::new(),
+    }),
+    Condvar::new(),
+);
+/// The gate is one for the whole process.
+static ONE_TEST: Mutex<()> = Mutex::new(());
+
+fn gate() -> MutexGuard<'static, Gate> {
+    GATE.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn set_gate(is_closed: bool) {
+    gate().is_closed = is_closed;
+    GATE.1.notify_all();
+}
+
+fn until_somebody_waits() {
+    let mut state = gate();
+    while state.waiting == 0 {
+        state = GATE.1.wait(state).unwrap();
+    }
+}
+
+fn encode_at_gate(table: &Table, values: &[Value], out: &mut Vec<u8>) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or_default().to_owned();
+    let may_wait = name.starts_with("reads-");
+    let mut state = gate();
+    state.seen.insert(name);
+    while may_wait && state.is_closed {
+        state.waiting += 1;
+        GATE.1.notify_all();
+        state = GATE.1.wait(state).unwrap();
+        state.waiting -= 1;
+    }
+    drop(state);
+    encode_row(table, values, out);
+}
+
+/// Opens the gate at the end, however the test ends.
+struct Open(#[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        set_gate(false);
+    }
+}
+
+fn alone() -> Open {
+    Open(ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+struct Directory(tempfile::TempDir, LongReads);
+
+impl Place for Directory {
+    fn open(&self) -> Arc<dyn Store> {
+        store::open(Options {
+            directory: self.0.path().join("data"),
+            durability: Durability::Normal,
+            encode_row: encode_at_gate,
+            reader_cache_bytes: 8 << 20,
+            read_limit_ms: 60_000,
+            long_reads: self.1,
+            vfs: None,
+        })
+        .unwrap()
+    }
+}
+
+/// A store whose reads have no time at all on the thread that asks: each that takes 1,000 steps
+/// is long. And a query at coordinates, for the gate to hold up.
+fn furnished(threads: usize, waiting_max: usize) -> (Directory, Db, Query) {
+    let limits = LongReads {
+        after_us: 0,
+        threads,
+        waiting_max,
+    };
+    let directory = Directory(tempfile::tempdir().unwrap(), limits);
+    let mut db = Db::with_notes(&directory);
+    let ids: Vec<String> = (0..ROWS).map(|nth| format!("r{nth}")).collect();
+    for ids in ids.chunks(1_000) {
+        let rows = ids.iter().map(|id| db.insert(id, note(id)));
+        db.ok(rows.collect());
+    }
+    let mark = db.load().mark;
+    let query = Query {
+        at: Some(Coordinates {
+            valid: mark.timestamp(),
+            system: mark,
+        }),
+        ..db.all()
+    };
+    gate().seen.clear();
+    (directory, db, query)
+}
+
+fn ask<'a>(db: &'a Db, query: &'a Query) -> StoreFuture<'a, Snapshot<Listed>> {
+    db.store.list(Listing {
+        query,
+        rows: true,
+        total: None,
+        catalogue_epoch: db.catalogue.epoch,
+    })
+}
+
+fn is_pending<T>(future: &mut StoreFuture<'_, T>) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    matches!(future.as_mut().poll(&mut context), Poll::Pending)
+}
+
+#[track_caller]
+fn assert_whole(answer: Result<Snapshot<Listed>, StoreError>) {
+    assert_eq!(answer.unwrap().answer.rows.len(), ROWS);
+}
+
+#[test]
+fn a_long_read_answers_as_a_short_one_would() {
+    let _alone = alone();
+    let (mut directory, db, query) = furnished(2, 10);
+    let of = |listed: Listed, table: &Table| -> Vec<String> {
+        let row = |row| format!("{} {}", content(row, table), row.id);
+        listed.rows.iter().map(row).collect()
+    };
+    let now = db.all();
+    let (long, long_at) = (db.list(&now), db.list(&query));
+    assert_eq!(long.total, ROWS as u64, "totals are long, too");
+    let threads = gate().seen.clone();
+    assert!(
+        threads.iter().any(|name| name.starts_with("reads-")),
+        "{threads:?}"
+    );
+    db.close();
+
+    directory.1.after_us = 3_600_000_000;
+    let db = Db::open(&directory);
+    gate().seen.clear();
+    let (short, short_at) = (db.list(&now), db.list(&query));
+    let threads = gate().seen.clone();
+    assert!(
+        !threads.iter().any(|name| name.starts_with("reads-")),
+        "{threads:?}"
+    );
+    assert_eq!(of(long, &now.table), of(short, &now.table));
+    assert_eq!(of(long_at, &now.table), of(short_at, &now.table));
+}
+
+#[test]
+fn a_shape_known_to_be_long_begins_apart() {
+    let _alone = alone();
+    let (_directory, db, query) = furnished(1, 10);
+    let here = std::thread::current().name().unwrap().to_owned();
+    assert_whole(block_on(ask(&db, &query)));
+    assert!(gate().seen.contains(&here), "it began here");
+    gate().seen.clear();
+    let later = Query {
+        limit: ROWS as u32 - 1,
+        ..query.clone()
+    };
+    assert_eq!(
+        block_on(ask(&db, &later)).unwrap().answer.rows.len(),
+        ROWS - 1
+    );
+    let threads = gate().seen.clone();
+    assert_eq!(threads, BTreeSet::from(["reads-0".to_owned()]));
+}
+
+#[test]
+fn while_long_reads_run_and_wait_short_ones_are_answered() {
+    let _alone = alone();
+    let (_directory, db, query) = furnished(1, 1);
+    set_gate(true);
+    let mut first = ask(&db, &query);
+    assert!(is_pending(&mut first));
+    until_somebody_waits();
+    let mut second = ask(&db, &query);
+    assert!(is_pending(&mut second));
+    for _ in 0..3 {
+        let refused = block_on(ask(&db, &query)).unwrap_err();
+        assert_eq!(refused, StoreError::ReadersBusy { waiting_max: 1 });
+        assert!(refused.is_retryable());
+    }
+    assert!(db.get("r7").is_some(), "a point read is short");
+    let few = Query {
+        limit: 5,
+        ..db.all()
+    };
+    let listing = Listing {
+        query: &few,
+        rows: true,
+        total: None,
+        catalogue_epoch: db.catalogue.epoch,
+    };
+    let listed = block_on(db.store.list(listing)).unwrap();
+    assert_eq!(listed.answer.rows.len(), 5, "so is a short list");
+    set_gate(false);
+    assert_whole(block_on(first));
+    assert_whole(block_on(second));
+}
+
+#[test]
+fn a_read_that_nobody_waits_for_gives_up_its_place() {
+    let _alone = alone();
+    let (_directory, db, query) = furnished(1, 1);
+    set_gate(true);
+    let mut first = ask(&db, &query);
+    assert!(is_pending(&mut first));
+    until_somebody_waits();
+    drop(ask(&db, &query));
+    let mut third = ask(&db, &query);
+    assert!(is_pending(&mut third), "there is room again");
+    drop(first);
+    set_gate(false);
+    assert_whole(block_on(third));
+}
+
+#[test]
+fn the_end_stops_what_runs_and_refuses_what_waits() {
+    let _alone = alone();
+    let (_directory, db, query) = furnished(1, 1);
+    set_gate(true);
+    let mut first = ask(&db, &query);
+    assert!(is_pending(&mut first));
+    until_somebody_waits();
+    let second = ask(&db, &query);
+    let store = db.store.clone();
+    let horizon = db.load().horizon;
+    let closing = std::thread::spawn(move || block_on(store.close(horizon)));
+    // The gate is closed, so nothing else can end it.
+    assert_eq!(block_on(second).unwrap_err(), StoreError::Interrupted);
+    set_gate(false);
+    assert_eq!(block_on(first).unwrap_err(), StoreError::Interrupted);
+    closing.join().unwrap().unwrap();
+    let id = row_id("r1");
+    let point = Point {
+        table: &query.table,
+        id: &id,
+        selection: &Selection::All,
+        visibility: &Visibility::Everything,
+        at: None,
+        catalogue_epoch: db.catalogue.epoch,
+    };
+    // Whoever still reads on a thread of its own is not stopped.
+    assert!(block_on(db.store.get(point)).is_ok());
+    assert_eq!(
+        block_on(ask(&db, &query)).unwrap_err(),
+        StoreError::Interrupted
+    );
+}
