@@ -79,7 +79,7 @@ impl Engine {
 
     /// The highest settled mark; the horizon is raised to it, so every later commit gets a
     /// higher one. Must precede the opening of the snapshot.
-    async fn fix(&self) -> Result<Mark, EngineError> {
+    pub(crate) async fn fix(&self) -> Result<Mark, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
             if let Ok(mark) = self.shared.marks.fix(self.shared.clock.now()) {
                 return Ok(mark);
@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// `mark`, once no commit can take it or one below it any more.
-    async fn settled(&self, mark: Mark) -> Result<Mark, EngineError> {
+    pub(crate) async fn settled(&self, mark: Mark) -> Result<Mark, EngineError> {
         let Shared { marks, clock, .. } = &*self.shared;
         loop {
             let seen = marks.publications();

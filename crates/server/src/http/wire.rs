@@ -8,9 +8,11 @@ use model::{Content, Field, Page, Row, Selection, Table, Timestamp, Value, calen
 use serde::Serialize;
 
 mod containers;
+mod export;
 mod object;
 
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
+pub use export::encode_export_row;
 use object::Object;
 
 /// The server version whose protocol is spoken (wire protocol, status).
