@@ -516,6 +516,20 @@ fn each_method_needs_a_column_of_its_type() {
     );
     refused(
         &any_int(),
+        "increment",
+        &[Json::Int(1), Json::Int(2), Json::Int(3)],
+        &Value::Int(2),
+        "at most 2 values, got 3",
+    );
+    refused(
+        &any_int(),
+        "modulo",
+        &[Json::Int(1), Json::Int(2)],
+        &Value::Int(2),
+        "at most 1 values, got 2",
+    );
+    refused(
+        &any_int(),
         "multiply",
         &[],
         &Value::Int(2),
