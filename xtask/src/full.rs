@@ -9,13 +9,14 @@ use crate::install::{self, Packages};
 use crate::lane::Lane;
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{fast, live};
+use crate::{fast, fuzz, live};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
 /// After the steps of `fast` it builds the release binary and runs against it: the black-box
-/// tests of `tests/`, the suites of the official Node, web and Python SDKs in `tests/sdk/`, and the
-/// checks of the benchmark's own arithmetic in `bench/ttl`. Closes with `N passed, N failed`.
+/// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
+/// Python, and the web SDK in a browser), the replay of the fuzz corpus, and the checks of the
+/// benchmark's own arithmetic in `bench/ttl`. Closes with `N passed, N failed`.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
 /// with the command that installs it, and ends with status 2 before it has run anything.
@@ -29,12 +30,15 @@ pub struct Arguments {
 }
 
 const NODE_SUITE: &str = "tests/sdk/node";
-const WEB_SUITE: &str = "tests/sdk/web";
+/// These two start the server as the first one does, with its file.
+const NODE_LEGACY_SUITE: &str = "tests/sdk/node-legacy";
+const BROWSER_SUITE: &str = "tests/sdk/browser";
 const PYTHON_SUITE: &str = "tests/sdk/python";
 const BENCH_SUITE: &str = "bench/ttl";
-const PACKAGES: [Packages; 4] = [
+const PACKAGES: [Packages; 5] = [
     Packages::Npm(NODE_SUITE),
-    Packages::Npm(WEB_SUITE),
+    Packages::Npm(NODE_LEGACY_SUITE),
+    Packages::Npm(BROWSER_SUITE),
     Packages::PyPi(PYTHON_SUITE),
     Packages::Npm(BENCH_SUITE),
 ];
@@ -68,6 +72,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
         suite(checkout, &mut lane, packages, binary_is_built)?;
     }
     black_box(checkout, &mut lane, binary_is_built)?;
+    fuzz::replay(checkout, &mut lane);
     Ok(lane.finish())
 }
 

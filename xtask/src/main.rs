@@ -12,6 +12,7 @@ mod checkout;
 mod demo;
 mod fast;
 mod full;
+mod fuzz;
 mod install;
 mod lane;
 mod live;

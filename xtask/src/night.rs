@@ -7,9 +7,10 @@ use anyhow::Result;
 use crate::checkout::Checkout;
 use crate::lane::Lane;
 use crate::tally::Runner;
-use crate::{bench, live, prerequisite};
+use crate::{bench, fuzz, live, prerequisite};
 
-/// The same tests at their long sizes, then the benchmarks (hours; for the night).
+/// The same tests at their long sizes, ten minutes of fuzzing for each target, then the
+/// benchmarks (hours; for the night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
@@ -27,7 +28,12 @@ const LONG: [&str; 6] = ["model", "query", "cache", "list-cache", "store", "engi
 /// When the list of benchmarks cannot be read.
 pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
     let benches = bench::list()?;
-    let missing = [prerequisite::for_rust(checkout), bench::missing(&benches)].concat();
+    let missing = [
+        prerequisite::for_rust(checkout),
+        prerequisite::for_fuzz(),
+        bench::missing(&benches),
+    ]
+    .concat();
     if !missing.is_empty() {
         return Ok(prerequisite::refuse(
             &missing,
@@ -41,6 +47,8 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         .args(["test", "--release", "--no-fail-fast"]);
     rooms.args(LONG.iter().flat_map(|room| ["-p", room]));
     lane.run("long tests of the rooms", Runner::Cargo, &mut rooms);
+
+    fuzz::search(checkout, &mut lane)?;
 
     if lane.run("release build", Runner::None, &mut checkout.build_release()) {
         let mut tests = checkout.cargo();

@@ -160,6 +160,14 @@ pub fn for_bench(system: &[String]) -> Vec<Missing> {
     )]
 }
 
+/// What libFuzzer's own sources need.
+pub fn for_fuzz() -> Vec<Missing> {
+    if version_of("c++").is_some() {
+        return Vec::new();
+    }
+    vec![Missing::new("a C++ compiler", Remedy::Apt(&["g++"]))]
+}
+
 /// The workspace's own `rust-version`, so that the number is written once.
 fn rust_min(checkout: &Checkout) -> Version {
     let manifest = std::fs::read_to_string(checkout.root.join("Cargo.toml")).unwrap_or_default();

@@ -20,6 +20,7 @@ mod content;
 mod databases;
 mod definition;
 pub mod error;
+mod export;
 mod increment;
 mod indexes;
 mod links;
@@ -43,15 +44,21 @@ pub use bulk::{Bulk, Bulked};
 pub use clock::Clock;
 pub use definition::{column_type, index_status, index_type};
 pub use error::{ColumnFault, EngineError, IndexFault};
+pub use export::{ExportPage, ExportStart};
 pub use increment::Increment;
 pub use indexes::IndexOf;
 pub use list_cache::Family;
 pub use pinned::PinnedPage;
+pub use plausible::DOWNTIME_MAX_US;
 pub use projects::NewKey;
 pub use query::QueryError;
 pub use query::json::read as read_json;
+<<<<<<< HEAD
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::{Durability, EncodeRow, LongReads, StoreError};
+=======
+pub use store::{Durability, EncodeRow, Inspection, LongReads, StoreError, inspect};
+>>>>>>> main
 
 use commit::Writer;
 use marks::Marks;

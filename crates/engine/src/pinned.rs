@@ -91,7 +91,7 @@ impl Engine {
     }
 
     /// `mark`, once no commit can take it or one below it any more.
-    async fn settled(&self, mark: Mark) -> Result<Mark, EngineError> {
+    pub(crate) async fn settled(&self, mark: Mark) -> Result<Mark, EngineError> {
         let Shared { marks, clock, .. } = &*self.shared;
         loop {
             let seen = marks.publications();

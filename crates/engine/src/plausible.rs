@@ -8,7 +8,7 @@ use crate::error::EngineError;
 /// A running clock may be ahead of the last commit by the time elapsed plus an hour.
 const DRIFT_MAX_US: i64 = 3_600 * 1_000_000;
 /// A server may have been down for so long before its clock looks wrong at start: ninety days.
-const DOWNTIME_MAX_US: i64 = 90 * 24 * DRIFT_MAX_US;
+pub const DOWNTIME_MAX_US: i64 = 90 * 24 * DRIFT_MAX_US;
 
 /// The last commit, and what to hold the clock against.
 pub(crate) struct Plausible {

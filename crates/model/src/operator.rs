@@ -83,6 +83,7 @@ impl Operator {
             method,
             values,
         };
+        reading.need_no_further_values()?;
         if let Some(calculation) = Calculation::of(method) {
             return reading.arithmetic(calculation).map(Operator::Arithmetic);
         }
@@ -167,6 +168,24 @@ impl Reading<'_> {
     fn concat(&self) -> Result<Operator, ModelError> {
         self.need_single(Storage::Text, "text")?;
         Ok(Operator::Concat(self.text(0)?))
+    }
+
+    /// A value too many is a mistake of its sender, who would not learn of it otherwise.
+    fn need_no_further_values(&self) -> Result<(), ModelError> {
+        let values_max = match self.method {
+            "arrayUnique" | "toggle" | "dateSetNow" => 0,
+            "modulo" | "arrayRemove" | "stringConcat" | "dateAddDays" | "dateSubDays" => 1,
+            // Their values are elements, of which there may be many.
+            "arrayAppend" | "arrayPrepend" | "arrayIntersect" | "arrayDiff" => return Ok(()),
+            _ => 2,
+        };
+        if self.values.len() <= values_max {
+            return Ok(());
+        }
+        let count = self.values.len();
+        Err(self.refuse(format_args!(
+            "takes at most {values_max} values, got {count}"
+        )))
     }
 
     fn replace(&self) -> Result<Operator, ModelError> {

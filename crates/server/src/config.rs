@@ -3,13 +3,14 @@
 //! Two steps. What was typed stands in the `…Args` types, exactly as typed; `check` turns it into
 //! what a room takes, with every default decided. Nothing else reads the environment.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{ArgAction, Args, FromArgMatches as _, Parser, Subcommand, ValueEnum, value_parser};
 use engine::{Clock, Durability, LongReads};
 use hyper::header::HeaderValue;
 use model::ProjectId;
@@ -26,6 +27,11 @@ use crate::serve::tls::TlsFiles;
 mod limits;
 
 use limits::LimitArgs;
+
+pub mod file;
+mod port;
+
+pub use port::{ExportArgs, ExportSetup, FormatArg, ImportArgs, ImportSetup, Source};
 
 /// The project of a first start, when none is named.
 const PROJECT_DEFAULT: &str = "default";
@@ -99,6 +105,22 @@ pub enum Command {
     /// none does.
     #[command(subcommand)]
     Key(key::KeyCommand),
+    /// Write a database to a file: schema, rows, permissions
+    ///
+    /// Every row is read at one mark, whatever is written meanwhile. Speaks to the server that
+    /// runs on the data directory, or opens the directory itself when none does.
+    Export(Box<ExportArgs>),
+    /// Read a database from a file, or copy databases from another server
+    ///
+    /// Speaks to the server that runs on the data directory, or opens the directory itself when
+    /// none does. Ids, times and permissions of rows are kept. An imported database is closed to
+    /// callers without a key until it is complete.
+    Import(Box<ImportArgs>),
+    /// Look at data directory, settings and machine, and say what to do
+    ///
+    /// Changes nothing, and works beside a running server. The exit code is 1 where something is
+    /// bad.
+    Doctor(DoctorArgs),
     /// Fill a table with data to try things on
     #[command(subcommand)]
     Seed(seed::SeedCommand),
@@ -107,10 +129,39 @@ pub enum Command {
     Bench(bench::BenchCommand),
 }
 
-/// Reads the command line and the environment. Ends the process with 2 where they cannot be
-/// understood, and with 0 after --help and --version.
-pub fn read() -> Cli {
-    Cli::parse()
+/// Reads the command line, the environment and the configuration file. Ends the process with 2
+/// where the command line cannot be understood, and with 0 after --help and --version.
+///
+/// # Errors
+/// When the configuration file cannot be understood.
+pub fn read() -> Result<Cli> {
+    let cli = Cli::parse();
+    let Command::Serve(args) = &cli.command else {
+        return Ok(cli);
+    };
+    let words = std::env::args_os().collect();
+    let (matches, _) = file::with_file(words, args.config.as_deref(), &args.data.data)?;
+    Ok(Cli::from_arg_matches(&matches)?)
+}
+
+/// What `tidemark serve` would be given now, on this directory and with this file: each setting,
+/// and all of them checked.
+///
+/// # Errors
+/// When the file or the environment cannot be understood.
+pub fn serve_settings(
+    directory: &DirectoryArgs,
+    config: Option<&Path>,
+) -> Result<(file::Settings, Vec<file::InForce>, Box<ServeArgs>)> {
+    let mut words: Vec<OsString> = vec!["tidemark".into(), "serve".into(), "--data".into()];
+    words.push(directory.data.clone().into());
+    let (matches, settings) = file::with_file(words, config, &directory.data)?;
+    let serve = matches.subcommand_matches("serve");
+    let in_force = settings.in_force(serve.expect("the words say serve"));
+    match Cli::from_arg_matches(&matches)?.command {
+        Command::Serve(args) => Ok((settings, in_force, args)),
+        _ => unreachable!("the words say serve"),
+    }
 }
 
 /// Where the data directory is.
@@ -171,24 +222,33 @@ impl ConnectionArgs {
             .endpoint
             .parse()
             .map_err(|why| anyhow!("--endpoint: {why}"))?;
-        let key = given(self.key.as_ref()).ok_or_else(|| {
-            anyhow!(
-                "no API key is given. Set APPWRITE_API_KEY, or use --key; `tidemark key create` \
-                 makes one"
-            )
-        })?;
-        let header = |name: &str, text: &str| {
-            HeaderValue::from_str(text).map_err(|_| anyhow!("{name} holds what no header can"))
-        };
-        let mut key = header("the API key", key)?;
-        key.set_sensitive(true);
-        let project = checked_project(given(Some(&self.project)).unwrap_or(PROJECT_DEFAULT))?;
-        Ok(Access {
-            endpoint,
-            project: header("--project", project.as_str())?,
-            key,
-        })
+        access(endpoint, &self.project, self.key.as_ref())
     }
+}
+
+/// # Errors
+/// When a part is missing, or cannot stand where it must.
+fn access(endpoint: Endpoint, project: &str, key: Option<&String>) -> Result<Access> {
+    let key = given(key).ok_or_else(|| {
+        anyhow!(
+            "no API key is given. Set APPWRITE_API_KEY, or use --key; `tidemark key create` \
+             makes one"
+        )
+    })?;
+    let header = |name: &str, text: &str| {
+        HeaderValue::from_str(text).map_err(|_| anyhow!("{name} holds what no header can"))
+    };
+    let mut key = header("the API key", key)?;
+    key.set_sensitive(true);
+    let project = match project {
+        "" => PROJECT_DEFAULT,
+        project => project,
+    };
+    Ok(Access {
+        endpoint,
+        project: header("--project", checked_project(project)?.as_str())?,
+        key,
+    })
 }
 
 /// An empty variable counts as one that is not set: that is how composed environments say it.
@@ -200,15 +260,41 @@ fn checked_project(id: &str) -> Result<ProjectId> {
     ProjectId::new(id).map_err(|error| anyhow!("the project id `{id}` cannot be used: {error}"))
 }
 
+/// The options of `tidemark doctor`, as typed.
+#[derive(Args)]
+#[command(after_help = "Example:
+  tidemark doctor --data /srv/tidemark
+  tidemark doctor --no-check --json")]
+pub struct DoctorArgs {
+    /// Where it is.
+    #[command(flatten)]
+    pub data: DirectoryArgs,
+    /// The configuration file that the server is given
+    #[arg(long, env = "TIDEMARK_CONFIG", value_name = "PATH")]
+    pub config: Option<PathBuf>,
+    /// Do not read the whole database to see whether it is whole
+    #[arg(long)]
+    pub no_check: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The options of `tidemark serve`, as typed.
 #[derive(Args)]
 #[command(after_help = "Examples:
   tidemark serve
   tidemark serve --data /srv/tidemark --listen 0.0.0.0:8280 --log-format json
-  TIDEMARK_PROJECT_ID=shop TIDEMARK_API_KEY=a-secret-of-your-own tidemark serve")]
+  TIDEMARK_PROJECT_ID=shop TIDEMARK_API_KEY=a-secret-of-your-own tidemark serve
+
+A flag wins over its variable, a variable over the file, the file over what is built in.")]
 pub struct ServeArgs {
     #[command(flatten)]
     data: DirectoryArgs,
+    /// A file with any of these options as keys [default: tidemark.toml in the data directory, if
+    /// it is there]
+    #[arg(long, env = "TIDEMARK_CONFIG", value_name = "PATH")]
+    config: Option<PathBuf>,
     /// Where to listen. Port 0 takes a free one, which is printed
     #[arg(long, env = "TIDEMARK_LISTEN", value_name = "ADDRESS:PORT")]
     #[arg(default_value = "127.0.0.1:8280", value_parser = listen_address)]

@@ -19,6 +19,7 @@ pub use batch::{
     Outcome, Refusal, RelatedOp, RowAct, RowOp, SchemaChange, Stamps, WriteBatch, WrittenRow,
 };
 pub use error::StoreError;
+pub use sqlite::inspect::{Inspection, inspect};
 
 /// What a store call returns. An embedded store has the answer, long reads apart, before the future
 /// is first polled.

@@ -493,6 +493,10 @@ fn each_method_needs_a_column_of_its_type() {
             assert_eq!(is_of_type, *name != wanted, "{method} on {name}");
         }
     }
+}
+
+#[test]
+fn values_that_no_number_can_be_computed_with_are_refused() {
     refused(
         &any_int(),
         "divide",
@@ -513,6 +517,20 @@ fn each_method_needs_a_column_of_its_type() {
         &[Json::Int(-1)],
         &Value::Int(2),
         "exponent of 0 or more",
+    );
+    refused(
+        &any_int(),
+        "increment",
+        &[Json::Int(1), Json::Int(2), Json::Int(3)],
+        &Value::Int(2),
+        "at most 2 values, got 3",
+    );
+    refused(
+        &any_int(),
+        "modulo",
+        &[Json::Int(1), Json::Int(2)],
+        &Value::Int(2),
+        "at most 1 values, got 2",
     );
     refused(
         &any_int(),

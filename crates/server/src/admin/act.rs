@@ -128,6 +128,14 @@ impl Refusal {
     }
 }
 
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
 impl From<EngineError> for Refusal {
     fn from(error: EngineError) -> Refusal {
         let status = match &error {

@@ -13,10 +13,12 @@ use hyper::header::{CONTENT_TYPE, HOST};
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-use super::act::{self, Act};
+use super::act::{self, Act, Refusal};
 use super::socket;
 use crate::client::Client;
 use crate::http::Rng;
+use crate::port;
+use crate::port::ask::{Ask, Told};
 
 /// Longest time a running server may take for one act.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -90,6 +92,27 @@ impl Administration {
         }
     }
 
+    /// Does one step of an export or import.
+    ///
+    /// # Errors
+    /// The [`Refusal`] itself where the store refused, else what broke.
+    pub async fn port(&mut self, ask: &Ask, rows: &[u8]) -> Result<Told> {
+        match self {
+            Administration::Offline { engine, .. } => {
+                Ok(port::act::perform(engine, ask.clone(), rows).await?)
+            }
+            Administration::Running(client) => {
+                let asked = tokio::time::timeout(ANSWER_MAX, ask_port(client, ask, rows)).await;
+                asked.map_err(|_| {
+                    anyhow!(
+                        "the running server did not answer within {} s",
+                        ANSWER_MAX.as_secs()
+                    )
+                })?
+            }
+        }
+    }
+
     /// Closes the store, if it was opened here.
     ///
     /// # Errors
@@ -125,6 +148,30 @@ async fn connect(directory: &Path) -> Result<Option<UnixStream>> {
             )
         }),
     }
+}
+
+async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<Told> {
+    let request = Request::post(port::ask::ROUTE)
+        .header(HOST, "tidemark")
+        .body(Full::from(port::ask::frame(ask, rows)))?;
+    let answer = client
+        .send(request)
+        .await
+        .context("the running server broke off")?;
+    if answer.status.is_success() {
+        let (head, rows) = port::ask::unframe(&answer.body)?;
+        let rows = rows.to_vec();
+        return Ok(Told { head, rows });
+    }
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let message = body["message"]
+        .as_str()
+        .unwrap_or("The running server refused; is it older?");
+    Err(Refusal {
+        status: answer.status,
+        message: message.to_owned(),
+    }
+    .into())
 }
 
 async fn ask(client: &mut Client, act: &Act) -> Result<Value> {

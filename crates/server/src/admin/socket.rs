@@ -24,6 +24,8 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::act::{self, Refusal};
 use crate::http::Rng;
+use crate::port;
+use crate::port::ask::Told;
 
 /// The socket's name in the data directory.
 const NAME: &str = "admin.sock";
@@ -131,6 +133,9 @@ async fn answer(
     request: Request<Incoming>,
     administrator: &Administrator,
 ) -> Response<Full<Bytes>> {
+    if request.uri().path() == port::ask::ROUTE {
+        return answer_port(request, administrator.engine.clone()).await;
+    }
     let line = format!("{} {}", request.method(), request.uri().path());
     let (status, body) = match administrator.perform(request).await {
         Ok(body) => (StatusCode::OK, body),
@@ -142,6 +147,39 @@ async fn answer(
         .status(status)
         .header(CONTENT_TYPE, "application/json");
     answer.body(body).expect("status and header are constant")
+}
+
+/// A step of an export or import. Not logged one by one: there may be thousands.
+async fn answer_port(request: Request<Incoming>, engine: Arc<Engine>) -> Response<Full<Bytes>> {
+    let (status, body) = match port_step(request, engine).await {
+        Ok(told) => (StatusCode::OK, port::ask::frame(&told.head, &told.rows)),
+        Err(refusal) => {
+            let body = json!({ "message": refusal.message });
+            (refusal.status, body.to_string().into_bytes())
+        }
+    };
+    let answer = Response::builder().status(status);
+    answer
+        .body(Full::from(body))
+        .expect("the status is constant")
+}
+
+async fn port_step(request: Request<Incoming>, engine: Arc<Engine>) -> Result<Told, Refusal> {
+    let body = Limited::new(request.into_body(), port::ask::REQUEST_BYTES_MAX);
+    let body = body.collect().await;
+    let body = body
+        .map_err(|error| Refusal::bad(error.to_string()))?
+        .to_bytes();
+    // Apart from this thread, which accepts connections: a page takes milliseconds.
+    let runtime = tokio::runtime::Handle::current();
+    let step = tokio::task::spawn_blocking(move || {
+        let (ask, rows) = port::ask::unframe(&body)?;
+        runtime.block_on(port::act::perform(&engine, ask, rows))
+    });
+    step.await.map_err(|error| Refusal {
+        status: StatusCode::INTERNAL_SERVER_ERROR,
+        message: error.to_string(),
+    })?
 }
 
 impl Administrator {

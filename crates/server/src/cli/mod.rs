@@ -12,6 +12,9 @@ use crate::http::Rng;
 
 pub mod bench;
 mod bootstrap;
+mod doctor;
+mod export;
+mod import;
 pub mod key;
 mod log;
 pub mod project;
@@ -34,7 +37,8 @@ pub struct Outside {
 /// The exit code is 0 on success, 1 when the command failed (the reason stands in one line on
 /// standard error), 2 when the command line was not understood.
 pub fn main(clock: Arc<dyn Clock>, rng: Rng) -> ExitCode {
-    match run(config::read().command, Outside { clock, rng }) {
+    let done = config::read().and_then(|cli| run(cli.command, Outside { clock, rng }));
+    match done {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {}", one_line(&error));
@@ -51,6 +55,9 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         }
         Command::Project(command) => project::run(command, outside)?,
         Command::Key(command) => key::run(command, outside)?,
+        Command::Doctor(args) => return doctor::run(&args, outside),
+        Command::Export(args) => export::run(args.check()?, outside)?,
+        Command::Import(args) => return import::run(args.check()?, outside),
         Command::Seed(command) => seed::run(command)?,
         Command::Bench(command) => bench::run(command, &outside)?,
     }

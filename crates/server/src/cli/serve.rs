@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
-use engine::{Durability, Engine, EngineError, StoreError};
+use engine::{Durability, Engine, EngineError, Inspection, StoreError};
 use tokio::sync::oneshot;
 
 use super::bootstrap::{self, Prepared};
@@ -18,6 +18,7 @@ use super::signals::StopSignals;
 use super::{Outside, log, runtime, say};
 use crate::admin::socket::Socket;
 use crate::config::{Bootstrap, ServeSetup, reachable};
+use crate::doctor::holder;
 use crate::http::Rng;
 use crate::serve::{self, Drained, ServeError};
 
@@ -203,14 +204,20 @@ fn banner(directory: &Path, endpoint: &str, prepared: &Prepared) -> String {
     text + "\n"
 }
 
-fn explain_open(error: EngineError, directory: &Path) -> anyhow::Error {
-    let directory = directory.display();
+fn explain_open(error: EngineError, path: &Path) -> anyhow::Error {
+    let directory = path.display();
     match error {
         // These say what to do already.
-        EngineError::Store(StoreError::Locked { .. } | StoreError::Format { .. }) => error.into(),
+        EngineError::Store(StoreError::Format { .. }) => error.into(),
+        EngineError::Store(StoreError::Locked { .. }) => {
+            match holder::of_lock(&Inspection::lock_file(path)) {
+                Some(who) => anyhow!("{error} It is {who}"),
+                None => error.into(),
+            }
+        }
         error => anyhow!(
             "cannot open the data directory {directory}: {error} It must be a directory this user \
-             may write, or a path where one can be made (--data)"
+             may write, or a path where one can be made (--data). `tidemark doctor` looks closer"
         ),
     }
 }
@@ -224,11 +231,15 @@ fn explain_serve(error: &ServeError) -> anyhow::Error {
     else {
         return anyhow!("{error}");
     };
-    let advice = match cause.kind() {
-        Kind::AddrInUse => {
-            "Another program listens there, perhaps another Tidemark. Stop it, or choose another \
+    if cause.kind() == Kind::AddrInUse {
+        let who = holder::of_port(listen.port());
+        let who = who.map_or("Another program".to_owned(), |who| who.to_string());
+        return anyhow!(
+            "cannot listen on {listen}: {cause}. {who} listens there. Stop it, or choose another \
              port with --listen"
-        }
+        );
+    }
+    let advice = match cause.kind() {
         Kind::AddrNotAvailable => "This machine has no such address. Choose another with --listen",
         Kind::PermissionDenied => {
             "Ports below 1024 need a privilege. Choose another with --listen, such as 8280"

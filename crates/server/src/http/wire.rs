@@ -10,9 +10,11 @@ use model::{
 use serde::Serialize;
 
 mod containers;
+mod export;
 mod object;
 
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
+pub use export::encode_export_row;
 use object::Object;
 
 /// The server version whose protocol is spoken (wire protocol, status).

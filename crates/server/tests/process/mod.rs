@@ -166,6 +166,31 @@ impl Running {
         self.child.wait().unwrap().code()
     }
 
+    /// Calls a route with the key of the first start, and expects that it succeeds.
+    #[track_caller]
+    pub fn call(&self, method: &str, route: &str, body: &Value) -> Value {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
+        let key = self.key.as_deref().expect("the first start prints a key");
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        write!(
+            stream,
+            "{method} /v1{route} HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\n\
+             X-Appwrite-Key: {key}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 2"), "{method} {route}: {answer}");
+        serde_json::from_str(body).unwrap_or_default()
+    }
+
     /// The status of a listing of databases.
     pub fn status_as(&self, project: &str, key: Option<&str>) -> u16 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::StoreError;
 
 /// The database file. SQLite keeps its log beside it, as `tidemark.db-wal`.
-const DATABASE_FILE: &str = "tidemark.db";
+pub(super) const DATABASE_FILE: &str = "tidemark.db";
 /// The file whose lock says that the directory has an owner. It is always empty.
-const LOCK_FILE: &str = "lock";
+pub(super) const LOCK_FILE: &str = "lock";
 
 /// A data directory held by this process until the value is dropped.
 pub(super) struct Directory {

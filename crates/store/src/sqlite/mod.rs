@@ -20,6 +20,7 @@ mod fault;
 mod fulltext;
 mod functions;
 mod gather;
+pub(crate) mod inspect;
 mod links;
 mod matching;
 mod migrate;

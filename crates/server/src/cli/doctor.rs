@@ -1,0 +1,60 @@
+//! `tidemark doctor`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{Outside, say, say_json};
+use crate::config::{DoctorArgs, serve_settings};
+use crate::doctor::{Finding, Health, Patient, examine};
+
+/// The exit code is 1 where something is bad.
+///
+/// # Errors
+/// When the settings themselves cannot be understood.
+pub fn run(args: &DoctorArgs, outside: Outside) -> Result<ExitCode> {
+    let (file, settings, serve) = serve_settings(&args.data, args.config.as_deref())?;
+    let setup = serve.check(outside.clock.clone(), outside.rng)?;
+    let directory = setup.engine.directory.clone();
+    let patient = Patient {
+        directory: &directory,
+        setup: &setup,
+        settings: &settings,
+        file: &file,
+        integrity: !args.no_check,
+        clock: outside.clock,
+    };
+    let mut findings = Vec::new();
+    let mut failed = None;
+    examine(&patient, |finding| {
+        if !args.json
+            && let Err(error) = say(&line(&finding))
+        {
+            failed = Some(error);
+        }
+        findings.push(finding);
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let is_bad = findings.iter().any(|one| one.health == Health::Bad);
+    if args.json {
+        let findings: Vec<Value> = findings.iter().map(Finding::json).collect();
+        say_json(&json!({ "healthy": !is_bad, "findings": findings }))?;
+    }
+    Ok(if is_bad {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn line(finding: &Finding) -> String {
+    let (word, check) = (finding.health.word(), finding.check);
+    let advice = match &finding.advice {
+        Some(advice) => format!("{:21} → {advice}.\n", ""),
+        None => String::new(),
+    };
+    format!("{word:8} {check:12} {}\n{advice}", finding.found)
+}

@@ -1,0 +1,147 @@
+//! What is stored: its format, whether it is whole, and whether the clock fits it.
+
+use std::time::Duration;
+
+use engine::{DOWNTIME_MAX_US, Inspection, StoreError, inspect};
+use indicatif::{ProgressBar, ProgressStyle};
+use model::Timestamp;
+use model::calendar::iso_ms;
+
+use super::{Finding, Patient};
+
+/// A clock so far behind the last commit runs wrong, in microseconds; marks go on from there.
+const BEHIND_MAX_US: i64 = 1_000_000;
+
+/// The checks of the database.
+pub fn examine(patient: &Patient<'_>, say: &mut impl FnMut(Finding)) {
+    let mut inspection = match inspect(patient.directory) {
+        Ok(Some(inspection)) => inspection,
+        Ok(None) => return say(Finding::good("format", "Nothing is stored yet.")),
+        Err(error) => return say(unreadable(&error)),
+    };
+    say(format(&inspection));
+    if patient.integrity {
+        say(integrity(&mut inspection));
+    } else {
+        say(Finding::skipped("integrity", "Not asked for."));
+    }
+    match inspection.mark() {
+        Ok(mark) => say(clock(patient.clock.now(), mark.map(model::Mark::timestamp))),
+        Err(error) => say(unreadable(&error)),
+    }
+}
+
+fn unreadable(error: &StoreError) -> Finding {
+    let advice = match error {
+        StoreError::Format { .. } => "Use the Tidemark that wrote it, or a newer one",
+        StoreError::Corrupt { .. } => {
+            "If another program's file lies there, give another directory with --data. Otherwise \
+             restore the last copy of the whole directory"
+        }
+        _ => "Look at the findings about the directory; run as the user that runs the server",
+    };
+    Finding::bad("format", error.to_string(), advice)
+}
+
+fn format(inspection: &Inspection) -> Finding {
+    const CHECK: &str = "format";
+    match inspection.formats() {
+        Ok((found, newest)) if found == newest => {
+            Finding::good(CHECK, format!("The format is {found}, today's."))
+        }
+        Ok((found, newest)) => Finding::warning(
+            CHECK,
+            format!("The format is {found}; the next start makes it {newest}."),
+            "Copy the directory before that start: an older Tidemark cannot read it afterwards",
+        ),
+        Err(error) => unreadable(&error),
+    }
+}
+
+fn integrity(inspection: &mut Inspection) -> Finding {
+    const CHECK: &str = "integrity";
+    let style = ProgressStyle::with_template("{spinner} reading the whole database, {elapsed}")
+        .expect("the template is constant");
+    let bar = ProgressBar::new_spinner().with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let sign = bar.clone();
+    let said = inspection.check(move || sign.tick());
+    bar.finish_and_clear();
+    match said {
+        Ok(said) if said.is_empty() => Finding::good(CHECK, "Every page was read and is whole."),
+        Ok(said) => Finding::bad(
+            CHECK,
+            format!(
+                "The database is damaged: {}.",
+                said[0].trim_end_matches('.')
+            ),
+            "Stop the server, keep a copy of the directory, and look for the cause (disk, memory). \
+             `tidemark export` saves the tables that can still be read",
+        ),
+        Err(error) => Finding::bad(
+            CHECK,
+            format!("The database cannot be read to its end: {error}"),
+            "Stop the server, keep a copy of the directory, and look for the cause (disk, memory)",
+        ),
+    }
+}
+
+fn clock(now: Timestamp, last: Option<Timestamp>) -> Finding {
+    const CHECK: &str = "clock";
+    let shown = iso_ms(now);
+    let Some(last) = last else {
+        return Finding::good(CHECK, format!("It is {shown}; nothing was committed yet."));
+    };
+    let ahead_us = now.0 - last.0;
+    let found = format!("It is {shown}; the last commit was at {}.", iso_ms(last));
+    if ahead_us < -BEHIND_MAX_US {
+        return Finding::warning(
+            CHECK,
+            found,
+            "The clock is behind the last commit. Set it right: until it has caught up, times of \
+             commits go on from the last one by single microseconds",
+        );
+    }
+    if ahead_us > DOWNTIME_MAX_US {
+        return Finding::bad(
+            CHECK,
+            found,
+            "The clock is so far ahead that a wrong year must be feared, and writes are refused. \
+             Set it right; if it is right, start once with --accept-clock",
+        );
+    }
+    Finding::good(CHECK, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Health;
+
+    #[test]
+    fn the_clock_is_held_against_the_last_commit() {
+        let day = 86_400_000_000;
+        let check = |now: i64, last: Option<i64>, health: Health| {
+            let finding = clock(Timestamp(now), last.map(Timestamp));
+            assert_eq!(finding.health, health, "{now} {last:?}: {}", finding.found);
+        };
+        check(day, None, Health::Good);
+        check(day, Some(day), Health::Good);
+        check(day, Some(day + BEHIND_MAX_US), Health::Good);
+        check(day, Some(day + BEHIND_MAX_US + 1), Health::Warning);
+        check(100 * day, Some(10 * day), Health::Good);
+        check(100 * day + 1, Some(10 * day), Health::Bad);
+    }
+
+    #[test]
+    fn a_newer_format_says_what_to_use() {
+        let newer = StoreError::Format {
+            found: 9,
+            newest: 1,
+        };
+        let finding = unreadable(&newer);
+        assert_eq!(finding.health, Health::Bad);
+        assert!(finding.found.contains("format 9"), "{}", finding.found);
+        assert!(finding.advice.unwrap().contains("newer"));
+    }
+}

@@ -1,0 +1,261 @@
+//! Copies databases from a compatible server into a store, and compares both in the end.
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Map, Value};
+
+use super::ask::{Ask, RowsPut, Start, TablePut};
+use super::canonical::{self, Checksum};
+use super::definition;
+use super::export::Pages;
+use super::remote::Remote;
+use super::row_counter;
+use super::state::{Progress, State};
+use super::target::Target;
+
+/// How the two sides of one table compare.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The database's id.
+    pub database: String,
+    /// The table's id.
+    pub table: String,
+    /// The source's rows.
+    pub source: Checksum,
+    /// The target's rows.
+    pub target: Checksum,
+}
+
+/// What was copied.
+#[derive(Clone, Debug, Default)]
+pub struct Copied {
+    /// What became of rows in this run.
+    pub rows: RowsPut,
+    /// What could not be created, in words.
+    pub left_out: Vec<String>,
+    /// Both sides, table by table.
+    pub compared: Vec<Compared>,
+}
+
+impl Copied {
+    /// Whether every table has the same rows on both sides.
+    pub fn is_equal(&self) -> bool {
+        self.compared
+            .iter()
+            .all(|table| table.source == table.target)
+    }
+}
+
+/// A database that is being copied.
+struct Plan {
+    id: String,
+    enabled: bool,
+    /// Their definitions here: without what could not be created.
+    tables: Vec<Value>,
+}
+
+/// Copies the databases named, or all; then compares.
+///
+/// # Errors
+/// When a side refuses or cannot be reached; what was copied stays, and the state says how far.
+pub async fn run(
+    source: &mut Remote,
+    target: &mut Target,
+    wanted: &[String],
+    state: &mut State,
+) -> Result<Copied> {
+    let mut copied = Copied::default();
+    let mut plans = Vec::new();
+    for database in chosen(source.databases().await?, wanted)? {
+        plans.push(define(source, target, &database, &mut copied).await?);
+    }
+    for plan in &plans {
+        for table in &plan.tables {
+            let put = copy_table(source, target, &plan.id, table, state).await;
+            let put = put.with_context(|| format!("table {}/{}", plan.id, id_of(table)))?;
+            copied.rows.created += put.created;
+            copied.rows.changed += put.changed;
+            copied.rows.same += put.same;
+        }
+        let ask = Ask::EnableDatabase {
+            project: target.project.clone(),
+            database: plan.id.clone(),
+            enabled: plan.enabled,
+        };
+        target.ask(&ask, &[]).await?;
+    }
+    for plan in &plans {
+        compare(source, target, plan, &mut copied.compared).await?;
+    }
+    Ok(copied)
+}
+
+fn id_of(definition: &Value) -> &str {
+    definition["id"].as_str().unwrap_or_default()
+}
+
+fn chosen(databases: Vec<Value>, wanted: &[String]) -> Result<Vec<Value>> {
+    let id = |database: &Value| database["$id"].as_str().unwrap_or_default().to_owned();
+    if wanted.is_empty() {
+        return Ok(databases);
+    }
+    let known: Vec<String> = databases.iter().map(id).collect();
+    if let Some(missing) = wanted.iter().find(|wanted| !known.contains(wanted)) {
+        bail!(
+            "the source has no database `{missing}`. It has {}",
+            known.join(", ")
+        );
+    }
+    let is_wanted = |database: &Value| wanted.contains(&id(database));
+    Ok(databases.into_iter().filter(is_wanted).collect())
+}
+
+/// Creates a database and its tables where they are absent.
+async fn define(
+    source: &mut Remote,
+    target: &mut Target,
+    database: &Value,
+    copied: &mut Copied,
+) -> Result<Plan> {
+    let database = definition::database(database);
+    let id = id_of(&database).to_owned();
+    let ask = Ask::PutDatabase {
+        project: target.project.clone(),
+        database: id.clone(),
+        name: database["name"].as_str().unwrap_or(&id).to_owned(),
+        may_exist: true,
+    };
+    target.ask(&ask, &[]).await?;
+    let mut plan = Plan {
+        enabled: database["enabled"] != false,
+        tables: Vec::new(),
+        id,
+    };
+    for table in source.tables(&plan.id).await? {
+        let mut table = definition::table(&table);
+        let ask = Ask::PutTable {
+            project: target.project.clone(),
+            database: plan.id.clone(),
+            definition: table.clone(),
+            may_exist: true,
+        };
+        let put: TablePut = target
+            .read(&ask)
+            .await
+            .with_context(|| format!("table {}/{}", plan.id, id_of(&table)))?;
+        copied.left_out.extend(put.left_out);
+        if let Some(columns) = table["columns"].as_array_mut() {
+            columns.retain(|column| !put.gone.iter().any(|gone| column["key"] == **gone));
+        }
+        plan.tables.push(table);
+    }
+    Ok(plan)
+}
+
+async fn copy_table(
+    source: &mut Remote,
+    target: &mut Target,
+    database: &str,
+    table: &Value,
+    state: &mut State,
+) -> Result<RowsPut> {
+    let id = id_of(table);
+    let mut progress = state.progress(database, id);
+    let mut done = RowsPut::default();
+    let bar = row_counter(&format!("copying {database}/{id}"));
+    while !progress.done {
+        let Some(page) = source.rows(database, id, progress.after.as_deref()).await? else {
+            // The row to go on from was deleted meanwhile. Rows copied already are found there.
+            progress = Progress::default();
+            continue;
+        };
+        if !page.is_empty() {
+            let mut rows = String::new();
+            for row in &page {
+                rows += &canonical::line(row, table);
+                rows.push('\n');
+            }
+            let path = target.path(database, id);
+            let put = target.put_rows(path, rows.as_bytes(), true).await?;
+            done.created += put.created;
+            done.changed += put.changed;
+            done.same += put.same;
+            bar.inc(page.len() as u64);
+        }
+        progress = next(&page, progress);
+        state.keep(database, id, progress.clone())?;
+    }
+    bar.finish_and_clear();
+    Ok(done)
+}
+
+fn next(page: &[Map<String, Value>], progress: Progress) -> Progress {
+    let last = page.last().and_then(|row| row["$id"].as_str());
+    Progress {
+        after: last.map(str::to_owned).or(progress.after),
+        // Only an empty page is the last for certain: a server may give fewer than were asked.
+        done: page.is_empty(),
+    }
+}
+
+async fn compare(
+    source: &mut Remote,
+    target: &mut Target,
+    plan: &Plan,
+    compared: &mut Vec<Compared>,
+) -> Result<()> {
+    let ask = Ask::BeginExport {
+        project: target.project.clone(),
+        database: plan.id.clone(),
+    };
+    let start: Start = target.read(&ask).await?;
+    for table in &plan.tables {
+        let id = id_of(table);
+        let here = start
+            .tables
+            .iter()
+            .find(|here| id_of(&here.definition) == id);
+        let here = here.ok_or_else(|| anyhow!("table {}/{id} is gone", plan.id))?;
+        compared.push(Compared {
+            database: plan.id.clone(),
+            table: id.to_owned(),
+            source: sum_source(source, &plan.id, table).await?,
+            target: sum_target(Pages::new(target, &plan.id, here, start.mark), table).await?,
+        });
+    }
+    Ok(())
+}
+
+async fn sum_source(source: &mut Remote, database: &str, table: &Value) -> Result<Checksum> {
+    let id = id_of(table);
+    let bar = row_counter(&format!("comparing {database}/{id}"));
+    let (mut sum, mut after) = (Checksum::default(), None::<String>);
+    loop {
+        let Some(page) = source.rows(database, id, after.as_deref()).await? else {
+            (sum, after) = (Checksum::default(), None);
+            continue;
+        };
+        for row in &page {
+            sum.add(&canonical::compared(row, table));
+        }
+        bar.inc(page.len() as u64);
+        let Some(last) = page.last() else {
+            bar.finish_and_clear();
+            return Ok(sum);
+        };
+        after = last["$id"].as_str().map(str::to_owned);
+    }
+}
+
+async fn sum_target(mut pages: Pages<'_>, table: &Value) -> Result<Checksum> {
+    let mut sum = Checksum::default();
+    while let Some((rows, _)) = pages.next().await? {
+        for line in rows
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let row = serde_json::from_slice(line).context("a row of the store is no JSON")?;
+            sum.add(&canonical::compared(&row, table));
+        }
+    }
+    Ok(sum)
+}

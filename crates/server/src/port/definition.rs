@@ -1,0 +1,304 @@
+//! Definitions of databases and tables as exports hold them: what a table answers over the wire,
+//! without what only that server can know (times, states).
+//!
+//! Members stand in the order of their names, so equal definitions are equal texts. The tables of
+//! any compatible server come into the same form, whichever route family they were read by.
+
+use engine::{NewColumn, NewIndex, NewTable, read_json};
+use model::{Json, TableId};
+use serde_json::{Map, Value, json};
+
+use crate::admin::act::Refusal;
+
+/// Members of columns and indexes that are left out: what only the answering server knows.
+const LEFT_OUT: &[&str] = &[
+    "$id",
+    "$createdAt",
+    "$updatedAt",
+    "status",
+    "error",
+    "description",
+];
+
+/// A database: its id, name, and whether callers without a key see it.
+pub fn database(answer: &Value) -> Value {
+    json!({
+        "id": answer["$id"],
+        "name": answer["name"],
+        "enabled": answer["enabled"].as_bool().unwrap_or(true),
+    })
+}
+
+/// A table, from what the wire shows of it in either route family.
+pub fn table(answer: &Value) -> Value {
+    let either = |tables: &str, documents: &str| match &answer[tables] {
+        Value::Null => answer[documents].clone(),
+        value => value.clone(),
+    };
+    json!({
+        "id": answer["$id"],
+        "name": answer["name"],
+        "enabled": answer["enabled"].as_bool().unwrap_or(true),
+        "rowSecurity": either("rowSecurity", "documentSecurity").as_bool().unwrap_or(false),
+        "permissions": answer["$permissions"],
+        "columns": list(&either("columns", "attributes"), column),
+        "indexes": list(&answer["indexes"], index),
+    })
+}
+
+fn list(items: &Value, one: impl Fn(&Map<String, Value>) -> Value) -> Value {
+    let items = items.as_array().into_iter().flatten();
+    items.filter_map(Value::as_object).map(one).collect()
+}
+
+fn kept(item: &Map<String, Value>) -> Map<String, Value> {
+    let known = |name: &String| !LEFT_OUT.contains(&name.as_str());
+    let members = item.iter().filter(|(name, value)| {
+        // Absent and null mean the same in a definition.
+        known(name) && !value.is_null()
+    });
+    members
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+fn column(item: &Map<String, Value>) -> Value {
+    Value::Object(kept(item))
+}
+
+fn index(item: &Map<String, Value>) -> Value {
+    let mut index = kept(item);
+    if let Some(columns) = index.remove("attributes") {
+        index.insert("columns".to_owned(), columns);
+    }
+    Value::Object(index)
+}
+
+/// Key, type, format and array of each column: what rows depend on.
+pub fn shape(definition: &Value) -> Vec<[String; 4]> {
+    let word = |column: &Value, name: &str| match &column[name] {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    let columns = definition["columns"].as_array().into_iter().flatten();
+    columns
+        .map(|column| ["key", "type", "format", "array"].map(|name| word(column, name)))
+        .collect()
+}
+
+/// What a definition was stripped of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// In words.
+    pub said: Vec<String>,
+    /// Keys of the columns among it: rows must come without them.
+    pub columns_gone: Vec<String>,
+}
+
+/// What cannot be created here is taken out of the definition; says what, in words.
+///
+/// Relationships point at tables that may come later, and spatial columns are not there at all.
+/// Indexes over a column that was taken out go with it.
+pub fn without_foreign(definition: &mut Value) -> LeftOut {
+    let table = definition["id"].as_str().unwrap_or_default().to_owned();
+    let LeftOut {
+        mut said,
+        mut columns_gone,
+    } = LeftOut::default();
+    if let Some(columns) = definition["columns"].as_array_mut() {
+        columns.retain(|column| {
+            let (key, kind) = (text(&column["key"]), text(&column["type"]));
+            let foreign = matches!(kind, "relationship" | "point" | "linestring" | "polygon");
+            if foreign {
+                said.push(format!("{table}: column `{key}` of type {kind}"));
+                columns_gone.push(key.to_owned());
+            }
+            !foreign
+        });
+        for column in columns
+            .iter_mut()
+            .filter(|column| column["encrypt"] == true)
+        {
+            said.push(format!(
+                "{table}: the encryption of column `{}`; its content is copied",
+                text(&column["key"])
+            ));
+            column["encrypt"] = Value::Bool(false);
+        }
+    }
+    if let Some(indexes) = definition["indexes"].as_array_mut() {
+        indexes.retain(|index| {
+            let columns = index["columns"].as_array().into_iter().flatten();
+            let foreign = columns
+                .map(text)
+                .any(|key| columns_gone.iter().any(|gone| gone == key));
+            if foreign {
+                said.push(format!("{table}: index `{}` over it", text(&index["key"])));
+            }
+            !foreign
+        });
+    }
+    LeftOut { said, columns_gone }
+}
+
+/// Takes out indexes that only order nothing: full text and the like. Says which.
+pub fn without_search(definition: &mut Value) -> Vec<String> {
+    let table = definition["id"].as_str().unwrap_or_default().to_owned();
+    let mut left_out = Vec::new();
+    if let Some(indexes) = definition["indexes"].as_array_mut() {
+        indexes.retain(|index| {
+            let kind = text(&index["type"]);
+            let plain = matches!(kind, "key" | "unique");
+            if !plain {
+                let key = text(&index["key"]);
+                left_out.push(format!("{table}: index `{key}` of type {kind}"));
+            }
+            plain
+        });
+    }
+    left_out
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// The table to create.
+///
+/// # Errors
+/// When a part is missing or of another type.
+pub fn new_table(definition: &Value) -> Result<NewTable, Refusal> {
+    let id = text(&definition["id"]);
+    let wrong = |what: String| Refusal::bad(format!("The definition of table `{id}`: {what}."));
+    let columns = definition["columns"].as_array().into_iter().flatten();
+    let indexes = definition["indexes"].as_array().into_iter().flatten();
+    Ok(NewTable {
+        id: TableId::new(id).map_err(|error| wrong(error.to_string()))?,
+        name: text(&definition["name"]).to_owned(),
+        permissions: texts(&definition["permissions"]),
+        row_security: definition["rowSecurity"] == true,
+        enabled: definition["enabled"] != false,
+        columns: columns.map(new_column).collect(),
+        indexes: indexes.map(new_index).collect(),
+    })
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let items = list.as_array().into_iter().flatten();
+    items.map(|item| text(item).to_owned()).collect()
+}
+
+#[allow(clippy::needless_update, reason = "definitions gain members over time")]
+fn new_column(column: &Value) -> NewColumn {
+    let json = |name: &str| match &column[name] {
+        Value::Null => None,
+        value => Some(to_json(value)),
+    };
+    NewColumn {
+        key: text(&column["key"]).to_owned(),
+        kind: text(&column["type"]).to_owned(),
+        size: column["size"].as_i64(),
+        required: column["required"] == true,
+        default: json("default"),
+        array: column["array"] == true,
+        elements: column["elements"]
+            .is_array()
+            .then(|| texts(&column["elements"])),
+        min: json("min"),
+        max: json("max"),
+        format: column["format"].as_str().map(str::to_owned),
+        encrypt: column["encrypt"] == true,
+        ..NewColumn::default()
+    }
+}
+
+#[allow(clippy::needless_update, reason = "definitions gain members over time")]
+fn new_index(index: &Value) -> NewIndex {
+    let columns = texts(&index["columns"]);
+    let orders = index["orders"].as_array().into_iter().flatten();
+    let lengths = index["lengths"].as_array().into_iter().flatten();
+    // Servers may give fewer orders or lengths than columns; what is missing is the default.
+    let orders: Vec<Option<String>> = orders.map(|o| o.as_str().map(str::to_owned)).collect();
+    let lengths: Vec<Option<i64>> = lengths
+        .map(|length| length.as_i64().filter(|length| *length > 0))
+        .collect();
+    NewIndex {
+        key: text(&index["key"]).to_owned(),
+        kind: text(&index["type"]).to_owned(),
+        orders: if orders.len() == columns.len() {
+            orders
+        } else {
+            vec![]
+        },
+        lengths: if lengths.len() == columns.len() {
+            lengths
+        } else {
+            vec![]
+        },
+        columns,
+        ..NewIndex::default()
+    }
+}
+
+/// By its text, so that the one reader of numbers decides what each is.
+fn to_json(value: &Value) -> Json {
+    read_json(value.to_string().as_bytes()).expect("a JSON value's own text is JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn documents() -> Value {
+        json!({
+            "$id": "t", "name": "T", "$permissions": ["read(\"any\")"], "documentSecurity": true,
+            "attributes": [
+                {"key": "a", "type": "integer", "required": false, "min": -9_223_372_036_854_775_808_i64,
+                 "max": 5, "status": "available", "error": "", "$createdAt": "x", "default": null},
+                {"key": "r", "type": "relationship", "relatedCollection": "u"},
+            ],
+            "indexes": [
+                {"key": "i", "type": "key", "attributes": ["a"], "orders": ["DESC"], "lengths": [0]},
+                {"key": "j", "type": "key", "attributes": ["r"], "orders": []},
+            ],
+        })
+    }
+
+    #[test]
+    fn both_families_come_into_one_form() {
+        let written = table(&documents()).to_string();
+        assert_eq!(
+            written,
+            "{\"columns\":[{\"key\":\"a\",\"max\":5,\"min\":-9223372036854775808,\
+             \"required\":false,\"type\":\"integer\"},{\"key\":\"r\",\
+             \"relatedCollection\":\"u\",\"type\":\"relationship\"}],\"enabled\":true,\
+             \"id\":\"t\",\"indexes\":[{\"columns\":[\"a\"],\"key\":\"i\",\"lengths\":[0],\
+             \"orders\":[\"DESC\"],\"type\":\"key\"},{\"columns\":[\"r\"],\"key\":\"j\",\
+             \"orders\":[],\"type\":\"key\"}],\"name\":\"T\",\
+             \"permissions\":[\"read(\\\"any\\\")\"],\"rowSecurity\":true}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_created_is_left_out_and_named() {
+        let mut definition = table(&documents());
+        let left_out = without_foreign(&mut definition);
+        assert_eq!(left_out.columns_gone, ["r"]);
+        assert_eq!(
+            left_out.said,
+            ["t: column `r` of type relationship", "t: index `j` over it"]
+        );
+        let new = new_table(&definition).unwrap();
+        assert_eq!((new.columns.len(), new.indexes.len()), (1, 1));
+        assert_eq!(new.columns[0].min, Some(Json::Int(i64::MIN)));
+        assert_eq!(new.indexes[0].lengths, [None]);
+        assert!(new.row_security && new.enabled);
+    }
+
+    #[test]
+    fn a_table_without_an_id_is_refused() {
+        let refusal = new_table(&json!({"name": "x"})).unwrap_err();
+        assert!(refusal.message.contains("table ``"), "{}", refusal.message);
+    }
+}

@@ -1,0 +1,29 @@
+//! Databases on their way in and out: exports, imports, and copies from other servers.
+//!
+//! The command line drives, a store answers: through `admin.sock` where a server runs, opened
+//! here where none does. So an export sees one mark from its first row to its last, whatever is
+//! written meanwhile, and an import needs no key. Both ways end in [`act::perform`].
+
+pub mod act;
+pub mod ask;
+pub mod canonical;
+pub mod copy;
+pub mod csv;
+pub mod definition;
+pub mod export;
+pub mod import;
+pub mod lines;
+pub mod remote;
+pub mod state;
+pub mod target;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A line that counts rows on a terminal; silent elsewhere.
+pub fn row_counter(what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {msg}: {human_pos} rows, {per_sec}")
+        .expect("the template is constant");
+    ProgressBar::new_spinner()
+        .with_style(style)
+        .with_message(what.to_owned())
+}

@@ -1,0 +1,211 @@
+//! A compatible server as the source of a copy, read over the wire.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use engine::Family;
+use hyper::{Method, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+
+use crate::client::{Access, Answer, Client};
+
+/// Rows, tables or databases of one page: the most that every server of the protocol gives.
+const PAGE_MAX: usize = 100;
+/// How often a request is sent before its failure counts.
+const ATTEMPTS_MAX: u32 = 8;
+/// The pause after the first failure, doubled after each further one, and the longest pause.
+const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// A compatible server.
+pub struct Remote {
+    access: Access,
+    client: Option<Client>,
+    family: Family,
+}
+
+impl Remote {
+    /// Connects, and finds out which route family the server has.
+    ///
+    /// # Errors
+    /// When it cannot be reached or refuses the key.
+    pub async fn connect(access: Access) -> Result<Remote> {
+        let mut remote = Remote {
+            client: None,
+            family: Family::Tables,
+            access,
+        };
+        let route = "/tablesdb?queries%5B0%5D=".to_owned() + &encoded(&limit(1));
+        let answer = remote.send(&route).await?;
+        let has_no_route = matches!(answer.status.as_u16(), 404 | 405 | 501)
+            && !kind(&answer).is_some_and(|kind| kind.starts_with("project"));
+        if has_no_route {
+            remote.family = Family::Documents;
+            let what = "reading /databases";
+            let route = "/databases?queries%5B0%5D=".to_owned() + &encoded(&limit(1));
+            remote.send(&route).await?.accepted(what)?;
+        } else {
+            answer.accepted("reading /tablesdb")?;
+        }
+        Ok(remote)
+    }
+
+    /// The words of the server's route family for databases, tables and rows.
+    fn words(&self) -> (&'static str, &'static str, &'static str) {
+        match self.family {
+            Family::Tables => ("/tablesdb", "tables", "rows"),
+            Family::Documents => ("/databases", "collections", "documents"),
+        }
+    }
+
+    /// Every database.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn databases(&mut self) -> Result<Vec<Value>> {
+        let (databases, ..) = self.words();
+        self.every(databases, "databases").await
+    }
+
+    /// Every table of a database, with its columns and indexes.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn tables(&mut self, database: &str) -> Result<Vec<Value>> {
+        let (databases, tables, _) = self.words();
+        self.every(
+            &format!("{databases}/{}/{tables}", segment(database)),
+            tables,
+        )
+        .await
+    }
+
+    /// The rows of a table after one of them; `None` when that one is not there any more.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn rows(
+        &mut self,
+        database: &str,
+        table: &str,
+        after: Option<&str>,
+    ) -> Result<Option<Vec<Map<String, Value>>>> {
+        let (databases, tables, rows) = self.words();
+        let (database, table) = (segment(database), segment(table));
+        let route = format!("{databases}/{database}/{tables}/{table}/{rows}");
+        let Some(page) = self.page(&route, rows, after).await? else {
+            return Ok(None);
+        };
+        let objects = page.into_iter().map(|row| match row {
+            Value::Object(row) if row.contains_key("$id") => Ok(row),
+            _ => Err(anyhow!("{route}: a row came without its `$id`")),
+        });
+        objects.collect::<Result<_>>().map(Some)
+    }
+
+    async fn every(&mut self, route: &str, key: &str) -> Result<Vec<Value>> {
+        let mut all: Vec<Value> = Vec::new();
+        loop {
+            let after = all.last().and_then(|item| item["$id"].as_str());
+            let after = after.map(str::to_owned);
+            let page = self.page(route, key, after.as_deref()).await?;
+            let page = page.ok_or_else(|| anyhow!("{route} changed while it was read"))?;
+            let is_last = page.len() < PAGE_MAX;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn page(
+        &mut self,
+        route: &str,
+        key: &str,
+        after: Option<&str>,
+    ) -> Result<Option<Vec<Value>>> {
+        let mut query = format!("{route}?queries%5B0%5D={}", encoded(&limit(PAGE_MAX)));
+        if let Some(after) = after {
+            let cursor = json!({ "method": "cursorAfter", "values": [after] });
+            query += "&queries%5B1%5D=";
+            query += &encoded(&cursor);
+        }
+        let answer = self.send(&query).await?;
+        if after.is_some() && kind(&answer).is_some_and(|kind| kind.contains("cursor")) {
+            return Ok(None);
+        }
+        let mut body = answer.accepted(&format!("reading {route}"))?;
+        match body[key].take() {
+            Value::Array(items) => Ok(Some(items)),
+            _ => bail!("reading {route}: the answer holds no list `{key}`"),
+        }
+    }
+
+    /// Sends a request; again where the server is busy, broken or gone for the moment.
+    async fn send(&mut self, route: &str) -> Result<Answer> {
+        let mut pause = PAUSE;
+        let mut attempt = 1;
+        loop {
+            let sent = self.send_once(route).await;
+            let wait = match &sent {
+                Ok(answer) if !is_passing(answer.status) => return sent,
+                Ok(answer) => wanted_pause(answer).unwrap_or(pause),
+                Err(_) => pause,
+            };
+            if attempt == ATTEMPTS_MAX {
+                return sent.with_context(|| format!("gave up after {ATTEMPTS_MAX} attempts"));
+            }
+            tokio::time::sleep(wait.min(PAUSE_MAX)).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+            attempt += 1;
+        }
+    }
+
+    /// Over the kept connection, or over a new one where the server has closed that one.
+    async fn send_once(&mut self, route: &str) -> Result<Answer> {
+        if let Some(mut client) = self.client.take() {
+            let sent = client.call(&self.access, Method::GET, route, None).await;
+            if let Ok(answer) = sent {
+                self.client = Some(client);
+                return Ok(answer);
+            }
+        }
+        let mut client = Client::connect(&self.access.endpoint).await?;
+        let answer = client.call(&self.access, Method::GET, route, None).await?;
+        self.client = Some(client);
+        Ok(answer)
+    }
+}
+
+fn is_passing(status: StatusCode) -> bool {
+    // 501 says what the server will never do.
+    status == StatusCode::TOO_MANY_REQUESTS
+        || (status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED)
+}
+
+fn wanted_pause(answer: &Answer) -> Option<Duration> {
+    let header = answer.headers.get(hyper::header::RETRY_AFTER)?;
+    header.to_str().ok()?.parse().ok().map(Duration::from_secs)
+}
+
+/// The `type` of a refusal.
+fn kind(answer: &Answer) -> Option<String> {
+    if answer.status.is_success() {
+        return None;
+    }
+    let body: Value = serde_json::from_slice(&answer.body).ok()?;
+    body["type"].as_str().map(str::to_owned)
+}
+
+fn limit(count: usize) -> Value {
+    json!({ "method": "limit", "values": [count] })
+}
+
+fn encoded(query: &Value) -> String {
+    utf8_percent_encode(&query.to_string(), NON_ALPHANUMERIC).to_string()
+}
+
+fn segment(id: &str) -> String {
+    utf8_percent_encode(id, NON_ALPHANUMERIC).to_string()
+}

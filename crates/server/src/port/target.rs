@@ -1,0 +1,111 @@
+//! The store an export reads or an import writes, reached through whichever way there is.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ask::{Ask, RowsPut, TablePath, Told};
+use crate::admin::act::Refusal;
+use crate::admin::client::Administration;
+
+/// How often a step is tried again when the store is busy, and how long is waited before the
+/// first time, in milliseconds; each further time twice as long. 6 s in all.
+const ATTEMPTS_MAX: u32 = 6;
+const PAUSE_MS: u64 = 100;
+
+/// One project of a store.
+pub struct Target {
+    store: Administration,
+    /// The project's id.
+    pub project: String,
+}
+
+impl Target {
+    /// A project of an opened store.
+    pub fn new(store: Administration, project: String) -> Target {
+        Target { store, project }
+    }
+
+    /// Does one step; again while the store is too busy for it.
+    ///
+    /// # Errors
+    /// The [`Refusal`] itself where the store refused, else what broke.
+    pub async fn ask(&mut self, ask: &Ask, rows: &[u8]) -> Result<Told> {
+        let mut attempt = 0;
+        loop {
+            match self.store.port(ask, rows).await {
+                Err(error) if attempt + 1 < ATTEMPTS_MAX && is_busy(&error) => {
+                    let pause = PAUSE_MS << attempt;
+                    tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
+                    attempt += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Does one step whose answer has a head of this form and no rows.
+    ///
+    /// # Errors
+    /// As [`Target::ask`], and when the answer has another form.
+    pub async fn read<T: for<'de> Deserialize<'de>>(&mut self, ask: &Ask) -> Result<T> {
+        head(&self.ask(ask, &[]).await?)
+    }
+
+    /// Writes rows; see [`Ask::PutRows`].
+    ///
+    /// # Errors
+    /// As [`Target::ask`].
+    pub async fn put_rows(
+        &mut self,
+        path: TablePath,
+        rows: &[u8],
+        may_exist: bool,
+    ) -> Result<RowsPut> {
+        head(&self.ask(&Ask::PutRows { path, may_exist }, rows).await?)
+    }
+
+    /// The definition of a table as it is now.
+    ///
+    /// # Errors
+    /// As [`Target::ask`].
+    pub async fn describe(&mut self, path: TablePath) -> Result<Value> {
+        self.read(&Ask::DescribeTable { path }).await
+    }
+
+    /// A table of this project.
+    pub fn path(&self, database: &str, table: &str) -> TablePath {
+        TablePath {
+            project: self.project.clone(),
+            database: database.to_owned(),
+            table: table.to_owned(),
+        }
+    }
+
+    /// Closes the store, if it was opened here.
+    ///
+    /// # Errors
+    /// When it cannot be closed in order.
+    pub fn close(self) -> Result<()> {
+        self.store.close()
+    }
+}
+
+/// # Errors
+/// When the running server is of another version and answers in another form.
+pub fn head<T: for<'de> Deserialize<'de>>(told: &Told) -> Result<T> {
+    T::deserialize(&told.head).context("the running server answered in another form; is it older?")
+}
+
+fn is_busy(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<Refusal>()
+        .is_some_and(|refusal| refusal.status.as_u16() == 503)
+}
+
+/// Whether the store refused what it was given, so that trying again cannot help.
+pub fn is_about_content(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<Refusal>()
+        .is_some_and(|refusal| refusal.status.is_client_error())
+}

@@ -1,0 +1,257 @@
+//! The built binary as its operator meets it: settings, `doctor`, and starts that fail.
+
+mod process;
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+
+use process::{Folder, Running, assert_refused, json_of, on, text, tidemark};
+use serde_json::{Value, json};
+
+fn doctor(folder: &Folder, words: &str, env: &[(&str, &str)]) -> (Option<i32>, Value) {
+    let output = tidemark(format!("doctor --json {words}").trim())
+        .arg("--data")
+        .arg(folder.data())
+        .envs(env.iter().copied())
+        .output()
+        .unwrap();
+    let found = serde_json::from_slice(&output.stdout);
+    let found: Value = found.unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    assert_eq!(found["healthy"], output.status.success());
+    (output.status.code(), found)
+}
+
+fn finding<'a>(found: &'a Value, check: &str) -> &'a Value {
+    let findings = found["findings"].as_array().unwrap();
+    let one = findings.iter().find(|one| one["check"] == check);
+    one.unwrap_or_else(|| panic!("no finding `{check}` in {found:#}"))
+}
+
+#[track_caller]
+fn check(found: &Value, what: &str, health: &str, part: &str) {
+    let one = finding(found, what);
+    assert_eq!(one["health"], health, "{one:#}");
+    let (said, advice) = (one["found"].as_str().unwrap(), one["advice"].as_str());
+    assert!(said.contains(part), "`{part}` is not in: {said}");
+    let needs_advice = matches!(health, "warning" | "bad");
+    assert_eq!(advice.is_some(), needs_advice, "{one:#}");
+}
+
+/// A port that is free now.
+fn free_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+#[test]
+fn a_flag_wins_over_a_variable_over_the_file_over_what_is_built_in() {
+    let folder = Folder::new();
+    json_of(&on(&folder, "project create default --json"));
+    let file = folder.data().join("tidemark.toml");
+    fs::write(
+        &file,
+        "threads = 2\npage-rows-max = 7\nlist-cache = \"64MiB\"\n",
+    )
+    .unwrap();
+    let env = [("TIDEMARK_PAGE_ROWS_MAX", "8"), ("TIDEMARK_TOTAL_CAP", "9")];
+    let (_, found) = doctor(&folder, "--no-check", &env);
+    let said = finding(&found, "settings")["found"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for part in [
+        "threads=2 (file)",
+        "list-cache=64MiB (file)",
+        "page-rows-max=8 (variable)",
+        "total-cap=9 (variable)",
+    ] {
+        assert!(said.contains(part), "`{part}` is not in: {said}");
+    }
+
+    // A server takes them; a port that is held shows which one it took.
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap().to_string();
+    let other = folder.join("other.toml");
+    let data = folder.data();
+    fs::write(
+        &other,
+        format!("listen = \"{taken}\"\ndata = \"{}\"\n", data.display()),
+    )
+    .unwrap();
+    let serve = format!("serve --config {}", other.display());
+    assert_refused(
+        &tidemark(&serve).output().unwrap(),
+        1,
+        &format!("cannot listen on {taken}"),
+    );
+    let mut command = tidemark(&serve);
+    let output = command.env("TIDEMARK_LISTEN", "nonsense").output().unwrap();
+    assert_refused(&output, 2, "such as 127.0.0.1:8280");
+}
+
+#[test]
+fn a_file_that_is_not_understood_stops_the_start_and_the_doctor() {
+    let folder = Folder::new();
+    json_of(&on(&folder, "project create default --json"));
+    let file = folder.data().join("tidemark.toml");
+    let refuse = |content: &str, part: &str| {
+        fs::write(&file, content).unwrap();
+        for command in ["serve --listen 127.0.0.1:0", "doctor"] {
+            let output = on(&folder, command);
+            assert_refused(&output, 1, part);
+            assert_refused(&output, 1, "tidemark.toml");
+            assert_eq!(text(&output.stderr).lines().count(), 1, "one plain line");
+        }
+    };
+    refuse("durabilty = \"full\"", "The nearest is `durability`");
+    refuse("durability = \"max\"", "`durability`: invalid value 'max'");
+    refuse("listen = ", "line 1: ");
+    refuse(
+        "data = \"elsewhere\"",
+        "`data` cannot stand in the file of the data directory",
+    );
+    let output = tidemark("serve --config no-such-file.toml")
+        .output()
+        .unwrap();
+    assert_refused(
+        &output,
+        1,
+        "there is no configuration file no-such-file.toml",
+    );
+}
+
+#[test]
+fn the_doctor_finds_a_new_and_a_served_directory_healthy() {
+    let folder = Folder::new();
+    let listen = [("TIDEMARK_LISTEN", &*free_port())];
+    let (code, found) = doctor(&folder, "", &listen);
+    assert_eq!(code, Some(0), "{found:#}");
+    check(&found, "directory", "ok", "is not there; a start makes it");
+    check(&found, "format", "ok", "Nothing is stored yet");
+    assert!(!folder.data().exists(), "looking makes nothing");
+
+    let server = Running::start(&folder);
+    let (code, found) = doctor(&folder, "", &listen);
+    assert_eq!(code, Some(0), "{found:#}");
+    check(&found, "directory", "ok", "is this user's, mode 700");
+    check(&found, "server", "ok", "serve");
+    check(&found, "format", "ok", "today's");
+    check(&found, "integrity", "ok", "Every page was read");
+    check(&found, "clock", "ok", "the last commit was at");
+    check(
+        &found,
+        "versions",
+        "ok",
+        concat!("Tidemark ", env!("CARGO_PKG_VERSION")),
+    );
+    check(&found, "kernel", "ok", "landlock");
+    let durability = finding(&found, "durability")["found"].as_str().unwrap();
+    assert!(durability.contains("survives a power cut") && durability.contains(" us here"));
+    assert_eq!(server.stop(), Some(0));
+    let names = fs::read_dir(folder.data()).unwrap();
+    let probes = names.filter(|name| {
+        let name = name.as_ref().unwrap().file_name();
+        name.to_string_lossy().contains("probe")
+    });
+    assert_eq!(probes.count(), 0);
+
+    let output = on(&folder, "doctor --no-check");
+    let said = text(&output.stdout);
+    assert!(said.contains("skipped  integrity"), "{said}");
+}
+
+#[test]
+fn the_doctor_says_what_is_wrong_and_what_to_do() {
+    let folder = Folder::new();
+    fs::write(folder.data(), "a file").unwrap();
+    let (code, found) = doctor(&folder, "", &[]);
+    assert_eq!(code, Some(1));
+    check(&found, "directory", "bad", "is a file, not a directory");
+    fs::remove_file(folder.data()).unwrap();
+
+    fs::create_dir(folder.data()).unwrap();
+    let other = "another program's file, as long as a page of the database is. ".repeat(99);
+    fs::write(folder.data().join("tidemark.db"), other).unwrap();
+    let (code, found) = doctor(&folder, "", &[]);
+    assert_eq!(code, Some(1));
+    check(&found, "format", "bad", "");
+    fs::remove_dir_all(folder.data()).unwrap();
+
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = holder.local_addr().unwrap().to_string();
+    let file = folder.join("open.toml");
+    fs::write(&file, "api-key = \"0123456789abcdef\"").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let words = format!("--config {}", file.display());
+    let (code, found) = doctor(&folder, &words, &[("TIDEMARK_LISTEN", &address)]);
+    assert_eq!(code, Some(1));
+    check(
+        &found,
+        "port",
+        "bad",
+        &format!("Process {} (", std::process::id()),
+    );
+    check(&found, "settings", "warning", "others may read it");
+    assert!(!found.to_string().contains("0123456789abcdef"));
+}
+
+#[test]
+fn a_newer_format_is_refused_with_what_to_use() {
+    let folder = Folder::new();
+    json_of(&on(&folder, "project create default --json"));
+    // The format stands at byte 60 of the file (SQLite manual, "Database File Format", 1.3).
+    let file = folder.data().join("tidemark.db");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
+    fs::write(&file, bytes).unwrap();
+    let output = on(&folder, "serve --listen 127.0.0.1:0");
+    assert_refused(&output, 1, "has format 99");
+    assert_refused(&output, 1, "Use a newer Tidemark");
+    let (code, found) = doctor(&folder, "", &[]);
+    assert_eq!(code, Some(1));
+    check(&found, "format", "bad", "has format 99");
+}
+
+#[test]
+fn whoever_holds_a_port_or_a_directory_is_named() {
+    let folder = Folder::new();
+    let server = Running::start(&folder);
+    let second = on(&folder, "serve --listen 127.0.0.1:0");
+    assert_refused(&second, 1, "Another process holds the data directory");
+    assert_refused(
+        &second,
+        1,
+        &format!("It is Process {} (tidemark)", server.child.id()),
+    );
+    let other = Folder::new();
+    let second = on(
+        &other,
+        &format!("serve --listen 127.0.0.1:{}", server.port()),
+    );
+    assert_refused(
+        &second,
+        1,
+        &format!("Process {} (tidemark) listens there", server.child.id()),
+    );
+    let listen = format!("127.0.0.1:{}", server.port());
+    let (code, found) = doctor(&folder, "--no-check", &[("TIDEMARK_LISTEN", &listen)]);
+    assert_eq!(code, Some(0), "{found:#}");
+    check(&found, "port", "ok", "is held by this server");
+    check(
+        &found,
+        "server",
+        "ok",
+        &format!("Process {} (tidemark) serves it", server.child.id()),
+    );
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named_with_where_to_look() {
+    let output = tidemark("serve --listen 127.0.0.1:0 --data /proc/tidemark")
+        .output()
+        .unwrap();
+    assert_refused(&output, 1, "cannot open the data directory /proc/tidemark");
+    assert_refused(&output, 1, "`tidemark doctor` looks closer");
+    assert_eq!(json!(text(&output.stdout)), json!(""));
+}

@@ -1,0 +1,170 @@
+//! A client that sends any bytes at all, and takes a server that stays silent for a failure.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A server that says nothing for so long hangs; the machine may be busy building.
+const SILENCE_MAX: Duration = Duration::from_mins(1);
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub text: String,
+}
+
+impl Answer {
+    /// The body; null when it is not JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+
+    /// Status and type, as `404 row_not_found`; the status alone without a type.
+    pub fn outcome(&self) -> String {
+        match self.json()["type"].as_str() {
+            Some(kind) if self.status >= 400 => format!("{} {kind}", self.status),
+            _ => self.status.to_string(),
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Who {
+    /// Project and key.
+    Key,
+    /// Project only.
+    Guest,
+    /// Neither.
+    Nobody,
+}
+
+/// A connection that is opened anew where the server closed it.
+pub struct Client {
+    port: u16,
+    project: String,
+    key: String,
+    stream: Option<BufReader<TcpStream>>,
+}
+
+impl Client {
+    pub fn new(port: u16, project: &str, key: &str) -> Client {
+        Client {
+            port,
+            project: project.to_owned(),
+            key: key.to_owned(),
+            stream: None,
+        }
+    }
+
+    pub fn ask(&mut self, who: Who, method: &str, path: &str, body: &[u8]) -> Answer {
+        self.ask_typed(who, method, path, Some("application/json"), body)
+    }
+
+    /// As [`Client::ask`], with this `Content-Type` or none.
+    pub fn ask_typed(
+        &mut self,
+        who: Who,
+        method: &str,
+        path: &str,
+        content_type: Option<&str>,
+        body: &[u8],
+    ) -> Answer {
+        let kind = content_type.map_or(String::new(), |kind| format!("Content-Type: {kind}\r\n"));
+        let length = format!("{kind}Content-Length: {}\r\n", body.len());
+        let mut request = self.head(who, method, path, &length).into_bytes();
+        request.extend_from_slice(body);
+        // A connection that the server closed after its last answer looks open until it is read.
+        let kept = self.stream.is_some();
+        match self.exchange(&request) {
+            Some(answer) => answer,
+            None if kept => self.exchange(&request).expect("a new connection answers"),
+            None => panic!("no answer to {method} {path}"),
+        }
+    }
+
+    /// A request's line and headers, `extra` among them.
+    pub fn head(&self, who: Who, method: &str, path: &str, extra: &str) -> String {
+        let project = format!("X-Appwrite-Project: {}\r\n", self.project);
+        let key = format!("X-Appwrite-Key: {}\r\n", self.key);
+        let who = match who {
+            Who::Key => format!("{project}{key}"),
+            Who::Guest => project,
+            Who::Nobody => String::new(),
+        };
+        format!("{method} {path} HTTP/1.1\r\nHost: t\r\n{who}{extra}\r\n")
+    }
+
+    fn exchange(&mut self, request: &[u8]) -> Option<Answer> {
+        let mut stream = self.stream.take().unwrap_or_else(|| connect(self.port));
+        // The server may refuse a body before it has read all of it; its answer says why.
+        let _ = stream.get_mut().write_all(request);
+        let is_head = request.starts_with(b"HEAD ");
+        let answer = read_answer(&mut stream, is_head)?;
+        let closes = answer
+            .head
+            .to_ascii_lowercase()
+            .contains("connection: close");
+        self.stream = (!closes).then_some(stream);
+        Some(answer)
+    }
+
+    /// Sends `bytes` on a connection of its own, which stays open. `None` when the server closes
+    /// it without an answer.
+    pub fn send(&self, bytes: &[u8]) -> Option<Answer> {
+        let mut stream = connect(self.port);
+        let _ = stream.get_mut().write_all(bytes);
+        read_answer(&mut stream, false)
+    }
+
+    /// As [`Client::send`], and the client's half of the connection ends with `bytes`.
+    pub fn send_and_end(&self, bytes: &[u8]) -> Option<Answer> {
+        let mut stream = connect(self.port);
+        let _ = stream.get_mut().write_all(bytes);
+        let _ = stream.get_mut().shutdown(Shutdown::Write);
+        read_answer(&mut stream, false)
+    }
+}
+
+fn connect(port: u16) -> BufReader<TcpStream> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+    stream.set_read_timeout(Some(SILENCE_MAX)).unwrap();
+    stream.set_write_timeout(Some(SILENCE_MAX)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    BufReader::new(stream)
+}
+
+/// `None` when the connection ends before an answer begins.
+fn read_answer(stream: &mut BufReader<TcpStream>, is_head: bool) -> Option<Answer> {
+    let mut head = String::new();
+    loop {
+        let before = head.len();
+        match stream.read_line(&mut head) {
+            Ok(0) if before == 0 => return None,
+            Ok(0) => panic!("the answer broke off after: {head}"),
+            Ok(_) if &head[before..] == "\r\n" => break,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                panic!("the server hangs; it said: {head}")
+            }
+            Err(_) => return None,
+        }
+    }
+    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
+    let status = status.unwrap_or_else(|| panic!("no status in: {head}"));
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_length = name.eq_ignore_ascii_case("content-length");
+        is_length.then(|| value.trim().parse().expect("a length is a number"))
+    });
+    let mut body = vec![0; if is_head { 0 } else { length.unwrap_or(0) }];
+    stream
+        .read_exact(&mut body)
+        .expect("the body is as long as announced");
+    let text = String::from_utf8(body).expect("answers are UTF-8");
+    Some(Answer { status, head, text })
+}

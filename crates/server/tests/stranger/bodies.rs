@@ -1,0 +1,373 @@
+//! Every route that reads a body, asked with every wrong body.
+
+use server::http::error::Kind;
+
+use super::asking::{Answer, Who};
+use super::bad;
+use super::routes::{Known, Need, Open, all};
+use super::world::{DATABASE, World};
+
+/// The refusals that were not as documented; all of them are shown at once.
+#[derive(Default)]
+pub struct Wrong(Vec<String>);
+
+impl Wrong {
+    /// Whether `answer` refuses as one of `kinds`, in the words of the route's family.
+    pub fn check(&mut self, known: &Known, what: &str, answer: &Answer, kinds: &[Kind]) {
+        let family = known.route.family;
+        let words = |kind: &Kind| format!("{} {}", kind.status().as_u16(), kind.name(family));
+        let wanted: Vec<String> = kinds.iter().map(words).collect();
+        let outcome = answer.outcome();
+        if !wanted.contains(&outcome) {
+            self.note(
+                known,
+                what,
+                &format!("{outcome} instead of {}", wanted.join(" or ")),
+                answer,
+            );
+        }
+    }
+
+    pub fn note(&mut self, known: &Known, what: &str, outcome: &str, answer: &Answer) {
+        let (method, pattern) = (&known.route.method, &known.route.pattern);
+        let what: String = what.chars().take(200).collect();
+        let said: String = answer.text.chars().take(200).collect();
+        self.0
+            .push(format!("{method} {pattern}: {what}: {outcome}\n    {said}"));
+    }
+
+    pub fn finish(self) {
+        assert!(
+            self.0.is_empty(),
+            "{} wrong:\n{}",
+            self.0.len(),
+            self.0.join("\n")
+        );
+    }
+}
+
+/// What a route that is not built says to whatever is sent.
+pub const NOT_BUILT: &[Kind] = &[Kind::NotImplemented];
+
+/// Asks each route of the router that `wanted` picks; at the end nothing may have changed, and
+/// the log may not speak of a failure.
+pub fn for_each_route(
+    wanted: impl Fn(&Known) -> bool,
+    mut ask: impl FnMut(&mut World, &Known, &mut Wrong),
+) {
+    let mut world = World::new();
+    let mut wrong = Wrong::default();
+    let before = world.held();
+    for known in all().iter().filter(|known| wanted(known)) {
+        ask(&mut world, known, &mut wrong);
+        let after = world.held();
+        let (method, pattern) = (&known.route.method, &known.route.pattern);
+        if before != after {
+            wrong.finish();
+            let changed = after.lines().filter(|line| !before.contains(line));
+            let changed: Vec<&str> = changed.map(|line| &line[..line.len().min(500)]).collect();
+            panic!("{method} {pattern} changed what it refused: {changed:#?}");
+        }
+    }
+    wrong.finish();
+    world.end();
+}
+
+fn reads_a_body(known: &Known) -> bool {
+    known.spec.is_some_and(|spec| spec.body.is_some())
+}
+
+fn send(world: &mut World, known: &Known, body: &[u8]) -> Answer {
+    let path = known.path(DATABASE);
+    world
+        .client
+        .ask(Who::Key, known.route.method.as_str(), &path, body)
+}
+
+/// The one that `kinds` names, unless the route refuses everything.
+fn or_not_built<'k>(known: &Known, kinds: &'k [Kind]) -> &'k [Kind] {
+    if known.is_refused() { NOT_BUILT } else { kinds }
+}
+
+#[test]
+fn every_member_with_every_wrong_value() {
+    for_each_route(reads_a_body, |world, known, wrong| {
+        for field in known.fields() {
+            for bad in bad::values(field.takes) {
+                let absent = (field.name == "rows" && known.route.method == "POST").then_some([
+                    "rowId",
+                    "data",
+                    "permissions",
+                ]);
+                let body = match absent {
+                    None => known.body(Some((field.name, &bad.json)), None),
+                    Some(_) => format!("{{\"{}\":{}}}", known.word("rows"), bad.json),
+                };
+                let answer = send(world, known, body.as_bytes());
+                wrong.check(known, &body, &answer, or_not_built(known, bad.refused));
+            }
+        }
+    });
+}
+
+#[test]
+fn every_member_that_must_be_there_left_out_or_null() {
+    for_each_route(reads_a_body, |world, known, wrong| {
+        for field in known.fields().iter().filter(|field| field.need != Need::No) {
+            let kinds: &[Kind] = match field.name {
+                "rows" => &[Kind::ArgumentInvalid, Kind::RowMissingData],
+                // Null is no column.
+                "columns" => &[Kind::ArgumentInvalid, Kind::ColumnIndexInvalid],
+                _ => &[Kind::ArgumentInvalid],
+            };
+            let mut bodies = vec![known.body(None, Some(field.name))];
+            if field.need == Need::Value {
+                bodies.push(known.body(Some((field.name, "null")), None));
+            }
+            for body in bodies {
+                let answer = send(world, known, body.as_bytes());
+                wrong.check(known, &body, &answer, or_not_built(known, kinds));
+            }
+        }
+    });
+}
+
+/// Bodies that are no JSON object, by what is wrong with them.
+fn broken_bodies() -> Vec<(&'static str, Vec<u8>)> {
+    let mut bodies: Vec<(&str, Vec<u8>)> = [
+        ("an array", "[1]"),
+        ("a number", "5"),
+        ("a text", "\"a\""),
+        ("null", "null"),
+        ("false", "false"),
+        ("an open object", "{"),
+        ("an open text", "{\"a\":\"b"),
+        ("a colon too few", "{\"a\" 5}"),
+        ("a comma too many", "{\"a\":5,}"),
+        ("two objects", "{}{}"),
+        ("a tail", "{} x"),
+        ("a form", "a=5&b=6"),
+        ("XML", "<a>5</a>"),
+        ("a comment", "{/* */}"),
+        ("single quotes", "{'a':5}"),
+        ("a bare name", "{a:5}"),
+        ("a control character", "{\"a\":\"\n\"}"),
+        ("half a pair", "{\"a\":\"\\ud83d\"}"),
+        ("the other half", "{\"\\udc00\":5}"),
+        ("a number beyond the doubles", "{\"a\":1e999}"),
+        ("an escape that is none", "{\"a\":\"\\x41\"}"),
+    ]
+    .map(|(what, body)| (what, body.as_bytes().to_vec()))
+    .into();
+    bodies.push(("NUL", b"\0".to_vec()));
+    bodies.push(("NUL after it", b"{}\0".to_vec()));
+    bodies.push(("bytes that are no UTF-8", b"{\"a\":\"\xff\xfe\"}".to_vec()));
+    bodies.push(("an overlong encoding", b"{\"a\":\"\xc0\xaf\"}".to_vec()));
+    bodies.push(("UTF-16", b"\xff\xfe{\0}\0".to_vec()));
+    bodies.push(("gzip", b"\x1f\x8b\x08\x00\x00\x00\x00\x00".to_vec()));
+    bodies.push(("deep arrays", deep("[", "]")));
+    bodies.push(("deep objects", deep("{\"a\":", "}")));
+    bodies.push(("arrays without an end", "[".repeat(500_000).into_bytes()));
+    bodies
+}
+
+fn deep(open: &str, close: &str) -> Vec<u8> {
+    format!(
+        "{{\"a\":{}5{}}}",
+        open.repeat(100_000),
+        close.repeat(100_000)
+    )
+    .into_bytes()
+}
+
+#[test]
+fn every_body_that_is_no_object() {
+    let bodies = broken_bodies();
+    for_each_route(reads_a_body, |world, known, wrong| {
+        for (what, body) in &bodies {
+            let answer = send(world, known, body);
+            wrong.check(
+                known,
+                what,
+                &answer,
+                or_not_built(known, &[Kind::BadRequest]),
+            );
+        }
+    });
+}
+
+#[test]
+fn a_body_that_is_no_json_whatever_its_type_says() {
+    let multipart = "--x\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\nN\r\n--x--\r\n";
+    for_each_route(reads_a_body, |world, known, wrong| {
+        for (content_type, body) in [
+            (
+                Some("application/x-www-form-urlencoded"),
+                "name=N&databaseId=new",
+            ),
+            (Some("multipart/form-data; boundary=x"), multipart),
+            (Some("text/plain"), "name"),
+            (Some("application/json"), "name=N"),
+            (Some("nonsense\u{80}"), "x"),
+            (None, "x"),
+        ] {
+            let path = known.path(DATABASE);
+            let method = known.route.method.as_str();
+            let answer =
+                world
+                    .client
+                    .ask_typed(Who::Key, method, &path, content_type, body.as_bytes());
+            let what = format!("{content_type:?}");
+            wrong.check(
+                known,
+                &what,
+                &answer,
+                or_not_built(known, &[Kind::BadRequest]),
+            );
+        }
+    });
+}
+
+#[test]
+fn a_body_beyond_the_limit_is_refused_before_it_is_read() {
+    for_each_route(reads_a_body, |world, known, wrong| {
+        let path = known.path(DATABASE);
+        let method = known.route.method.as_str();
+        for length in ["99999999999", "18446744073709551615"] {
+            let extra = format!("Content-Length: {length}\r\n");
+            let head = world.client.head(Who::Key, method, &path, &extra);
+            let answer = world
+                .client
+                .send_and_end(head.as_bytes())
+                .expect("an answer");
+            // hyper itself refuses a length beyond what it counts.
+            if answer.status == 431 && answer.text.is_empty() {
+                continue;
+            }
+            wrong.check(
+                known,
+                length,
+                &answer,
+                or_not_built(known, &[Kind::PayloadTooLarge]),
+            );
+        }
+    });
+}
+
+#[test]
+fn a_body_that_is_really_too_large_is_refused() {
+    let mut world = World::new();
+    let before = world.held();
+    let body = format!(
+        r#"{{"rowId":"x","data":{{"long":"{}"}}}}"#,
+        "x".repeat(21 << 20)
+    );
+    let path = format!("/v1/tablesdb/{DATABASE}/tables/t/rows");
+    assert_eq!(
+        world.ask("POST", &path, &body).outcome(),
+        "413 general_payload_too_large"
+    );
+    assert_eq!(world.held(), before);
+    world.end();
+}
+
+#[test]
+fn a_body_that_breaks_off_changes_nothing() {
+    for_each_route(reads_a_body, |world, known, wrong| {
+        let path = known.path(DATABASE);
+        let method = known.route.method.as_str();
+        let body = known.body(None, None);
+        let length = format!("Content-Length: {}\r\n", body.len() + 1);
+        let chunked = "Transfer-Encoding: chunked\r\n";
+        let chunk = format!("{:x}\r\n{body}\r\n", body.len());
+        for (extra, sent) in [
+            (length.as_str(), body.as_str()),
+            (&length, ""),
+            (&length, &body[..1]),
+            (chunked, &chunk),
+            (chunked, &chunk[..chunk.len() - 3]),
+            (chunked, "zz\r\n{}\r\n0\r\n\r\n"),
+            (chunked, "fffffffffffffffff\r\n{}"),
+            (chunked, "-2\r\n{}\r\n0\r\n\r\n"),
+        ] {
+            let head = world.client.head(Who::Key, method, &path, extra);
+            // A connection that is closed without an answer is one, too.
+            if let Some(answer) = world
+                .client
+                .send_and_end(format!("{head}{sent}").as_bytes())
+            {
+                let what = format!("{extra} {sent}");
+                wrong.check(
+                    known,
+                    &what,
+                    &answer,
+                    or_not_built(known, &[Kind::BadRequest]),
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn of_members_sent_twice_the_last_counts() {
+    for_each_route(reads_a_body, |world, known, wrong| {
+        for field in known
+            .fields()
+            .iter()
+            .filter(|field| !field.right.is_empty())
+        {
+            let Some(bad) = bad::values(field.takes)
+                .into_iter()
+                .find(|bad| !bad.refused.contains(&Kind::BadRequest))
+            else {
+                continue;
+            };
+            let right = known.body(None, None);
+            let inner = &right[..right.len() - 1];
+            let body = format!("{inner},\"{}\":{}}}", known.word(field.name), bad.json);
+            let answer = send(world, known, body.as_bytes());
+            wrong.check(known, &body, &answer, or_not_built(known, bad.refused));
+        }
+    });
+}
+
+/// Without this, a call that is refused for something else would look well tested.
+#[test]
+fn a_right_call_is_taken_and_members_that_nobody_knows_are_ignored() {
+    let mut world = World::new();
+    let mut wrong = Wrong::default();
+    for (place, known) in all().iter().enumerate() {
+        let (Some(spec), false) = (known.spec, known.is_refused()) else {
+            continue;
+        };
+        let database = format!("v{place}");
+        world.furnish(&database);
+        let extra = r#"{"nobody":{"knows":["this",9007199254740993]},"#;
+        let mut body = known
+            .body(None, None)
+            .replacen('{', extra, 1)
+            .replace(",}", "}");
+        if known.route.pattern == "/v1/tablesdb" || known.route.pattern == "/v1/databases" {
+            body = body.replace("\"new\"", &format!("\"new{place}\""));
+        }
+        let body = if spec.body.is_some() {
+            body
+        } else {
+            String::new()
+        };
+        let path = format!("{}?nobody=knows&this[]=%00", known.path(&database));
+        let who = if spec.open == Open::All {
+            Who::Nobody
+        } else {
+            Who::Key
+        };
+        let answer = world
+            .client
+            .ask(who, known.route.method.as_str(), &path, body.as_bytes());
+        if answer.status >= 300 {
+            wrong.note(known, &body, &answer.outcome(), &answer);
+        }
+    }
+    wrong.finish();
+    world.end();
+}

@@ -1,0 +1,15 @@
+//! What a stranger may send. Every route is asked with everything that can be wrong about it, and
+//! every caller is asked for everything it may not do; the server refuses as documented, keeps
+//! what it holds, and goes on answering.
+
+mod access;
+mod asking;
+mod bad;
+mod bodies;
+mod heads;
+#[path = "../process/mod.rs"]
+mod process;
+mod queries;
+mod routes;
+mod verbatim;
+mod world;

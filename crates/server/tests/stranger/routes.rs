@@ -1,0 +1,472 @@
+//! The table of routes with their parameters. A test compares it with the router: a route that is
+//! missing here fails, and so does one that the router does not know.
+
+use engine::Family;
+use server::http::route::{Action, Route, routes};
+
+use super::world::DATABASE;
+
+/// What a parameter of the query string takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Asks {
+    /// Queries over rows.
+    RowQueries,
+    /// Queries that select columns of one row.
+    Selections,
+    /// Queries over databases, tables, columns or indexes.
+    ContainerQueries,
+    Total,
+    Ttl,
+    Search,
+    Transaction,
+}
+
+/// What a member of the body takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Takes {
+    Id,
+    Name,
+    Flag,
+    /// Grants of a table.
+    TableGrants,
+    /// Grants of a row, which know no `create`.
+    RowGrants,
+    /// Content of a new row.
+    Content,
+    /// Content of a row that may be there: operators are understood, too.
+    Change,
+    /// Rows to be made, each with its content.
+    NewRows,
+    /// Rows to be made or merged.
+    PutRows,
+    Queries,
+    Ttl,
+    Transaction,
+    /// Definitions inside the creation of a table.
+    Columns,
+    Indexes,
+    /// A key of a column or an index.
+    Key,
+    /// Any text.
+    Words,
+    /// Characters of a column.
+    Size,
+    /// A bound or a default of a column, by its kind.
+    Integer,
+    Float,
+    Boolean,
+    Text,
+    /// Text that must also have a form.
+    Formed,
+    Elements,
+    /// A number to add.
+    Operand,
+    /// What a sum may not pass.
+    Bound,
+    /// Kind, columns, orders and lengths of an index.
+    IndexType,
+    IndexColumns,
+    Orders,
+    Lengths,
+}
+
+/// A member of a body.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// In the words of `/v1/tablesdb`.
+    pub name: &'static str,
+    pub takes: Takes,
+    /// JSON that is right here; empty where the member is left out of a right call.
+    pub right: &'static str,
+    pub need: Need,
+}
+
+/// Whether a member may be left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Need {
+    No,
+    /// It must be there, and null counts as left out.
+    Value,
+    /// It must be there; null is a value.
+    ValueOrNull,
+}
+
+/// Who may call, for the refusals of those who may not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Open {
+    /// To all, without a project.
+    All,
+    /// To all who name a project; grants decide.
+    Guests,
+    /// To keys.
+    Keys,
+}
+
+/// A route and what it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    pub method: &'static str,
+    /// In the words of `/v1/tablesdb`.
+    pub pattern: &'static str,
+    pub open: Open,
+    pub asks: &'static [Asks],
+    /// `None` where the body is not read.
+    pub body: Option<&'static [Field]>,
+    /// Other names than [`id_in`] gives.
+    pub ids: &'static [(&'static str, &'static str)],
+}
+
+const fn needed(name: &'static str, takes: Takes, right: &'static str) -> Field {
+    Field {
+        name,
+        takes,
+        right,
+        need: Need::Value,
+    }
+}
+
+const fn optional(name: &'static str, takes: Takes, right: &'static str) -> Field {
+    Field {
+        name,
+        takes,
+        right,
+        need: Need::No,
+    }
+}
+
+const NO_IDS: &[(&str, &str)] = &[];
+const TRANSACTION: Field = optional("transactionId", Takes::Transaction, "");
+const ROW_GRANTS: Field = optional("permissions", Takes::RowGrants, r#"["read(\"any\")"]"#);
+const CONTAINERS: &[Asks] = &[Asks::ContainerQueries, Asks::Search, Asks::Total];
+const COLUMN_LIST: &[Asks] = &[Asks::ContainerQueries, Asks::Total];
+const CHANGED_ROW: &[Field] = &[
+    optional("data", Takes::Change, r#"{"n":5}"#),
+    ROW_GRANTS,
+    TRANSACTION,
+];
+
+const fn nullable(name: &'static str, takes: Takes) -> Field {
+    Field {
+        name,
+        takes,
+        right: "null",
+        need: Need::ValueOrNull,
+    }
+}
+
+const REQUIRED: Field = needed("required", Takes::Flag, "false");
+const DESCRIPTION: Field = optional("description", Takes::Words, r#""D""#);
+const ARRAY: Field = optional("array", Takes::Flag, "false");
+const NEW_KEY: Field = optional("newKey", Takes::Key, r#""newer""#);
+const ENCRYPT: Field = optional("encrypt", Takes::Flag, "false");
+const KEY: Field = needed("key", Takes::Key, r#""new""#);
+
+/// The two routes of a kind of column: its creation, and the change of the world's column of
+/// that kind.
+macro_rules! columns {
+    ($(
+        $kind:literal $column:literal $takes:ident $right:literal
+        [$($new:expr),*] [$($own:expr),*];
+    )*) => {
+        &[$(
+            Spec {
+                method: "POST",
+                pattern: concat!("/v1/tablesdb/{database}/tables/{table}/columns/", $kind),
+                open: Open::Keys,
+                asks: &[],
+                body: Some(&[
+                    KEY, REQUIRED, optional("default", Takes::$takes, $right), ARRAY, DESCRIPTION,
+                    $($new),*
+                ]),
+                ids: NO_IDS,
+            },
+            Spec {
+                method: "PATCH",
+                pattern: concat!(
+                    "/v1/tablesdb/{database}/tables/{table}/columns/", $kind, "/{column}"
+                ),
+                open: Open::Keys,
+                asks: &[],
+                body: Some(&[
+                    REQUIRED, nullable("default", Takes::$takes), NEW_KEY, DESCRIPTION, $($own),*
+                ]),
+                ids: &[("column", $column)],
+            },
+        )*]
+    };
+}
+
+const INTEGER_BOUNDS: [Field; 2] = [
+    optional("min", Takes::Integer, "-5"),
+    optional("max", Takes::Integer, "50"),
+];
+const FLOAT_BOUNDS: [Field; 2] = [
+    optional("min", Takes::Float, "-5"),
+    optional("max", Takes::Float, "50.5"),
+];
+const SIZE: Field = needed("size", Takes::Size, "200");
+const NEW_SIZE: Field = optional("size", Takes::Size, "200");
+const ELEMENTS: Field = needed("elements", Takes::Elements, r#"["a","b","c"]"#);
+
+#[rustfmt::skip]
+const COLUMNS: &[Spec] = columns! {
+    "boolean" "b" Boolean "true" [] [];
+    "integer" "n" Integer "5" [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]]
+        [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]];
+    "bigint" "big" Integer "5" [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]]
+        [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]];
+    "float" "f" Float "5.5" [FLOAT_BOUNDS[0], FLOAT_BOUNDS[1]]
+        [FLOAT_BOUNDS[0], FLOAT_BOUNDS[1]];
+    "datetime" "at" Formed r#""2026-01-01T00:00:00Z""# [] [];
+    "email" "mail" Formed r#""a@b.co""# [] [];
+    "enum" "choice" Formed r#""a""# [ELEMENTS] [ELEMENTS];
+    "ip" "ip" Formed r#""::1""# [] [];
+    "url" "site" Formed r#""https://x.yz""# [] [];
+    "varchar" "spare" Text r#""a""# [SIZE, ENCRYPT] [NEW_SIZE];
+    "string" "old" Text r#""a""# [SIZE, ENCRYPT] [NEW_SIZE];
+    "text" "long" Text r#""a""# [ENCRYPT] [];
+    "mediumtext" "medium" Text r#""a""# [ENCRYPT] [];
+    "longtext" "huge" Text r#""a""# [ENCRYPT] [];
+};
+
+macro_rules! specs {
+    ($($method:ident $pattern:literal $open:ident $asks:expr, $body:expr;)*) => {
+        &[$(Spec {
+            method: stringify!($method), pattern: $pattern, open: Open::$open, asks: $asks,
+            body: $body, ids: NO_IDS,
+        }),*]
+    };
+}
+
+/// Every route that the server answers, or will: one that the router calls not built is refused
+/// with 405 whatever is sent.
+#[rustfmt::skip]
+const SPECS: &[Spec] = specs! {
+    GET "/versions" All &[], None;
+    GET "/v1/ping" All &[], None;
+    GET "/v1/health" Keys &[], None;
+    GET "/v1/health/version" All &[], None;
+    GET "/v1/health/db" Keys &[], None;
+    GET "/v1/health/cache" Keys &[], None;
+    GET "/v1/health/pubsub" Keys &[], None;
+    GET "/v1/health/storage" Keys &[], None;
+    GET "/v1/health/storage/local" Keys &[], None;
+
+    GET "/v1/tablesdb" Keys CONTAINERS, None;
+    POST "/v1/tablesdb" Keys &[], Some(&[
+        needed("databaseId", Takes::Id, r#""new""#), needed("name", Takes::Name, r#""N""#),
+        optional("enabled", Takes::Flag, "true"),
+    ]);
+    GET "/v1/tablesdb/{database}" Keys &[], None;
+    PUT "/v1/tablesdb/{database}" Keys &[], Some(&[
+        optional("name", Takes::Name, r#""N""#), optional("enabled", Takes::Flag, "true"),
+    ]);
+    DELETE "/v1/tablesdb/{database}" Keys &[], None;
+
+    GET "/v1/tablesdb/{database}/tables" Keys CONTAINERS, None;
+    POST "/v1/tablesdb/{database}/tables" Keys &[], Some(&[
+        needed("tableId", Takes::Id, r#""new""#), needed("name", Takes::Name, r#""N""#),
+        optional("permissions", Takes::TableGrants, r#"["read(\"any\")"]"#),
+        optional("rowSecurity", Takes::Flag, "true"), optional("enabled", Takes::Flag, "true"),
+        optional("columns", Takes::Columns, r#"[{"key":"k","type":"integer"}]"#),
+        optional("indexes", Takes::Indexes, r#"[{"key":"x","type":"key","attributes":["k"]}]"#),
+    ]);
+    GET "/v1/tablesdb/{database}/tables/{table}" Keys &[], None;
+    PUT "/v1/tablesdb/{database}/tables/{table}" Keys &[], Some(&[
+        optional("name", Takes::Name, r#""N""#),
+        optional("permissions", Takes::TableGrants, r#"["read(\"any\")"]"#),
+        optional("rowSecurity", Takes::Flag, "true"), optional("enabled", Takes::Flag, "true"),
+        optional("purge", Takes::Flag, "true"),
+    ]);
+    DELETE "/v1/tablesdb/{database}/tables/{table}" Keys &[], None;
+
+    GET "/v1/tablesdb/{database}/tables/{table}/columns" Keys COLUMN_LIST, None;
+    GET "/v1/tablesdb/{database}/tables/{table}/columns/{column}" Keys &[], None;
+    DELETE "/v1/tablesdb/{database}/tables/{table}/columns/{column}" Keys &[], None;
+    GET "/v1/tablesdb/{database}/tables/{table}/indexes" Keys COLUMN_LIST, None;
+    POST "/v1/tablesdb/{database}/tables/{table}/indexes" Keys &[], Some(&[
+        KEY, DESCRIPTION, needed("type", Takes::IndexType, r#""key""#),
+        needed("columns", Takes::IndexColumns, r#"["spare"]"#),
+        optional("orders", Takes::Orders, r#"["ASC"]"#),
+        optional("lengths", Takes::Lengths, "[null]"),
+    ]);
+    GET "/v1/tablesdb/{database}/tables/{table}/indexes/{index}" Keys &[], None;
+    DELETE "/v1/tablesdb/{database}/tables/{table}/indexes/{index}" Keys &[], None;
+
+    GET "/v1/tablesdb/{database}/tables/{table}/rows" Guests
+        &[Asks::RowQueries, Asks::Total, Asks::Ttl, Asks::Transaction], None;
+    POST "/v1/tablesdb/{database}/tables/{table}/rows/query" Guests &[], Some(&[
+        optional("queries", Takes::Queries, "[]"), optional("total", Takes::Flag, "true"),
+        optional("ttl", Takes::Ttl, "5"), TRANSACTION,
+    ]);
+    POST "/v1/tablesdb/{database}/tables/{table}/rows" Guests &[], Some(&[
+        optional("rowId", Takes::Id, r#""new""#), optional("data", Takes::Content, r#"{"n":5}"#),
+        ROW_GRANTS, TRANSACTION, optional("rows", Takes::NewRows, ""),
+    ]);
+    PUT "/v1/tablesdb/{database}/tables/{table}/rows" Keys &[], Some(&[
+        needed("rows", Takes::PutRows, r#"[{"$id":"new","n":5},{"$id":"r1","n":6}]"#), TRANSACTION,
+    ]);
+    PATCH "/v1/tablesdb/{database}/tables/{table}/rows" Keys &[], Some(&[
+        optional("data", Takes::Change, r#"{"n":5}"#),
+        optional("queries", Takes::Queries, "[]"), TRANSACTION,
+    ]);
+    DELETE "/v1/tablesdb/{database}/tables/{table}/rows" Keys &[], Some(&[
+        optional("queries", Takes::Queries, "[]"), TRANSACTION,
+    ]);
+    GET "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests
+        &[Asks::Selections, Asks::Transaction], None;
+    PUT "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests &[], Some(CHANGED_ROW);
+    PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests &[], Some(CHANGED_ROW);
+    DELETE "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests
+        &[Asks::Transaction], Some(&[TRANSACTION]);
+    PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/increment" Guests &[], Some(&[
+        optional("value", Takes::Operand, "1"), optional("max", Takes::Bound, "100"), TRANSACTION,
+    ]);
+    PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/decrement" Guests &[], Some(&[
+        optional("value", Takes::Operand, "1"), optional("min", Takes::Bound, "-100"), TRANSACTION,
+    ]);
+};
+
+/// A route of the router with its parameters.
+pub struct Known {
+    pub route: Route,
+    pub spec: Option<Spec>,
+}
+
+impl Known {
+    /// Whether the server refuses the route altogether.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.route.action, Action::NotBuilt)
+    }
+
+    /// A path of the route in `database`.
+    pub fn path(&self, database: &str) -> String {
+        let segment = |part: &str| match part.strip_prefix('{') {
+            None => part.to_owned(),
+            Some(name) => self.id_in(name.trim_end_matches('}'), database).to_owned(),
+        };
+        let parts: Vec<String> = self.route.pattern.split('/').map(segment).collect();
+        parts.join("/")
+    }
+
+    /// The path with `id` in the place of the parameter `name`.
+    pub fn path_with(&self, name: &str, id: &str) -> String {
+        let place = format!("{{{name}}}");
+        let mut known = Known {
+            route: self.route.clone(),
+            spec: self.spec,
+        };
+        known.route.pattern = known.route.pattern.replace(&place, id);
+        known.path(DATABASE)
+    }
+
+    fn id_in<'a>(&self, name: &str, database: &'a str) -> &'a str {
+        let own = self.spec.iter().flat_map(|spec| spec.ids);
+        if let Some((_, id)) = own.into_iter().find(|(of, _)| *of == name) {
+            return id;
+        }
+        let counts = self.route.pattern.ends_with("crement");
+        match name {
+            "database" => database,
+            "table" => "t",
+            "row" => "r1",
+            "column" if counts => "n",
+            "column" => "spare",
+            "index" => "by_n",
+            "kind" => "integer",
+            _ => "x",
+        }
+    }
+
+    /// The parameters of the path.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        let parts = self.route.pattern.split('/');
+        parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// The body's members; none where no body is read.
+    pub fn fields(&self) -> &'static [Field] {
+        self.spec.and_then(|spec| spec.body).unwrap_or_default()
+    }
+
+    /// The body of a right call, with `instead` in the place of one member, and `absent` left out.
+    pub fn body(&self, instead: Option<(&str, &str)>, absent: Option<&str>) -> String {
+        let value = |field: &Field| match instead {
+            Some((name, json)) if name == field.name => json.to_owned(),
+            _ => field.right.to_owned(),
+        };
+        let member = |field: &Field| {
+            let json = value(field);
+            let is_sent = !json.is_empty() && absent != Some(field.name);
+            is_sent.then(|| format!("\"{}\":{json}", self.word(field.name)))
+        };
+        let members: Vec<String> = self.fields().iter().filter_map(member).collect();
+        format!("{{{}}}", members.join(","))
+    }
+
+    /// A parameter's name in the words of the route's family.
+    pub fn word<'a>(&self, name: &'a str) -> &'a str {
+        if self.route.family == Family::Tables {
+            return name;
+        }
+        match name {
+            "tableId" => "collectionId",
+            "rowId" => "documentId",
+            "rows" => "documents",
+            "columns" => "attributes",
+            "rowSecurity" => "documentSecurity",
+            other => other,
+        }
+    }
+}
+
+fn in_newer_words(pattern: &str) -> String {
+    let word = |segment| match segment {
+        "databases" => "tablesdb",
+        "collections" => "tables",
+        "attributes" => "columns",
+        "documents" => "rows",
+        other => other,
+    };
+    pattern.split('/').map(word).collect::<Vec<_>>().join("/")
+}
+
+/// Every route of the router, with its parameters where it has some.
+pub fn all() -> Vec<Known> {
+    let with_spec = |route: Route| {
+        let pattern = in_newer_words(&route.pattern);
+        let spec = SPECS
+            .iter()
+            .chain(COLUMNS)
+            .find(|spec| spec.method == route.method.as_str() && spec.pattern == pattern);
+        Known {
+            spec: spec.copied(),
+            route,
+        }
+    };
+    routes().into_iter().map(with_spec).collect()
+}
+
+#[test]
+fn the_table_and_the_router_know_the_same_routes() {
+    let known = all();
+    for one in &known {
+        let (route, is_refused) = (&one.route, one.is_refused());
+        assert!(
+            one.spec.is_some() || is_refused,
+            "{} {} is answered, but its parameters stand in no row of the table",
+            route.method,
+            route.pattern
+        );
+    }
+    for spec in SPECS.iter().chain(COLUMNS) {
+        let is_routed = known.iter().any(|one| {
+            one.route.method.as_str() == spec.method && one.route.pattern == spec.pattern
+        });
+        assert!(
+            is_routed,
+            "the router has no {} {}",
+            spec.method, spec.pattern
+        );
+    }
+}

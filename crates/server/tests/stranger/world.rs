@@ -1,0 +1,124 @@
+//! A server with something to lose: a database with a table of every kind of column and some
+//! rows. What it holds is read before and after.
+
+use std::fs;
+
+use super::asking::{Answer, Client, Who};
+use super::process::{Folder, Running};
+
+/// The database that must not change.
+pub const DATABASE: &str = "d";
+/// A column of each kind, by a name short enough for tables of cases.
+const COLUMNS: &str = r#"[
+    {"key":"n","type":"integer"},
+    {"key":"i","type":"integer","max":2147483647},
+    {"key":"big","type":"bigint"},
+    {"key":"f","type":"float"},
+    {"key":"b","type":"boolean"},
+    {"key":"s","type":"varchar","size":64},
+    {"key":"long","type":"text"},
+    {"key":"at","type":"datetime"},
+    {"key":"mail","type":"email"},
+    {"key":"site","type":"url"},
+    {"key":"ip","type":"ip"},
+    {"key":"choice","type":"enum","elements":["a","b"]},
+    {"key":"tags","type":"varchar","size":9,"array":true},
+    {"key":"spare","type":"varchar","size":9},
+    {"key":"old","type":"string","size":9},
+    {"key":"medium","type":"mediumtext"},
+    {"key":"huge","type":"longtext"}
+]"#;
+const INDEXES: &str = r#"[
+    {"key":"by_n","type":"key","attributes":["n"]},
+    {"key":"one_s","type":"unique","attributes":["s"]}
+]"#;
+/// Ids of the rows of each table.
+pub const ROWS: [&str; 3] = ["r1", "r2", "r3"];
+
+/// A running server and a client of it.
+pub struct World {
+    pub client: Client,
+    server: Running,
+    folder: Folder,
+}
+
+impl World {
+    pub fn new() -> World {
+        let folder = Folder::new();
+        let log = fs::File::create(folder.join("log")).unwrap();
+        // Nothing here asks what survives a power cut.
+        let env = [("TIDEMARK_DURABILITY", "normal")];
+        let server = Running::launch(&folder, &env, log.into());
+        let key = server.key.clone().expect("a first start prints its key");
+        let client = Client::new(server.port(), &server.projects[0], &key);
+        let mut world = World {
+            client,
+            server,
+            folder,
+        };
+        world.furnish(DATABASE);
+        world
+    }
+
+    /// Asks with the key.
+    pub fn ask(&mut self, method: &str, path: &str, body: &str) -> Answer {
+        self.client.ask(Who::Key, method, path, body.as_bytes())
+    }
+
+    /// As [`World::ask`]; what is refused fails the test.
+    #[track_caller]
+    pub fn make(&mut self, method: &str, path: &str, body: &str) -> Answer {
+        let answer = self.ask(method, path, body);
+        assert!(answer.status < 300, "{method} {path} {body}: {answer:?}");
+        answer
+    }
+
+    /// A database with the table `t` and its rows.
+    pub fn furnish(&mut self, database: &str) {
+        let body = format!(r#"{{"databaseId":"{database}","name":"D"}}"#);
+        self.make("POST", "/v1/tablesdb", &body);
+        let body = format!(
+            r#"{{"tableId":"t","name":"T","permissions":["read(\"any\")"],"rowSecurity":true,
+                "columns":{COLUMNS},"indexes":{INDEXES}}}"#
+        );
+        self.make("POST", &format!("/v1/tablesdb/{database}/tables"), &body);
+        for (place, id) in ROWS.iter().enumerate() {
+            let body = format!(r#"{{"rowId":"{id}","data":{{"n":{place},"s":"{id}","f":0.5}}}}"#);
+            self.make(
+                "POST",
+                &format!("/v1/tablesdb/{database}/tables/t/rows"),
+                &body,
+            );
+        }
+    }
+
+    /// Everything the project holds apart from databases other than [`DATABASE`]: schema,
+    /// rows, times of change.
+    pub fn held(&mut self) -> String {
+        let mut held = String::new();
+        let all = r#"?queries[0]={"method":"limit","values":[5000]}"#.replace('"', "%22");
+        let database = format!("/v1/tablesdb/{DATABASE}");
+        for path in [
+            format!("/v1/tablesdb{all}"),
+            database.clone(),
+            format!("{database}/tables{all}"),
+            format!("{database}/tables/t"),
+            format!("{database}/tables/t/rows{all}"),
+        ] {
+            held += &self.make("GET", &path, "").text;
+            held.push('\n');
+        }
+        held
+    }
+
+    /// Ends the server as an operator does, and looks for what must not be in its log.
+    pub fn end(self) {
+        let World { server, folder, .. } = self;
+        assert_eq!(server.stop(), Some(0), "the server ends in order");
+        let log = fs::read_to_string(folder.join("log")).unwrap();
+        for word in ["panic", "a request failed", "ERROR"] {
+            let line = log.lines().find(|line| line.contains(word));
+            assert!(line.is_none(), "the log says: {line:?}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Looking at a data directory without owning it, also while its owner runs.
+
+use std::path::{Path, PathBuf};
+
+use model::Mark;
+use rusqlite::{Connection, OpenFlags};
+
+use super::directory::{DATABASE_FILE, LOCK_FILE};
+use super::migrate::{self, FORMAT};
+use crate::StoreError;
+
+/// Steps of SQLite's machine between two signs of life: some hundredths of a second.
+const STEPS_PER_SIGN: i32 = 500_000;
+
+/// A database opened for looking only.
+pub struct Inspection {
+    connection: Connection,
+}
+
+/// Opens the database of a data directory for looking; `None` when there is none yet.
+///
+/// # Errors
+/// [`StoreError::Format`] when a newer Tidemark wrote it, [`StoreError::Corrupt`] when it is
+/// another program's database or none, [`StoreError::Io`] when it cannot be read.
+pub fn inspect(directory: &Path) -> Result<Option<Inspection>, StoreError> {
+    let database = directory.join(DATABASE_FILE);
+    if !database.exists() {
+        return Ok(None);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(&database, flags)?;
+    migrate::check(&connection)?;
+    Ok(Some(Inspection { connection }))
+}
+
+impl Inspection {
+    /// The file whose lock says that a directory has an owner.
+    pub fn lock_file(directory: &Path) -> PathBuf {
+        directory.join(LOCK_FILE)
+    }
+
+    /// The format found, and the one this binary writes.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn formats(&self) -> Result<(i64, i64), StoreError> {
+        let found = self
+            .connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))?;
+        Ok((found, FORMAT))
+    }
+
+    /// The mark of the latest commit; `None` in a database that holds nothing yet.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn mark(&self) -> Result<Option<Mark>, StoreError> {
+        if self.formats()?.0 == 0 {
+            return Ok(None);
+        }
+        let read = self
+            .connection
+            .query_row("SELECT mark FROM meta", (), |row| row.get(0));
+        let mark = Mark(read?);
+        Ok(Some(mark).filter(|mark| *mark != Mark::ZERO))
+    }
+
+    /// Walks the whole file and says what is wrong with it, at most 100 findings; none is good.
+    /// `sign` is called every now and then. Takes as long as reading the file does.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn check(
+        &mut self,
+        mut sign: impl FnMut() + Send + 'static,
+    ) -> Result<Vec<String>, StoreError> {
+        let go_on = move || {
+            sign();
+            false
+        };
+        self.connection
+            .progress_handler(STEPS_PER_SIGN, Some(go_on))?;
+        // A page that keeps the walk from going on ends it with an error.
+        match self.quick_check() {
+            Err(StoreError::Corrupt { detail }) => Ok(vec![detail]),
+            said => said,
+        }
+    }
+
+    fn quick_check(&self) -> Result<Vec<String>, StoreError> {
+        let mut statement = self.connection.prepare("PRAGMA quick_check")?;
+        let said = statement.query_map((), |row| row.get(0))?;
+        let mut said = said.collect::<rusqlite::Result<Vec<String>>>()?;
+        said.retain(|line| line != "ok");
+        Ok(said)
+    }
+
+    /// The database inside this binary, with its version.
+    pub fn database() -> String {
+        format!("SQLite {}", rusqlite::version())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_directory_without_a_database_and_a_file_that_is_none_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(inspect(folder.path()).unwrap().is_none());
+        let file = folder.path().join(DATABASE_FILE);
+        fs::write(
+            &file,
+            "no database, but longer than the header of one".repeat(90),
+        )
+        .unwrap();
+        let error = inspect(folder.path()).err().unwrap();
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+    }
+
+    #[test]
+    fn a_damaged_page_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(DATABASE_FILE);
+        let mut connection = Connection::open(&file).unwrap();
+        migrate::migrate(&mut connection).unwrap();
+        drop(connection);
+        let mut found = inspect(folder.path()).unwrap().unwrap();
+        assert_eq!(found.formats().unwrap(), (FORMAT, FORMAT));
+        assert_eq!(found.mark().unwrap(), None);
+        assert_eq!(found.check(|| {}).unwrap(), Vec::<String>::new());
+        drop(found);
+        let mut bytes = fs::read(&file).unwrap();
+        let last = bytes.len() - 4_096;
+        bytes[last..].fill(0xA5);
+        fs::write(&file, bytes).unwrap();
+        let mut found = inspect(folder.path()).unwrap().unwrap();
+        assert!(!found.check(|| {}).unwrap().is_empty());
+    }
+}

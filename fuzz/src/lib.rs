@@ -1,0 +1,59 @@
+//! Fuzz targets: laws that hold for any bytes a stranger sends. Each runs against a whole server
+//! inside this process, over a real socket.
+//!
+//! `cargo test -p fuzz` replays the corpus and some thousand mutations of it, the same ones every
+//! time. `cargo xtask night` lets libFuzzer look for new inputs, guided by what they reach.
+
+use std::path::PathBuf;
+
+// The same client that asks the bad-input suite's questions.
+#[allow(dead_code, missing_docs, reason = "the targets need a part of it")]
+#[path = "../../crates/server/tests/stranger/asking.rs"]
+pub mod asking;
+mod change;
+mod content;
+mod cursor;
+mod head;
+mod query_text;
+mod site;
+
+/// A law and its name, which is also the corpus's folder.
+pub struct Target {
+    /// As in `fuzz/corpus`.
+    pub name: &'static str,
+    /// Panics when the law does not hold for these bytes.
+    pub check: fn(&[u8]),
+}
+
+/// Every target.
+pub const TARGETS: [Target; 5] = [
+    Target {
+        name: "query_text",
+        check: query_text::check,
+    },
+    Target {
+        name: "content",
+        check: content::check,
+    },
+    Target {
+        name: "change",
+        check: change::check,
+    },
+    Target {
+        name: "cursor",
+        check: cursor::check,
+    },
+    Target {
+        name: "head",
+        check: head::check,
+    },
+];
+
+/// Longest input that a target looks at, in bytes; what follows is ignored.
+pub const INPUT_BYTES_MAX: usize = 4_096;
+
+/// The folder of the committed inputs of one target.
+pub fn corpus(target: &Target) -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.join("corpus").join(target.name)
+}

@@ -1,0 +1,141 @@
+//! The server that all targets of a process share, and the table they ask.
+
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Parser as _;
+use engine::Clock;
+use model::Timestamp;
+use server::cli::{Outside, serve};
+use server::config::{Cli, Command};
+
+use crate::asking::{Client, Who};
+
+pub const PROJECT: &str = "p";
+pub const KEY: &str = "standard_0123456789abcdef";
+/// The rows of table `t`; their order by `n` and by `s` has ties and nulls in it.
+pub const ROWS: usize = 12;
+
+struct SystemClock(Instant);
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Timestamp(since.expect("the clock is past 1970").as_micros() as i64)
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.0.elapsed().as_millis() as u64
+    }
+}
+
+fn rng(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the system has a source of chance");
+}
+
+thread_local! {
+    static CLIENT: RefCell<Client> = RefCell::new(Client::new(port(), PROJECT, KEY));
+}
+
+/// Lends this thread's connection to the server.
+pub fn with_client<T>(act: impl FnOnce(&mut Client) -> T) -> T {
+    CLIENT.with_borrow_mut(act)
+}
+
+/// The port of the server, which the first call starts.
+pub fn port() -> u16 {
+    static PORT: OnceLock<u16> = OnceLock::new();
+    *PORT.get_or_init(|| {
+        let port = start();
+        furnish(&mut Client::new(port, PROJECT, KEY));
+        port
+    })
+}
+
+/// Starts the server as its command line would, so that every limit is the one in use.
+fn start() -> u16 {
+    let directory = tempfile::tempdir().expect("a folder can be made").keep();
+    let bootstrap = directory.join("bootstrap.json");
+    let data = directory.join("data");
+    let words = [
+        "tidemark",
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--log-level",
+        "off",
+    ];
+    let own = [
+        "--durability",
+        "normal",
+        "--project-id",
+        PROJECT,
+        "--api-key",
+        KEY,
+    ];
+    let mut command: Vec<String> = words
+        .iter()
+        .chain(&own)
+        .map(|word| (*word).into())
+        .collect();
+    for (option, path) in [("--data", &data), ("--bootstrap-file", &bootstrap)] {
+        command.extend([option.into(), path.display().to_string()]);
+    }
+    let Command::Serve(args) = Cli::parse_from(command).command else {
+        unreachable!("the words say serve");
+    };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock(Instant::now()));
+    let setup = args
+        .check(clock.clone(), rng)
+        .expect("the options are legal");
+    std::thread::spawn(move || serve::run(setup, Outside { clock, rng }));
+    loop {
+        // The file appears whole: it is renamed into place.
+        if let Ok(text) = std::fs::read(&bootstrap) {
+            let written: serde_json::Value =
+                serde_json::from_slice(&text).expect("the bootstrap file is JSON");
+            let endpoint = written["endpoint"].as_str().expect("it names the endpoint");
+            let authority = format!("http://{}:", Ipv4Addr::LOCALHOST);
+            let port = endpoint
+                .trim_start_matches(&authority)
+                .trim_end_matches("/v1");
+            return port.parse().expect("an endpoint holds a port");
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn furnish(client: &mut Client) {
+    let mut make = |path: &str, body: &str| {
+        let answer = client.ask(Who::Key, "POST", path, body.as_bytes());
+        assert_eq!(answer.status, 201, "{path}: {}", answer.text);
+    };
+    make("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    for table in ["t", "w", "c"] {
+        let body = format!(
+            r#"{{"tableId":"{table}","name":"T","permissions":["read(\"any\")"],"columns":[
+                {{"key":"n","type":"integer"}},{{"key":"i","type":"integer","max":9}},
+                {{"key":"f","type":"float"}},{{"key":"b","type":"boolean"}},
+                {{"key":"s","type":"varchar","size":64}},{{"key":"at","type":"datetime"}},
+                {{"key":"mail","type":"email"}},{{"key":"site","type":"url"}},
+                {{"key":"ip","type":"ip"}},{{"key":"e","type":"enum","elements":["a","b"]}},
+                {{"key":"tags","type":"varchar","size":9,"array":true}},
+                {{"key":"ns","type":"integer","array":true}},{{"key":"long","type":"text"}}],
+              "indexes":[{{"key":"by_n","type":"key","attributes":["n"]}},
+                {{"key":"by_s","type":"key","attributes":["s","n"],"orders":["DESC","ASC"]}},
+                {{"key":"words","type":"fulltext","attributes":["long"]}}]}}"#
+        );
+        make("/v1/tablesdb/d/tables", &body);
+    }
+    for place in 0..ROWS {
+        let (n, s) = (place % 4, ["a", "B", "%_\\", "é😀"][place % 4]);
+        let e = ["a", "b"][place % 2];
+        let row = serde_json::json!({"rowId": format!("r{place}"), "data": {
+            "n": n, "f": place as f64 / 2.0, "b": place % 2 == 0, "s": s, "e": e, "long": format!("red fox's {place} é_x {s}"),
+            "at": format!("2026-01-{:02}T00:00:00Z", place + 1), "tags": ["x", s], "ns": [n, 7],
+        }});
+        make("/v1/tablesdb/d/tables/t/rows", &row.to_string());
+    }
+}
