@@ -53,12 +53,8 @@ pub use plausible::DOWNTIME_MAX_US;
 pub use projects::NewKey;
 pub use query::QueryError;
 pub use query::json::read as read_json;
-<<<<<<< HEAD
 pub use relations::{NewRelationship, RelationshipChange};
-pub use store::{Durability, EncodeRow, LongReads, StoreError};
-=======
 pub use store::{Durability, EncodeRow, Inspection, LongReads, StoreError, inspect};
->>>>>>> main
 
 use commit::Writer;
 use marks::Marks;
