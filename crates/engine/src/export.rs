@@ -130,6 +130,7 @@ impl Engine {
                         table: table.clone(),
                         selection: query.selection,
                         rows: answer?.answer.rows,
+                        related: Vec::new(),
                     });
                 }
             }
