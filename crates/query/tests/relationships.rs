@@ -1,0 +1,195 @@
+//! What is asked of relationships: selections, filters, and the SQL of lists of links.
+
+use std::sync::Arc;
+
+use model::{
+    Column, ColumnKey, ColumnKind, ColumnNumber, Coordinates, DatabaseId, Mark, OnDelete,
+    ProjectId, Relation, RelationKind, Selection, Side, Table, TableId, TableNumber, Timestamp,
+};
+use query::{Dialect, Limits, Query, QueryError, RelatedNames, Visibility, emit};
+
+fn column(number: u32, key: &str, kind: ColumnKind, array: bool) -> Column {
+    Column {
+        number: ColumnNumber(number),
+        key: ColumnKey::new(key).unwrap(),
+        kind,
+        required: false,
+        array,
+        default: None,
+        created: Timestamp(0),
+        updated: Timestamp(0),
+    }
+}
+
+fn end(number: u32, key: &str, kind: RelationKind, side: Side, two_way: bool) -> Column {
+    let relation = Relation {
+        related: TableId::new("other").unwrap(),
+        partner: ColumnNumber(9),
+        partner_key: ColumnKey::new("back").unwrap(),
+        kind,
+        two_way,
+        on_delete: OnDelete::Restrict,
+        side,
+    };
+    let array = relation.holds_links() && relation.is_list();
+    column(number, key, ColumnKind::Relationship(relation), array)
+}
+
+/// A plain column, one link, a list of links, links that are held elsewhere, a hidden end, and a
+/// link whose key holds a period.
+fn table() -> Arc<Table> {
+    Arc::new(Table {
+        number: TableNumber(1),
+        project: ProjectId::new("p").unwrap(),
+        database: DatabaseId::new("d").unwrap(),
+        id: TableId::new("t").unwrap(),
+        name: "T".into(),
+        enabled: true,
+        row_security: false,
+        permissions: vec![],
+        columns: vec![
+            column(1, "n", ColumnKind::Text, false),
+            end(2, "one", RelationKind::ManyToOne, Side::Parent, false),
+            end(3, "many", RelationKind::ManyToMany, Side::Parent, false),
+            end(4, "kids", RelationKind::OneToMany, Side::Parent, false),
+            end(5, "hidden", RelationKind::OneToOne, Side::Child, false),
+            end(6, "a.b", RelationKind::OneToOne, Side::Parent, false),
+        ],
+        indexes: vec![],
+        created: Timestamp(0),
+        updated: Timestamp(0),
+        schema_epoch: 1,
+        permission_epoch: 1,
+    })
+}
+
+fn resolve(text: &str) -> Result<Query, QueryError> {
+    let limits = Limits {
+        page_rows_default: 25,
+        page_rows_max: 100,
+    };
+    let ast = query::parse(&[text.to_owned()]).unwrap();
+    query::resolve(&ast, &table(), Visibility::Everything, None, &limits)
+}
+
+fn related(names: &str) -> Result<Vec<RelatedNames>, QueryError> {
+    let text = format!(r#"{{"method":"select","values":{names}}}"#);
+    let ast = query::parse(&[text]).unwrap();
+    query::resolve_related(&ast, &table())
+}
+
+fn sql(query: &Query) -> String {
+    emit::rows(query, None, Dialect::Sqlite).sql
+}
+
+#[test]
+fn names_of_related_rows_are_kept_for_their_table() {
+    let found = related(r#"["*","one.*","one.x.y","many","a.b.c"]"#).unwrap();
+    let names = |column: usize, names: &[&str]| RelatedNames {
+        column,
+        names: names.iter().map(|&name| name.into()).collect(),
+    };
+    assert_eq!(
+        found,
+        [names(1, &["*", "x.y"]), names(2, &["*"]), names(5, &["c"])]
+    );
+    for unknown in [
+        r#"["n.x"]"#,
+        r#"["hidden"]"#,
+        r#"["hidden.*"]"#,
+        r#"[".n"]"#,
+    ] {
+        let QueryError::Invalid(why) = related(unknown).unwrap_err() else {
+            panic!("{unknown}");
+        };
+        assert!(why.starts_with("Attribute not found in schema"), "{why}");
+    }
+}
+
+#[test]
+fn a_selection_of_related_rows_alone_selects_nothing_else() {
+    let selected = resolve(r#"{"method":"select","values":["one.x"]}"#).unwrap();
+    let nothing = Selection::Some {
+        columns: vec![],
+        fields: vec![],
+        permissions: false,
+    };
+    assert_eq!(selected.selection, nothing);
+    let (selection, further) =
+        query::select_names(&table(), &["*".into(), "kids.n".into()]).unwrap();
+    assert_eq!((selection, further.len()), (Selection::All, 1));
+}
+
+#[test]
+fn lists_of_links_are_asked_by_their_table_now_and_by_their_elements_then() {
+    let mut query = resolve(r#"{"method":"contains","attribute":"many","values":["x"]}"#).unwrap();
+    assert!(query.filters_relationships());
+    assert!(
+        sql(&query).contains("FROM t1_l3 AS l WHERE l.target IN"),
+        "{}",
+        sql(&query)
+    );
+    query.at = Some(Coordinates {
+        valid: Timestamp(5),
+        system: Mark(5),
+    });
+    assert!(sql(&query).contains("json_each"), "{}", sql(&query));
+    let plain = resolve(r#"{"method":"equal","attribute":"n","values":["x"]}"#).unwrap();
+    assert!(!plain.filters_relationships());
+}
+
+#[test]
+fn one_link_is_an_id_and_never_a_part_of_one() {
+    for method in ["equal", "contains", "containsAny", "containsAll"] {
+        let text = format!(r#"{{"method":"{method}","attribute":"one","values":["x"]}}"#);
+        let query = resolve(&text).unwrap();
+        assert!(
+            sql(&query).contains("t.c2 = ?"),
+            "{method}: {}",
+            sql(&query)
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_by_name() {
+    for (text, why) in [
+        (
+            r#"{"method":"equal","attribute":"kids","values":["x"]}"#,
+            "held by table \"other\"",
+        ),
+        (
+            r#"{"method":"isNull","attribute":"kids"}"#,
+            "attribute \"back\"",
+        ),
+        (
+            r#"{"method":"between","attribute":"one","values":["a","b"]}"#,
+            "is a relationship",
+        ),
+        (
+            r#"{"method":"endsWith","attribute":"many","values":["a"]}"#,
+            "is a relationship",
+        ),
+        (
+            r#"{"method":"orderDesc","attribute":"one"}"#,
+            "is a relationship",
+        ),
+        (
+            r#"{"method":"orderDesc","attribute":"many"}"#,
+            "is a relationship",
+        ),
+        (
+            r#"{"method":"equal","attribute":"hidden","values":["x"]}"#,
+            "not found",
+        ),
+        (
+            r#"{"method":"equal","attribute":"one.n","values":["x"]}"#,
+            "not found",
+        ),
+    ] {
+        let QueryError::Invalid(said) = resolve(text).unwrap_err() else {
+            panic!("{text}");
+        };
+        assert!(said.contains(why), "{text}: {said}");
+    }
+}
