@@ -68,7 +68,7 @@ def test_links_and_deletions(db: TablesDB, server: Server) -> None:
 
 
 def test_the_older_family(db: TablesDB, server: Server) -> None:
-    old = Databases(server.client())
+    old = Databases(server.tables().client)
     attribute = old.update_relationship_attribute(DB, BOOKS, "author", RelationMutate.CASCADE)
     assert (attribute.relatedcollection, attribute.ondelete) == (AUTHORS, "cascade")
     db.delete_column(DB, AUTHORS, "books")

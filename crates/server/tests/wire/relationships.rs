@@ -10,11 +10,7 @@ const DATABASE: &str = "/v1/tablesdb/d";
 /// everything with.
 fn site() -> Site {
     let site = Site::start();
-    let made = site.ask(
-        "POST",
-        "/v1/tablesdb",
-        r#"{"databaseId":"d","name":"D"}"#,
-    );
+    let made = site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     assert_eq!(made.status, 201, "{}", made.text);
     for table in ["a", "b", "c"] {
         let body = json!({
@@ -123,7 +119,11 @@ fn ids(answer: &Value) -> Vec<String> {
 #[test]
 fn a_relationship_is_a_column_of_both_tables_or_of_one() {
     let site = site();
-    let column = relate(&site, "manyToOne", &json!({"twoWay": true, "twoWayKey": "back"}));
+    let column = relate(
+        &site,
+        "manyToOne",
+        &json!({"twoWay": true, "twoWayKey": "back"}),
+    );
     let wanted = json!({
         "key": "k", "type": "relationship", "status": "available", "required": false,
         "array": false, "relatedTable": "b", "relationType": "manyToOne", "twoWay": true,
@@ -132,18 +132,25 @@ fn a_relationship_is_a_column_of_both_tables_or_of_one() {
     for (key, value) in wanted.as_object().unwrap() {
         assert_eq!(&column[key], value, "{key} of {column}");
     }
-    let back = site.ask("GET", &format!("{DATABASE}/tables/b/columns/back"), "").json();
+    let back = site
+        .ask("GET", &format!("{DATABASE}/tables/b/columns/back"), "")
+        .json();
     assert_eq!(
         (&back["side"], &back["relatedTable"], &back["twoWayKey"]),
         (&json!("child"), &json!("a"), &json!("k"))
     );
-    let older = site.ask("GET", "/v1/databases/d/collections/b/attributes/back", "").json();
+    let older = site
+        .ask("GET", "/v1/databases/d/collections/b/attributes/back", "")
+        .json();
     assert_eq!(older["relatedCollection"], "a");
     // One way: the other table knows nothing of it.
     let path = "/v1/databases/d/collections/b/attributes/relationship";
     let one_way = r#"{"relatedCollectionId":"c","type":"oneToMany","onDelete":"cascade"}"#;
     let made = site.ask("POST", path, one_way);
-    assert_eq!((made.status.as_u16(), &made.json()["key"]), (202, &json!("c")));
+    assert_eq!(
+        (made.status.as_u16(), &made.json()["key"]),
+        (202, &json!("c"))
+    );
     let columns = site.ask("GET", &format!("{DATABASE}/tables/c"), "").json();
     assert_eq!(columns["columns"].as_array().unwrap().len(), 1);
     assert_eq!(columns["indexes"], json!([]));
@@ -158,23 +165,50 @@ fn a_relationship_is_a_column_of_both_tables_or_of_one() {
 #[test]
 fn definitions_that_cannot_be_are_refused_by_name() {
     let site = site();
-    relate(&site, "oneToOne", &json!({"twoWay": true, "twoWayKey": "back"}));
+    relate(
+        &site,
+        "oneToOne",
+        &json!({"twoWay": true, "twoWayKey": "back"}),
+    );
     for (body, refusal) in [
         (json!({"type": "oneToOne"}), "400 general_argument_invalid"),
-        (json!({"relatedTableId": "b"}), "400 general_argument_invalid"),
-        (json!({"relatedTableId": "b", "type": "many"}), "400 general_argument_invalid"),
-        (json!({"relatedTableId": 5, "type": "oneToOne"}), "400 general_argument_invalid"),
-        (json!({"relatedTableId": "b", "type": "oneToOne", "onDelete": "x"}),
-            "400 general_argument_invalid"),
-        (json!({"relatedTableId": "b", "type": "oneToOne", "key": "no no"}),
-            "400 general_argument_invalid"),
-        (json!({"relatedTableId": "x", "type": "oneToOne"}), "404 table_not_found"),
-        (json!({"relatedTableId": "b", "type": "oneToOne", "key": "K"}),
-            "409 column_already_exists"),
-        (json!({"relatedTableId": "b", "type": "oneToOne", "key": "f", "twoWay": true,
-            "twoWayKey": "BACK"}), "409 column_already_exists"),
-        (json!({"relatedTableId": "a", "type": "oneToOne", "twoWay": true}),
-            "409 column_already_exists"),
+        (
+            json!({"relatedTableId": "b"}),
+            "400 general_argument_invalid",
+        ),
+        (
+            json!({"relatedTableId": "b", "type": "many"}),
+            "400 general_argument_invalid",
+        ),
+        (
+            json!({"relatedTableId": 5, "type": "oneToOne"}),
+            "400 general_argument_invalid",
+        ),
+        (
+            json!({"relatedTableId": "b", "type": "oneToOne", "onDelete": "x"}),
+            "400 general_argument_invalid",
+        ),
+        (
+            json!({"relatedTableId": "b", "type": "oneToOne", "key": "no no"}),
+            "400 general_argument_invalid",
+        ),
+        (
+            json!({"relatedTableId": "x", "type": "oneToOne"}),
+            "404 table_not_found",
+        ),
+        (
+            json!({"relatedTableId": "b", "type": "oneToOne", "key": "K"}),
+            "409 column_already_exists",
+        ),
+        (
+            json!({"relatedTableId": "b", "type": "oneToOne", "key": "f", "twoWay": true,
+            "twoWayKey": "BACK"}),
+            "409 column_already_exists",
+        ),
+        (
+            json!({"relatedTableId": "a", "type": "oneToOne", "twoWay": true}),
+            "409 column_already_exists",
+        ),
     ] {
         let path = format!("{DATABASE}/tables/a/columns/relationship");
         let refused = site.ask("POST", &path, &body.to_string());
@@ -186,14 +220,23 @@ fn definitions_that_cannot_be_are_refused_by_name() {
     let inline = r#"{"tableId":"t","name":"T","columns":[{"key":"r","type":"relationship"}]}"#;
     let refused = site.ask("POST", &format!("{DATABASE}/tables"), inline);
     assert_eq!(refused.refusal(), "400 general_argument_invalid");
-    let guest = site.ask_as(None, "POST", &format!("{DATABASE}/tables/a/columns/relationship"), "{\"relatedTableId\":\"b\",\"type\":\"oneToOne\",\"key\":\"z\"}");
+    let guest = site.ask_as(
+        None,
+        "POST",
+        &format!("{DATABASE}/tables/a/columns/relationship"),
+        "{\"relatedTableId\":\"b\",\"type\":\"oneToOne\",\"key\":\"z\"}",
+    );
     assert_eq!(guest.refusal(), "401 general_unauthorized_scope");
 }
 
 #[test]
 fn both_spellings_of_the_update_change_both_ends() {
     let site = site();
-    relate(&site, "oneToMany", &json!({"twoWay": true, "twoWayKey": "back"}));
+    relate(
+        &site,
+        "oneToMany",
+        &json!({"twoWay": true, "twoWayKey": "back"}),
+    );
     made(&site, "b", "b1", &json!({"n": 1}));
     made(&site, "a", "a1", &json!({"k": ["b1"]}));
     let node = format!("{DATABASE}/tables/a/columns/k/relationship");
@@ -214,11 +257,23 @@ fn both_spellings_of_the_update_change_both_ends() {
     );
     assert_eq!(related(&site, "a", "a1", "kids"), json!(["b1"]));
     for (path, body, refusal) in [
-        ("kids/relationship", r#"{"newKey":"n"}"#, "409 column_already_exists"),
-        ("kids/relationship", r#"{"onDelete":"never"}"#, "400 general_argument_invalid"),
+        (
+            "kids/relationship",
+            r#"{"newKey":"n"}"#,
+            "409 column_already_exists",
+        ),
+        (
+            "kids/relationship",
+            r#"{"onDelete":"never"}"#,
+            "400 general_argument_invalid",
+        ),
         ("n/relationship", "{}", "400 column_type_invalid"),
         ("none/relationship", "{}", "404 column_not_found"),
-        ("integer/kids", r#"{"required":false,"default":null}"#, "400 column_type_invalid"),
+        (
+            "integer/kids",
+            r#"{"required":false,"default":null}"#,
+            "400 column_type_invalid",
+        ),
     ] {
         let path = format!("{DATABASE}/tables/a/columns/{path}");
         assert_eq!(site.ask("PATCH", &path, body).refusal(), refusal, "{path}");
@@ -232,8 +287,18 @@ fn links_are_the_same_from_both_ends() {
     for (kind, links, one, back) in [
         ("oneToOne", json!("b1"), json!("b1"), json!("a1")),
         ("manyToOne", json!("b1"), json!("b1"), json!(["a1"])),
-        ("oneToMany", json!(["b1", "b2"]), json!(["b1", "b2"]), json!("a1")),
-        ("manyToMany", json!(["b2", "b1"]), json!(["b2", "b1"]), json!(["a1"])),
+        (
+            "oneToMany",
+            json!(["b1", "b2"]),
+            json!(["b1", "b2"]),
+            json!("a1"),
+        ),
+        (
+            "manyToMany",
+            json!(["b2", "b1"]),
+            json!(["b2", "b1"]),
+            json!(["a1"]),
+        ),
     ] {
         let site = site();
         relate(&site, kind, &json!({"twoWay": true, "twoWayKey": "back"}));
@@ -248,7 +313,11 @@ fn links_are_the_same_from_both_ends() {
         let plain = site.ask("GET", &format!("{}/a1", rows("a")), "").json();
         assert_eq!((plain.get("k"), &plain["n"]), (None, &json!(1)), "{kind}");
         // From the other end.
-        let to_a1 = if back.is_array() { json!(["a1"]) } else { json!("a1") };
+        let to_a1 = if back.is_array() {
+            json!(["a1"])
+        } else {
+            json!("a1")
+        };
         let refusal = update(&site, "b", "b3", &json!({"back": to_a1})).refusal();
         match kind {
             "oneToOne" => {
@@ -269,11 +338,19 @@ fn links_are_the_same_from_both_ends() {
         updated(&site, "a", "a1", &json!({"n": 2}));
         assert_ne!(related(&site, "a", "a1", "k"), json!(null), "{kind}");
         updated(&site, "a", "a1", &json!({"k": null}));
-        let none = if one.is_array() { json!([]) } else { json!(null) };
+        let none = if one.is_array() {
+            json!([])
+        } else {
+            json!(null)
+        };
         assert_eq!(related(&site, "a", "a1", "k"), none, "{kind}");
         assert_eq!(
             related(&site, "b", "b3", "back"),
-            if back.is_array() { json!([]) } else { json!(null) },
+            if back.is_array() {
+                json!([])
+            } else {
+                json!(null)
+            },
             "{kind}"
         );
     }
@@ -294,7 +371,11 @@ fn one_to_one_is_kept() {
 #[test]
 fn rows_are_written_inside_rows_three_levels_deep() {
     let site = site();
-    relate(&site, "oneToMany", &json!({"twoWay": true, "twoWayKey": "back"}));
+    relate(
+        &site,
+        "oneToMany",
+        &json!({"twoWay": true, "twoWayKey": "back"}),
+    );
     relate_tables(&site, ("b", "next", "c"), "manyToOne", &json!({}));
     relate_tables(&site, ("c", "also", "a"), "oneToOne", &json!({}));
     let data = json!({"n": 1, "k": [
@@ -327,13 +408,21 @@ fn rows_are_written_inside_rows_three_levels_deep() {
         deep = json!({"n": 1, key: if key == "k" { json!([deep]) } else { deep }});
     }
     let refused = create(&site, "a", "a9", &deep);
-    assert_eq!(refused.refusal(), "400 relationship_value_invalid", "{deep}");
+    assert_eq!(
+        refused.refusal(),
+        "400 relationship_value_invalid",
+        "{deep}"
+    );
 }
 
 #[test]
 fn values_that_are_no_links_are_refused() {
     let site = site();
-    relate(&site, "manyToOne", &json!({"twoWay": true, "twoWayKey": "back"}));
+    relate(
+        &site,
+        "manyToOne",
+        &json!({"twoWay": true, "twoWayKey": "back"}),
+    );
     made(&site, "b", "b1", &json!({"n": 1}));
     for (table, key, value) in [
         ("a", "k", json!(5)),
@@ -351,7 +440,11 @@ fn values_that_are_no_links_are_refused() {
         ("b", "back", json!(["absent"])),
     ] {
         let refused = create(&site, table, "x", &json!({"n": 1, key: value}));
-        assert_eq!(refused.refusal(), "400 relationship_value_invalid", "{value}");
+        assert_eq!(
+            refused.refusal(),
+            "400 relationship_value_invalid",
+            "{value}"
+        );
         assert!(refused.text.contains(key), "{}", refused.text);
     }
     let same = made(&site, "b", "b2", &json!({"n": 1, "back": []}));
@@ -362,22 +455,118 @@ fn values_that_are_no_links_are_refused() {
 fn deletions_do_what_the_relationship_says() {
     // Which row is deleted, the answer, and what is left of a1, b1.
     for (kind, on_delete, table, refusal, left) in [
-        ("oneToOne", "restrict", "a", "403 row_delete_restricted", ["200", "200"]),
-        ("oneToOne", "restrict", "b", "204", ["200", "404 row_not_found"]),
-        ("oneToOne", "cascade", "a", "204", ["404 row_not_found", "404 row_not_found"]),
-        ("oneToOne", "setNull", "a", "204", ["404 row_not_found", "200"]),
-        ("manyToOne", "restrict", "a", "204", ["404 row_not_found", "200"]),
-        ("manyToOne", "restrict", "b", "403 row_delete_restricted", ["200", "200"]),
-        ("manyToOne", "cascade", "b", "204", ["404 row_not_found", "404 row_not_found"]),
-        ("manyToOne", "setNull", "b", "204", ["200", "404 row_not_found"]),
-        ("oneToMany", "restrict", "a", "403 row_delete_restricted", ["200", "200"]),
-        ("oneToMany", "cascade", "a", "204", ["404 row_not_found", "404 row_not_found"]),
-        ("oneToMany", "cascade", "b", "204", ["200", "404 row_not_found"]),
-        ("oneToMany", "setNull", "a", "204", ["404 row_not_found", "200"]),
-        ("manyToMany", "restrict", "a", "403 row_delete_restricted", ["200", "200"]),
-        ("manyToMany", "cascade", "a", "204", ["404 row_not_found", "404 row_not_found"]),
-        ("manyToMany", "cascade", "b", "204", ["200", "404 row_not_found"]),
-        ("manyToMany", "setNull", "b", "204", ["200", "404 row_not_found"]),
+        (
+            "oneToOne",
+            "restrict",
+            "a",
+            "403 row_delete_restricted",
+            ["200", "200"],
+        ),
+        (
+            "oneToOne",
+            "restrict",
+            "b",
+            "204",
+            ["200", "404 row_not_found"],
+        ),
+        (
+            "oneToOne",
+            "cascade",
+            "a",
+            "204",
+            ["404 row_not_found", "404 row_not_found"],
+        ),
+        (
+            "oneToOne",
+            "setNull",
+            "a",
+            "204",
+            ["404 row_not_found", "200"],
+        ),
+        (
+            "manyToOne",
+            "restrict",
+            "a",
+            "204",
+            ["404 row_not_found", "200"],
+        ),
+        (
+            "manyToOne",
+            "restrict",
+            "b",
+            "403 row_delete_restricted",
+            ["200", "200"],
+        ),
+        (
+            "manyToOne",
+            "cascade",
+            "b",
+            "204",
+            ["404 row_not_found", "404 row_not_found"],
+        ),
+        (
+            "manyToOne",
+            "setNull",
+            "b",
+            "204",
+            ["200", "404 row_not_found"],
+        ),
+        (
+            "oneToMany",
+            "restrict",
+            "a",
+            "403 row_delete_restricted",
+            ["200", "200"],
+        ),
+        (
+            "oneToMany",
+            "cascade",
+            "a",
+            "204",
+            ["404 row_not_found", "404 row_not_found"],
+        ),
+        (
+            "oneToMany",
+            "cascade",
+            "b",
+            "204",
+            ["200", "404 row_not_found"],
+        ),
+        (
+            "oneToMany",
+            "setNull",
+            "a",
+            "204",
+            ["404 row_not_found", "200"],
+        ),
+        (
+            "manyToMany",
+            "restrict",
+            "a",
+            "403 row_delete_restricted",
+            ["200", "200"],
+        ),
+        (
+            "manyToMany",
+            "cascade",
+            "a",
+            "204",
+            ["404 row_not_found", "404 row_not_found"],
+        ),
+        (
+            "manyToMany",
+            "cascade",
+            "b",
+            "204",
+            ["200", "404 row_not_found"],
+        ),
+        (
+            "manyToMany",
+            "setNull",
+            "b",
+            "204",
+            ["200", "404 row_not_found"],
+        ),
     ] {
         for two_way in [false, true] {
             let site = site();
@@ -410,7 +599,12 @@ fn a_chain_of_rows_goes_in_one_commit_or_not_at_all() {
     relate_tables(&site, ("a", "down", "a"), "oneToMany", &more);
     made(&site, "a", "r0", &json!({"n": 0}));
     for n in 1..50 {
-        made(&site, "a", &format!("r{n}"), &json!({"up": format!("r{}", n - 1)}));
+        made(
+            &site,
+            "a",
+            &format!("r{n}"),
+            &json!({"up": format!("r{}", n - 1)}),
+        );
     }
     // A circle ends, too.
     updated(&site, "a", "r0", &json!({"up": "r49"}));
@@ -419,23 +613,45 @@ fn a_chain_of_rows_goes_in_one_commit_or_not_at_all() {
     assert_eq!(left["total"], 0);
     let restrict = json!({"onDelete": "restrict"});
     relate_tables(&site, ("a", "held", "b"), "oneToOne", &restrict);
-    made(&site, "a", "s1", &json!({"n": 1, "held": {"$id": "b1", "n": 1}}));
+    made(
+        &site,
+        "a",
+        "s1",
+        &json!({"n": 1, "held": {"$id": "b1", "n": 1}}),
+    );
     made(&site, "a", "s0", &json!({"down": ["s1"]}));
-    assert_eq!(delete(&site, "a", "s0").refusal(), "403 row_delete_restricted");
+    assert_eq!(
+        delete(&site, "a", "s0").refusal(),
+        "403 row_delete_restricted"
+    );
     assert_eq!(related(&site, "a", "s0", "down"), json!(["s1"]));
 }
 
 #[test]
 fn lists_embed_what_is_selected_and_filter_by_links() {
     let site = site();
-    relate(&site, "manyToOne", &json!({"twoWay": true, "twoWayKey": "back"}));
+    relate(
+        &site,
+        "manyToOne",
+        &json!({"twoWay": true, "twoWayKey": "back"}),
+    );
     relate_tables(&site, ("a", "tags", "c"), "manyToMany", &json!({}));
     for id in ["c1", "c2"] {
         made(&site, "c", id, &json!({"n": 9}));
     }
     made(&site, "b", "b1", &json!({"n": 7}));
-    made(&site, "a", "a1", &json!({"n": 1, "k": "b1", "tags": ["c2", "c1"]}));
-    made(&site, "a", "a2", &json!({"n": 2, "k": "b1", "tags": ["c1"]}));
+    made(
+        &site,
+        "a",
+        "a1",
+        &json!({"n": 1, "k": "b1", "tags": ["c2", "c1"]}),
+    );
+    made(
+        &site,
+        "a",
+        "a2",
+        &json!({"n": 2, "k": "b1", "tags": ["c1"]}),
+    );
     made(&site, "a", "a3", &json!({"n": 3}));
     let list = |queries: &[String]| {
         let queries: Vec<String> = queries
@@ -443,7 +659,11 @@ fn lists_embed_what_is_selected_and_filter_by_links() {
             .enumerate()
             .map(|(at, query)| format!("queries[{at}]={query}"))
             .collect();
-        site.ask("GET", &format!("{}?ttl=60&{}", rows("a"), queries.join("&")), "")
+        site.ask(
+            "GET",
+            &format!("{}?ttl=60&{}", rows("a"), queries.join("&")),
+            "",
+        )
     };
     let all = list(&[select(&["*", "k.*", "k.back.n", "tags.$id"])]);
     assert_eq!(all.header("x-appwrite-cache"), "", "never from the cache");
@@ -455,25 +675,38 @@ fn lists_embed_what_is_selected_and_filter_by_links() {
     assert_eq!(row["k"]["back"].as_array().unwrap().len(), 2);
     assert_eq!(row["k"]["back"][1]["n"], 2);
     assert!(row["k"]["back"][1].get("$id").is_none(), "{row}");
-    assert_eq!((&row["tags"][0]["$id"], row["tags"][0].get("n")), (&json!("c2"), None));
-    assert_eq!((&all["rows"][2]["k"], &all["rows"][2]["tags"]), (&json!(null), &json!([])));
+    assert_eq!(
+        (&row["tags"][0]["$id"], row["tags"][0].get("n")),
+        (&json!("c2"), None)
+    );
+    assert_eq!(
+        (&all["rows"][2]["k"], &all["rows"][2]["tags"]),
+        (&json!(null), &json!([]))
+    );
     // Only what is named, of the row itself, too.
     let some = list(&[select(&["k.n"])]).json();
     let row = some["rows"][0].as_object().unwrap();
-    assert!(!row.contains_key("n") && !row.contains_key("$id"), "{row:?}");
+    assert!(
+        !row.contains_key("n") && !row.contains_key("$id"),
+        "{row:?}"
+    );
     let equal = |key: &str, id: &str| query("equal", Some(key), &json!([id]));
-    let none = |method: &str, key: &str| {
-        query(method, Some(key), &json!([]))
-    };
+    let none = |method: &str, key: &str| query(method, Some(key), &json!([]));
     for (query, found) in [
         (equal("k", "b1"), vec!["a1", "a2"]),
-        (query("contains", Some("k"), &json!(["b1", "b2"])), vec!["a1", "a2"]),
+        (
+            query("contains", Some("k"), &json!(["b1", "b2"])),
+            vec!["a1", "a2"],
+        ),
         (query("contains", Some("k"), &json!(["b"])), vec![]),
         (none("isNull", "k"), vec!["a3"]),
         (none("isNotNull", "k"), vec!["a1", "a2"]),
         (query("contains", Some("tags"), &json!(["c2"])), vec!["a1"]),
         (equal("tags", "c1"), vec!["a1", "a2"]),
-        (query("containsAll", Some("tags"), &json!(["c1", "c2"])), vec!["a1"]),
+        (
+            query("containsAll", Some("tags"), &json!(["c1", "c2"])),
+            vec!["a1"],
+        ),
         (none("isNull", "tags"), vec!["a3"]),
     ] {
         let got = list(std::slice::from_ref(&query));
@@ -490,16 +723,27 @@ fn lists_embed_what_is_selected_and_filter_by_links() {
         select(&["n.x"]),
         select(&["k.back.k.back.n"]),
     ] {
-        assert_eq!(list(&[query.clone()]).refusal(), "400 general_query_invalid", "{query}");
+        assert_eq!(
+            list(&[query.clone()]).refusal(),
+            "400 general_query_invalid",
+            "{query}"
+        );
     }
     let back = format!("{}?queries[0]={}", rows("b"), equal("back", "a1"));
-    assert_eq!(site.ask("GET", &back, "").refusal(), "400 general_query_invalid");
+    assert_eq!(
+        site.ask("GET", &back, "").refusal(),
+        "400 general_query_invalid"
+    );
 }
 
 #[test]
 fn who_reads_and_writes_related_rows_must_be_permitted() {
     let site = site();
-    relate(&site, "manyToOne", &json!({"twoWay": true, "twoWayKey": "back"}));
+    relate(
+        &site,
+        "manyToOne",
+        &json!({"twoWay": true, "twoWayKey": "back"}),
+    );
     let private = json!({"permissions": [], "rowSecurity": true}).to_string();
     let table = format!("{DATABASE}/tables/b");
     assert_eq!(site.ask("PUT", &table, &private).status, 200);
@@ -510,7 +754,10 @@ fn who_reads_and_writes_related_rows_must_be_permitted() {
     made(&site, "a", "a2", &json!({"k": "closed"}));
     let path = format!("{}?queries[0]={}", rows("a"), select(&["*", "k.*"]));
     let seen = site.ask_as(None, "GET", &path, "").json();
-    assert_eq!((&seen["rows"][0]["k"]["n"], &seen["rows"][1]["k"]), (&json!(1), &json!(null)));
+    assert_eq!(
+        (&seen["rows"][0]["k"]["n"], &seen["rows"][1]["k"]),
+        (&json!(1), &json!(null))
+    );
     let as_guest = |id: &str, data: Value| {
         let body = json!({"rowId": id, "data": data}).to_string();
         site.ask_as(None, "POST", &rows("a"), &body).refusal()
@@ -525,7 +772,11 @@ fn who_reads_and_writes_related_rows_must_be_permitted() {
     assert_eq!(as_guest("g2", fresh), "401 user_unauthorized");
     // A link that another row holds is that row's content.
     let locked = json!({"permissions": ["read(\"any\")"]}).to_string();
-    assert_eq!(site.ask("PUT", &format!("{DATABASE}/tables/a"), &locked).status, 200);
+    assert_eq!(
+        site.ask("PUT", &format!("{DATABASE}/tables/a"), &locked)
+            .status,
+        200
+    );
     let open = json!({"permissions": ["read(\"any\")", "write(\"any\")"]}).to_string();
     assert_eq!(site.ask("PUT", &table, &open).status, 200);
     let path = format!("{}/open", rows("b"));
@@ -565,7 +816,11 @@ fn a_relationship_goes_with_either_column_and_with_either_table() {
     for kind in ["oneToOne", "manyToOne", "oneToMany", "manyToMany"] {
         for (table, column) in [("a", "k"), ("b", "back")] {
             relate(&site, kind, &json!({"twoWay": true, "twoWayKey": "back"}));
-            let link = if kind.ends_with("Many") { json!(["b1"]) } else { json!("b1") };
+            let link = if kind.ends_with("Many") {
+                json!(["b1"])
+            } else {
+                json!("b1")
+            };
             made(&site, "b", "b1", &json!({"n": 1}));
             made(&site, "a", "a1", &json!({"n": 1, "k": link}));
             let path = format!("{DATABASE}/tables/{table}/columns/{column}");
@@ -579,12 +834,22 @@ fn a_relationship_goes_with_either_column_and_with_either_table() {
             assert_eq!(delete(&site, "a", "a1").status, 204, "{kind}");
         }
     }
-    relate(&site, "manyToMany", &json!({"twoWay": true, "twoWayKey": "back"}));
+    relate(
+        &site,
+        "manyToMany",
+        &json!({"twoWay": true, "twoWayKey": "back"}),
+    );
     relate_tables(&site, ("b", "more", "a"), "oneToMany", &json!({}));
     made(&site, "b", "b1", &json!({"n": 1}));
     made(&site, "a", "a1", &json!({"n": 1, "k": ["b1"]}));
-    assert_eq!(site.ask("DELETE", &format!("{DATABASE}/tables/b"), "").status, 204);
-    let columns = site.ask("GET", &format!("{DATABASE}/tables/a/columns"), "").json();
+    assert_eq!(
+        site.ask("DELETE", &format!("{DATABASE}/tables/b"), "")
+            .status,
+        204
+    );
+    let columns = site
+        .ask("GET", &format!("{DATABASE}/tables/a/columns"), "")
+        .json();
     assert_eq!(columns["total"], 1, "{columns}");
     updated(&site, "a", "a1", &json!({"n": 2}));
     assert_eq!(delete(&site, "a", "a1").status, 204);

@@ -7,7 +7,9 @@ use model::{ColumnNumber, TableNumber};
 use query::names;
 use rusqlite::Connection;
 
-/// The statements that make the table of links of a column in which nothing stands yet.
+/// The statements that make the table of links of a column in which nothing stands yet. One
+/// trigger takes old links away before it adds new ones, because SQLite does not say which of two
+/// would run first.
 pub(super) fn create(table: TableNumber, column: ColumnNumber) -> String {
     let (links, now) = (names::links(table, column), names::now(table));
     let list = names::column(column);
@@ -26,19 +28,16 @@ pub(super) fn create(table: TableNumber, column: ColumnNumber) -> String {
            BEGIN {add}; END;
          CREATE TRIGGER {links}_delete AFTER DELETE ON {now} WHEN old.{list} IS NOT NULL
            BEGIN {remove}; END;
-         CREATE TRIGGER {links}_leave AFTER UPDATE OF {list} ON {now}
-           WHEN old.{list} IS NOT NULL AND old.{list} IS NOT new.{list}
-           BEGIN {remove}; END;
-         CREATE TRIGGER {links}_enter AFTER UPDATE OF {list} ON {now}
-           WHEN new.{list} IS NOT NULL AND old.{list} IS NOT new.{list}
-           BEGIN {add}; END;"
+         CREATE TRIGGER {links}_update AFTER UPDATE OF {list} ON {now}
+           WHEN old.{list} IS NOT new.{list}
+           BEGIN {remove}; {add}; END;"
     )
 }
 
 /// The statements that drop the table of links of a column.
 pub(super) fn drop(table: TableNumber, column: ColumnNumber) -> String {
     let links = names::links(table, column);
-    let triggers = ["insert", "delete", "leave", "enter"];
+    let triggers = ["insert", "delete", "update"];
     let triggers = triggers.map(|when| format!("DROP TRIGGER IF EXISTS {links}_{when};"));
     format!("{} DROP TABLE IF EXISTS {links};", triggers.concat())
 }

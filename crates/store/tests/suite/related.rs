@@ -170,18 +170,30 @@ pub fn links_have_a_history(place: &dyn Place) {
     db.ok(vec![insert(&notes, "n2", links(&["o2"]))]);
     let has = |id: &str| Test::HasAny(vec![link(id)]);
     assert_eq!(holders(&db, has("o2"), None), ["n1", "n2"]);
+    // What a change of the list leaves in it is still found.
+    let target = Op::Related(Box::new(RelatedOp::Link(LinkOp {
+        table: notes.clone(),
+        column: last(&notes),
+        target: row_id("o1"),
+        holders: vec![row_id("n2")],
+        guard: Guard::Open,
+    })));
+    db.ok(vec![target]);
+    assert_eq!(held(&db, "n2", None), links(&["o2", "o1"]));
+    assert_eq!(holders(&db, has("o2"), None), ["n1", "n2"]);
+    assert_eq!(holders(&db, has("o1"), None), ["n2"]);
     db.ok(vec![delete(&others, "o2")]);
-    assert_eq!(held(&db, "n1", None), links(&["o1"]));
-    assert_eq!(held(&db, "n2", None), Value::Null);
+    assert_eq!(held(&db, "n1", None), Value::Null);
+    assert_eq!(held(&db, "n2", None), links(&["o1"]));
     assert_eq!(holders(&db, has("o2"), None), <[&str; 0]>::default());
-    assert_eq!(holders(&db, Test::IsNull, None), ["n2"]);
+    assert_eq!(holders(&db, Test::IsNull, None), ["n1"]);
     let then = Some(model::Coordinates {
         valid: first.timestamp(),
         system: first,
     });
     assert_eq!(held(&db, "n1", then), links(&["o1", "o2"]));
     assert_eq!(holders(&db, has("o2"), then), ["n1"]);
-    db.ok(vec![delete(&notes, "n1")]);
+    db.ok(vec![delete(&notes, "n2")]);
     assert_eq!(holders(&db, has("o1"), None), <[&str; 0]>::default());
 }
 
