@@ -1,14 +1,14 @@
 //! Reading the rows that others are related to: one query for each relationship that is selected,
 //! however many rows it is selected of.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use model::{
-    Catalogue, Content, Coordinates, Direction, Field, Mark, Marked, Page, Related, Relation, Row,
-    Selection, Table, Value,
+    Catalogue, Content, Coordinates, Direction, Field, Mark, Marked, Page, Related, Relation,
+    RelationKind, Row, Selection, Table, Value,
 };
 use query::{Filter, Query, QueryError, RelatedNames, Test, Visibility, select_names};
 use store::{Listing, Point};
@@ -182,13 +182,14 @@ impl<'a> Gathering<'a> {
         let rows = match visibility {
             None => Vec::new(),
             Some(visibility) => {
-                let asked = self.asked(page, names.column, relation, partner);
-                self.read(related, &selection, &visibility, asked).await?
+                let lead = lead(page, names.column, relation, partner);
+                self.read(related, &selection, &visibility, lead).await?
             }
         };
-        let links = match relation.holds_links() {
-            true => held_links(page, names.column, &rows),
-            false => links_to(page, &rows, &selection, partner),
+        let links = if relation.holds_links() {
+            held_links(page, names.column, &rows)
+        } else {
+            links_to(page, &rows, &selection, partner)
         };
         let found = Page {
             table: Arc::clone(related),
@@ -203,51 +204,24 @@ impl<'a> Gathering<'a> {
         })
     }
 
-    /// The field of the related table, and the values in it, that lead to the related rows.
-    fn asked(
-        &self,
-        page: &Page,
-        column: usize,
-        relation: &Relation,
-        partner: usize,
-    ) -> (Field, bool, Vec<Value>) {
-        if relation.holds_links() {
-            let mut ids: Vec<Value> = Vec::new();
-            let mut known = std::collections::HashSet::new();
-            for row in &page.rows {
-                let links = links_in(row, page, column);
-                ids.extend(
-                    links
-                        .iter()
-                        .filter(|id| known.insert((*id).to_owned()))
-                        .map(|id| Value::Text((*id).to_owned())),
-                );
-            }
-            return (Field::Id, false, ids);
-        }
-        let ids = page.rows.iter().map(|row| Value::Text(row.id.to_string()));
-        let is_list = relation.kind == model::RelationKind::ManyToMany;
-        (Field::Column(partner), is_list, ids.collect())
-    }
-
     async fn read(
         &mut self,
         table: &Arc<Table>,
         selection: &Selection,
         visibility: &Visibility,
-        (field, is_list, values): (Field, bool, Vec<Value>),
+        lead: Lead,
     ) -> Result<Vec<Row>, EngineError> {
         let mut rows: Vec<Row> = Vec::new();
-        for values in values.chunks(VALUES_MAX) {
+        for values in lead.values.chunks(VALUES_MAX) {
             let values = values.to_vec();
-            let test = if is_list {
+            let test = if lead.is_list {
                 Test::HasAny(values)
             } else {
                 Test::In(values)
             };
             let query = Query {
                 table: Arc::clone(table),
-                filter: Filter::Field(field, test),
+                filter: Filter::Field(lead.field, test),
                 order: Vec::new(),
                 tie: Direction::Asc,
                 random: false,
@@ -274,12 +248,42 @@ impl<'a> Gathering<'a> {
             })?;
             rows.extend(read.answer.rows);
         }
-        if is_list {
+        if lead.is_list {
             // A row with links to rows of two parts was found twice.
-            let mut known = std::collections::HashSet::new();
+            let mut known = HashSet::new();
             rows.retain(|row| known.insert(row.seq));
         }
         Ok(rows)
+    }
+}
+
+/// What leads to related rows.
+struct Lead {
+    /// A field of the related table.
+    field: Field,
+    /// Whether it holds lists.
+    is_list: bool,
+    /// The values in it.
+    values: Vec<Value>,
+}
+
+/// What leads to the rows that those of `page` are related to.
+fn lead(page: &Page, column: usize, relation: &Relation, partner: usize) -> Lead {
+    if relation.holds_links() {
+        let mut known = HashSet::new();
+        let links = page.rows.iter().flat_map(|row| links_in(row, page, column));
+        let links = links.filter(|id| known.insert(*id));
+        return Lead {
+            field: Field::Id,
+            is_list: false,
+            values: links.map(|id| Value::Text(id.to_owned())).collect(),
+        };
+    }
+    let ids = page.rows.iter().map(|row| Value::Text(row.id.to_string()));
+    Lead {
+        field: Field::Column(partner),
+        is_list: relation.kind == RelationKind::ManyToMany,
+        values: ids.collect(),
     }
 }
 

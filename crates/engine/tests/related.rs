@@ -1,6 +1,5 @@
 //! Answers with related rows: each is true for one mark, whatever is written meanwhile.
 
-#[allow(dead_code)]
 mod stage;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

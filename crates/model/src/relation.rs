@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn who_is_pointed_at_by_many_decides_over_them() {
-        let deletion = |kind, side, two_way| relation(kind, side, two_way).deletion();
         use OnDelete::{Cascade, SetNull};
+        let deletion = |kind, side, two_way| relation(kind, side, two_way).deletion();
         for (kind, side, two_way, expected) in [
             (RelationKind::ManyToOne, Side::Parent, true, SetNull),
             (RelationKind::ManyToOne, Side::Child, false, Cascade),

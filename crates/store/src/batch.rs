@@ -346,8 +346,9 @@ pub enum SchemaChange {
         /// What becomes of related rows.
         on_delete: model::OnDelete,
     },
-    /// Removes a column, which no index may name; of a relationship, both ends. Its values stay where they are, because reads at
-    /// coordinates before this commit need them; no other read finds them.
+    /// Removes a column, which no index may name; of a relationship, both ends. Its values stay
+    /// where they are, because reads at coordinates before this commit need them; no other read
+    /// finds them.
     DropColumn(ColumnNumber),
     /// Adds an index. Its number, status and times are set by the commit: it is built within it
     /// if the table has at most [`INDEXED_AT_ONCE_MAX`] versions of rows, and waits for

@@ -62,7 +62,10 @@ test('without keys the tables lend their ids', async () => {
   const made = await db.createRelationshipColumn({
     ...books, relatedTableId: authors.tableId, type: RelationshipType.OneToOne, twoWay: true,
   });
-  assert.deepEqual([made.key, made.twoWayKey, made.onDelete], [authors.tableId, books.tableId, 'restrict']);
+  assert.deepEqual(
+    [made.key, made.twoWayKey, made.onDelete],
+    [authors.tableId, books.tableId, 'restrict'],
+  );
   const twice = db.createRelationshipColumn({
     ...books, relatedTableId: authors.tableId, type: RelationshipType.OneToOne,
   });
@@ -78,9 +81,8 @@ describe('rows with links', () => {
       ...authors, relatedTableId: books.tableId, type: RelationshipType.OneToMany, twoWay: true,
       key: 'books', twoWayKey: 'author',
     });
-    await db.createRow({
-      ...authors, rowId: 'ada', data: { name: 'Ada', books: [{ $id: 'b1', name: 'One' }, { name: 'Two' }] },
-    });
+    const written = [{ $id: 'b1', name: 'One' }, { name: 'Two' }];
+    await db.createRow({ ...authors, rowId: 'ada', data: { name: 'Ada', books: written } });
   });
 
   test('are read with what is selected, and without it otherwise', async () => {
@@ -90,7 +92,8 @@ describe('rows with links', () => {
     assert.deepEqual(named(whole.books), ['One', 'Two']);
     const listed = await db.listRows({ ...books, ...select('name', 'author.name') });
     assert.deepEqual(listed.rows.map((row) => row.author.name), ['Ada', 'Ada']);
-    const byAuthor = await db.listRows({ ...books, queries: [Query.equal('author', 'ada'), Query.equal('name', 'One')] });
+    const queries = [Query.equal('author', 'ada'), Query.equal('name', 'One')];
+    const byAuthor = await db.listRows({ ...books, queries });
     assert.deepEqual([byAuthor.total, byAuthor.rows[0].$id], [1, 'b1']);
     const older = await old.getDocument({
       databaseId: 'd', collectionId: books.tableId, documentId: 'b1', ...select('*', 'author.*'),
@@ -111,9 +114,12 @@ describe('rows with links', () => {
 
   test('protect each other as the relationship says', async () => {
     await refused(db.deleteRow({ ...authors, rowId: 'ada' }), 403, 'row_delete_restricted');
-    const legacy = old.deleteDocument({ databaseId: 'd', collectionId: authors.tableId, documentId: 'ada' });
+    const legacy = old.deleteDocument({
+      databaseId: 'd', collectionId: authors.tableId, documentId: 'ada',
+    });
     await refused(legacy, 403, 'document_delete_restricted');
-    await db.updateRelationshipColumn({ ...authors, key: 'books', onDelete: RelationMutate.Cascade });
+    const onDelete = RelationMutate.Cascade;
+    await db.updateRelationshipColumn({ ...authors, key: 'books', onDelete });
     await db.deleteRow({ ...authors, rowId: 'ada' });
     const left = await db.listRows(books);
     assert.deepEqual(left.rows.map((row) => row.$id), ['b3']);
@@ -132,10 +138,15 @@ test('many rows are linked to many', async () => {
     ...books, relatedTableId: authors.tableId, type: RelationshipType.ManyToMany, twoWay: true,
     key: 'authors', twoWayKey: 'books', onDelete: RelationMutate.SetNull,
   });
-  for (const rowId of ['a1', 'a2']) await db.createRow({ ...authors, rowId, data: { name: rowId } });
+  for (const rowId of ['a1', 'a2']) {
+    await db.createRow({ ...authors, rowId, data: { name: rowId } });
+  }
   await db.createRow({ ...books, rowId: 'b1', data: { name: 'b1', authors: ['a1', 'a2'] } });
   await db.createRow({ ...books, rowId: 'b2', data: { name: 'b2', authors: ['a2'] } });
-  const from = async (rowId) => named((await db.getRow({ ...authors, rowId, ...select('books.name') })).books);
+  const from = async (rowId) => {
+    const row = await db.getRow({ ...authors, rowId, ...select('books.name') });
+    return named(row.books);
+  };
   assert.deepEqual([await from('a1'), await from('a2')], [['b1'], ['b1', 'b2']]);
   await db.updateRow({ ...authors, rowId: 'a1', data: { books: ['b2'] } });
   assert.deepEqual([await from('a1'), await from('a2')], [['b2'], ['b1', 'b2']]);

@@ -125,7 +125,7 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
             subject.write_compared(out, out.dialect.matches(), &wanted);
         }
         Test::HasAny(values) => match subject.links(out.dialect, source) {
-            Some(links) => subject.write_any_link(out, &links, values),
+            Some(links) => write_any_link(out, &links, values),
             None => subject.write_any_element(out, "EXISTS", values),
         },
         Test::HasNone(values) => {
@@ -263,15 +263,6 @@ impl Subject<'_> {
             .then(|| names::links(self.table.number, column.number))
     }
 
-    fn write_any_link(&self, out: &mut Writer, links: &str, values: &[Value]) {
-        let wanted = out.parameter(Value::List(values.to_vec()));
-        out.push("t.seq IN (SELECT l.seq FROM ");
-        out.push(links);
-        out.push(" AS l WHERE l.target IN (SELECT w.value FROM ");
-        write_wanted(out, wanted);
-        out.push("))");
-    }
-
     /// No wanted element is missing. Of an array that is null they all are.
     fn write_all_elements(&self, out: &mut Writer, values: &[Value]) {
         let wanted = out.parameter(Value::List(values.to_vec()));
@@ -288,6 +279,16 @@ impl Subject<'_> {
         out.push_field(self.table, self.field);
         out.push(&close);
     }
+}
+
+/// Rows that hold one of the links, by the table of links.
+fn write_any_link(out: &mut Writer, links: &str, values: &[Value]) {
+    let wanted = out.parameter(Value::List(values.to_vec()));
+    out.push("t.seq IN (SELECT l.seq FROM ");
+    out.push(links);
+    out.push(" AS l WHERE l.target IN (SELECT w.value FROM ");
+    write_wanted(out, wanted);
+    out.push("))");
 }
 
 fn write_wanted(out: &mut Writer, wanted: Parameter) {

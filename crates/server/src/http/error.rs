@@ -254,7 +254,6 @@ fn kind_of(error: &EngineError) -> Kind {
         E::UniqueViolation { .. } => Kind::RowUniqueViolation,
         E::Relationship(_) => Kind::RelationshipValueInvalid,
         E::DeleteRestricted { .. } => Kind::RowDeleteRestricted,
-        E::BulkOfRelationships(_) => Kind::BadRequest,
         E::RowDataMissing => Kind::RowMissingData,
         E::PayloadMissing => Kind::RowMissingPayload,
         E::Index(IndexFault::NotFound(_)) => Kind::ColumnIndexNotFound,
@@ -268,7 +267,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNotFound(_) => Kind::CursorNotFound,
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
-        E::TooManyRows { .. } => Kind::BadRequest,
+        E::TooManyRows { .. } | E::BulkOfRelationships(_) => Kind::BadRequest,
         E::ReadersBusy { .. } | E::Overloaded | E::Closing | E::ClockImplausible { .. } => {
             Kind::ServiceUnavailable
         }

@@ -280,79 +280,83 @@ fn both_spellings_of_the_update_change_both_ends() {
     }
 }
 
-/// Of each type: the links sent, what both ends then show, a second row that takes a link over,
-/// and what both ends show of that.
+/// Each type, with the links that `a1` is given, and what then leads back to it from `b1`.
+fn types() -> [(&'static str, Value, Value); 4] {
+    [
+        ("oneToOne", json!("b1"), json!("a1")),
+        ("manyToOne", json!("b1"), json!(["a1"])),
+        ("oneToMany", json!(["b1", "b2"]), json!("a1")),
+        ("manyToMany", json!(["b2", "b1"]), json!(["a1"])),
+    ]
+}
+
+/// Nothing, as a value of that shape.
+fn none_like(value: &Value) -> Value {
+    if value.is_array() {
+        json!([])
+    } else {
+        json!(null)
+    }
+}
+
+/// A site where `a1` has these links, and `b1`, `b2` and `b3` are there.
+fn two_way_site(kind: &str, links: &Value) -> Site {
+    let site = site();
+    let more = json!({"twoWay": true, "twoWayKey": "back"});
+    relate(&site, kind, &more);
+    for id in ["b1", "b2", "b3"] {
+        made(&site, "b", id, &json!({"n": 1}));
+    }
+    let row = made(&site, "a", "a1", &json!({"n": 1, "k": links}));
+    assert!(row["k"].is_object() || row["k"].is_array(), "{kind}: {row}");
+    site
+}
+
 #[test]
 fn links_are_the_same_from_both_ends() {
-    for (kind, links, one, back) in [
-        ("oneToOne", json!("b1"), json!("b1"), json!("a1")),
-        ("manyToOne", json!("b1"), json!("b1"), json!(["a1"])),
-        (
-            "oneToMany",
-            json!(["b1", "b2"]),
-            json!(["b1", "b2"]),
-            json!("a1"),
-        ),
-        (
-            "manyToMany",
-            json!(["b2", "b1"]),
-            json!(["b2", "b1"]),
-            json!(["a1"]),
-        ),
-    ] {
-        let site = site();
-        relate(&site, kind, &json!({"twoWay": true, "twoWayKey": "back"}));
-        for id in ["b1", "b2", "b3"] {
-            made(&site, "b", id, &json!({"n": 1}));
-        }
-        let row = made(&site, "a", "a1", &json!({"n": 1, "k": links}));
-        assert!(row["k"].is_object() || row["k"].is_array(), "{kind}: {row}");
-        assert_eq!(related(&site, "a", "a1", "k"), one, "{kind}");
+    for (kind, links, back) in types() {
+        let site = two_way_site(kind, &links);
+        assert_eq!(related(&site, "a", "a1", "k"), links, "{kind}");
         assert_eq!(related(&site, "b", "b1", "back"), back, "{kind}");
         // Nothing is embedded that was not asked for.
         let plain = site.ask("GET", &format!("{}/a1", rows("a")), "").json();
         assert_eq!((plain.get("k"), &plain["n"]), (None, &json!(1)), "{kind}");
-        // From the other end.
-        let to_a1 = if back.is_array() {
-            json!(["a1"])
-        } else {
-            json!("a1")
-        };
-        let refusal = update(&site, "b", "b3", &json!({"back": to_a1})).refusal();
-        match kind {
-            "oneToOne" => {
-                assert_eq!(refusal, "409 row_unique_constraint_violation");
-                updated(&site, "a", "a1", &json!({"k": null}));
-                updated(&site, "b", "b3", &json!({"back": "a1"}));
-                assert_eq!(related(&site, "a", "a1", "k"), json!("b3"));
-            }
-            "manyToOne" => {
-                assert_eq!(refusal, "200");
-                assert_eq!(related(&site, "a", "a1", "k"), json!("b3"));
-                assert_eq!(related(&site, "b", "b1", "back"), json!([]));
-            }
-            "oneToMany" => assert_eq!(related(&site, "a", "a1", "k"), json!(["b1", "b2", "b3"])),
-            _ => assert_eq!(related(&site, "a", "a1", "k"), json!(["b2", "b1", "b3"])),
-        }
         // What is not named stays; what is named is all there is.
         updated(&site, "a", "a1", &json!({"n": 2}));
-        assert_ne!(related(&site, "a", "a1", "k"), json!(null), "{kind}");
+        assert_eq!(related(&site, "a", "a1", "k"), links, "{kind}");
         updated(&site, "a", "a1", &json!({"k": null}));
-        let none = if one.is_array() {
-            json!([])
-        } else {
-            json!(null)
+        assert_eq!(related(&site, "a", "a1", "k"), none_like(&links), "{kind}");
+        let left = related(&site, "b", "b1", "back");
+        assert_eq!(left, none_like(&back), "{kind}");
+    }
+}
+
+#[test]
+fn links_are_given_from_the_other_end() {
+    for (kind, links, back) in types() {
+        let site = two_way_site(kind, &links);
+        let to_a1 = match back {
+            Value::Array(_) => json!(["a1"]),
+            _ => json!("a1"),
         };
-        assert_eq!(related(&site, "a", "a1", "k"), none, "{kind}");
-        assert_eq!(
-            related(&site, "b", "b3", "back"),
-            if back.is_array() {
-                json!([])
-            } else {
-                json!(null)
-            },
-            "{kind}"
-        );
+        let given = update(&site, "b", "b3", &json!({"back": to_a1})).refusal();
+        if kind == "oneToOne" {
+            assert_eq!(given, "409 row_unique_constraint_violation");
+            updated(&site, "a", "a1", &json!({"k": null}));
+            updated(&site, "b", "b3", &json!({"back": "a1"}));
+        } else {
+            assert_eq!(given, "200", "{kind}");
+        }
+        let expected = match kind {
+            "oneToMany" => json!(["b1", "b2", "b3"]),
+            "manyToMany" => json!(["b2", "b1", "b3"]),
+            _ => json!("b3"),
+        };
+        assert_eq!(related(&site, "a", "a1", "k"), expected, "{kind}");
+        let left = related(&site, "b", "b1", "back");
+        let is_kept = kind.ends_with("ToMany");
+        let expected = if is_kept { back } else { none_like(&back) };
+        assert_eq!(left, expected, "{kind}");
     }
 }
 
@@ -451,123 +455,41 @@ fn values_that_are_no_links_are_refused() {
     assert_eq!(same["back"], json!([]));
 }
 
+/// Type, behaviour, the table whose row is deleted, the answer, and what is left of `a1` and `b1`.
+type Deletion = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    [&'static str; 2],
+);
+
+const GONE: &str = "404 row_not_found";
+const RESTRICTED: &str = "403 row_delete_restricted";
+
+#[rustfmt::skip]
+const DELETIONS: [Deletion; 16] = [
+    ("oneToOne", "restrict", "a", RESTRICTED, ["200", "200"]),
+    ("oneToOne", "restrict", "b", "204", ["200", GONE]),
+    ("oneToOne", "cascade", "a", "204", [GONE, GONE]),
+    ("oneToOne", "setNull", "a", "204", [GONE, "200"]),
+    ("manyToOne", "restrict", "a", "204", [GONE, "200"]),
+    ("manyToOne", "restrict", "b", RESTRICTED, ["200", "200"]),
+    ("manyToOne", "cascade", "b", "204", [GONE, GONE]),
+    ("manyToOne", "setNull", "b", "204", ["200", GONE]),
+    ("oneToMany", "restrict", "a", RESTRICTED, ["200", "200"]),
+    ("oneToMany", "cascade", "a", "204", [GONE, GONE]),
+    ("oneToMany", "cascade", "b", "204", ["200", GONE]),
+    ("oneToMany", "setNull", "a", "204", [GONE, "200"]),
+    ("manyToMany", "restrict", "a", RESTRICTED, ["200", "200"]),
+    ("manyToMany", "cascade", "a", "204", [GONE, GONE]),
+    ("manyToMany", "cascade", "b", "204", ["200", GONE]),
+    ("manyToMany", "setNull", "b", "204", ["200", GONE]),
+];
+
 #[test]
 fn deletions_do_what_the_relationship_says() {
-    // Which row is deleted, the answer, and what is left of a1, b1.
-    for (kind, on_delete, table, refusal, left) in [
-        (
-            "oneToOne",
-            "restrict",
-            "a",
-            "403 row_delete_restricted",
-            ["200", "200"],
-        ),
-        (
-            "oneToOne",
-            "restrict",
-            "b",
-            "204",
-            ["200", "404 row_not_found"],
-        ),
-        (
-            "oneToOne",
-            "cascade",
-            "a",
-            "204",
-            ["404 row_not_found", "404 row_not_found"],
-        ),
-        (
-            "oneToOne",
-            "setNull",
-            "a",
-            "204",
-            ["404 row_not_found", "200"],
-        ),
-        (
-            "manyToOne",
-            "restrict",
-            "a",
-            "204",
-            ["404 row_not_found", "200"],
-        ),
-        (
-            "manyToOne",
-            "restrict",
-            "b",
-            "403 row_delete_restricted",
-            ["200", "200"],
-        ),
-        (
-            "manyToOne",
-            "cascade",
-            "b",
-            "204",
-            ["404 row_not_found", "404 row_not_found"],
-        ),
-        (
-            "manyToOne",
-            "setNull",
-            "b",
-            "204",
-            ["200", "404 row_not_found"],
-        ),
-        (
-            "oneToMany",
-            "restrict",
-            "a",
-            "403 row_delete_restricted",
-            ["200", "200"],
-        ),
-        (
-            "oneToMany",
-            "cascade",
-            "a",
-            "204",
-            ["404 row_not_found", "404 row_not_found"],
-        ),
-        (
-            "oneToMany",
-            "cascade",
-            "b",
-            "204",
-            ["200", "404 row_not_found"],
-        ),
-        (
-            "oneToMany",
-            "setNull",
-            "a",
-            "204",
-            ["404 row_not_found", "200"],
-        ),
-        (
-            "manyToMany",
-            "restrict",
-            "a",
-            "403 row_delete_restricted",
-            ["200", "200"],
-        ),
-        (
-            "manyToMany",
-            "cascade",
-            "a",
-            "204",
-            ["404 row_not_found", "404 row_not_found"],
-        ),
-        (
-            "manyToMany",
-            "cascade",
-            "b",
-            "204",
-            ["200", "404 row_not_found"],
-        ),
-        (
-            "manyToMany",
-            "setNull",
-            "b",
-            "204",
-            ["200", "404 row_not_found"],
-        ),
-    ] {
+    for (kind, on_delete, table, refusal, left) in DELETIONS {
         for two_way in [false, true] {
             let site = site();
             let more = json!({"twoWay": two_way, "twoWayKey": "back", "onDelete": on_delete});
@@ -584,7 +506,7 @@ fn deletions_do_what_the_relationship_says() {
                 row.refusal()
             });
             assert_eq!(got, left, "{case}");
-            if left == ["200", "404 row_not_found"] {
+            if left == ["200", GONE] {
                 let none = if is_list { json!([]) } else { json!(null) };
                 assert_eq!(related(&site, "a", "a1", "k"), none, "{case}");
             }
@@ -627,8 +549,8 @@ fn a_chain_of_rows_goes_in_one_commit_or_not_at_all() {
     assert_eq!(related(&site, "a", "s0", "down"), json!(["s1"]));
 }
 
-#[test]
-fn lists_embed_what_is_selected_and_filter_by_links() {
+/// Of table `a` rows `a1` and `a2` with links to `b1`, some to `c1` and `c2`, and `a3` with none.
+fn linked_site() -> Site {
     let site = site();
     relate(
         &site,
@@ -640,12 +562,8 @@ fn lists_embed_what_is_selected_and_filter_by_links() {
         made(&site, "c", id, &json!({"n": 9}));
     }
     made(&site, "b", "b1", &json!({"n": 7}));
-    made(
-        &site,
-        "a",
-        "a1",
-        &json!({"n": 1, "k": "b1", "tags": ["c2", "c1"]}),
-    );
+    let first = json!({"n": 1, "k": "b1", "tags": ["c2", "c1"]});
+    made(&site, "a", "a1", &first);
     made(
         &site,
         "a",
@@ -653,19 +571,18 @@ fn lists_embed_what_is_selected_and_filter_by_links() {
         &json!({"n": 2, "k": "b1", "tags": ["c1"]}),
     );
     made(&site, "a", "a3", &json!({"n": 3}));
-    let list = |queries: &[String]| {
-        let queries: Vec<String> = queries
-            .iter()
-            .enumerate()
-            .map(|(at, query)| format!("queries[{at}]={query}"))
-            .collect();
-        site.ask(
-            "GET",
-            &format!("{}?ttl=60&{}", rows("a"), queries.join("&")),
-            "",
-        )
-    };
-    let all = list(&[select(&["*", "k.*", "k.back.n", "tags.$id"])]);
+    site
+}
+
+fn list(site: &Site, query: &str) -> Answer {
+    let path = format!("{}?ttl=60&queries[0]={query}", rows("a"));
+    site.ask("GET", &path, "")
+}
+
+#[test]
+fn lists_embed_what_is_selected() {
+    let site = linked_site();
+    let all = list(&site, &select(&["*", "k.*", "k.back.n", "tags.$id"]));
     assert_eq!(all.header("x-appwrite-cache"), "", "never from the cache");
     let all = all.json();
     assert_eq!(all["total"], 3);
@@ -675,45 +592,44 @@ fn lists_embed_what_is_selected_and_filter_by_links() {
     assert_eq!(row["k"]["back"].as_array().unwrap().len(), 2);
     assert_eq!(row["k"]["back"][1]["n"], 2);
     assert!(row["k"]["back"][1].get("$id").is_none(), "{row}");
-    assert_eq!(
-        (&row["tags"][0]["$id"], row["tags"][0].get("n")),
-        (&json!("c2"), None)
-    );
-    assert_eq!(
-        (&all["rows"][2]["k"], &all["rows"][2]["tags"]),
-        (&json!(null), &json!([]))
-    );
+    let tag = &row["tags"][0];
+    assert_eq!((&tag["$id"], tag.get("n")), (&json!("c2"), None));
+    let row = &all["rows"][2];
+    assert_eq!((&row["k"], &row["tags"]), (&json!(null), &json!([])));
     // Only what is named, of the row itself, too.
-    let some = list(&[select(&["k.n"])]).json();
+    let some = list(&site, &select(&["k.n"])).json();
     let row = some["rows"][0].as_object().unwrap();
     assert!(
         !row.contains_key("n") && !row.contains_key("$id"),
         "{row:?}"
     );
-    let equal = |key: &str, id: &str| query("equal", Some(key), &json!([id]));
-    let none = |method: &str, key: &str| query(method, Some(key), &json!([]));
+}
+
+#[test]
+fn lists_filter_by_links() {
+    let site = linked_site();
+    let by = |method: &str, key: &str, ids: &[&str]| query(method, Some(key), &json!(ids));
     for (query, found) in [
-        (equal("k", "b1"), vec!["a1", "a2"]),
-        (
-            query("contains", Some("k"), &json!(["b1", "b2"])),
-            vec!["a1", "a2"],
-        ),
-        (query("contains", Some("k"), &json!(["b"])), vec![]),
-        (none("isNull", "k"), vec!["a3"]),
-        (none("isNotNull", "k"), vec!["a1", "a2"]),
-        (query("contains", Some("tags"), &json!(["c2"])), vec!["a1"]),
-        (equal("tags", "c1"), vec!["a1", "a2"]),
-        (
-            query("containsAll", Some("tags"), &json!(["c1", "c2"])),
-            vec!["a1"],
-        ),
-        (none("isNull", "tags"), vec!["a3"]),
+        (by("equal", "k", &["b1"]), vec!["a1", "a2"]),
+        (by("contains", "k", &["b1", "b2"]), vec!["a1", "a2"]),
+        (by("contains", "k", &["b"]), vec![]),
+        (by("isNull", "k", &[]), vec!["a3"]),
+        (by("isNotNull", "k", &[]), vec!["a1", "a2"]),
+        (by("contains", "tags", &["c2"]), vec!["a1"]),
+        (by("equal", "tags", &["c1"]), vec!["a1", "a2"]),
+        (by("containsAll", "tags", &["c1", "c2"]), vec!["a1"]),
+        (by("isNull", "tags", &[]), vec!["a3"]),
     ] {
-        let got = list(std::slice::from_ref(&query));
+        let got = list(&site, &query);
         assert_eq!(got.status, 200, "{query}: {}", got.text);
         assert_eq!(got.header("x-appwrite-cache"), "", "{query}");
         assert_eq!(ids(&got.json()), found, "{query}");
     }
+}
+
+#[test]
+fn what_cannot_be_asked_of_relationships_is_refused() {
+    let site = linked_site();
     for query in [
         query("startsWith", Some("k"), &json!(["b"])),
         query("greaterThan", Some("k"), &json!(["b"])),
@@ -723,17 +639,13 @@ fn lists_embed_what_is_selected_and_filter_by_links() {
         select(&["n.x"]),
         select(&["k.back.k.back.n"]),
     ] {
-        assert_eq!(
-            list(&[query.clone()]).refusal(),
-            "400 general_query_invalid",
-            "{query}"
-        );
+        let refused = list(&site, &query);
+        assert_eq!(refused.refusal(), "400 general_query_invalid", "{query}");
     }
-    let back = format!("{}?queries[0]={}", rows("b"), equal("back", "a1"));
-    assert_eq!(
-        site.ask("GET", &back, "").refusal(),
-        "400 general_query_invalid"
-    );
+    let equal = query("equal", Some("back"), &json!(["a1"]));
+    let back = format!("{}?queries[0]={equal}", rows("b"));
+    let refused = site.ask("GET", &back, "");
+    assert_eq!(refused.refusal(), "400 general_query_invalid");
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn write_limits(kind: &ColumnKind, object: &mut Object<'_>) {
             object.with("min", |out| json(out, min));
             object.with("max", |out| json(out, max));
         }
-        ColumnKind::Boolean => {}
+        ColumnKind::Boolean | ColumnKind::Relationship(_) => {}
         ColumnKind::Email => object.text("format", "email"),
         ColumnKind::Url => object.text("format", "url"),
         ColumnKind::Ip => object.text("format", "ip"),
@@ -152,7 +152,6 @@ fn write_limits(kind: &ColumnKind, object: &mut Object<'_>) {
             });
         }
         ColumnKind::Datetime => object.text("format", ""),
-        ColumnKind::Relationship(_) => {}
     }
 }
 
