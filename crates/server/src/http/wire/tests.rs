@@ -263,7 +263,8 @@ fn check_column(column: Column, kind: &str, own: &str) {
     let common = format!(
         r#"{{"key":"k","description":"","type":"{kind}","status":"available","error":"","required":false,"array":false,"$createdAt":"{SHOWN}","$updatedAt":"{SHOWN}","#
     );
-    assert_eq!(shown(super::column(&column)), format!("{common}{own}}}"));
+    let written = super::column(&column, words(Family::Tables));
+    assert_eq!(shown(written), format!("{common}{own}}}"));
 }
 
 #[test]
@@ -322,6 +323,62 @@ fn each_kind_of_column_has_its_own_members() {
         of(K::Enum { elements }),
         "string",
         r#""format":"enum","elements":["a","\""],"default":null"#,
+    );
+}
+
+/// A page of one row with a column `n`, and a relationship `r` to the same row.
+fn related_page(kind: model::RelationKind) -> Page {
+    let relation = Relation {
+        related: TableId::new("t").unwrap(),
+        partner: ColumnNumber(2),
+        partner_key: ColumnKey::new("back").unwrap(),
+        kind,
+        two_way: true,
+        on_delete: model::OnDelete::SetNull,
+        side: model::Side::Parent,
+    };
+    let columns = vec![
+        plain("r", ColumnKind::Relationship(relation)),
+        plain("n", ColumnKind::Boolean),
+    ];
+    let selection = Selection::Some {
+        columns: vec![0, 1],
+        fields: vec![],
+        permissions: false,
+    };
+    let link = Value::Text("r".into());
+    let row = row_of(Content::Values(vec![link, Value::Bool(true)]));
+    page_of(columns, selection, vec![row])
+}
+
+#[test]
+fn related_rows_stand_in_their_row_and_links_do_not() {
+    use model::RelationKind::{ManyToMany, ManyToOne};
+    let place = r#""$databaseId":"d","$tableId":"t","n":true"#;
+    for (kind, links, written) in [
+        (ManyToOne, vec![], "null".to_owned()),
+        (ManyToOne, vec![0], format!("{{{place}}}")),
+        (ManyToMany, vec![], "[]".to_owned()),
+        (ManyToMany, vec![0, 0], format!("[{{{place}}},{{{place}}}]")),
+    ] {
+        let mut page = related_page(kind);
+        let plain = shown(encode_page(&page, Family::Tables));
+        assert_eq!(plain, format!("{{{place}}}"));
+        page.related = vec![Related {
+            column: 0,
+            page: related_page(kind),
+            links: vec![links],
+        }];
+        let embedded = shown(encode_page(&page, Family::Tables));
+        assert_eq!(embedded, format!("{{{place},\"r\":{written}}}"));
+    }
+    let column = &related_page(ManyToOne).table.columns[0];
+    let written = shown(super::column(column, words(Family::Documents)));
+    assert!(
+        written.contains(
+            r#""relatedCollection":"t","relationType":"manyToOne","twoWay":true,"twoWayKey":"back","onDelete":"setNull","side":"parent""#
+        ),
+        "{written}"
     );
 }
 
