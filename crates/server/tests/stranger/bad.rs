@@ -343,6 +343,8 @@ const NO_NUMBER: &[&str] = &[
     "18446744073709551616",
 ];
 const NO_INDEX_TYPE: &[&str] = &[r#""fly""#, r#""""#, r#""key\u0000""#];
+const NO_RELATION: &[&str] = &[r#""fly""#, r#""""#, r#""ONETOMANY""#, r#""cascade\u0000""#];
+const NO_TABLE: &[Kind] = &[Kind::TableNotFound];
 const NO_LENGTHS: &[&str] = &[r#"["5"]"#, "[true]", "[1.5]", "[9223372036854775808]"];
 const NO_OPERAND: &[&str] = &[
     r#""x""#,
@@ -498,6 +500,10 @@ fn written(takes: Takes) -> Vec<Group> {
         Takes::IndexColumns => vec![(NO_LIST, ARGUMENT), (&["[5]", "[null]", "[[]]"], ARGUMENT)],
         Takes::Orders => vec![(NO_LIST, ARGUMENT), (&["[5]", "[true]", "[[]]"], ARGUMENT)],
         Takes::Lengths => vec![(NO_LIST, ARGUMENT), (NO_LENGTHS, ARGUMENT)],
+        Takes::RelatedTable => vec![(NO_TEXT, ARGUMENT), (NO_ID, NO_TABLE)],
+        Takes::RelationType | Takes::OnDelete => {
+            vec![(NO_TEXT, ARGUMENT), (NO_RELATION, ARGUMENT)]
+        }
     }
 }
 

@@ -68,6 +68,10 @@ pub enum Takes {
     IndexColumns,
     Orders,
     Lengths,
+    /// The id of a table that is there.
+    RelatedTable,
+    RelationType,
+    OnDelete,
 }
 
 /// A member of a body.
@@ -228,6 +232,59 @@ const COLUMNS: &[Spec] = columns! {
     "mediumtext" "medium" Text r#""a""# [ENCRYPT] [];
     "longtext" "huge" Text r#""a""# [ENCRYPT] [];
 };
+
+const RELATION: &[Field] = &[
+    needed("relatedTableId", Takes::RelatedTable, r#""p""#),
+    needed("type", Takes::RelationType, r#""manyToMany""#),
+    optional("twoWay", Takes::Flag, "true"),
+    optional("key", Takes::Key, r#""new""#),
+    optional("twoWayKey", Takes::Key, r#""newer""#),
+    optional("onDelete", Takes::OnDelete, r#""cascade""#),
+];
+const NEW_RELATION: &[Field] = &[
+    NEW_KEY,
+    optional("onDelete", Takes::OnDelete, r#""setNull""#),
+];
+/// The world's relationship.
+const RELATION_IDS: &[(&str, &str)] = &[("table", "p"), ("column", "rel")];
+
+/// The routes of relationships, one of which has two spellings.
+const RELATIONS: &[Spec] = &[
+    relation(
+        "POST",
+        "/v1/tablesdb/{database}/tables/{table}/columns/relationship",
+        RELATION,
+        NO_IDS,
+    ),
+    relation(
+        "PATCH",
+        "/v1/tablesdb/{database}/tables/{table}/columns/relationship/{column}",
+        NEW_RELATION,
+        RELATION_IDS,
+    ),
+    relation(
+        "PATCH",
+        "/v1/tablesdb/{database}/tables/{table}/columns/{column}/relationship",
+        NEW_RELATION,
+        RELATION_IDS,
+    ),
+];
+
+const fn relation(
+    method: &'static str,
+    pattern: &'static str,
+    body: &'static [Field],
+    ids: &'static [(&'static str, &'static str)],
+) -> Spec {
+    Spec {
+        method,
+        pattern,
+        open: Open::Keys,
+        asks: &[],
+        body: Some(body),
+        ids,
+    }
+}
 
 macro_rules! specs {
     ($($method:ident $pattern:literal $open:ident $asks:expr, $body:expr;)*) => {
@@ -415,6 +472,7 @@ impl Known {
             "rows" => "documents",
             "columns" => "attributes",
             "rowSecurity" => "documentSecurity",
+            "relatedTableId" => "relatedCollectionId",
             other => other,
         }
     }
@@ -438,6 +496,7 @@ pub fn all() -> Vec<Known> {
         let spec = SPECS
             .iter()
             .chain(COLUMNS)
+            .chain(RELATIONS)
             .find(|spec| spec.method == route.method.as_str() && spec.pattern == pattern);
         Known {
             spec: spec.copied(),
@@ -459,7 +518,7 @@ fn the_table_and_the_router_know_the_same_routes() {
             route.pattern
         );
     }
-    for spec in SPECS.iter().chain(COLUMNS) {
+    for spec in SPECS.iter().chain(COLUMNS).chain(RELATIONS) {
         let is_routed = known.iter().any(|one| {
             one.route.method.as_str() == spec.method && one.route.pattern == spec.pattern
         });

@@ -73,7 +73,7 @@ impl World {
         answer
     }
 
-    /// A database with the table `t` and its rows.
+    /// A database with the table `t` and its rows, and the table `p`, related to itself.
     pub fn furnish(&mut self, database: &str) {
         let body = format!(r#"{{"databaseId":"{database}","name":"D"}}"#);
         self.make("POST", "/v1/tablesdb", &body);
@@ -82,6 +82,11 @@ impl World {
                 "columns":{COLUMNS},"indexes":{INDEXES}}}"#
         );
         self.make("POST", &format!("/v1/tablesdb/{database}/tables"), &body);
+        let tables = format!("/v1/tablesdb/{database}/tables");
+        let related = r#"{"relatedTableId":"p","type":"manyToOne","key":"rel"}"#;
+        self.make("POST", &tables, r#"{"tableId":"p","name":"P"}"#);
+        let path = format!("{tables}/p/columns/relationship");
+        self.make("POST", &path, related);
         for (place, id) in ROWS.iter().enumerate() {
             let body = format!(r#"{{"rowId":"{id}","data":{{"n":{place},"s":"{id}","f":0.5}}}}"#);
             self.make(
