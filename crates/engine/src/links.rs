@@ -5,6 +5,8 @@
 //! with the links it holds, then the links that others hold to it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use model::{Action, Catalogue, ColumnKey, Json, Relation, RowId, Table, Value};
 use store::batch::BATCH_ROWS_MAX;
@@ -14,7 +16,6 @@ use crate::asked::{Caller, Place, RowInput};
 use crate::authorize;
 use crate::error::EngineError;
 use crate::rows_write::put;
-use std::sync::Arc;
 
 /// How deep rows may be written inside rows (wire protocol, 2.4).
 const DEPTH_MAX: usize = 3;
@@ -220,12 +221,16 @@ impl Writing<'_> {
             return Err(refuse(key, why));
         }
         let mut found: Vec<Link> = Vec::with_capacity(links.len());
+        let mut places: HashMap<RowId, usize> = HashMap::with_capacity(links.len());
         for json in links {
             let link = self.link(key, json)?;
             // One row is linked to once, however often it is named.
-            match found.iter_mut().find(|known| known.id == link.id) {
-                Some(known) => known.members = link.members.or(known.members.take()),
-                None => found.push(link),
+            if let Some(place) = places.get(&link.id) {
+                let known = &mut found[*place];
+                known.members = link.members.or(known.members.take());
+            } else {
+                places.insert(link.id.clone(), found.len());
+                found.push(link);
             }
         }
         Ok(found)

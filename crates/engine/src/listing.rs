@@ -322,7 +322,7 @@ impl Listable for Column {
                 _ => Value::Null,
             },
             3 => Value::Bool(self.required),
-            4 => Value::Bool(self.array),
+            4 => Value::Bool(self.array && self.relation().is_none()),
             // A column is there with the commit that adds it, and gone with the one that drops it.
             5 => text("available"),
             6 => text(""),

@@ -4,6 +4,7 @@
 //! No link leads to a row that is not there: it is asked for inside the transaction when the link
 //! is made, and the deletion of a row takes the links to it away.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use model::check::ARRAY_ELEMENTS_MAX;
@@ -61,10 +62,12 @@ impl Run<'_> {
     fn link(&mut self, op: &LinkOp) -> Step<()> {
         let held = self.holders(&op.table, op.column, &op.target, BATCH_ROWS_MAX)?;
         need_few(held.len())?;
-        for id in held.iter().filter(|id| !op.holders.contains(id)) {
+        let (had, wanted): (HashSet<&RowId>, HashSet<&RowId>) =
+            (held.iter().collect(), op.holders.iter().collect());
+        for id in held.iter().filter(|id| !wanted.contains(id)) {
             self.relink(op, id, false)?;
         }
-        for id in op.holders.iter().filter(|id| !held.contains(id)) {
+        for id in op.holders.iter().filter(|id| !had.contains(id)) {
             self.relink(op, id, true)?;
         }
         Ok(())

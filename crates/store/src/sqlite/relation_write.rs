@@ -78,7 +78,7 @@ impl Run<'_> {
             created: self.now(),
             updated: self.now(),
         };
-        self.build(table, &index)?;
+        self.build_at_once(table, &index)?;
         insert_index(self.connection, table, &index, self.mark)?;
         table.indexes.push(index);
         Ok(())

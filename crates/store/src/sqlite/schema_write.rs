@@ -217,9 +217,18 @@ impl Run<'_> {
         built
     }
 
+    /// Builds an index of any size within this commit.
+    pub(super) fn build_at_once(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
+        if self.versions_at_most(table.number)? <= INDEXED_AT_ONCE_MAX {
+            self.build(table, index)
+        } else {
+            self.build_with_files(table, index)
+        }
+    }
+
     /// Builds the index over rows of now and over versions. Equal values are found over the rows
     /// of now, which come first, so that an index that fails leaves nothing behind.
-    pub(super) fn build(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
+    fn build(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
         match self.connection.execute_batch(&create_index(table, index)) {
             Ok(()) => Ok(IndexStatus::Available),
             Err(error) if is_unique_violation(&error) => {
