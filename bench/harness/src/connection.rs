@@ -87,6 +87,19 @@ impl Connection {
         })
     }
 
+    /// Waits for answers for so long, in place of half a minute.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn wait_at_most(&self, patience: Duration) -> std::io::Result<()> {
+        self.stream.set_read_timeout(Some(patience))
+    }
+
+    /// The bare connection, without what was read from it.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Sends a request and reads its answer to the end.
     ///
     /// # Errors
