@@ -227,7 +227,7 @@ impl Change {
                 in_use,
             ));
         }
-        let title = format!("longest wait of a writer, quiet, beside {key}s");
+        let title = format!("longest wait of a writer, quiet slices beside those ({key})");
         figures.push(told("wait_quiet", title, "ms", longest_insert_ms(quiet)));
         let title = format!("longest wait of a writer {words}");
         figures.push(told("wait", title, "ms", longest_insert_ms(during())));
