@@ -100,11 +100,11 @@ mod limit {
 const READ: [(&str, &str); 7] = [
     ("start", "after start"),
     ("idle", "with idle connections"),
-    ("idle_over", "after these have ended"),
+    ("idle_over", "after the idle connections have ended"),
     ("bodies", "with slow bodies"),
-    ("bodies_over", "after these have ended"),
+    ("bodies_over", "after the slow bodies have ended"),
     ("lists", "after the distinct cached lists"),
-    ("lists_over", "some seconds later"),
+    ("lists_over", "some seconds after the last list"),
 ];
 
 /// # Errors
