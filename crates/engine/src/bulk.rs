@@ -11,7 +11,7 @@ use model::{
     Actor, Catalogue, Direction, Field, Json, Mark, Marked, Page, Row, Selection, Table, Timestamp,
     Value,
 };
-use query::index_choice::is_narrow;
+use query::index_choice::{Reach, reach};
 use query::{Filter, Limits, OrderKey, Query, Side, Test, Visibility};
 use store::batch::BATCH_ROWS_MAX;
 use store::{
@@ -148,6 +148,7 @@ impl Engine {
         let op = MatchingOp {
             query: slice.query.clone(),
             may_leave_rows: slice.may_leave_rows,
+            walks: slice.walks,
             act,
             rows_returned_max: ROWS_RETURNED_MAX.saturating_sub(progress.rows.len()),
         };
@@ -260,6 +261,8 @@ enum Next {
 struct Slice {
     query: Query,
     may_leave_rows: bool,
+    /// Whether it is bounded by the rows it looks at, in place of those that match.
+    walks: bool,
     /// Up to which `$sequence` it looks, if not to the end.
     looks_to: Option<i64>,
     /// Whether another one may follow.
@@ -284,7 +287,23 @@ impl Progress {
     /// Whether the end must be known before the next slice: before the second one, or where
     /// slices are measured by the rows they look at.
     fn needs_end(&self, query: &Query) -> bool {
-        self.end.is_none() && (self.done_to.is_some() || looks_at_many(query))
+        self.end.is_none() && (self.done_to.is_some() || self.walks(query))
+    }
+
+    /// Whether the next slice must be bounded by the rows it looks at. An index that leads to the
+    /// matches in another order is asked once: it would give all of them anew to each slice. An
+    /// offset counts from the first match on, and a cursor stands somewhere: with either, the
+    /// first slice looks at all.
+    fn walks(&self, query: &Query) -> bool {
+        let is_first = self.done_to.is_none();
+        if !goes_by_sequence(query) || (is_first && (query.offset > 0 || query.cursor.is_some())) {
+            return false;
+        }
+        match reach(query) {
+            Reach::Matches => false,
+            Reach::AllMatches => !is_first,
+            Reach::Rows => true,
+        }
     }
 
     /// The next slice; `None` when nothing is left to look at.
@@ -297,6 +316,7 @@ impl Progress {
                     ..query.clone()
                 },
                 may_leave_rows: query.limit <= rows_max,
+                walks: false,
                 looks_to: None,
                 may_go_on: false,
             });
@@ -307,7 +327,7 @@ impl Progress {
             random: false,
             ..query.clone()
         };
-        let looks_to = self.looks_to(&query);
+        let (walks, looks_to) = (self.walks(&query), self.looks_to(&query));
         if let Some(done_to) = self.done_to {
             if self.end.is_some_and(|end| done_to >= end) {
                 return None;
@@ -326,13 +346,14 @@ impl Progress {
         Some(Slice {
             query,
             may_leave_rows: true,
+            walks,
             looks_to,
             may_go_on: true,
         })
     }
 
     fn looks_to(&self, query: &Query) -> Option<i64> {
-        let end = self.end.filter(|_| looks_at_many(query))?;
+        let end = self.end.filter(|_| self.walks(query))?;
         let to = self
             .done_to
             .unwrap_or(0)
@@ -380,12 +401,6 @@ fn goes_by_sequence(query: &Query) -> bool {
     let is_before = |cursor: &query::Cursor| cursor.side == Side::Before;
     let goes_back = query.cursor.as_ref().is_some_and(is_before);
     takes_all || (!query.random && is_default && !goes_back)
-}
-
-/// Whether a slice must be bounded by the rows it looks at. An offset counts from the first
-/// match on, and a cursor stands somewhere: with either, the first slice looks at all.
-fn looks_at_many(query: &Query) -> bool {
-    goes_by_sequence(query) && query.offset == 0 && query.cursor.is_none() && !is_narrow(query)
 }
 
 fn narrow(query: &mut Query, test: Test) {

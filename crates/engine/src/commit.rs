@@ -107,6 +107,7 @@ impl Writer {
             company: 0,
             patience: COMPANY_WAIT,
             builds_are_due: true,
+            failed_builds: Vec::new(),
         };
         let thread = std::thread::Builder::new()
             .name("writer".into())
@@ -174,7 +175,13 @@ struct GroupCommit {
     /// Whether indexes may be waiting to be built. Which ones, the catalogue says: so none is
     /// forgotten over a restart.
     builds_are_due: bool,
+    /// Indexes that could not be built, for want of disk perhaps. Trying holds up every writer,
+    /// so it is done again when their table's schema has changed, or the engine is opened anew.
+    failed_builds: Vec<Build>,
 }
+
+/// A table and the number of an index that it waits for.
+type Build = (TableNumber, u32);
 
 impl GroupCommit {
     fn run(&mut self) {
@@ -268,22 +275,22 @@ impl GroupCommit {
     fn leaves_upkeep(&mut self, outcomes: &[Result<Outcome, EngineError>]) -> bool {
         let applied = || outcomes.iter().flatten().flatten();
         let changes = || applied().flat_map(|applied| &applied.catalogue);
-        if changes().any(leaves_builds) {
+        for table in changes().filter_map(table_with_builds) {
             self.builds_are_due = true;
+            self.failed_builds.retain(|(failed, _)| *failed != table);
         }
         changes().any(leaves_rows_behind)
     }
 
     /// One piece of upkeep: an index that waits, or a slice of rows. Says whether more is
-    /// waiting. A slice that fails is met again by the next write, which reports it. An index
-    /// that cannot be built, for want of disk perhaps, goes on waiting until its table's schema
-    /// is changed again or the engine is opened anew: trying holds up every writer.
+    /// waiting. A slice that fails is met again by the next write, which reports it.
     fn tend(&mut self) -> bool {
         if self.builds_are_due {
-            let next = next_build(&self.shared.catalogue());
-            if let Some(batch) = next {
-                let is_built = matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_))));
-                self.builds_are_due = is_built;
+            let next = next_build(&self.shared.catalogue(), &self.failed_builds);
+            if let Some((build, batch)) = next {
+                if !matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_)))) {
+                    self.failed_builds.push(build);
+                }
                 return true;
             }
             self.builds_are_due = false;
@@ -418,28 +425,38 @@ fn leaves_rows_behind(change: &CatalogueChange) -> bool {
     )
 }
 
-fn leaves_builds(change: &CatalogueChange) -> bool {
-    matches!(change, CatalogueChange::TablePut(table) if waiting_index(table).is_some())
+/// The table, if this change leaves it with indexes to be built.
+fn table_with_builds(change: &CatalogueChange) -> Option<TableNumber> {
+    match change {
+        CatalogueChange::TablePut(table) if waiting_indexes(table).next().is_some() => {
+            Some(table.number)
+        }
+        _ => None,
+    }
 }
 
-/// The number of an index of `table` that waits to be built.
-fn waiting_index(table: &Table) -> Option<u32> {
-    let is_waiting = |status: &IndexStatus| *status == IndexStatus::Processing;
-    let mut indexes = table.indexes.iter();
-    indexes
-        .find(|index| is_waiting(&index.status))
+/// The numbers of the indexes of `table` that wait to be built.
+fn waiting_indexes(table: &Table) -> impl Iterator<Item = u32> {
+    let waiting = |index: &&model::Index| index.status == IndexStatus::Processing;
+    table
+        .indexes
+        .iter()
+        .filter(waiting)
         .map(|index| index.number)
 }
 
-/// The batch that builds an index that waits, if one does.
-fn next_build(catalogue: &Catalogue) -> Option<WriteBatch> {
+/// An index that waits and has not failed, with the batch that builds it.
+fn next_build(catalogue: &Catalogue, failed: &[Build]) -> Option<(Build, WriteBatch)> {
     let databases = catalogue
         .projects()
         .flat_map(|project| project.databases.values());
     let mut tables = databases.flat_map(|database| database.tables.values());
-    let (table, number) =
-        tables.find_map(|table| waiting_index(table).map(|number| (table, number)))?;
-    Some(WriteBatch {
+    let (table, number) = tables.find_map(|table| {
+        let may_work = |number: &u32| !failed.contains(&(table.number, *number));
+        let number = waiting_indexes(table).find(may_work)?;
+        Some((table, number))
+    })?;
+    let batch = WriteBatch {
         catalogue_epoch: catalogue.epoch,
         ops: vec![Op::Catalogue(CatalogueOp::ChangeSchema {
             table: table.clone(),
@@ -447,7 +464,8 @@ fn next_build(catalogue: &Catalogue) -> Option<WriteBatch> {
         })],
         author: None,
         unchanged_since: None,
-    })
+    };
+    Some(((table.number, number), batch))
 }
 
 /// The refusal of a batch as the error its caller sees.

@@ -68,6 +68,22 @@ pub fn rows(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) -> Statem
     out.finish()
 }
 
+/// `$sequence` and id of the rows of now that match, along `$sequence` and without any index: for
+/// a filter that bounds `$sequence`, so that no more rows are looked at than lie between. Order,
+/// offset and cursor of the query have no meaning here.
+pub fn walk(query: &Query, dialect: Dialect) -> Statement {
+    let source = Source::now(&query.table);
+    let mut out = Writer::new(dialect);
+    out.push("SELECT t.seq, t.id FROM ");
+    source.write_walked(&mut out);
+    let mut clause = Clause::of_where();
+    condition::write_all(&mut out, &mut clause, &source, &query.filter);
+    source.write_visible(&mut out, &mut clause, &query.visibility);
+    out.push(" ORDER BY t.seq LIMIT ");
+    out.bind(Value::Int(i64::from(query.limit)));
+    out.finish()
+}
+
 /// Which rows of a query one SELECT gives.
 enum Part<'a> {
     All,

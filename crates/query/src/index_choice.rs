@@ -35,21 +35,37 @@ pub fn choose_total_index(query: &Query) -> Option<Choice> {
     choose(query, &[])
 }
 
-/// Whether a search for all matches looks at few other rows: each row matches, or ids or an index
-/// lead to those that do.
-pub fn is_narrow(query: &Query) -> bool {
+/// What must be looked at to find the first so many matches in order of `$sequence`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Hardly more than those: each row matches, ids decide, or an index gives them in order.
+    Matches,
+    /// All matches, wherever they stand: an index leads to them in another order.
+    AllMatches,
+    /// Any number of other rows.
+    Rows,
+}
+
+/// How far a search for matches in order of `$sequence` reaches.
+pub fn reach(query: &Query) -> Reach {
     if matches!(&query.filter, Filter::All(branches) if branches.is_empty()) {
-        return true;
+        return Reach::Matches;
     }
     let demands = demands(&query.filter);
     let by_row =
         |(field, demand): &(Field, Demand)| field::is_distinct(*field) && *demand > Demand::Range;
-    let leads = |index: &Index| {
-        let first = index.columns.first();
-        index.kind != IndexKind::Fulltext
-            && first.is_some_and(|part| demand_on(&demands, part.field).is_some())
+    if demands.iter().any(by_row) {
+        return Reach::Matches;
+    }
+    let by_sequence = OrderKey {
+        field: Field::Sequence,
+        direction: Direction::Asc,
     };
-    demands.iter().any(by_row) || query.table.indexes.iter().any(leads)
+    match choose(query, &[by_sequence]) {
+        Some(choice) if choice.in_order => Reach::Matches,
+        Some(_) => Reach::AllMatches,
+        None => Reach::Rows,
+    }
 }
 
 /// Whether no row without a value in `field` can match.

@@ -36,6 +36,13 @@ pub fn indexed(text: &str) -> String {
     all
 }
 
+/// Names the rule by which texts are split into words: what the store keeps beside its indexes, to
+/// make them anew when another rule would look for other words.
+pub fn rule() -> String {
+    let (major, minor, update) = char::UNICODE_VERSION;
+    format!("1, Unicode {major}.{minor}.{update}")
+}
+
 /// Accents that stand after their letter as characters of their own (Unicode block "Combining
 /// Diacritical Marks").
 fn is_mark(c: char) -> bool {

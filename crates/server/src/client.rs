@@ -1,8 +1,10 @@
-//! The built-in HTTP/1.1 client of `seed`, `bench` and the admin socket: one kept-alive
-//! connection, one request at a time. It speaks no TLS.
+//! The built-in HTTP/1.1 client of `seed`, `bench`, `import` and the admin socket: one kept-alive
+//! connection, one request at a time. Over TLS it believes whom the system believes, or the file
+//! that `SSL_CERT_FILE` names.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
@@ -14,10 +16,16 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Where a server answers: `http://host[:port]/v1`, without a slash at its end.
+/// Where a server answers: `http[s]://host[:port]/v1`, without a slash at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
+    /// Whether it answers over TLS.
+    is_secure: bool,
     /// `host:port`, the port always written.
     authority: String,
     /// What stands before every route, such as `/v1`.
@@ -28,11 +36,11 @@ impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Endpoint, String> {
-        let Some(rest) = text.strip_prefix("http://") else {
-            return Err(format!(
-                "`{text}` is not of the form http://host:port/v1 (https is not spoken here)"
-            ));
-        };
+        let (rest, is_secure) = text
+            .strip_prefix("http://")
+            .map(|rest| (rest, false))
+            .or_else(|| text.strip_prefix("https://").map(|rest| (rest, true)))
+            .ok_or_else(|| not_of_form(text))?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let path = path.trim_end_matches('/').to_owned();
         let uri: hyper::Uri = format!("http://{authority}{path}")
@@ -41,35 +49,47 @@ impl FromStr for Endpoint {
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| format!("`{text}` names no host"))?;
         let port = match authority.strip_prefix(host) {
-            Some("") => Some(80),
+            Some("") => Some(if is_secure { 443 } else { 80 }),
             Some(port) => port
                 .strip_prefix(':')
                 .and_then(|port| port.parse::<u16>().ok()),
             None => None,
         };
-        let port =
-            port.ok_or_else(|| format!("`{text}` is not of the form http://host:port/v1"))?;
+        let port = port.ok_or_else(|| not_of_form(text))?;
         Ok(Endpoint {
+            is_secure,
             authority: format!("{host}:{port}"),
             path,
         })
     }
 }
 
+fn not_of_form(text: &str) -> String {
+    format!("`{text}` is not of the form http://host:port/v1 or https://host/v1")
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority, self.path)
+        let scheme = if self.is_secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority, self.path)
     }
 }
 
 impl Endpoint {
-    /// The same routes at another `host:port`.
+    /// The same routes at another `host:port`, without TLS.
     #[must_use]
     pub fn at(&self, address: std::net::SocketAddr) -> Endpoint {
         Endpoint {
+            is_secure: false,
             authority: address.to_string(),
             path: self.path.clone(),
         }
+    }
+
+    /// The host, without the brackets of an IPv6 address.
+    fn host(&self) -> &str {
+        let host = self.authority.rsplit_once(':').map_or("", |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
     }
 
     /// `host:port`
@@ -130,10 +150,11 @@ pub struct Answer {
 }
 
 impl Client {
-    /// Connects by TCP.
+    /// Connects by TCP, and over it by TLS where the endpoint says so.
     ///
     /// # Errors
-    /// When nobody listens there; the text says what to check.
+    /// When nobody listens there, or nobody who can prove to be that host; the text says what to
+    /// check.
     pub async fn connect(endpoint: &Endpoint) -> Result<Client> {
         let stream = TcpStream::connect(&endpoint.authority)
             .await
@@ -142,6 +163,18 @@ impl Client {
             })?;
         // A request is one small packet: waiting for more to send would only add to its time.
         stream.set_nodelay(true)?;
+        if !endpoint.is_secure {
+            return Client::over(stream).await;
+        }
+        let host = endpoint.host().to_owned();
+        let name = ServerName::try_from(host).with_context(|| format!("{endpoint}"))?;
+        let connector = TlsConnector::from(Arc::new(tls()?));
+        let stream = connector.connect(name, stream).await.map_err(|error| {
+            anyhow!(
+                "{endpoint} did not prove to be that host: {error}. If its certificate is of an \
+                 authority of your own, name its file in SSL_CERT_FILE."
+            )
+        })?;
         Client::over(stream).await
     }
 
@@ -193,6 +226,26 @@ impl Client {
             .await
             .with_context(|| format!("{what}: the connection broke"))
     }
+}
+
+/// TLS to servers whose certificates the system believes.
+fn tls() -> Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    // A file of many may hold some that cannot be read; none at all is a fault of the system.
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        bail!(
+            "no certificates of authorities were found on this system. Install the package \
+             ca-certificates, or name a file in SSL_CERT_FILE."
+        );
+    }
+    Ok(
+        ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth(),
+    )
 }
 
 impl Answer {
@@ -253,6 +306,8 @@ mod tests {
             ("http://127.0.0.1:8280/v1", "http://127.0.0.1:8280/v1"),
             ("http://localhost/v1/", "http://localhost:80/v1"),
             ("http://[::1]:80", "http://[::1]:80"),
+            ("https://cloud.example/v1", "https://cloud.example:443/v1"),
+            ("https://localhost:8280/v1", "https://localhost:8280/v1"),
         ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), written);
         }
@@ -260,9 +315,10 @@ mod tests {
 
     #[test]
     fn other_endpoints_are_refused_with_the_form_that_is_wanted() {
-        let error = "https://cloud.example/v1".parse::<Endpoint>().unwrap_err();
+        let error = "ftp://cloud.example/v1".parse::<Endpoint>().unwrap_err();
         assert!(error.contains("http://host:port/v1"), "{error}");
         for text in [
+            "https://",
             "",
             "http://",
             "http:///v1",

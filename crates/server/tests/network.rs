@@ -66,6 +66,30 @@ fn with_a_certificate_the_endpoint_is_https() {
 }
 
 #[test]
+fn commands_reach_a_server_over_tls_if_they_believe_its_certificate() {
+    let folder = Folder::new();
+    let (cert, key) = (certificate("certificate"), certificate("key"));
+    let env = [
+        ("TIDEMARK_TLS_CERT", cert.as_str()),
+        ("TIDEMARK_TLS_KEY", key.as_str()),
+    ];
+    let server = Running::start_with(&folder, &env);
+    let seed = |believed: &str| {
+        process::tidemark("seed catalog --rows 5 --endpoint")
+            .arg(&server.endpoint)
+            .env("APPWRITE_API_KEY", server.key.as_deref().unwrap())
+            .env("SSL_CERT_FILE", believed)
+            .output()
+            .unwrap()
+    };
+    let trusting = seed(&cert);
+    let said = process::text(&trusting.stderr);
+    assert!(trusting.status.success(), "{said}");
+    assert_refused(&seed("/dev/null"), 1, "SSL_CERT_FILE");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn what_cannot_be_used_for_tls_is_named_at_start() {
     let folder = Folder::new();
     let key = certificate("key");

@@ -74,6 +74,9 @@ pub struct MatchingOp {
     /// Whether more rows than the query's limit may match. If not, and more do, the batch is
     /// refused with [`Refusal::TooManyRows`].
     pub may_leave_rows: bool,
+    /// Whether the rows are to be walked along `$sequence`, whatever indexes there are. Only for a
+    /// query whose filter bounds `$sequence`, and without order, offset and cursor.
+    pub walks: bool,
     /// What happens to each row.
     pub act: MatchingAct,
     /// How many of the rows, the first ones, are given back.

@@ -117,6 +117,7 @@ fn set_matching(db: &Db) -> Op {
     Op::Matching(Box::new(store::MatchingOp {
         query,
         may_leave_rows: true,
+        walks: false,
         act: store::MatchingAct::Update {
             patch: patch.into(),
             permissions: None,

@@ -164,6 +164,27 @@ fn without_an_index_a_slice_is_bounded_by_the_rows_it_looks_at() {
 }
 
 #[test]
+fn an_index_that_leads_in_another_order_is_asked_once() {
+    let walks = |texts: &[&str]| {
+        let (query, mut progress) = (query(texts), Progress::default());
+        let first = progress.walks(&query);
+        progress.done_to = Some(1_000);
+        (first, progress.walks(&query))
+    };
+    assert_eq!(walks(&[]), (false, false));
+    assert_eq!(walks(&[BY_N]), (false, true));
+    assert_eq!(walks(&[BY_M]), (true, true));
+    let exactly = r#"{"method":"equal","attribute":"n","values":[1]}"#;
+    assert_eq!(
+        walks(&[exactly]),
+        (false, false),
+        "rows of one value come by $sequence"
+    );
+    let offset = r#"{"method":"offset","values":[1]}"#;
+    assert_eq!(walks(&[BY_M, offset]), (false, true));
+}
+
+#[test]
 fn an_order_that_decides_which_rows_match_is_one_commit() {
     let order = r#"{"method":"orderDesc","attribute":"n"}"#;
     let random = r#"{"method":"orderRandom"}"#;

@@ -493,6 +493,10 @@ fn each_method_needs_a_column_of_its_type() {
             assert_eq!(is_of_type, *name != wanted, "{method} on {name}");
         }
     }
+}
+
+#[test]
+fn values_that_no_number_can_be_computed_with_are_refused() {
     refused(
         &any_int(),
         "divide",

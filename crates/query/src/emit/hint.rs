@@ -16,6 +16,7 @@ pub(super) enum Purpose {
 }
 
 /// The index to use, if the query decides it.
+#[derive(Clone)]
 pub(super) struct Hint {
     /// Its physical name.
     pub(super) name: String,

@@ -107,6 +107,14 @@ impl<'a> Source<'a> {
         out.push("))");
     }
 
+    /// Writes the table read, which is to be walked along `$sequence` whatever indexes there are.
+    pub(super) fn write_walked(&self, out: &mut Writer) {
+        self.write_from(out, None);
+        if out.dialect.names_index() {
+            out.push(" NOT INDEXED");
+        }
+    }
+
     /// Writes the table read, with the index it is told to use.
     pub(super) fn write_from(&self, out: &mut Writer, index: Option<&str>) {
         out.push(&if self.is_of_versions() {

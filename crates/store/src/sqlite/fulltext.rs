@@ -5,8 +5,8 @@
 //! no text of its own, and removes what is deleted at once (`secure-delete`), so that erasure can
 //! promise it.
 
-use model::{Index, Table, TableNumber};
-use query::names;
+use model::{Catalogue, Index, IndexKind, Table, TableNumber};
+use query::{names, search};
 use rusqlite::Connection;
 
 use super::schema::physical_field;
@@ -23,42 +23,60 @@ pub(super) fn create(table: &Table, index: &Index) -> String {
     );
     let column = physical_field(table, column.field);
     let words = |row: &str| format!("{}({row}{column})", names::INDEXED_WORDS);
-    let add = |row: &str| {
-        let words = words(row);
-        format!("INSERT INTO {name} (rowid, words) VALUES ({row}seq, {words})")
-    };
     // FTS5 keeps no text, so what is to be removed must be said.
     let remove = format!(
-        "INSERT INTO {name} ({name}, rowid, words) VALUES ('delete', old.seq, {})",
+        "INSERT INTO {name} ({name}, rowid, words) SELECT 'delete', old.seq, {} \
+         WHERE old.{column} IS NOT NULL;",
         words("old.")
     );
+    let add = format!(
+        "INSERT INTO {name} (rowid, words) SELECT new.seq, {} WHERE new.{column} IS NOT NULL;",
+        words("new.")
+    );
+    // One trigger removes and adds: of several, SQLite runs the youngest first, and words that
+    // are added before they are removed are lost.
     format!(
         "CREATE VIRTUAL TABLE {name} USING fts5 (words, content = '', columnsize = 0, \
            tokenize = 'ascii');
          INSERT INTO {name} ({name}, rank) VALUES ('secure-delete', 1);
          INSERT INTO {name} (rowid, words) SELECT seq, {filled} FROM {now}
            WHERE {column} IS NOT NULL;
-         CREATE TRIGGER {name}_insert AFTER INSERT ON {now} WHEN new.{column} IS NOT NULL
-           BEGIN {added}; END;
-         CREATE TRIGGER {name}_delete AFTER DELETE ON {now} WHEN old.{column} IS NOT NULL
-           BEGIN {remove}; END;
-         CREATE TRIGGER {name}_leave AFTER UPDATE OF {column} ON {now}
-           WHEN old.{column} IS NOT NULL AND old.{column} IS NOT new.{column}
-           BEGIN {remove}; END;
-         CREATE TRIGGER {name}_enter AFTER UPDATE OF {column} ON {now}
-           WHEN new.{column} IS NOT NULL AND old.{column} IS NOT new.{column}
-           BEGIN {added}; END;",
+         CREATE TRIGGER {name}_insert AFTER INSERT ON {now} BEGIN {add} END;
+         CREATE TRIGGER {name}_delete AFTER DELETE ON {now} BEGIN {remove} END;
+         CREATE TRIGGER {name}_change AFTER UPDATE OF {column} ON {now}
+           WHEN old.{column} IS NOT new.{column} BEGIN {remove} {add} END;",
         filled = words(""),
-        added = add("new."),
     )
 }
 
 /// The statements that drop one index of words, if it was made.
 pub(super) fn drop(table: TableNumber, index: u32) -> String {
     let name = names::fulltext(table, index);
-    let triggers = ["insert", "delete", "leave", "enter"];
+    let triggers = ["insert", "delete", "change"];
     let triggers = triggers.map(|when| format!("DROP TRIGGER IF EXISTS {name}_{when};"));
     format!("{} DROP TABLE IF EXISTS {name};", triggers.concat())
+}
+
+/// Makes every index anew if texts are split into words by another rule than when it was made:
+/// words that were added by one rule are not found, and not removed, by another.
+pub(super) fn renew(connection: &mut Connection, catalogue: &Catalogue) -> rusqlite::Result<()> {
+    let rule = search::rule();
+    let made_by: String = connection.query_row("SELECT words FROM meta", (), |row| row.get(0))?;
+    if made_by == rule {
+        return Ok(());
+    }
+    let transaction = connection.transaction()?;
+    let projects = catalogue.projects();
+    let databases = projects.flat_map(|project| project.databases.values());
+    for table in databases.flat_map(|database| database.tables.values()) {
+        let is_made = |index: &&Index| index.kind == IndexKind::Fulltext && index.is_available();
+        for index in table.indexes.iter().filter(is_made) {
+            transaction.execute_batch(&drop(table.number, index.number))?;
+            transaction.execute_batch(&create(table, index))?;
+        }
+    }
+    transaction.execute("UPDATE meta SET words = ?1", [rule])?;
+    transaction.commit()
 }
 
 /// Drops every index of words of a table whose rows are removed.

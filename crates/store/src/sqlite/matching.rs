@@ -48,7 +48,8 @@ impl Run<'_> {
             },
             ..op.query.clone()
         };
-        let found = self.deadline.within(SEARCH_MAX, || self.search(&query));
+        let search = || self.search(&query, op.walks);
+        let found = self.deadline.within(SEARCH_MAX, search);
         let found = found.map_err(explain)?;
         if found.len() > rows_max {
             return Err(Refusal::TooManyRows { rows_max }.into());
@@ -56,9 +57,13 @@ impl Run<'_> {
         Ok(found)
     }
 
-    fn search(&self, query: &Query) -> Step<Vec<(i64, RowId)>> {
-        let cursor = cursor_values::<Halt>(self.connection, query)?;
-        let statement = emit::rows(query, cursor.as_deref(), Dialect::Sqlite);
+    fn search(&self, query: &Query, walks: bool) -> Step<Vec<(i64, RowId)>> {
+        let statement = if walks {
+            emit::walk(query, Dialect::Sqlite)
+        } else {
+            let cursor = cursor_values::<Halt>(self.connection, query)?;
+            emit::rows(query, cursor.as_deref(), Dialect::Sqlite)
+        };
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let bound = rusqlite::params_from_iter(statement.parameters.iter().map(Bound));
         let mut rows = prepared.query(bound)?;

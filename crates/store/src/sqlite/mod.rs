@@ -86,6 +86,7 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
     let mut connection = connection::open_writer(location, options.durability)?;
     migrate::migrate(&mut connection)?;
     let known = catalogue_read::load(&connection)?;
+    fulltext::renew(&mut connection, &known.state.catalogue)?;
     let (backlog, checkpointer) = checkpoint::start(&mut connection, location)?;
     let writer = Writer::new(connection, options.encode_row, known.state, backlog)?;
     let readers = Readers::new(&options, &database);

@@ -22,6 +22,7 @@ pub(super) const END: &str = "9223372036854775807";
 /// The tables of the store itself.
 ///
 /// - `meta`, one row: written in each commit and read in each snapshot, whose stamp it is.
+///   `words` names the rule by which full-text indexes were made.
 ///   `x_at` is the instant up to which the tables of now show what is valid.
 /// - `tx`: one row a commit; `n` is dense, so that a gap is seen. `tx_row`: what it touched.
 /// - The catalogue over time: a row holds from the mark `sf` until the mark `st`. User columns
@@ -36,9 +37,10 @@ CREATE TABLE meta (
   catalogue_epoch INTEGER NOT NULL,
   next_table      INTEGER NOT NULL,
   next_database   INTEGER NOT NULL,
-  lineage         TEXT    NOT NULL
+  lineage         TEXT    NOT NULL,
+  words           TEXT    NOT NULL
 );
-INSERT INTO meta VALUES (1, 0, 0, 0, 0, 1, 1, lower(hex(randomblob(16))));
+INSERT INTO meta VALUES (1, 0, 0, 0, 0, 1, 1, lower(hex(randomblob(16))), '');
 
 CREATE TABLE tx (
   tt     INTEGER PRIMARY KEY,

@@ -61,6 +61,7 @@ fn matching(query: Query, act: MatchingAct) -> MatchingOp {
     MatchingOp {
         query,
         may_leave_rows: true,
+        walks: false,
         act,
         rows_returned_max: 2,
     }
@@ -192,6 +193,7 @@ pub fn more_matches_than_may_be_left_are_refused(place: &dyn Place) {
     let whole = |query| {
         Op::Matching(Box::new(MatchingOp {
             may_leave_rows: false,
+            walks: false,
             ..matching(query, MatchingAct::Delete)
         }))
     };

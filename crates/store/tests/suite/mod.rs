@@ -13,7 +13,7 @@ mod groups;
 mod matching;
 mod rows;
 pub mod schema;
-mod search;
+pub mod search;
 mod time;
 
 use db::Place;
@@ -65,6 +65,7 @@ cases! {
         an_index_of_words_comes_and_goes
         words_are_found_as_long_as_they_stand
         words_are_found_at_their_time
+        words_that_stay_are_not_lost
         an_index_of_words_goes_with_its_table
         patterns_match_parts_of_texts;
     groups:

@@ -9,7 +9,7 @@ use super::db::{create_database, create_project};
 use super::schema::change;
 
 /// A database whose table of notes has an index of the words in their titles.
-fn with_words(place: &dyn Place) -> Db {
+pub fn with_words(place: &dyn Place) -> Db {
     let mut db = Db::open(place);
     db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
     db.ok(vec![Op::Catalogue(create_database(DATABASE))]);
@@ -24,7 +24,7 @@ fn with_words(place: &dyn Place) -> Db {
     db
 }
 
-fn found(db: &Db, test: Test, at: Option<Mark>) -> Vec<String> {
+pub fn found(db: &Db, test: Test, at: Option<Mark>) -> Vec<String> {
     let mut query = db.all();
     query.filter = Filter::Field(model::Field::Column(TITLE), test);
     query.at = at.map(|mark| Coordinates {
@@ -37,11 +37,11 @@ fn found(db: &Db, test: Test, at: Option<Mark>) -> Vec<String> {
     ids
 }
 
-fn finds(text: &str) -> Test {
+pub fn finds(text: &str) -> Test {
     Test::Finds(Search::parse(text).unwrap())
 }
 
-fn titled(title: &str, code: &str) -> Vec<Value> {
+pub fn titled(title: &str, code: &str) -> Vec<Value> {
     let mut values = note(title);
     *values.last_mut().unwrap() = Value::Text(code.into());
     values
@@ -152,4 +152,25 @@ pub fn patterns_match_parts_of_texts(place: &dyn Place) {
     );
     db.ok(vec![db.delete("b")]);
     assert_eq!(found(&db, matches("tain"), Some(third)), ["a", "b"]);
+}
+
+/// The index removes the words a text had before it adds those it has: the other way around it
+/// would lose the words that both have.
+pub fn words_that_stay_are_not_lost(place: &dyn Place) {
+    const ROWS: usize = 50;
+    let mut db = with_words(place);
+    let title = |n: usize| format!("alpha {n}");
+    let insert = |n: usize| db.insert(&format!("r{n}"), titled(&title(n), &n.to_string()));
+    let inserts = (0..ROWS).map(insert).collect();
+    db.ok(inserts);
+    for n in 0..400 {
+        let patch = [(TITLE, Value::Text(title(n)))];
+        db.ok(vec![db.update(&format!("r{}", n % ROWS), patch.to_vec())]);
+    }
+    assert_eq!(found(&db, finds("alpha"), None).len(), ROWS);
+    let turned = |text: &str| vec![(TITLE, Value::Text(text.into()))];
+    db.ok(vec![db.update("r1", turned("beta gamma"))]);
+    db.ok(vec![db.update("r1", turned("gamma beta"))]);
+    assert_eq!(found(&db, finds("\"gamma beta\""), None), ["r1"]);
+    assert_eq!(found(&db, finds("\"beta gamma\""), None), [""; 0]);
 }
