@@ -17,7 +17,7 @@ use crate::tally::Runner;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// Run only these, by name (all when none is given).
+    /// Run only these, by name or group (all when none is given).
     names: Vec<String>,
 }
 
@@ -29,6 +29,8 @@ const LIST: &str = include_str!("../benches.toml");
 #[derive(Debug, PartialEq)]
 pub struct Bench {
     name: String,
+    /// Stands for every benchmark that has the same.
+    group: Option<String>,
     command: Vec<String>,
     /// Whether a server with a seeded catalog is started for it.
     server: bool,
@@ -39,19 +41,7 @@ pub struct Bench {
 /// # Errors
 /// When a name is not in the list, or the list itself is broken.
 pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
-    let mut benches = list()?;
-    for name in &arguments.names {
-        if !benches.iter().any(|bench| bench.name == *name) {
-            let known: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
-            bail!(
-                "no benchmark is called `{name}`; there are: {}",
-                known.join(", ")
-            );
-        }
-    }
-    if !arguments.names.is_empty() {
-        benches.retain(|bench| arguments.names.contains(&bench.name));
-    }
+    let benches = chosen(list()?, &arguments.names)?;
     let missing = [prerequisite::to_build(), missing(&benches)].concat();
     if !missing.is_empty() {
         return Ok(prerequisite::refuse(
@@ -64,6 +54,27 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
         steps(checkout, &mut lane, &benches);
     }
     Ok(lane.finish())
+}
+
+/// Those of the benchmarks that are named, or whose group is; all when nothing is named.
+fn chosen(mut benches: Vec<Bench>, names: &[String]) -> Result<Vec<Bench>> {
+    for name in names {
+        if !benches.iter().any(|bench| bench.is_called(name)) {
+            let known: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
+            let known = known.join(", ");
+            bail!("no benchmark is called `{name}`; there are: {known}");
+        }
+    }
+    if !names.is_empty() {
+        benches.retain(|bench| names.iter().any(|name| bench.is_called(name)));
+    }
+    Ok(benches)
+}
+
+impl Bench {
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.group.as_deref() == Some(name)
+    }
 }
 
 /// Every benchmark of `xtask/benches.toml`.
@@ -138,7 +149,7 @@ fn parse_entry(entry: &toml::Value) -> Result<Bench> {
         .get("name")
         .and_then(toml::Value::as_str)
         .context("a bench has no `name`")?;
-    let known = ["name", "command", "server", "system"];
+    let known = ["name", "group", "command", "server", "system"];
     if let Some(key) = entry.keys().find(|key| !known.contains(&key.as_str())) {
         bail!(
             "bench `{name}`: nobody reads `{key}`; known are {}",
@@ -162,8 +173,10 @@ fn parse_entry(entry: &toml::Value) -> Result<Bench> {
         .get("server")
         .and_then(toml::Value::as_bool)
         .unwrap_or(false);
+    let group = entry.get("group").and_then(toml::Value::as_str);
     Ok(Bench {
         name: name.to_owned(),
+        group: group.map(str::to_owned),
         command,
         server,
         system: words("system"),
@@ -184,11 +197,29 @@ mod tests {
         let text = "[[bench]]\nname = \"a\"\ncommand = [\"x\", \"y\"]\nsystem = [\"wrk\"]";
         let bench = Bench {
             name: "a".into(),
+            group: None,
             command: vec!["x".into(), "y".into()],
             server: false,
             system: vec!["wrk".into()],
         };
         assert_eq!(parse(text).unwrap(), vec![bench]);
+    }
+
+    #[test]
+    fn a_name_stands_for_one_and_a_group_for_all_that_are_in_it() {
+        let choose = |names: &[&str]| -> Result<Vec<String>> {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let chosen = chosen(list().unwrap(), &names)?;
+            Ok(chosen.into_iter().map(|bench| bench.name).collect())
+        };
+        assert_eq!(choose(&["limits"]).unwrap(), ["big", "fair", "memory"]);
+        assert_eq!(choose(&["memory", "ttl"]).unwrap(), ["ttl", "memory"]);
+        assert_eq!(choose(&[]).unwrap().len(), list().unwrap().len());
+        let error = choose(&["limit"]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("no benchmark is called `limit`; there are: ttl,"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -87,6 +87,19 @@ impl Connection {
         })
     }
 
+    /// Waits for answers for so long, in place of half a minute.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn wait_at_most(&self, patience: Duration) -> std::io::Result<()> {
+        self.stream.set_read_timeout(Some(patience))
+    }
+
+    /// The bare connection, without what was read from it.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Sends a request and reads its answer to the end.
     ///
     /// # Errors
@@ -141,9 +154,12 @@ fn extent(received: &[u8]) -> Result<Option<(usize, usize)>> {
         return Ok(None);
     };
     let head = std::str::from_utf8(&received[..at]).context("the head is no text")?;
-    let length: usize = header(head, "content-length")
-        .and_then(|length| length.parse().ok())
-        .context("the answer has no Content-Length")?;
+    let length: usize = match header(head, "content-length") {
+        Some(length) => length.parse().context("Content-Length is no number")?,
+        // 204 has no body, and so no length (RFC 9110, 8.6).
+        None if head.split(' ').nth(1) == Some("204") => 0,
+        None => bail!("the answer has no Content-Length"),
+    };
     let body = at + HEAD_END.len();
     Ok(Some((body, body + length)))
 }
@@ -209,6 +225,17 @@ mod tests {
         let answer = connection.ask(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         assert_eq!((answer.status, answer.body), (200, &b"hello"[..]));
         assert_eq!(answer.header("x-a"), Some("b"));
+    }
+
+    #[test]
+    fn only_an_answer_without_a_body_may_lack_a_length() {
+        let ask = |head| {
+            let mut connection = Connection::open(serve(vec![head])).unwrap();
+            connection.ask(b"x").map(|answer| answer.status)
+        };
+        assert_eq!(ask("HTTP/1.1 204 No Content\r\n\r\n").unwrap(), 204);
+        let error = ask("HTTP/1.1 200 OK\r\n\r\n").unwrap_err().to_string();
+        assert_eq!(error, "the answer has no Content-Length");
     }
 
     #[test]

@@ -123,7 +123,44 @@ impl Round {
     }
 }
 
+impl Goal {
+    /// Whether `value` reaches it; `None` when nothing is to be reached.
+    pub fn is_met_by(self, value: f64) -> Option<bool> {
+        match self {
+            Goal::AtLeast(least) => Some(value >= least),
+            Goal::AtMost(most) => Some(value <= most),
+            Goal::Told => None,
+        }
+    }
+}
+
 impl Figure {
+    /// A figure without a floor, measured once a round.
+    pub fn plain(
+        key: impl Into<String>,
+        title: impl Into<String>,
+        unit: &'static str,
+        goal: Goal,
+        values: Vec<f64>,
+    ) -> Figure {
+        let round = |value| Round {
+            first: Slice {
+                value,
+                ..Slice::default()
+            },
+            floor: None,
+            second: None,
+        };
+        Figure {
+            key: key.into(),
+            title: title.into(),
+            unit,
+            goal,
+            floor: "",
+            rounds: values.into_iter().map(round).collect(),
+        }
+    }
+
     /// What was measured.
     pub fn measured(&self) -> Spread {
         Spread::of(self.rounds.iter().map(Round::subject)).expect("a figure has a round")
@@ -167,11 +204,7 @@ impl Figure {
     /// Whether it reaches its goal; `None` when it has none.
     pub fn is_met(&self) -> Option<bool> {
         let judged = self.ratio().unwrap_or_else(|| self.measured()).median;
-        match self.goal {
-            Goal::AtLeast(least) => Some(judged >= least),
-            Goal::AtMost(most) => Some(judged <= most),
-            Goal::Told => None,
-        }
+        self.goal.is_met_by(judged)
     }
 
     /// Everything measured, for machines.
@@ -202,7 +235,7 @@ fn raw_slice(slice: &Slice) -> Value {
 
 /// The samples as pairs of value and count. A value keeps its first seven binary digits, so it is
 /// within 0.8 % of what was measured, and the list a small part of its size.
-fn counts(samples_ns: &[u64]) -> Vec<(u64, u64)> {
+pub fn counts(samples_ns: &[u64]) -> Vec<(u64, u64)> {
     let mut counts = std::collections::BTreeMap::new();
     for sample in samples_ns {
         *counts.entry(seven_digits(*sample)).or_insert(0) += 1;

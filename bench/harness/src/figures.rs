@@ -4,21 +4,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use model::Timestamp;
 use serde_json::json;
 
 use crate::bare::Bare;
 use crate::figure::Figure;
 use crate::inserts::Ground;
 use crate::lists::Seeded;
-use crate::live::{Live, without_surroundings};
+use crate::live::Live;
 use crate::plan::Plan;
-use crate::report::{Report, Written};
+use crate::report::Report;
 use crate::scratch::{Scratch, database_file};
 use crate::wrk::Wrk;
-use crate::{disk, expect, inserts, lists, reads, starts};
+use crate::{catalog, expect, inserts, lists, reads, run, starts};
 
 /// Take the figures of docs/performance.md: throughput, lists, inserts, start
 ///
@@ -74,9 +73,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         !cfg!(debug_assertions),
         "a debug build measures the compiler: cargo run --release -p harness -- figures"
     );
-    let started = SystemTime::now();
+    let started = run::timestamp(SystemTime::now());
     let stage = Stage::set(arguments)?;
-    let mut report = Report::new(timestamp(started), parameters(arguments, &stage)?);
+    let mut report = Report::new("figures", started, parameters(arguments, &stage)?);
     for part in [Part::Starts, Part::Lists, Part::Reads, Part::Inserts] {
         if !arguments.only.is_empty() && !arguments.only.contains(&part) {
             continue;
@@ -93,13 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             }
         }
     }
-    let Written { summary, folder } = report.write(&arguments.out)?;
-    println!("{summary}\nReport: {}", folder.join("report.md").display());
-    Ok(if report.failures.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    run::finish(&report, &arguments.out)
 }
 
 /// Everything the figures are taken on.
@@ -117,10 +110,7 @@ struct Stage {
 
 impl Stage {
     fn set(arguments: &Arguments) -> Result<Stage> {
-        let cannot = || format!("{} is no binary to measure", arguments.bin.display());
-        let binary = arguments.bin.canonicalize().with_context(cannot)?;
-        let beside = binary.parent().expect("a file is in a folder");
-        let scratch = Scratch::new(arguments.scratch.as_deref().unwrap_or(beside))?;
+        let (binary, scratch) = run::place(&arguments.bin, arguments.scratch.as_deref())?;
         let wrk = Wrk::find(scratch.path())?;
         let bare = Bare::find(arguments.bare.as_deref())?;
         eprintln!("seeding {} rows, with and without index …", expect::ROWS);
@@ -199,23 +189,7 @@ impl Stage {
 fn seed(binary: &Path, scratch: &Scratch, name: &str) -> Result<(PathBuf, String)> {
     let directory = scratch.at(name);
     let server = Live::start(binary, &directory)?;
-    let mut command = without_surroundings(binary);
-    command.args(["seed", "catalog", "--rows", &expect::ROWS.to_string()]);
-    if name == "indexed" {
-        command.arg("--index");
-    }
-    command.env("APPWRITE_ENDPOINT", server.access.url(""));
-    command.env("APPWRITE_PROJECT_ID", &server.access.project);
-    command.env("APPWRITE_API_KEY", &server.access.key);
-    let output = command.output().context("seeding does not start")?;
-    ensure!(
-        output.status.success(),
-        "seeding: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let mut connection = crate::connection::Connection::open(server.access.address)?;
-    let route = server::bench::answer::route(None);
-    expect::check_list(&mut connection, &server.access, &route)?;
+    catalog::seed(binary, &server.access, expect::ROWS, name == "indexed")?;
     let project = server.access.project.clone();
     server.stop()?;
     Ok((directory, project))
@@ -225,23 +199,9 @@ fn parameters(
     arguments: &Arguments,
     stage: &Stage,
 ) -> Result<Vec<(&'static str, serde_json::Value)>> {
-    let machine = server::bench::machine::Machine::here();
-    let syncs = disk::syncs(stage.scratch.path(), stage.plan.syncs)?;
-    let points = crate::figure::points(&syncs);
-    let version = without_surroundings(&stage.binary)
-        .arg("--version")
-        .output()?;
     let plan = stage.plan;
-    Ok(vec![
-        (
-            "mode",
-            json!(if arguments.quick { "quick" } else { "full" }),
-        ),
-        (
-            "binary",
-            json!(String::from_utf8_lossy(&version.stdout).trim()),
-        ),
-        ("harness", json!(server::bench::machine::binary())),
+    let mut parameters = run::programs(&stage.binary, arguments.quick)?;
+    parameters.extend([
         ("load_generator", json!(stage.wrk.version)),
         ("wrk_connections", json!(crate::wrk::CONNECTIONS)),
         ("wrk_threads", json!(crate::wrk::THREADS)),
@@ -253,23 +213,7 @@ fn parameters(
         ("list_slice_ms", json!(plan.list_ms)),
         ("insert_slice_s", json!(plan.insert_s)),
         ("starts", json!(plan.starts)),
-        ("durability", json!("full")),
-        ("cpu", json!(machine.cpu)),
-        ("cores", json!(machine.cores)),
-        ("memory_mib", json!(machine.memory_mib)),
-        ("kernel", json!(machine.kernel)),
-        (
-            "file_system",
-            json!(disk::file_system(stage.scratch.path())),
-        ),
-        ("sync_p50_us", json!(points[0].1)),
-        ("sync_p99_us", json!(points[2].1)),
-    ])
-}
-
-fn timestamp(time: SystemTime) -> Timestamp {
-    let since = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp(since.as_micros() as i64)
+    ]);
+    parameters.extend(run::machine(&stage.scratch, plan.syncs)?);
+    Ok(parameters)
 }

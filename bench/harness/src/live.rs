@@ -19,6 +19,11 @@ const ASK_EVERY: Duration = Duration::from_micros(500);
 /// What the kernel counts processor time in, for every program: hundredths of a second
 /// (proc(5), `/proc/pid/stat`; `USER_HZ` is 100 on every platform Rust's tier 1 has).
 const TICK_US: f64 = 10_000.0;
+/// How long a process must do next to nothing to count as settled. Upkeep that goes on in the
+/// background pauses for less.
+const SETTLE_STEP: Duration = Duration::from_millis(500);
+/// Next to nothing: 4 % of one core in that time.
+const SETTLED_US: f64 = 20_000.0;
 
 /// A running server. Dropped without [`Live::stop`], it is killed.
 pub struct Live {
@@ -204,11 +209,39 @@ impl Process {
     /// # Errors
     /// When it is gone.
     pub fn resident_bytes(self) -> Result<f64> {
+        self.status_bytes("VmRSS")
+    }
+
+    /// The most memory it has had in use so far, in bytes.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn peak_bytes(self) -> Result<f64> {
+        self.status_bytes("VmHWM")
+    }
+
+    fn status_bytes(self, name: &str) -> Result<f64> {
         let path = format!("/proc/{}/status", self.0);
         let status = fs::read_to_string(path).context("it is gone")?;
-        resident_kib(&status)
+        status_kib(&status, name)
             .map(|kib| kib * 1_024.0)
-            .context("/proc/…/status names no VmRSS")
+            .with_context(|| format!("/proc/…/status names no {name}"))
+    }
+
+    /// Waits until it does next to nothing, for at most `patience`; says how long that took.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn settle(self, patience: Duration) -> Result<Duration> {
+        let start = Instant::now();
+        while start.elapsed() < patience {
+            let before_us = self.cpu_us()?;
+            std::thread::sleep(SETTLE_STEP);
+            if self.cpu_us()? - before_us <= SETTLED_US {
+                break;
+            }
+        }
+        Ok(start.elapsed())
     }
 }
 
@@ -220,11 +253,10 @@ fn cpu_ticks(stat: &str) -> Option<f64> {
     Some(user.parse::<f64>().ok()? + system.parse::<f64>().ok()?)
 }
 
-fn resident_kib(status: &str) -> Option<f64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_whitespace().next()?.parse().ok()
+fn status_kib(status: &str, name: &str) -> Option<f64> {
+    let mut fields = status.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = fields.find(|(field, _)| *field == name)?;
+    value.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -242,9 +274,11 @@ mod tests {
 
     #[test]
     fn resident_memory_is_read_in_kib() {
-        let status = "VmPeak:\t  900 kB\nVmRSS:\t   512 kB\nRssAnon:\t 1 kB\n";
-        assert_eq!(resident_kib(status), Some(512.0));
+        let status = "VmPeak:\t  900 kB\nVmHWM:\t 700 kB\nVmRSS:\t   512 kB\nRssAnon:\t 1 kB\n";
+        let read = ["VmRSS", "VmHWM", "Rss"].map(|name| status_kib(status, name));
+        assert_eq!(read, [Some(512.0), Some(700.0), None]);
         let own = Process(std::process::id());
-        assert!(own.resident_bytes().unwrap() > 0.0);
+        let (now, peak) = (own.resident_bytes().unwrap(), own.peak_bytes().unwrap());
+        assert!(now > 0.0 && peak > 0.0);
     }
 }

@@ -8,22 +8,32 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bare;
+mod big;
+mod catalog;
+mod change;
 mod connection;
+mod contrast;
+mod crowd;
 mod disk;
+mod distinct;
 mod expect;
+mod fair;
 mod figure;
 mod figures;
 mod floor;
 mod inserts;
 mod lists;
 mod live;
+mod memory;
 mod new_rows;
 mod percentile;
 mod plan;
 mod reads;
 mod report;
+mod run;
 mod scratch;
 mod starts;
+mod traffic;
 mod wrk;
 
 /// The server's own allocator, so that the engine costs here what it costs there.
@@ -42,11 +52,19 @@ struct Cli {
 enum Command {
     /// Take the figures of docs/performance.md: throughput, lists, inserts, start
     Figures(figures::Arguments),
+    Big(big::Arguments),
+    Fair(fair::Arguments),
+    Memory(memory::Arguments),
 }
 
 fn main() -> ExitCode {
-    let Command::Figures(arguments) = Cli::parse().command;
-    match figures::run(&arguments) {
+    let run = match Cli::parse().command {
+        Command::Figures(arguments) => figures::run(&arguments),
+        Command::Big(arguments) => big::run(&arguments),
+        Command::Fair(arguments) => fair::run(&arguments),
+        Command::Memory(arguments) => memory::run(&arguments),
+    };
+    match run {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");

@@ -9,14 +9,18 @@ use model::Timestamp;
 use model::calendar::iso_ms;
 use serde_json::{Map, Value, json};
 
+use crate::contrast::{Contrast, Line};
 use crate::figure::{Figure, Goal, Round, Slice, Spread};
 
 /// A run.
 pub struct Report {
+    name: &'static str,
     started: Timestamp,
     parameters: Vec<(&'static str, Value)>,
     /// What was measured, in the order shown.
     pub figures: Vec<Figure>,
+    /// What was measured in two situations, in the order shown.
+    pub contrasts: Vec<Contrast>,
     /// What was not, and why.
     pub failures: Vec<String>,
 }
@@ -30,12 +34,19 @@ pub struct Written {
 }
 
 impl Report {
-    /// A report without figures. `parameters` are all that a reader needs to repeat the run.
-    pub fn new(started: Timestamp, parameters: Vec<(&'static str, Value)>) -> Report {
+    /// A report of the run `name` without figures. `parameters` are all that a reader needs to
+    /// repeat it.
+    pub fn new(
+        name: &'static str,
+        started: Timestamp,
+        parameters: Vec<(&'static str, Value)>,
+    ) -> Report {
         Report {
+            name,
             started,
             parameters,
             figures: Vec::new(),
+            contrasts: Vec::new(),
             failures: Vec::new(),
         }
     }
@@ -45,7 +56,7 @@ impl Report {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, out: &Path) -> Result<Written> {
-        let folder = out.join(folder_name(self.started));
+        let folder = out.join(folder_name(self.name, self.started));
         let cannot = || format!("{} cannot be written", folder.display());
         fs::create_dir_all(&folder).with_context(cannot)?;
         let parameters: Map<String, Value> = self
@@ -59,7 +70,16 @@ impl Report {
             .map(|figure| (figure.key.clone(), figure.raw()))
             .collect();
         let machine = format!("{:#}\n", Value::Object(parameters));
-        let samples = format!("{}\n", json!({ "figures": figures }));
+        let contrasts: Map<String, Value> = self
+            .contrasts
+            .iter()
+            .map(|contrast| (contrast.key.clone(), contrast.raw()))
+            .collect();
+        let mut samples = json!({ "figures": figures });
+        if !contrasts.is_empty() {
+            samples["contrasts"] = Value::Object(contrasts);
+        }
+        let samples = format!("{samples}\n");
         for (name, text) in [
             ("report.md", self.render()),
             ("machine.json", machine),
@@ -68,15 +88,30 @@ impl Report {
             fs::write(folder.join(name), text).with_context(cannot)?;
         }
         Ok(Written {
-            summary: summary(&self.figures),
+            summary: self.tables(),
             folder,
         })
+    }
+
+    /// The tables of all figures and contrasts.
+    fn tables(&self) -> String {
+        let mut tables = Vec::new();
+        if !self.figures.is_empty() {
+            tables.push(summary(&self.figures));
+        }
+        if !self.contrasts.is_empty() {
+            tables.push(compared(&self.contrasts));
+        }
+        tables.join("\n")
     }
 
     fn render(&self) -> String {
         let mut out = self.front_matter();
         out.push_str(INTRODUCTION);
-        out.push_str(&summary(&self.figures));
+        if !self.contrasts.is_empty() {
+            out.push_str(POOLED);
+        }
+        out.push_str(&self.tables());
         for failure in &self.failures {
             write!(out, "\nNot measured: {failure}\n").expect("writing to a string cannot fail");
         }
@@ -84,6 +119,9 @@ impl Report {
         out.push_str("\n## Rounds\n");
         for figure in &self.figures {
             out.push_str(&details(figure));
+        }
+        for contrast in &self.contrasts {
+            out.push_str(&turns(contrast));
         }
         out
     }
@@ -110,33 +148,92 @@ processor time is that of the measured process, from the kernel. Raw values: sam
 
 ";
 
+const POOLED: &str = "\
+Of latencies in two situations the rounds are base, subject, base again. Their percentiles are
+taken of the samples of all rounds together; *ratio* is the subject's to the base's, with the least
+and the greatest of single rounds, and *A/A* that of the base after the subject to the base before.
+
+";
+
 /// `2026-11-21T12-34-56Z-figures`: a name on every file system, and in the order of time.
-fn folder_name(started: Timestamp) -> String {
-    format!("{}Z-figures", iso_ms(started)[..19].replace(':', "-"))
+fn folder_name(name: &str, started: Timestamp) -> String {
+    format!("{}Z-{name}", iso_ms(started)[..19].replace(':', "-"))
+}
+
+fn target(goal: Goal, suffix: &str) -> String {
+    match goal {
+        Goal::AtLeast(least) => format!("≥ {least}{suffix}"),
+        Goal::AtMost(most) => format!("≤ {most}{suffix}"),
+        Goal::Told => "–".to_owned(),
+    }
+}
+
+fn met(is_met: Option<bool>) -> String {
+    let word = match is_met {
+        Some(true) => "yes",
+        Some(false) => "**no**",
+        None => "–",
+    };
+    word.to_owned()
+}
+
+/// A line for each point of each contrast.
+fn compared(contrasts: &[Contrast]) -> String {
+    let lines = contrasts.iter().flat_map(|contrast| {
+        contrast.compared().into_iter().map(move |point| {
+            let (least, greatest) = point.rounds;
+            let ratio = point.ratio();
+            vec![
+                format!("{}, {}", contrast.title, point.point),
+                target(point.goal, "x"),
+                format!("{} µs ({})", shown(point.subject_us), contrast.subject),
+                format!("{} µs ({})", shown(point.base_us), contrast.base),
+                format!("{ratio:.2} ({least:.2}–{greatest:.2})"),
+                format!("{:.2}", point.itself),
+                met(point.is_met()),
+            ]
+        })
+    });
+    let head = [
+        "latency", "target", "subject", "base", "ratio", "A/A", "met",
+    ];
+    table(&head, lines.collect())
+}
+
+/// Every slice of a contrast.
+fn turns(contrast: &Contrast) -> String {
+    let slices = contrast.slices();
+    let mut head = vec!["round", "slice", "answers"];
+    let points = slices.first().map_or(&[][..], |line| &line.points);
+    head.extend(points.iter().map(|(name, _)| *name));
+    let row = |line: &Line| {
+        let mut row = vec![line.round.to_string(), line.name.to_owned()];
+        row.push(line.answers.to_string());
+        row.extend(line.points.iter().map(|(_, us)| shown(*us)));
+        row
+    };
+    let Contrast {
+        title,
+        subject,
+        base,
+        ..
+    } = contrast;
+    let rows = table(&head, slices.iter().map(row).collect());
+    format!("\n### {title}\n\nSubject: {subject}. Base: {base}.\n\n{rows}")
 }
 
 fn summary(figures: &[Figure]) -> String {
     let rows = figures.iter().map(|figure| {
-        let goal = match figure.goal {
-            Goal::AtLeast(least) => format!("≥ {least}{}", suffix(figure)),
-            Goal::AtMost(most) => format!("≤ {most}{}", suffix(figure)),
-            Goal::Told => "–".to_owned(),
-        };
-        let met = match figure.is_met() {
-            Some(true) => "yes",
-            Some(false) => "**no**",
-            None => "–",
-        };
         vec![
             figure.title.clone(),
-            goal,
+            target(figure.goal, &suffix(figure)),
             format!("{} {}", shown(figure.measured().median), figure.unit),
             figure.floors().map_or("–".to_owned(), |floor| {
                 format!("{} ({})", shown(floor.median), figure.floor)
             }),
             figure.ratio().map_or("–".to_owned(), spread),
             figure.itself().map_or("–".to_owned(), spread),
-            met.to_owned(),
+            met(figure.is_met()),
         ]
     });
     table(
@@ -257,6 +354,7 @@ fn shown(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contrast::Turn;
 
     fn slice(value: f64) -> Slice {
         Slice {
@@ -318,14 +416,40 @@ mod tests {
     }
 
     #[test]
+    fn a_contrast_is_a_line_for_each_point_and_one_for_each_slice() {
+        let turn = Turn::new(vec![10_000], vec![25_000], vec![30_000]).unwrap();
+        let contrast = Contrast {
+            key: "key".into(),
+            title: "point read".into(),
+            subject: "loaded",
+            base: "quiet",
+            goals: [Goal::Told, Goal::AtMost(3.0)],
+            turns: vec![turn],
+        };
+        let text = compared(std::slice::from_ref(&contrast));
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        let wanted = [
+            "| point read, p50 | – | 25.0 µs (loaded) | 10.0 µs (quiet) | 2.50 (2.50–2.50) | 3.00 | – |",
+            "| point read, p99 | ≤ 3x | 25.0 µs (loaded) | 30.0 µs (quiet) | 0.83 (0.83–0.83) | 3.00 | yes |",
+        ];
+        assert_eq!(lines, wanted);
+        let text = turns(&contrast);
+        let wanted = "\n### point read\n\nSubject: loaded. Base: quiet.\n\n\
+                      | round | slice | answers | p50 µs | p90 µs | p99 µs | max µs |\n";
+        assert!(text.starts_with(wanted), "{text}");
+        let wanted = "| 1 | subject | 1 | 25.0 | 25.0 | 25.0 | 25.0 |\n";
+        assert!(text.contains(wanted), "{text}");
+    }
+
+    #[test]
     fn a_run_is_written_as_three_files() {
         let started = model::calendar::parse_iso("2026-11-21T12:34:56.789Z").unwrap();
-        let mut report = Report::new(started, vec![("cpu", json!("a: \"b\""))]);
+        let mut report = Report::new("trial", started, vec![("cpu", json!("a: \"b\""))]);
         report.figures.push(figure(Some(50.0)));
         report.failures.push("Lists: no".into());
         let out = std::env::temp_dir().join(format!("harness-report-{}", std::process::id()));
         let written = report.write(&out).unwrap();
-        assert!(written.folder.ends_with("2026-11-21T12-34-56Z-figures"));
+        assert!(written.folder.ends_with("2026-11-21T12-34-56Z-trial"));
         let read = |name: &str| fs::read_to_string(written.folder.join(name)).unwrap();
         let text = read("report.md");
         assert!(

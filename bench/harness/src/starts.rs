@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::figure::{Figure, Goal, Round, Slice};
+use crate::figure::{Figure, Goal};
 use crate::live::Live;
 use crate::plan::Plan;
 use crate::scratch::Scratch;
@@ -48,7 +48,7 @@ pub fn figures(
             std::fs::remove_dir_all(&data).with_context(|| data.display().to_string())?;
         }
         let title = format!("start to first answer, {what}");
-        figures.push(plain(
+        figures.push(Figure::plain(
             format!("start_{key}"),
             title,
             "ms",
@@ -56,7 +56,7 @@ pub fn figures(
             first_answer,
         ));
         let title = format!("resident memory after start, {what}");
-        figures.push(plain(
+        figures.push(Figure::plain(
             format!("resident_{key}"),
             title,
             "MB",
@@ -68,34 +68,12 @@ pub fn figures(
         .with_context(|| binary.display().to_string())?
         .len();
     let size = vec![bytes as f64 / MB];
-    figures.push(plain(
-        "binary".into(),
-        "size of the binary".into(),
+    figures.push(Figure::plain(
+        "binary",
+        "size of the binary",
         "MB",
         BINARY,
         size,
     ));
     Ok(figures)
-}
-
-fn plain(key: String, title: String, unit: &'static str, goal: Goal, values: Vec<f64>) -> Figure {
-    let round = |value| {
-        let first = Slice {
-            value,
-            ..Slice::default()
-        };
-        Round {
-            first,
-            floor: None,
-            second: None,
-        }
-    };
-    Figure {
-        key,
-        title,
-        unit,
-        goal,
-        floor: "",
-        rounds: values.into_iter().map(round).collect(),
-    }
 }

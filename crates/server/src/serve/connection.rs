@@ -178,6 +178,9 @@ async fn exchange(
             // count the time between requests as well.
             .header_read_timeout(None)
             .max_header_size(app.shared.limits.head_bytes_max)
+            // Of each connection, and counted nowhere: hyper would let it grow to 400 KiB while a
+            // body comes in, and would take no longer head than that.
+            .max_buf_size(app.shared.limits.head_bytes_max)
             .serve_connection(TokioIo::new(stream), service)
     );
     let ended = poll_fn(|cx| {

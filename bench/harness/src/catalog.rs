@@ -1,0 +1,130 @@
+//! Filling servers with rows of the catalog, and asking for them.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use server::bench::answer::{self, Expected};
+use server::seed::generator::{Product, row_id};
+use server::seed::table;
+
+use crate::connection::{Access, Connection};
+use crate::live::without_surroundings;
+
+/// Rows of one request, as many as it may have (wire protocol, `createRows`).
+const BATCH_ROWS: u32 = 100;
+/// Numbers of rows go up by this, so that no two reads in a row meet the same page; a prime, so
+/// that every row has its turn whatever the number of rows.
+const STEP: u64 = 7_919;
+
+/// Runs `tidemark seed catalog`, checks the list it makes, and says how long the seeding took.
+///
+/// # Errors
+/// When seeding fails, or the list is not the one that the generator demands.
+pub fn seed(binary: &Path, access: &Access, rows: u32, indexed: bool) -> Result<Duration> {
+    let mut command = without_surroundings(binary);
+    command.args(["seed", "catalog", "--rows", &rows.to_string()]);
+    if indexed {
+        command.arg("--index");
+    }
+    command.env("APPWRITE_ENDPOINT", access.url(""));
+    command.env("APPWRITE_PROJECT_ID", &access.project);
+    command.env("APPWRITE_API_KEY", &access.key);
+    let start = Instant::now();
+    let output = command.output().context("seeding does not start")?;
+    let took = start.elapsed();
+    ensure!(
+        output.status.success(),
+        "seeding: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let route = answer::route(None);
+    let mut connection = Connection::open(access.address)?;
+    let body = connection
+        .accepted(&access.request("GET", &route, ""))?
+        .body;
+    Expected::over(rows).check(body, &route)?;
+    Ok(took)
+}
+
+/// Makes a second table of the catalog's database, and fills it with its first rows.
+///
+/// # Errors
+/// When the server refuses.
+pub fn fill(access: &Access, table: &str, rows: u32) -> Result<()> {
+    let mut connection = Connection::open(access.address)?;
+    let mut definition = table::definition(false);
+    definition["tableId"] = json!(table);
+    let tables = format!("{}/tables", table::database_route());
+    let request = access.request("POST", &tables, &definition.to_string());
+    connection.accepted(&request)?;
+    for start in (0..rows).step_by(BATCH_ROWS as usize) {
+        let batch = start..rows.min(start + BATCH_ROWS);
+        let batch: Vec<String> = batch.map(|index| Product::new(index).json()).collect();
+        let body = format!(r#"{{"rows":[{}]}}"#, batch.join(","));
+        connection.accepted(&access.request("POST", &rows_of(table), &body))?;
+    }
+    Ok(())
+}
+
+/// The route of a table's rows.
+pub fn rows_of(table: &str) -> String {
+    format!("{}/tables/{table}/rows", table::database_route())
+}
+
+/// Reads one row of the first `rows` of `table`, another one each time.
+pub fn point_read(access: &Access, table: &str, rows: u32, number: u64) -> Vec<u8> {
+    let index = (number * STEP % u64::from(rows)) as u32;
+    access.request("GET", &format!("{}/{}", rows_of(table), row_id(index)), "")
+}
+
+/// Inserts row `index` of the catalog into its table, alone.
+pub fn insert(access: &Access, index: u32) -> Vec<u8> {
+    let mut product: Value =
+        serde_json::from_str(&Product::new(index).json()).expect("the generator writes JSON");
+    let id = product["$id"].take();
+    product
+        .as_object_mut()
+        .expect("a row is an object")
+        .remove("$id");
+    let body = json!({ "rowId": id, "data": product });
+    access.request("POST", &table::rows_route(), &body.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn access() -> Access {
+        Access {
+            address: ([127, 0, 0, 1], 80).into(),
+            project: "p".into(),
+            key: "k".into(),
+        }
+    }
+
+    #[test]
+    fn point_reads_meet_every_row() {
+        let access = access();
+        let read = |number| point_read(&access, "t", 300, number);
+        let distinct: HashSet<Vec<u8>> = (0..300).map(read).collect();
+        assert_eq!((distinct.len(), read(0) == read(300)), (300, true));
+        let text = String::from_utf8(read(1)).unwrap();
+        let wanted = "GET /v1/tablesdb/bench_db/tables/t/rows/product-00119 HTTP/1.1\r\n";
+        assert!(text.starts_with(wanted), "{text}");
+    }
+
+    #[test]
+    fn an_insert_names_the_row_apart_from_its_columns() {
+        let text = String::from_utf8(insert(&access(), 12)).unwrap();
+        let (_, body) = text.split_once("\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["rowId"], "product-00012");
+        assert_eq!(
+            body["data"].as_object().unwrap().len(),
+            table::COLUMNS.len()
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! What every run needs: the binary, a place for data directories, the report.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Instant, SystemTime};
+
+use anyhow::{Context, Result, ensure};
+use model::Timestamp;
+use serde_json::{Value, json};
+
+use crate::contrast::Contrast;
+use crate::disk;
+use crate::figure::{Figure, points};
+use crate::live::without_surroundings;
+use crate::report::{Report, Written};
+use crate::scratch::Scratch;
+
+/// Syncs timed before a run, so that a reader can judge the disk.
+const SYNCS: usize = 100;
+
+/// Options of every run but `figures`.
+#[derive(clap::Args)]
+pub struct RunArgs {
+    /// The binary to measure, a release build
+    #[arg(long, value_name = "FILE", default_value = "target/release/tidemark")]
+    bin: PathBuf,
+    /// Take small sizes and few rounds; for trying it. A debug build is good enough then
+    #[arg(long)]
+    pub quick: bool,
+    /// The folder for the run's own folder; made if absent
+    #[arg(long, value_name = "DIR", default_value = "bench/results")]
+    out: PathBuf,
+    /// Where data directories are made and removed: on the disk to be measured
+    ///
+    /// [default: the folder of the binary]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// What one part of a run has measured.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// Figures, in the order shown.
+    pub figures: Vec<Figure>,
+    /// Contrasts, in the order shown.
+    pub contrasts: Vec<Contrast>,
+}
+
+/// A run, from its first preparation to its report.
+pub struct Run {
+    /// The binary to measure.
+    pub binary: PathBuf,
+    /// For data directories; removed at the end.
+    pub scratch: Scratch,
+    report: Report,
+    out: PathBuf,
+}
+
+impl Run {
+    /// Begins the run `name`. `own` are the parameters that only this kind of run has.
+    ///
+    /// # Errors
+    /// When the binary is not there, no folder can be made, or a debug build is to measure at
+    /// full size.
+    pub fn begin(
+        name: &'static str,
+        arguments: &RunArgs,
+        own: Vec<(&'static str, Value)>,
+    ) -> Result<Run> {
+        ensure!(
+            !cfg!(debug_assertions) || arguments.quick,
+            "a debug build measures the compiler: cargo run --release -p harness -- {name}, or add \
+             --quick to try it"
+        );
+        let started = timestamp(SystemTime::now());
+        let (binary, scratch) = place(&arguments.bin, arguments.scratch.as_deref())?;
+        let mut parameters = programs(&binary, arguments.quick)?;
+        parameters.extend(own);
+        parameters.extend(machine(&scratch, SYNCS)?);
+        Ok(Run {
+            binary,
+            scratch,
+            report: Report::new(name, started, parameters),
+            out: arguments.out.clone(),
+        })
+    }
+
+    /// Takes one part. What cannot be measured is noted, and the run goes on.
+    pub fn take(&mut self, part: &str, measure: impl FnOnce(&Run) -> Result<Taken>) {
+        let begun = Instant::now();
+        eprintln!("measuring {part} …");
+        let taken = measure(self);
+        eprintln!("  {:.0} s", begun.elapsed().as_secs_f64());
+        match taken {
+            Ok(Taken { figures, contrasts }) => {
+                self.report.figures.extend(figures);
+                self.report.contrasts.extend(contrasts);
+            }
+            Err(error) => {
+                eprintln!("  not measured: {error:#}");
+                self.report.failures.push(format!("{part}: {error:#}"));
+            }
+        }
+    }
+
+    /// Writes the report and prints its tables.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(self) -> Result<ExitCode> {
+        finish(&self.report, &self.out)
+    }
+}
+
+/// The binary's own path, and a folder on the disk to be measured: beside it unless one is named.
+///
+/// # Errors
+/// When there is no such binary, or no folder can be made.
+pub fn place(binary: &Path, scratch: Option<&Path>) -> Result<(PathBuf, Scratch)> {
+    let cannot = || format!("{} is no binary to measure", binary.display());
+    let binary = binary.canonicalize().with_context(cannot)?;
+    let beside = binary.parent().expect("a file is in a folder");
+    let scratch = Scratch::new(scratch.unwrap_or(beside))?;
+    Ok((binary, scratch))
+}
+
+/// Writes the report below `out` and prints its tables.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn finish(report: &Report, out: &Path) -> Result<ExitCode> {
+    let Written { summary, folder } = report.write(out)?;
+    println!("{summary}\nReport: {}", folder.join("report.md").display());
+    Ok(if report.failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// What is measured, by what, and how long.
+///
+/// # Errors
+/// When the binary does not say its version.
+pub fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>> {
+    let version = without_surroundings(binary).arg("--version").output()?;
+    Ok(vec![
+        ("mode", json!(if quick { "quick" } else { "full" })),
+        (
+            "binary",
+            json!(String::from_utf8_lossy(&version.stdout).trim()),
+        ),
+        ("harness", json!(server::bench::machine::binary())),
+    ])
+}
+
+/// The machine and its disk, of which `syncs` syncs are timed.
+///
+/// # Errors
+/// When the disk cannot be written.
+pub fn machine(scratch: &Scratch, syncs: usize) -> Result<Vec<(&'static str, Value)>> {
+    let machine = server::bench::machine::Machine::here();
+    let points = points(&disk::syncs(scratch.path(), syncs)?);
+    Ok(vec![
+        ("durability", json!("full")),
+        ("cpu", json!(machine.cpu)),
+        ("cores", json!(machine.cores)),
+        ("memory_mib", json!(machine.memory_mib)),
+        ("kernel", json!(machine.kernel)),
+        ("file_system", json!(disk::file_system(scratch.path()))),
+        ("sync_p50_us", json!(points[0].1)),
+        ("sync_p99_us", json!(points[2].1)),
+    ])
+}
+
+/// The wall clock's time as the model counts it.
+pub fn timestamp(time: SystemTime) -> Timestamp {
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp(since.as_micros() as i64)
+}
