@@ -252,6 +252,7 @@ impl Contest<'_> {
             table: self.opened.query.table.clone(),
             selection: self.opened.query.selection.clone(),
             rows: listed,
+            related: Vec::new(),
         };
         let encoded = (self.opened.config.encode_page)(&page, Family::Tables);
         expect::check_rows(&encoded, total, "the store")?;
