@@ -297,7 +297,8 @@ impl Reader {
     }
 
     /// Reads by one statement. A short read that meets a shape known to be long ends at once, and
-    /// one that is given up makes its shape known.
+    /// one that is given up makes its shape known. A long one that turns out short unmakes it: the
+    /// disk, or a busy machine, had held the other one up.
     fn by_shape<T>(
         &self,
         shared: &Shared,
@@ -310,8 +311,17 @@ impl Reader {
         }
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
+        if !is_short {
+            let before = watch::used();
+            let answer = read(&mut found)?;
+            // Half, so that shapes on the border do not go to and fro.
+            if watch::used().saturating_sub(before) < shared.short / 2 {
+                shared.slow.forget(&statement.sql);
+            }
+            return Ok(answer);
+        }
         match watch::count(|| read(&mut found)) {
-            Err(Halt::Database(error)) if is_short && is_interrupted(&error) => {
+            Err(Halt::Database(error)) if is_interrupted(&error) => {
                 shared.slow.remember(&statement.sql);
                 Err(Halt::Long)
             }

@@ -46,6 +46,16 @@ impl SlowShapes {
         self.remember_at(sql, self.now_s());
     }
 
+    /// Forgets that this SQL was long.
+    pub(super) fn forget(&self, sql: &str) {
+        let (place, name) = self.place(sql);
+        let found = place.load(Ordering::Relaxed);
+        if found & NAME == name {
+            // Whoever has just put another shape there loses a try at most.
+            place.store(0, Ordering::Relaxed);
+        }
+    }
+
     fn now_s(&self) -> u64 {
         self.began.elapsed().as_secs()
     }
@@ -90,6 +100,16 @@ mod tests {
         assert!(!shapes.contains_at("b", 5));
         shapes.remember_at("b", 70);
         assert!(!shapes.contains_at("a", 70), "others do not prolong it");
+    }
+
+    #[test]
+    fn a_shape_is_forgotten_and_its_neighbours_are_not() {
+        let shapes = SlowShapes::new();
+        shapes.remember_at("a", 0);
+        shapes.remember_at("b", 0);
+        shapes.forget("a");
+        shapes.forget("never there");
+        assert!(!shapes.contains_at("a", 0) && shapes.contains_at("b", 0));
     }
 
     #[test]

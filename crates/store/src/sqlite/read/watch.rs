@@ -116,7 +116,7 @@ impl Running {
 }
 
 /// What this thread has used of the processor.
-fn used() -> Duration {
+pub(super) fn used() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
