@@ -22,6 +22,9 @@ use crate::rows::ATTEMPTS_MAX;
 
 pub(crate) const WRITE_ROWS: &[Scope] = &[Scope::RowsWrite];
 
+/// Makes the operation on a row: of its table, who writes, what was sent, and the links to hold.
+type MakeOp = fn(&Arc<Table>, &Actor, &RowInput, &[(usize, Value)]) -> Result<RowOp, EngineError>;
+
 impl Engine {
     /// Creates a row.
     ///
@@ -79,16 +82,8 @@ impl Engine {
         row: RowInput,
         unchanged_since: Option<Timestamp>,
     ) -> Result<Marked<Page>, EngineError> {
-        need_payload(&row)?;
-        let plan = |catalogue: &Catalogue, table: &Arc<Table>| {
-            let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
-            let op = update(table, &caller.actor, &linked.row, &linked.held)?;
-            Ok(linked.into_ops(op))
-        };
-        let written = self
-            .write_rows(caller, place, unchanged_since, plan)
-            .await?;
-        self.with_links(caller, written, &row.members).await
+        self.change_row(caller, place, row, unchanged_since, update)
+            .await
     }
 
     /// Merges into an existing row, or creates it.
@@ -102,10 +97,23 @@ impl Engine {
         row: RowInput,
         unchanged_since: Option<Timestamp>,
     ) -> Result<Marked<Page>, EngineError> {
+        self.change_row(caller, place, row, unchanged_since, put)
+            .await
+    }
+
+    /// Changes one row by the operation that `act` makes of its content.
+    async fn change_row(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        row: RowInput,
+        unchanged_since: Option<Timestamp>,
+        act: MakeOp,
+    ) -> Result<Marked<Page>, EngineError> {
         need_payload(&row)?;
         let plan = |catalogue: &Catalogue, table: &Arc<Table>| {
             let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
-            let op = put(table, &caller.actor, &linked.row, &linked.held)?;
+            let op = act(table, &caller.actor, &linked.row, &linked.held)?;
             Ok(linked.into_ops(op))
         };
         let written = self
