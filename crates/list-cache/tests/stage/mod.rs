@@ -105,7 +105,7 @@ pub struct World {
 
 impl World {
     pub fn new() -> World {
-        World::of_bytes(1 << 20)
+        World::of_bytes(64 << 20)
     }
 
     pub fn of_bytes(bytes_max: u64) -> World {
