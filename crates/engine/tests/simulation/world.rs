@@ -28,8 +28,6 @@ const WRITES_MAX: usize = 4;
 const ASKED_WHILE_HIDDEN: usize = 4;
 /// Rows of a page that names no limit: fewer than tables have.
 const PAGE_ROWS: u32 = 5;
-/// Writes after which a table that was just made has some rows.
-const FURNITURE_WRITES: usize = 6;
 /// A run that has not ended after so many further steps never ends.
 const DRAIN_STEPS_MAX: usize = 10_000;
 
@@ -161,13 +159,7 @@ impl World {
     }
 
     fn furnish(&mut self) {
-        let mut scene = Scene {
-            chance: &mut self.chance,
-            engine: &self.engine,
-            catalogue: self.judge.catalogue(),
-            is_large: false,
-        };
-        for write in write::furniture(&mut scene) {
+        for write in write::furniture(&mut self.scene()) {
             self.begin(write)
                 .and_then(|()| self.settle())
                 .expect("nothing can refuse it");
@@ -206,9 +198,9 @@ impl World {
         }
         match self.chance.below(100) {
             0..32 => self.arrive(),
-            32..50 => self.go_on_reading(),
-            50..62 => self.write(),
-            62..97 => self.advance(),
+            32..48 => self.go_on_reading(),
+            48..60 => self.write(),
+            60..98 => self.advance(),
             _ => {
                 self.pass_time();
                 Ok(())
@@ -229,12 +221,18 @@ impl World {
             self.begin(write)?;
             self.settle()?;
         }
-        for _ in 0..FURNITURE_WRITES {
-            let write = self.draw_write();
-            self.begin(write)?;
-            self.settle()?;
+        let population = write::population(&mut self.scene());
+        population.map_or(Ok(()), |write| self.begin(write))?;
+        self.settle()
+    }
+
+    fn scene(&mut self) -> Scene<'_> {
+        Scene {
+            chance: &mut self.chance,
+            engine: &self.engine,
+            catalogue: self.judge.catalogue(),
+            is_large: self.is_large,
         }
-        Ok(())
     }
 
     fn pass_time(&mut self) {
@@ -349,6 +347,9 @@ impl World {
             .map(|list| (list.rows.to_vec(), list.total))
             .map_err(Clone::clone);
         self.tally.answered(question, reader.lists, answer.as_ref());
+        if answer.is_err() {
+            self.tire_of(question.number);
+        }
         let stands = self.judge.stands();
         let fresh = self.judge.verdict(question);
         let fits = |verdict: &Verdict| agree(question, &found, verdict);
@@ -392,6 +393,14 @@ impl World {
         ))
     }
 
+    /// A question that is refused is asked a few times, then gives way to another one.
+    fn tire_of(&mut self, number: usize) {
+        let place = self.pool.iter().position(|one| one.number == number);
+        if let Some(place) = place.filter(|_| self.chance.one_in(2)) {
+            self.pool[place] = self.draw_question();
+        }
+    }
+
     /// What every answer must keep, the ones that may be old among them.
     fn check_marks(&self, reader: &Reader, list: &ListAnswer) -> Found {
         let question = &reader.question;
@@ -432,12 +441,7 @@ impl World {
     }
 
     fn draw_write(&mut self) -> Write {
-        write::draw(&mut Scene {
-            chance: &mut self.chance,
-            engine: &self.engine,
-            catalogue: self.judge.catalogue(),
-            is_large: self.is_large,
-        })
+        write::draw(&mut self.scene())
     }
 
     fn write(&mut self) -> Found {

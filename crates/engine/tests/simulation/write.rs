@@ -94,13 +94,14 @@ pub fn draw(scene: &mut Scene<'_>) -> Write {
     if let Some(heals) = missing(scene) {
         return heals;
     }
-    let database = scene
-        .chance
-        .weighed(&[(9, DATABASES[0]), (1, DATABASES[1])]);
-    let table = scene.chance.weighed(&[(3, TABLES[0]), (1, TABLES[1])]);
-    let Some(known) = table_at(scene.catalogue, database, table) else {
-        return container(scene);
-    };
+    let (mut database, mut table) = place(scene.chance);
+    if table_at(scene.catalogue, database, table).is_none() {
+        if scene.chance.one_in(4) {
+            return container(scene);
+        }
+        (database, table) = (DATABASES[0], TABLES[0]);
+    }
+    let known = table_at(scene.catalogue, database, table).expect("what is missing was put back");
     let kind = scene.chance.weighed(&WEIGHTS);
     let site = Site {
         engine: scene.engine.clone(),
@@ -136,6 +137,12 @@ fn write(what: String, writing: impl Future<Output = Result<(), EngineError>> + 
         writing: Box::pin(writing),
         purges: None,
     }
+}
+
+/// Mostly the one table, so that much happens to it.
+fn place(chance: &mut Chance) -> (&'static str, &'static str) {
+    let database = chance.weighed(&[(9, DATABASES[0]), (1, DATABASES[1])]);
+    (database, chance.weighed(&[(4, TABLES[0]), (1, TABLES[1])]))
 }
 
 fn row_id(chance: &mut Chance) -> RowId {
@@ -236,6 +243,15 @@ fn many_rows(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
     };
     ids.sort();
     ids.dedup();
+    put_rows(
+        chance,
+        site,
+        ids,
+        if is_large { Kinds::UpsertMany } else { kind },
+    )
+}
+
+fn put_rows(chance: &mut Chance, site: Site, ids: Vec<String>, kind: Kinds) -> Write {
     let mut rows: Vec<RowInput> = Vec::new();
     for id in ids {
         let mut row = input(chance, &site, RowId::new(&id).expect("a legal id"), false);
@@ -245,12 +261,12 @@ fn many_rows(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
             .push(("$permissions".to_owned(), Json::List(grants)));
         rows.push(row);
     }
-    let kind = if is_large { Kinds::UpsertMany } else { kind };
-    let what = if is_large {
-        format!("{kind:?} {}.{} of {MANY} rows", site.database, site.table)
-    } else {
-        format!("{kind:?} {}.{} {rows:?}", site.database, site.table)
-    };
+    let shown = &rows[..rows.len().min(IDS.len())];
+    let count = rows.len();
+    let what = format!(
+        "{kind:?} {}.{} {count} rows {shown:?}",
+        site.database, site.table
+    );
     write(what, async move {
         let (engine, caller, place) = (&site.engine, &site.caller, site.place());
         match kind {
@@ -483,7 +499,23 @@ fn container(scene: &mut Scene<'_>) -> Write {
     }
 }
 
-/// What stands when a simulation begins: containers, and a table with rows.
+/// Rows for the table that most questions are about.
+pub fn population(scene: &mut Scene<'_>) -> Option<Write> {
+    let (database, table) = (DATABASES[0], TABLES[0]);
+    let known = table_at(scene.catalogue, database, table)?;
+    let site = Site {
+        engine: scene.engine.clone(),
+        caller: stage::key(),
+        database,
+        table,
+        columns: domain::columns_of(known),
+    };
+    let ids = IDS.iter().filter(|_| !scene.chance.one_in(5));
+    let ids: Vec<String> = ids.map(|id| (*id).to_owned()).collect();
+    Some(put_rows(scene.chance, site, ids, Kinds::UpsertMany))
+}
+
+/// The containers that stand when a simulation begins.
 pub fn furniture(scene: &mut Scene<'_>) -> Vec<Write> {
     let mut all = vec![create_project(scene), create_database(scene, DATABASES[0])];
     all.push(create_table(scene, DATABASES[0], TABLES[0]));
