@@ -279,6 +279,7 @@ impl Contest<'_> {
             query: &self.opened.query,
             rows: true,
             total: self.total.then_some(TotalCap::UpTo(TOTAL_CAP)),
+            place: false,
             catalogue_epoch: self.opened.catalogue_epoch,
         };
         let listed = block_on(self.opened.store.list(listing))?.answer;

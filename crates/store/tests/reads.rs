@@ -212,6 +212,7 @@ impl View<'_> {
             query,
             rows: true,
             total: None,
+            place: false,
             catalogue_epoch: self.world.db.catalogue.epoch,
         };
         block_on(self.world.db.store.list(listing)).map(|snapshot| snapshot.answer.rows)
@@ -222,6 +223,7 @@ impl View<'_> {
             query,
             rows: false,
             total: Some(cap),
+            place: false,
             catalogue_epoch: self.world.db.catalogue.epoch,
         };
         block_on(self.world.db.store.list(listing))
@@ -442,6 +444,7 @@ fn a_read_under_another_catalogue_is_noticed() {
             query: &query,
             rows: true,
             total: None,
+            place: false,
             catalogue_epoch,
         };
         let listed = block_on(world.db.store.list(listing)).map(|_| ());
@@ -497,6 +500,7 @@ fn a_read_past_its_limit_is_stopped_and_the_next_one_runs() {
             query: &query,
             rows: true,
             total,
+            place: false,
             catalogue_epoch: epoch,
         };
         let stopped = block_on(db.store.list(listing)).map(|_| ());
