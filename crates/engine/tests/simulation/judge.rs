@@ -126,6 +126,7 @@ impl Judge {
             query: &query,
             rows: true,
             total: question.total.then_some(self.total_cap),
+            place: false,
             catalogue_epoch: self.catalogue.epoch,
         };
         let listed = block_on(self.store.list(listing))?.answer;

@@ -58,6 +58,9 @@ const OF_ARRAYS: &[&str] = &[
 /// Pages without a total, of one row, and with more rows than a table has are all common.
 const LIMITS: &[usize] = &[1, 2, 2, 3, 3, 4, 6, 25];
 
+/// Rows of a page in random order: more than most tables have.
+pub const RANDOM_ROWS_MAX: usize = 100;
+
 impl Question {
     pub fn draw(chance: &mut Chance, catalogue: &Catalogue, number: usize) -> Question {
         let database = chance.weighed(&[(9, DATABASES[0]), (1, DATABASES[1])]);
@@ -72,7 +75,7 @@ impl Question {
         }
         if is_random {
             texts.push(r#"{"method":"orderRandom"}"#.to_owned());
-            texts.push(call("limit", "", &["100"]));
+            texts.push(call("limit", "", &[&RANDOM_ROWS_MAX.to_string()]));
         } else {
             page(chance, &columns, &mut texts);
         }

@@ -50,12 +50,20 @@ impl Tally {
         if question.is_random {
             self.count("answers in random order", true);
         }
-        match list.cached {
-            Some(Cached::Hit { .. }) => self.count("hits within a ttl", true),
-            Some(Cached::Miss) => self.count("misses within a ttl", true),
-            None => {}
+        if let Some(Cached {
+            is_hit, is_stale, ..
+        }) = list.cached
+        {
+            self.count("exact hits", is_hit && is_stale.is_none());
+            self.count("exact misses", !is_hit && is_stale.is_none());
+            self.count("hits that may be stale", is_hit && is_stale == Some(true));
+            self.count(
+                "hits within a ttl that are not stale",
+                is_hit && is_stale == Some(false),
+            );
+            self.count("misses within a ttl", !is_hit && is_stale.is_some());
+            self.count("joins", !is_hit && lists == 0);
         }
-        self.count("answers without a read", lists == 0);
         self.count("answers with several reads", lists > 1);
         for method in Method::ALL {
             let word = format!("\"{}\"", method.as_str());

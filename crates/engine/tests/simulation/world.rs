@@ -13,7 +13,7 @@ use super::chance::Chance;
 use super::domain::{DATABASES, TABLES};
 use super::gated::{Fate, Gated, Stop};
 use super::judge::{Judge, Verdict};
-use super::question::{Question, table_at};
+use super::question::{Question, RANDOM_ROWS_MAX, table_at};
 use super::stage::{self, NEW_YEAR_US, TickingClock};
 use super::tally::Tally;
 use super::write::{self, Scene, Write};
@@ -288,6 +288,7 @@ impl World {
                 texts: &asked.texts,
                 total: asked.total,
                 ttl_s: asked.ttl_s,
+                bypass: false,
                 family: asked.family,
             };
             engine.list_rows(&asked.caller, &list).await
@@ -375,7 +376,11 @@ impl World {
         self.note(|| format!("question {number} answered {how:?} as of {as_of:?}"));
         if let Ok(list) = &answer {
             self.check_marks(reader, list)?;
-            if list.cached.is_some() && as_of.is_none() {
+            // Within a `ttl` an answer may be older, unless it says that it is not.
+            let may_be_old = list
+                .cached
+                .is_some_and(|cached| cached.is_stale == Some(true));
+            if may_be_old && as_of.is_none() {
                 return self.check_age(reader, list);
             }
         }
@@ -414,7 +419,7 @@ impl World {
         if list.tag != self.engine.fingerprint(&list.rows) {
             return Err(format!("{question:?} carries a foreign tag"));
         }
-        if list.cached.is_some() && list.mark < reader.purge_mark {
+        if question.ttl_s > 0 && list.mark < reader.purge_mark {
             return Err(format!(
                 "{question:?} was purged and is answered as of {:?}",
                 list.mark
@@ -587,7 +592,10 @@ fn agree(question: &Question, answer: &Verdict, verdict: &Verdict) -> bool {
                 lines.sort();
                 lines
             };
-            total == other_total && sorted(rows) == sorted(others)
+            let (rows, others) = (sorted(rows), sorted(others));
+            // Of more rows than a page has, each time others come.
+            let is_full = rows.len() == RANDOM_ROWS_MAX;
+            total == other_total && rows.len() == others.len() && (is_full || rows == others)
         }
         _ => answer == verdict,
     }
