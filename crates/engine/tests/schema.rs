@@ -5,8 +5,8 @@ mod stage;
 use std::sync::Arc;
 
 use engine::{
-    ColumnChange, ColumnFault, Engine, EngineError, Family, IndexFault, ListContainers,
-    ListRows, NewColumn, NewIndex,
+    ColumnChange, ColumnFault, Engine, EngineError, Family, IndexFault, ListContainers, ListRows,
+    NewColumn, NewIndex,
 };
 use futures_executor::block_on;
 use model::{IndexStatus, Json, Mark, RowId, Value};

@@ -35,6 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use list_cache::Rule;
 use query::ast::Method;
 use tally::Tally;
 use world::{Failure, World};
@@ -52,8 +53,8 @@ fn seeds() -> u64 {
 }
 
 /// One run. A panic of the code under test is a failure like another.
-fn run(seed: u64, steps: usize) -> Result<Tally, Failure> {
-    let mut world = World::new(seed, false);
+fn run(seed: u64, steps: usize, without: Option<Rule>) -> Result<Tally, Failure> {
+    let mut world = World::new(seed, without, false);
     let ran = catch_unwind(AssertUnwindSafe(|| world.run(steps)));
     match ran {
         Ok(Ok(())) => Ok(std::mem::take(&mut world.tally)),
@@ -66,8 +67,8 @@ fn run(seed: u64, steps: usize) -> Result<Tally, Failure> {
 }
 
 /// Runs a seed again with its trace written down, and shows the end of it.
-fn replay(seed: u64, steps: usize) -> Result<(), Failure> {
-    let mut world = World::new(seed, true);
+fn replay(seed: u64, steps: usize, without: Option<Rule>) -> Result<(), Failure> {
+    let mut world = World::new(seed, without, true);
     let ran = catch_unwind(AssertUnwindSafe(|| world.run(steps)));
     let lines: Vec<&str> = world.trace().lines().collect();
     let from = lines.len().saturating_sub(TRACE_LINES);
@@ -93,7 +94,7 @@ fn run_all(seeds: u64) -> (Vec<(u64, Failure)>, Tally) {
                     if seed >= seeds {
                         return;
                     }
-                    let ran = run(seed, STEPS);
+                    let ran = run(seed, STEPS, None);
                     let mut found = found.lock().unwrap();
                     match ran {
                         Ok(tally) => found.1.take_in(&tally),
@@ -113,7 +114,14 @@ const HAPPENS: &[&str] = &[
     "answers",
     "refusals",
     "answers in random order",
+    "states",
     "exact hits",
+    "hits of whole tables that outlived a commit",
+    "degradations",
+    "invalidations",
+    "refused fills",
+    "patched totals",
+    "evictions",
     "exact misses",
     "joins",
     "hits that may be stale",
@@ -157,13 +165,13 @@ fn no_answer_is_older_than_what_could_be_read_when_it_was_asked_for() {
     if let Ok(asked) = std::env::var("TIDEMARK_SIMULATION") {
         let (seed, steps) = asked.split_once(':').unwrap_or((&asked, ""));
         let seed = seed.parse().expect("a seed is a number");
-        replay(seed, steps.parse().unwrap_or(STEPS)).unwrap();
+        replay(seed, steps.parse().unwrap_or(STEPS), None).unwrap();
         return;
     }
     let (failed, tally) = run_all(seeds());
     println!("{tally}");
     if let Some((seed, failure)) = failed.first() {
-        let again = replay(*seed, failure.step);
+        let again = replay(*seed, failure.step, None);
         let others: Vec<u64> = failed.iter().map(|(seed, _)| *seed).collect();
         panic!(
             "seed {seed} fails in step {}: {}\n\nreplay it with TIDEMARK_SIMULATION={seed}:{}\n\
@@ -177,5 +185,37 @@ fn no_answer_is_older_than_what_could_be_read_when_it_was_asked_for() {
     let methods = Method::ALL.iter().map(|method| method.as_str());
     for what in HAPPENS.iter().copied().chain(methods) {
         assert!(tally.of(what) > 0, "never happened: {what}\n{tally}");
+    }
+}
+
+/// Seeds among which a rule that is switched off must be missed.
+const LOOKED_THROUGH: u64 = 200;
+
+#[test]
+fn find() {
+    for rule in Rule::ALL {
+        let found = (0..LOOKED_THROUGH).find_map(|seed| {
+            let failure = run(seed, STEPS, Some(*rule)).err()?;
+            Some((seed, failure))
+        });
+        match found {
+            Some((seed, failure)) => println!(
+                "FOUND {rule:?} {seed} step {} {:.80}",
+                failure.step, failure.what
+            ),
+            None => println!("NOT FOUND {rule:?}"),
+        }
+    }
+}
+
+#[test]
+fn one() {
+    let asked = std::env::var("ONE").unwrap_or_default();
+    for rule in Rule::ALL {
+        if let Some((seed, name)) = asked.split_once(':')
+            && format!("{rule:?}") == name
+        {
+            println!("{:?}", replay(seed.parse().unwrap(), STEPS, Some(*rule)));
+        }
     }
 }

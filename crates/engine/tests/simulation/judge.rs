@@ -12,10 +12,10 @@ use engine::EngineError;
 use futures_executor::block_on;
 use model::{Catalogue, Mark, Page, TableNumber};
 use query::Limits;
-use store::{Listing, Outcome, Store, TotalCap};
+use store::{Changes, Listing, Outcome, Store, TotalCap};
 
 use super::domain::PROJECT;
-use super::question::Question;
+use super::question::{Question, table_at};
 use super::stage;
 
 /// Rows and total, or why there are none.
@@ -42,6 +42,8 @@ pub struct Judge {
     known: HashMap<usize, Verdict>,
     /// Verdicts on the state before, for questions that may be asked while it is hidden.
     before: HashMap<usize, Verdict>,
+    /// The mark of the last commit that changed rows of a table.
+    touched: HashMap<TableNumber, Mark>,
     /// The mark that stood when a table was purged.
     purged: HashMap<TableNumber, Mark>,
 }
@@ -61,6 +63,7 @@ impl Judge {
             is_hidden: false,
             known: HashMap::new(),
             before: HashMap::new(),
+            touched: HashMap::new(),
             purged: HashMap::new(),
         }
     }
@@ -162,6 +165,12 @@ impl Judge {
         });
         self.known.clear();
         self.is_hidden = moves_catalogue(outcomes);
+        for (applied, mark) in applied().filter_map(|one| Some((one, one.mark?))) {
+            if let Changes::Images(changes) = &applied.changes {
+                let touched = changes.iter().map(|change| (change.table, mark));
+                self.touched.extend(touched);
+            }
+        }
         for change in applied().flat_map(|applied| &applied.catalogue) {
             self.catalogue.apply(change.clone());
         }
@@ -182,8 +191,17 @@ impl Judge {
 
     /// Below which mark nothing may be served that was asked for now.
     pub fn purge_mark(&self, question: &Question) -> Mark {
-        super::question::table_at(&self.catalogue, question.database, question.table)
-            .and_then(|table| self.purged.get(&table.number))
+        self.of_table(&self.purged, question)
+    }
+
+    /// The mark of the last commit that told of changed rows of the table.
+    pub fn touched(&self, question: &Question) -> Mark {
+        self.of_table(&self.touched, question)
+    }
+
+    fn of_table(&self, marks: &HashMap<TableNumber, Mark>, question: &Question) -> Mark {
+        table_at(&self.catalogue, question.database, question.table)
+            .and_then(|table| marks.get(&table.number))
             .copied()
             .unwrap_or(Mark::ZERO)
     }

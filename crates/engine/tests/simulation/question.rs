@@ -19,6 +19,8 @@ pub struct Question {
     pub ttl_s: u32,
     /// Its rows come in no order, but all of them.
     pub is_random: bool,
+    /// Every row of the table is among those it means.
+    pub means_all: bool,
 }
 
 const COMPARISONS: &[&str] = &[
@@ -73,6 +75,8 @@ impl Question {
         for _ in 0..chance.weighed(&[(3, 0), (5, 1), (2, 2), (1, 3)]) {
             texts.push(filter(chance, &columns, 0));
         }
+        let caller = chance.pick(&domain::callers()).clone();
+        let means_all = texts.is_empty() && caller.actor.bypasses_grants();
         if is_random {
             texts.push(r#"{"method":"orderRandom"}"#.to_owned());
             texts.push(call("limit", "", &[&RANDOM_ROWS_MAX.to_string()]));
@@ -84,7 +88,7 @@ impl Question {
         }
         Question {
             number,
-            caller: chance.pick(&domain::callers()).clone(),
+            caller,
             database,
             table,
             texts,
@@ -92,6 +96,7 @@ impl Question {
             family: chance.weighed(&[(2, Family::Tables), (1, Family::Documents)]),
             ttl_s: chance.weighed(&[(9, 0), (1, 1), (1, 20)]),
             is_random,
+            means_all,
         }
     }
 }

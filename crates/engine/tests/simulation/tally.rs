@@ -44,6 +44,8 @@ impl Tally {
         answer: Result<&ListAnswer, &EngineError>,
     ) {
         let Ok(list) = answer else {
+            let error = format!("{:?}", answer.err());
+            self.add(&format!("ERR {:.60}", error), 1);
             return self.count("refusals", true);
         };
         self.count("answers", true);
@@ -71,6 +73,20 @@ impl Tally {
                 self.add(method.as_str(), 1);
             }
         }
+    }
+
+    /// States that followed each other in a run.
+    pub fn states(&mut self, count: usize) {
+        self.add("states", count as u64);
+    }
+
+    /// What the cache itself has counted in a run.
+    pub fn lists(&mut self, counts: &list_cache::Counts) {
+        self.add("degradations", counts.degradations);
+        self.add("invalidations", counts.invalidations);
+        self.add("refused fills", counts.refused_fills);
+        self.add("patched totals", counts.patched_totals);
+        self.add("evictions", counts.evictions);
     }
 
     pub fn written(&mut self, write: &Write, written: &Result<(), EngineError>) {

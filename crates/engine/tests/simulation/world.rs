@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use engine::{Config, Durability, Engine, EngineError, ListAnswer, ListRows, LongReads, Place};
+use list_cache::Rule;
 use query::Limits;
 use store::{Options, TotalCap};
 
@@ -20,6 +21,37 @@ use super::write::{self, Scene, Write};
 
 /// Questions that are asked again and again.
 const POOL: usize = 18;
+/// The same where lists are evicted: more than are kept.
+const POOL_OF_SMALL: usize = 60;
+/// Keeps a few dozen lists of a few rows.
+const SMALL_BYTES: u64 = 100 << 10;
+/// Groups and watches beyond which lists are not watched one by one, in some runs.
+const NARROW: usize = 2;
+/// What happens in a step, and how often.
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Arrive,
+    Read,
+    Write,
+    Advance,
+    Clock,
+}
+
+const PACE: [(usize, Move); 5] = [
+    (36, Move::Arrive),
+    (16, Move::Read),
+    (10, Move::Write),
+    (36, Move::Advance),
+    (2, Move::Clock),
+];
+/// Where lists are evicted, little else may take them away.
+const PACE_OF_SMALL: [(usize, Move); 5] = [
+    (66, Move::Arrive),
+    (16, Move::Read),
+    (4, Move::Write),
+    (13, Move::Advance),
+    (1, Move::Clock),
+];
 /// Most requests for lists in flight at once.
 const READERS_MAX: usize = 6;
 /// Most writes in flight at once.
@@ -72,6 +104,8 @@ pub struct World {
     writes: Vec<Write>,
     stop: Stop,
     is_large: bool,
+    pool_max: usize,
+    pace: [(usize, Move); 5],
     /// Steps that ended well.
     pub steps_done: usize,
     pub tally: Tally,
@@ -81,18 +115,21 @@ pub struct World {
 
 /// What a seed decides about a run before it begins.
 struct Plan {
-    list_cache_bytes: u64,
     total_cap: u64,
     is_large: bool,
+    /// Keeps so few lists that most are evicted, and is asked for many.
+    is_small: bool,
+    /// Watches so few lists that most stand beyond the bounds.
+    is_narrow: bool,
 }
 
 impl Plan {
     fn of(seed: u64, chance: &mut Chance) -> Plan {
         Plan {
-            // A small one holds a few dozen lists, so that most are evicted.
-            list_cache_bytes: chance.weighed(&[(3, 8 << 20), (1, 48 << 10)]),
             total_cap: chance.weighed(&[(2, 3), (2, 6), (1, 0), (2, 5_000)]),
             is_large: seed % 25 == 3,
+            is_small: seed % 5 == 1,
+            is_narrow: seed % 5 == 2,
         }
     }
 }
@@ -100,7 +137,7 @@ impl Plan {
 impl World {
     /// # Panics
     /// When no store can be opened here.
-    pub fn new(seed: u64, traces: bool) -> World {
+    pub fn new(seed: u64, without: Option<Rule>, traces: bool) -> World {
         let mut chance = Chance::new(seed);
         let plan = Plan::of(seed, &mut chance);
         let directory = tempfile::tempdir().expect("a place for the store");
@@ -109,7 +146,7 @@ impl World {
             page_rows_default: LIMITS.page_rows_default,
             page_rows_max: LIMITS.page_rows_max,
             total_cap: plan.total_cap,
-            list_cache_bytes: plan.list_cache_bytes,
+            list_cache_bytes: if plan.is_small { SMALL_BYTES } else { 8 << 20 },
             accept_clock: true,
             // Every read stays on the thread that asks.
             long_reads: LongReads {
@@ -132,6 +169,12 @@ impl World {
         let clock = TickingClock::at(NEW_YEAR_US);
         let gated = Arc::new(Gated::new(inner.clone()));
         let engine = Engine::over(gated.clone(), &config, clock.clone()).expect("an empty store");
+        if plan.is_narrow {
+            engine.list_rules().narrow(NARROW);
+        }
+        if let Some(rule) = without {
+            engine.list_rules().switch_off(rule);
+        }
         let total_cap = match plan.total_cap {
             0 => TotalCap::None,
             cap => TotalCap::UpTo(cap),
@@ -149,6 +192,8 @@ impl World {
             writes: Vec::new(),
             stop,
             is_large: plan.is_large,
+            pool_max: if plan.is_small { POOL_OF_SMALL } else { POOL },
+            pace: if plan.is_small { PACE_OF_SMALL } else { PACE },
             steps_done: 0,
             tally: Tally::default(),
             trace: traces.then(String::new),
@@ -165,7 +210,7 @@ impl World {
                 .expect("nothing can refuse it");
         }
         self.heal().expect("nobody reads yet");
-        for _ in 0..POOL {
+        for _ in 0..self.pool_max {
             let question = self.draw_question();
             self.pool.push(question);
         }
@@ -178,7 +223,10 @@ impl World {
             self.step().map_err(failed(step))?;
             self.steps_done = step;
         }
-        self.finish().map_err(failed(steps))
+        self.tally.states(self.judge.stands());
+        self.finish().map_err(failed(steps))?;
+        self.tally.lists(&self.engine.list_counts());
+        Ok(())
     }
 
     /// What happened so far, if it was to be written down.
@@ -196,12 +244,12 @@ impl World {
         if self.lacks_table() && self.chance.one_in(6) {
             return self.heal();
         }
-        match self.chance.below(100) {
-            0..32 => self.arrive(),
-            32..48 => self.go_on_reading(),
-            48..60 => self.write(),
-            60..98 => self.advance(),
-            _ => {
+        match self.chance.weighed(&self.pace) {
+            Move::Arrive => self.arrive(),
+            Move::Read => self.go_on_reading(),
+            Move::Write => self.write(),
+            Move::Advance => self.advance(),
+            Move::Clock => {
                 self.pass_time();
                 Ok(())
             }
@@ -263,7 +311,7 @@ impl World {
         let question = match self.chance.below(10) {
             0 => {
                 let question = self.draw_question();
-                let place = self.chance.below(POOL);
+                let place = self.chance.below(self.pool_max);
                 self.pool[place] = question.clone();
                 question
             }
@@ -369,6 +417,10 @@ impl World {
             "answers of a state that has passed",
             as_of.is_some_and(|at| at < stands),
         );
+        self.tally.count(
+            "hits of whole tables that outlived a commit",
+            self.outlived(question, &answer),
+        );
         let number = question.number;
         let how = answer
             .as_ref()
@@ -396,6 +448,15 @@ impl World {
             known.join("\n  "),
             show(&(stands, fresh))
         ))
+    }
+
+    /// Whether a commit changed rows that all are meant, and left the page alone.
+    fn outlived(&self, question: &Question, answer: &Result<ListAnswer, EngineError>) -> bool {
+        let Ok(list) = answer else { return false };
+        let is_exact_hit = list
+            .cached
+            .is_some_and(|it| it.is_hit && it.is_stale.is_none());
+        is_exact_hit && question.means_all && list.mark < self.judge.touched(question)
     }
 
     /// A question that is refused is asked a few times, then gives way to another one.
