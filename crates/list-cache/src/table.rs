@@ -209,15 +209,17 @@ impl TableWatches {
     /// Judges the totals that a commit moves, when all of it was asked.
     pub(crate) fn settle_totals(&mut self, cap: Option<u64>, fallen: &mut Fallen, rules: &Rules) {
         for slot in std::mem::take(&mut self.tallied) {
-            if rules.hold(Rule::TotalsAreWithheld)
-                && let Some(group) = self.group_mut(slot)
-            {
-                for watch in &mut group.watches {
-                    watch.settle(slot, cap, fallen, rules);
-                }
+            if !rules.hold(Rule::TotalsAreWithheld) {
+                continue;
             }
-            let is_moved = |watch: &Watch| watch.is_moved();
-            self.fell(slot, is_moved, fallen, rules);
+            for watch in self
+                .group_mut(slot)
+                .into_iter()
+                .flat_map(|group| &mut group.watches)
+            {
+                watch.settle(slot, cap, fallen, rules);
+            }
+            self.fell(slot, Watch::is_moved, fallen, rules);
         }
     }
 
