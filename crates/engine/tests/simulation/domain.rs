@@ -132,8 +132,9 @@ const ROW_GRANTS: [&[&str]; 7] = [
     &["read(\"team:red\")", "read(\"user:ann\")"],
 ];
 
-const TABLE_GRANTS: [&[&str]; 6] = [
+const TABLE_GRANTS: [&[&str]; 7] = [
     &[],
+    &["read(\"any\")", "write(\"user:ann\")"],
     &["create(\"any\")"],
     &["read(\"any\")", "create(\"users\")"],
     &["read(\"users\")", "write(\"users\")"],
@@ -254,7 +255,7 @@ pub fn new_table(chance: &mut Chance, id: &str) -> NewTable {
         id: TableId::new(id).unwrap(),
         name: "T".to_owned(),
         permissions: table_grants(chance),
-        row_security: !chance.one_in(3),
+        row_security: !chance.one_in(5),
         enabled: true,
         columns: columns.into_iter().map(new_column).collect(),
         indexes,

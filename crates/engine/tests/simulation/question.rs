@@ -67,6 +67,12 @@ impl Question {
     pub fn draw(chance: &mut Chance, catalogue: &Catalogue, number: usize) -> Question {
         let database = chance.weighed(&[(9, DATABASES[0]), (1, DATABASES[1])]);
         let table = chance.weighed(&[(3, TABLES[0]), (1, TABLES[1])]);
+        let is_there = table_at(catalogue, database, table).is_some();
+        let (database, table) = if is_there || chance.one_in(8) {
+            (database, table)
+        } else {
+            (DATABASES[0], TABLES[0])
+        };
         let known = table_at(catalogue, database, table);
         let mut columns = known.map_or_else(|| COLUMNS.iter().collect(), domain::columns_of);
         columns.extend(&SYSTEM);

@@ -22,9 +22,9 @@ use super::write::{self, Scene, Write};
 /// Questions that are asked again and again.
 const POOL: usize = 18;
 /// The same where lists are evicted: more than are kept.
-const POOL_OF_SMALL: usize = 60;
+const POOL_OF_SMALL: usize = 110;
 /// Keeps a few dozen lists of a few rows.
-const SMALL_BYTES: u64 = 100 << 10;
+const SMALL_BYTES: u64 = 84 << 10;
 /// Groups and watches beyond which lists are not watched one by one, in some runs.
 const NARROW: usize = 2;
 /// What happens in a step, and how often.
@@ -462,7 +462,7 @@ impl World {
     /// A question that is refused is asked a few times, then gives way to another one.
     fn tire_of(&mut self, number: usize) {
         let place = self.pool.iter().position(|one| one.number == number);
-        if let Some(place) = place.filter(|_| self.chance.one_in(2)) {
+        if let Some(place) = place.filter(|_| !self.chance.one_in(3)) {
             self.pool[place] = self.draw_question();
         }
     }

@@ -431,7 +431,14 @@ fn missing(scene: &mut Scene<'_>) -> Option<Write> {
     if !is_there(&TABLES[0]) {
         return Some(create_table(scene, DATABASES[0], TABLES[0]));
     }
-    None
+    if !is_there(&TABLES[1]) && scene.chance.one_in(3) {
+        return Some(create_table(scene, DATABASES[0], TABLES[1]));
+    }
+    if !database.enabled && scene.chance.one_in(2) {
+        return Some(enable_database(scene, DATABASES[0], true));
+    }
+    let is_shown = database.tables[TABLES[0]].enabled || !scene.chance.one_in(2);
+    (!is_shown).then(|| enable_table(scene))
 }
 
 fn create_project(scene: &Scene<'_>) -> Write {
@@ -464,6 +471,31 @@ fn create_table(scene: &mut Scene<'_>, database: &'static str, id: &str) -> Writ
     })
 }
 
+fn enable_database(scene: &Scene<'_>, id: &'static str, enabled: bool) -> Write {
+    let engine = scene.engine.clone();
+    write(format!("UpdateDatabase {id} {enabled}"), async move {
+        let key = stage::key();
+        let changed = engine.update_database(&key, id, None, Some(enabled));
+        changed.await.map(drop)
+    })
+}
+
+fn enable_table(scene: &Scene<'_>) -> Write {
+    let engine = scene.engine.clone();
+    let place = Place {
+        database: DATABASES[0],
+        table: TABLES[0],
+    };
+    let change = TableChange {
+        enabled: Some(true),
+        ..TableChange::default()
+    };
+    write("UpdateTable enabled".to_owned(), async move {
+        let key = stage::key();
+        engine.update_table(&key, place, change).await.map(drop)
+    })
+}
+
 /// Makes or removes a project, a database or a table, or hides a database.
 fn container(scene: &mut Scene<'_>) -> Write {
     let engine = scene.engine.clone();
@@ -485,14 +517,7 @@ fn container(scene: &mut Scene<'_>) -> Write {
         1..=2 => write(format!("DeleteDatabase {database}"), async move {
             engine.delete_database(&stage::key(), database).await
         }),
-        3..=5 => write(
-            format!("UpdateDatabase {database} {}", !is_enabled),
-            async move {
-                let key = stage::key();
-                let changed = engine.update_database(&key, database, None, Some(!is_enabled));
-                changed.await.map(drop)
-            },
-        ),
+        3..=5 => enable_database(scene, database, !is_enabled),
         _ => write(format!("DeleteTable {database}.{table}"), async move {
             engine.delete_table(&stage::key(), place).await
         }),
