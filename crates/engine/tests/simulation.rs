@@ -17,6 +17,8 @@
 mod chance;
 #[path = "simulation/domain.rs"]
 mod domain;
+#[path = "simulation/gate.rs"]
+mod gate;
 #[path = "simulation/gated.rs"]
 mod gated;
 #[path = "simulation/judge.rs"]
@@ -48,6 +50,7 @@ const TRACE_LINES: usize = 60;
 fn seeds() -> u64 {
     match std::env::var("TIDEMARK_LANE").as_deref() {
         Ok("night") => 5_000,
+        Ok(other) => other.parse().unwrap_or(200),
         _ => 200,
     }
 }
@@ -115,6 +118,8 @@ const HAPPENS: &[&str] = &[
     "refusals",
     "answers in random order",
     "states",
+    "gates passed between steps",
+    "requests that went away",
     "exact hits",
     "hits of whole tables that outlived a commit",
     "degradations",
@@ -193,17 +198,34 @@ const LOOKED_THROUGH: u64 = 200;
 
 #[test]
 fn find() {
-    for rule in Rule::ALL {
-        let found = (0..LOOKED_THROUGH).find_map(|seed| {
-            let failure = run(seed, STEPS, Some(*rule)).err()?;
-            Some((seed, failure))
-        });
-        match found {
-            Some((seed, failure)) => println!(
-                "FOUND {rule:?} {seed} step {} {:.80}",
-                failure.step, failure.what
-            ),
-            None => println!("NOT FOUND {rule:?}"),
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(rule) = Rule::ALL.get(next.fetch_add(1, Ordering::Relaxed) as usize)
+                {
+                    let found = (0..LOOKED_THROUGH).find_map(|seed| {
+                        let failure = run(seed, STEPS, Some(*rule)).err()?;
+                        Some((seed, failure))
+                    });
+                    match found {
+                        Some((seed, failure)) => {
+                            println!("FOUND {rule:?} {seed} step {}", failure.step)
+                        }
+                        None => println!("NOT FOUND {rule:?}"),
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn evicted() {
+    for seed in (1..10_000).step_by(5) {
+        if let Err(failure) = run(seed, STEPS, Some(Rule::EvictedCountsAsAltered)) {
+            println!("FOUND {seed} {}", failure.step);
+            break;
         }
     }
 }

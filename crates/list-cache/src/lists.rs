@@ -216,7 +216,7 @@ impl ListCache {
             altered.is_some_and(|altered| joins_any || !altered.is_set())
         };
         let wanted = if rows { &run.rows } else { &run.total };
-        is_clean(wanted).then(|| Joined::new(run.clone(), total && is_clean(&run.total)))
+        is_clean(wanted).then(|| Joined::new(run.clone(), rows, total && is_clean(&run.total)))
     }
 
     /// How often the table was purged, as far as the contract asks.

@@ -1,13 +1,9 @@
 //! The real store behind gates: the writer stands still where it is told to, and so do reads.
-//!
-//! The engine's writer has a thread of its own. It runs only while [`Gated::advance`] waits for
-//! it, so that of the two threads never both move, and a run is the same each time.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use model::{Mark, Row};
 use store::{
@@ -15,82 +11,12 @@ use store::{
     StoreFuture, WriteBatch,
 };
 
-/// A writer that has not come to the next gate by then never will: it has panicked.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Where the writer stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// It has nothing to do.
-    Idle,
-    /// A group was applied. Nothing of it is withheld, and nobody sees it.
-    Applied,
-    /// What it may alter is withheld, and nobody sees it.
-    Withheld,
-    /// Snapshots see it. It is not published.
-    Committed,
-}
-
-/// What is to become of the group that is applied, or committed, next.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Fate {
-    /// Its commit fails.
-    pub fails: bool,
-    /// It reports tables, as a group does that changed more than fits images.
-    pub is_vague: bool,
-}
-
-#[derive(Default)]
-struct State {
-    at: Option<Stop>,
-    /// No gate holds anybody any more.
-    open: bool,
-    /// The writer is gone.
-    dead: bool,
-    tends: bool,
-    fate: Fate,
-    outcomes: Vec<Outcome>,
-}
-
-#[derive(Default)]
-struct Gate {
-    state: Mutex<State>,
-    moved: Condvar,
-}
-
-impl Gate {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// The writer is here, and goes on when it may.
-    fn stop(&self, at: Stop) -> MutexGuard<'_, State> {
-        let mut state = self.lock();
-        if !state.open {
-            state.at = Some(at);
-            self.moved.notify_all();
-        }
-        let held = |state: &mut State| state.at.is_some() && !state.open;
-        self.moved
-            .wait_while(state, held)
-            .expect("see `Gate::lock`")
-    }
-}
-
-impl Gate {
-    /// The writer has nothing to do. Whether it is to do upkeep, and whether the gates are open.
-    fn idle(&self) -> (bool, bool) {
-        let state = self.stop(Stop::Idle);
-        (state.tends, state.open)
-    }
-}
+use super::gate::{Gate, Stop};
 
 /// The real store, with gates.
 pub struct Gated {
     inner: Arc<dyn Store>,
-    gate: Arc<Gate>,
+    pub gate: Arc<Gate>,
     /// How many pauses the reads that are polled now pass without stopping.
     passes: AtomicUsize,
     /// Lists that were read.
@@ -105,48 +31,6 @@ impl Gated {
             passes: AtomicUsize::new(usize::MAX),
             lists: AtomicUsize::default(),
         }
-    }
-
-    /// Waits until the writer, just started, has nothing to do.
-    pub fn first_stop(&self) -> Stop {
-        self.wait()
-    }
-
-    /// Lets the writer go on to the next gate. `None` if it is gone.
-    pub fn advance(&self, tends: bool) -> Option<Stop> {
-        let mut state = self.gate.lock();
-        state.at = None;
-        state.tends = tends;
-        self.gate.moved.notify_all();
-        drop(state);
-        let stop = self.wait();
-        (!self.gate.lock().dead).then_some(stop)
-    }
-
-    fn wait(&self) -> Stop {
-        let moves = |state: &mut State| state.at.is_none() && !state.dead;
-        let state = self.gate.lock();
-        let waited = self.gate.moved.wait_timeout_while(state, PATIENCE, moves);
-        let (mut state, _) = waited.expect("see `Gate::lock`");
-        state.dead |= state.at.is_none();
-        state.at.unwrap_or(Stop::Idle)
-    }
-
-    /// Decides over the group that the writer works on, or over the next one.
-    pub fn decide(&self, fate: Fate) {
-        self.gate.lock().fate = fate;
-    }
-
-    /// What became of the batches of the group that was applied last.
-    pub fn outcomes(&self) -> Vec<Outcome> {
-        self.gate.lock().outcomes.clone()
-    }
-
-    /// Opens all gates for good.
-    pub fn open(&self) {
-        self.passes.store(usize::MAX, Ordering::Relaxed);
-        self.gate.lock().open = true;
-        self.gate.moved.notify_all();
     }
 
     /// Reads that are polled from now on pass so many pauses, then stop at each.
@@ -205,7 +89,7 @@ impl Pending for GatedPending {
     }
 
     fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
-        let fails = self.gate.stop(Stop::Withheld).fate.fails;
+        let fails = self.gate.withheld();
         let inner = self.inner.take().expect("only a commit takes it");
         if fails {
             return Box::pin(std::future::ready(Err(StoreError::Full)));
@@ -214,7 +98,7 @@ impl Pending for GatedPending {
         let gate = self.gate.clone();
         Box::pin(async move {
             inner.commit().await?;
-            drop(gate.stop(Stop::Committed));
+            gate.stop(Stop::Committed);
             Ok(outcomes)
         })
     }
@@ -223,8 +107,7 @@ impl Pending for GatedPending {
 impl Drop for GatedPending {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.gate.lock().dead = true;
-            self.gate.moved.notify_all();
+            self.gate.fall();
         }
     }
 }
@@ -274,11 +157,10 @@ impl Store for Gated {
         Box::pin(async move {
             let inner = self.inner.apply(batches, first).await?;
             let mut outcomes = inner.outcomes().to_vec();
-            if self.gate.lock().fate.is_vague {
+            if self.gate.is_vague() {
                 outcomes = outcomes.into_iter().map(vague).collect();
             }
-            self.gate.lock().outcomes.clone_from(&outcomes);
-            drop(self.gate.stop(Stop::Applied));
+            self.gate.applied(&outcomes);
             Ok(Box::new(GatedPending {
                 inner: Some(inner),
                 outcomes,
@@ -295,11 +177,11 @@ impl Store for Gated {
     /// be waiting, so that it comes back.
     fn tend(&self) -> StoreFuture<'_, bool> {
         Box::pin(async move {
-            let (tends, open) = self.gate.idle();
-            if tends || open {
+            let (tends, is_open) = self.gate.idle();
+            if tends || is_open {
                 self.inner.tend().await?;
             }
-            Ok(!open)
+            Ok(!is_open)
         })
     }
 

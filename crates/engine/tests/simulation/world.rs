@@ -12,7 +12,8 @@ use store::{Options, TotalCap};
 
 use super::chance::Chance;
 use super::domain::{DATABASES, TABLES};
-use super::gated::{Fate, Gated, Stop};
+use super::gate::{self, Fate, GatedClock, Stop};
+use super::gated::Gated;
 use super::judge::{Judge, Verdict};
 use super::question::{Question, RANDOM_ROWS_MAX, table_at};
 use super::stage::{self, NEW_YEAR_US, TickingClock};
@@ -60,6 +61,8 @@ const WRITES_MAX: usize = 4;
 const ASKED_WHILE_HIDDEN: usize = 4;
 /// Rows of a page that names no limit: fewer than tables have.
 const PAGE_ROWS: u32 = 5;
+/// Between two commits the writer passes one gate more.
+const SURPRISE_GATES_MAX: usize = 4;
 /// A run that has not ended after so many further steps never ends.
 const DRAIN_STEPS_MAX: usize = 10_000;
 
@@ -168,7 +171,11 @@ impl World {
         .expect("a new directory");
         let clock = TickingClock::at(NEW_YEAR_US);
         let gated = Arc::new(Gated::new(inner.clone()));
-        let engine = Engine::over(gated.clone(), &config, clock.clone()).expect("an empty store");
+        let gated_clock = Arc::new(GatedClock {
+            ticking: clock.clone(),
+            gate: gated.gate.clone(),
+        });
+        let engine = Engine::over(gated.clone(), &config, gated_clock).expect("an empty store");
         if plan.is_narrow {
             engine.list_rules().narrow(NARROW);
         }
@@ -179,7 +186,7 @@ impl World {
             0 => TotalCap::None,
             cap => TotalCap::UpTo(cap),
         };
-        let stop = gated.first_stop();
+        let stop = gated.gate.first_stop();
         let mut world = World {
             chance,
             engine,
@@ -361,6 +368,12 @@ impl World {
             return Ok(());
         }
         let place = self.chance.below(self.readers.len());
+        if self.chance.one_in(30) {
+            let gone = self.readers.swap_remove(place);
+            self.note(|| format!("question {} goes away", gone.question.number));
+            self.tally.count("requests that went away", true);
+            return Ok(());
+        }
         self.go_on(place)
     }
 
@@ -373,6 +386,10 @@ impl World {
     }
 
     fn poll(&mut self, place: usize, passes: usize) -> Found {
+        let is_surprised = self.chance.one_in(6);
+        if is_surprised {
+            self.surprise();
+        }
         self.gated.let_reads_pass(passes);
         let reader = &mut self.readers[place];
         let polled = reader
@@ -381,6 +398,9 @@ impl World {
             .poll(&mut Context::from_waker(Waker::noop()));
         reader.lists += self.gated.take_lists();
         let number = reader.question.number;
+        if is_surprised {
+            self.take_in_surprises();
+        }
         let Poll::Ready(answer) = polled else {
             self.note(|| format!("question {number} waits"));
             return Ok(());
@@ -550,39 +570,73 @@ impl World {
         if self.stop == Stop::Withheld {
             self.before_commit();
         }
-        let (from, tends) = (self.stop, self.chance.one_in(3));
-        self.gated.decide(Fate {
-            fails: self.chance.one_in(12),
-            is_vague: self.chance.one_in(12),
-        });
-        self.stop = self.gated.advance(tends).ok_or("the writer is gone")?;
-        match (from, self.stop) {
-            (Stop::Committed, _) => self.judge.published(),
-            (Stop::Withheld, Stop::Committed) => {
-                let now_ms = self.now_ms();
-                self.judge.committed(&self.gated.outcomes(), now_ms);
-            }
-            (Stop::Withheld, _) => self.tally.count("commits that failed", true),
-            _ => {}
-        }
-        if (from, self.stop) != (Stop::Idle, Stop::Idle) {
-            self.note_stop();
-        }
+        self.decide();
+        let tends = self.chance.one_in(3);
+        let moved = self.gated.gate.advance(tends);
+        self.take_in(moved.ok_or("the writer is gone")?);
         self.poll_writes();
         Ok(())
     }
 
-    fn note_stop(&mut self) {
-        let (stop, stands) = (self.stop, self.judge.stands());
-        self.note(|| format!("writer: {stop:?}, state {stands} stands"));
-        if stop == Stop::Applied {
-            let outcomes = self.gated.outcomes();
-            self.tally.group(&outcomes);
+    fn decide(&mut self) {
+        self.gated.gate.decide(Fate {
+            fails: self.chance.one_in(12),
+            is_vague: self.chance.one_in(12),
+        });
+    }
+
+    /// Takes in where the writer went.
+    fn take_in(&mut self, moved: gate::Move) {
+        self.stop = moved.to;
+        match (moved.from, moved.to) {
+            (Stop::Committed, _) => self.judge.published(),
+            (Stop::Withheld, Stop::Committed) => {
+                self.judge.committed(&moved.outcomes, self.now_ms());
+            }
+            (Stop::Withheld, _) => self.tally.count("commits that failed", true),
+            _ => {}
+        }
+        if moved.to == Stop::Applied {
+            self.tally.group(&moved.outcomes);
+        }
+        if (moved.from, moved.to) != (Stop::Idle, Stop::Idle) {
+            let (stop, stands) = (self.stop, self.judge.stands());
+            self.note(|| format!("writer: {stop:?}, state {stands} stands"));
         }
     }
 
-    /// The state that stands is about to pass: whoever is in flight may still be answered it.
+    /// The writer may pass some gates between two steps of the request that goes on now; at most
+    /// one state passes with them.
+    fn surprise(&mut self) {
+        self.keep_verdicts();
+        self.judge.before_commit(&[], &[]);
+        self.decide();
+        self.gated
+            .gate
+            .surprise(1 + self.chance.below(SURPRISE_GATES_MAX));
+    }
+
+    fn take_in_surprises(&mut self) {
+        let surprised = self.gated.gate.take_surprised();
+        self.tally
+            .add("gates passed between steps", surprised.len() as u64);
+        for moved in surprised {
+            self.take_in(moved);
+        }
+    }
+
+    /// The state that stands is about to pass.
     fn before_commit(&mut self) {
+        self.keep_verdicts();
+        let further: Vec<Arc<Question>> = (0..ASKED_WHILE_HIDDEN.min(self.pool.len()))
+            .map(|_| self.chance.pick(&self.pool).clone())
+            .collect();
+        self.judge
+            .before_commit(&self.gated.gate.outcomes(), &further);
+    }
+
+    /// Whoever is in flight may be answered the state that stands, also when it has passed.
+    fn keep_verdicts(&mut self) {
         let stands = self.judge.stands();
         for reader in &mut self.readers {
             let is_known = reader.verdicts.iter().any(|(state, _)| *state == stands);
@@ -591,10 +645,6 @@ impl World {
                 reader.verdicts.push((stands, verdict));
             }
         }
-        let further: Vec<Arc<Question>> = (0..ASKED_WHILE_HIDDEN.min(self.pool.len()))
-            .map(|_| self.chance.pick(&self.pool).clone())
-            .collect();
-        self.judge.before_commit(&self.gated.outcomes(), &further);
     }
 
     /// Lets the writer end what it has begun.
@@ -636,7 +686,8 @@ impl Drop for World {
     fn drop(&mut self) {
         self.readers.clear();
         self.writes.clear();
-        self.gated.open();
+        self.gated.let_reads_pass(usize::MAX);
+        self.gated.gate.open();
         // A failed run may have left a writer that panicked; the run has said so.
         let _ = self.engine.close();
     }

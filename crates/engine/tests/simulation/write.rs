@@ -24,8 +24,9 @@ pub struct Write {
     pub purges: Option<TableNumber>,
 }
 
-/// More rows than the images of a batch may hold, and than a slice changes.
-pub const MANY: usize = store::batch::IMAGES_MAX + 1;
+/// More rows than a read that begins now is asked about, and more than the images of a batch may
+/// hold.
+const MANY: [usize; 2] = [300, store::batch::IMAGES_MAX + 1];
 
 /// Where writes are drawn, and for what.
 pub struct Scene<'a> {
@@ -235,7 +236,9 @@ fn many_rows(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
     let chance = &mut *scene.chance;
     let is_large = scene.is_large && chance.one_in(4);
     let mut ids: Vec<String> = if is_large {
-        (0..MANY).map(|number| format!("x{number}")).collect()
+        (0..*chance.pick(&MANY))
+            .map(|number| format!("x{number}"))
+            .collect()
     } else {
         (0..2 + chance.below(3))
             .map(|_| (*chance.pick(&IDS)).to_owned())
