@@ -262,6 +262,18 @@ impl Engine {
             .store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// The rules that keep cached lists exact, to show that a test notices when one is gone.
+    #[cfg(feature = "test-switches")]
+    pub fn list_rules(&self) -> &list_cache::Rules {
+        self.shared.lists.rules()
+    }
+
+    /// What became of cached lists, to show that a test has met it all.
+    #[cfg(feature = "test-switches")]
+    pub fn list_counts(&self) -> list_cache::Counts {
+        self.shared.lists.counts()
+    }
+
     fn catalogue(&self) -> Arc<Catalogue> {
         self.shared.catalogue()
     }
