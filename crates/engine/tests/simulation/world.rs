@@ -140,15 +140,26 @@ impl Plan {
     fn of(seed: u64, chance: &mut Chance) -> Plan {
         Plan {
             total_cap: chance.weighed(&[(2, 3), (2, 6), (1, 0), (2, 5_000)]),
-            kind: match seed % 25 {
-                3 => RunKind::Large,
-                1 | 6 | 11 | 16 | 21 => RunKind::Small,
-                2 | 7 | 12 | 17 => RunKind::Narrow,
-                4 | 14 | 24 => RunKind::Related,
-                _ => RunKind::Plain,
-            },
+            kind: RunKind::of(seed),
         }
     }
+}
+
+impl RunKind {
+    fn of(seed: u64) -> RunKind {
+        match seed % 25 {
+            3 => RunKind::Large,
+            1 | 6 | 11 | 16 | 21 => RunKind::Small,
+            2 | 7 | 12 | 17 => RunKind::Narrow,
+            4 | 14 | 24 => RunKind::Related,
+            _ => RunKind::Plain,
+        }
+    }
+}
+
+/// Whether lists are evicted in the runs of this seed.
+pub fn evicts(seed: u64) -> bool {
+    RunKind::of(seed) == RunKind::Small
 }
 
 impl World {
