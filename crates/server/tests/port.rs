@@ -269,7 +269,7 @@ fn a_broken_import_says_what_was_done_and_goes_on_after_it_was_mended() {
     assert_refused(
         &output,
         1,
-        "Before it 703 rows were imported into database `shop`",
+        "Before it 703 rows had come into database `shop`",
     );
     assert_refused(&output, 1, "\"n\" has invalid value");
     let refused = with(&copy, "import", &file);
@@ -368,7 +368,7 @@ fn files_that_are_no_export_are_told_by_line_and_column() {
     refuse(
         csv,
         "n\n1,2\n",
-        "line 2: 2 fields, but the first line names 1 columns",
+        "line 2: 2 fields, but the first line names 1 column",
     );
     refuse(
         "import --format csv --database d --table u -",

@@ -6,7 +6,10 @@
 use std::io;
 
 use anyhow::{Context, Result, anyhow, bail};
+use model::counted;
 use serde_json::{Map, Value};
+
+use super::definition::{holds_links, is_relationship};
 
 /// The system fields, which stand before the columns.
 pub const SYSTEM_FIELDS: [&str; 4] = ["$id", "$createdAt", "$updatedAt", "$permissions"];
@@ -46,10 +49,13 @@ impl Fields {
             },
         });
         let columns = definition["columns"].as_array().into_iter().flatten();
-        let columns = columns.map(|column| Field {
+        // Of a relationship the end that holds links has something to write.
+        let has_cells = |column: &&Value| !is_relationship(column) || holds_links(column);
+        let columns = columns.filter(has_cells).map(|column| Field {
             name: column["key"].as_str().unwrap_or_default().to_owned(),
             kind: match column["type"].as_str().unwrap_or_default() {
                 _ if column["array"] == true => Kind::List,
+                "relationship" if column["relationType"] == "manyToMany" => Kind::List,
                 "integer" | "bigint" => Kind::Integer,
                 "double" | "float" => Kind::Float,
                 "boolean" => Kind::Boolean,
@@ -211,7 +217,11 @@ pub fn explain(error: &csv::Error) -> anyhow::Error {
         }
         csv::ErrorKind::UnequalLengths {
             expected_len, len, ..
-        } => anyhow!("line {line}: {len} fields, but the first line names {expected_len} columns"),
+        } => anyhow!(
+            "line {line}: {}, but the first line names {}",
+            counted(*len, "field"),
+            counted(*expected_len, "column")
+        ),
         _ => anyhow!("{error}"),
     }
 }
@@ -312,7 +322,7 @@ mod tests {
         );
         check(
             "name,age\nx\n",
-            "line 2: 1 fields, but the first line names 2 columns",
+            "line 2: 1 field, but the first line names 2 columns",
         );
     }
 

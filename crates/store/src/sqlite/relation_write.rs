@@ -170,7 +170,7 @@ impl Run<'_> {
     pub(super) fn table_beside(&self, table: &Table, id: &str) -> Result<Arc<Table>, Refusal> {
         let database = self.database(&table.project, &table.database)?;
         let found = database.tables.get(id).cloned();
-        found.ok_or(Refusal::NotFound(Container::Table))
+        found.ok_or_else(|| Refusal::NotFound(Container::Table, id.to_owned()))
     }
 }
 

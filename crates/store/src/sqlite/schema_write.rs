@@ -45,7 +45,8 @@ impl Run<'_> {
     pub(super) fn unchanged(&self, checked: &Table) -> Result<Arc<Table>, Refusal> {
         let database = self.database(&checked.project, &checked.database)?;
         let table = database.tables.get(&checked.id);
-        let table = table.ok_or(Refusal::NotFound(Container::Table))?;
+        let gone = || Refusal::NotFound(Container::Table, checked.id.to_string());
+        let table = table.ok_or_else(gone)?;
         let is_same = table.number == checked.number
             && table.columns == checked.columns
             && table.indexes == checked.indexes;
