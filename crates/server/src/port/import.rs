@@ -82,8 +82,10 @@ pub async fn from_csv(
     let path = target.path(&database, table);
     let definition = target.describe(path.clone()).await?;
     let mut from = csv::reader(from);
-    let header = from.headers().map_err(|error| csv::explain(&error))?;
-    let fields = Fields::of_table(&definition).named(header)?;
+    let header = from.headers().map_err(|error| csv::explain(&error, 0))?;
+    let header = header.clone();
+    let fields = Fields::of_table(&definition).named(&header)?;
+    let behind = csv::lines_behind(&from, &header);
     if how.resume && !fields.has("$id") {
         bail!("--resume needs a column `$id`: without one no row can be known again");
     }
@@ -92,7 +94,8 @@ pub async fn from_csv(
     import.done.database = database;
     import.done.tables = 1;
     import.table = Some(path);
-    let read = import.read_records(&mut from, &fields, draw_id).await;
+    let read = import.read_records((&mut from, behind), &fields, draw_id);
+    let read = read.await;
     import.explain(read).await
 }
 
@@ -297,16 +300,16 @@ impl<'a> Import<'a> {
 
     async fn read_records<R: Read>(
         &mut self,
-        from: &mut ::csv::Reader<R>,
+        (from, behind): (&mut ::csv::Reader<R>, u64),
         fields: &Fields,
         draw_id: impl Fn() -> String,
     ) -> Result<()> {
         let mut record = ::csv::StringRecord::new();
         while from
             .read_record(&mut record)
-            .map_err(|error| csv::explain(&error))?
+            .map_err(|error| csv::explain(&error, behind))?
         {
-            self.line = record.position().map_or(0, ::csv::Position::line);
+            self.line = record.position().map_or(0, ::csv::Position::line) + behind;
             let row = fields.line(&record, self.line, &draw_id)?;
             self.how.bar.set_position(from.position().byte());
             self.take_row(row.as_bytes()).await?;
