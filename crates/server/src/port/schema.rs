@@ -294,3 +294,6 @@ fn bring_to_front(rests: &mut [Rest]) {
     }
     rests[at].columns.push_front(column);
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,7 +32,7 @@ fn values() -> Vec<(String, &'static [Kind])> {
         r#"{"$id":["p1"]}"#,
         r#"{"$id":"_x"}"#,
         r#"{"$id":"nobody"}"#,
-        r#"{"rel":"p1"}"#,
+        r#"{"rel":"nobody"}"#,
         r#"{"$id":"new1","rel":5}"#,
         r#"{"$id":"new1","rel":"nobody"}"#,
     ]

@@ -116,7 +116,14 @@ pub fn describe(catalogue: &Catalogue) -> String {
 pub fn containers_are_made_once_and_found(place: &dyn Place) {
     let mut db = Db::open(place);
     let exists = Refusal::Exists;
-    let missing = Refusal::NotFound;
+    let missing = |container| {
+        let id = match container {
+            Container::Project => PROJECT,
+            Container::Database => DATABASE,
+            _ => "notes",
+        };
+        Refusal::NotFound(container, id.to_owned())
+    };
     check_refused(
         &mut db,
         create_database(DATABASE),

@@ -11,8 +11,8 @@ use model::{
 use query::{Filter, Query, Test, Visibility};
 use store::batch::BATCH_ROWS_MAX;
 use store::{
-    Applied, CatalogueOp, Guard, LinkOp, Op, Refusal, RelatedOp, RowAct, RowOp, SchemaChange,
-    Stamps,
+    Applied, CatalogueOp, Guard, HoldOp, LinkOp, Op, Refusal, RelatedOp, RowAct, RowOp,
+    SchemaChange, Stamps,
 };
 
 use super::catalogue::describe;
@@ -241,6 +241,49 @@ pub fn links_are_given_and_taken_as_a_set(place: &dyn Place) {
         insert(&notes, "n4", link("absent")),
     ];
     assert_eq!(db.refused(batch), absent);
+}
+
+pub fn links_that_are_brought_in_leave_the_time_of_change_alone(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    relate(&mut db, RelationKind::ManyToMany, OnDelete::SetNull);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    for id in ["o1", "o2"] {
+        db.ok(vec![insert(&others, id, Value::Null)]);
+    }
+    db.ok(vec![insert(&notes, "n1", Value::Null)]);
+    let before = db.get("n1").unwrap();
+    let hold = |id: &str, links: &[&str]| {
+        Op::Related(Box::new(RelatedOp::Hold(HoldOp {
+            table: notes.clone(),
+            id: row_id(id),
+            column: last(&notes),
+            related: others.clone(),
+            links: links.iter().map(|id| row_id(id)).collect(),
+        })))
+    };
+    let applied = db.ok(vec![hold("n1", &["o2", "o1"])]);
+    assert!(applied.mark.is_some() && applied.rows.is_empty());
+    assert_eq!(held(&db, "n1", None), links(&["o2", "o1"]));
+    assert_eq!(holders(&db, Test::HasAny(vec![link("o1")]), None), ["n1"]);
+    let after = db.get("n1").unwrap();
+    assert_eq!(
+        (after.created, after.updated),
+        (before.created, before.updated)
+    );
+    assert_eq!(db.ok(vec![hold("n1", &["o2", "o1"])]).mark, None);
+    let missing = Refusal::LinkMissing {
+        column: "k".to_owned(),
+        id: row_id("absent"),
+    };
+    let both = vec![hold("n1", &[]), hold("n1", &["o1", "absent"])];
+    assert_eq!(db.refused(both), missing);
+    assert_eq!(
+        db.refused(vec![hold("n2", &[])]),
+        Refusal::RowNotFound(row_id("n2"))
+    );
+    assert_eq!(held(&db, "n1", None), links(&["o2", "o1"]));
+    db.ok(vec![hold("n1", &[])]);
+    assert_eq!(held(&db, "n1", None), Value::Null);
 }
 
 pub fn deletions_go_no_further_than_a_commit_may(place: &dyn Place) {
