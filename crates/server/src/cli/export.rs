@@ -47,7 +47,7 @@ async fn write(target: &mut Target, setup: &ExportSetup) -> Result<Exported> {
     let unfinished = unfinished(path)?;
     let done = match create(&unfinished) {
         Ok(file) => write_file(target, setup, file).await,
-        Err(error) => Err(error).with_context(|| format!("cannot write {}", unfinished.display())),
+        Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
     };
     let done = done.and_then(|done| {
         fs::rename(&unfinished, path)

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use model::counted;
 
@@ -104,8 +104,13 @@ fn open(path: Option<PathBuf>) -> Result<(Box<dyn Read>, ProgressBar)> {
         let bar = bar.with_style(style("{spinner} {bytes}, {bytes_per_sec}"));
         return Ok((Box::new(io::stdin().lock()), bar));
     };
-    let file = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let length = file.metadata().map_or(0, |known| known.len());
+    let cannot = || format!("cannot read {}", path.display());
+    let file = File::open(&path).with_context(cannot)?;
+    let known = file.metadata().with_context(cannot)?;
+    if known.is_dir() {
+        bail!("{} is a directory, not an export", path.display());
+    }
+    let length = known.len();
     let bar = ProgressBar::new(length).with_style(style(
         "{bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
     ));
@@ -122,10 +127,13 @@ fn imported(done: &Imported) -> String {
     let known = match rows.changed + rows.same {
         0 => String::new(),
         known => format!(
-            "{} {} there already; {} of them with other content, which was replaced.\n",
+            "{} {} there already{}.\n",
             counted(known, "row"),
             if known == 1 { "was" } else { "were" },
-            rows.changed
+            match rows.changed {
+                0 => String::new(),
+                changed => format!("; {changed} had other content, which was replaced"),
+            }
         ),
     };
     format!(

@@ -405,13 +405,19 @@ impl<'a> Import<'a> {
             return Err(error);
         }
         let why = format!("{error:#}");
+        let before = match rows {
+            0 => "No row came in before it".to_owned(),
+            rows => format!(
+                "Before it {} had come into database `{}` and {}",
+                counted(rows, "row"),
+                self.done.database,
+                if rows == 1 { "stays" } else { "stay" }
+            ),
+        };
         Err(anyhow!(
-            "{}. Before it {} had come into database `{}`, where they stay. \
-             Mend what is wrong and run the same command with --resume: what is there is compared, \
-             not written again",
+            "{}. {before}. Mend what is wrong and run the same command with --resume: what is \
+             there is compared, not written again",
             why.trim_end_matches('.'),
-            counted(rows, "row"),
-            self.done.database
         ))
     }
 }
