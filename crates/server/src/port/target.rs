@@ -101,16 +101,16 @@ impl Target {
         lines: &[&[u8]],
     ) -> Result<Vec<(usize, anyhow::Error)>> {
         let mut refused = Vec::new();
-        let mut waiting = vec![0..lines.len()];
-        while let Some(some) = waiting.pop() {
+        let mut waiting = vec![(0, lines)];
+        while let Some((first, some)) = waiting.pop() {
             let ask = Ask::PutLinks { path: path.clone() };
-            match self.ask(&ask, &lines[some.clone()].join(&b'\n')).await {
+            match self.ask(&ask, &some.join(&b'\n')).await {
                 Err(error) if is_about_content(&error) && some.len() > 1 => {
-                    let half = some.start + some.len() / 2;
-                    waiting.push(half..some.end);
-                    waiting.push(some.start..half);
+                    let (one, other) = some.split_at(some.len() / 2);
+                    waiting.push((first + one.len(), other));
+                    waiting.push((first, one));
                 }
-                Err(error) if is_about_content(&error) => refused.push((some.start, error)),
+                Err(error) if is_about_content(&error) => refused.push((first, error)),
                 put => drop(put?),
             }
         }

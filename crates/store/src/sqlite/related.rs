@@ -128,7 +128,7 @@ impl Run<'_> {
         let definition = &table.columns[column];
         let now = names::now(table.number);
         let limit = few + 1;
-        let sql = if definition.array {
+        let sql = if table.has_links_table(column) {
             let links = names::links(table.number, definition.number);
             format!(
                 "SELECT id FROM {now} WHERE seq IN (SELECT seq FROM {links} WHERE target = ?1) \

@@ -11,7 +11,7 @@ mod catalogue;
 pub mod db;
 mod groups;
 mod matching;
-mod related;
+pub mod related;
 mod rows;
 pub mod schema;
 pub mod search;

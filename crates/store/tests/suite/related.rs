@@ -20,7 +20,7 @@ use super::db::{Db, Place, column, delete_table, note, notes_called, row_id};
 use super::schema::change;
 
 /// Relates `notes` to `others` by the column `k`, and back by `back`.
-fn relate(db: &mut Db, kind: RelationKind, on_delete: OnDelete) {
+pub fn relate(db: &mut Db, kind: RelationKind, on_delete: OnDelete) {
     let others = CatalogueOp::CreateTable(Box::new(notes_called("others")));
     db.ok(vec![Op::Catalogue(others)]);
     let end = |side| {
@@ -52,12 +52,12 @@ fn end(table: &Table) -> &Column {
     table.columns.last().unwrap()
 }
 
-fn last(table: &Table) -> usize {
+pub fn last(table: &Table) -> usize {
     table.columns.len() - 1
 }
 
 /// An insert of a row whose last column holds `links`.
-fn insert(table: &Arc<Table>, id: &str, links: Value) -> Op {
+pub fn insert(table: &Arc<Table>, id: &str, links: Value) -> Op {
     let mut values = note(id);
     values.push(links);
     Op::Row(RowOp {
@@ -71,7 +71,7 @@ fn insert(table: &Arc<Table>, id: &str, links: Value) -> Op {
     })
 }
 
-fn delete(table: &Arc<Table>, id: &str) -> Op {
+pub fn delete(table: &Arc<Table>, id: &str) -> Op {
     Op::Row(RowOp {
         table: table.clone(),
         id: row_id(id),
@@ -79,7 +79,7 @@ fn delete(table: &Arc<Table>, id: &str) -> Op {
     })
 }
 
-fn link(id: &str) -> Value {
+pub fn link(id: &str) -> Value {
     Value::Text(id.to_owned())
 }
 
@@ -88,7 +88,7 @@ fn links(ids: &[&str]) -> Value {
 }
 
 /// What the row `id` of `notes` holds in its last column, at a mark or now.
-fn held(db: &Db, id: &str, at: Option<model::Coordinates>) -> Value {
+pub fn held(db: &Db, id: &str, at: Option<model::Coordinates>) -> Value {
     let table = db.table();
     let selection = Selection::Some {
         columns: vec![last(&table)],
@@ -111,7 +111,7 @@ fn held(db: &Db, id: &str, at: Option<model::Coordinates>) -> Value {
     }
 }
 
-fn holders(db: &Db, test: Test, at: Option<model::Coordinates>) -> Vec<String> {
+pub fn holders(db: &Db, test: Test, at: Option<model::Coordinates>) -> Vec<String> {
     let table = db.table();
     let query = Query {
         filter: Filter::Field(model::Field::Column(last(&table)), test),

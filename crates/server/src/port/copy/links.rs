@@ -55,9 +55,10 @@ pub async fn copy(
         };
         let lines = lines(&page, relationship);
         let lines: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
-        let holder = match relationship.child_holds {
-            true => &relationship.child.0,
-            false => &relationship.parent.0,
+        let holder = if relationship.child_holds {
+            &relationship.child.0
+        } else {
+            &relationship.parent.0
         };
         if !lines.is_empty() {
             let path = target.path(database, holder);
