@@ -353,7 +353,7 @@ fn hold(patch: &mut Patch, held: &[(usize, Value)]) {
     }
 }
 
-fn insert(
+pub(crate) fn insert(
     table: &Arc<Table>,
     actor: &Actor,
     row: &RowInput,
