@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use model::counted;
 use serde_json::json;
 use server::bench::answer;
 use server::seed::table;
@@ -196,7 +197,8 @@ fn flawless(seen: Vec<Seen>) -> Result<Vec<u64>> {
         let (failures, first) = (seen.failures(), seen.first_error.unwrap_or_default());
         ensure!(
             failures == 0,
-            "{failures} requests failed, the first: {first}"
+            "{} failed, the first: {first}",
+            counted(failures, "request")
         );
         samples_ns.extend(seen.samples_ns);
     }
@@ -229,6 +231,6 @@ mod tests {
             ..Seen::default()
         };
         let error = flawless(vec![good, refused]).unwrap_err().to_string();
-        assert_eq!(error, "1 requests failed, the first: status 503: no");
+        assert_eq!(error, "1 request failed, the first: status 503: no");
     }
 }

@@ -11,6 +11,7 @@ use model::{Actor, Catalogue, Mark, Page};
 
 pub mod asked;
 mod authorize;
+mod bring;
 mod bulk;
 mod clock;
 mod columns;
@@ -40,6 +41,7 @@ pub use asked::{
     Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
     NewIndex, NewTable, Place, RowInput, TableChange,
 };
+pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
 pub use clock::Clock;
 pub use definition::{column_type, index_status, index_type};

@@ -5,10 +5,13 @@
 //! so of the two only one ever moves, and a seed repeats its run. Each answer is checked as
 //! somebody would who looked at the store when the request came (`simulation/judge.rs`).
 //!
-//! A failing seed says how to replay it. `TIDEMARK_SIMULATION=seed` runs that seed alone and
-//! writes down what happened, `TIDEMARK_SIMULATION=seed:steps` with so many steps: a run of fewer
-//! steps is the beginning of a longer one, so that the step that failed is also the shortest run
-//! that fails.
+//! A failing seed says how to replay it: a run of fewer steps is the beginning of a longer one, so
+//! that the step that failed is also the shortest run of the seed that fails.
+//!
+//! `TIDEMARK_SIMULATION` chooses something else than the runs of every day: `seed` replays one run
+//! and writes down what happened, `seed:steps` one with so many steps, `seed:steps:Rule` one
+//! without a rule of invalidation; a number of seeds is `seeds=1000`; `table` looks for the seeds
+//! of [`MISSED`] anew. At night 5,000 seeds are run.
 //!
 //! Left out, because the store has neither yet: rows that are scheduled to start or end later,
 //! and with them valid-time boundaries that pass while nobody commits.
@@ -35,7 +38,7 @@ mod write;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use list_cache::Rule;
 use query::ast::Method;
@@ -45,37 +48,26 @@ use world::{Failure, World};
 const STEPS: usize = 500;
 /// The lines of the trace that lead to a failure, and are shown.
 const TRACE_LINES: usize = 60;
+/// Seeds among which `table` looks for one that misses a rule.
+const TABLE_SEEDS: u64 = 2_000;
+
+/// What was asked for by `TIDEMARK_SIMULATION`.
+fn asked() -> Option<String> {
+    std::env::var("TIDEMARK_SIMULATION").ok()
+}
 
 /// How many seeds are run: 200 by day.
 fn seeds() -> u64 {
-    match std::env::var("TIDEMARK_LANE").as_deref() {
+    let seeds = asked().and_then(|asked| asked.strip_prefix("seeds=")?.parse().ok());
+    seeds.unwrap_or(match std::env::var("TIDEMARK_LANE").as_deref() {
         Ok("night") => 5_000,
-        Ok(other) => other.parse().unwrap_or(200),
         _ => 200,
-    }
+    })
 }
 
-/// One run. A panic of the code under test is a failure like another.
-fn run(seed: u64, steps: usize, without: Option<Rule>) -> Result<Tally, Failure> {
-    let mut world = World::new(seed, without, false);
+fn run_in(world: &mut World, steps: usize) -> Result<(), Failure> {
+    // A panic of the code under test is a failure like another.
     let ran = catch_unwind(AssertUnwindSafe(|| world.run(steps)));
-    match ran {
-        Ok(Ok(())) => Ok(std::mem::take(&mut world.tally)),
-        Ok(Err(failure)) => Err(failure),
-        Err(_) => Err(Failure {
-            step: world.steps_done + 1,
-            what: "a panic".to_owned(),
-        }),
-    }
-}
-
-/// Runs a seed again with its trace written down, and shows the end of it.
-fn replay(seed: u64, steps: usize, without: Option<Rule>) -> Result<(), Failure> {
-    let mut world = World::new(seed, without, true);
-    let ran = catch_unwind(AssertUnwindSafe(|| world.run(steps)));
-    let lines: Vec<&str> = world.trace().lines().collect();
-    let from = lines.len().saturating_sub(TRACE_LINES);
-    println!("{}", lines[from..].join("\n"));
     ran.unwrap_or_else(|_| {
         Err(Failure {
             step: world.steps_done + 1,
@@ -84,32 +76,44 @@ fn replay(seed: u64, steps: usize, without: Option<Rule>) -> Result<(), Failure>
     })
 }
 
-/// Seeds that failed, and what happened in all others together.
-fn run_all(seeds: u64) -> (Vec<(u64, Failure)>, Tally) {
-    let next = AtomicU64::new(0);
-    let found = Mutex::new((Vec::new(), Tally::default()));
+fn run(seed: u64, steps: usize, without: Option<Rule>) -> Result<Tally, Failure> {
+    let mut world = World::new(seed, without, false);
+    run_in(&mut world, steps)?;
+    Ok(std::mem::take(&mut world.tally))
+}
+
+/// Runs a seed again with its trace written down, and shows the end of it.
+fn replay(seed: u64, steps: usize, without: Option<Rule>) -> Result<(), Failure> {
+    let mut world = World::new(seed, without, true);
+    let ran = run_in(&mut world, steps);
+    let lines: Vec<&str> = world.trace().lines().collect();
+    let from = lines.len().saturating_sub(TRACE_LINES);
+    println!("{}", lines[from..].join("\n"));
+    ran
+}
+
+/// Does the work for each number below `count`, on as many threads as there are cores.
+fn in_parallel<T: Send>(count: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds {
+                    let number = next.fetch_add(1, Ordering::Relaxed) as u64;
+                    if number >= count {
                         return;
                     }
-                    let ran = run(seed, STEPS, None);
-                    let mut found = found.lock().unwrap();
-                    match ran {
-                        Ok(tally) => found.1.take_in(&tally),
-                        Err(failure) => found.0.push((seed, failure)),
-                    }
+                    let found = work(number);
+                    done.lock().unwrap().push((number, found));
                 }
             });
         }
     });
-    let (mut failed, tally) = found.into_inner().unwrap();
-    failed.sort_by_key(|(seed, _)| *seed);
-    (failed, tally)
+    let mut done = done.into_inner().unwrap();
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, found)| found).collect()
 }
 
 /// What must have happened in the runs of a day.
@@ -152,6 +156,7 @@ const HAPPENS: &[&str] = &[
     "CreateColumn",
     "RenameColumn",
     "DeleteColumn",
+    "CreateRelationship",
     "CreateIndex",
     "DeleteIndex",
     "UpdateTable",
@@ -165,79 +170,127 @@ const HAPPENS: &[&str] = &[
     "DeleteProject",
 ];
 
+/// Whether something else was asked for than the tests of every day, which is then done.
+fn does_what_was_asked(asked: &str) -> bool {
+    if asked.starts_with("seeds=") {
+        return false;
+    }
+    let mut parts = asked.split(':');
+    let seed = parts.next().and_then(|seed| seed.parse().ok());
+    let seed = seed.expect("a seed is a number");
+    let steps = parts.next().and_then(|steps| steps.parse().ok());
+    let without = parts.next().map(|name| {
+        let named = Rule::ALL.iter().find(|rule| format!("{rule:?}") == name);
+        *named.expect("a rule by its name")
+    });
+    replay(seed, steps.unwrap_or(STEPS), without).unwrap();
+    true
+}
+
 #[test]
 fn no_answer_is_older_than_what_could_be_read_when_it_was_asked_for() {
-    if let Ok(asked) = std::env::var("TIDEMARK_SIMULATION") {
-        let (seed, steps) = asked.split_once(':').unwrap_or((&asked, ""));
-        let seed = seed.parse().expect("a seed is a number");
-        replay(seed, steps.parse().unwrap_or(STEPS), None).unwrap();
+    if asked().is_some_and(|asked| asked == "table" || does_what_was_asked(&asked)) {
         return;
     }
-    let (failed, tally) = run_all(seeds());
-    println!("{tally}");
+    let mut tally = Tally::default();
+    let mut failed: Vec<(u64, Failure)> = Vec::new();
+    let runs = in_parallel(seeds(), |seed| run(seed, STEPS, None));
+    for (seed, run) in (0..).zip(runs) {
+        match run {
+            Ok(of_run) => tally.take_in(&of_run),
+            Err(failure) => failed.push((seed, failure)),
+        }
+    }
     if let Some((seed, failure)) = failed.first() {
-        let again = replay(*seed, failure.step, None);
-        let others: Vec<u64> = failed.iter().map(|(seed, _)| *seed).collect();
+        let step = failure.step;
+        let again = replay(*seed, step, None).map_err(|failure| failure.step);
+        let all: Vec<u64> = failed.iter().map(|(seed, _)| *seed).collect();
         panic!(
-            "seed {seed} fails in step {}: {}\n\nreplay it with TIDEMARK_SIMULATION={seed}:{}\n\
-             (the replay failed, too: {}; all seeds that failed: {others:?})",
-            failure.step,
-            failure.what,
-            failure.step,
-            again.is_err()
+            "seed {seed} fails in step {step}: {}\n\nTIDEMARK_SIMULATION={seed}:{step} replays \
+             it, which gave {again:?}; seeds that failed: {all:?}",
+            failure.what
         );
     }
+    println!("{tally}");
     let methods = Method::ALL.iter().map(|method| method.as_str());
     for what in HAPPENS.iter().copied().chain(methods) {
         assert!(tally.of(what) > 0, "never happened: {what}\n{tally}");
     }
 }
 
-/// Seeds among which a rule that is switched off must be missed.
-const LOOKED_THROUGH: u64 = 200;
+/// Each rule of invalidation, and a seed and steps whose run fails when it is switched off.
+const MISSED: &[(Rule, u64, usize)] = &[
+    (Rule::BucketsSeeBefore, 0, 500),
+    (Rule::BucketsSeeAfter, 0, 500),
+    (Rule::EachAlternativeHasAnEquality, 3, 500),
+    (Rule::ResidualsAreAsked, 0, 500),
+    (Rule::UndecidableAreDropped, 0, 500),
+    (Rule::VisibilityOfBefore, 8, 500),
+    (Rule::WindowOfFullPagesOnly, 0, 500),
+    (Rule::WindowSeesBefore, 3, 500),
+    (Rule::WindowSeesAfter, 4, 500),
+    (Rule::WindowBreaksTies, 0, 500),
+    (Rule::CursorRow, 0, 500),
+    (Rule::WholeTables, 2, 500),
+    (Rule::LateFillsAreRefused, 0, 500),
+    (Rule::InFlightIsAsked, 2, 500),
+    (Rule::SpoiledRunsAreNotJoined, 2, 500),
+    (Rule::TotalsAreWithheld, 0, 500),
+    (Rule::TotalsWaitForPublish, 0, 500),
+    (Rule::FailedCommitsPatchNothing, 0, 500),
+    (Rule::TotalsAtCapAreDropped, 0, 500),
+    (Rule::DegradedAreDropped, 2, 500),
+    (Rule::OneInstant, 10, 500),
+    (Rule::UnregisterByNumber, 13, 500),
+    (Rule::EvictedCountsAsAltered, 13, 500),
+    (Rule::PurgeIsAFence, 92, 500),
+    (Rule::StaleIsTold, 2, 500),
+];
 
 #[test]
-fn find() {
-    let next = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(rule) = Rule::ALL.get(next.fetch_add(1, Ordering::Relaxed) as usize)
-                {
-                    let found = (0..LOOKED_THROUGH).find_map(|seed| {
-                        let failure = run(seed, STEPS, Some(*rule)).err()?;
-                        Some((seed, failure))
-                    });
-                    match found {
-                        Some((seed, failure)) => {
-                            println!("FOUND {rule:?} {seed} step {}", failure.step)
-                        }
-                        None => println!("NOT FOUND {rule:?}"),
-                    }
-                }
-            });
-        }
+fn each_rule_is_missed_when_it_is_switched_off() {
+    match asked() {
+        Some(asked) if asked == "table" => return print_table(),
+        Some(_) => return,
+        None => {}
+    }
+    for rule in Rule::ALL {
+        let is_known = MISSED.iter().any(|(known, ..)| known == rule);
+        assert!(
+            is_known,
+            "{rule:?} has no seed; TIDEMARK_SIMULATION=table looks for one"
+        );
+    }
+    let outcomes = in_parallel(MISSED.len() as u64, |place| {
+        let (rule, seed, steps) = MISSED[place as usize];
+        let with = run(seed, steps, None).map(drop);
+        (rule, seed, with, run(seed, steps, Some(rule)).is_err())
     });
-}
-
-#[test]
-fn evicted() {
-    for seed in (1..10_000).step_by(5) {
-        if let Err(failure) = run(seed, STEPS, Some(Rule::EvictedCountsAsAltered)) {
-            println!("FOUND {seed} {}", failure.step);
-            break;
-        }
+    for (rule, seed, with, is_missed) in outcomes {
+        assert!(with.is_ok(), "seed {seed} fails with every rule: {with:?}");
+        assert!(
+            is_missed,
+            "seed {seed} does not miss {rule:?}; TIDEMARK_SIMULATION=table looks for another"
+        );
     }
 }
 
-#[test]
-fn one() {
-    let asked = std::env::var("ONE").unwrap_or_default();
-    for rule in Rule::ALL {
-        if let Some((seed, name)) = asked.split_once(':')
-            && format!("{rule:?}") == name
-        {
-            println!("{:?}", replay(seed.parse().unwrap(), STEPS, Some(*rule)));
+fn print_table() {
+    let found = in_parallel(Rule::ALL.len() as u64, |place| {
+        let rule = Rule::ALL[place as usize];
+        let looks = [(200, STEPS), (TABLE_SEEDS, 4 * STEPS)];
+        let misses = |(seeds, steps)| {
+            // Which lists are evicted may depend on the version of a library.
+            let misses =
+                |seed: &u64| !world::evicts(*seed) && run(*seed, steps, Some(rule)).is_err();
+            Some(((0..seeds).find(misses)?, steps))
+        };
+        (rule, looks.into_iter().find_map(misses))
+    });
+    for (rule, found) in found {
+        match found {
+            Some((seed, steps)) => println!("    (Rule::{rule:?}, {seed}, {steps}),"),
+            None => println!("    // {rule:?} is missed by none of {TABLE_SEEDS} seeds"),
         }
     }
 }

@@ -120,6 +120,9 @@ pub static SYSTEM: [Attribute; 4] = [
     attribute("$updatedAt", "", Kind::Instant, INSTANTS),
 ];
 
+/// The column of a relationship, in some runs, from the first table to the second.
+pub const LINK: &str = "link";
+
 pub const IDS: [&str; 10] = ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"];
 
 const ROW_GRANTS: [&[&str]; 7] = [
@@ -147,11 +150,11 @@ fn owned(texts: &[&str]) -> Vec<String> {
 }
 
 pub fn row_grants(chance: &mut Chance) -> Vec<String> {
-    owned(*chance.pick(&ROW_GRANTS))
+    owned(chance.pick::<&[&str]>(&ROW_GRANTS))
 }
 
 pub fn table_grants(chance: &mut Chance) -> Vec<String> {
-    owned(*chance.pick(&TABLE_GRANTS))
+    owned(chance.pick::<&[&str]>(&TABLE_GRANTS))
 }
 
 /// A key, a guest, and users of several roles.
@@ -211,7 +214,7 @@ pub fn new_index(chance: &mut Chance, columns: &[&'static Attribute]) -> NewInde
     let scalars: Vec<&Attribute> = columns.iter().copied().filter(|one| !one.array).collect();
     let mut keys = vec!["$updatedAt"];
     if !scalars.is_empty() {
-        keys = (0..1 + chance.below(2))
+        keys = (0..=chance.below(2))
             .map(|_| chance.pick(&scalars).key)
             .collect();
         keys.dedup();

@@ -13,7 +13,7 @@ use store::Outcome;
 use super::stage::TickingClock;
 
 /// A writer that has not come to the next gate by then never will: it has panicked.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The name of the writer's thread.
 const WRITER: &str = "writer";
 

@@ -4,7 +4,9 @@ use engine::{Caller, Family};
 use model::{Catalogue, Table};
 
 use super::chance::Chance;
-use super::domain::{self, Attribute, COLUMNS, DATABASES, IDS, Kind, PROJECT, SYSTEM, TABLES};
+use super::domain::{
+    self, Attribute, COLUMNS, DATABASES, IDS, Kind, LINK, PROJECT, SYSTEM, TABLES,
+};
 
 /// One list, as somebody asks for it.
 #[derive(Debug)]
@@ -81,6 +83,13 @@ impl Question {
         for _ in 0..chance.weighed(&[(3, 0), (5, 1), (2, 2), (1, 3)]) {
             texts.push(filter(chance, &columns, 0));
         }
+        let has_link = known.is_some_and(|table| table.position(LINK).is_some());
+        if has_link && chance.one_in(8) {
+            let values: &[&str] = &[*chance.pick(SYSTEM[0].values)];
+            let (method, values) =
+                chance.weighed(&[(1, ("isNull", &[][..])), (2, ("equal", values))]);
+            texts.push(call(method, LINK, values));
+        }
         let caller = chance.pick(&domain::callers()).clone();
         let means_all = texts.is_empty() && caller.actor.bypasses_grants();
         if is_random {
@@ -139,7 +148,7 @@ fn page(chance: &mut Chance, columns: &[&'static Attribute], texts: &mut Vec<Str
 }
 
 fn select(chance: &mut Chance, columns: &[&'static Attribute]) -> String {
-    let mut names: Vec<String> = (0..1 + chance.below(3))
+    let mut names: Vec<String> = (0..=chance.below(3))
         .map(|_| format!("\"{}\"", chance.pick(columns).key))
         .collect();
     names.sort();

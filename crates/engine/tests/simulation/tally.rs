@@ -44,8 +44,6 @@ impl Tally {
         answer: Result<&ListAnswer, &EngineError>,
     ) {
         let Ok(list) = answer else {
-            let error = format!("{:?}", answer.err());
-            self.add(&format!("ERR {:.60}", error), 1);
             return self.count("refusals", true);
         };
         self.count("answers", true);

@@ -106,7 +106,7 @@ pub struct World {
     readers: Vec<Reader>,
     writes: Vec<Write>,
     stop: Stop,
-    is_large: bool,
+    kind: RunKind,
     pool_max: usize,
     pace: [(usize, Move); 5],
     /// Steps that ended well.
@@ -119,22 +119,47 @@ pub struct World {
 /// What a seed decides about a run before it begins.
 struct Plan {
     total_cap: u64,
-    is_large: bool,
-    /// Keeps so few lists that most are evicted, and is asked for many.
-    is_small: bool,
-    /// Watches so few lists that most stand beyond the bounds.
-    is_narrow: bool,
+    kind: RunKind,
+}
+
+/// What is particular about a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunKind {
+    Plain,
+    /// Many rows are written at once.
+    Large,
+    /// So few lists are kept that most are evicted, and many are asked for.
+    Small,
+    /// So few lists are watched that most stand beyond the bounds.
+    Narrow,
+    /// Tables are related.
+    Related,
 }
 
 impl Plan {
     fn of(seed: u64, chance: &mut Chance) -> Plan {
         Plan {
             total_cap: chance.weighed(&[(2, 3), (2, 6), (1, 0), (2, 5_000)]),
-            is_large: seed % 25 == 3,
-            is_small: seed % 5 == 1,
-            is_narrow: seed % 5 == 2,
+            kind: RunKind::of(seed),
         }
     }
+}
+
+impl RunKind {
+    fn of(seed: u64) -> RunKind {
+        match seed % 25 {
+            3 => RunKind::Large,
+            1 | 6 | 11 | 16 | 21 => RunKind::Small,
+            2 | 7 | 12 | 17 => RunKind::Narrow,
+            4 | 14 | 24 => RunKind::Related,
+            _ => RunKind::Plain,
+        }
+    }
+}
+
+/// Whether lists are evicted in the runs of this seed.
+pub fn evicts(seed: u64) -> bool {
+    RunKind::of(seed) == RunKind::Small
 }
 
 impl World {
@@ -143,13 +168,14 @@ impl World {
     pub fn new(seed: u64, without: Option<Rule>, traces: bool) -> World {
         let mut chance = Chance::new(seed);
         let plan = Plan::of(seed, &mut chance);
+        let is_small = plan.kind == RunKind::Small;
         let directory = tempfile::tempdir().expect("a place for the store");
         let config = Config {
             durability: Durability::Normal,
             page_rows_default: LIMITS.page_rows_default,
             page_rows_max: LIMITS.page_rows_max,
             total_cap: plan.total_cap,
-            list_cache_bytes: if plan.is_small { SMALL_BYTES } else { 8 << 20 },
+            list_cache_bytes: if is_small { SMALL_BYTES } else { 8 << 20 },
             accept_clock: true,
             // Every read stays on the thread that asks.
             long_reads: LongReads {
@@ -176,7 +202,7 @@ impl World {
             gate: gated.gate.clone(),
         });
         let engine = Engine::over(gated.clone(), &config, gated_clock).expect("an empty store");
-        if plan.is_narrow {
+        if plan.kind == RunKind::Narrow {
             engine.list_rules().narrow(NARROW);
         }
         if let Some(rule) = without {
@@ -198,9 +224,9 @@ impl World {
             readers: Vec::new(),
             writes: Vec::new(),
             stop,
-            is_large: plan.is_large,
-            pool_max: if plan.is_small { POOL_OF_SMALL } else { POOL },
-            pace: if plan.is_small { PACE_OF_SMALL } else { PACE },
+            kind: plan.kind,
+            pool_max: if is_small { POOL_OF_SMALL } else { POOL },
+            pace: if is_small { PACE_OF_SMALL } else { PACE },
             steps_done: 0,
             tally: Tally::default(),
             trace: traces.then(String::new),
@@ -212,9 +238,8 @@ impl World {
 
     fn furnish(&mut self) {
         for write in write::furniture(&mut self.scene()) {
-            self.begin(write)
-                .and_then(|()| self.settle())
-                .expect("nothing can refuse it");
+            self.begin(write);
+            self.settle().expect("nobody reads yet");
         }
         self.heal().expect("nobody reads yet");
         for _ in 0..self.pool_max {
@@ -273,12 +298,19 @@ impl World {
         self.settle()?;
         while self.lacks_table() {
             let write = self.draw_write();
-            self.begin(write)?;
+            self.begin(write);
             self.settle()?;
         }
-        let population = write::population(&mut self.scene());
-        population.map_or(Ok(()), |write| self.begin(write))?;
-        self.settle()
+        if self.kind == RunKind::Related {
+            let write = write::relate(&mut self.scene());
+            self.begin(write);
+            self.settle()?;
+        }
+        for write in write::population(&mut self.scene()) {
+            self.begin(write);
+            self.settle()?;
+        }
+        Ok(())
     }
 
     fn scene(&mut self) -> Scene<'_> {
@@ -286,7 +318,7 @@ impl World {
             chance: &mut self.chance,
             engine: &self.engine,
             catalogue: self.judge.catalogue(),
-            is_large: self.is_large,
+            is_large: self.kind == RunKind::Large,
         }
     }
 
@@ -316,7 +348,8 @@ impl World {
             return self.go_on_reading();
         }
         let question = match self.chance.below(10) {
-            0 => {
+            // Where lists are evicted, more of them come anew.
+            roll if roll == 0 || (self.kind == RunKind::Small && roll > 6) => {
                 let question = self.draw_question();
                 let place = self.chance.below(self.pool_max);
                 self.pool[place] = question.clone();
@@ -535,15 +568,15 @@ impl World {
             return self.advance();
         }
         let write = self.draw_write();
-        self.begin(write)
+        self.begin(write);
+        Ok(())
     }
 
     /// Puts a write into the writer's queue.
-    fn begin(&mut self, write: Write) -> Found {
+    fn begin(&mut self, write: Write) {
         self.note(|| write.what.clone());
         self.writes.push(write);
         self.poll_writes();
-        Ok(())
     }
 
     fn poll_writes(&mut self) {

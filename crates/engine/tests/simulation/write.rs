@@ -4,12 +4,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use engine::{
-    Bulk, Caller, ColumnChange, Engine, EngineError, Increment, Place, RowInput, TableChange,
+    Bulk, Caller, ColumnChange, Engine, EngineError, Increment, NewRelationship, Place, RowInput,
+    TableChange,
 };
 use model::{Catalogue, DatabaseId, DatabaseKind, Json, ProjectId, RowId, Table, TableNumber};
 
 use super::chance::Chance;
-use super::domain::{self, Attribute, COLUMNS, DATABASES, IDS, Kind, PARTNERS, PROJECT, TABLES};
+use super::domain::{
+    self, Attribute, COLUMNS, DATABASES, IDS, Kind, LINK, PARTNERS, PROJECT, TABLES,
+};
 use super::question::{filter, table_at};
 use super::stage;
 
@@ -80,6 +83,7 @@ struct Site {
     database: &'static str,
     table: &'static str,
     columns: Vec<&'static Attribute>,
+    has_link: bool,
 }
 
 impl Site {
@@ -117,10 +121,11 @@ pub fn draw(scene: &mut Scene<'_>) -> Write {
         database,
         table,
         columns: domain::columns_of(known),
+        has_link: known.position(LINK).is_some(),
     };
     match kind {
         Kinds::Create | Kinds::Update | Kinds::Upsert | Kinds::Delete | Kinds::Increment => {
-            one_row(scene, site, kind)
+            one_row(scene.chance, site, kind)
         }
         Kinds::CreateMany | Kinds::UpsertMany => many_rows(scene, site, kind),
         Kinds::UpdateMatching | Kinds::DeleteMatching => matching_rows(scene, site, kind),
@@ -147,7 +152,7 @@ fn place(chance: &mut Chance) -> (&'static str, &'static str) {
 }
 
 fn row_id(chance: &mut Chance) -> RowId {
-    RowId::new(*chance.pick(&IDS)).expect("a legal id")
+    RowId::new(chance.pick::<&str>(&IDS)).expect("a legal id")
 }
 
 /// An instruction that computes a column from its value.
@@ -185,7 +190,7 @@ fn members(chance: &mut Chance, columns: &[&'static Attribute], may_operate: boo
     }
     if chance.one_in(8) {
         let of = &domain::SYSTEM[2 + chance.below(2)];
-        let instant = domain::json(*chance.pick(of.values));
+        let instant = domain::json(chance.pick::<&str>(of.values));
         members.push((of.key.to_owned(), instant));
     }
     members
@@ -199,10 +204,12 @@ fn input(chance: &mut Chance, site: &Site, id: RowId, may_operate: bool) -> RowI
     }
 }
 
-fn one_row(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
-    let chance = &mut *scene.chance;
+fn one_row(chance: &mut Chance, site: Site, kind: Kinds) -> Write {
     let id = row_id(chance);
-    let row = input(chance, &site, id.clone(), !matches!(kind, Kinds::Create));
+    let mut row = input(chance, &site, id.clone(), !matches!(kind, Kinds::Create));
+    if site.has_link && chance.one_in(2) {
+        row.members.push((LINK.to_owned(), link(chance)));
+    }
     let number = *chance.pick(&["n", "m", "f"]);
     let is_down = chance.one_in(2);
     let what = match kind {
@@ -252,6 +259,14 @@ fn many_rows(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
         ids,
         if is_large { Kinds::UpsertMany } else { kind },
     )
+}
+
+/// A row of the other table, or none.
+fn link(chance: &mut Chance) -> Json {
+    if chance.one_in(4) {
+        return Json::Null;
+    }
+    Json::Text((*chance.pick(&IDS)).to_owned())
 }
 
 fn put_rows(chance: &mut Chance, site: Site, ids: Vec<String>, kind: Kinds) -> Write {
@@ -323,7 +338,7 @@ fn column(scene: &mut Scene<'_>, site: Site, known: &Table) -> Write {
     let at = |act: &str| format!("{act} {}.{}", site.database, site.table);
     match chance.below(3) {
         0 if !absent.is_empty() => {
-            let new = domain::new_column(*chance.pick(&absent));
+            let new = domain::new_column(chance.pick::<&Attribute>(&absent));
             write(format!("{} {}", at("CreateColumn"), new.key), async move {
                 let (engine, caller) = (&site.engine, &site.caller);
                 engine
@@ -339,7 +354,7 @@ fn column(scene: &mut Scene<'_>, site: Site, known: &Table) -> Write {
                 .find(|one| one.key == from)
                 .expect("a column");
             let elements = domain::new_column(of).elements;
-            let change = ColumnChange {
+            let wanted = ColumnChange {
                 kind: of.word,
                 new_key: Some(to.to_owned()),
                 elements,
@@ -349,7 +364,7 @@ fn column(scene: &mut Scene<'_>, site: Site, known: &Table) -> Write {
                 format!("{} {from} to {to}", at("RenameColumn")),
                 async move {
                     let (engine, caller) = (&site.engine, &site.caller);
-                    let changed = engine.update_column(caller, site.place(), from, &change);
+                    let changed = engine.update_column(caller, site.place(), from, &wanted);
                     changed.await.map(drop)
                 },
             )
@@ -386,18 +401,18 @@ fn index(scene: &mut Scene<'_>, site: Site, known: &Table) -> Write {
 
 fn change_table(scene: &mut Scene<'_>, site: Site) -> Write {
     let chance = &mut *scene.chance;
-    let mut change = TableChange::default();
+    let mut wanted = TableChange::default();
     match chance.below(8) {
-        0..=3 => change.permissions = Some(domain::table_grants(chance)),
-        4..=5 => change.row_security = Some(chance.one_in(2)),
-        6 => change.enabled = Some(!chance.one_in(3)),
-        _ => change.name = Some(format!("T{}", chance.below(3))),
+        0..=3 => wanted.permissions = Some(domain::table_grants(chance)),
+        4..=5 => wanted.row_security = Some(chance.one_in(2)),
+        6 => wanted.enabled = Some(!chance.one_in(3)),
+        _ => wanted.name = Some(format!("T{}", chance.below(3))),
     }
-    let what = format!("UpdateTable {}.{} {change:?}", site.database, site.table);
+    let what = format!("UpdateTable {}.{} {wanted:?}", site.database, site.table);
     write(what, async move {
         let (engine, caller) = (&site.engine, &site.caller);
         engine
-            .update_table(caller, site.place(), change)
+            .update_table(caller, site.place(), wanted)
             .await
             .map(drop)
     })
@@ -527,20 +542,57 @@ fn container(scene: &mut Scene<'_>) -> Write {
     }
 }
 
-/// Rows for the table that most questions are about.
-pub fn population(scene: &mut Scene<'_>) -> Option<Write> {
-    let (database, table) = (DATABASES[0], TABLES[0]);
-    let known = table_at(scene.catalogue, database, table)?;
-    let site = Site {
-        engine: scene.engine.clone(),
-        caller: stage::key(),
-        database,
-        table,
-        columns: domain::columns_of(known),
+/// Rows for the tables that most questions are about.
+pub fn population(scene: &mut Scene<'_>) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for table in TABLES {
+        let Some(known) = table_at(scene.catalogue, DATABASES[0], table) else {
+            continue;
+        };
+        let site = || Site {
+            engine: scene.engine.clone(),
+            caller: stage::key(),
+            database: DATABASES[0],
+            table,
+            columns: domain::columns_of(known),
+            has_link: known.position(LINK).is_some(),
+        };
+        if known.has_relationships() {
+            // Many rows at once may have no links.
+            for _ in IDS {
+                writes.push(one_row(scene.chance, site(), Kinds::Upsert));
+            }
+        } else {
+            let ids = IDS.iter().filter(|_| !scene.chance.one_in(5));
+            let ids: Vec<String> = ids.map(|id| (*id).to_owned()).collect();
+            writes.push(put_rows(scene.chance, site(), ids, Kinds::UpsertMany));
+        }
+    }
+    writes
+}
+
+/// Links the first table to the second.
+pub fn relate(scene: &mut Scene<'_>) -> Write {
+    let engine = scene.engine.clone();
+    let new = NewRelationship {
+        related: TABLES[1].to_owned(),
+        kind: "manyToOne".to_owned(),
+        two_way: scene.chance.one_in(2),
+        key: Some(LINK.to_owned()),
+        partner_key: Some("back".to_owned()),
+        on_delete: Some((*scene.chance.pick(&["cascade", "setNull", "restrict"])).to_owned()),
     };
-    let ids = IDS.iter().filter(|_| !scene.chance.one_in(5));
-    let ids: Vec<String> = ids.map(|id| (*id).to_owned()).collect();
-    Some(put_rows(scene.chance, site, ids, Kinds::UpsertMany))
+    let place = Place {
+        database: DATABASES[0],
+        table: TABLES[0],
+    };
+    write(format!("CreateRelationship {new:?}"), async move {
+        let key = stage::key();
+        engine
+            .create_relationship(&key, place, &new)
+            .await
+            .map(drop)
+    })
 }
 
 /// The containers that stand when a simulation begins.
