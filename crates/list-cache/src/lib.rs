@@ -14,6 +14,7 @@ mod entry;
 mod group;
 mod key;
 mod lists;
+mod rank;
 mod reading;
 mod registry;
 mod rules;
