@@ -338,6 +338,10 @@ impl World {
 
     fn draw_question(&mut self) -> Arc<Question> {
         self.asked += 1;
+        if !self.pool.is_empty() && self.chance.one_in(3) {
+            let like = self.chance.pick(&self.pool).clone();
+            return Arc::new(like.vary(&mut self.chance, self.asked));
+        }
         let catalogue = self.judge.catalogue();
         Arc::new(Question::draw(&mut self.chance, catalogue, self.asked))
     }
@@ -509,7 +513,7 @@ impl World {
         let is_exact_hit = list
             .cached
             .is_some_and(|it| it.is_hit && it.is_stale.is_none());
-        is_exact_hit && question.means_all && list.mark < self.judge.touched(question)
+        is_exact_hit && question.means_all() && list.mark < self.judge.touched(question)
     }
 
     /// A question that is refused is asked a few times, then gives way to another one.
