@@ -14,7 +14,7 @@ use crate::related::Gathering;
 /// A read is begun anew so often when the schema changes under it.
 pub(crate) const ATTEMPTS_MAX: usize = 16;
 
-const READ_ROWS: &[Scope] = &[Scope::RowsRead];
+pub(crate) const READ_ROWS: &[Scope] = &[Scope::RowsRead];
 
 impl Engine {
     /// Lists rows. With `ttl_s` above 0 the answer may come from the cache, up to that age.

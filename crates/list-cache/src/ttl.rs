@@ -5,6 +5,7 @@
 //! permissions, takes them away.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use cache::{Bounds, WeightedMap};
@@ -53,6 +54,8 @@ enum Entry {
 pub struct ListCache {
     entries: WeightedMap<Key, Entry>,
     purge_epochs: RwLock<HashMap<TableNumber, u64>>,
+    /// How many purges there were, of all tables.
+    purges: AtomicU64,
     pub(crate) runs: Arc<Mutex<Runs>>,
 }
 
@@ -67,6 +70,7 @@ impl ListCache {
         ListCache {
             entries: WeightedMap::new(bounds, weigh),
             purge_epochs: RwLock::default(),
+            purges: AtomicU64::new(0),
             runs: Arc::default(),
         }
     }
@@ -79,12 +83,18 @@ impl ListCache {
     /// The rows under `key` if they are younger than `ttl_s` seconds at `now_ms`, else a run of
     /// somebody else that may be joined, else the right to run.
     pub fn rows(&self, key: &Key, ttl_s: u32, now_ms: u64) -> Lookup {
-        if let Some(Entry::Rows(rows)) = self.entries.get(key)
-            && is_young(rows.read_ms, ttl_s, now_ms)
-        {
+        if let Some(rows) = self.young_rows(key, ttl_s, now_ms) {
             return Lookup::Hit(rows);
         }
         Runs::join_or_lead(&self.runs, key)
+    }
+
+    /// The rows under `key` if they are younger than `ttl_s` seconds at `now_ms`.
+    pub fn young_rows(&self, key: &Key, ttl_s: u32, now_ms: u64) -> Option<Rows> {
+        match self.entries.get(key) {
+            Some(Entry::Rows(rows)) if is_young(rows.read_ms, ttl_s, now_ms) => Some(rows),
+            _ => None,
+        }
     }
 
     /// The total under `key` if it is younger than `ttl_s` seconds at `now_ms`.
@@ -138,8 +148,15 @@ impl ListCache {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         *epochs.entry(table).or_default() += 1;
+        self.purges.fetch_add(1, Ordering::Release);
         drop(epochs);
         self.entries.retain(|key, _| key.table != table);
+    }
+
+    /// How many purges there were. A key that was made after a number was read here is as good as
+    /// a new one for as long as the number stays.
+    pub fn purges(&self) -> u64 {
+        self.purges.load(Ordering::Acquire)
     }
 
     /// Bytes of all entries together.
