@@ -157,7 +157,10 @@ impl Engine {
             store,
             clock,
             Marks::new(loaded.mark, loaded.horizon),
-            ListCache::new(config.list_cache_bytes),
+            ListCache::new(list_cache::Bounds {
+                bytes_max: config.list_cache_bytes,
+                total_cap: (config.total_cap > 0).then_some(config.total_cap),
+            }),
             loaded.catalogue,
             config.encode_page,
         ));

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use list_cache::{Key, Part};
+use list_cache::{Asked, Contract, Names};
 use model::{Page, RowId, Selection, Table};
 use query::Visibility;
 use store::Point;
@@ -13,17 +13,13 @@ use crate::Engine;
 use crate::asked::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
-use crate::rows::READ_ROWS;
+use crate::rows::{READ_ROWS, related};
 
 /// The names under which the cache may hold the answer to one list of one caller.
 #[derive(Debug)]
 pub struct PreparedList {
     catalogue_epoch: u64,
-    purges: u64,
-    rows: Key,
-    /// `None` where no total is wanted.
-    total: Option<Key>,
-    ttl_s: u32,
+    names: Names,
 }
 
 /// A table whose rows one caller reads by their ids.
@@ -92,59 +88,46 @@ impl Engine {
         caller: &Caller,
         asked: &ListRows<'_>,
     ) -> Result<Option<PreparedList>, EngineError> {
-        if asked.ttl_s == 0 || !self.caches_lists {
-            return Ok(None);
-        }
-        let lists = &self.shared.lists;
-        // Before the keys are made: a purge in between makes them too old, never too young.
-        let purges = lists.purges();
         let catalogue = self.catalogue();
         let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
-        // Related rows and random order are never cached, and whether the cursor's row is still
-        // there only the store knows.
-        let needs_store = query.random
-            || query.cursor.is_some()
-            || query.filters_relationships()
-            || query.table.has_relationships();
-        if needs_store {
+        let Some(contract) = self.contract(caller, asked, &query) else {
+            return Ok(None);
+        };
+        // Within a `ttl`, whether the cursor's row is still there only the store knows.
+        let needs_store = query.cursor.is_some() && contract != Contract::Exact;
+        if needs_store || !related(&query.table, asked.texts)?.is_empty() {
             return Ok(None);
         }
+        let names = self.shared.lists.name(Asked {
+            query: &query,
+            family: asked.family,
+            total: asked.total,
+            contract,
+        });
         Ok(Some(PreparedList {
             catalogue_epoch: catalogue.epoch,
-            purges,
-            rows: lists.key(&query, Part::Rows(asked.family)),
-            total: asked.total.then(|| lists.key(&query, Part::Total)),
-            ttl_s: asked.ttl_s,
+            names,
         }))
     }
 
-    /// Whether the list would be prepared alike now.
-    pub fn is_current(&self, list: &PreparedList) -> bool {
-        list.catalogue_epoch == self.shared.catalogue_epoch()
-            && list.purges == self.shared.lists.purges()
-    }
-
-    /// The answer to a list that is current, if the cache holds all of it. For the caller it was
-    /// prepared for, who must have been asked about anew.
+    /// The answer to a list, if the cache holds all of it and the list would be prepared alike
+    /// now. For the caller it was prepared for, who must have been asked about anew.
     pub fn held(&self, list: &PreparedList) -> Option<ListAnswer> {
-        if !self.is_current(list) {
+        if list.catalogue_epoch != self.shared.catalogue_epoch() {
             return None;
         }
-        let lists = &self.shared.lists;
         let now_ms = self.shared.clock.elapsed_ms();
-        let total = match &list.total {
-            Some(key) => lists.total(key, list.ttl_s, now_ms)?.count,
-            None => 0,
-        };
-        let rows = lists.young_rows(&list.rows, list.ttl_s, now_ms)?;
+        let answer = self.shared.lists.look(&list.names, now_ms)?;
         Some(ListAnswer {
-            rows: rows.body,
-            tag: rows.tag,
-            total,
-            cached: Some(Cached::Hit {
-                age_s: now_ms.saturating_sub(rows.read_ms) / 1_000,
+            rows: answer.rows.body,
+            tag: answer.rows.tag,
+            total: answer.total.unwrap_or(0),
+            cached: Some(Cached {
+                is_hit: answer.is_hit,
+                age_s: now_ms.saturating_sub(answer.rows.read_ms) / 1_000,
+                is_stale: answer.is_stale,
             }),
-            mark: rows.mark,
+            mark: answer.rows.mark,
         })
     }
 }

@@ -31,6 +31,8 @@ const SEARCH_CHARS_MAX: usize = 256;
 const PARSED_HERE_BYTES_MAX: usize = 128 * 1_024;
 
 const X_APPWRITE_TIMESTAMP: HeaderName = HeaderName::from_static("x-appwrite-timestamp");
+/// The header by which a request says what it wants of the list cache.
+pub const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cache");
 
 /// A request that has found its route.
 pub struct Asked<'a> {
@@ -100,6 +102,12 @@ impl<'a> Asked<'a> {
             return Err(ApiError::new(Kind::JwtInvalid, "The token is not valid."));
         }
         Ok(caller)
+    }
+
+    /// Whether the request wants no cached answer.
+    pub fn bypasses_cache(&self) -> bool {
+        let asked = header(&self.head.headers, &X_TIDEMARK_CACHE);
+        asked.is_some_and(|asked| asked.eq_ignore_ascii_case("bypass"))
     }
 
     /// The caller of a route that only keys may use.

@@ -17,6 +17,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use model::RowId;
 
 use super::cors::Origin;
+use super::extract::X_TIDEMARK_CACHE;
 use super::reply::{Reply, ReplyBody, X_REQUEST_ID, shared_bytes};
 use super::wire::{self, Words};
 use super::{App, etag};
@@ -134,6 +135,9 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<ReplyBody>>
         return None;
     }
     let headers = request.headers();
+    if headers.contains_key(&X_TIDEMARK_CACHE) {
+        return None;
+    }
     let target = request.uri().path_and_query()?.as_str();
     let engine = &*app.shared.engine;
     let caller = app.callers.known(engine, headers)?;

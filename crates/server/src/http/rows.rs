@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use engine::{Cached, Caller, ListRows, RowInput};
+use engine::{Caller, ListRows, RowInput};
 use hyper::StatusCode;
 use model::{Json, RowId};
 
@@ -27,11 +27,12 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
         texts: &asked.query.queries,
         total: asked.total()?,
         ttl_s: asked.ttl_s()?,
+        bypass: asked.bypasses_cache(),
         family: asked.family,
     };
     let engine = &asked.app.shared.engine;
     let answer = engine.list_rows(&caller, &list).await?;
-    if matches!(answer.cached, Some(Cached::Hit { .. })) {
+    if answer.cached.is_some_and(|cached| cached.is_hit) {
         remember(&asked, &caller, &list);
     }
     Ok(Reply::list(answer, asked.words))
@@ -70,6 +71,7 @@ pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         texts: &texts,
         total: fields.flag("total")?.unwrap_or(true),
         ttl_s: check_ttl(fields.integer("ttl")?.unwrap_or(0))?,
+        bypass: asked.bypasses_cache(),
         family: asked.family,
     };
     let answer = asked.app.shared.engine.list_rows(&caller, &list).await?;
