@@ -204,6 +204,32 @@ fn a_purge_counts_from_the_next_request_on() {
     }
 }
 
+#[test]
+fn without_a_ttl_every_write_counts_from_the_next_request_on() {
+    let site = site();
+    let mut connection = site.connect();
+    let list = &LIST.replace("ttl=600&", "");
+    assert_ne!(list, LIST);
+    for n in 2..6 {
+        let change = format!(r#"{{"data":{{"n":{n}}}}}"#);
+        assert_eq!(site.ask("PATCH", ROW, &change).status, 200);
+        for outcome in ["miss", "hit", "hit", "hit"] {
+            let answer = connection.ask(&AS_KEY, "GET", list, "").unwrap();
+            let told = answer.header("x-tidemark-cache");
+            assert!(told.starts_with(&format!("{outcome}; mark=")), "{told}");
+            assert_eq!(answer.json()["rows"][0]["n"], n);
+        }
+        let bypassing = [&AS_KEY[..], &[("x-tidemark-cache", "bypass")]].concat();
+        let answer = connection.ask(&bypassing, "GET", list, "").unwrap();
+        assert!(answer.header("x-tidemark-cache").starts_with("bypass;"));
+    }
+    let rows = format!("{TABLE}/rows");
+    for _ in 0..TIMES {
+        let all = connection.ask(&AS_KEY, "GET", &rows, "").unwrap();
+        assert_eq!(all.json()["total"], 1, "without any query as well");
+    }
+}
+
 const ROW: &str = "/v1/tablesdb/d/tables/t/rows/r";
 
 /// Reads the row until the thread of this connection knows its table.
