@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use server::seed::{list_route, table};
 
+use crate::awake::Awake;
 use crate::catalog;
 use crate::contrast::{Contrast, Turn};
 use crate::figure::{Figure, Goal};
@@ -93,7 +94,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         sizes,
         changes: AtomicU32::new(0),
     };
+    let awake = Awake::begin()?;
     run.take("point reads under load", |_| stage.measure());
+    drop(awake);
     server.stop()?;
     run.finish()
 }
@@ -198,7 +201,7 @@ impl Stage<'_> {
     fn scan(&self, may: impl Fn() -> bool) -> Seen {
         let access = &self.server.access;
         let nobody = json!({ "method": "equal", "attribute": "sku", "values": ["nobody"] });
-        let scan = access.request("GET", &list_route(&[nobody]), "");
+        let scan = access.uncached(&list_route(&[nobody]));
         let mut scans = |_| scan.clone();
         let mut seen = Client::new(access, PATIENCE).ask_while(may, &mut [&mut scans]);
         seen.pop().expect("one kind was asked for")

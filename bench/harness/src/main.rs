@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod awake;
 mod bare;
 mod big;
 mod catalog;

@@ -4,7 +4,12 @@ use std::borrow::Borrow;
 use std::hash::Hash;
 
 use quick_cache::sync::Cache;
-use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
+use quick_cache::{Lifecycle, Weighter};
+
+#[cfg(feature = "fixed-hash")]
+type Hashes = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
+#[cfg(not(feature = "fixed-hash"))]
+type Hashes = quick_cache::DefaultHashBuilder;
 
 /// What a map may hold.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +49,7 @@ impl<K, V> Lifecycle<K, V> for HandOut {
 
 /// A concurrent map bounded in bytes, evicting by S3-FIFO as `quick_cache` does.
 pub struct WeightedMap<K, V> {
-    entries: Cache<K, V, ByWeight<K, V>, DefaultHashBuilder, HandOut>,
+    entries: Cache<K, V, ByWeight<K, V>, Hashes, HandOut>,
     weigh: Weigh<K, V>,
     entry_bytes_max: u64,
 }
@@ -57,7 +62,7 @@ impl<K: Hash + Eq + Clone, V: Clone> WeightedMap<K, V> {
             expected as usize,
             bounds.bytes_max,
             ByWeight(weigh),
-            DefaultHashBuilder::default(),
+            Hashes::default(),
             HandOut,
         );
         WeightedMap {

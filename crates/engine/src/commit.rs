@@ -14,6 +14,7 @@ use futures_executor::block_on;
 use list_cache::Batch;
 use model::{
     Catalogue, CatalogueChange, DatabaseId, IndexStatus, Mark, ProjectId, Table, TableNumber,
+    counted,
 };
 use store::{
     Applied, CatalogueOp, Changes, Op, Outcome, Pending, Refusal, SchemaChange, StoreError,
@@ -521,7 +522,8 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::CursorNull(id) => EngineError::CursorNull(id),
         Refusal::ValuesTooLong { column, chars_max } => {
             EngineError::Column(ColumnFault::InvalidResize(format!(
-                "Column `{column}`: a row holds more than {chars_max} characters."
+                "Column `{column}`: a row holds more than {}.",
+                counted(u64::from(chars_max), "character")
             )))
         }
         Refusal::ColumnsUsedUp { columns_max } => {
@@ -542,10 +544,10 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::Exists(C::Key) => EngineError::KeyExists,
         Refusal::Exists(C::Database) => EngineError::DatabaseExists,
         Refusal::Exists(C::Table) => EngineError::TableExists,
-        Refusal::NotFound(C::Project) => EngineError::ProjectNotFound(String::new()),
-        Refusal::NotFound(C::Key) => EngineError::KeyNotFound(String::new()),
-        Refusal::NotFound(C::Database) => EngineError::DatabaseNotFound(String::new()),
-        Refusal::NotFound(C::Table) => EngineError::TableNotFound(String::new()),
+        Refusal::NotFound(C::Project, id) => EngineError::ProjectNotFound(id),
+        Refusal::NotFound(C::Key, id) => EngineError::KeyNotFound(id),
+        Refusal::NotFound(C::Database, id) => EngineError::DatabaseNotFound(id),
+        Refusal::NotFound(C::Table, id) => EngineError::TableNotFound(id),
         Refusal::Failed(error) => error.into(),
     }
 }

@@ -10,6 +10,7 @@ use model::{Catalogue, Mark, Page};
 
 pub mod asked;
 mod authorize;
+mod bring;
 mod bulk;
 mod callers;
 mod clock;
@@ -41,6 +42,7 @@ pub use asked::{
     Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
     NewIndex, NewTable, Place, RowInput, TableChange,
 };
+pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
 pub use callers::Identity;
 pub use clock::Clock;
@@ -221,6 +223,18 @@ impl Engine {
             .marks
             .ignore_pending
             .store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The rules that keep cached lists exact, to show that a test notices when one is gone.
+    #[cfg(feature = "test-switches")]
+    pub fn list_rules(&self) -> &list_cache::Rules {
+        self.shared.lists.rules()
+    }
+
+    /// What became of cached lists, to show that a test has met it all.
+    #[cfg(feature = "test-switches")]
+    pub fn list_counts(&self) -> list_cache::Counts {
+        self.shared.lists.counts()
     }
 
     fn catalogue(&self) -> Arc<Catalogue> {

@@ -57,11 +57,12 @@ impl Buckets {
         };
         let least = sets.into_iter().map(hashed).min_by_key(crowd);
         let Some(least) = least else {
-            return (self.residual.len() < RESIDUAL_GROUPS_MAX).then_some(Home::Residual);
+            return (self.residual.len() < rules.bound(RESIDUAL_GROUPS_MAX))
+                .then_some(Home::Residual);
         };
         let is_full = |(_, hash): &(Field, u64)| {
             let groups = self.groups.get(hash);
-            groups.is_some_and(|groups| groups.len() >= BUCKET_GROUPS_MAX)
+            groups.is_some_and(|groups| groups.len() >= rules.bound(BUCKET_GROUPS_MAX))
         };
         (!least.iter().any(is_full)).then_some(Home::Buckets(least))
     }

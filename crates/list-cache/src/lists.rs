@@ -69,6 +69,12 @@ pub struct Counts {
     pub degradations: u64,
     /// Entries and reads that commits took away, since the start.
     pub invalidations: u64,
+    /// Reads that were kept by nobody, because a commit had overtaken them, since the start.
+    pub refused_fills: u64,
+    /// Totals that a commit moved, and that came back after it, since the start.
+    pub patched_totals: u64,
+    /// Entries that were evicted, since the start.
+    pub evictions: u64,
 }
 
 /// Whether lists like this may be kept at all: not in random order, not chosen by relationships,
@@ -141,6 +147,7 @@ impl ListCache {
             let altered = Altered::default();
             let key = &aside.key;
             if locked.registry.reopen(key, &aside.place, &altered, total) {
+                locked.registry.patched_totals += u64::from(patches);
                 let content = Content::Total(Total {
                     count: total,
                     read_ms: 0,
@@ -213,7 +220,7 @@ impl ListCache {
             altered.is_some_and(|altered| joins_any || !altered.is_set())
         };
         let wanted = if rows { &run.rows } else { &run.total };
-        is_clean(wanted).then(|| Joined::new(run.clone(), total && is_clean(&run.total)))
+        is_clean(wanted).then(|| Joined::new(run.clone(), rows, total && is_clean(&run.total)))
     }
 
     /// How often the table was purged, as far as the contract asks.
@@ -237,7 +244,9 @@ impl ListCache {
 
     /// Puts an entry whose watch is registered, and unregisters what goes for it.
     pub(crate) fn put(&self, locked: &mut Locked<'_>, key: Key, entry: Entry) {
+        let name = key.clone();
         for (key, gone) in self.entries.put(key, entry) {
+            locked.registry.evictions += u64::from(key != name);
             locked.registry.evict(&key, &gone, &self.rules);
         }
     }

@@ -127,6 +127,7 @@ impl<'a> Reading<'a> {
         let mut altered = ticket.altered;
         if altered.is_set() && self.contract.is_exact() {
             if lists.rules().hold(Rule::LateFillsAreRefused) {
+                locked.registry.refused_fills += 1;
                 return;
             }
             altered = Altered::default();

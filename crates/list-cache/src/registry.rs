@@ -102,6 +102,9 @@ pub(crate) struct Registry {
     in_flight: Option<InFlight>,
     degradations: u64,
     invalidations: u64,
+    pub(crate) refused_fills: u64,
+    pub(crate) patched_totals: u64,
+    pub(crate) evictions: u64,
 }
 
 struct InFlight {
@@ -303,6 +306,9 @@ impl Registry {
             degraded,
             degradations: self.degradations,
             invalidations: self.invalidations,
+            refused_fills: self.refused_fills,
+            patched_totals: self.patched_totals,
+            evictions: self.evictions,
         }
     }
 

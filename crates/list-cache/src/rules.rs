@@ -74,6 +74,9 @@ rules! {
 pub struct Rules {
     #[cfg(feature = "test-switches")]
     off: std::sync::atomic::AtomicU64,
+    /// See [`Rules::narrow`]; 0 leaves bounds as they are.
+    #[cfg(feature = "test-switches")]
+    bound_max: std::sync::atomic::AtomicUsize,
 }
 
 #[cfg(feature = "test-switches")]
@@ -90,6 +93,20 @@ impl Rules {
             .fetch_and(!(1 << rule as u64), std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// Watches so many lists of a table, a bucket and a filter at most, so that a test can pass
+    /// these bounds.
+    pub fn narrow(&self, bound_max: usize) {
+        self.bound_max
+            .store(bound_max, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(crate) fn bound(&self, bound: usize) -> usize {
+        match self.bound_max.load(std::sync::atomic::Ordering::Relaxed) {
+            0 => bound,
+            bound_max => bound.min(bound_max),
+        }
+    }
+
     pub(crate) fn hold(&self, rule: Rule) -> bool {
         self.off.load(std::sync::atomic::Ordering::Relaxed) & (1 << rule as u64) == 0
     }
@@ -100,5 +117,10 @@ impl Rules {
     #[expect(clippy::unused_self, reason = "the switches exist in test builds only")]
     pub(crate) fn hold(&self, _rule: Rule) -> bool {
         true
+    }
+
+    #[expect(clippy::unused_self, reason = "the switches exist in test builds only")]
+    pub(crate) fn bound(&self, bound: usize) -> usize {
+        bound
     }
 }

@@ -51,6 +51,9 @@ impl Runs {
 /// A wait for somebody else's read.
 pub struct Joined {
     run: Arc<Run>,
+    /// Whether the rows it reads are those that are wanted. Whoever waits for a total alone may
+    /// wait for the reader of another page, or of the other route family.
+    takes_rows: bool,
     /// Whether the total it reads, if any, may be taken: nothing had altered it when it was joined.
     takes_total: bool,
 }
@@ -59,8 +62,12 @@ pub struct Joined {
 pub struct Landed(pub(crate) Parts);
 
 impl Joined {
-    pub(crate) fn new(run: Arc<Run>, takes_total: bool) -> Joined {
-        Joined { run, takes_total }
+    pub(crate) fn new(run: Arc<Run>, takes_rows: bool, takes_total: bool) -> Joined {
+        Joined {
+            run,
+            takes_rows,
+            takes_total,
+        }
     }
 
     /// The same as polling, for whoever has nothing to be woken by. `Ready(None)`: the read came
@@ -72,6 +79,9 @@ impl Joined {
     fn poll_with(&self, waker: &Waker) -> Poll<Option<Landed>> {
         self.run.flight.poll(waker).map(|parts| {
             parts.map(|mut parts| {
+                if !self.takes_rows {
+                    parts.rows = None;
+                }
                 if !self.takes_total {
                     parts.total = None;
                 }

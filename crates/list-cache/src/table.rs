@@ -52,7 +52,7 @@ impl TableWatches {
         if let Some(slot) = self.by_form.get(form) {
             let group = self.groups[*slot as usize].as_ref();
             let count = group.map_or(0, |group| group.watches.len());
-            return (count < GROUP_WATCHES_MAX).then_some(*slot);
+            return (count < rules.bound(GROUP_WATCHES_MAX)).then_some(*slot);
         }
         let mut group = Group::new(form, query, Home::Undecidable);
         if group.is_decidable() {

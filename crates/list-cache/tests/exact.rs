@@ -7,7 +7,7 @@ use std::task::Poll;
 use list_cache::{Batch, Step};
 use model::TableNumber;
 use query::Query;
-use stage::{CAP, EXACT, NOBODY, TABLE, World, guests, image, query, row, seen_by};
+use stage::{CAP, EXACT, NOBODY, TABLE, World, guests, image, query, row, says, seen_by};
 
 fn is(column: &str, value: i64) -> String {
     format!(r#"{{"method":"equal","attribute":"{column}","values":[{value}]}}"#)
@@ -224,6 +224,38 @@ fn those_who_miss_together_share_one_read() {
         assert_eq!((answer.is_hit, answer.total), (false, Some(4)));
     }
     assert!(world.is_hit(&first));
+}
+
+#[test]
+fn whoever_waits_for_a_total_takes_no_rows_of_another_page() {
+    let mut world = World::with(&[("a", 1, 1), ("b", 1, 2), ("c", 2, 3)]);
+    let (first, other) = (page(1, 0), page(2, 0));
+    world.ask(&first, EXACT);
+    // Only the total goes: it is at its cap, and a row beyond the page leaves.
+    for id in ["d", "e"] {
+        world.commit(&[(id, row(1, 9))]);
+    }
+    world.ask(&first, EXACT);
+    world.commit(&[("e", None)]);
+    let mut leader = world.asking(&other, EXACT);
+    let Step::Read(reading) = leader.step(0) else {
+        panic!("nobody has read that page");
+    };
+    let mut asking = world.asking(&first, EXACT);
+    let Step::Wait(joined) = asking.step(0) else {
+        panic!("the total is being read");
+    };
+    let found = world.found(&other, &reading);
+    leader.fill(reading, found);
+    let Poll::Ready(landed) = joined.look() else {
+        panic!("the read has ended");
+    };
+    asking.landed(landed);
+    let Step::Answer(answer) = asking.step(0) else {
+        panic!("its own rows and the total make it whole");
+    };
+    let (body, total, _) = world.read(&first);
+    assert!(says(&answer, &body, total));
 }
 
 #[test]

@@ -15,8 +15,9 @@ pub mod error;
 mod sqlite;
 
 pub use batch::{
-    Applied, CatalogueOp, Changes, Container, Guard, LinkOp, Matched, MatchingAct, MatchingOp, Op,
-    Outcome, Refusal, RelatedOp, RowAct, RowOp, SchemaChange, Stamps, WriteBatch, WrittenRow,
+    Applied, CatalogueOp, Changes, Container, Guard, HoldOp, LinkOp, Matched, MatchingAct,
+    MatchingOp, Op, Outcome, Refusal, RelatedOp, RowAct, RowOp, SchemaChange, Stamps, WriteBatch,
+    WrittenRow,
 };
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
