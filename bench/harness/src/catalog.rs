@@ -1,6 +1,6 @@
 //! Filling servers with rows of the catalog, and asking for them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,8 @@ use server::seed::generator::{Product, row_id};
 use server::seed::table;
 
 use crate::connection::{Access, Connection};
-use crate::live::without_surroundings;
+use crate::live::{Live, without_surroundings};
+use crate::scratch::Scratch;
 
 /// Rows of one request, as many as it may have (wire protocol, `createRows`).
 const BATCH_ROWS: u32 = 100;
@@ -46,6 +47,18 @@ pub fn seed(binary: &Path, access: &Access, rows: u32, indexed: bool) -> Result<
         .body;
     Expected::over(rows).check(body, &route)?;
     Ok(took)
+}
+
+/// A data directory with the indexed catalog, whose server has ended.
+///
+/// # Errors
+/// As [`seed`], and when the server does not start or end in order.
+pub fn seeded(binary: &Path, scratch: &Scratch, rows: u32) -> Result<PathBuf> {
+    let directory = scratch.at("seeded");
+    let server = Live::start(binary, &directory)?;
+    seed(binary, &server.access, rows, true)?;
+    server.stop()?;
+    Ok(directory)
 }
 
 /// Makes a second table of the catalog's database, and fills it with its first rows.

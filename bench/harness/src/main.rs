@@ -7,15 +7,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod aim;
 mod bare;
 mod big;
 mod catalog;
 mod change;
+mod clients;
 mod connection;
 mod contrast;
 mod crowd;
 mod disk;
 mod distinct;
+mod exact;
 mod expect;
 mod fair;
 mod figure;
@@ -25,7 +28,9 @@ mod inserts;
 mod lists;
 mod live;
 mod memory;
+mod mixed;
 mod new_rows;
+mod nginx;
 mod percentile;
 mod plan;
 mod reads;
@@ -33,7 +38,10 @@ mod report;
 mod run;
 mod scratch;
 mod starts;
+mod trace;
 mod traffic;
+mod workload;
+mod writers;
 mod wrk;
 
 /// The server's own allocator, so that the engine costs here what it costs there.
@@ -55,6 +63,9 @@ enum Command {
     Big(big::Arguments),
     Fair(fair::Arguments),
     Memory(memory::Arguments),
+    Exact(exact::Arguments),
+    Mixed(mixed::Arguments),
+    Writers(writers::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +74,9 @@ fn main() -> ExitCode {
         Command::Big(arguments) => big::run(&arguments),
         Command::Fair(arguments) => fair::run(&arguments),
         Command::Memory(arguments) => memory::run(&arguments),
+        Command::Exact(arguments) => exact::run(&arguments),
+        Command::Mixed(arguments) => mixed::run(&arguments),
+        Command::Writers(arguments) => writers::run(&arguments),
     };
     match run {
         Ok(code) => code,
