@@ -171,10 +171,10 @@ impl Court<'_> {
             .collect();
         let fits = |progress: &usize| {
             let rows = self.rows(writer, *progress);
-            let has = |slot, version| {
+            let has = |slot: &usize, version: &i64| {
                 rows.is_some_and(|rows| {
                     rows.get(slot)
-                        .is_some_and(|row: &Row| row.version == *version)
+                        .is_some_and(|row| row.version == *version)
                 })
             };
             shown.iter().all(|(slot, version)| has(slot, version))
