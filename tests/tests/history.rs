@@ -173,7 +173,6 @@ struct Table {
 
 /// Everything that the threads of one epoch share.
 struct Stage<'a> {
-    server: &'a Server,
     tables: [Table; 2],
     questions: &'a [Question],
     /// Of every list, in seconds; none asks for exact ones.
@@ -388,11 +387,7 @@ impl Writer<'_> {
             answer.status,
             answer.body
         );
-        let shown = if answer.body.is_empty() {
-            Value::Null
-        } else {
-            answer.json(&what)?
-        };
+        let shown = serde_json::from_slice(&answer.body).unwrap_or_default();
         for (slot, row) in after {
             let Some(mut row) = row else {
                 self.rows[table].remove(&slot);
@@ -518,10 +513,11 @@ fn create_tables(caller: &mut Caller<'_>, epoch: usize) -> Result<[Table; 2]> {
         let kind = if has_row_security { "closed" } else { "open" };
         let id = format!("{kind}-{epoch}");
         let column = |key| json!({"key": key, "type": "integer", "required": true});
+        let columns = ["g", "n", "v"].map(column);
         let body = json!({
             "tableId": id, "name": id, "rowSecurity": has_row_security,
             "permissions": if has_row_security { json!([]) } else { json!([OPEN]) },
-            "columns": ["g", "n", "v"].map(column),
+            "columns": columns,
             "indexes": [{"key": "by_g", "type": "key", "attributes": ["g", "n"]}],
         });
         let made = caller.call("POST", "/tablesdb/h/tables", Some(&body))?;
@@ -531,7 +527,7 @@ fn create_tables(caller: &mut Caller<'_>, epoch: usize) -> Result<[Table; 2]> {
             has_row_security,
         })
     };
-    let [open, closed] = [false, true].map(table);
+    let [open, closed]: [Result<Table>; 2] = [false, true].map(table);
     Ok([open?, closed?])
 }
 
@@ -547,7 +543,6 @@ fn epoch(server: &Server, number: usize, ttl_s: Option<u32>, lasts: Duration) ->
     let questions = questions();
     let mut caller = Caller::new(server)?;
     let stage = Stage {
-        server,
         tables: create_tables(&mut caller, number)?,
         questions: &questions,
         ttl_s,
