@@ -9,6 +9,7 @@ use server::bench::answer::{self, Expected};
 use server::seed::generator::{Product, row_id};
 use server::seed::table;
 
+use crate::change::wait_until_available;
 use crate::connection::{Access, Connection};
 use crate::live::{Live, without_surroundings};
 use crate::scratch::Scratch;
@@ -49,14 +50,29 @@ pub fn seed(binary: &Path, access: &Access, rows: u32, indexed: bool) -> Result<
     Ok(took)
 }
 
-/// A data directory with the indexed catalog, whose server has ended.
+/// A data directory with the indexed catalog and further indexes, each over these columns, whose
+/// server has ended.
 ///
 /// # Errors
-/// As [`seed`], and when the server does not start or end in order.
-pub fn seeded(binary: &Path, scratch: &Scratch, rows: u32) -> Result<PathBuf> {
+/// As [`seed`], and when an index cannot be built or the server not start or end in order.
+pub fn seeded(
+    binary: &Path,
+    scratch: &Scratch,
+    rows: u32,
+    indexes: &[Vec<String>],
+) -> Result<PathBuf> {
     let directory = scratch.at("seeded");
     let server = Live::start(binary, &directory)?;
     seed(binary, &server.access, rows, true)?;
+    let access = &server.access;
+    let mut connection = Connection::open(access.address)?;
+    let route = format!("{}/indexes", table::table_route());
+    for (number, columns) in indexes.iter().enumerate() {
+        let key = format!("index_{number}");
+        let body = json!({ "key": key, "type": "key", "columns": columns }).to_string();
+        connection.accepted(&access.request("POST", &route, &body))?;
+        wait_until_available(&mut connection, access, &format!("{route}/{key}"))?;
+    }
     server.stop()?;
     Ok(directory)
 }

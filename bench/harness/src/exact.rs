@@ -55,7 +55,6 @@ const QUICK: Sizes = Sizes {
 };
 /// The reader's `ttl`, in seconds: the longest there is, so that no slice sees a refill.
 const TTL_S: u32 = 86_400;
-const FILE: &str = "nginx, same body as a file";
 
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
@@ -185,6 +184,14 @@ impl Subject {
         }
     }
 
+    fn file(self) -> &'static str {
+        match self {
+            Subject::Exact => "nginx, list of 25 as a file",
+            Subject::Ttl => "nginx, list of 25 as a file, beside the TTL hit",
+            Subject::Point => "nginx, row as a file",
+        }
+    }
+
     fn route(self) -> String {
         match self {
             Subject::Exact => answer::route(None),
@@ -240,7 +247,7 @@ impl Subject {
             second: None,
         };
         let file: Vec<Round> = rounds.iter().map(file).collect();
-        let file = figure("_file", FILE, FLOOR, Goal::Told, file);
+        let file = figure("_file", self.file(), FLOOR, Goal::Told, file);
         let to_file = beside(rounds, |round| &round.file);
         let title = format!("{title}, to the file");
         let to_file = figure("_to_file", &title, "nginx", Goal::Told, to_file);

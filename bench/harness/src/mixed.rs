@@ -96,7 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ("rounds", json!(sizes.rounds)),
     ];
     let mut run = Run::begin("mixed", &arguments.run, own)?;
-    let seeded = catalog::seeded(&run.binary, &run.scratch, workload.rows)?;
+    let seeded = catalog::seeded(&run.binary, &run.scratch, workload.rows, &workload.indexes)?;
     for mix in MIXES {
         run.take(&mix.title(), |run| {
             let stage = Stage {

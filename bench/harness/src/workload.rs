@@ -25,6 +25,17 @@ pub struct Mixed {
     pub insert_percent: u32,
     /// What updates change: column and greatest value.
     pub columns: Vec<(String, u32)>,
+    /// Beside the catalog's own: the columns of each.
+    pub indexes: Vec<Vec<String>>,
+    /// The lists' routes; no two are the same.
+    pub lists: Vec<String>,
+}
+
+/// Lists that are alive while rows are written.
+#[derive(Clone, Debug)]
+pub struct Lists {
+    /// Beside the catalog's own: the columns of each.
+    pub indexes: Vec<Vec<String>>,
     /// The lists' routes; no two are the same.
     pub lists: Vec<String>,
 }
@@ -41,7 +52,7 @@ pub fn mixed() -> Result<Mixed> {
 ///
 /// # Errors
 /// As [`mixed`].
-pub fn lists_with_equality() -> Result<Vec<String>> {
+pub fn lists_with_equality() -> Result<Lists> {
     parse_lists(WRITERS_EQUALITY).context("bench/workloads/writers-equality.toml")
 }
 
@@ -49,7 +60,7 @@ pub fn lists_with_equality() -> Result<Vec<String>> {
 ///
 /// # Errors
 /// As [`mixed`].
-pub fn lists_of_ranges() -> Result<Vec<String>> {
+pub fn lists_of_ranges() -> Result<Lists> {
     parse_lists(WRITERS_RANGE).context("bench/workloads/writers-range.toml")
 }
 
@@ -63,6 +74,7 @@ fn parse_mixed(text: &str) -> Result<Mixed> {
         "zipf_exponent",
         "insert_percent",
         "columns",
+        "indexes",
         "shape",
     ];
     refuse_unknown(&table, &known)?;
@@ -80,6 +92,7 @@ fn parse_mixed(text: &str) -> Result<Mixed> {
             .into_iter()
             .map(|column| Ok((text_of(column, "key")?.to_owned(), number(column, "max")?)))
             .collect::<Result<_>>()?,
+        indexes: indexes(&table),
         lists: lists(&table)?,
     };
     ensure!(
@@ -90,10 +103,22 @@ fn parse_mixed(text: &str) -> Result<Mixed> {
     Ok(mixed)
 }
 
-fn parse_lists(text: &str) -> Result<Vec<String>> {
+fn parse_lists(text: &str) -> Result<Lists> {
     let table: toml::Table = text.parse()?;
-    refuse_unknown(&table, &["shape"])?;
-    lists(&table)
+    refuse_unknown(&table, &["indexes", "shape"])?;
+    Ok(Lists {
+        indexes: indexes(&table),
+        lists: lists(&table)?,
+    })
+}
+
+fn indexes(table: &toml::Table) -> Vec<Vec<String>> {
+    let all = table.get("indexes").and_then(toml::Value::as_array);
+    let index = |index: &toml::Value| -> Vec<String> {
+        let columns = index.as_array().into_iter().flatten();
+        columns.map(plain).collect()
+    };
+    all.into_iter().flatten().map(index).collect()
 }
 
 /// The lists of all shapes, in order.
@@ -188,18 +213,19 @@ mod tests {
         );
         assert_eq!(mixed.durability, "full");
         let (equality, ranges) = (lists_with_equality().unwrap(), lists_of_ranges().unwrap());
-        assert_eq!((equality.len(), ranges.len()), (10_000, 10_000));
+        assert_eq!((equality.lists.len(), ranges.lists.len()), (10_000, 10_000));
         // `"equal"`, with its quotes encoded.
         let has_equality = |list: &String| list.contains("%22equal%22");
-        assert!(equality.iter().all(has_equality));
-        assert!(!ranges.iter().any(has_equality));
+        assert!(equality.lists.iter().all(has_equality));
+        assert!(!ranges.lists.iter().any(has_equality));
+        assert_eq!(ranges.indexes, [["price".to_owned()]]);
     }
 
     #[test]
     fn a_shape_is_every_combination_of_its_values() {
         let text = "[[shape]]\nname = \"s\"\nqueries = ['{\"a\":<n>}', '{\"b\":\"<t>\"}']\n\
                     [shape.values]\nn = [1, 2.5]\nt = [\"x\", \"y\"]\n";
-        let lists = parse_lists(text).unwrap();
+        let lists = parse_lists(text).unwrap().lists;
         let wanted = list_route(&[serde_json::json!({"a": 2.5}), serde_json::json!({"b": "x"})]);
         assert_eq!(lists.len(), 4);
         assert!(lists.contains(&wanted), "{lists:?}");

@@ -14,7 +14,7 @@ use crate::expect::{self, row_route};
 use crate::figure::{Figure, Goal, Round, Slice, points};
 use crate::live::Live;
 use crate::run::{Run, RunArgs, Taken};
-use crate::workload;
+use crate::workload::{self, Lists};
 
 /// Measure what a commit costs the writer while 10,000 cached lists are alive
 ///
@@ -89,8 +89,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ("one_of_so_many_lists", json!(sizes.every)),
     ];
     let mut run = Run::begin("writers", &arguments.run, own)?;
-    let seeded = catalog::seeded(&run.binary, &run.scratch, expect::ROWS)?;
-    for kind in [Kind::Equality, Kind::Range] {
+    // One and the same for both kinds. No index holds the column that is changed.
+    let kinds = [Kind::Equality, Kind::Range];
+    let mut indexes = Vec::new();
+    for kind in kinds {
+        indexes.extend(kind.lists()?.indexes);
+    }
+    let seeded = catalog::seeded(&run.binary, &run.scratch, expect::ROWS, &indexes)?;
+    for kind in kinds {
         run.take(kind.title(), |run| {
             let serve = |name| Live::start(&run.binary, &run.scratch.copy(&seeded, name)?);
             let (busy, idle) = (serve("busy")?, serve("idle")?);
@@ -137,7 +143,7 @@ impl Kind {
         }
     }
 
-    fn lists(self) -> Result<Vec<String>> {
+    fn lists(self) -> Result<Lists> {
         match self {
             Kind::Equality => workload::lists_with_equality(),
             Kind::Range => workload::lists_of_ranges(),
@@ -146,7 +152,8 @@ impl Kind {
 }
 
 fn measure(kind: Kind, busy: &Live, idle: &Live, sizes: &Sizes) -> Result<Vec<Figure>> {
-    let lists: Vec<String> = kind.lists()?.into_iter().step_by(sizes.every).collect();
+    let lists = kind.lists()?.lists.into_iter();
+    let lists: Vec<String> = lists.step_by(sizes.every).collect();
     let mut rounds = Vec::new();
     for round in 0..sizes.rounds {
         let slices = [2 * round, 2 * round + 1];
@@ -187,7 +194,6 @@ fn mean(first: Slice, second: &Slice) -> Slice {
 /// Changes rows, with all lists there before every few of them.
 fn slice(server: &Live, lists: &[String], number: u32, sizes: &Sizes) -> Result<Slice> {
     let process = server.process();
-    let mut connection = Connection::open(server.access.address)?;
     let (mut writer_us, mut samples_ns) = (0.0, Vec::new());
     let (mut kept, mut alive) = (Shares::default(), Shares::default());
     let first = number * sizes.changes;
@@ -197,6 +203,8 @@ fn slice(server: &Live, lists: &[String], number: u32, sizes: &Sizes) -> Result<
             let looked: Vec<String> = lists.iter().step_by(LOOK_EVERY).cloned().collect();
             alive.add(ask(&server.access, &looked)?, looked.len());
         }
+        // Opened now: a connection that sends nothing for ten seconds is closed.
+        let mut connection = Connection::open(server.access.address)?;
         let before_us = process.thread_us(WRITER)?;
         for change in from..from + sizes.between {
             let request = change_of(&server.access, change);

@@ -172,10 +172,7 @@ impl Court<'_> {
         let fits = |progress: &usize| {
             let rows = self.rows(writer, *progress);
             let has = |slot: &usize, version: &i64| {
-                rows.is_some_and(|rows| {
-                    rows.get(slot)
-                        .is_some_and(|row| row.version == *version)
-                })
+                rows.is_some_and(|rows| rows.get(slot).is_some_and(|row| row.version == *version))
             };
             shown.iter().all(|(slot, version)| has(slot, version))
         };
