@@ -16,6 +16,8 @@ use crate::scratch::Scratch;
 
 /// Rows of one request, as many as it may have (wire protocol, `createRows`).
 const BATCH_ROWS: u32 = 100;
+/// Characters of a text column that an index holds; no brand has more.
+const TEXT_INDEXED: u32 = 32;
 /// Numbers of rows go up by this, so that no two reads in a row meet the same page; a prime, so
 /// that every row has its turn whatever the number of rows.
 const STEP: u64 = 7_919;
@@ -69,12 +71,22 @@ pub fn seeded(
     let route = format!("{}/indexes", table::table_route());
     for (number, columns) in indexes.iter().enumerate() {
         let key = format!("index_{number}");
-        let body = json!({ "key": key, "type": "key", "columns": columns }).to_string();
+        let lengths: Vec<Value> = columns.iter().map(|column| length(column)).collect();
+        let body = json!({ "key": key, "type": "key", "columns": columns, "lengths": lengths });
+        let body = body.to_string();
         connection.accepted(&access.request("POST", &route, &body))?;
         wait_until_available(&mut connection, access, &format!("{route}/{key}"))?;
     }
     server.stop()?;
     Ok(directory)
+}
+
+/// How much of a column an index holds: a text column may be longer than an index allows.
+fn length(column: &str) -> Value {
+    match column {
+        "name" | "description" | "sku" | "brand" => json!(TEXT_INDEXED),
+        _ => Value::Null,
+    }
 }
 
 /// Makes a second table of the catalog's database, and fills it with its first rows.

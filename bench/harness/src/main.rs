@@ -31,8 +31,10 @@ mod memory;
 mod mixed;
 mod new_rows;
 mod nginx;
+mod peers;
 mod percentile;
 mod plan;
+mod pocketbase;
 mod reads;
 mod report;
 mod run;
@@ -66,6 +68,7 @@ enum Command {
     Exact(exact::Arguments),
     Mixed(mixed::Arguments),
     Writers(writers::Arguments),
+    Peers(peers::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::Exact(arguments) => exact::run(&arguments),
         Command::Mixed(arguments) => mixed::run(&arguments),
         Command::Writers(arguments) => writers::run(&arguments),
+        Command::Peers(arguments) => peers::run(&arguments),
     };
     match run {
         Ok(code) => code,
