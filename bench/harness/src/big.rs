@@ -8,6 +8,7 @@ use serde_json::json;
 use server::bench::answer;
 use server::seed::table;
 
+use crate::awake::Awake;
 use crate::connection::Access;
 use crate::contrast::{Contrast, Turn};
 use crate::figure::{Figure, Goal};
@@ -92,8 +93,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let large = Live::start(&run.binary, &run.scratch.at("large"))?;
     let servers = [&small, &large];
     run.take("seeding", |run| seed(run, servers, sizes.rows));
+    let awake = Awake::begin()?;
     run.take("reads", |_| reads(servers, &sizes));
     run.take("changes of the schema", |_| change::measure(&large, &sizes));
+    drop(awake);
     small.stop()?;
     large.stop()?;
     run.finish()

@@ -8,6 +8,7 @@ use serde_json::json;
 use server::bench::answer;
 
 use crate::aim::Aim;
+use crate::awake::Awake;
 use crate::connection::{Access, Connection};
 use crate::figure::{Figure, Goal, Round, Slice};
 use crate::floor::Floor;
@@ -152,7 +153,10 @@ impl Stage<'_> {
                     second: ask(&aim)?,
                 })
             };
+            // Load keeps the cores awake by itself.
+            let awake = (way == Way::One).then(Awake::begin).transpose()?;
             let rounds: Vec<Beside> = (0..self.sizes.rounds).map(round).collect::<Result<_>>()?;
+            drop(awake);
             figures.extend(subject.figures(way, &rounds)?);
         }
         subject.check(access).context("after measuring")?;

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use server::seed::{list_route, table};
 
+use crate::awake::Awake;
 use crate::catalog;
 use crate::contrast::{Contrast, Turn};
 use crate::figure::{Figure, Goal};
@@ -93,7 +94,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         sizes,
         changes: AtomicU32::new(0),
     };
+    let awake = Awake::begin()?;
     run.take("point reads under load", |_| stage.measure());
+    drop(awake);
     server.stop()?;
     run.finish()
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod aim;
+mod awake;
 mod bare;
 mod big;
 mod catalog;

@@ -37,7 +37,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
     queries: Option<u32>,
-    /// Rounds [default: 3, with --quick 1]
+    /// Rounds [default: 1]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     rounds: Option<u8>,
@@ -58,7 +58,7 @@ const FULL: Sizes = Sizes {
     connections: 10_000,
     bodies: 1_000,
     queries: 1_000_000,
-    rounds: 3,
+    rounds: 1,
     hold: Duration::from_secs(10),
 };
 const QUICK: Sizes = Sizes {

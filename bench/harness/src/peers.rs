@@ -8,6 +8,7 @@ use serde_json::json;
 use server::bench::answer;
 
 use crate::aim::Aim;
+use crate::awake::Awake;
 use crate::catalog;
 use crate::connection::Connection;
 use crate::expect;
@@ -158,6 +159,8 @@ fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Taken> {
             "wrk" => aim.load(wrk, sizes.wrk_s),
             _ => aim.one_by_one(sizes.sequential_ms),
         };
+        // Load keeps the cores awake by itself.
+        let awake = (way.0 != "wrk").then(Awake::begin).transpose()?;
         let mut rounds: [Vec<Round>; 4] = Default::default();
         for _ in 0..sizes.rounds {
             for (subject, rounds) in subjects.iter().zip(&mut rounds) {

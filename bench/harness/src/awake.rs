@@ -1,0 +1,46 @@
+//! Loops of the lowest priority that keep the cores awake.
+//!
+//! A core with nothing to do sleeps, and on a virtual machine waking it up takes longer than a
+//! point read: a client that asks one request after another then measures the sleep. Load of any
+//! kind keeps cores awake, so quiet and loaded times can be compared only where both have them so.
+
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+/// The scheduler of Linux runs these only when nobody else wants the core, and takes it from
+/// them at once when somebody does (sched(7), `SCHED_IDLE`).
+const LOOP: [&str; 5] = ["--idle", "0", "sh", "-c", "while :; do :; done"];
+
+/// As many loops as there are cores, until it is dropped.
+pub struct Awake(Vec<Child>);
+
+impl Awake {
+    /// Starts them.
+    ///
+    /// # Errors
+    /// When `chrt`, of util-linux, is not there.
+    pub fn begin() -> Result<Awake> {
+        let cores = std::thread::available_parallelism()?.get();
+        let mut loops = Awake(Vec::with_capacity(cores));
+        for _ in 0..cores {
+            let started = Command::new("chrt")
+                .args(LOOP)
+                .stdin(Stdio::null())
+                .spawn()
+                .context("`chrt`, of util-linux, keeps the cores awake")?;
+            loops.0.push(started);
+        }
+        Ok(loops)
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It may have been ended from outside already; there is nobody to tell.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
