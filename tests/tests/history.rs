@@ -549,13 +549,13 @@ fn epoch(server: &Server, number: usize, ttl_s: Option<u32>, lasts: Duration) ->
         begun: Instant::now(),
         stop: AtomicBool::new(false),
     };
-    let seed = |thread: usize| Draws(((number as u64) << 32) + thread as u64);
+    let draws = |thread: usize| Draws(((number as u64) << 32) + thread as u64);
     let writer = |writer: usize| {
         Ok(Writer {
             stage: &stage,
             caller: Caller::new(server)?,
             number: writer,
-            draws: seed(writer),
+            draws: draws(writer),
             rows: Default::default(),
             written: Default::default(),
         })
@@ -568,7 +568,7 @@ fn epoch(server: &Server, number: usize, ttl_s: Option<u32>, lasts: Duration) ->
         Ok(Reader {
             stage: &stage,
             caller: Caller::new(server)?,
-            draws: seed(WRITERS + reader),
+            draws: draws(WRITERS + reader),
             held: HashMap::new(),
             read: Default::default(),
             hits: 0,

@@ -55,11 +55,12 @@ impl Aim {
     /// The bytes of the request.
     pub fn request(&self) -> Vec<u8> {
         let Aim { address, path, .. } = self;
-        let lines: String = self
+        let lines: Vec<&str> = self
             .headers
             .iter()
-            .map(|line| format!("{line}\r\n"))
+            .flat_map(|line| [line, "\r\n"])
             .collect();
+        let lines = lines.concat();
         format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{lines}\r\n").into_bytes()
     }
 

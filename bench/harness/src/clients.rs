@@ -18,9 +18,42 @@ use crate::workload::Mixed;
 /// The thread that applies writes.
 pub const WRITER: &str = "writer";
 
-/// Answers that were given so far: a list's number, and what its body comes to. An ideal cache
-/// computes each of them once.
-pub type Answers = HashSet<(usize, u128)>;
+/// What was given so far: a list's number, and what its body comes to. An ideal cache computes
+/// each of them once.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// Of whole bodies.
+    whole: HashSet<(usize, u128)>,
+    /// Of the rows alone, whatever the total.
+    rows: HashSet<(usize, u128)>,
+}
+
+impl Answers {
+    /// Of the bodies themselves: what the server says of them is not taken on trust.
+    fn note(&mut self, list: usize, body: &[u8]) {
+        self.whole.insert((list, cache::fingerprint(0, body)));
+        let rows = cache::fingerprint(0, rows_of(body));
+        self.rows.insert((list, rows));
+    }
+
+    /// Takes over what others were given; how many bodies, and how many rows, were new.
+    fn extend(&mut self, others: impl IntoIterator<Item = Answers>) -> [usize; 2] {
+        let before = [self.whole.len(), self.rows.len()];
+        for other in others {
+            self.whole.extend(other.whole);
+            self.rows.extend(other.rows);
+        }
+        [self.whole.len() - before[0], self.rows.len() - before[1]]
+    }
+}
+
+/// What follows the total.
+fn rows_of(body: &[u8]) -> &[u8] {
+    let at = body.windows(ROWS.len()).position(|part| part == ROWS);
+    &body[at.unwrap_or_default()..]
+}
+
+const ROWS: &[u8] = b"\"rows\":";
 
 /// What one part of the trace came to.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +68,8 @@ pub struct Observed {
     pub hits: f64,
     /// Lists that an ideal cache would have had to compute.
     pub new_answers: f64,
+    /// Lists whose rows were new; the others were new by their total alone, if at all.
+    pub new_rows: f64,
     /// Processor time of the whole server, in microseconds.
     pub cpu_us: f64,
     /// That of its writer's thread alone.
@@ -59,6 +94,7 @@ impl Observed {
         self.writes += other.writes;
         self.hits += other.hits;
         self.new_answers += other.new_answers;
+        self.new_rows += other.new_rows;
         self.cpu_us += other.cpu_us;
         self.writer_us += other.writer_us;
         self.reads_ns.extend(&other.reads_ns);
@@ -76,7 +112,7 @@ pub fn warm(access: &Access, workload: &Mixed, answers: &mut Answers) -> Result<
     for list in 0..workload.lists.len() {
         client.read(list)?;
     }
-    answers.extend(client.answers);
+    answers.extend([client.answers]);
     Ok(())
 }
 
@@ -125,9 +161,8 @@ pub fn run(
         all.lasted = start.elapsed();
         all.cpu_us = process.cpu_us()? - cpu_us;
         all.writer_us = process.thread_us(WRITER)? - writer_us;
-        let before = answers.len();
-        answers.extend(seen_by_all.into_iter().flatten());
-        all.new_answers = (answers.len() - before) as f64;
+        let [new_answers, new_rows] = answers.extend(seen_by_all);
+        (all.new_answers, all.new_rows) = (new_answers as f64, new_rows as f64);
         Ok(all)
     })
 }
@@ -147,7 +182,7 @@ impl<'a> Client<'a> {
             workload,
             connection: Connection::open(access.address)?,
             seen: Observed::default(),
-            answers: Answers::new(),
+            answers: Answers::default(),
         })
     }
 
@@ -175,9 +210,7 @@ impl<'a> Client<'a> {
         let cached = answer.header("x-tidemark-cache").unwrap_or_default();
         self.seen.hits += f64::from(u8::from(cached.starts_with("hit")));
         self.seen.reads += 1.0;
-        // Of the body itself: what the server says of it is not taken on trust.
-        self.answers
-            .insert((list, cache::fingerprint(0, answer.body)));
+        self.answers.note(list, answer.body);
         Ok(())
     }
 
@@ -187,5 +220,26 @@ impl<'a> Client<'a> {
         self.seen.writes_ns.push(start.elapsed().as_nanos() as u64);
         self.seen.writes += 1.0;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_total_is_a_new_answer_and_no_new_rows() {
+        let (mut answers, mut given) = (Answers::default(), Answers::default());
+        for (list, body) in [
+            (1, r#"{"total":5,"rows":[1]}"#),
+            (1, r#"{"total":5,"rows":[1]}"#),
+            (1, r#"{"total":6,"rows":[1]}"#),
+            (1, r#"{"total":6,"rows":[2]}"#),
+            (2, r#"{"total":5,"rows":[1]}"#),
+        ] {
+            given.note(list, body.as_bytes());
+        }
+        assert_eq!(answers.extend([given.clone()]), [4, 3]);
+        assert_eq!(answers.extend([given]), [0, 0]);
     }
 }

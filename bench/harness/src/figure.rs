@@ -350,7 +350,7 @@ mod tests {
         };
         let judged = figure.by_processor(Goal::AtMost(1.3)).unwrap();
         assert_eq!(judged.key, "k_cpu");
-        assert_eq!(judged.ratio().unwrap().median, 1.25);
+        assert_eq!((judged.ratio().unwrap().median * 100.0) as u32, 125);
         assert_eq!(judged.is_met(), Some(true));
         figure.rounds[0].floor = None;
         assert!(figure.by_processor(Goal::Told).unwrap().ratio().is_none());

@@ -173,7 +173,7 @@ impl Stage<'_> {
         let durability = format!("--durability={}", self.workload.durability);
         let settings = [&[durability.as_str()], settings].concat();
         let server = Live::start_with(&self.run.binary, &data, &settings)?;
-        let mut answers = Answers::new();
+        let mut answers = Answers::default();
         clients::warm(&server.access, self.workload, &mut answers)?;
         Ok(Served { server, answers })
     }
@@ -206,7 +206,7 @@ impl Mix {
         };
         let off = "without the list cache";
         let beside = |value: fn(&Observed) -> f64| turns.iter().map(|t| t.beside(value)).collect();
-        let ideal = turns.iter().map(Turn::beside_ideal).collect();
+        let ideal = |new| turns.iter().map(|turn| turn.beside_ideal(new)).collect();
         vec![
             figure(
                 "rate",
@@ -246,7 +246,15 @@ impl Mix {
                 "%",
                 self.hits,
                 "an ideal cache, same answers",
-                ideal,
+                ideal(|seen| seen.new_answers),
+            ),
+            figure(
+                "hits_rows",
+                "the same, totals kept by counting",
+                "%",
+                Goal::Told,
+                "an ideal cache, same rows",
+                ideal(|seen| seen.new_rows),
             ),
         ]
     }
@@ -282,9 +290,9 @@ impl Turn {
         }
     }
 
-    /// Hits of the server with the cache, to those that its own answers allow: every list whose
-    /// answer was given before need not be computed.
-    fn beside_ideal(&self) -> Round {
+    /// Hits of the server with the cache, to those that its own answers allow: of what was `new`
+    /// each must be computed once, and nothing else.
+    fn beside_ideal(&self, new: fn(&Observed) -> f64) -> Round {
         let slice = |value| Slice {
             value,
             ..Slice::default()
@@ -293,7 +301,7 @@ impl Turn {
         let hits = |seen: &Observed| slice(percent(seen.hits, seen.reads));
         Round {
             first: hits(&self.first),
-            floor: Some(slice(percent(both.reads - both.new_answers, both.reads))),
+            floor: Some(slice(percent(both.reads - new(&both), both.reads))),
             second: Some(hits(&self.second)),
         }
     }
@@ -330,6 +338,7 @@ mod tests {
             writes: 10.0,
             hits,
             new_answers,
+            new_rows: new_answers / 2.0,
             cpu_us,
             writer_us: 900.0,
             reads_ns: vec![1_000],
@@ -350,10 +359,13 @@ mod tests {
             .iter()
             .map(|figure| format!("{:.3}", figure.ratio().unwrap().median))
             .collect();
-        // Rate; 60 and 70 to 200 µs a list; 50 and 60 to 190; 90 to 90; 85 of 90 %.
-        assert_eq!(ratios, ["1.000", "0.325", "0.289", "1.000", "0.944"]);
+        // Rate; 60 and 70 to 200 µs a list; 50 and 60 to 190; 90 to 90; 85 of 90 %; of 95 %.
+        assert_eq!(
+            ratios,
+            ["1.000", "0.325", "0.289", "1.000", "0.944", "0.895"]
+        );
         let met: Vec<Option<bool>> = figures.iter().map(Figure::is_met).collect();
-        assert_eq!(met, [None, Some(true), None, None, Some(false)]);
+        assert_eq!(met, [None, Some(true), None, None, Some(false), None]);
         assert_eq!(figures[4].key, "mixed_90_hits");
     }
 }

@@ -15,7 +15,7 @@ use crate::expect;
 use crate::figure::{Figure, Goal, Round, Slice};
 use crate::floor::Floor;
 use crate::live::Live;
-use crate::pocketbase::{self, PocketBase};
+use crate::pocketbase::{self, Peer};
 use crate::reads::FLOOR;
 use crate::run::{Run, RunArgs, Taken};
 use crate::wrk::{self, Wrk};
@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let on = Live::start(&run.binary, &run.scratch.copy(&seeded, "on")?)?;
     let off = run.scratch.copy(&seeded, "off")?;
     let off = Live::start_with(&run.binary, &off, &["--list-cache=off"])?;
-    let peer = PocketBase::start(&program, &run.scratch.at("pocketbase"))?;
+    let peer = Peer::start(&program, &run.scratch.at("pocketbase"))?;
     eprintln!("loading {} rows into PocketBase …", expect::ROWS);
     peer.seed(expect::ROWS)?;
     run.take("the list of each", |run| {
@@ -126,7 +126,7 @@ fn ours(server: &Live) -> Result<Aim> {
     Ok(aim)
 }
 
-fn theirs(peer: &PocketBase, has_total: bool) -> Result<Aim> {
+fn theirs(peer: &Peer, has_total: bool) -> Result<Aim> {
     let aim = peer.list(has_total);
     pocketbase::check(&aim, expect::ROWS)?;
     Ok(aim)
@@ -171,6 +171,7 @@ fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Taken> {
                 });
             }
         }
+        drop(awake);
         let titles = subjects
             .each_ref()
             .map(|subject| (subject.key, subject.title));

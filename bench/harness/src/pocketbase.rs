@@ -2,6 +2,7 @@
 //!
 //! It is fetched and built by whoever runs the comparison, and is no part of this repository.
 
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,6 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use server::bench::answer::Expected;
 use server::seed::generator::{Product, row_id};
-use server::seed::table;
 
 use crate::aim::Aim;
 use crate::connection::Connection;
@@ -24,6 +24,8 @@ const PACKAGE: &str = "github.com/pocketbase/pocketbase/examples/base";
 /// Where Go is: on the path, or where its own installer puts it.
 const GO: [&str; 2] = ["go", "/usr/local/go/bin/go"];
 const COLLECTION: &str = "products";
+/// In its own words; everybody may read it.
+const DEFINITION: &str = include_str!("pocketbase.json");
 /// Of a server on this machine that is thrown away.
 const EMAIL: &str = "bench@example.com";
 const PASSWORD: &str = "bench-0123456789";
@@ -34,7 +36,7 @@ const READY_MAX: Duration = Duration::from_secs(30);
 const FILTER: &str = "category%3D%27electronics%27%20%26%26%20rating%3E3.5";
 
 /// A running server; killed when dropped.
-pub struct PocketBase {
+pub struct Peer {
     child: Child,
     address: SocketAddr,
     log: PathBuf,
@@ -69,12 +71,12 @@ pub fn build(folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-impl PocketBase {
+impl Peer {
     /// Starts it on the new folder `data`.
     ///
     /// # Errors
     /// When it does not answer.
-    pub fn start(program: &Path, data: &Path) -> Result<PocketBase> {
+    pub fn start(program: &Path, data: &Path) -> Result<Peer> {
         let upsert = Command::new(program)
             .args(["superuser", "upsert", EMAIL, PASSWORD, "--dir"])
             .arg(data)
@@ -98,13 +100,13 @@ impl PocketBase {
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()?;
-        let pocketbase = PocketBase {
+        let peer = Peer {
             child,
             address,
             log,
         };
-        pocketbase.wait()?;
-        Ok(pocketbase)
+        peer.wait()?;
+        Ok(peer)
     }
 
     fn wait(&self) -> Result<()> {
@@ -133,7 +135,7 @@ impl PocketBase {
             "batch": { "enabled": true, "maxRequests": BATCH_ROWS, "timeout": 60 }
         });
         self.call("PATCH", "/api/settings", token, &batch.to_string())?;
-        self.call("POST", "/api/collections", token, &collection().to_string())?;
+        self.call("POST", "/api/collections", token, DEFINITION)?;
         for start in (0..rows).step_by(BATCH_ROWS as usize) {
             let batch = start..rows.min(start + BATCH_ROWS);
             let requests: Result<Vec<Value>> = batch.map(creation).collect();
@@ -170,7 +172,7 @@ impl PocketBase {
     }
 }
 
-impl Drop for PocketBase {
+impl Drop for Peer {
     fn drop(&mut self) {
         // It keeps nothing that an orderly end would save.
         let _ = self.child.kill();
@@ -192,7 +194,9 @@ pub fn check(aim: &Aim, rows: u32) -> Result<()> {
     Expected::over(rows).check(translated.as_bytes(), "PocketBase")
 }
 
-/// The list in our words. Without a total it says -1, and the right one is put in its place.
+/// The list in our words; `None` where it is not sorted by reviews. Without a total it says -1, and
+/// the right one is put in its place. Rows with the same reviews may come in any order: they are
+/// put in that of insertion.
 fn translated(answer: &Value) -> Option<Value> {
     let total = match answer["totalItems"].as_i64()? {
         -1 => 582,
@@ -209,7 +213,18 @@ fn translated(answer: &Value) -> Option<Value> {
         Some(row)
     };
     let rows: Option<Vec<Value>> = answer["items"].as_array()?.iter().map(row).collect();
-    Some(json!({ "total": total, "rows": rows? }))
+    let mut rows = rows?;
+    let reviews = |row: &Value| row["reviewCount"].as_i64();
+    if !rows.is_sorted_by(|one, next| reviews(one) >= reviews(next)) {
+        return None;
+    }
+    rows.sort_by_key(|row| {
+        (
+            Reverse(reviews(row)),
+            row["$id"].as_str().map(str::to_owned),
+        )
+    });
+    Some(json!({ "total": total, "rows": rows }))
 }
 
 fn creation(index: u32) -> Result<Value> {
@@ -221,33 +236,10 @@ fn creation(index: u32) -> Result<Value> {
     Ok(json!({ "method": "POST", "url": url, "body": row }))
 }
 
-fn collection() -> Value {
-    let field = |key: &str| {
-        let kind = match key {
-            "price" | "stock" | "rating" | "reviewCount" => "number",
-            "manufacturerEmail" => "email",
-            "manufacturerUrl" => "url",
-            "releasedAt" => "date",
-            "inStock" => "bool",
-            "tags" => "json",
-            _ => "text",
-        };
-        json!({ "name": key, "type": kind })
-    };
-    json!({
-        "name": COLLECTION,
-        "type": "base",
-        "listRule": "",
-        "viewRule": "",
-        "fields": table::COLUMNS.map(field),
-        "indexes": [format!(
-            "CREATE INDEX by_category_review ON {COLLECTION} (category, reviewCount)"
-        )],
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use server::seed::table;
+
     use super::*;
 
     #[test]
@@ -255,7 +247,7 @@ mod tests {
         let matches =
             |product: &Product| product.category == "electronics" && product.rating_tenths > 35;
         let mut products: Vec<Product> = (0..600).map(Product::new).filter(matches).collect();
-        products.sort_by_key(|product| std::cmp::Reverse(product.review_count));
+        products.sort_by_key(|product| Reverse(product.review_count));
         let total = products.len();
         let item = |product: &Product| {
             let mut row: Value = serde_json::from_str(&product.json()).unwrap();
@@ -271,6 +263,9 @@ mod tests {
             Expected::over(600).difference(translated.as_bytes())
         };
         assert_eq!(difference(&answer), None);
+        answer["items"].as_array_mut().unwrap().swap(3, 4);
+        assert!(translated(&answer).is_none());
+        answer["items"].as_array_mut().unwrap().swap(3, 4);
         answer["items"][3]["stock"] = json!(9_999);
         assert!(difference(&answer).unwrap().starts_with("rows[3].stock"));
         assert_eq!(
@@ -284,6 +279,13 @@ mod tests {
         let creation = creation(7).unwrap();
         let body = creation["body"].as_object().unwrap();
         assert_eq!(body.len(), table::COLUMNS.len());
-        assert_eq!(collection()["fields"].as_array().unwrap().len(), body.len());
+        let defined: Value = serde_json::from_str(DEFINITION).unwrap();
+        assert_eq!(
+            (&defined["name"], &defined["listRule"]),
+            (&json!(COLLECTION), &json!(""))
+        );
+        let fields = defined["fields"].as_array().unwrap().iter();
+        let fields: Vec<&str> = fields.filter_map(|field| field["name"].as_str()).collect();
+        assert_eq!(fields, table::COLUMNS);
     }
 }
