@@ -124,6 +124,7 @@ const HAPPENS: &[&str] = &[
     "states",
     "gates passed between steps",
     "requests that went away",
+    "reads that failed",
     "exact hits",
     "hits of whole tables that outlived a commit",
     "degradations",
