@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use list_cache::ListCache;
-use model::catalogue::SecretHash;
-use model::{Actor, Catalogue, Mark, Page};
+use model::{Catalogue, Mark, Page};
 
 pub mod asked;
 mod authorize;
 mod bring;
 mod bulk;
+mod callers;
 mod clock;
 mod columns;
 mod commit;
@@ -29,6 +29,7 @@ mod listing;
 mod marks;
 mod pinned;
 mod plausible;
+mod prepared;
 mod projects;
 mod related;
 mod relations;
@@ -43,15 +44,17 @@ pub use asked::{
 };
 pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
+pub use callers::Identity;
 pub use clock::Clock;
 pub use definition::{column_type, index_status, index_type};
 pub use error::{ColumnFault, EngineError, IndexFault};
 pub use export::{ExportPage, ExportStart};
 pub use increment::Increment;
 pub use indexes::IndexOf;
-pub use list_cache::Family;
+pub use list_cache::{Counts as ListCounts, Family};
 pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
+pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
 pub use query::QueryError;
 pub use query::json::read as read_json;
@@ -121,6 +124,8 @@ pub struct Status {
     pub lineage: String,
     /// Bytes of all cached lists.
     pub list_cache_bytes: u64,
+    /// What watches over them, and what became of them.
+    pub lists: ListCounts,
 }
 
 impl Engine {
@@ -197,48 +202,6 @@ impl Engine {
         )?)
     }
 
-    /// Who asks: a project's id as the request names it, and the hash of a key's secret if the
-    /// request carries one. An unknown key makes a guest.
-    ///
-    /// # Errors
-    /// [`EngineError::ProjectMissing`], [`EngineError::ProjectNotFound`],
-    /// [`EngineError::KeyExpired`].
-    pub fn caller(
-        &self,
-        project: Option<&str>,
-        key: Option<&SecretHash>,
-    ) -> Result<Caller, EngineError> {
-        let catalogue = self.shared.catalogue();
-        let id = project
-            .filter(|id| !id.is_empty())
-            .ok_or(EngineError::ProjectMissing)?;
-        let project = catalogue
-            .project(id)
-            .ok_or_else(|| EngineError::ProjectNotFound(id.chars().take(100).collect()))?;
-        let known = key
-            .and_then(|hash| catalogue.key(hash))
-            .filter(|key| key.project == project.id);
-        let actor = match known {
-            None => Actor::Guest,
-            Some(key) => {
-                if key
-                    .expires
-                    .is_some_and(|expires| expires <= self.shared.clock.now())
-                {
-                    return Err(EngineError::KeyExpired);
-                }
-                Actor::Key {
-                    id: key.id.clone(),
-                    scopes: key.scopes.clone(),
-                }
-            }
-        };
-        Ok(Caller {
-            project: project.id.clone(),
-            actor,
-        })
-    }
-
     /// What the engine says of itself.
     pub fn status(&self) -> Status {
         Status {
@@ -246,6 +209,7 @@ impl Engine {
             horizon: self.shared.marks.horizon(),
             lineage: self.lineage.clone(),
             list_cache_bytes: self.shared.lists.bytes(),
+            lists: self.shared.lists.counts(),
         }
     }
 

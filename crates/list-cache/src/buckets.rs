@@ -7,7 +7,7 @@ use model::{Change, Field, Image};
 use query::predicate::{Look, Seen, field_of};
 use query::{Equality, Filter, equalities};
 
-use crate::rank::{Guards, Ranks};
+use crate::rank::{Fields, Guards, Ranks};
 use crate::rules::{Rule, Rules};
 
 /// Most groups of one bucket, each of which is asked about a change of a row with its value.
@@ -35,6 +35,7 @@ struct Post {
 /// One change, as the index is asked about it.
 pub(crate) struct Question<'a> {
     pub(crate) change: &'a Change,
+    pub(crate) changed: Fields,
     pub(crate) before: &'a Ranks,
     pub(crate) after: &'a Ranks,
 }

@@ -4,9 +4,9 @@
 //! A rank never turns an order around: a lesser value has no greater rank. Two values may share
 //! one, as long texts with one beginning do; then only the values can tell.
 
-use model::{Change, Field, Image, Value};
+use model::{Change, Direction, Field, Image, Value};
 use query::predicate::{Look, Seen, field_of};
-use query::{Filter, Test};
+use query::{Filter, OrderKey, Test};
 
 /// Most conditions that are kept beside a group.
 const GUARDS_MAX: usize = 2;
@@ -155,8 +155,114 @@ fn bounds(test: &Test) -> Option<(u64, u64)> {
     })
 }
 
+/// Which fields a change has touched, or a filter looks at: a bit each, the last ones sharing one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fields(u64);
+
+impl Fields {
+    /// The grants of a row, on which depends who sees it.
+    const GRANTS: Fields = Fields(1 << 63);
+
+    /// What a group with a filter on these looks at.
+    pub(crate) fn of(fields: &[Field]) -> Fields {
+        let bits = fields.iter().map(|field| Fields::bit(position(*field)));
+        Fields(bits.fold(Fields::GRANTS.0, |all, bit| all | bit))
+    }
+
+    /// What is another on the two sides of a change; all of it where one side is not there.
+    pub(crate) fn changed(change: &Change) -> Fields {
+        let (Some(before), Some(after)) = (&change.before, &change.after) else {
+            return Fields(u64::MAX);
+        };
+        if before.values.len() != after.values.len() {
+            return Fields(u64::MAX);
+        }
+        let mut bits = 0;
+        if before.permissions != after.permissions {
+            bits |= Fields::GRANTS.0;
+        }
+        if before.created != after.created {
+            bits |= Fields::bit(position(Field::Created));
+        }
+        if before.updated != after.updated {
+            bits |= Fields::bit(position(Field::Updated));
+        }
+        let columns = before.values.iter().zip(&after.values).enumerate();
+        for (column, _) in columns.filter(|(_, (was, is))| was != is) {
+            bits |= Fields::bit(position(Field::Column(column)));
+        }
+        Fields(bits)
+    }
+
+    fn bit(position: u32) -> u64 {
+        1 << position.min(62)
+    }
+
+    fn share_none(self, other: Fields) -> bool {
+        self.0 & other.0 == 0
+    }
+}
+
+/// How far the pages of a group reach, and what its filter looks at: enough to pass over it when a
+/// row changes beyond all of them and matches as it did before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    fields: Fields,
+    /// Pages that are not known to end.
+    endless: u32,
+    /// The ends that are furthest, of pages in ascending and in descending order, where all pages
+    /// of a direction are in the order of one field.
+    ends: [Option<Edge>; 2],
+    has_other_orders: bool,
+}
+
+impl Reach {
+    /// Of a group without pages, whose filter looks at these.
+    pub(crate) fn of(fields: &[Field]) -> Reach {
+        Reach {
+            fields: Fields::of(fields),
+            endless: 0,
+            ends: [None; 2],
+            has_other_orders: false,
+        }
+    }
+
+    /// A page comes that is not known to end.
+    pub(crate) fn add_endless(&mut self) {
+        self.endless += 1;
+    }
+
+    /// Such a page goes, or its end becomes known.
+    pub(crate) fn remove_endless(&mut self) {
+        self.endless -= 1;
+    }
+
+    /// A page ends here. It may go again: then the group reaches less far than is known.
+    pub(crate) fn add_end(&mut self, edge: Edge) {
+        let end = &mut self.ends[usize::from(edge.is_descending)];
+        match end {
+            None => *end = Some(edge),
+            Some(known) if known.position != edge.position => self.has_other_orders = true,
+            Some(known) if edge.is_descending => known.last = known.last.min(edge.last),
+            Some(known) => known.last = known.last.max(edge.last),
+        }
+    }
+
+    /// Whether the change alters nothing of the group, whether or not its row matches.
+    pub(crate) fn leaves_out(&self, changed: Fields, before: &Ranks, after: &Ranks) -> bool {
+        self.fields.share_none(changed)
+            && self.endless == 0
+            && !self.has_other_orders
+            && self
+                .ends
+                .iter()
+                .flatten()
+                .all(|edge| edge.is_before(before) && edge.is_before(after))
+    }
+}
+
 /// Where a full page ends in the first key of its order.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     position: u32,
     is_descending: bool,
@@ -164,10 +270,10 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    pub(crate) fn new(field: Field, is_descending: bool, last: &Value) -> Edge {
+    pub(crate) fn new(first: OrderKey, last: &Value) -> Edge {
         Edge {
-            position: position(field),
-            is_descending,
+            position: position(first.field),
+            is_descending: first.direction == Direction::Desc,
             last: rank(last.look()),
         }
     }
@@ -187,7 +293,6 @@ impl Edge {
 #[cfg(test)]
 mod tests {
     use model::Timestamp;
-    use query::OrderKey;
     use query::predicate::compare_by;
 
     use super::*;
@@ -220,7 +325,7 @@ mod tests {
         ];
         let key = OrderKey {
             field: Field::Id,
-            direction: model::Direction::Asc,
+            direction: Direction::Asc,
         };
         for values in groups {
             for pair in values.windows(2) {

@@ -1,6 +1,6 @@
 //! One thing that changes may alter: an entry, or a read that may become one.
 
-use model::{Change, Direction, Image, RowId, Value};
+use model::{Change, Image, RowId, Value};
 use query::predicate::{compare_with, field_of};
 use query::{OrderKey, Query};
 
@@ -14,7 +14,7 @@ use crate::rules::{Rule, Rules};
 /// An entry or an open read, as the registry knows it.
 pub(crate) struct Watch {
     /// Where its page ends, as far as ranks can say: looked at for each row that matches.
-    edge: Option<Edge>,
+    pub(crate) edge: Option<Edge>,
     /// No other watch ever has it.
     pub(crate) number: u64,
     pub(crate) altered: Altered,
@@ -36,8 +36,6 @@ pub(crate) struct Page {
     cursor: Option<RowId>,
     /// The order in which rows are read.
     order: Vec<OrderKey>,
-    /// Whether the page begins with the first row, or right beside the cursor's.
-    begins_at_front: bool,
     /// What the last row of a full page has in each key of the order. Rows beyond it alter
     /// nothing. Unknown of a read that is open.
     last: Option<Vec<Value>>,
@@ -90,14 +88,16 @@ impl Watch {
         })
     }
 
+    /// Whether it is of rows, and of no page that is known to end.
+    pub(crate) fn is_endless(&self) -> bool {
+        matches!(self.subject, Subject::Rows(_)) && self.edge.is_none()
+    }
+
     /// The read found these keys in its last row; `None`: the page is not full.
     pub(crate) fn set_last(&mut self, last: Option<Vec<Value>>) {
-        if let Subject::Rows(page) = &mut self.subject
-            && page.begins_at_front
-        {
-            self.edge = page.order.first().zip(last.as_ref()).map(|(key, last)| {
-                Edge::new(key.field, key.direction == Direction::Desc, &last[0])
-            });
+        if let Subject::Rows(page) = &mut self.subject {
+            let first = page.order.first().zip(last.as_ref());
+            self.edge = first.map(|(key, last)| Edge::new(*key, &last[0]));
             page.last = last;
         }
     }
@@ -182,7 +182,6 @@ impl Page {
         Page {
             cursor: query.cursor.as_ref().map(|cursor| cursor.row.clone()),
             order: query.read_order(),
-            begins_at_front: query.offset == 0,
             last: None,
         }
     }
@@ -194,7 +193,7 @@ impl Page {
     /// Whether a change of a row that matches on some side may alter the page.
     pub(crate) fn feels(&self, change: &Change, matches: Matches, rules: &Rules) -> bool {
         let Some(last) = &self.last else {
-            return rules.hold(Rule::WindowOfFullPagesOnly) || !self.begins_at_front;
+            return rules.hold(Rule::WindowOfFullPagesOnly);
         };
         let is_inside = |image: &Option<Image>| {
             let image = image.as_ref();
