@@ -35,6 +35,7 @@ mod relations;
 mod rows;
 mod rows_write;
 mod shared;
+mod shorten;
 mod tables;
 
 pub use asked::{
