@@ -205,13 +205,13 @@ fn flawless(seen: Vec<Seen>) -> Result<Vec<u64>> {
     Ok(samples_ns)
 }
 
-/// The published list without its total.
+/// The published list without its total, read anew.
 pub fn list(access: &Access) -> Vec<u8> {
-    access.request("GET", &format!("{}&total=false", answer::route(None)), "")
+    access.uncached(&format!("{}&total=false", answer::route(None)))
 }
 
 fn list_with_total(access: &Access) -> Vec<u8> {
-    access.request("GET", &answer::route(None), "")
+    access.uncached(&answer::route(None))
 }
 
 #[cfg(test)]

@@ -157,7 +157,10 @@ impl Engine {
             store,
             clock,
             Marks::new(loaded.mark, loaded.horizon),
-            ListCache::new(config.list_cache_bytes),
+            ListCache::new(list_cache::Bounds {
+                bytes_max: config.list_cache_bytes,
+                total_cap: (config.total_cap > 0).then_some(config.total_cap),
+            }),
             loaded.catalogue,
             config.encode_page,
         ));
@@ -260,6 +263,18 @@ impl Engine {
             .marks
             .ignore_pending
             .store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The rules that keep cached lists exact, to show that a test notices when one is gone.
+    #[cfg(feature = "test-switches")]
+    pub fn list_rules(&self) -> &list_cache::Rules {
+        self.shared.lists.rules()
+    }
+
+    /// What became of cached lists, to show that a test has met it all.
+    #[cfg(feature = "test-switches")]
+    pub fn list_counts(&self) -> list_cache::Counts {
+        self.shared.lists.counts()
     }
 
     fn catalogue(&self) -> Arc<Catalogue> {

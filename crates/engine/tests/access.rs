@@ -30,6 +30,7 @@ fn listed(engine: &Engine, caller: &Caller) -> Result<u64, EngineError> {
         texts: &[],
         total: true,
         ttl_s: 0,
+        bypass: false,
         family: Family::Tables,
     };
     block_on(engine.list_rows(caller, &asked)).map(|answer| answer.total)

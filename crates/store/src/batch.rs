@@ -416,8 +416,8 @@ pub type WrittenRow = Option<Row>;
 /// What a batch changed in rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changes {
-    /// Each row before and after.
-    Images(Vec<Change>),
+    /// Each row before and after; shared with whoever still has to look at them.
+    Images(Arc<Vec<Change>>),
     /// Too much for images: anything in these tables may have changed.
     Tables(Vec<TableNumber>),
 }
