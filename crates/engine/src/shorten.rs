@@ -107,6 +107,7 @@ impl Engine {
                 query: &query,
                 rows: true,
                 total: None,
+                place: false,
                 catalogue_epoch: catalogue.epoch,
             };
             self.shared.store.list(listing).await

@@ -196,7 +196,7 @@ fn holds(elements: &[Value], test: &Test) -> bool {
         Test::HasAll(values) => values.iter().all(has),
         Test::HasNone(values) => !values.iter().any(has),
         Test::Longer(_) => elements.iter().any(|one| match one {
-            Value::Text(text) => reads(text, test),
+            Value::Text(content) => reads(content, test),
             _ => false,
         }),
         _ => false,
