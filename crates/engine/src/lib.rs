@@ -36,6 +36,7 @@ mod relations;
 mod rows;
 mod rows_write;
 mod shared;
+mod shorten;
 mod tables;
 
 pub use asked::{
