@@ -6,13 +6,13 @@
 use std::sync::{Arc, OnceLock};
 
 use list_cache::ListCache;
-use model::catalogue::SecretHash;
-use model::{Actor, Catalogue, Mark, Page};
+use model::{Catalogue, Mark, Page};
 
 pub mod asked;
 mod authorize;
 mod bring;
 mod bulk;
+mod callers;
 mod clock;
 mod columns;
 mod commit;
@@ -30,6 +30,7 @@ mod marks;
 mod paranoid;
 mod pinned;
 mod plausible;
+mod prepared;
 mod projects;
 mod related;
 mod relations;
@@ -44,6 +45,7 @@ pub use asked::{
 };
 pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
+pub use callers::Identity;
 pub use clock::Clock;
 pub use definition::{column_type, index_status, index_type};
 pub use error::{ColumnFault, EngineError, IndexFault};
@@ -54,6 +56,7 @@ pub use list_cache::Family;
 pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
+pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
 pub use query::QueryError;
 pub use query::json::read as read_json;
@@ -203,48 +206,6 @@ impl Engine {
         Ok(futures_executor::block_on(
             self.shared.store.close(horizon),
         )?)
-    }
-
-    /// Who asks: a project's id as the request names it, and the hash of a key's secret if the
-    /// request carries one. An unknown key makes a guest.
-    ///
-    /// # Errors
-    /// [`EngineError::ProjectMissing`], [`EngineError::ProjectNotFound`],
-    /// [`EngineError::KeyExpired`].
-    pub fn caller(
-        &self,
-        project: Option<&str>,
-        key: Option<&SecretHash>,
-    ) -> Result<Caller, EngineError> {
-        let catalogue = self.shared.catalogue();
-        let id = project
-            .filter(|id| !id.is_empty())
-            .ok_or(EngineError::ProjectMissing)?;
-        let project = catalogue
-            .project(id)
-            .ok_or_else(|| EngineError::ProjectNotFound(id.chars().take(100).collect()))?;
-        let known = key
-            .and_then(|hash| catalogue.key(hash))
-            .filter(|key| key.project == project.id);
-        let actor = match known {
-            None => Actor::Guest,
-            Some(key) => {
-                if key
-                    .expires
-                    .is_some_and(|expires| expires <= self.shared.clock.now())
-                {
-                    return Err(EngineError::KeyExpired);
-                }
-                Actor::Key {
-                    id: key.id.clone(),
-                    scopes: key.scopes.clone(),
-                }
-            }
-        };
-        Ok(Caller {
-            project: project.id.clone(),
-            actor,
-        })
     }
 
     /// What the engine says of itself.

@@ -11,17 +11,20 @@ use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
 
 const IS_ONE: &str = r#"{"method":"equal","attribute":"n","values":[1]}"#;
 
-fn ask(engine: &Engine) -> ListAnswer {
-    let texts = [IS_ONE.to_owned()];
-    let asked = ListRows {
+fn asked(texts: &[String]) -> ListRows<'_> {
+    ListRows {
         place: PLACE,
-        texts: &texts,
+        texts,
         total: true,
         ttl_s: 0,
         bypass: false,
         family: Family::Tables,
-    };
-    block_on(engine.list_rows(&key(), &asked)).unwrap()
+    }
+}
+
+fn ask(engine: &Engine) -> ListAnswer {
+    let texts = [IS_ONE.to_owned()];
+    block_on(engine.list_rows(&key(), &asked(&texts))).unwrap()
 }
 
 fn add(engine: &Engine, id: &str) {
@@ -83,6 +86,25 @@ fn an_entry_that_should_be_gone_is_noticed() {
     assert_eq!(engine.compared().unwrap().different, 1);
     // One row and one match too few.
     assert_eq!(REPORTED.load(Ordering::SeqCst), 101);
+}
+
+#[test]
+fn hits_that_are_found_by_name_are_compared_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    add(&engine, "a");
+    engine.compare_hits(1, |_| ()).unwrap();
+    ask(&engine);
+    let texts = [IS_ONE.to_owned()];
+    let prepared = engine.prepare(&key(), &asked(&texts)).unwrap().unwrap();
+    assert_eq!(engine.held(&prepared).unwrap().total, 1);
+    engine.list_rules().switch_off(Rule::BucketsSeeAfter);
+    add(&engine, "b");
+    assert_eq!(engine.held(&prepared).unwrap().total, 1);
+    engine.close().unwrap();
+    let compared = engine.compared().unwrap();
+    assert_eq!((compared.different, compared.overtaken), (1, 0));
 }
 
 #[test]

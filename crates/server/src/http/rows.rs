@@ -1,6 +1,8 @@
 //! Rows: list, query, create, get, update, upsert, delete.
 
-use engine::{ListRows, RowInput};
+use std::rc::Rc;
+
+use engine::{Caller, ListRows, RowInput};
 use hyper::StatusCode;
 use model::{Json, RowId};
 
@@ -8,6 +10,7 @@ use super::error::{ApiError, Kind};
 use super::extract::{Asked, check_queries, check_ttl, refuse_transaction, refuse_transaction_in};
 use super::fields::Fields;
 use super::relationships::name_inner_rows;
+use super::repeated::{self, List, Meaning};
 use super::reply::Reply;
 use super::unique::UNIQUE;
 use super::wire;
@@ -27,8 +30,34 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
         bypass: asked.bypasses_cache(),
         family: asked.family,
     };
-    let answer = asked.app.shared.engine.list_rows(&caller, &list).await?;
+    let engine = &asked.app.shared.engine;
+    let answer = engine.list_rows(&caller, &list).await?;
+    if answer.cached.is_some_and(|cached| cached.is_hit) {
+        remember(&asked, &caller, &list);
+    }
     Ok(Reply::list(answer, asked.words))
+}
+
+/// A list that was found in the cache is likely to be asked for again.
+fn remember(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
+    let engine = &*asked.app.shared.engine;
+    let prepared = engine.prepare(caller, list);
+    if let (Some(target), Ok(Some(list))) = (asked.target(), prepared) {
+        let list = Meaning::List(List::new(list, asked.words));
+        let repeated = &asked.app.repeated;
+        repeated.remember(engine, target, caller.clone(), list);
+    }
+}
+
+/// Of the table of a row that was found, more rows are likely to be read.
+fn remember_table(asked: &Asked<'_>, caller: &Rc<Caller>) {
+    let engine = &*asked.app.shared.engine;
+    let around = asked.target().and_then(repeated::around_row);
+    if let (Some((before, _)), Ok(table)) = (around, engine.prepare_table(caller, asked.place())) {
+        let table = Meaning::RowOf(table, asked.family);
+        let repeated = &asked.app.repeated;
+        repeated.remember(engine, before, caller.clone(), table);
+    }
 }
 
 /// `POST /v1/tablesdb/{database}/tables/{table}/rows/query`
@@ -61,6 +90,7 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
         .engine
         .get_row(&caller, asked.place(), &id, texts)
         .await?;
+    remember_table(&asked, &caller);
     Ok(Reply::ok(wire::encode_page(&read.answer, asked.family)))
 }
 
