@@ -11,7 +11,7 @@ use std::sync::Arc;
 use model::{Mark, Value};
 use query::Query;
 
-use crate::entry::{Held, Rows, Total};
+use crate::entry::{Altered, Held, Rows, Total};
 use crate::key::{Contract, Family, Key, Part};
 use crate::lists::ListCache;
 use crate::reading::Reading;
@@ -95,11 +95,19 @@ pub struct Asking<'a> {
     /// Whether the rows were cached, and whether all was.
     is_rows_hit: bool,
     is_all_hit: bool,
-    /// Whether what is held is known to have been true together.
-    is_whole: bool,
-    /// Rows and total were found not to be of one instant.
-    reads_anew: bool,
+    stage: Stage,
     waits: u32,
+}
+
+/// How far an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Parts may be lacking.
+    Gathering,
+    /// Rows and total were not known to be of one instant: both are to be read on one snapshot.
+    Anew,
+    /// All that is wanted is there.
+    Whole,
 }
 
 impl<'a> Asking<'a> {
@@ -123,19 +131,17 @@ impl<'a> Asking<'a> {
             total: None,
             is_rows_hit: true,
             is_all_hit: true,
-            is_whole: false,
-            reads_anew: false,
+            stage: Stage::Gathering,
             waits: 0,
         }
     }
 
     /// What comes next, at `now_ms` of the caller's monotonic clock.
     pub fn step(&mut self, now_ms: u64) -> Step<'a> {
-        if self.is_whole {
-            return Step::Answer(self.answer());
-        }
-        if self.reads_anew {
-            return self.lead(true, self.asked.total);
+        match self.stage {
+            Stage::Whole => return Step::Answer(self.answer()),
+            Stage::Anew => return self.lead(true, self.asked.total),
+            Stage::Gathering => {}
         }
         let is_exact = self.asked.contract.is_exact();
         if is_exact || self.rows.is_none() {
@@ -184,23 +190,18 @@ impl<'a> Asking<'a> {
         }
         let lacks_any = self.rows.is_none() || (self.asked.total && self.total.is_none());
         if !self.asked.contract.is_exact() {
-            self.is_whole = !lacks_any;
+            if !lacks_any {
+                self.stage = Stage::Whole;
+            }
         } else if is_one_snapshot {
-            self.is_whole = true;
+            self.stage = Stage::Whole;
         } else {
-            let rows_altered = self.rows.as_ref().is_none_or(|rows| rows.altered.is_set());
-            let total_altered = self
-                .total
-                .as_ref()
-                .is_none_or(|total| total.altered.is_set());
-            self.join_parts(
-                lacks_any
-                    || if has_rows {
-                        total_altered
-                    } else {
-                        rows_altered
-                    },
-            );
+            let found_first = if has_rows {
+                self.total.as_ref().map(|total| &total.altered)
+            } else {
+                self.rows.as_ref().map(|rows| &rows.altered)
+            };
+            self.join_parts(found_first.is_none_or(Altered::is_set));
         }
     }
 
@@ -210,11 +211,11 @@ impl<'a> Asking<'a> {
         let needs_one_instant = self.asked.contract.is_exact()
             && self.asked.total
             && self.lists.rules().hold(Rule::OneInstant);
-        if lacks_any || (is_altered && needs_one_instant) {
-            self.reads_anew = true;
+        self.stage = if lacks_any || (is_altered && needs_one_instant) {
+            Stage::Anew
         } else {
-            self.is_whole = true;
-        }
+            Stage::Whole
+        };
     }
 
     fn answer(&mut self) -> Answer {

@@ -54,7 +54,7 @@ impl Group {
                         let was = field_of(change, before, *field);
                         was.is_same(field_of(change, after, *field))
                     });
-                let matches_before = self.has(change, before, self.grants(before, after, rules));
+                let matches_before = self.has(change, before, grants(before, after, rules));
                 let matches_after = if is_same {
                     matches_before
                 } else {
@@ -69,18 +69,18 @@ impl Group {
         Matches { before, after }
     }
 
-    /// The grants by which the row before the change is judged.
-    fn grants<'a>(&self, before: &'a Image, after: &'a Image, rules: &Rules) -> &'a str {
-        if rules.hold(Rule::VisibilityOfBefore) {
-            &before.permissions
-        } else {
-            &after.permissions
-        }
-    }
-
     fn has(&self, change: &Change, image: &Image, permissions: &str) -> bool {
         satisfies(&self.filter, &|field| field_of(change, image, field))
             && self.visibility.sees(permissions)
+    }
+}
+
+/// The grants by which the row before the change is judged.
+fn grants<'a>(before: &'a Image, after: &'a Image, rules: &Rules) -> &'a str {
+    if rules.hold(Rule::VisibilityOfBefore) {
+        &before.permissions
+    } else {
+        &after.permissions
     }
 }
 

@@ -140,15 +140,26 @@ impl Plan {
     fn of(seed: u64, chance: &mut Chance) -> Plan {
         Plan {
             total_cap: chance.weighed(&[(2, 3), (2, 6), (1, 0), (2, 5_000)]),
-            kind: match seed % 25 {
-                3 => RunKind::Large,
-                1 | 6 | 11 | 16 | 21 => RunKind::Small,
-                2 | 7 | 12 | 17 => RunKind::Narrow,
-                4 | 14 | 24 => RunKind::Related,
-                _ => RunKind::Plain,
-            },
+            kind: RunKind::of(seed),
         }
     }
+}
+
+impl RunKind {
+    fn of(seed: u64) -> RunKind {
+        match seed % 25 {
+            3 => RunKind::Large,
+            1 | 6 | 11 | 16 | 21 => RunKind::Small,
+            2 | 7 | 12 | 17 => RunKind::Narrow,
+            4 | 14 | 24 => RunKind::Related,
+            _ => RunKind::Plain,
+        }
+    }
+}
+
+/// Whether lists are evicted in the runs of this seed.
+pub fn evicts(seed: u64) -> bool {
+    RunKind::of(seed) == RunKind::Small
 }
 
 impl World {
@@ -327,6 +338,10 @@ impl World {
 
     fn draw_question(&mut self) -> Arc<Question> {
         self.asked += 1;
+        if !self.pool.is_empty() && self.chance.one_in(3) {
+            let like = self.chance.pick(&self.pool).clone();
+            return Arc::new(like.vary(&mut self.chance, self.asked));
+        }
         let catalogue = self.judge.catalogue();
         Arc::new(Question::draw(&mut self.chance, catalogue, self.asked))
     }
@@ -498,7 +513,7 @@ impl World {
         let is_exact_hit = list
             .cached
             .is_some_and(|it| it.is_hit && it.is_stale.is_none());
-        is_exact_hit && question.means_all && list.mark < self.judge.touched(question)
+        is_exact_hit && question.means_all() && list.mark < self.judge.touched(question)
     }
 
     /// A question that is refused is asked a few times, then gives way to another one.
