@@ -22,6 +22,13 @@ pub struct PreparedList {
     names: Names,
 }
 
+impl PreparedList {
+    /// Bytes it takes in memory, about.
+    pub fn size_bytes(&self) -> usize {
+        self.names.size_bytes()
+    }
+}
+
 /// A table whose rows one caller reads by their ids.
 #[derive(Debug)]
 pub struct PreparedTable {
