@@ -25,6 +25,13 @@ pub struct PreparedList {
     asked: Option<(Box<Query>, Family)>,
 }
 
+impl PreparedList {
+    /// Bytes it takes in memory, about.
+    pub fn size_bytes(&self) -> usize {
+        self.names.size_bytes()
+    }
+}
+
 /// A table whose rows one caller reads by their ids.
 #[derive(Debug)]
 pub struct PreparedTable {

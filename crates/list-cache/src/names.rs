@@ -17,6 +17,14 @@ pub struct Names {
     purges: u64,
 }
 
+impl Names {
+    /// Bytes they take in memory, about.
+    pub fn size_bytes(&self) -> usize {
+        let total = self.total.as_ref().map_or(0, |name| name.len());
+        size_of::<Names>() + self.rows.len() + total
+    }
+}
+
 impl ListCache {
     /// The names under which the answer to `asked` may be cached. They are good for as long as the
     /// query would be resolved alike.
