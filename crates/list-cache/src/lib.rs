@@ -15,6 +15,7 @@ mod group;
 mod key;
 mod lists;
 mod names;
+mod rank;
 mod reading;
 mod registry;
 mod rules;

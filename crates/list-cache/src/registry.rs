@@ -203,10 +203,8 @@ impl Registry {
         place: &Place,
         last: Option<Vec<Value>>,
     ) {
-        if let Some(watch) = self.watch_mut(table, place)
-            && let Subject::Rows(page) = &mut watch.subject
-        {
-            page.set_last(last);
+        if let Some(watch) = self.watch_mut(table, place) {
+            watch.set_last(last);
         }
     }
 

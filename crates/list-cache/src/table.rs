@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use model::{Change, RowId};
 use query::Query;
 
-use crate::buckets::{Buckets, Home};
+use crate::buckets::{Buckets, Home, Question};
 use crate::entry::Altered;
 use crate::group::Group;
+use crate::rank::Ranks;
 use crate::registry::Fallen;
 use crate::rules::{Rule, Rules};
 use crate::watch::Watch;
@@ -32,10 +33,19 @@ pub(crate) struct TableWatches {
     watch_count: u64,
     /// Numbers the changes that were asked about.
     asked: u64,
-    /// The groups that the change may concern; kept for its capacity.
-    concerned: Vec<u32>,
+    room: Room,
     /// Groups with totals that the commit moves.
     tallied: Vec<u32>,
+}
+
+/// What asking about one change takes; kept for its capacity.
+#[derive(Default)]
+struct Room {
+    /// The ranks of the row that changes.
+    before: Ranks,
+    after: Ranks,
+    /// The groups that the change may concern.
+    concerned: Vec<u32>,
 }
 
 impl TableWatches {
@@ -62,7 +72,7 @@ impl TableWatches {
             self.groups.push(None);
             self.groups.len() as u32 - 1
         });
-        self.buckets.enter(&group.home, slot);
+        self.buckets.enter(&group.home, slot, &query.filter);
         if matches!(group.home, Home::Undecidable) {
             self.undecidable.push(slot);
         }
@@ -134,12 +144,20 @@ impl TableWatches {
                 self.drop_group(slot, fallen, rules);
             }
         }
-        let mut concerned = std::mem::take(&mut self.concerned);
-        self.buckets.concerned(change, &mut concerned, rules);
-        for slot in concerned.drain(..) {
-            self.ask_group(slot, change, fallen, rules);
+        let mut room = std::mem::take(&mut self.room);
+        room.before.set(change, change.before.as_ref());
+        room.after.set(change, change.after.as_ref());
+        let question = Question {
+            change,
+            before: &room.before,
+            after: &room.after,
+        };
+        self.buckets
+            .concerned(&question, &mut room.concerned, rules);
+        for slot in room.concerned.drain(..) {
+            self.ask_group(slot, &question, fallen, rules);
         }
-        self.concerned = concerned;
+        self.room = room;
         if rules.hold(Rule::CursorRow) {
             for slot in self.cursors.get(&change.id).cloned().unwrap_or_default() {
                 let feels = |watch: &Watch| watch.feels_cursor(change);
@@ -148,7 +166,14 @@ impl TableWatches {
         }
     }
 
-    fn ask_group(&mut self, slot: u32, change: &Change, fallen: &mut Fallen, rules: &Rules) {
+    fn ask_group(
+        &mut self,
+        slot: u32,
+        question: &Question<'_>,
+        fallen: &mut Fallen,
+        rules: &Rules,
+    ) {
+        let change = question.change;
         let asked = self.asked;
         let Some(group) = self.group_mut(slot) else {
             return;
@@ -171,7 +196,9 @@ impl TableWatches {
         if is_tallied {
             self.tallied.push(slot);
         }
-        let feels = |watch: &Watch| watch.feels(change, matches, rules);
+        let feels = |watch: &Watch| {
+            !watch.is_out_of_reach(question, matches) && watch.feels(change, matches, rules)
+        };
         self.fell(slot, feels, fallen, rules);
     }
 

@@ -1,16 +1,20 @@
 //! One thing that changes may alter: an entry, or a read that may become one.
 
-use model::{Change, Image, RowId, Value};
+use model::{Change, Direction, Image, RowId, Value};
 use query::predicate::{compare_with, field_of};
 use query::{OrderKey, Query};
 
+use crate::buckets::Question;
 use crate::entry::Altered;
 use crate::key::Key;
+use crate::rank::Edge;
 use crate::registry::Fallen;
 use crate::rules::{Rule, Rules};
 
 /// An entry or an open read, as the registry knows it.
 pub(crate) struct Watch {
+    /// Where its page ends, as far as ranks can say: looked at for each row that matches.
+    edge: Option<Edge>,
     /// No other watch ever has it.
     pub(crate) number: u64,
     pub(crate) altered: Altered,
@@ -77,6 +81,27 @@ impl Watch {
         }
     }
 
+    /// Whether the row stands beyond the page on each side on which it matches, as its rank alone
+    /// can say.
+    pub(crate) fn is_out_of_reach(&self, question: &Question<'_>, matches: Matches) -> bool {
+        self.edge.is_some_and(|edge| {
+            (!matches.before || edge.is_before(question.before))
+                && (!matches.after || edge.is_before(question.after))
+        })
+    }
+
+    /// The read found these keys in its last row; `None`: the page is not full.
+    pub(crate) fn set_last(&mut self, last: Option<Vec<Value>>) {
+        if let Subject::Rows(page) = &mut self.subject
+            && page.begins_at_front
+        {
+            self.edge = page.order.first().zip(last.as_ref()).map(|(key, last)| {
+                Edge::new(key.field, key.direction == Direction::Desc, &last[0])
+            });
+            page.last = last;
+        }
+    }
+
     pub(crate) fn feels_cursor(&self, change: &Change) -> bool {
         match &self.subject {
             Subject::Rows(page) => page.cursor() == Some(&change.id) && page.feels_cursor(change),
@@ -130,6 +155,7 @@ impl Watch {
     /// A watch of the rows or the total that `query` asks for, open until it is kept.
     pub(crate) fn open(number: u64, query: &Query, of_rows: bool, is_exact: bool) -> Watch {
         Watch {
+            edge: None,
             number,
             altered: Altered::default(),
             is_exact,
@@ -163,13 +189,6 @@ impl Page {
 
     pub(crate) fn cursor(&self) -> Option<&RowId> {
         self.cursor.as_ref()
-    }
-
-    /// The read found these keys in its last row; `None`: the page is not full.
-    pub(crate) fn set_last(&mut self, last: Option<Vec<Value>>) {
-        if self.begins_at_front {
-            self.last = last;
-        }
     }
 
     /// Whether a change of a row that matches on some side may alter the page.

@@ -306,6 +306,7 @@ fn nothing_stays_registered_that_is_nowhere() {
 #[test]
 fn beyond_the_bound_of_a_table_any_change_of_it_drops_a_list() {
     let mut world = world();
+    world.lists.rules().narrow(256);
     let asked = |n: i64| query(&[&above(n)]);
     for n in 10..1_010 {
         world.ask(&asked(n), EXACT);
