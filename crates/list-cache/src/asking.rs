@@ -149,6 +149,7 @@ impl<'a> Asking<'a> {
         if is_exact || self.rows.is_none() {
             self.rows = self.lists.rows(&self.rows_key, self.asked.contract, now_ms);
         }
+        self.lists.rules().look_away();
         if self.asked.total && (is_exact || self.total.is_none()) {
             self.total = self
                 .lists
