@@ -196,6 +196,8 @@ fn slice(server: &Live, lists: &[String], number: u32, sizes: &Sizes) -> Result<
     let process = server.process();
     let (mut writer_us, mut samples_ns) = (0.0, Vec::new());
     let (mut kept, mut alive) = (Shares::default(), Shares::default());
+    // Those that no change has removed yet are no part of what is kept.
+    ask(&server.access, lists)?;
     let first = number * sizes.changes;
     for from in (first..first + sizes.changes).step_by(sizes.between as usize) {
         if !lists.is_empty() {

@@ -26,7 +26,7 @@ mod watch;
 pub use asking::{Answer, Asked, Asking, Read, ReadRows, Step};
 pub use batch::Batch;
 pub use cache::fingerprint;
-pub use entry::Rows;
+pub use entry::{Rows, Unaltered};
 pub use key::{Contract, Family};
 pub use lists::{Bounds, Counts, ListCache, Withheld, keeps};
 pub use names::Names;

@@ -330,7 +330,7 @@ mod tests {
         for values in groups {
             for pair in values.windows(2) {
                 let (left, right) = (&pair[0], &pair[1]);
-                let order = compare_by(&[key], &[left.clone()], &[right.clone()]);
+                let order = compare_by(&[key], &pair[..1], &pair[1..]);
                 assert!(order.is_lt(), "{left:?} {right:?}");
                 assert!(
                     rank(left.look()) <= rank(right.look()),
@@ -361,9 +361,9 @@ mod tests {
             Test::In(vec![text("abcdefghijk")]),
         ];
         let numbers: Vec<Value> = (-10..12).map(Value::Int).chain([Value::Null]).collect();
-        let texts = ["", "ab", "abcdefghij", "abcdefghijk", "ac", "b"].map(text);
+        let words = ["", "ab", "abcdefghij", "abcdefghijk", "ac", "b"].map(text);
         let mut stopped = 0;
-        for (tests, values) in [(&tests[..], &numbers[..]), (&of_text, &texts)] {
+        for (tests, values) in [(&tests[..], &numbers[..]), (&of_text, &words)] {
             for test in tests {
                 let filter = Filter::Field(Field::Column(0), test.clone());
                 let guards = Guards::of(&filter, &[]);

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use engine::{Caller, ListRows, RowInput};
+use engine::{Caller, Engine, ListRows, RowInput};
 use hyper::StatusCode;
 use model::{Json, RowId};
 
@@ -33,30 +33,42 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
     let engine = &asked.app.shared.engine;
     let answer = engine.list_rows(&caller, &list).await?;
     if answer.cached.is_some_and(|cached| cached.is_hit) {
-        remember(&asked, &caller, &list);
+        remember_list(&asked, &caller, &list);
     }
     Ok(Reply::list(answer, asked.words))
 }
 
 /// A list that was found in the cache is likely to be asked for again.
-fn remember(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
-    let engine = &*asked.app.shared.engine;
-    let prepared = engine.prepare(caller, list);
-    if let (Some(target), Ok(Some(list))) = (asked.target(), prepared) {
-        let list = Meaning::List(List::new(list, asked.words));
-        let repeated = &asked.app.repeated;
-        repeated.remember(engine, target, caller.clone(), list);
-    }
+fn remember_list(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
+    remember(asked, asked.target(), caller, |engine| {
+        Some(match engine.prepare(caller, list).ok()? {
+            Some(list) => Meaning::List(List::new(list, asked.words)),
+            None => Meaning::Longer,
+        })
+    });
 }
 
 /// Of the table of a row that was found, more rows are likely to be read.
 fn remember_table(asked: &Asked<'_>, caller: &Rc<Caller>) {
-    let engine = &*asked.app.shared.engine;
     let around = asked.target().and_then(repeated::around_row);
-    if let (Some((before, _)), Ok(table)) = (around, engine.prepare_table(caller, asked.place())) {
-        let table = Meaning::RowOf(table, asked.family);
-        let repeated = &asked.app.repeated;
-        repeated.remember(engine, before, caller.clone(), table);
+    remember(asked, around.map(|(before, _)| before), caller, |engine| {
+        let table = engine.prepare_table(caller, asked.place()).ok()?;
+        Some(Meaning::RowOf(table, asked.family))
+    });
+}
+
+fn remember(
+    asked: &Asked<'_>,
+    target: Option<&str>,
+    caller: &Rc<Caller>,
+    meaning: impl FnOnce(&Engine) -> Option<Meaning>,
+) {
+    let (engine, repeated) = (&*asked.app.shared.engine, &asked.app.repeated);
+    let Some(target) = target.filter(|target| !repeated.knows(engine, target, caller)) else {
+        return;
+    };
+    if let Some(meaning) = meaning(engine) {
+        repeated.remember(engine, target, caller.clone(), meaning);
     }
 }
 
