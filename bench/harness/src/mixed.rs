@@ -26,11 +26,11 @@ use crate::workload::{self, Mixed};
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgs,
-    /// Rounds of everything [default: 5, with --quick 1]
+    /// Rounds of everything [default: 3, with --quick 1]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     rounds: Option<u8>,
-    /// Requests of each client in a slice [default: 2500, with --quick 100]
+    /// Requests of each client in a slice [default: 1500, with --quick 100]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     requests: Option<u32>,
@@ -44,8 +44,8 @@ struct Sizes {
 }
 
 const FULL: Sizes = Sizes {
-    rounds: 5,
-    requests: 2_500,
+    rounds: 3,
+    requests: 1_500,
 };
 const QUICK: Sizes = Sizes {
     rounds: 1,
