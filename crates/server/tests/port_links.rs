@@ -346,17 +346,18 @@ fn a_table_alone_comes_without_its_relationships_to_others() {
     let schema: Vec<String> = export(&folder, "")
         .lines()
         .filter(|line| !line.starts_with("{\"$id\"") || line.starts_with("{\"$id\":\"b"))
-        .map(|line| match line.starts_with("{\"end\"") {
-            true => "{\"end\":{\"rows\":620}}".to_owned(),
-            false => line
-                .replace("\"author\":\"p2\"", "\"author\":null")
+        .map(|line| {
+            if line.starts_with("{\"end\"") {
+                return "{\"end\":{\"rows\":620}}".to_owned();
+            }
+            line.replace("\"author\":\"p2\"", "\"author\":null")
                 .replace("\"s2\"", "null")
                 .replace("\"s1\"", "null")
                 .replace("\"x1\"", "null")
                 .replace("[\"t2\",\"t1\"]", "null")
                 .replace("[\"t1\"]", "null")
                 .replace("\"i1\"", "null")
-                .replace("\"i2\"", "null"),
+                .replace("\"i2\"", "null")
         })
         .collect();
     fs::write(&file, schema.join("\n")).unwrap();

@@ -1,6 +1,7 @@
 //! One run: an engine over a gated store, requests in flight, and the order in which all move.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -8,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use engine::{Config, Durability, Engine, EngineError, ListAnswer, ListRows, LongReads, Place};
 use list_cache::Rule;
 use query::Limits;
-use store::{Options, TotalCap};
+use store::{Options, Store, TotalCap};
 
 use super::chance::Chance;
 use super::domain::{DATABASES, TABLES};
@@ -164,6 +165,38 @@ pub fn evicts(seed: u64) -> bool {
     RunKind::of(seed) == RunKind::Small
 }
 
+fn config(directory: &Path, plan: &Plan) -> Config {
+    let is_small = plan.kind == RunKind::Small;
+    Config {
+        durability: Durability::Normal,
+        page_rows_default: LIMITS.page_rows_default,
+        page_rows_max: LIMITS.page_rows_max,
+        total_cap: plan.total_cap,
+        list_cache_bytes: if is_small { SMALL_BYTES } else { 8 << 20 },
+        accept_clock: true,
+        // Every read stays on the thread that asks.
+        long_reads: LongReads {
+            after_us: 3_600_000_000,
+            threads: 1,
+            waiting_max: 1,
+        },
+        ..stage::config(directory)
+    }
+}
+
+fn open_store(config: &Config) -> Arc<dyn Store> {
+    store::open(Options {
+        directory: config.directory.clone(),
+        durability: config.durability,
+        encode_row: config.encode_row,
+        reader_cache_bytes: config.reader_cache_bytes,
+        read_limit_ms: config.read_limit_ms,
+        long_reads: config.long_reads,
+        vfs: None,
+    })
+    .expect("a new directory")
+}
+
 impl World {
     /// # Panics
     /// When no store can be opened here.
@@ -172,31 +205,8 @@ impl World {
         let plan = Plan::of(seed, &mut chance);
         let is_small = plan.kind == RunKind::Small;
         let directory = tempfile::tempdir().expect("a place for the store");
-        let config = Config {
-            durability: Durability::Normal,
-            page_rows_default: LIMITS.page_rows_default,
-            page_rows_max: LIMITS.page_rows_max,
-            total_cap: plan.total_cap,
-            list_cache_bytes: if is_small { SMALL_BYTES } else { 8 << 20 },
-            accept_clock: true,
-            // Every read stays on the thread that asks.
-            long_reads: LongReads {
-                after_us: 3_600_000_000,
-                threads: 1,
-                waiting_max: 1,
-            },
-            ..stage::config(directory.path())
-        };
-        let inner = store::open(Options {
-            directory: config.directory.clone(),
-            durability: config.durability,
-            encode_row: config.encode_row,
-            reader_cache_bytes: config.reader_cache_bytes,
-            read_limit_ms: config.read_limit_ms,
-            long_reads: config.long_reads,
-            vfs: None,
-        })
-        .expect("a new directory");
+        let config = config(directory.path(), &plan);
+        let inner = open_store(&config);
         let clock = TickingClock::at(NEW_YEAR_US);
         let gated = Arc::new(Gated::new(inner.clone()));
         let gated_clock = Arc::new(GatedClock {
