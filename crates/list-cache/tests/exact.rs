@@ -193,7 +193,7 @@ fn rows_before_a_cursor_are_bounded_on_their_other_side() {
         r#"{"method":"limit","values":[2]}"#,
     ]);
     assert_eq!(
-        hits_after(&[before.clone()], &[("a", Some((1, 0)))]),
+        hits_after(std::slice::from_ref(&before), &[("a", Some((1, 0)))]),
         [true]
     );
     assert_eq!(hits_after(&[before], &[("a", Some((1, 3)))]), [false]);
