@@ -651,7 +651,7 @@ fn ended<T>(stage: &Stage<'_>, done: Result<T>) -> Result<T> {
 }
 
 fn start(directory: &std::path::Path) -> Result<Server> {
-    let server = Server::start(directory, &[])?;
+    let server = Server::start(directory, &["--paranoid=4"])?;
     let mut caller = Caller::new(&server)?;
     let database = json!({"databaseId": "h", "name": "H"});
     let made = caller.call("POST", "/tablesdb", Some(&database))?;
@@ -686,12 +686,16 @@ fn no_answer_is_older_than_what_anybody_had_seen_before_it_was_asked() -> Result
             writes > 20 && judged.explained > 200,
             "next to nothing was judged"
         );
+        ensure!(hits * 20 > reads, "next to nothing came from the cache");
         ensure!(
             judged.unjudged * 20 <= reads,
             "{} were not judged",
             judged.unjudged
         );
     }
+    let health = Caller::new(&server)?.call("GET", "/health/cache", None)?;
+    let health = health.accepted("asking whether a cached list differed from a fresh read")?;
+    ensure!(health["statuses"][0]["status"] == "pass", "{health}");
     Ok(())
 }
 

@@ -162,6 +162,16 @@ impl Live {
         bail!("it still runs {} s after SIGTERM", STOP_MAX.as_secs())
     }
 
+    /// As [`Live::stop`]; what it has logged.
+    ///
+    /// # Errors
+    /// As [`Live::stop`], and when the log cannot be read.
+    pub fn stop_and_tell(self) -> Result<String> {
+        let log = self.log.clone();
+        self.stop()?;
+        fs::read_to_string(&log).with_context(|| log.display().to_string())
+    }
+
     fn log_tail(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();

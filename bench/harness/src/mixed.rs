@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::catalog;
@@ -26,11 +26,11 @@ use crate::workload::{self, Mixed};
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgs,
-    /// Rounds of everything [default: 5, with --quick 1]
+    /// Rounds of everything [default: 3, with --quick 1]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     rounds: Option<u8>,
-    /// Requests of each client in a slice [default: 2500, with --quick 100]
+    /// Requests of each client in a slice [default: 1500, with --quick 100]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     requests: Option<u32>,
@@ -44,14 +44,16 @@ struct Sizes {
 }
 
 const FULL: Sizes = Sizes {
-    rounds: 5,
-    requests: 2_500,
+    rounds: 3,
+    requests: 1_500,
 };
 const QUICK: Sizes = Sizes {
     rounds: 1,
     requests: 100,
 };
 const OFF: &str = "--list-cache=off";
+/// One of so many hits is compared with a fresh read.
+const PARANOID: &str = "--paranoid=8";
 
 /// A share of reads, and what is held against the issue's targets there.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +111,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             stage.measure(mix)
         });
     }
+    run.take("paranoid mode", |run| {
+        let stage = Stage {
+            run,
+            workload: &workload,
+            drawing: Drawing::new(&workload),
+            seeded: &seeded,
+            sizes,
+        };
+        stage.doubt()
+    });
     run.finish()
 }
 
@@ -163,6 +175,49 @@ impl Stage<'_> {
         off.server.stop()?;
         Ok(Taken {
             figures: mix.figures(&turns),
+            ..Taken::default()
+        })
+    }
+
+    /// Both mixes once more, on one server that compares hits with fresh reads.
+    fn doubt(&self) -> Result<Taken> {
+        let mut served = self.serve("paranoid", &[PARANOID])?;
+        for number in 0..2 * self.sizes.rounds {
+            self.part(&mut served, MIXES[number as usize % MIXES.len()], number)?;
+        }
+        let log = served.server.stop_and_tell()?;
+        let [same, different, overtaken] = compared(&log).context("nothing was compared")?;
+        ensure!(
+            same > 0.0,
+            "no hit was confirmed, and {overtaken} were overtaken"
+        );
+        let figure = |key: &str, title: &str, goal, value| {
+            let key = format!("paranoid_{key}");
+            Figure::plain(
+                key,
+                format!("paranoid mode: {title}"),
+                "hits",
+                goal,
+                vec![value],
+            )
+        };
+        let figures = vec![
+            figure(
+                "different",
+                "hits that a fresh read contradicts",
+                Goal::AtMost(0.0),
+                different,
+            ),
+            figure("same", "hits that a fresh read confirms", Goal::Told, same),
+            figure(
+                "overtaken",
+                "hits altered before the read was over",
+                Goal::Told,
+                overtaken,
+            ),
+        ];
+        Ok(Taken {
+            figures,
             ..Taken::default()
         })
     }
@@ -260,6 +315,17 @@ impl Mix {
     }
 }
 
+/// The counts of the last line of a log that tells of comparisons: same, different, overtaken.
+fn compared(log: &str) -> Option<[f64; 3]> {
+    let told = |line: &&str| line.contains("compared cached lists with fresh reads");
+    let line = log.lines().rfind(told)?;
+    let count = |name: &str| {
+        let mut words = line.split_whitespace();
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+    };
+    Some([count("same")?, count("different")?, count("overtaken")?])
+}
+
 fn cpu(seen: &Observed) -> f64 {
     seen.cpu_us / seen.reads
 }
@@ -344,6 +410,14 @@ mod tests {
             reads_ns: vec![1_000],
             writes_ns: vec![2_000],
         }
+    }
+
+    #[test]
+    fn comparisons_are_read_from_the_log() {
+        let log = "INFO listening\nINFO compared cached lists with fresh reads same=12 \
+                   different=0 overtaken=3\nINFO stopped\n";
+        assert_eq!(compared(log), Some([12.0, 0.0, 3.0]));
+        assert_eq!(compared("INFO stopped\n"), None);
     }
 
     #[test]

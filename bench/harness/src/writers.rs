@@ -27,7 +27,7 @@ use crate::workload::{self, Lists};
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgs,
-    /// Rounds of everything [default: 5, with --quick 1]
+    /// Rounds of everything [default: 3, with --quick 1]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     rounds: Option<u8>,
@@ -47,9 +47,9 @@ struct Sizes {
 }
 
 const FULL: Sizes = Sizes {
-    rounds: 5,
+    rounds: 3,
     every: 1,
-    changes: 600,
+    changes: 300,
     between: 50,
 };
 const QUICK: Sizes = Sizes {
@@ -196,6 +196,8 @@ fn slice(server: &Live, lists: &[String], number: u32, sizes: &Sizes) -> Result<
     let process = server.process();
     let (mut writer_us, mut samples_ns) = (0.0, Vec::new());
     let (mut kept, mut alive) = (Shares::default(), Shares::default());
+    // Those that no change has removed yet are no part of what is kept.
+    ask(&server.access, lists)?;
     let first = number * sizes.changes;
     for from in (first..first + sizes.changes).step_by(sizes.between as usize) {
         if !lists.is_empty() {

@@ -18,6 +18,9 @@ pub const THREADS: u32 = 2;
 /// Its threads for inserts: a second one would take the server's second core of two.
 pub const INSERT_THREADS: u32 = 1;
 
+/// Answers that take longer count as broken. A peer without an index needs seconds.
+const TIMEOUT: &str = "30s";
+
 /// How reads are refused.
 const READS: &str = r"
 refusals = function(summary)
@@ -111,6 +114,7 @@ impl Wrk {
         command.args(["-t", &load.threads.to_string()]);
         command.args(["-c", &load.connections.to_string()]);
         command.args(["-d", &format!("{}s", load.seconds)]);
+        command.args(["--timeout", TIMEOUT]);
         for header in headers {
             command.args(["-H", header]);
         }

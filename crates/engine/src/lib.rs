@@ -3,7 +3,7 @@
 //! One conductor: the engine asks the rooms below in a fixed order, and no room calls back up.
 //! It knows nothing of HTTP, of wire words, or of which database answers.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use list_cache::ListCache;
 use model::{Catalogue, Mark, Page};
@@ -27,6 +27,7 @@ mod indexes;
 mod links;
 mod listing;
 mod marks;
+mod paranoid;
 mod pinned;
 mod plausible;
 mod prepared;
@@ -36,6 +37,7 @@ mod relations;
 mod rows;
 mod rows_write;
 mod shared;
+mod shorten;
 mod tables;
 
 pub use asked::{
@@ -51,7 +53,8 @@ pub use error::{ColumnFault, EngineError, IndexFault};
 pub use export::{ExportPage, ExportStart};
 pub use increment::Increment;
 pub use indexes::IndexOf;
-pub use list_cache::Family;
+pub use list_cache::{Counts as ListCounts, Family};
+pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
 pub use prepared::{PreparedList, PreparedTable};
@@ -63,6 +66,7 @@ pub use store::{Durability, EncodeRow, Inspection, LongReads, StoreError, inspec
 
 use commit::Writer;
 use marks::Marks;
+use paranoid::{Hit, Paranoid};
 use plausible::Plausible;
 use shared::Shared;
 
@@ -111,6 +115,7 @@ pub struct Engine {
     lineage: String,
     /// See [`Engine::fingerprint`].
     seed: u64,
+    paranoid: OnceLock<Paranoid>,
 }
 
 /// What an engine says of itself.
@@ -124,6 +129,8 @@ pub struct Status {
     pub lineage: String,
     /// Bytes of all cached lists.
     pub list_cache_bytes: u64,
+    /// What watches over them, and what became of them.
+    pub lists: ListCounts,
 }
 
 impl Engine {
@@ -185,6 +192,7 @@ impl Engine {
             writer,
             seed: list_cache::fingerprint(0, loaded.lineage.as_bytes()) as u64,
             lineage: loaded.lineage,
+            paranoid: OnceLock::new(),
         }))
     }
 
@@ -194,6 +202,9 @@ impl Engine {
     /// What the store says while it is closed.
     pub fn close(&self) -> Result<(), EngineError> {
         self.writer.close();
+        if let Some(paranoid) = self.paranoid.get() {
+            paranoid.close();
+        }
         let horizon = self.shared.marks.horizon();
         Ok(futures_executor::block_on(
             self.shared.store.close(horizon),
@@ -207,6 +218,32 @@ impl Engine {
             horizon: self.shared.marks.horizon(),
             lineage: self.lineage.clone(),
             list_cache_bytes: self.shared.lists.bytes(),
+            lists: self.shared.lists.counts(),
+        }
+    }
+
+    /// From now on compares one of `every` exact hits with a fresh read, on a thread of its own,
+    /// and reports every difference. Asked for again, nothing changes.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn compare_hits(&self, every: u64, report: Report) -> std::io::Result<()> {
+        let paranoid = Paranoid::start(self.shared.clone(), self.total_cap, every, report)?;
+        if let Err(second) = self.paranoid.set(paranoid) {
+            second.close();
+        }
+        Ok(())
+    }
+
+    /// What comparing has come to; `None` where nothing is compared.
+    pub fn compared(&self) -> Option<Compared> {
+        self.paranoid.get().map(Paranoid::compared)
+    }
+
+    /// Hands in a hit that may be compared.
+    pub(crate) fn look_again(&self, hit: impl FnOnce() -> Hit) {
+        if let Some(paranoid) = self.paranoid.get() {
+            paranoid.offer(hit);
         }
     }
 

@@ -4,15 +4,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use list_cache::{Asked, Contract, Names};
+use list_cache::{Asked, Contract, Family, Names};
 use model::{Page, RowId, Selection, Table};
-use query::Visibility;
+use query::{Query, Visibility};
 use store::Point;
 
 use crate::Engine;
 use crate::asked::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
+use crate::paranoid::Hit;
 use crate::rows::{READ_ROWS, related};
 
 /// The names under which the cache may hold the answer to one list of one caller.
@@ -20,6 +21,8 @@ use crate::rows::{READ_ROWS, related};
 pub struct PreparedList {
     catalogue_epoch: u64,
     names: Names,
+    /// What the names stand for, where hits are compared with fresh reads.
+    asked: Option<(Box<Query>, Family)>,
 }
 
 impl PreparedList {
@@ -114,6 +117,8 @@ impl Engine {
         Ok(Some(PreparedList {
             catalogue_epoch: catalogue.epoch,
             names,
+            asked: (self.compared().is_some() && contract == Contract::Exact)
+                .then(|| (Box::new(query), asked.family)),
         }))
     }
 
@@ -125,6 +130,9 @@ impl Engine {
         }
         let now_ms = self.shared.clock.elapsed_ms();
         let answer = self.shared.lists.look(&list.names, now_ms)?;
+        if let Some((query, family)) = &list.asked {
+            self.look_again(|| Hit::of(query, *family, list.catalogue_epoch, &answer));
+        }
         Some(ListAnswer {
             rows: answer.rows.body,
             tag: answer.rows.tag,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use model::{Mark, Value};
 use query::Query;
 
-use crate::entry::{Altered, Held, Rows, Total};
+use crate::entry::{Altered, Held, Rows, Total, Unaltered};
 use crate::key::{Contract, Family, Key, Part};
 use crate::lists::ListCache;
 use crate::reading::Reading;
@@ -56,6 +56,8 @@ pub struct Answer {
     /// Within a `ttl`: whether a commit since may have altered it. `Some(false)` is proof that
     /// none has.
     pub is_stale: Option<bool>,
+    /// Whether it is still so.
+    pub unaltered: Unaltered,
 }
 
 /// What was read, on one snapshot.
@@ -147,6 +149,7 @@ impl<'a> Asking<'a> {
         if is_exact || self.rows.is_none() {
             self.rows = self.lists.rows(&self.rows_key, self.asked.contract, now_ms);
         }
+        self.lists.rules().look_away();
         if self.asked.total && (is_exact || self.total.is_none()) {
             self.total = self
                 .lists
@@ -224,7 +227,9 @@ impl<'a> Asking<'a> {
         let is_exact = self.asked.contract.is_exact();
         let is_altered =
             rows.altered.is_set() || total.as_ref().is_some_and(|total| total.altered.is_set());
+        let total_altered = total.as_ref().map(|total| total.altered.clone());
         Answer {
+            unaltered: Unaltered::new(rows.altered, total_altered),
             rows: rows.value,
             total: total.map(|total| total.value.count),
             is_hit: if is_exact {

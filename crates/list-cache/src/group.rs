@@ -35,9 +35,15 @@ impl Group {
             is_decidable: is_decidable(&query.filter),
             fields,
             home,
-            watches: Vec::new(),
+            // Rows and total, mostly.
+            watches: Vec::with_capacity(2),
             asked: 0,
         }
+    }
+
+    /// What the filter looks at.
+    pub(crate) fn fields(&self) -> &[Field] {
+        &self.fields
     }
 
     /// Whether memory can decide which rows are meant.

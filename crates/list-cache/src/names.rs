@@ -1,6 +1,7 @@
 //! Lists that are asked for again and again: named once, looked for many times.
 
 use crate::asking::{Answer, Asked};
+use crate::entry::Unaltered;
 use crate::key::{Contract, Key, Part};
 use crate::lists::ListCache;
 use crate::rules::Rule;
@@ -63,7 +64,9 @@ impl ListCache {
             return None;
         }
         let is_total_altered = total.as_ref().is_some_and(|total| total.altered.is_set());
+        let total_altered = total.as_ref().map(|total| total.altered.clone());
         Some(Answer {
+            unaltered: Unaltered::new(rows.altered, total_altered),
             rows: rows.value,
             total: total.map(|total| total.value.count),
             is_hit: true,

@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn each_byte_counts_when_secrets_are_compared() {
         let secret = b"standard_0123456789";
-        assert!(is_same(secret, &secret.to_vec()) && is_same(b"", b""));
+        assert!(is_same(secret, secret.as_slice()) && is_same(b"", b""));
         for position in 0..secret.len() {
             let mut other = secret.to_vec();
             other[position] ^= 0x80;

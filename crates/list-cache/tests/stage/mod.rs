@@ -90,6 +90,10 @@ pub fn image(n: i64, m: i64, permissions: &str) -> Image {
     }
 }
 
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "a change has rows that come and rows that go"
+)]
 pub fn row(n: i64, m: i64) -> Option<Image> {
     Some(image(n, m, EVERYBODY))
 }
@@ -137,7 +141,7 @@ impl World {
             self.next_seq = self.next_seq.max(seq + 1);
             Change {
                 table: TABLE,
-                id: RowId::new(*id).unwrap(),
+                id: RowId::new(id).unwrap(),
                 seq,
                 before: known.map(|(_, image)| image),
                 after: after.clone(),

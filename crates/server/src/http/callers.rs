@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use engine::{Caller, Engine, EngineError, Identity};
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use model::catalogue::SecretHash;
 
 use super::extract::{header, sha256};
@@ -49,7 +49,7 @@ impl Callers {
             return None;
         }
         let project = header(headers, &X_APPWRITE_PROJECT)?;
-        let secret = headers.get(&X_APPWRITE_KEY).map(|key| key.as_bytes());
+        let secret = headers.get(&X_APPWRITE_KEY).map(HeaderValue::as_bytes);
         let mut seen = self.seen.borrow_mut();
         let position = find(&seen, project, secret)?;
         let found = &seen[position];

@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use engine::{Caller, Family, ListContainers, Place};
 use hyper::body::Incoming;
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
+use hyper::http::uri::PathAndQuery;
 use model::calendar::parse_iso;
 use model::catalogue::SecretHash;
 use model::{Actor, Json, ModelError, Scope, Timestamp};
@@ -85,7 +86,7 @@ impl<'a> Asked<'a> {
     pub fn target(&self) -> Option<&'a str> {
         let target = self.head.uri.path_and_query();
         let target = target.filter(|_| self.query.project.is_none());
-        target.map(|target| target.as_str())
+        target.map(PathAndQuery::as_str)
     }
 
     /// Who asks.
@@ -95,7 +96,7 @@ impl<'a> Asked<'a> {
     /// so none can be valid.
     pub fn caller(&self) -> Result<Rc<Caller>, ApiError> {
         let headers = &self.head.headers;
-        let secret = headers.get(&X_APPWRITE_KEY).map(|key| key.as_bytes());
+        let secret = headers.get(&X_APPWRITE_KEY).map(HeaderValue::as_bytes);
         let engine = &self.app.shared.engine;
         let caller = self.app.callers.find(engine, self.project(), secret)?;
         if header(headers, &X_APPWRITE_JWT).is_some() {

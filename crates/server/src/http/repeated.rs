@@ -50,7 +50,7 @@ struct Known {
 /// What a target asks for.
 pub enum Meaning {
     /// A list.
-    List(List),
+    List(Box<List>),
     /// A row, whose id follows.
     RowOf(RowOf),
     /// What only the long way can answer.
@@ -59,7 +59,7 @@ pub enum Meaning {
 
 /// A list and what went before its rows the last time.
 pub struct List {
-    list: PreparedList,
+    prepared: PreparedList,
     words: &'static Words,
     head: RefCell<Option<Head>>,
 }
@@ -93,7 +93,7 @@ impl Repeated {
     /// Remembers what `target`, of which there is something to learn, means when `caller` sends it.
     pub fn remember(&self, engine: &Engine, target: &str, caller: Rc<Caller>, meaning: Meaning) {
         let meaning = match meaning {
-            Meaning::List(list) if target.len() + list.list.size_bytes() > KNOWN_BYTES_MAX => {
+            Meaning::List(list) if target.len() + list.prepared.size_bytes() > KNOWN_BYTES_MAX => {
                 Meaning::Longer
             }
             meaning => meaning,
@@ -125,7 +125,7 @@ impl Repeated {
         let known = self.find(engine, target, caller);
         known.is_some_and(|known| match &known.meaning {
             // Not where it was purged since, say.
-            Meaning::List(list) => engine.held(&list.list).is_some(),
+            Meaning::List(list) => engine.held(&list.prepared).is_some(),
             Meaning::RowOf(_) | Meaning::Longer => true,
         })
     }
@@ -186,7 +186,7 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<ReplyBody>>
     let of_request = |app: &App| app.request_ids.name(headers);
     match &known.meaning {
         Meaning::List(list) => {
-            let answer = engine.held(&list.list)?;
+            let answer = engine.held(&list.prepared)?;
             Some(list.response(answer, headers, (of_request(app), &origin)))
         }
         Meaning::RowOf(table) => {
@@ -214,7 +214,7 @@ impl List {
     /// A list whose answers are written in these words.
     pub fn new(list: PreparedList, words: &'static Words) -> List {
         List {
-            list,
+            prepared: list,
             words,
             head: RefCell::default(),
         }

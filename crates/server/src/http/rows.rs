@@ -42,7 +42,7 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
 fn remember_list(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
     remember(asked, asked.target(), caller, |engine| {
         Some(match engine.prepare(caller, list).ok()? {
-            Some(list) => Meaning::List(List::new(list, asked.words)),
+            Some(list) => Meaning::List(Box::new(List::new(list, asked.words))),
             None => Meaning::Longer,
         })
     });

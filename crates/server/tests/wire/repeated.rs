@@ -51,7 +51,7 @@ fn every_header_is_there_each_time_and_each_request_has_its_own_name() {
     let mut connection = site.connect();
     let first = connection.ask(&AS_KEY, "GET", LIST, "").unwrap();
     assert_eq!(first.header("x-appwrite-cache"), "miss");
-    let mut names = vec![first.header("x-request-id").to_owned()];
+    let mut ids = vec![first.header("x-request-id").to_owned()];
     for _ in 0..TIMES {
         let again = connection.ask(&AS_KEY, "GET", LIST, "").unwrap();
         assert_eq!((again.status.as_u16(), &again.text), (200, &first.text));
@@ -67,11 +67,11 @@ fn every_header_is_there_each_time_and_each_request_has_its_own_name() {
         for name in ["etag", "vary", "cache-control", "content-type"] {
             assert_eq!(again.header(name), first.header(name), "{name}");
         }
-        names.push(again.header("x-request-id").to_owned());
+        ids.push(again.header("x-request-id").to_owned());
     }
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), TIMES + 1);
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), TIMES + 1);
     let named = [&AS_KEY[..], &[("x-request-id", "mine")]].concat();
     let answer = connection.ask(&named, "GET", LIST, "").unwrap();
     assert_eq!(answer.header("x-request-id"), "mine");
