@@ -191,18 +191,9 @@ fn rows_before_a_cursor_are_bounded_on_their_other_side() {
         r#"{"method":"orderAsc","attribute":"m"}"#,
         r#"{"method":"cursorBefore","values":["d"]}"#,
         r#"{"method":"limit","values":[2]}"#,
-<<<<<<< HEAD
-    ]);
-    assert_eq!(
-        hits_after(std::slice::from_ref(&before), &[("a", Some((1, 0)))]),
-        [true]
-    );
-    assert_eq!(hits_after(&[before], &[("a", Some((1, 3)))]), [false]);
-=======
     ])];
     assert_eq!(hits_after(&before, &[("a", Some((1, 0)))]), [true]);
     assert_eq!(hits_after(&before, &[("a", Some((1, 3)))]), [false]);
->>>>>>> exact
 }
 
 #[test]

@@ -79,9 +79,7 @@ fn check_rows(manifests: &[Manifest<'_>], rows: &[Row<'_>], findings: &mut Vec<F
 /// A dependency that no code names is compiled for nothing.
 fn check_used(tree: &Tree, manifest: &Manifest<'_>, findings: &mut Vec<Finding>) {
     let folder = manifest.folder();
-    let sources = tree
-        .rust()
-        .filter(|source| source.path.starts_with(folder));
+    let sources = tree.rust().filter(|source| source.path.starts_with(folder));
     let words = sources.flat_map(Source::words).map(|word| word.text);
     let words: HashSet<&str> = words.collect();
     for dependency in &manifest.dependencies {
