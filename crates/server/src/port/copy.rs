@@ -147,7 +147,10 @@ async fn define(
     for table in source.tables(&plan.id).await? {
         let table = definition::table(&table);
         let mut beginning = table.clone();
-        copied.left_out.extend(schema.take(&mut beginning));
+        let left_out = schema.take(&mut beginning);
+        copied
+            .left_out
+            .extend(left_out.with_context(|| format!("database {}", plan.id))?);
         let ask = Ask::PutTable {
             project: target.project.clone(),
             database: plan.id.clone(),

@@ -244,7 +244,7 @@ impl<'a> Import<'a> {
         let Some(schema) = &mut self.schema else {
             bail!("a table stands after the first rows");
         };
-        self.done.left_out.extend(schema.take(&mut definition));
+        self.done.left_out.extend(schema.take(&mut definition)?);
         let may_have_more = schema.is_begun(definition["id"].as_str().unwrap_or_default());
         let ask = Ask::PutTable {
             project: self.target.project.clone(),
