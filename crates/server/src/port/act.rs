@@ -59,6 +59,11 @@ pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<Told, Ref
             links::put(engine, &caller, place(&path), rows).await?;
             Value::Null
         }
+        Ask::FreeLinks { path } => {
+            let caller = administrator(&path.project)?;
+            links::free(engine, &caller, place(&path), rows).await?;
+            Value::Null
+        }
         Ask::PutTable {
             project,
             database,

@@ -22,6 +22,20 @@ pub async fn put(
         .map_err(refusal)
 }
 
+/// Takes links from one to one away from rows that hold others, all or none.
+pub async fn free(
+    engine: &Engine,
+    caller: &Caller,
+    place: Place<'_>,
+    rows: &[u8],
+) -> Result<(), Refusal> {
+    let links = lines(rows).map(links).collect::<Result<Vec<_>, _>>()?;
+    engine
+        .free_links(caller, place, links)
+        .await
+        .map_err(refusal)
+}
+
 /// The links of a row: by the keys of its own columns and, under `$links`, by table and key of
 /// columns that only the other table shows.
 fn links(line: &[u8]) -> Result<RowLinks, Refusal> {
