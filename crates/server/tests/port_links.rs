@@ -313,6 +313,17 @@ fn an_import_that_broke_off_is_resumed_with_its_links() {
     }
 }
 
+/// Those that books hold to tables that show them.
+fn assert_hidden_links_are_named(said: &str) {
+    for (key, of) in [("on", "shelves"), ("more", "shelves"), ("on", "boxes")] {
+        let hidden = format!(
+            "Not copied: books: the links of the relationship `{key}` of table `{of}`, which does \
+             not come with it"
+        );
+        assert_eq!(said.matches(&hidden).count(), 1, "{said}");
+    }
+}
+
 #[test]
 fn a_table_alone_comes_without_its_relationships_to_others() {
     let folder = Folder::new();
@@ -333,13 +344,7 @@ fn a_table_alone_comes_without_its_relationships_to_others() {
             "{said}"
         );
     }
-    for (key, of) in [("on", "shelves"), ("more", "shelves"), ("on", "boxes")] {
-        let hidden = format!(
-            "Not copied: books: the links of the relationship `{key}` of table `{of}`, which does \
-             not come with it"
-        );
-        assert_eq!(said.matches(&hidden).count(), 1, "{said}");
-    }
+    assert_hidden_links_are_named(&said);
     let copied = export(&copy, "");
     let (_, book) = line_of(&copied, "{\"$id\":\"b0\"");
     let book: Value = serde_json::from_str(book).unwrap();
@@ -549,7 +554,10 @@ fn a_definition_that_can_never_be_made_is_refused_with_its_line() {
             json!({"tidemark": "export", "version": 1}),
             json!({"database": {"id": "shop", "name": "Shop"}}),
         ];
-        let table = |(id, columns): (&str, &Vec<&Value>)| json!({"table": {"id": id, "name": id, "columns": columns, "indexes": []}});
+        let table = |(id, columns): (&str, &Vec<&Value>)| {
+            let table = json!({"id": id, "name": id, "columns": columns, "indexes": []});
+            json!({ "table": table })
+        };
         lines.extend(["a", "b"].into_iter().zip(&tables).map(table));
         lines.push(json!({"end": {"rows": 0}}));
         let lines: Vec<String> = lines.iter().map(Value::to_string).collect();

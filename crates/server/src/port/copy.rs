@@ -224,8 +224,8 @@ fn next(page: &[Map<String, Value>], progress: Progress) -> Progress {
     }
 }
 
-/// Reads both sides of a database once more. Links that are only here, and that no row of the source
-/// could show to be gone, are taken away.
+/// Reads both sides of a database once more. Links that are only here, and that no row of the
+/// source could show to be gone, are taken away.
 async fn compare(
     source: &mut Remote,
     target: &mut Target,
