@@ -1,7 +1,9 @@
 //! Watches that ask for the same rows of a table: asked about each change once.
 
+use std::sync::Arc;
+
 use model::{Change, Field, Image};
-use query::predicate::{field_of, is_decidable, satisfies};
+use query::predicate::{field_of, satisfies};
 use query::{Filter, Query, Visibility};
 
 use crate::buckets::Home;
@@ -11,10 +13,9 @@ use crate::watch::{Matches, Watch};
 /// The watches of one filter under one visibility.
 pub(crate) struct Group {
     /// What names it in its table.
-    pub(crate) form: Box<[u8]>,
+    pub(crate) form: Arc<[u8]>,
     filter: Filter,
     visibility: Visibility,
-    is_decidable: bool,
     /// What the filter looks at.
     fields: Vec<Field>,
     /// Where it stands in the index of its table.
@@ -25,14 +26,13 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(form: &[u8], query: &Query, home: Home) -> Group {
+    pub(crate) fn new(form: Arc<[u8]>, query: &Query, home: Home) -> Group {
         let mut fields = Vec::new();
         collect_fields(&query.filter, &mut fields);
         Group {
-            form: form.into(),
+            form,
             filter: query.filter.clone(),
             visibility: query.visibility.clone(),
-            is_decidable: is_decidable(&query.filter),
             fields,
             home,
             // Rows and total, mostly.
@@ -48,7 +48,7 @@ impl Group {
 
     /// Whether memory can decide which rows are meant.
     pub(crate) fn is_decidable(&self) -> bool {
-        self.is_decidable
+        !matches!(self.home, Home::Undecidable)
     }
 
     /// On which sides of the change the row is among those that are meant.

@@ -244,10 +244,11 @@ impl ListCache {
 
     /// Puts an entry whose watch is registered, and unregisters what goes for it.
     pub(crate) fn put(&self, locked: &mut Locked<'_>, key: Key, entry: Entry) {
-        let name = key.clone();
+        let (name, number) = (key.clone(), entry.place.number);
         for (key, gone) in self.entries.put(key, entry) {
             locked.registry.evictions += u64::from(key != name);
-            locked.registry.evict(&key, &gone, &self.rules);
+            let was_kept = gone.place.number != number;
+            locked.registry.evict(&key, &gone, was_kept, &self.rules);
         }
     }
 

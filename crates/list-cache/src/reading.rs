@@ -6,7 +6,7 @@ use crate::asking::{Asked, Read};
 use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
 use crate::key::{Contract, Key, Part, rows_meant};
 use crate::lists::{ListCache, Locked};
-use crate::registry::{Part as WatchedPart, Place, Wanted};
+use crate::registry::{Place, Wanted};
 use crate::rules::Rule;
 use crate::run::{Parts, Run};
 
@@ -22,7 +22,6 @@ pub struct Reading<'a> {
 }
 
 /// What one part will be kept as.
-#[derive(Clone)]
 struct Ticket {
     key: Key,
     place: Place,
@@ -42,12 +41,12 @@ impl<'a> Reading<'a> {
             &written
         }));
         let mut locked = lists.lock();
-        let mut ticket = |key: &[u8], part| {
+        let mut ticket = |key: &[u8], of_rows| {
             let wanted = Wanted {
                 query: asked.query,
                 form,
                 is_exact: asked.contract.is_exact(),
-                part,
+                of_rows,
             };
             let (place, altered) = locked.registry.open(&wanted, lists.rules());
             Ticket {
@@ -56,8 +55,8 @@ impl<'a> Reading<'a> {
                 altered,
             }
         };
-        let rows = rows_key.map(|key| ticket(key, WatchedPart::Rows));
-        let total = total_key.map(|key| ticket(key, WatchedPart::Total));
+        let rows = rows_key.map(|key| ticket(key, true));
+        let total = total_key.map(|key| ticket(key, false));
         let run = Arc::new(Run {
             rows: rows.as_ref().map(|ticket| ticket.altered.clone()),
             total: total.as_ref().map(|ticket| ticket.altered.clone()),
@@ -134,7 +133,9 @@ impl<'a> Reading<'a> {
         }
         if !lists.may_fill(&ticket.key, self.contract) {
             let table = ticket.key.table();
-            locked.registry.close(table, &ticket.place, &altered);
+            locked
+                .registry
+                .close(table, &ticket.place, &altered, lists.rules());
             return;
         }
         let total = match &content {
@@ -158,7 +159,9 @@ impl Drop for Reading<'_> {
             for ticket in self.rows.take().iter().chain(&self.total.take()) {
                 locked.runs.close(&ticket.key, &self.run);
                 let (table, place) = (ticket.key.table(), &ticket.place);
-                locked.registry.close(table, place, &ticket.altered);
+                locked
+                    .registry
+                    .close(table, place, &ticket.altered, self.lists.rules());
             }
         }
         // Of no effect after a landing.
