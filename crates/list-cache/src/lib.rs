@@ -15,6 +15,7 @@ mod group;
 mod key;
 mod lists;
 mod names;
+mod purges;
 mod rank;
 mod reading;
 mod registry;

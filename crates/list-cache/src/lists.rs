@@ -3,7 +3,7 @@
 //! Whoever finds an entry in the map locks nothing else. Whatever registers, fills, withholds or
 //! unregisters holds the registry's lock while it does so, and touches the map under it.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -15,6 +15,7 @@ use crate::asking::{Asked, Asking};
 use crate::batch::Batch;
 use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
 use crate::key::{Contract, Key};
+use crate::purges::Purges;
 use crate::registry::{Aside, Registry};
 use crate::rules::{Rule, Rules};
 use crate::run::{Joined, Runs};
@@ -36,7 +37,7 @@ pub struct Bounds {
 /// The cached lists of a server.
 pub struct ListCache {
     entries: WeightedMap<Key, Entry>,
-    purges: RwLock<HashMap<TableNumber, u64>>,
+    purges: RwLock<Purges>,
     purges_of_all: AtomicU64,
     watched: Mutex<Watched>,
     rules: Rules,
@@ -115,16 +116,20 @@ impl ListCache {
     pub fn withhold(&self, batch: Batch) -> Withheld {
         let mut locked = self.lock();
         let fallen = locked.registry.withhold(batch, self.total_cap, &self.rules);
-        for (key, number) in &fallen.gone {
+        let gone = fallen.gone.iter().filter_map(|(key, number)| {
             self.entries
-                .delete_if(key, |entry| entry.place.number == *number);
-        }
+                .delete_if(key, |entry| entry.place.number == *number)
+        });
+        let gone: Vec<(Key, Entry)> = gone.collect();
         let mut withheld = Withheld {
             totals: fallen.aside,
         };
         if !self.rules.hold(Rule::TotalsWaitForPublish) {
-            self.put_back(&mut locked, &mut withheld, true);
+            drop(self.put_back(&mut locked, &mut withheld, true));
         }
+        // Bodies are freed when nobody waits for it.
+        drop(locked);
+        drop(gone);
         withheld
     }
 
@@ -133,10 +138,18 @@ impl ListCache {
     pub fn publish(&self, mut withheld: Withheld, committed: bool) {
         let mut locked = self.lock();
         locked.registry.publish();
-        self.put_back(&mut locked, &mut withheld, committed);
+        let gone = self.put_back(&mut locked, &mut withheld, committed);
+        drop(locked);
+        drop(gone);
     }
 
-    fn put_back(&self, locked: &mut Locked<'_>, withheld: &mut Withheld, committed: bool) {
+    fn put_back(
+        &self,
+        locked: &mut Locked<'_>,
+        withheld: &mut Withheld,
+        committed: bool,
+    ) -> Vec<(Key, Entry)> {
+        let mut gone = Vec::new();
         let patches = committed || !self.rules.hold(Rule::FailedCommitsPatchNothing);
         for aside in withheld.totals.drain(..) {
             let mut total = aside.total;
@@ -158,9 +171,10 @@ impl ListCache {
                     altered,
                     content,
                 };
-                self.put(locked, aside.key, entry);
+                gone.extend(self.put(locked, aside.key, entry));
             }
         }
+        gone
     }
 
     /// Drops every list of `table`. Within a `ttl`, whoever asks after this call finds nothing
@@ -169,12 +183,21 @@ impl ListCache {
     pub fn purge(&self, table: TableNumber) {
         if self.rules.hold(Rule::PurgeIsAFence) {
             let mut purges = self.purges.write().unwrap_or_else(PoisonError::into_inner);
-            *purges.entry(table).or_default() += 1;
+            purges.purge(table);
             self.purges_of_all.fetch_add(1, Ordering::Release);
         }
         let mut locked = self.lock();
         locked.registry.forget(table, &self.rules);
-        self.entries.retain(|key, _| key.table() != table);
+        let gone = RefCell::new(Vec::new());
+        self.entries.retain(|key, entry| {
+            let stays = key.table() != table;
+            if !stays {
+                gone.borrow_mut().push(entry.clone());
+            }
+            stays
+        });
+        drop(locked);
+        drop(gone);
     }
 
     /// Bytes of all entries together.
@@ -223,13 +246,13 @@ impl ListCache {
         is_clean(wanted).then(|| Joined::new(run.clone(), rows, total && is_clean(&run.total)))
     }
 
-    /// How often the table was purged, as far as the contract asks.
+    /// The number that each purge of the table raises, as far as the contract asks for it.
     pub(crate) fn purges(&self, contract: Contract, table: TableNumber) -> u64 {
         if contract.is_exact() {
             return 0;
         }
         let purges = self.purges.read().unwrap_or_else(PoisonError::into_inner);
-        purges.get(&table).copied().unwrap_or_default()
+        purges.of(table)
     }
 
     /// How often any table was purged.
@@ -242,14 +265,17 @@ impl ListCache {
         key.purges() == self.purges(contract, key.table())
     }
 
-    /// Puts an entry whose watch is registered, and unregisters what goes for it.
-    pub(crate) fn put(&self, locked: &mut Locked<'_>, key: Key, entry: Entry) {
+    /// Puts an entry whose watch is registered, and unregisters what goes for it. Gives that, to
+    /// be freed when the lock is.
+    pub(crate) fn put(&self, locked: &mut Locked<'_>, key: Key, entry: Entry) -> Vec<(Key, Entry)> {
         let (name, number) = (key.clone(), entry.place.number);
-        for (key, gone) in self.entries.put(key, entry) {
-            locked.registry.evictions += u64::from(key != name);
+        let gone = self.entries.put(key, entry);
+        for (key, gone) in &gone {
+            locked.registry.evictions += u64::from(*key != name);
             let was_kept = gone.place.number != number;
-            locked.registry.evict(&key, &gone, was_kept, &self.rules);
+            locked.registry.evict(key, gone, was_kept, &self.rules);
         }
+        gone
     }
 
     pub(crate) fn lock(&self) -> Locked<'_> {

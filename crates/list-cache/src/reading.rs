@@ -91,6 +91,8 @@ impl<'a> Reading<'a> {
         let (mark, read_ms) = (read.mark, read.read_ms);
         let mut locked = lists.lock();
         let mut parts = Parts::default();
+        // Freed when nobody waits for the lock.
+        let mut gone = Vec::new();
         if let Some(rows) = read.rows
             && let Some(ticket) = self.rows.take()
         {
@@ -104,7 +106,7 @@ impl<'a> Reading<'a> {
             let table = ticket.key.table();
             let registry = &mut locked.registry;
             registry.set_window(table, &ticket.place, rows.last_place);
-            self.keep(&mut locked, ticket, Content::Rows(value.clone()));
+            gone.extend(self.keep(&mut locked, ticket, Content::Rows(value.clone())));
             parts.rows = Some(Held { value, altered });
         }
         if let Some(count) = read.total
@@ -112,22 +114,28 @@ impl<'a> Reading<'a> {
         {
             let value = Total { count, read_ms };
             let altered = ticket.altered.clone();
-            self.keep(&mut locked, ticket, Content::Total(value));
+            gone.extend(self.keep(&mut locked, ticket, Content::Total(value)));
             parts.total = Some(Held { value, altered });
         }
         drop(locked);
+        drop(gone);
         self.run.flight.land(parts.clone());
         parts
     }
 
-    fn keep(&self, locked: &mut Locked<'_>, ticket: Ticket, content: Content) {
+    fn keep(
+        &self,
+        locked: &mut Locked<'_>,
+        ticket: Ticket,
+        content: Content,
+    ) -> Vec<(Key, Entry)> {
         locked.runs.close(&ticket.key, &self.run);
         let lists = self.lists;
         let mut altered = ticket.altered;
         if altered.is_set() && self.contract.is_exact() {
             if lists.rules().hold(Rule::LateFillsAreRefused) {
                 locked.registry.refused_fills += 1;
-                return;
+                return Vec::new();
             }
             altered = Altered::default();
         }
@@ -136,7 +144,7 @@ impl<'a> Reading<'a> {
             locked
                 .registry
                 .close(table, &ticket.place, &altered, lists.rules());
-            return;
+            return Vec::new();
         }
         let total = match &content {
             Content::Total(total) => Some(total.count),
@@ -148,7 +156,7 @@ impl<'a> Reading<'a> {
             altered,
             content,
         };
-        lists.put(locked, ticket.key, entry);
+        lists.put(locked, ticket.key, entry)
     }
 }
 
