@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use model::{Change, Field, Image};
+use model::{Change, Field, Image, Role};
 use query::predicate::{field_of, satisfies};
 use query::{Filter, Query, Visibility};
 
 use crate::buckets::Home;
+use crate::rank::Reach;
 use crate::rules::{Rule, Rules};
 use crate::watch::{Matches, Watch};
+use crate::weight;
 
 /// The watches of one filter under one visibility.
 pub(crate) struct Group {
@@ -28,10 +30,15 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn new(form: Arc<[u8]>, query: &Query, home: Home) -> Group {
         let mut fields = Vec::new();
-        collect_fields(&query.filter, &mut fields);
+        let mut filter = Filter::All(Vec::new());
+        // Nobody asks what memory cannot decide.
+        if !matches!(home, Home::Undecidable) {
+            collect_fields(&query.filter, &mut fields);
+            filter = query.filter.clone();
+        }
         Group {
             form,
-            filter: query.filter.clone(),
+            filter,
             visibility: query.visibility.clone(),
             fields,
             home,
@@ -39,6 +46,33 @@ impl Group {
             watches: Vec::with_capacity(2),
             asked: 0,
         }
+    }
+
+    /// Bytes that are spent on one of its watches, about: the watch, and its share of what the
+    /// group keeps once. Rows and total bear half of that each; of several pages with one filter
+    /// each bears a half too, because the others may go first.
+    pub(crate) fn watch_bytes(&self, number: u64) -> usize {
+        let watch = self.watches.iter().find(|watch| watch.number == number);
+        let own = watch.map_or(0, Watch::size_bytes);
+        own + self.size_bytes() / self.watches.len().clamp(1, 2)
+    }
+
+    /// Bytes of what it keeps once, its places in the indexes of its table included.
+    fn size_bytes(&self) -> usize {
+        let roles = match &self.visibility {
+            Visibility::Everything => 0,
+            Visibility::Granted(roles) => {
+                let texts = roles.iter().map(|role| weight::shared(role.as_str().len()));
+                weight::shared(texts.sum::<usize>() + roles.iter().len() * size_of::<Role>())
+            }
+        };
+        size_of::<(Group, Reach)>()
+            + weight::shared(self.form.len())
+            + weight::hashed::<(Arc<[u8]>, u32)>()
+            + weight::filter(&self.filter)
+            + weight::fields(&self.fields)
+            + self.home.size_bytes()
+            + roles
     }
 
     /// What the filter looks at.

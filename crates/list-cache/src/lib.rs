@@ -23,6 +23,7 @@ mod rules;
 mod run;
 mod table;
 mod watch;
+mod weight;
 
 pub use asking::{Answer, Asked, Asking, Read, ReadRows, Step};
 pub use batch::Batch;

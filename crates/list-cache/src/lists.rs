@@ -19,6 +19,7 @@ use crate::purges::Purges;
 use crate::registry::{Aside, Registry};
 use crate::rules::{Rule, Rules};
 use crate::run::{Joined, Runs};
+use crate::weight;
 
 /// An entry may weigh at most this share of the capacity.
 const ENTRY_SHARE: u64 = 64;
@@ -93,7 +94,7 @@ impl ListCache {
             entry_bytes_typical: ENTRY_BYTES_TYPICAL,
         };
         ListCache {
-            entries: WeightedMap::new(entries, Entry::weigh),
+            entries: WeightedMap::new(entries, weight::entry),
             purges: RwLock::default(),
             purges_of_all: AtomicU64::new(0),
             watched: Mutex::default(),
@@ -159,7 +160,8 @@ impl ListCache {
             }
             let altered = Altered::default();
             let key = &aside.key;
-            if locked.registry.reopen(key, &aside.place, &altered, total) {
+            let reopened = locked.registry.reopen(key, &aside.place, &altered, total);
+            if let Some(watch_bytes) = reopened {
                 locked.registry.patched_totals += u64::from(patches);
                 let content = Content::Total(Total {
                     count: total,
@@ -170,6 +172,7 @@ impl ListCache {
                     place,
                     altered,
                     content,
+                    watch_bytes,
                 };
                 gone.extend(self.put(locked, aside.key, entry));
             }

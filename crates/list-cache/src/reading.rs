@@ -123,12 +123,7 @@ impl<'a> Reading<'a> {
         parts
     }
 
-    fn keep(
-        &self,
-        locked: &mut Locked<'_>,
-        ticket: Ticket,
-        content: Content,
-    ) -> Vec<(Key, Entry)> {
+    fn keep(&self, locked: &mut Locked<'_>, ticket: Ticket, content: Content) -> Vec<(Key, Entry)> {
         locked.runs.close(&ticket.key, &self.run);
         let lists = self.lists;
         let mut altered = ticket.altered;
@@ -150,11 +145,12 @@ impl<'a> Reading<'a> {
             Content::Total(total) => Some(total.count),
             Content::Rows(_) => None,
         };
-        locked.registry.keep(&ticket.key, &ticket.place, total);
+        let watch_bytes = locked.registry.keep(&ticket.key, &ticket.place, total);
         let entry = Entry {
             place: ticket.place,
             altered,
             content,
+            watch_bytes,
         };
         lists.put(locked, ticket.key, entry)
     }

@@ -202,27 +202,36 @@ impl Registry {
         }
     }
 
-    /// An open read becomes the entry `key`. Of no effect if a commit took it away.
-    pub(crate) fn keep(&mut self, key: &Key, place: &Place, total: Option<u64>) {
-        if let Some(watch) = self.watch_mut(key.table(), place) {
-            watch.keep(key.clone(), total);
-        }
+    /// An open read becomes the entry `key`. Of no effect if a commit took it away. Says how many
+    /// bytes the registry spends on it.
+    pub(crate) fn keep(&mut self, key: &Key, place: &Place, total: Option<u64>) -> u32 {
+        let Some(watch) = self.watch_mut(key.table(), place) else {
+            return 0;
+        };
+        watch.keep(key.clone(), total);
+        self.watch_bytes(key.table(), place)
     }
 
-    /// A total that was set aside is an entry again. Says whether its watch is still there.
+    fn watch_bytes(&self, table: TableNumber, place: &Place) -> u32 {
+        let group = self.tables.get(&table).zip(place.group);
+        let group = group.and_then(|(table, slot)| table.group_of(slot));
+        let bytes = group.map_or(0, |group| group.watch_bytes(place.number));
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    /// A total that was set aside is an entry again. Says how many bytes the registry spends on
+    /// it; `None` if its watch is not there any more.
     pub(crate) fn reopen(
         &mut self,
         key: &Key,
         place: &Place,
         altered: &Altered,
         total: u64,
-    ) -> bool {
-        let Some(watch) = self.watch_mut(key.table(), place) else {
-            return false;
-        };
+    ) -> Option<u32> {
+        let watch = self.watch_mut(key.table(), place)?;
         watch.altered = altered.clone();
         watch.keep(key.clone(), Some(total));
-        true
+        Some(self.watch_bytes(key.table(), place))
     }
 
     /// An open read is no more.
