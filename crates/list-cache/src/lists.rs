@@ -18,7 +18,7 @@ use crate::key::{Contract, Key};
 use crate::purges::Purges;
 use crate::registry::{Aside, Registry};
 use crate::rules::{Rule, Rules};
-use crate::run::{Joined, Runs};
+use crate::run::Runs;
 use crate::weight;
 
 /// An entry may weigh at most this share of the capacity.
@@ -234,19 +234,6 @@ impl ListCache {
     pub(crate) fn total(&self, key: &[u8], contract: Contract, now_ms: u64) -> Option<Held<Total>> {
         let held = self.entries.get(key)?.total()?;
         allows(contract, &held.altered, held.value.read_ms, now_ms).then_some(held)
-    }
-
-    /// A wait for somebody who reads what `key` names, unless a commit may have overtaken it.
-    pub(crate) fn join(&self, key: &[u8], rows: bool, total: bool) -> Option<Joined> {
-        let locked = self.lock();
-        let run = locked.runs.get(key)?;
-        let joins_any = !self.rules.hold(Rule::SpoiledRunsAreNotJoined);
-        let is_clean = |altered: &Option<Altered>| {
-            let altered = altered.as_ref();
-            altered.is_some_and(|altered| joins_any || !altered.is_set())
-        };
-        let wanted = if rows { &run.rows } else { &run.total };
-        is_clean(wanted).then(|| Joined::new(run.clone(), rows, total && is_clean(&run.total)))
     }
 
     /// The number that each purge of the table raises, as far as the contract asks for it.

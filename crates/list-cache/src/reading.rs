@@ -8,7 +8,7 @@ use crate::key::{Contract, Key, Part, rows_meant};
 use crate::lists::{ListCache, Locked};
 use crate::registry::{Place, Wanted};
 use crate::rules::Rule;
-use crate::run::{Parts, Run};
+use crate::run::{Joined, Parts, Run};
 
 /// The right to read and to keep. What it will fill is watched from here on, so a commit that
 /// overtakes the read is noticed. Dropped without a fill, it sends those who joined to read for
@@ -28,19 +28,35 @@ struct Ticket {
     altered: Altered,
 }
 
+/// What is done about what is not cached.
+pub(crate) enum Taken<'a> {
+    /// Somebody reads it.
+    Joined(Joined),
+    /// The caller reads it.
+    Opened(Reading<'a>),
+}
+
 impl<'a> Reading<'a> {
-    pub(crate) fn open(
+    /// Joins somebody who reads all that is named, rows and total, or reads it for all who come:
+    /// in one piece, so that of those who come at once no two read.
+    pub(crate) fn join_or_open(
         lists: &'a ListCache,
         asked: Asked<'_>,
-        rows_key: Option<&[u8]>,
-        total_key: Option<&[u8]>,
-    ) -> Reading<'a> {
+        (rows_key, total_key): (Option<&[u8]>, Option<&[u8]>),
+        may_join: bool,
+    ) -> Taken<'a> {
         let mut written = Vec::new();
         let form = rows_meant(total_key.unwrap_or_else(|| {
             Key::write(&mut written, asked.query, asked.contract, Part::Total, 0);
             &written
         }));
         let mut locked = lists.lock();
+        if let Some(key) = rows_key.or(total_key).filter(|_| may_join) {
+            let wants = (rows_key.is_some(), total_key.is_some());
+            if let Some(joined) = locked.runs.join(key, wants, lists.rules()) {
+                return Taken::Joined(joined);
+            }
+        }
         let mut ticket = |key: &[u8], of_rows| {
             let wanted = Wanted {
                 query: asked.query,
@@ -66,13 +82,13 @@ impl<'a> Reading<'a> {
             locked.runs.open(ticket.key.clone(), run.clone());
         }
         drop(locked);
-        Reading {
+        Taken::Opened(Reading {
             lists,
             contract: asked.contract,
             run,
             rows,
             total,
-        }
+        })
     }
 
     /// Whether the rows are to be read.
