@@ -103,6 +103,9 @@ fn hits_that_are_found_by_name_are_compared_as_well() {
     let texts = [IS_ONE.to_owned()];
     let prepared = engine.prepare(&key(), &asked(&texts)).unwrap().unwrap();
     assert_eq!(engine.held(&prepared).unwrap().total, 1);
+    while engine.compared().unwrap().same == 0 {
+        std::thread::yield_now();
+    }
     engine.list_rules().switch_off(Rule::BucketsSeeAfter);
     add(&engine, "b");
     assert_eq!(engine.held(&prepared).unwrap().total, 1);
