@@ -132,7 +132,7 @@ impl Engine {
         query: &Query,
     ) -> Option<Contract> {
         let bypasses = asked.bypass && matches!(caller.actor, Actor::Key { .. });
-        if bypasses || !self.caches_lists || !list_cache::keeps(query) {
+        if bypasses || !self.caches_lists || !self.shared.lists.keeps(query) {
             return None;
         }
         Some(match asked.ttl_s {

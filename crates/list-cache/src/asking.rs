@@ -22,7 +22,7 @@ use crate::run::{Joined, Landed, Parts};
 /// Waits for reads of others that came to nothing, before the caller reads for itself.
 const WAITS_MAX: u32 = 2;
 
-/// A list that somebody asks for. The query must be one that [`keeps`](crate::keeps) allows.
+/// A list that somebody asks for. The query must be one that [`ListCache::keeps`] allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// What to list.

@@ -174,7 +174,8 @@ impl Buckets {
     pub(crate) fn concerned(&self, question: &Question<'_>, groups: &mut Vec<u32>, rules: &Rules) {
         let change = question.change;
         let concerns = |post: &&Post| {
-            post.guards.let_pass(question.before) || post.guards.let_pass(question.after)
+            (post.guards.let_pass(question.before) && rules.hold(Rule::GuardsSeeBefore))
+                || post.guards.let_pass(question.after)
         };
         let mut take = |posts: &[Post]| {
             groups.extend(posts.iter().filter(concerns).map(|post| post.group));

@@ -30,7 +30,7 @@ pub use batch::Batch;
 pub use cache::fingerprint;
 pub use entry::{Rows, Unaltered};
 pub use key::{Contract, Family};
-pub use lists::{Bounds, Counts, ListCache, Withheld, keeps};
+pub use lists::{Bounds, Counts, ListCache, Withheld};
 pub use names::Names;
 pub use reading::Reading;
 pub use rules::{Rule, Rules};

@@ -79,12 +79,6 @@ pub struct Counts {
     pub evictions: u64,
 }
 
-/// Whether lists like this may be kept at all: not in random order, not chosen by relationships,
-/// which changes of other tables would alter, and not at coordinates.
-pub fn keeps(query: &Query) -> bool {
-    !query.random && query.at.is_none() && !query.filters_relationships()
-}
-
 impl ListCache {
     /// An empty cache.
     pub fn new(bounds: Bounds) -> ListCache {
@@ -101,6 +95,13 @@ impl ListCache {
             rules: Rules::default(),
             total_cap: bounds.total_cap,
         }
+    }
+
+    /// Whether lists like this may be kept at all: not in random order, not chosen by
+    /// relationships, which changes of other tables would alter, and not at coordinates.
+    pub fn keeps(&self, query: &Query) -> bool {
+        let is_watched = !query.random && !query.filters_relationships();
+        query.at.is_none() && (is_watched || !self.rules.hold(Rule::KeepsWhatIsWatched))
     }
 
     /// Begins to put an answer together.
@@ -189,11 +190,14 @@ impl ListCache {
             purges.purge(table);
             self.purges_of_all.fetch_add(1, Ordering::Release);
         }
+        let takes_exact = self.rules.hold(Rule::PurgeTakesExactLists);
         let mut locked = self.lock();
-        locked.registry.forget(table, &self.rules);
+        if takes_exact {
+            locked.registry.forget(table, &self.rules);
+        }
         let gone = RefCell::new(Vec::new());
         self.entries.retain(|key, entry| {
-            let stays = key.table() != table;
+            let stays = key.table() != table || (key.is_exact() && !takes_exact);
             if !stays {
                 gone.borrow_mut().push(entry.clone());
             }

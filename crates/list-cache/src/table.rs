@@ -197,7 +197,7 @@ impl TableWatches {
             .concerned(&question, &mut room.concerned, rules);
         for slot in room.concerned.drain(..) {
             let reach = &self.reaches[slot as usize];
-            if !reach.leaves_out(question.changed, question.before, question.after) {
+            if !reach.leaves_out(question.changed, question.before, question.after, rules) {
                 self.ask_group(slot, &question, fallen, rules);
             }
         }
@@ -241,7 +241,7 @@ impl TableWatches {
             self.tallied.push(slot);
         }
         let feels = |watch: &Watch| {
-            !watch.is_out_of_reach(question, matches) && watch.feels(change, matches, rules)
+            !watch.is_out_of_reach(question, matches, rules) && watch.feels(change, matches, rules)
         };
         self.fell(slot, feels, fallen, rules);
     }

@@ -82,10 +82,15 @@ impl Watch {
 
     /// Whether the row stands beyond the page on each side on which it matches, as its rank alone
     /// can say.
-    pub(crate) fn is_out_of_reach(&self, question: &Question<'_>, matches: Matches) -> bool {
+    pub(crate) fn is_out_of_reach(
+        &self,
+        question: &Question<'_>,
+        matches: Matches,
+        rules: &Rules,
+    ) -> bool {
         self.edge.is_some_and(|edge| {
-            (!matches.before || edge.is_before(question.before))
-                && (!matches.after || edge.is_before(question.after))
+            (!matches.before || edge.is_before(question.before, rules))
+                && (!matches.after || edge.is_before(question.after, rules))
         })
     }
 

@@ -45,6 +45,49 @@ fn only_a_range(rule: Option<Rule>) -> bool {
     after(rule, &[ABOVE], "a", Some((0, 1)))
 }
 
+fn a_row_leaves_a_range(rule: Option<Rule>) -> bool {
+    after(rule, &[ABOVE], "a", Some((-5, 1)))
+}
+
+/// A page that is full, and one with room, of the same rows; what the filter looks at stays.
+fn a_row_changes_where_one_page_has_no_end(rule: Option<Rule>) -> bool {
+    let (first, all) = (query(&[ABOVE, BY_M, ONE_ROW]), query(&[ABOVE, BY_M]));
+    let mut world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
+    world.switch_off(rule);
+    world.ask(&first, EXACT);
+    world.ask(&all, EXACT);
+    world.commit(&[("b", row(1, 3))]);
+    world.is_exact(&first) && world.is_exact(&all)
+}
+
+fn the_last_row_itself_changes(rule: Option<Rule>) -> bool {
+    let query = query(&[ABOVE, BY_M, ONE_ROW]);
+    let mut world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
+    world.switch_off(rule);
+    world.ask(&query, EXACT);
+    let mut after = image(1, 1, EVERYBODY);
+    after.values[2] = model::Value::Text("changed".into());
+    world.commit(&[("a", Some(after))]);
+    world.is_exact(&query)
+}
+
+fn an_exact_list_is_purged(rule: Option<Rule>) -> bool {
+    let query = query(&[IS_ONE]);
+    let world = World::with(&[("a", 1, 1)]);
+    world.switch_off(rule);
+    world.ask(&query, EXACT);
+    world.lists.purge(TABLE);
+    !world.is_hit(&query)
+}
+
+/// What is in random order another time is another list.
+fn rows_are_drawn(rule: Option<Rule>) -> bool {
+    let query = query(&[r#"{"method":"orderRandom"}"#]);
+    let world = World::new();
+    world.switch_off(rule);
+    !world.lists.keeps(&query) && world.lists.keeps(&full())
+}
+
 fn words_are_searched(rule: Option<Rule>) -> bool {
     let search = r#"{"method":"regex","attribute":"w","values":["^x"]}"#;
     let query = query(&[search]);
@@ -388,6 +431,14 @@ const STORIES: &[(Rule, Story)] = &[
         one_alternative_is_a_range,
     ),
     (Rule::ResidualsAreAsked, only_a_range),
+    (Rule::GuardsSeeBefore, a_row_leaves_a_range),
+    (
+        Rule::EndlessPagesAreAsked,
+        a_row_changes_where_one_page_has_no_end,
+    ),
+    (Rule::EqualRanksAreAsked, the_last_row_itself_changes),
+    (Rule::PurgeTakesExactLists, an_exact_list_is_purged),
+    (Rule::KeepsWhatIsWatched, rows_are_drawn),
     (Rule::UndecidableAreDropped, words_are_searched),
     (Rule::VisibilityOfBefore, a_grant_goes),
     (Rule::WindowOfFullPagesOnly, a_page_has_room),

@@ -612,7 +612,7 @@ impl World {
         if list.tag != self.engine.fingerprint(&list.rows) {
             return Err(format!("{question:?} carries a foreign tag"));
         }
-        if question.ttl_s > 0 && list.mark < reader.purge_mark {
+        if list.cached.is_some() && list.mark < reader.purge_mark {
             return Err(format!(
                 "{question:?} was purged and is answered as of {:?}",
                 list.mark
