@@ -183,10 +183,10 @@ impl Paranoid {
             return;
         }
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((send, _)) = &*thread {
-            if send.try_send(hit()).is_err() {
-                self.tally.dropped.fetch_add(1, Ordering::Relaxed);
-            }
+        if let Some((send, _)) = &*thread
+            && send.try_send(hit()).is_err()
+        {
+            self.tally.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
