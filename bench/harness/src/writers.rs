@@ -27,10 +27,6 @@ use crate::workload::{self, Lists};
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgs,
-    /// Rounds of everything [default: 3, with --quick 1]
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
-    rounds: Option<u8>,
 }
 
 /// How much is measured.
@@ -120,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn sizes(arguments: &Arguments) -> Sizes {
     let sizes = if arguments.run.quick { QUICK } else { FULL };
     Sizes {
-        rounds: arguments.rounds.map_or(sizes.rounds, u32::from),
+        rounds: arguments.run.rounds(sizes.rounds),
         ..sizes
     }
 }
