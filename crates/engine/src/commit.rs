@@ -24,6 +24,7 @@ use store::{
 use crate::error::{ColumnFault, EngineError};
 use crate::plausible::Plausible;
 use crate::shared::Shared;
+use crate::told;
 
 /// A group may always wait so long for company. Draining only what was there gave eight clients
 /// 0.52 of a single client's rate each; with this wait 0.96.
@@ -413,6 +414,7 @@ fn batch(outcomes: &[Outcome], catalogue: &Catalogue) -> Batch {
             extend_with_tables(&mut batch.tables, change, catalogue);
         }
     }
+    told::bounded(&mut batch);
     batch.tables.sort_unstable();
     batch.tables.dedup();
     batch

@@ -39,6 +39,7 @@ mod rows_write;
 mod shared;
 mod shorten;
 mod tables;
+mod told;
 
 pub use asked::{
     Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
