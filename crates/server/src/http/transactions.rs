@@ -128,15 +128,30 @@ fn read(asked: &Asked<'_>, mut fields: Fields) -> Result<Operation, ApiError> {
     let action = fields.required_text("action")?;
     Ok(Operation {
         database: fields.required_text("databaseId")?,
-        table: fields.required_text(asked.words.table_id)?,
+        table: in_either_words(&mut fields, asked.words.table_id, "tableId", "collectionId")?,
         act: act(asked, &action, fields)?,
         unchanged_since: None,
     })
 }
 
+/// A text by its name in either family, because operations of both can stand in one transaction;
+/// a refusal names it as `own`.
+fn in_either_words(
+    fields: &mut Fields,
+    own: &'static str,
+    newer: &'static str,
+    older: &'static str,
+) -> Result<String, ApiError> {
+    let other = if own == newer { older } else { newer };
+    if !fields.holds(own) && fields.holds(other) {
+        return fields.required_text(other);
+    }
+    fields.required_text(own)
+}
+
 fn act(asked: &Asked<'_>, action: &str, mut fields: Fields) -> Result<Act, ApiError> {
     let row = |fields: &mut Fields| -> Result<RowId, ApiError> {
-        let id = fields.required_text(asked.words.row_id)?;
+        let id = in_either_words(fields, asked.words.row_id, "rowId", "documentId")?;
         asked.id(OPERATIONS, &id, RowId::new)
     };
     Ok(match action {
