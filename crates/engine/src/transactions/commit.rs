@@ -39,13 +39,12 @@ impl Engine {
                 Err(error) => return Err(self.fail(caller, &found.0, conflict_of(error)).await),
             };
             let outcome = self.writer.commit(batch(&catalogue, caller, ops)).await?;
-            match self.judge_commit(caller, &found.0, outcome).await? {
-                Some(committed) => return Ok(committed),
-                None => {
-                    let epoch = catalogue.epoch;
-                    self.shared.newer_catalogue(epoch, publications).await;
-                }
+            let judged = self.judge_commit(caller, &found.0, outcome).await?;
+            if let Some(committed) = judged {
+                return Ok(committed);
             }
+            let epoch = catalogue.epoch;
+            self.shared.newer_catalogue(epoch, publications).await;
         }
         Err(EngineError::Overloaded)
     }

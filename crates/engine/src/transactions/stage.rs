@@ -134,7 +134,7 @@ impl Engine {
             match judge(operation, whole, outcome)? {
                 Judged::Row(applied) => {
                     let table = table(catalogue, caller, operation)?;
-                    echoes.push(echo(table, applied));
+                    echoes.push(echo(table, *applied));
                 }
                 Judged::AsSent => echoes.push(as_sent(catalogue, caller, operation)?),
                 Judged::Moved => return Ok(None),
@@ -208,7 +208,7 @@ fn judge(
     }
 }
 
-fn echo(table: &Arc<Table>, applied: Box<Applied>) -> Echo {
+fn echo(table: &Arc<Table>, applied: Applied) -> Echo {
     match applied.rows.into_iter().flatten().next() {
         Some(row) => Echo::Row(Page {
             table: table.clone(),
