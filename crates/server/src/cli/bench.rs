@@ -130,6 +130,10 @@ pub struct LoadArgs {
     /// Cores that the server may use, each a line [default: 1 and 2, as far as there are]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = at_least::<1>())]
     cores: Vec<u32>,
+    /// Another system that runs already, by an address that answers 25 rows; may be repeated.
+    /// Fetching is asked of it in the same rounds, on whatever cores it has
+    #[arg(long, value_name = "NAME=URL", value_parser = named_url)]
+    beside: Vec<(String, String)>,
     /// oha, the load generator: a name to look for, or a file
     #[arg(long, value_name = "FILE", default_value = "oha")]
     oha: PathBuf,
@@ -246,6 +250,7 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
         cores,
         is_quick: args.quick,
         prices: prices::read(args.prices.as_deref())?,
+        beside: args.beside,
         scratch: args.scratch.unwrap_or(beside),
         out: args.out,
         started: outside.clock.now(),
@@ -319,9 +324,30 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     parts.ok_or_else(|| "a header is needed, such as 'X-Appwrite-Project: default'".to_owned())
 }
 
+/// `PocketBase=http://127.0.0.1:8090/api/…`
+fn named_url(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=');
+    let parts = parts.filter(|(name, url)| !name.is_empty() && url.starts_with("http://"));
+    let (name, url) = parts.ok_or_else(|| {
+        "a name and an address are needed, such as \
+        'Other=http://127.0.0.1:8090/list?perPage=25'"
+            .to_owned()
+    })?;
+    Ok((name.to_owned(), url.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_system_beside_has_a_name_and_an_address_that_may_hold_more_signs() {
+        let wanted = ("A".to_owned(), "http://h/?a=b".to_owned());
+        assert_eq!(named_url("A=http://h/?a=b"), Ok(wanted));
+        for text in ["A", "=http://h", "A=ftp://h", ""] {
+            assert!(named_url(text).unwrap_err().contains("perPage"), "{text}");
+        }
+    }
 
     #[test]
     fn headers_are_read_at_their_first_colon() {

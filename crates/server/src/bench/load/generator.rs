@@ -29,8 +29,8 @@ pub struct Aim {
     pub headers: Vec<String>,
     /// A file of bodies, one a line, of which each request draws one; without, it is a `GET`.
     pub bodies: Option<PathBuf>,
-    /// Who does the work.
-    pub process: Process,
+    /// Who does the work, where it is known.
+    pub process: Option<Process>,
 }
 
 /// How hard a server is asked.
@@ -54,8 +54,8 @@ pub struct Slice {
     pub errors: u64,
     /// From the first request to the last answer.
     pub wall: Duration,
-    /// Processor time of the server, in microseconds.
-    pub cpu_us: f64,
+    /// Processor time of the server, in microseconds, where its process is known.
+    pub cpu_us: Option<f64>,
 }
 
 /// oha, found on this machine.
@@ -105,11 +105,12 @@ impl Oha {
     /// # Errors
     /// When oha fails, nothing was answered, connections stood idle, or the server is gone.
     pub fn ask(&self, aim: &Aim, load: &Load) -> Result<Slice> {
-        let before = aim.process.cpu_us()?;
+        let used = || aim.process.map(Process::cpu_us).transpose();
+        let before = used()?;
         let mut command = self.command(aim, load);
         let child = self.cores.spawn(&mut command)?;
         let said = child.wait_with_output().context("oha is gone")?;
-        let cpu_us = aim.process.cpu_us()? - before;
+        let cpu_us = used()?.zip(before).map(|(after, before)| after - before);
         let complaint = String::from_utf8_lossy(&said.stderr);
         ensure!(said.status.success(), "oha on {}: {complaint}", aim.url);
         let text = fs::read_to_string(&self.output).context("oha wrote nothing")?;
@@ -160,7 +161,7 @@ impl Slice {
         self.samples.extend(later);
         self.errors += other.errors;
         self.wall += other.wall;
-        self.cpu_us += other.cpu_us;
+        self.cpu_us = self.cpu_us.zip(other.cpu_us).map(|(one, next)| one + next);
         self
     }
 
@@ -198,7 +199,7 @@ fn read(text: &str) -> Result<Slice> {
         samples: Vec::new(),
         errors: 0,
         wall: Duration::ZERO,
-        cpu_us: 0.0,
+        cpu_us: None,
     };
     let mut first = f64::INFINITY;
     for line in lines {

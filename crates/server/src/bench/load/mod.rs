@@ -60,6 +60,8 @@ pub struct Options {
     pub is_quick: bool,
     /// Servers to reckon prices with.
     pub prices: Prices,
+    /// Other systems that run already: their names, and addresses that answer 25 rows.
+    pub beside: Vec<(String, String)>,
     /// Where data directories are made and removed.
     pub scratch: PathBuf,
     /// The folder of reports; created if absent.
@@ -95,6 +97,8 @@ pub struct Cell {
     pub again: f64,
     /// The floor between them.
     pub floor: Slice,
+    /// The other systems of the run, in its order; of fetching alone.
+    pub beside: Vec<Slice>,
     /// At a fixed rate below that, counted from when each request was due.
     pub paced: Option<Slice>,
     /// What wrk says: requests a second.
@@ -190,7 +194,7 @@ pub fn run(options: &Options) -> Result<Written> {
         oha: &oha.version,
         measured: &measured,
     };
-    let mut written = write(&options.out, options.started, &told.run()?, &told.render()?)?;
+    let mut written = write(&options.out, options.started, &told.run()?, &told.render())?;
     written.summary = told.summary();
     Ok(written)
 }
@@ -264,14 +268,23 @@ impl Work<'_> {
         if !self.options.warmup.is_zero() {
             oha.ask(aim, &load(self.options.warmup, None))?;
         }
-        let (first, between, second) = (ask(aim)?, ask(&still)?, ask(aim)?);
+        let (first, between) = (ask(aim)?, ask(&still)?);
+        let mut beside = Vec::new();
+        if act == Act::Fetch {
+            for (name, url) in &self.options.beside {
+                let slice = ask(&other(url));
+                beside.push(slice.with_context(|| format!("beside, {name}"))?);
+            }
+        }
+        let second = ask(aim)?;
         let again = second.per_s() / first.per_s();
         let both = first.and(second);
         let is_shown = connections == CONNECTIONS;
         let paced = is_shown.then(|| oha.ask(aim, &load(half, Some(both.per_s() * PACE))));
-        let opinion = match is_shown {
-            true => second_opinion(aim, &load(half, None), &self.all)?,
-            false => None,
+        let opinion = if is_shown {
+            second_opinion(aim, &load(half, None), &self.all)?
+        } else {
+            None
         };
         Ok(Cell {
             act,
@@ -280,6 +293,7 @@ impl Work<'_> {
             both,
             again,
             floor: between,
+            beside,
             paced: paced.transpose()?,
             opinion,
             memory_mib: server.process().peak_mib()?,
@@ -367,7 +381,18 @@ fn aim(act: Act, server: &Server, bodies: &Path) -> Aim {
         is_pattern: act == Act::Read,
         headers,
         bodies: (act == Act::Add).then(|| bodies.to_owned()),
-        process: server.process(),
+        process: Some(server.process()),
+    }
+}
+
+/// Another system's list, asked as it stands. Which processes it has is not known.
+fn other(url: &str) -> Aim {
+    Aim {
+        url: url.to_owned(),
+        is_pattern: false,
+        headers: Vec::new(),
+        bodies: None,
+        process: None,
     }
 }
 
@@ -378,7 +403,7 @@ fn floor_aim(aim: &Aim, floor: &Responder) -> Aim {
         .split_at(aim.url.find("/v1").unwrap_or(aim.url.len()));
     Aim {
         url: format!("http://{}{path}", floor.address),
-        process: floor.process(),
+        process: Some(floor.process()),
         ..aim.clone()
     }
 }

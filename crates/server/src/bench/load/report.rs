@@ -58,7 +58,7 @@ impl Report<'_> {
     /// # Errors
     /// When a series has no samples.
     pub fn run(&self) -> Result<Run> {
-        let machine = self.machine();
+        let machine = here();
         Ok(Run {
             format: FORMAT.to_owned(),
             kind: "load".to_owned(),
@@ -75,22 +75,14 @@ impl Report<'_> {
     }
 
     /// The report; page and samples stand beside it.
-    ///
-    /// # Errors
-    /// When the run cannot be written.
-    pub fn render(&self) -> Result<String> {
+    pub fn render(&self) -> String {
         let started = json!(iso_ms(self.options.started));
-        let pairs = [
-            vec![("started", started)],
-            self.parameters(),
-            self.machine(),
-        ]
-        .concat();
+        let pairs = [vec![("started", started)], self.parameters(), here()].concat();
         let lines: Vec<String> = pairs
             .iter()
             .map(|(key, value)| format!("{key}: {value}\n"))
             .collect();
-        Ok(format!(
+        format!(
             "---\n{}---\n\n# {TITLE}\n\n{}\n\n{METHOD}\n\n{}\n[The same to look at]({PAGE}): open \
              it in a browser. Samples: [{RUN}]({RUN}).\n\n## Beside the published test\n\n{}\n\
              {NOTE}: {}.\n\n## At a fixed rate\n\n{}",
@@ -100,7 +92,7 @@ impl Report<'_> {
             self.columns_table(),
             published::LOAD_IN,
             self.paced(),
-        ))
+        )
     }
 
     /// The tables of figures and of mixes.
@@ -120,16 +112,38 @@ impl Report<'_> {
             ];
             row.extend(points.map(whole));
             row.push(cell.both.errors.to_string());
-            row.push(format!("{:.1}", cpu_each(&cell.both)));
+            row.push(cpu_each(&cell.both).map_or("–".to_owned(), |us| format!("{us:.1}")));
             row.push(whole(cell.memory_mib));
             row.push(cell.opinion.map_or("–".to_owned(), whole));
             Some(row)
         });
         let figures = table(head, rows.collect());
+        let others = self.others();
         let head = "lists to changes|server|requests/s|A/A|from the cache|p50 µs|p90 µs|p99 µs\
                     |p99.9 µs|errors|CPU µs|memory MiB";
         let rows = self.measured.blends.iter().flat_map(blend_rows);
-        format!("{figures}\n{}", table(head, rows.collect()))
+        format!("{figures}\n{others}{}", table(head, rows.collect()))
+    }
+
+    /// Nothing where the run had no other systems.
+    fn others(&self) -> String {
+        if self.options.beside.is_empty() {
+            return String::new();
+        }
+        let rows = self.measured.cells.iter().flat_map(|cell| {
+            let pairs = cell.beside.iter().zip(&self.options.beside);
+            pairs.filter_map(move |(slice, (name, _))| {
+                let mut row = vec![name.clone(), cell.connections.to_string()];
+                row.push(whole(slice.per_s()));
+                row.push(format!("{:.2}", cell.both.per_s() / slice.per_s()));
+                row.extend(points(&slice.samples)?.map(whole));
+                row.push(slice.errors.to_string());
+                Some(row)
+            })
+        });
+        let head = "beside, fetching 25|connections|requests/s|ours to theirs|p50 µs|p90 µs|p99 µs\
+                    |p99.9 µs|errors";
+        format!("{}\n", table(head, rows.collect()))
     }
 
     fn lead(&self) -> String {
@@ -145,16 +159,6 @@ impl Report<'_> {
             machine.cores,
             machine.cpu
         )
-    }
-
-    fn machine(&self) -> Vec<(&'static str, Value)> {
-        let machine = Machine::here();
-        vec![
-            ("cpu", json!(machine.cpu)),
-            ("cores", json!(machine.cores)),
-            ("memory_mib", json!(machine.memory_mib)),
-            ("kernel", json!(machine.kernel)),
-        ]
     }
 
     fn parameters(&self) -> Vec<(&'static str, Value)> {
@@ -195,12 +199,49 @@ impl Report<'_> {
                 let same = (other.cores, other.connections) == (cell.cores, cell.connections);
                 cell.act == Act::Fetch && other.act == Act::FetchUncached && same
             });
-            groups.push(group(cell, uncached)?);
+            groups.push(self.group(cell, uncached)?);
         }
         for blend in &self.measured.blends {
             groups.push(blend_group(blend)?);
         }
         Ok(groups)
+    }
+
+    fn group(&self, cell: &Cell, uncached: Option<&Cell>) -> Result<Group> {
+        let mut all = vec![of_cell(("tidemark", "Tidemark", Role::Subject), cell)?];
+        if let Some(uncached) = uncached {
+            let named = ("uncached", "Tidemark, not from the cache", Role::Reference);
+            all.push(of_cell(named, uncached)?);
+        }
+        let floor = ("floor", "static floor", Role::Floor);
+        let mut floor = of_slice(floor, cell.connections, &cell.floor)?;
+        floor.memory_mib = Some(milli(cell.floor_mib));
+        all.push(floor);
+        for ((idx, slice), (name, _)) in cell.beside.iter().enumerate().zip(&self.options.beside) {
+            let key = format!("beside_{idx}");
+            all.push(of_slice(
+                (&key, name, Role::Other),
+                cell.connections,
+                slice,
+            )?);
+        }
+        if let Some(paced) = &cell.paced {
+            let named = ("paced", "Tidemark, paced", Role::Other);
+            all.push(of_slice(named, cell.connections, paced)?);
+        }
+        let (act, cores, connections) = (cell.act, cell.cores, cell.connections);
+        let plural = |count: u32| if count == 1 { "" } else { "s" };
+        Ok(Group {
+            key: format!("{}_{connections}_{cores}", act.key()),
+            title: format!(
+                "{}, {connections} connection{}, {cores} core{}",
+                act.title(),
+                plural(connections),
+                plural(cores as u32)
+            ),
+            connections,
+            series: all,
+        })
     }
 
     /// One row for each number of cores and connections, then the published ones.
@@ -287,6 +328,16 @@ impl Report<'_> {
     }
 }
 
+fn here() -> Vec<(&'static str, Value)> {
+    let machine = Machine::here();
+    vec![
+        ("cpu", json!(machine.cpu)),
+        ("cores", json!(machine.cores)),
+        ("memory_mib", json!(machine.memory_mib)),
+        ("kernel", json!(machine.kernel)),
+    ]
+}
+
 fn object(pairs: &[(&'static str, Value)]) -> Map<String, Value> {
     let pairs = pairs.iter();
     pairs
@@ -309,8 +360,9 @@ fn points(samples: &[Sample]) -> Option<[f64; 4]> {
     Some([500, 900, 990, 999].map(|at| sorted.at(at).as_secs_f64() * 1e6))
 }
 
-fn cpu_each(slice: &Slice) -> f64 {
-    slice.cpu_us / (slice.samples.len() as f64 + slice.errors as f64)
+fn cpu_each(slice: &Slice) -> Option<f64> {
+    let answers = slice.samples.len() as f64 + slice.errors as f64;
+    Some(slice.cpu_us? / answers)
 }
 
 fn blend_rows(blend: &Blend) -> Vec<Vec<String>> {
@@ -387,7 +439,7 @@ fn series(
 fn of_slice(named: (&str, &str, Role), connections: u32, slice: &Slice) -> Result<Series> {
     let mut series = series(named, connections, slice.wall, &slice.samples)?;
     series.errors = Some(slice.errors);
-    series.cpu_us = Some(milli(cpu_each(slice)));
+    series.cpu_us = cpu_each(slice).map(milli);
     Ok(series)
 }
 
@@ -399,35 +451,6 @@ fn of_cell(named: (&str, &str, Role), cell: &Cell) -> Result<Series> {
     });
     series.memory_mib = Some(milli(cell.memory_mib));
     Ok(series)
-}
-
-fn group(cell: &Cell, uncached: Option<&Cell>) -> Result<Group> {
-    let mut all = vec![of_cell(("tidemark", "Tidemark", Role::Subject), cell)?];
-    if let Some(uncached) = uncached {
-        let named = ("uncached", "Tidemark, not from the cache", Role::Reference);
-        all.push(of_cell(named, uncached)?);
-    }
-    let floor = ("floor", "static floor", Role::Floor);
-    let mut floor = of_slice(floor, cell.connections, &cell.floor)?;
-    floor.memory_mib = Some(milli(cell.floor_mib));
-    all.push(floor);
-    if let Some(paced) = &cell.paced {
-        let named = ("paced", "Tidemark, paced", Role::Other);
-        all.push(of_slice(named, cell.connections, paced)?);
-    }
-    let (act, cores, connections) = (cell.act, cell.cores, cell.connections);
-    let plural = |count: u32| if count == 1 { "" } else { "s" };
-    Ok(Group {
-        key: format!("{}_{connections}_{cores}", act.key()),
-        title: format!(
-            "{}, {connections} connection{}, {cores} core{}",
-            act.title(),
-            plural(connections),
-            plural(cores as u32)
-        ),
-        connections,
-        series: all,
-    })
 }
 
 fn blend_group(blend: &Blend) -> Result<Group> {
@@ -480,7 +503,7 @@ mod tests {
             wall: samples.last().unwrap().ended,
             samples,
             errors: 0,
-            cpu_us: (count * 20) as f64,
+            cpu_us: Some((count * 20) as f64),
         }
     }
 
@@ -492,6 +515,10 @@ mod tests {
             both: slice(10_000, 100),
             again: 1.03,
             floor: slice(5_000, 50),
+            beside: match act {
+                Act::Fetch => vec![slice(1_000, 400)],
+                _ => Vec::new(),
+            },
             paced: (connections == CONNECTIONS).then(|| slice(4_000, 140)),
             opinion: None,
             memory_mib: 64.0,
@@ -538,6 +565,7 @@ mod tests {
             duration: Duration::from_secs(1),
             is_quick: true,
             prices: prices::read(None).unwrap(),
+            beside: vec![("Rival".to_owned(), "http://127.0.0.1:9/list".to_owned())],
             scratch: PathBuf::new(),
             out: PathBuf::new(),
             started: Timestamp(0),
@@ -552,7 +580,7 @@ mod tests {
             oha: "oha 1",
             measured: &measured,
         };
-        let text = report.render().unwrap();
+        let text = report.render();
         for part in [
             "| read one row | 2 | 32 | 10000 | 1.03 | 20000 | 0.50 | 103 | 106 | 106 | 106 | 0 | 20.0 | 64 | – |\n",
             "| 90 to 10 | as anybody starts it | 2000 | 1.00 | 85.0 % | 503 |",
@@ -601,7 +629,7 @@ mod tests {
         };
         assert_eq!(
             keys(&run.groups[2]),
-            ["tidemark", "uncached", "floor", "paced"]
+            ["tidemark", "uncached", "floor", "beside_0", "paced"]
         );
         let json = serde_json::to_string(&run).unwrap();
         assert!(json.len() < 900_000, "{} bytes", json.len());
