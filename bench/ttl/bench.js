@@ -27,7 +27,7 @@ function newPhase(name, title, call, iterations) {
   return { name, title, call, samples, ends, wallMs: 0, lastAnswer: null };
 }
 
-/** Runs `phase` for its samples `from` (inclusive) to `to` (exclusive); ends are told from `origin`. */
+/** Runs `phase` for its samples `from` to `to` (exclusive); ends are told from `origin`. */
 async function timeSlice(phase, { from, to, origin }, bar) {
   const { call, samples, ends } = phase;
   const started = performance.now();

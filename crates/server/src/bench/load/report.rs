@@ -154,7 +154,7 @@ impl Report<'_> {
             ""
         };
         format!(
-            "Rows added, read and fetched over {} connections; {} cores of {}{mode}.",
+            "Rows added, read and fetched; connections: {}; {} cores of {}{mode}.",
             list(&self.options.connections),
             machine.cores,
             machine.cpu
@@ -305,8 +305,8 @@ impl Report<'_> {
             cells.push(price(&row.rates[..3]));
             cells
         });
-        let head = "requests/s|Adding|Reading|Fetching|E1|E2|EUR a month|EUR per request/s, all five\
-                    |EUR per request/s, first three";
+        let head = "requests/s|Adding|Reading|Fetching|E1|E2|EUR a month\
+                    |EUR per request/s, all five|EUR per request/s, first three";
         table(head, rows.collect())
     }
 
