@@ -134,6 +134,8 @@ const HAPPENS: &[&str] = &[
     "evictions",
     "exact misses",
     "joins",
+    "hits by name",
+    "rows at once",
     "hits that may be stale",
     "hits within a ttl that are not stale",
     "answers with several reads",
