@@ -30,7 +30,7 @@ const POOL: usize = 18;
 /// The same where lists are evicted: more than are kept.
 const POOL_OF_SMALL: usize = 110;
 /// Keeps a few dozen lists of a few rows.
-const SMALL_BYTES: u64 = 84 << 10;
+const SMALL_BYTES: u64 = 128 << 10;
 /// Groups and watches beyond which lists are not watched one by one, in some runs.
 const NARROW: usize = 2;
 /// What happens in a step, and how often.
