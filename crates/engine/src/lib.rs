@@ -40,6 +40,7 @@ mod shared;
 mod shorten;
 mod tables;
 mod told;
+mod transactions;
 
 pub use asked::{
     Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
@@ -64,6 +65,10 @@ pub use query::QueryError;
 pub use query::json::read as read_json;
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::{Durability, EncodeRow, Inspection, LongReads, StoreError, inspect};
+pub use transactions::{
+    Act, Echo, Operation, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN,
+    Transaction, TransactionStatus, status_text,
+};
 
 use commit::Writer;
 use marks::Marks;

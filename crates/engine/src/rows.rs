@@ -159,7 +159,7 @@ impl Engine {
 }
 
 /// What single-row reads select; any other query method is refused.
-fn selection(table: &Table, texts: &[String]) -> Result<Selection, EngineError> {
+pub(crate) fn selection(table: &Table, texts: &[String]) -> Result<Selection, EngineError> {
     if texts.is_empty() {
         return Ok(Selection::All);
     }

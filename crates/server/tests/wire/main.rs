@@ -11,4 +11,5 @@ mod rows;
 mod schema;
 mod site;
 mod tls;
+mod transactions;
 mod transport;
