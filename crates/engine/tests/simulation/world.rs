@@ -30,7 +30,7 @@ const POOL: usize = 18;
 /// The same where lists are evicted: more than are kept.
 const POOL_OF_SMALL: usize = 110;
 /// Keeps a few dozen lists of a few rows.
-const SMALL_BYTES: u64 = 84 << 10;
+const SMALL_BYTES: u64 = 128 << 10;
 /// Groups and watches beyond which lists are not watched one by one, in some runs.
 const NARROW: usize = 2;
 /// What happens in a step, and how often.
@@ -609,6 +609,11 @@ impl World {
                 list.mark
             ));
         }
+        if question.is_random && list.cached.is_some() {
+            return Err(format!(
+                "{question:?} is drawn anew each time, never cached"
+            ));
+        }
         if list.tag != self.engine.fingerprint(&list.rows) {
             return Err(format!("{question:?} carries a foreign tag"));
         }
@@ -792,6 +797,21 @@ impl World {
             if !self.readers.is_empty() {
                 return Err("nothing is left to wait for".to_owned());
             }
+        }
+        self.purge_all()
+    }
+
+    /// When everything is purged, nothing is watched that is nowhere.
+    fn purge_all(&mut self) -> Found {
+        for write in write::purges(&mut self.scene()) {
+            self.begin(write);
+            self.settle()?;
+        }
+        let counts = self.engine.list_counts();
+        if counts.watches + counts.degraded > 0 {
+            return Err(format!(
+                "all is purged and something is watched: {counts:?}"
+            ));
         }
         Ok(())
     }
