@@ -566,15 +566,7 @@ fn written(takes: Takes) -> Vec<Group> {
             (NO_INTEGER, ARGUMENT),
             (&["-1", "86401", "9007199254740993"], ARGUMENT),
         ],
-        Takes::OpenTime => vec![
-            (NO_INTEGER, ARGUMENT),
-            (&["-1", "0", "59", "3601", "9223372036854775807"], ARGUMENT),
-        ],
-        Takes::Operations => vec![(NO_LIST, ARGUMENT), (NO_OPERATIONS, ARGUMENT)],
-        Takes::Transaction => {
-            let unknown: &[&str] = &[r#""nobody""#, r#""a\u0000""#, r#""' OR 1=1 --""#];
-            vec![(NO_TEXT, ARGUMENT), (unknown, NO_TRANSACTION)]
-        }
+        Takes::OpenTime | Takes::Operations | Takes::Transaction => of_transactions(takes),
         Takes::Columns => vec![(NO_LIST, ARGUMENT), (NO_COLUMNS, ARGUMENT)],
         Takes::Indexes => vec![(NO_LIST, ARGUMENT), (NO_INDEXES, ARGUMENT)],
         Takes::Words => vec![(NO_TEXT, ARGUMENT)],
@@ -598,6 +590,21 @@ fn written(takes: Takes) -> Vec<Group> {
         Takes::RelationType | Takes::OnDelete => {
             vec![(NO_TEXT, ARGUMENT), (NO_RELATION, ARGUMENT)]
         }
+    }
+}
+
+fn of_transactions(takes: Takes) -> Vec<Group> {
+    match takes {
+        Takes::OpenTime => vec![
+            (NO_INTEGER, ARGUMENT),
+            (&["-1", "0", "59", "3601", "9223372036854775807"], ARGUMENT),
+        ],
+        Takes::Operations => vec![(NO_LIST, ARGUMENT), (NO_OPERATIONS, ARGUMENT)],
+        Takes::Transaction => {
+            let unknown: &[&str] = &[r#""nobody""#, r#""a\u0000""#, r#""' OR 1=1 --""#];
+            vec![(NO_TEXT, ARGUMENT), (unknown, NO_TRANSACTION)]
+        }
+        other => unreachable!("{other:?} is no part of a transaction"),
     }
 }
 
