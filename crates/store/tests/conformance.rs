@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_executor::block_on;
 use model::{
-    ColumnKind, Direction, Field, IndexKind, IndexStatus, Mark, OnDelete, RelationKind,
+    ColumnKind, Direction, Field, IndexKind, IndexStatus, Mark, OnDelete, ProjectId, RelationKind,
     TableNumber, Value,
 };
 use query::{Filter, OrderKey, Query, Test};
@@ -110,13 +110,32 @@ fn a_newer_format_is_refused_and_left_alone() {
             refused,
             StoreError::Format {
                 found: 1_000,
-                newest: 1
+                newest: 2
             }
         ),
         "{refused}"
     );
-    set_format(1);
+    set_format(2);
     assert_eq!(Db::open(&place).ids(), ["a"]);
+}
+
+#[test]
+fn an_older_format_becomes_todays() {
+    let place = Embedded::new();
+    let mut db = Db::with_notes(&place);
+    db.ok(vec![db.insert("a", note("one"))]);
+    db.close();
+    let file = place.directory().join("tidemark.db");
+    // As format 1 left it.
+    rusqlite::Connection::open(&file)
+        .unwrap()
+        .execute_batch("DROP TABLE staged; DROP TABLE staged_op; PRAGMA user_version = 1")
+        .unwrap();
+    let db = Db::open(&place);
+    assert_eq!(db.ids(), ["a"]);
+    let project = ProjectId::new("p").unwrap();
+    let none = block_on(db.store.transactions(&project)).unwrap();
+    assert_eq!(none, []);
 }
 
 #[test]
