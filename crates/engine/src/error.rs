@@ -123,6 +123,8 @@ pub enum EngineError {
     TransactionConflict(RowId),
     /// The transaction would be larger than one can be; a sentence.
     TransactionTooLarge(String),
+    /// The key of the request was used for another one.
+    RequestKeyReused,
     /// The server is shutting down.
     Closing,
     /// The clock is so far ahead of the last commit that a wrong year must be feared.
@@ -236,6 +238,7 @@ impl fmt::Display for EngineError {
             | E::TransactionExpired(_)
             | E::TransactionConflict(_)
             | E::TransactionTooLarge(_) => self.fmt_of_transactions(f),
+            E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(

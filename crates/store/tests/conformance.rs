@@ -129,7 +129,10 @@ fn an_older_format_becomes_todays() {
     // As format 1 left it.
     rusqlite::Connection::open(&file)
         .unwrap()
-        .execute_batch("DROP TABLE staged; DROP TABLE staged_op; PRAGMA user_version = 1")
+        .execute_batch(
+            "DROP TABLE staged; DROP TABLE staged_op; DROP TABLE request_key;
+             PRAGMA user_version = 1",
+        )
         .unwrap();
     let db = Db::open(&place);
     assert_eq!(db.ids(), ["a"]);

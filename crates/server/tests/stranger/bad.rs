@@ -460,6 +460,29 @@ const NO_OPERATIONS: &[&str] = &[
     r#"[{"action":"bulkUpdate","databaseId":"d","tableId":"t","data":{"queries":"x","data":{"n":1}}}]"#,
     r#"[{"action":"bulkDelete","databaseId":"d","tableId":"t","data":{"queries":[5]}}]"#,
 ];
+const NO_READS: &[&str] = &[
+    "[]",
+    "[5]",
+    "[null]",
+    "[[]]",
+    "[{}]",
+    r#"[{"tableId":"t"}]"#,
+    r#"[{"ids":["r1"]}]"#,
+    r#"[{"tableId":5,"ids":["r1"]}]"#,
+    r#"[{"tableId":"t","ids":[]}]"#,
+    r#"[{"tableId":"t","ids":"r1"}]"#,
+    r#"[{"tableId":"t","ids":[5]}]"#,
+    r#"[{"tableId":"t","ids":["_x"]}]"#,
+    r#"[{"tableId":"t","ids":["a\u0000"]}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"index":"one_s","keys":["r1"]}]"#,
+    r#"[{"tableId":"t","index":"one_s"}]"#,
+    r#"[{"tableId":"t","keys":["r1"]}]"#,
+    r#"[{"tableId":"t","index":5,"keys":["r1"]}]"#,
+    r#"[{"tableId":"t","index":"one_s","keys":"r1"}]"#,
+    r#"[{"tableId":"t","index":"one_s","keys":[]}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"queries":[5]}]"#,
+    r#"[{"tableId":"t","ids":["r1"]},5]"#,
+];
 const WRONG_OPERATIONS: &[(&str, &[Kind])] = &[
     (
         r#"[{"action":"delete","databaseId":"nobody","tableId":"t","rowId":"r1"}]"#,
@@ -566,7 +589,11 @@ fn written(takes: Takes) -> Vec<Group> {
             (NO_INTEGER, ARGUMENT),
             (&["-1", "86401", "9007199254740993"], ARGUMENT),
         ],
-        Takes::OpenTime | Takes::Operations | Takes::Transaction => of_transactions(takes),
+        Takes::OpenTime
+        | Takes::Operations
+        | Takes::BatchOperations
+        | Takes::Reads
+        | Takes::Transaction => of_transactions(takes),
         Takes::Columns => vec![(NO_LIST, ARGUMENT), (NO_COLUMNS, ARGUMENT)],
         Takes::Indexes => vec![(NO_LIST, ARGUMENT), (NO_INDEXES, ARGUMENT)],
         Takes::Words => vec![(NO_TEXT, ARGUMENT)],
@@ -599,7 +626,10 @@ fn of_transactions(takes: Takes) -> Vec<Group> {
             (NO_INTEGER, ARGUMENT),
             (&["-1", "0", "59", "3601", "9223372036854775807"], ARGUMENT),
         ],
-        Takes::Operations => vec![(NO_LIST, ARGUMENT), (NO_OPERATIONS, ARGUMENT)],
+        Takes::Operations | Takes::BatchOperations => {
+            vec![(NO_LIST, ARGUMENT), (NO_OPERATIONS, ARGUMENT)]
+        }
+        Takes::Reads => vec![(NO_LIST, ARGUMENT), (NO_READS, ARGUMENT)],
         Takes::Transaction => {
             let unknown: &[&str] = &[r#""nobody""#, r#""a\u0000""#, r#""' OR 1=1 --""#];
             vec![(NO_TEXT, ARGUMENT), (unknown, NO_TRANSACTION)]
@@ -670,6 +700,27 @@ fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
             (list_of(101, |n| format!("\"e{n}\"")), WORTHLESS),
             (list_of(1, |_| text_of(256)), WORTHLESS),
         ],
+        Takes::BatchOperations => {
+            // The row is not there when all is done at once, and is looked for alike.
+            let mut cases: Vec<_> = own(WRONG_OPERATIONS);
+            cases.retain(|(json, _)| !json.contains(r#"absent","data":{"nobody""#));
+            let many = list_of(1_001, |n| {
+                format!(r#"{{"action":"create","tableId":"t","rowId":"m{n}","data":{{"n":1}}}}"#)
+            });
+            cases.push((many, ARGUMENT));
+            cases
+        }
+        Takes::Reads => {
+            let part = |ids: usize| {
+                let ids = list_of(ids, |n| format!(r#""m{n}""#));
+                format!(r#"{{"tableId":"t","ids":{ids}}}"#)
+            };
+            vec![
+                (list_of(101, |_| part(1)), ARGUMENT),
+                (list_of(1, |_| part(1_001)), ARGUMENT),
+                (list_of(2, |_| part(501)), ARGUMENT),
+            ]
+        }
         _ => Vec::new(),
     }
 }
