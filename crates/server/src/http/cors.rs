@@ -17,10 +17,10 @@ const ALLOWED: HeaderValue = HeaderValue::from_static(
      X-Forwarded-User-Agent, X-Appwrite-Mode, X-Appwrite-Dev-Key, X-Appwrite-Organization, \
      X-Appwrite-Impersonate-User-Id, X-Appwrite-Impersonate-User-Email, \
      X-Appwrite-Impersonate-User-Phone, X-Appwrite-Timeout, X-Appwrite-Timestamp, \
-     X-Appwrite-ID, Idempotency-Key, X-SDK-Name, X-SDK-Platform, X-SDK-Language, X-SDK-Version, X-SDK-GraphQL, \
+     X-Appwrite-ID, X-SDK-Name, X-SDK-Platform, X-SDK-Language, X-SDK-Version, X-SDK-GraphQL, \
      X-SDK-Profile, User-Agent, Content-Type, Content-Range, Accept, Origin, Cookie, Range, \
      Cache-Control, X-Requested-With, X-Request-Id, If-None-Match, X-Tidemark-Cache, \
-     X-Tidemark-Min-Mark",
+     X-Tidemark-Min-Mark, Idempotency-Key",
 );
 
 /// Answer headers that a page may read.

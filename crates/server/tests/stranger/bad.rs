@@ -549,6 +549,9 @@ pub fn values(takes: Takes) -> Vec<Bad> {
 
 /// What can be written down.
 fn written(takes: Takes) -> Vec<Group> {
+    if is_of_batches(takes) {
+        return of_batches(takes);
+    }
     match takes {
         Takes::Id | Takes::Key => vec![(NO_TEXT, ARGUMENT), (NO_ID, ARGUMENT)],
         Takes::Name => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""a\u0000""#], ARGUMENT)],
@@ -589,11 +592,6 @@ fn written(takes: Takes) -> Vec<Group> {
             (NO_INTEGER, ARGUMENT),
             (&["-1", "86401", "9007199254740993"], ARGUMENT),
         ],
-        Takes::OpenTime
-        | Takes::Operations
-        | Takes::BatchOperations
-        | Takes::Reads
-        | Takes::Transaction => of_transactions(takes),
         Takes::Columns => vec![(NO_LIST, ARGUMENT), (NO_COLUMNS, ARGUMENT)],
         Takes::Indexes => vec![(NO_LIST, ARGUMENT), (NO_INDEXES, ARGUMENT)],
         Takes::Words => vec![(NO_TEXT, ARGUMENT)],
@@ -617,10 +615,23 @@ fn written(takes: Takes) -> Vec<Group> {
         Takes::RelationType | Takes::OnDelete => {
             vec![(NO_TEXT, ARGUMENT), (NO_RELATION, ARGUMENT)]
         }
+        other => unreachable!("{other:?} is a part of batches"),
     }
 }
 
-fn of_transactions(takes: Takes) -> Vec<Group> {
+/// Whether it is a member of transactions or batches.
+fn is_of_batches(takes: Takes) -> bool {
+    matches!(
+        takes,
+        Takes::OpenTime
+            | Takes::Operations
+            | Takes::BatchOperations
+            | Takes::Reads
+            | Takes::Transaction
+    )
+}
+
+fn of_batches(takes: Takes) -> Vec<Group> {
     match takes {
         Takes::OpenTime => vec![
             (NO_INTEGER, ARGUMENT),
@@ -634,12 +645,60 @@ fn of_transactions(takes: Takes) -> Vec<Group> {
             let unknown: &[&str] = &[r#""nobody""#, r#""a\u0000""#, r#""' OR 1=1 --""#];
             vec![(NO_TEXT, ARGUMENT), (unknown, NO_TRANSACTION)]
         }
-        other => unreachable!("{other:?} is no part of a transaction"),
+        other => unreachable!("{other:?} is no part of a batch"),
+    }
+}
+
+/// As [`built`], of transactions and batches.
+fn built_of_batches(takes: Takes) -> Vec<(String, &'static [Kind])> {
+    let own = |cases: &[(&str, &'static [Kind])]| -> Vec<(String, &'static [Kind])> {
+        cases
+            .iter()
+            .map(|(json, kinds)| ((*json).to_owned(), *kinds))
+            .collect()
+    };
+    match takes {
+        Takes::Operations => {
+            let mut cases: Vec<_> = own(WRONG_OPERATIONS);
+            let many = list_of(101, |n| {
+                format!(
+                    r#"{{"action":"create","databaseId":"d","tableId":"t","rowId":"m{n}",
+                        "data":{{"n":1}}}}"#
+                )
+            });
+            cases.push((many, &[Kind::TransactionLimitExceeded]));
+            cases
+        }
+        Takes::BatchOperations => {
+            // The row is not there when all is done at once, and is looked for alike.
+            let mut cases: Vec<_> = own(WRONG_OPERATIONS);
+            cases.retain(|(json, _)| !json.contains(r#"absent","data":{"nobody""#));
+            let many = list_of(1_001, |n| {
+                format!(r#"{{"action":"create","tableId":"t","rowId":"m{n}","data":{{"n":1}}}}"#)
+            });
+            cases.push((many, ARGUMENT));
+            cases
+        }
+        Takes::Reads => {
+            let part = |ids: usize| {
+                let ids = list_of(ids, |n| format!(r#""m{n}""#));
+                format!(r#"{{"tableId":"t","ids":{ids}}}"#)
+            };
+            vec![
+                (list_of(101, |_| part(1)), ARGUMENT),
+                (list_of(1, |_| part(1_001)), ARGUMENT),
+                (list_of(2, |_| part(501)), ARGUMENT),
+            ]
+        }
+        _ => Vec::new(),
     }
 }
 
 /// What is too long or too deep to be written down, and what has a refusal of its own.
 fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
+    if is_of_batches(takes) {
+        return built_of_batches(takes);
+    }
     let own = |cases: &[(&str, &'static [Kind])]| {
         cases
             .iter()
@@ -675,17 +734,6 @@ fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
             cases
         }
         Takes::Indexes => own(WRONG_INDEXES),
-        Takes::Operations => {
-            let mut cases: Vec<_> = own(WRONG_OPERATIONS);
-            let many = list_of(101, |n| {
-                format!(
-                    r#"{{"action":"create","databaseId":"d","tableId":"t","rowId":"m{n}",
-                        "data":{{"n":1}}}}"#
-                )
-            });
-            cases.push((many, &[Kind::TransactionLimitExceeded]));
-            cases
-        }
         Takes::IndexColumns => own(WRONG_INDEX_COLUMNS),
         Takes::Orders => own(&[
             (r#"["ASC","DESC"]"#, &[Kind::ColumnIndexInvalid]),
@@ -700,27 +748,6 @@ fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
             (list_of(101, |n| format!("\"e{n}\"")), WORTHLESS),
             (list_of(1, |_| text_of(256)), WORTHLESS),
         ],
-        Takes::BatchOperations => {
-            // The row is not there when all is done at once, and is looked for alike.
-            let mut cases: Vec<_> = own(WRONG_OPERATIONS);
-            cases.retain(|(json, _)| !json.contains(r#"absent","data":{"nobody""#));
-            let many = list_of(1_001, |n| {
-                format!(r#"{{"action":"create","tableId":"t","rowId":"m{n}","data":{{"n":1}}}}"#)
-            });
-            cases.push((many, ARGUMENT));
-            cases
-        }
-        Takes::Reads => {
-            let part = |ids: usize| {
-                let ids = list_of(ids, |n| format!(r#""m{n}""#));
-                format!(r#"{{"tableId":"t","ids":{ids}}}"#)
-            };
-            vec![
-                (list_of(101, |_| part(1)), ARGUMENT),
-                (list_of(1, |_| part(1_001)), ARGUMENT),
-                (list_of(2, |_| part(501)), ARGUMENT),
-            ]
-        }
         _ => Vec::new(),
     }
 }

@@ -516,6 +516,9 @@ impl Known {
 }
 
 fn in_newer_words(pattern: &str) -> String {
+    if !pattern.starts_with("/v1/databases") {
+        return pattern.to_owned();
+    }
     let word = |segment| match segment {
         "databases" => "tablesdb",
         "collections" => "tables",
