@@ -24,6 +24,7 @@ use store::{
 use crate::error::{ColumnFault, EngineError};
 use crate::plausible::Plausible;
 use crate::shared::Shared;
+use crate::told;
 use crate::transactions::{Trial, refused_transaction};
 
 /// A group may always wait so long for company. Draining only what was there gave eight clients
@@ -457,6 +458,7 @@ fn batch(outcomes: &[Outcome], catalogue: &Catalogue) -> Batch {
             extend_with_tables(&mut batch.tables, change, catalogue);
         }
     }
+    told::bounded(&mut batch);
     batch.tables.sort_unstable();
     batch.tables.dedup();
     batch

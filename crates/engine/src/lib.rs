@@ -41,6 +41,7 @@ mod rows_write;
 mod shared;
 mod shorten;
 mod tables;
+mod told;
 mod transactions;
 
 pub use asked::{

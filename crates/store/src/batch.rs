@@ -48,7 +48,10 @@ impl WriteBatch {
             Op::Matching(op) => op.query.limit as usize,
             Op::Related(op) => match &**op {
                 RelatedOp::Link(op) => op.holders.len().max(1),
-                RelatedOp::Need { .. } | RelatedOp::Write(_) | RelatedOp::Hold(_) => 1,
+                RelatedOp::Need { .. }
+                | RelatedOp::Write(_)
+                | RelatedOp::Free(_)
+                | RelatedOp::Hold(_) => 1,
             },
             Op::Row(_) | Op::Catalogue(_) | Op::Transaction(_) => 1,
             Op::Since(_) | Op::Once(_) => 0,
@@ -121,6 +124,8 @@ pub enum RelatedOp {
     Write(RowOp),
     /// Gives rows a link, and takes it from all others.
     Link(LinkOp),
+    /// Takes one row's links away, unless it holds those that it is to hold.
+    Free(HoldOp),
     /// Sets which links one row holds.
     Hold(HoldOp),
 }
