@@ -223,7 +223,7 @@ impl Writer {
         };
         let ran = run.run(batch);
         match ran {
-            Ok((applied, _)) if applied.mark.is_none() && applied.transactions.is_empty() => {
+            Ok((applied, _)) if applied.mark.is_none() && !applied.keeps => {
                 // What it wrote, if anything, it took back itself; nothing of that shall stay.
                 self.undo_savepoint().map_err(End::WithAll)?;
                 Ok(applied)
