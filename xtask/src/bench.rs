@@ -127,11 +127,8 @@ fn oha(checkout: &Checkout) -> Result<String> {
     if !is_there(&program) {
         println!("fetching and building oha {OHA_VERSION}, a few minutes …");
         let mut install = checkout.cargo();
-        // Without TLS: what is measured listens on this machine.
         install.args(["install", OHA, "--version", OHA_VERSION, "--locked"]);
-        install
-            .args(["--no-default-features", "--root"])
-            .arg(&tools);
+        install.arg("--root").arg(&tools);
         if !install.status().context("cargo does not start")?.success() {
             bail!("oha could not be built; put it on the path and start again");
         }

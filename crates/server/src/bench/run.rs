@@ -445,7 +445,7 @@ mod tests {
         let over_time = Timeline::of(&samples, Counting::OverTime).unwrap();
         assert_eq!(
             (over_time.rate[30], over_time.rate[58]),
-            (Some(0.0), Some(500.0))
+            (Some(0.0), Some(400.0))
         );
         assert_eq!(Timeline::of(&[sample(0, 1)], Counting::OverTime), None);
     }

@@ -129,7 +129,11 @@ impl Oha {
         command.args(["-c", &load.connections.to_string()]);
         command.args(["-z", &format!("{}ms", load.lasting.as_millis())]);
         if let Some(per_s) = load.per_s {
-            command.args(["-q", &format!("{per_s:.0}"), "--latency-correction"]);
+            command.args([
+                "-q",
+                &format!("{:.0}", per_s.max(1.0)),
+                "--latency-correction",
+            ]);
         }
         for header in &aim.headers {
             command.args(["-H", header]);

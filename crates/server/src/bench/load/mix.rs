@@ -68,7 +68,7 @@ impl Draw {
     /// From 0 to `count` - 1; the one of rank k about as often as 1 / k, as lists are asked for.
     fn popular(&mut self, count: usize) -> usize {
         let share = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        ((count as f64).powf(share) as usize - 1).min(count - 1)
+        ((count as f64 + 1.0).powf(share) as usize - 1).min(count - 1)
     }
 }
 

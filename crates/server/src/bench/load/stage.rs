@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -107,18 +107,15 @@ impl Stage {
         let output = File::create(&log).with_context(|| log.display().to_string())?;
         // The file of an earlier start must not be taken for this one's.
         drop(fs::remove_file(&bootstrap));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-        let address = listener.local_addr()?;
-        drop(listener);
         let mut command = self.command();
-        command.args(["serve", "--listen", &address.to_string(), "--data"]);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]);
         command.arg(at("")).arg("--bootstrap-file").arg(&bootstrap);
         command.args(settings).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output);
         let mut server = Server {
             child: cores.spawn(&mut command)?,
             log,
-            address,
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
             project: String::new(),
             key: String::new(),
         };
@@ -161,14 +158,21 @@ impl Stage {
 }
 
 impl Server {
-    /// Its file of access appears when it answers.
+    /// Its file of access, with the port that it was given, appears when it answers.
     fn wait(&mut self, bootstrap: &Path) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < READY_MAX {
             let written: Value = serde_json::from_slice(&fs::read(bootstrap).unwrap_or_default())
                 .unwrap_or_default();
             let field = |name: &str| written[name].as_str().map(str::to_owned);
-            if let (Some(project), Some(key)) = (field("projectId"), field("apiKey")) {
+            let told = field("endpoint")
+                .zip(field("projectId"))
+                .zip(field("apiKey"));
+            if let Some(((endpoint, project), key)) = told {
+                let address = endpoint
+                    .trim_start_matches("http://")
+                    .trim_end_matches("/v1");
+                self.address = address.parse().with_context(|| endpoint.clone())?;
                 (self.project, self.key) = (project, key);
                 return Ok(());
             }
