@@ -13,6 +13,7 @@ pub mod id;
 pub mod json;
 pub mod operator;
 pub mod patch;
+pub mod period;
 pub mod permission;
 pub mod relation;
 pub mod row;
@@ -29,6 +30,7 @@ pub use id::{ColumnKey, DatabaseId, IndexKey, KeyId, ProjectId, RowId, TableId};
 pub use json::Json;
 pub use operator::Operator;
 pub use patch::{Edit, Patch};
+pub use period::{Allen, Period, PeriodPredicate};
 pub use permission::{Action, Grantee, Permission, Role, RoleSet};
 pub use relation::{OnDelete, Relation, RelationKind, Side};
 pub use row::{Content, Marked, Page, Related, Row, Selection};
@@ -36,5 +38,5 @@ pub use schema::{
     Column, ColumnKind, ColumnNumber, Direction, Field, Index, IndexColumn, IndexKind, IndexStatus,
     Storage, Table, TableNumber,
 };
-pub use time::{Coordinates, Mark, Period, Timestamp};
+pub use time::{Coordinates, Mark, Timestamp};
 pub use value::Value;
