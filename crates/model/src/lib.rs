@@ -21,6 +21,7 @@ pub mod row;
 pub mod schema;
 pub mod text;
 pub mod time;
+pub mod timeline;
 pub mod value;
 
 pub use actor::{Actor, Scope};
