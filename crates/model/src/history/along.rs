@@ -58,10 +58,8 @@ impl<'a, V> History<'a, V> {
     /// Neighbours of the same origin are one entry, so that a split elsewhere is no change here.
     pub fn along_system(&self, at: Coordinates) -> Vec<Held<'a, V>> {
         let mut entries: Vec<Held<'a, V>> = Vec::new();
-        for rectangle in self.rectangles(at.system) {
-            if !rectangle.valid.contains(at.valid) {
-                continue;
-            }
+        let covers = |rectangle: &Rectangle<'_, V>| rectangle.valid.contains(at.valid);
+        for rectangle in self.rectangles_where(at.system, covers) {
             let (sys_from, sys_to) = (rectangle.sys_from, rectangle.sys_to);
             let origin = rectangle.origin;
             match entries.last_mut() {
@@ -82,9 +80,18 @@ impl<'a, V> History<'a, V> {
     /// Along both: every rectangle known at `mark`, by the beginnings of their system periods,
     /// then of their valid ones. What was closed after the mark is open.
     pub fn rectangles(&self, mark: Mark) -> Vec<Rectangle<'a, V>> {
+        self.rectangles_where(mark, |_| true)
+    }
+
+    fn rectangles_where(
+        &self,
+        mark: Mark,
+        test: impl Fn(&Rectangle<'_, V>) -> bool,
+    ) -> Vec<Rectangle<'a, V>> {
         let versions = self.versions.iter();
         let mut rectangles: Vec<Rectangle<'a, V>> = versions
             .flat_map(|version| version.rectangles_at(mark))
+            .filter(test)
             .collect();
         rectangles.sort_by_key(|rectangle| (rectangle.sys_from, rectangle.valid.from()));
         rectangles
