@@ -203,3 +203,6 @@ fn ending<V>(version: &Version<V>, believed: Period, part: Period, mark: Mark) -
         _ => Ending::Close,
     }
 }
+
+#[cfg(test)]
+mod tests;
