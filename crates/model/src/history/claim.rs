@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Known, WriteRefusal};
+use super::{Known, Version, WriteRefusal};
 use crate::time::{Mark, Timestamp};
 
 /// A claim about a row as known now, the earlier operations of the batch included. The batch is
@@ -31,7 +31,7 @@ impl<V> Claim<'_, V> {
     pub(super) fn check(&self, mark: Mark, known: &Known<'_, V>) -> Result<(), WriteRefusal> {
         let value_at = |at: Option<Timestamp>| {
             let at = at.unwrap_or(mark.timestamp());
-            let mut pieces = known.versions.iter().filter_map(|v| v.piece_now());
+            let mut pieces = known.versions.iter().filter_map(Version::piece_now);
             let piece = pieces.find(|piece| piece.valid.contains(at));
             piece.map(|piece| piece.value)
         };

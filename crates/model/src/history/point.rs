@@ -1,6 +1,6 @@
 //! What one pair of coordinates shows, and until when.
 
-use super::{History, Piece};
+use super::{History, Piece, Version};
 use crate::time::{Coordinates, Mark, Timestamp};
 
 impl<'a, V> History<'a, V> {
@@ -27,7 +27,7 @@ impl<'a, V> History<'a, V> {
 
     /// Whether the commit of this mark changed the row: a rectangle begins or ends at it.
     pub fn is_changed_at(&self, mark: Mark) -> bool {
-        let mut marks = self.versions.iter().flat_map(|version| version.marks());
+        let mut marks = self.versions.iter().flat_map(Version::marks);
         marks.any(|changed| changed == mark)
     }
 

@@ -104,7 +104,7 @@ fn expected_now(grid: &Grid, memory: &Memory, instant: i64) -> Option<Row> {
         .versions
         .iter()
         .find(|v| v.number == row.shown.number);
-    assert_eq!(version.and_then(|v| v.piece_now()).map(seen), Some(piece));
+    assert_eq!(version.and_then(Version::piece_now).map(seen), Some(piece));
     Some(Row {
         origin: Mark(origin),
         doc,

@@ -5,7 +5,7 @@ use model::period::join;
 use model::timeline::{Aggregate, Number, timeline};
 use model::{Allen, Coordinates, Json, Mark, Period, PeriodPredicate, Timestamp};
 
-use super::json::{int, list, need, object, text};
+use super::json::{int, list, need, object, sorted, text};
 use super::world::{Doc, RowKey, World, instant};
 
 pub fn answer(world: &World, asked: &Json, mark: i64) -> Json {
@@ -280,22 +280,19 @@ impl<'a> Read<'a> {
             return Json::Null;
         };
         let rows = self.world.rows.iter();
-        let changed =
+        let touched =
             rows.filter(|(_, versions)| History::new(versions).is_changed_at(self.system()));
-        let changes = changed.map(|((table, id), _)| {
+        let names = touched.map(|((table, id), _)| {
             Json::List(vec![Json::Text(table.clone()), Json::Text(id.clone())])
         });
-        let (tt, meta) = (Json::Int(self.mark), recorded.meta.clone());
-        let changes = Json::List(changes.collect());
-        match recorded.erased {
-            None => object([("tt", tt), ("meta", meta), ("changes", changes)]),
-            Some(erased) => object([
-                ("tt", tt),
-                ("meta", meta),
-                ("changes", changes),
-                ("erased", Json::Int(erased)),
-            ]),
-        }
+        let mut members = vec![
+            ("tt".to_owned(), Json::Int(self.mark)),
+            ("meta".to_owned(), recorded.meta.clone()),
+            ("changes".to_owned(), Json::List(names.collect())),
+        ];
+        let erased = recorded.erased.map(Json::Int);
+        members.extend(erased.map(|erased| ("erased".to_owned(), erased)));
+        sorted(Json::Object(members))
     }
 
     fn stable_until(&self) -> Json {
