@@ -35,12 +35,11 @@ impl World {
         let clock = int(tx.get("clock").expect("a transaction has a clock"));
         let mark = clock.max(self.horizon + 1);
         let mut after = self.clone();
-        let mut erased = None;
+        let mut erased = 0;
         for op in list(tx, "ops") {
-            if after.run(op, Mark(mark))?.erases {
-                *erased.get_or_insert(0) += 1;
-            }
+            erased += i64::from(after.run(op, Mark(mark))?);
         }
+        let erased = (erased > 0).then_some(erased);
         after.horizon = mark;
         let meta = sorted(tx.get("meta").cloned().unwrap_or(Json::Null));
         after.transactions.insert(mark, Recorded { meta, erased });
@@ -52,7 +51,8 @@ impl World {
         self.rows.get(key).map_or(&[], Vec::as_slice)
     }
 
-    fn run(&mut self, op: &Json, mark: Mark) -> Result<Plan<Doc>, &'static str> {
+    /// Whether it erased a row that was there.
+    fn run(&mut self, op: &Json, mark: Mark) -> Result<bool, &'static str> {
         let key = (text(op, "table").to_owned(), text(op, "id").to_owned());
         let versions = self.rows.entry(key).or_default();
         let known = Known {
@@ -60,8 +60,9 @@ impl World {
             last_change: History::new(versions).last_change(),
         };
         let plan = plan(op, mark, known).map_err(|refusal| code(&refusal))?;
+        let erases = plan.erases && !versions.is_empty();
         plan.apply(mark, versions, next_number);
-        Ok(plan)
+        Ok(erases)
     }
 }
 
