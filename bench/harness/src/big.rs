@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use model::counted;
 use serde_json::json;
 use server::bench::answer;
 use server::seed::table;
@@ -196,20 +197,21 @@ fn flawless(seen: Vec<Seen>) -> Result<Vec<u64>> {
         let (failures, first) = (seen.failures(), seen.first_error.unwrap_or_default());
         ensure!(
             failures == 0,
-            "{failures} requests failed, the first: {first}"
+            "{} failed, the first: {first}",
+            counted(failures, "request")
         );
         samples_ns.extend(seen.samples_ns);
     }
     Ok(samples_ns)
 }
 
-/// The published list without its total.
+/// The published list without its total, read anew.
 pub fn list(access: &Access) -> Vec<u8> {
-    access.request("GET", &format!("{}&total=false", answer::route(None)), "")
+    access.uncached(&format!("{}&total=false", answer::route(None)))
 }
 
 fn list_with_total(access: &Access) -> Vec<u8> {
-    access.request("GET", &answer::route(None), "")
+    access.uncached(&answer::route(None))
 }
 
 #[cfg(test)]
@@ -229,6 +231,6 @@ mod tests {
             ..Seen::default()
         };
         let error = flawless(vec![good, refused]).unwrap_err().to_string();
-        assert_eq!(error, "1 requests failed, the first: status 503: no");
+        assert_eq!(error, "1 request failed, the first: status 503: no");
     }
 }

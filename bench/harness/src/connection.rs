@@ -70,6 +70,14 @@ impl Access {
         };
         (head + &rest).into_bytes()
     }
+
+    /// The bytes of a request for a list that is to be read, not taken from a cache.
+    pub fn uncached(&self, route: &str) -> Vec<u8> {
+        let mut request = self.request("GET", route, "");
+        request.truncate(request.len() - 2);
+        request.extend_from_slice(b"X-Tidemark-Cache: bypass\r\n\r\n");
+        request
+    }
 }
 
 impl Connection {
@@ -273,6 +281,11 @@ mod tests {
             access
                 .request("GET", "/", "")
                 .ends_with(b"X-Appwrite-Key: k\r\n\r\n")
+        );
+        assert!(
+            access
+                .uncached("/")
+                .ends_with(b"X-Appwrite-Key: k\r\nX-Tidemark-Cache: bypass\r\n\r\n")
         );
     }
 }

@@ -201,7 +201,7 @@ impl Stage<'_> {
     fn scan(&self, may: impl Fn() -> bool) -> Seen {
         let access = &self.server.access;
         let nobody = json!({ "method": "equal", "attribute": "sku", "values": ["nobody"] });
-        let scan = access.request("GET", &list_route(&[nobody]), "");
+        let scan = access.uncached(&list_route(&[nobody]));
         let mut scans = |_| scan.clone();
         let mut seen = Client::new(access, PATIENCE).ask_while(may, &mut [&mut scans]);
         seen.pop().expect("one kind was asked for")

@@ -268,6 +268,7 @@ impl Contest<'_> {
             texts: &self.opened.texts,
             total: self.total,
             ttl_s: 0,
+            bypass: false,
             family: Family::Tables,
         };
         let answer = block_on(self.opened.engine.list_rows(&self.opened.caller, &asked))?;
@@ -279,6 +280,7 @@ impl Contest<'_> {
             query: &self.opened.query,
             rows: true,
             total: self.total.then_some(TotalCap::UpTo(TOTAL_CAP)),
+            place: false,
             catalogue_epoch: self.opened.catalogue_epoch,
         };
         let listed = block_on(self.opened.store.list(listing))?.answer;

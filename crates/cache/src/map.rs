@@ -1,9 +1,15 @@
 //! A concurrent map that is bounded in bytes.
 
+use std::borrow::Borrow;
 use std::hash::Hash;
 
-use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use quick_cache::{Lifecycle, Weighter};
+
+#[cfg(feature = "fixed-hash")]
+type Hashes = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
+#[cfg(not(feature = "fixed-hash"))]
+type Hashes = quick_cache::DefaultHashBuilder;
 
 /// What a map may hold.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +35,21 @@ impl<K, V> Weighter<K, V> for ByWeight<K, V> {
     }
 }
 
+/// Hands out what leaves the map.
+#[derive(Clone, Default)]
+struct HandOut;
+
+impl<K, V> Lifecycle<K, V> for HandOut {
+    type RequestState = Vec<(K, V)>;
+
+    fn on_evict(&self, gone: &mut Vec<(K, V)>, key: K, value: V) {
+        gone.push((key, value));
+    }
+}
+
 /// A concurrent map bounded in bytes, evicting by S3-FIFO as `quick_cache` does.
 pub struct WeightedMap<K, V> {
-    entries: Cache<K, V, ByWeight<K, V>>,
+    entries: Cache<K, V, ByWeight<K, V>, Hashes, HandOut>,
     weigh: Weigh<K, V>,
     entry_bytes_max: u64,
 }
@@ -40,7 +58,13 @@ impl<K: Hash + Eq + Clone, V: Clone> WeightedMap<K, V> {
     /// An empty map.
     pub fn new(bounds: Bounds, weigh: Weigh<K, V>) -> WeightedMap<K, V> {
         let expected = (bounds.bytes_max / bounds.entry_bytes_typical.max(1)).max(1);
-        let entries = Cache::with_weighter(expected as usize, bounds.bytes_max, ByWeight(weigh));
+        let entries = Cache::with(
+            expected as usize,
+            bounds.bytes_max,
+            ByWeight(weigh),
+            Hashes::default(),
+            HandOut,
+        );
         WeightedMap {
             entries,
             weigh,
@@ -49,24 +73,29 @@ impl<K: Hash + Eq + Clone, V: Clone> WeightedMap<K, V> {
     }
 
     /// The value under `key`, which counts as a use.
-    pub fn get(&self, key: &K) -> Option<V> {
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
         self.entries.get(key)
     }
 
-    /// Keeps `value` under `key`, in the place of an older one. Says whether it was light enough.
-    pub fn put(&self, key: K, value: V) -> bool {
+    /// Keeps `value` under `key`, in the place of an older one. Gives what left the map for it:
+    /// the older one, what was evicted, and the value itself if it is too heavy to be kept.
+    pub fn put(&self, key: K, value: V) -> Vec<(K, V)> {
         if (self.weigh)(&key, &value) > self.entry_bytes_max {
             // The older value is no longer what the caller wants answered.
-            self.entries.remove(&key);
-            return false;
+            let older = self.entries.remove(&key);
+            return older.into_iter().chain([(key, value)]).collect();
         }
-        self.entries.insert(key, value);
-        true
+        let mut gone = Vec::new();
+        self.entries.insert_with_lifecycle(key, value, &mut gone);
+        gone
     }
 
-    /// Drops what is under `key`.
-    pub fn delete(&self, key: &K) {
-        self.entries.remove(key);
+    /// Drops what is under `key`, if it is what is meant.
+    pub fn delete_if(&self, key: &K, is_meant: impl FnOnce(&V) -> bool) {
+        self.entries.remove_if(key, is_meant);
     }
 
     /// Drops every entry that `keep` does not want. Walks the whole map.
@@ -106,10 +135,30 @@ mod tests {
     #[test]
     fn an_entry_at_its_limit_is_kept_and_one_beyond_removes_the_older_value() {
         let map = map(100_000, 1_000);
-        assert!(map.put(1, vec![7; 1_000]));
+        assert!(map.put(1, vec![7; 1_000]).is_empty());
         assert_eq!(map.get(&1).map(|value| value.len()), Some(1_000));
-        assert!(!map.put(1, vec![7; 1_001]));
+        let gone = map.put(1, vec![7; 1_001]);
+        let lengths: Vec<usize> = gone.iter().map(|(_, value)| value.len()).collect();
+        assert_eq!(lengths, [1_000, 1_001]);
         assert_eq!(map.get(&1), None);
+    }
+
+    #[test]
+    fn whatever_leaves_is_handed_out() {
+        let map = map(10_000, 1_000);
+        let mut kept = std::collections::BTreeMap::new();
+        for key in 0..1_000 {
+            kept.insert(key % 300, key);
+            for (gone, value) in map.put(key % 300, vec![(key % 251) as u8; 500]) {
+                let is_older = kept[&gone] == key && gone == key % 300;
+                assert!(!value.is_empty());
+                if !is_older || map.get(&gone).is_none() {
+                    kept.remove(&gone);
+                }
+            }
+        }
+        let found = (0..300).filter(|key| map.get(key).is_some()).count();
+        assert_eq!(found, kept.len());
     }
 
     #[test]
@@ -121,7 +170,9 @@ mod tests {
         map.retain(|key, _| key % 2 == 0);
         let kept: Vec<u64> = (0..10).filter(|key| map.get(key).is_some()).collect();
         assert_eq!(kept, [0, 2, 4, 6, 8]);
-        map.delete(&0);
+        map.delete_if(&0, |value| value.is_empty());
+        assert!(map.get(&0).is_some());
+        map.delete_if(&0, |value| value.len() == 10);
         assert_eq!(map.get(&0), None);
     }
 }

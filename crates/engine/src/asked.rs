@@ -34,6 +34,8 @@ pub struct ListRows<'a> {
     pub total: bool,
     /// How old an answer may be, in seconds; 0 asks for none from the TTL cache.
     pub ttl_s: u32,
+    /// Whether the caller wants no cached answer; heard of callers with a key only.
+    pub bypass: bool,
     /// How the answer calls its system fields.
     pub family: Family,
 }
@@ -47,22 +49,23 @@ pub struct ListAnswer {
     pub tag: u128,
     /// The total; 0 if it was not wanted.
     pub total: u64,
-    /// What the TTL cache did; `None` when it was not asked.
+    /// What the cache did; `None` when it was not asked.
     pub cached: Option<Cached>,
     /// The mark the rows are true for.
     pub mark: Mark,
 }
 
-/// What the TTL cache did for an answer.
+/// What the cache did for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cached {
-    /// The rows were stored `age_s` seconds ago.
-    Hit {
-        /// Seconds since the rows were read from the store.
-        age_s: u64,
-    },
-    /// The rows were read for this request, or for one that joined it.
-    Miss,
+pub struct Cached {
+    /// Whether nothing was read for this request, or for one that it joined: within a `ttl` no
+    /// rows, else no total either.
+    pub is_hit: bool,
+    /// Of a hit, seconds since the rows were read from the store.
+    pub age_s: u64,
+    /// Whether a commit since may have altered the answer. Only of answers within a `ttl`: others
+    /// never are.
+    pub is_stale: Option<bool>,
 }
 
 /// A row to write.

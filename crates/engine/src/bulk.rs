@@ -198,6 +198,7 @@ impl Engine {
             query: &query,
             rows: true,
             total: None,
+            place: false,
             catalogue_epoch: catalogue.epoch,
         };
         let last = self.shared.store.list(listing).await?.answer;

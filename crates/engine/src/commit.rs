@@ -11,7 +11,11 @@ use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use futures_executor::block_on;
-use model::{Catalogue, CatalogueChange, IndexStatus, Mark, Table, TableNumber};
+use list_cache::Batch;
+use model::{
+    Catalogue, CatalogueChange, DatabaseId, IndexStatus, Mark, ProjectId, Table, TableNumber,
+    counted,
+};
 use store::{
     Applied, CatalogueOp, Changes, Op, Outcome, Pending, Refusal, SchemaChange, StoreError,
     WriteBatch,
@@ -340,8 +344,8 @@ impl GroupCommit {
         let Some(last) = last_mark(pending.outcomes()) else {
             return Ok(self.give_up(pending));
         };
-        let tables = changed_tables(pending.outcomes());
-        shared.lists.withhold(&tables);
+        let batch = batch(pending.outcomes(), &shared.catalogue());
+        let withheld = shared.lists.withhold(batch);
         let committed = block_on(pending.commit());
         match &committed {
             Ok(outcomes) => {
@@ -351,7 +355,7 @@ impl GroupCommit {
             }
             Err(_) => shared.marks.abandon(),
         }
-        shared.lists.publish(&tables);
+        shared.lists.publish(withheld, committed.is_ok());
         committed
     }
 
@@ -396,22 +400,57 @@ fn last_mark(outcomes: &[Outcome]) -> Option<Mark> {
         .max()
 }
 
-/// Tables whose rows or definition the group changes, each once.
-fn changed_tables(outcomes: &[Outcome]) -> Vec<TableNumber> {
-    let mut tables: Vec<TableNumber> = Vec::new();
+/// What the group alters, for the cached lists; `catalogue` as it was before.
+fn batch(outcomes: &[Outcome], catalogue: &Catalogue) -> Batch {
+    let mut batch = Batch::default();
     for applied in outcomes.iter().flatten() {
         match &applied.changes {
-            Changes::Images(changes) => tables.extend(changes.iter().map(|change| change.table)),
-            Changes::Tables(numbers) => tables.extend(numbers),
+            Changes::Images(changes) if changes.is_empty() => {}
+            Changes::Images(changes) => batch.images.push(changes.clone()),
+            Changes::Tables(numbers) => batch.tables.extend(numbers),
         }
-        tables.extend(applied.catalogue.iter().filter_map(|change| match change {
-            CatalogueChange::TablePut(table) => Some(table.number),
-            _ => None,
-        }));
+        for change in &applied.catalogue {
+            extend_with_tables(&mut batch.tables, change, catalogue);
+        }
     }
-    tables.sort_unstable();
-    tables.dedup();
-    tables
+    batch.tables.sort_unstable();
+    batch.tables.dedup();
+    batch
+}
+
+/// Appends the tables that a change of the catalogue redefines or takes away.
+fn extend_with_tables(
+    numbers: &mut Vec<TableNumber>,
+    change: &CatalogueChange,
+    catalogue: &Catalogue,
+) {
+    let database = |project: &ProjectId, id: &DatabaseId| {
+        let project = catalogue.project(project.as_str())?;
+        project.databases.get(id)
+    };
+    match change {
+        CatalogueChange::TablePut(table) => numbers.push(table.number),
+        CatalogueChange::TableGone(project, id, table) => {
+            let table = database(project, id).and_then(|database| database.tables.get(table));
+            numbers.extend(table.map(|table| table.number));
+        }
+        CatalogueChange::DatabaseGone(project, id) => {
+            let tables = database(project, id)
+                .into_iter()
+                .flat_map(|d| d.tables.values());
+            numbers.extend(tables.map(|table| table.number));
+        }
+        CatalogueChange::ProjectGone(id) => {
+            let project = catalogue.project(id.as_str());
+            let databases = project.into_iter().flat_map(|p| p.databases.values());
+            let tables = databases.flat_map(|database| database.tables.values());
+            numbers.extend(tables.map(|table| table.number));
+        }
+        CatalogueChange::ProjectPut(_)
+        | CatalogueChange::KeyPut(_)
+        | CatalogueChange::KeyGone(_)
+        | CatalogueChange::DatabasePut(_) => {}
+    }
 }
 
 /// Of a table that was put, the rows may have bodies of an older schema.
@@ -483,7 +522,8 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::CursorNull(id) => EngineError::CursorNull(id),
         Refusal::ValuesTooLong { column, chars_max } => {
             EngineError::Column(ColumnFault::InvalidResize(format!(
-                "Column `{column}`: a row holds more than {chars_max} characters."
+                "Column `{column}`: a row holds more than {}.",
+                counted(u64::from(chars_max), "character")
             )))
         }
         Refusal::ColumnsUsedUp { columns_max } => {
@@ -504,10 +544,10 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::Exists(C::Key) => EngineError::KeyExists,
         Refusal::Exists(C::Database) => EngineError::DatabaseExists,
         Refusal::Exists(C::Table) => EngineError::TableExists,
-        Refusal::NotFound(C::Project) => EngineError::ProjectNotFound(String::new()),
-        Refusal::NotFound(C::Key) => EngineError::KeyNotFound(String::new()),
-        Refusal::NotFound(C::Database) => EngineError::DatabaseNotFound(String::new()),
-        Refusal::NotFound(C::Table) => EngineError::TableNotFound(String::new()),
+        Refusal::NotFound(C::Project, id) => EngineError::ProjectNotFound(id),
+        Refusal::NotFound(C::Key, id) => EngineError::KeyNotFound(id),
+        Refusal::NotFound(C::Database, id) => EngineError::DatabaseNotFound(id),
+        Refusal::NotFound(C::Table, id) => EngineError::TableNotFound(id),
         Refusal::Failed(error) => error.into(),
     }
 }

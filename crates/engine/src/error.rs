@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{ModelError, RowId, Scope};
+use model::{ModelError, RowId, Scope, counted};
 use query::QueryError;
 use store::StoreError;
 
@@ -270,7 +270,12 @@ impl EngineError {
                  out."
             ),
             E::Partly { rows, error } => {
-                write!(f, "{error} Before that, {rows} rows were changed.")
+                let were = if *rows == 1 { "was" } else { "were" };
+                write!(
+                    f,
+                    "{error} Before that, {} {were} changed.",
+                    counted(*rows, "row")
+                )
             }
             _ => unreachable!("the caller matched what keeps a row from being written"),
         }

@@ -119,6 +119,7 @@ impl Engine {
                 query: &query,
                 rows: true,
                 total: None,
+                place: false,
                 catalogue_epoch: catalogue.epoch,
             };
             match self.shared.store.list(listing).await {

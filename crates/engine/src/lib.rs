@@ -11,6 +11,7 @@ use model::{Actor, Catalogue, Mark, Page};
 
 pub mod asked;
 mod authorize;
+mod bring;
 mod bulk;
 mod clock;
 mod columns;
@@ -40,6 +41,7 @@ pub use asked::{
     Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
     NewIndex, NewTable, Place, RowInput, TableChange,
 };
+pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
 pub use clock::Clock;
 pub use definition::{column_type, index_status, index_type};
@@ -154,7 +156,10 @@ impl Engine {
             store,
             clock,
             Marks::new(loaded.mark, loaded.horizon),
-            ListCache::new(config.list_cache_bytes),
+            ListCache::new(list_cache::Bounds {
+                bytes_max: config.list_cache_bytes,
+                total_cap: (config.total_cap > 0).then_some(config.total_cap),
+            }),
             loaded.catalogue,
             config.encode_page,
         ));
@@ -257,6 +262,18 @@ impl Engine {
             .marks
             .ignore_pending
             .store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The rules that keep cached lists exact, to show that a test notices when one is gone.
+    #[cfg(feature = "test-switches")]
+    pub fn list_rules(&self) -> &list_cache::Rules {
+        self.shared.lists.rules()
+    }
+
+    /// What became of cached lists, to show that a test has met it all.
+    #[cfg(feature = "test-switches")]
+    pub fn list_counts(&self) -> list_cache::Counts {
+        self.shared.lists.counts()
     }
 
     fn catalogue(&self) -> Arc<Catalogue> {

@@ -66,6 +66,7 @@ impl Engine {
             query,
             rows: true,
             total: Some(self.total_cap),
+            place: false,
             catalogue_epoch: epoch,
         };
         let listed = self.shared.store.list(listing).await?.answer;

@@ -80,6 +80,7 @@ impl<'a> Gathering<'a> {
             query: &query,
             rows: true,
             total: total.then_some(self.engine.total_cap),
+            place: false,
             catalogue_epoch: self.catalogue.epoch,
         };
         let read = self.engine.shared.store.list(listing).await?;
@@ -236,6 +237,7 @@ impl<'a> Gathering<'a> {
                 query: &query,
                 rows: true,
                 total: None,
+                place: false,
                 catalogue_epoch: self.catalogue.epoch,
             };
             let read = self.engine.shared.store.list(listing).await?;

@@ -1,7 +1,7 @@
 //! Reading rows of now: lists, cached when the reader allows some age, and single rows.
 
-use list_cache::{Key, Lookup, Part, Rows, Ticket, Total};
-use model::{Catalogue, Marked, Page, RowId, Scope, Selection, Table};
+use list_cache::{Asked, Contract, Read, ReadRows, Step};
+use model::{Actor, Catalogue, Marked, Page, RowId, Scope, Selection, Table};
 use query::{Query, RelatedNames, Visibility};
 use store::{Listing, Point, Snapshot, StoreError};
 
@@ -17,7 +17,7 @@ pub(crate) const ATTEMPTS_MAX: usize = 16;
 const READ_ROWS: &[Scope] = &[Scope::RowsRead];
 
 impl Engine {
-    /// Lists rows. With `ttl_s` above 0 the answer may come from the cache, up to that age.
+    /// Lists rows. The answer may be cached: exact, or, with `ttl_s` above 0, up to that age.
     ///
     /// # Errors
     /// Whatever keeps the caller from reading, or the query from being answered.
@@ -37,11 +37,10 @@ impl Engine {
                 query: &query,
                 asked,
             };
-            let is_plain = !query.random && !query.filters_relationships();
             let answer = if !related.is_empty() {
                 reading.answer_with(caller, &related).await
-            } else if asked.ttl_s > 0 && self.caches_lists && is_plain {
-                reading.answer_within_ttl().await
+            } else if let Some(contract) = self.contract(caller, asked, &query) {
+                reading.answer_by(contract).await
             } else {
                 reading.answer().await
             };
@@ -124,6 +123,18 @@ impl Engine {
         })
     }
 
+    /// What the caller asks of a cached answer; `None` if there can be none.
+    fn contract(&self, caller: &Caller, asked: &ListRows<'_>, query: &Query) -> Option<Contract> {
+        let bypasses = asked.bypass && matches!(caller.actor, Actor::Key { .. });
+        if bypasses || !self.caches_lists || !list_cache::keeps(query) {
+            return None;
+        }
+        Some(match asked.ttl_s {
+            0 => Contract::Exact,
+            age_s_max => Contract::Ttl { age_s_max },
+        })
+    }
+
     /// Query texts against today's schema, for what the caller may see.
     pub(crate) fn resolve(
         &self,
@@ -169,14 +180,14 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     async fn answer(&self) -> Result<ListAnswer, EngineError> {
-        let (rows, total) = self.read(true, self.asked.total).await?;
-        let rows = rows.expect("rows were asked for");
+        let read = self.read(true, self.asked.total, false).await?;
+        let rows = read.rows.expect("rows were asked for");
         Ok(ListAnswer {
             rows: rows.body,
             tag: rows.tag,
-            total: total.unwrap_or(0),
+            total: read.total.unwrap_or(0),
             cached: None,
-            mark: rows.mark,
+            mark: read.mark,
         })
     }
 
@@ -201,91 +212,47 @@ impl Reading<'_> {
         })
     }
 
-    /// Rows and total, each from the cache if it is young enough. What is missing of both is
-    /// read in one go by whoever leads.
-    async fn answer_within_ttl(&self) -> Result<ListAnswer, EngineError> {
-        self.check_cursor().await?;
-        let lists = &self.engine.shared.lists;
-        let rows_key = lists.key(self.query, Part::Rows(self.asked.family));
-        let total_key = self.asked.total.then(|| lists.key(self.query, Part::Total));
-        let now_ms = self.engine.shared.clock.elapsed_ms();
-        let known_total = total_key
-            .as_ref()
-            .and_then(|key| lists.total(key, self.asked.ttl_s, now_ms))
-            .map(|total| total.count);
-        let missing_total = total_key.filter(|_| known_total.is_none());
-        let (rows, hit, mut total) = self
-            .rows_within_ttl(&rows_key, missing_total.as_ref())
-            .await?;
-        total = total.or(known_total);
-        if total.is_none()
-            && let Some(key) = missing_total
-        {
-            total = self.fill_total(key).await?;
+    /// From the cache, or read for it.
+    async fn answer_by(&self, contract: Contract) -> Result<ListAnswer, EngineError> {
+        if contract != Contract::Exact {
+            // An exact page goes with its cursor's row; others may outlive it.
+            self.check_cursor().await?;
         }
-        let age_s = now_ms.saturating_sub(rows.read_ms) / 1_000;
-        let cached = if hit {
-            Cached::Hit { age_s }
-        } else {
-            Cached::Miss
-        };
-        Ok(ListAnswer {
-            rows: rows.body,
-            tag: rows.tag,
-            total: total.unwrap_or(0),
-            cached: Some(cached),
-            mark: rows.mark,
-        })
-    }
-
-    /// The rows, whether the cache had them, and the total if it was read along with them.
-    async fn rows_within_ttl(
-        &self,
-        key: &Key,
-        missing_total: Option<&Key>,
-    ) -> Result<(Rows, bool, Option<u64>), EngineError> {
-        loop {
-            let now_ms = self.engine.shared.clock.elapsed_ms();
-            match self.engine.shared.lists.rows(key, self.asked.ttl_s, now_ms) {
-                Lookup::Hit(rows) => return Ok((rows, true, None)),
-                Lookup::Join(joined) => {
-                    if let Some(rows) = joined.await {
-                        return Ok((rows, false, None));
-                    }
+        let shared = &self.engine.shared;
+        let mut asking = shared.lists.ask(Asked {
+            query: self.query,
+            family: self.asked.family,
+            total: self.asked.total,
+            contract,
+        });
+        let answer = loop {
+            match asking.step(shared.clock.elapsed_ms()) {
+                Step::Answer(answer) => break answer,
+                Step::Wait(joined) => {
+                    let landed = joined.await;
+                    asking.landed(landed);
                 }
-                Lookup::Lead(ticket) => return self.lead(ticket, missing_total).await,
+                Step::Read(reading) => {
+                    let read = self.read(reading.rows(), reading.total(), true).await?;
+                    asking.fill(reading, read);
+                }
             }
-        }
-    }
-
-    async fn lead(
-        &self,
-        ticket: Ticket,
-        missing_total: Option<&Key>,
-    ) -> Result<(Rows, bool, Option<u64>), EngineError> {
-        let (rows, total) = self.read(true, missing_total.is_some()).await?;
-        let rows = rows.expect("rows were asked for");
-        if let (Some(key), Some(count)) = (missing_total, total) {
-            let total = Total {
-                count,
-                read_ms: rows.read_ms,
-            };
-            self.engine.shared.lists.fill_total(key.clone(), total);
-        }
-        self.engine.shared.lists.fill_rows(ticket, rows.clone());
-        Ok((rows, false, total))
-    }
-
-    async fn fill_total(&self, key: Key) -> Result<Option<u64>, EngineError> {
-        let read_ms = self.engine.shared.clock.elapsed_ms();
-        let (_, total) = self.read(false, true).await?;
-        if let Some(count) = total {
-            self.engine
-                .shared
-                .lists
-                .fill_total(key, Total { count, read_ms });
-        }
-        Ok(total)
+        };
+        let age_ms = shared
+            .clock
+            .elapsed_ms()
+            .saturating_sub(answer.rows.read_ms);
+        Ok(ListAnswer {
+            rows: answer.rows.body,
+            tag: answer.rows.tag,
+            total: answer.total.unwrap_or(0),
+            cached: Some(Cached {
+                is_hit: answer.is_hit,
+                age_s: if answer.is_hit { age_ms / 1_000 } else { 0 },
+                is_stale: answer.is_stale,
+            }),
+            mark: answer.rows.mark,
+        })
     }
 
     /// The cursor's row must exist whether or not the page is cached (wire protocol, 4.3).
@@ -312,17 +279,15 @@ impl Reading<'_> {
         }
     }
 
-    async fn read(
-        &self,
-        rows: bool,
-        total: bool,
-    ) -> Result<(Option<Rows>, Option<u64>), EngineError> {
+    /// Reads parts on one snapshot. `for_keeping`: with what the cache must know of them.
+    async fn read(&self, rows: bool, total: bool, for_keeping: bool) -> Result<Read, EngineError> {
         let shared = &self.engine.shared;
         let read_ms = shared.clock.elapsed_ms();
         let listing = Listing {
             query: self.query,
             rows,
             total: total.then_some(self.engine.total_cap),
+            place: rows && for_keeping,
             catalogue_epoch: self.catalogue.epoch,
         };
         let Snapshot { answer, mark } = shared.store.list(listing).await?;
@@ -335,13 +300,17 @@ impl Reading<'_> {
                 related: Vec::new(),
             };
             let body = (shared.encode_page)(&page, self.asked.family);
-            Rows {
+            ReadRows {
                 tag: self.engine.fingerprint(&body),
                 body: body.into(),
-                mark,
-                read_ms,
+                last_place: answer.last_place,
             }
         });
-        Ok((rows, total))
+        Ok(Read {
+            rows,
+            total,
+            mark,
+            read_ms,
+        })
     }
 }

@@ -228,6 +228,10 @@ impl Engine {
     ) -> Result<Marked<Page>, EngineError> {
         let page = &mut written.answer;
         let catalogue = self.catalogue();
+        // A later commit may have ended the relationship, or deleted either table.
+        if !is_of_today(&catalogue, &page.table) {
+            return Ok(written);
+        }
         let names = links::shown(&catalogue, &page.table, members);
         let Some(row) = page.rows.first().filter(|_| !names.is_empty()) else {
             return Ok(written);
@@ -252,6 +256,16 @@ impl Engine {
         }
         Ok(written)
     }
+}
+
+/// Whether the catalogue has the table, and with these columns.
+fn is_of_today(catalogue: &Catalogue, table: &Table) -> bool {
+    let project = catalogue.project(table.project.as_str());
+    let database = project.and_then(|project| project.databases.get(&table.database));
+    let today = database.and_then(|database| database.tables.get(&table.id));
+    today.is_some_and(|today| {
+        today.number == table.number && today.schema_epoch == table.schema_epoch
+    })
 }
 
 pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> WriteBatch {
@@ -339,7 +353,7 @@ fn hold(patch: &mut Patch, held: &[(usize, Value)]) {
     }
 }
 
-fn insert(
+pub(crate) fn insert(
     table: &Arc<Table>,
     actor: &Actor,
     row: &RowInput,

@@ -30,6 +30,7 @@ fn listed(engine: &Engine, caller: &Caller) -> Result<u64, EngineError> {
         texts: &[],
         total: true,
         ttl_s: 0,
+        bypass: false,
         family: Family::Tables,
     };
     block_on(engine.list_rows(caller, &asked)).map(|answer| answer.total)
@@ -341,5 +342,13 @@ fn databases_of_projects_do_not_mix() {
         let id = DatabaseId::new("d").unwrap();
         block_on(engine.create_database(&other, id, "D".into(), true, kind)).unwrap();
         assert_eq!(word(listed(engine, &other)), "no table");
+        let nobody = Caller {
+            project: ProjectId::new("nobody").unwrap(),
+            ..key()
+        };
+        let id = DatabaseId::new("d").unwrap();
+        let refused = block_on(engine.create_database(&nobody, id, "D".into(), true, kind));
+        let named = EngineError::ProjectNotFound("nobody".to_owned());
+        assert_eq!(refused.unwrap_err(), named);
     });
 }

@@ -41,6 +41,7 @@ fn total(engine: &Engine, m: i64) -> u64 {
         texts: &texts,
         total: true,
         ttl_s: 0,
+        bypass: false,
         family: Family::Tables,
     };
     block_on(engine.list_rows(&key(), &asked)).unwrap().total

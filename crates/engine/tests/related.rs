@@ -164,6 +164,7 @@ fn an_answer_with_related_rows_is_true_for_one_mark() {
         texts: &texts,
         total: true,
         ttl_s: 60,
+        bypass: false,
         family: engine::Family::Tables,
     };
     // The write comes between the read of the rows and that of what they are related to.
@@ -253,6 +254,7 @@ fn an_answer_holds_so_many_related_rows_and_no_more() {
         texts: &texts,
         total: true,
         ttl_s: 0,
+        bypass: false,
         family: engine::Family::Tables,
     };
     let refused = block_on(engine.list_rows(&key(), &asked)).unwrap_err();

@@ -13,6 +13,7 @@ fn ask(engine: &Engine, place: Place<'_>, ttl_s: u32, total: bool) -> ListAnswer
         texts: &[],
         total,
         ttl_s,
+        bypass: false,
         family: Family::Tables,
     };
     block_on(engine.list_rows(&key(), &asked)).unwrap()
@@ -20,6 +21,17 @@ fn ask(engine: &Engine, place: Place<'_>, ttl_s: u32, total: bool) -> ListAnswer
 
 fn cached(engine: &Engine, ttl_s: u32) -> Option<Cached> {
     ask(engine, PLACE, ttl_s, true).cached
+}
+
+const FRESH: Option<Cached> = within_ttl(false, 0, false);
+const KEPT: Option<Cached> = within_ttl(true, 0, false);
+
+const fn within_ttl(is_hit: bool, age_s: u64, is_stale: bool) -> Option<Cached> {
+    Some(Cached {
+        is_hit,
+        age_s,
+        is_stale: Some(is_stale),
+    })
 }
 
 fn add(engine: &Engine, id: &str) {
@@ -34,24 +46,18 @@ fn the_ttl_cache_keeps_its_contract() {
     furnish(&engine);
     add(&engine, "a");
 
-    assert_eq!(
-        cached(&engine, 0),
-        None,
-        "without ttl nothing is said of the cache"
-    );
-    assert_eq!(cached(&engine, 30), Some(Cached::Miss));
-    assert_eq!(cached(&engine, 30), Some(Cached::Hit { age_s: 0 }));
+    assert_eq!(cached(&engine, 30), FRESH);
+    assert_eq!(cached(&engine, 30), KEPT);
     let rows_only = ask(&engine, PLACE, 30, false);
-    assert_eq!(
-        (rows_only.cached, rows_only.total),
-        (Some(Cached::Hit { age_s: 0 }), 0)
-    );
+    assert_eq!((rows_only.cached, rows_only.total), (KEPT, 0));
 
     add(&engine, "b");
+    let older = ask(&engine, PLACE, 30, true);
+    assert_eq!(older.total, 1, "writes leave the entry alone");
     assert_eq!(
-        ask(&engine, PLACE, 30, true).total,
-        1,
-        "writes leave the entry alone"
+        older.cached,
+        within_ttl(true, 0, true),
+        "and it says what they did"
     );
     assert_eq!(
         ask(&engine, PLACE, 0, true).total,
@@ -60,12 +66,8 @@ fn the_ttl_cache_keeps_its_contract() {
     );
 
     clock.pass_ms(10_000);
-    assert_eq!(cached(&engine, 86_400), Some(Cached::Hit { age_s: 10 }));
-    assert_eq!(
-        cached(&engine, 10),
-        Some(Cached::Miss),
-        "the reader's ttl decides"
-    );
+    assert_eq!(cached(&engine, 86_400), within_ttl(true, 10, true));
+    assert_eq!(cached(&engine, 10), FRESH, "the reader's ttl decides");
     assert_eq!(
         ask(&engine, PLACE, 30, true).total,
         2,
@@ -91,7 +93,7 @@ fn a_purge_clears_one_table_and_changes_nothing_else() {
     };
     block_on(engine.update_table(&key(), PLACE, locked)).unwrap();
     for place in [PLACE, other] {
-        assert_eq!(ask(&engine, place, 30, true).cached, Some(Cached::Miss));
+        assert_eq!(ask(&engine, place, 30, true).cached, FRESH);
     }
     let before = engine.status().mark;
     let purge = TableChange {
@@ -108,21 +110,17 @@ fn a_purge_clears_one_table_and_changes_nothing_else() {
         before,
         "a purge is no change of the catalogue"
     );
-    assert_eq!(cached(&engine, 30), Some(Cached::Miss));
-    assert_eq!(cached(&engine, 30), Some(Cached::Hit { age_s: 0 }));
-    assert_eq!(
-        ask(&engine, other, 30, true).cached,
-        Some(Cached::Hit { age_s: 0 })
-    );
+    assert_eq!(cached(&engine, 30), FRESH);
+    assert_eq!(cached(&engine, 30), KEPT);
+    assert_eq!(ask(&engine, other, 30, true).cached, KEPT);
 
     let rename = TableChange {
         name: Some("other".into()),
         ..TableChange::default()
     };
     block_on(engine.update_table(&key(), PLACE, rename)).unwrap();
-    assert_eq!(
-        cached(&engine, 30),
-        Some(Cached::Hit { age_s: 0 }),
+    assert!(
+        cached(&engine, 30).is_some_and(|cached| cached.is_hit),
         "a rename keeps the lists"
     );
     let grant = TableChange {
@@ -130,11 +128,7 @@ fn a_purge_clears_one_table_and_changes_nothing_else() {
         ..TableChange::default()
     };
     block_on(engine.update_table(&key(), PLACE, grant)).unwrap();
-    assert_eq!(
-        cached(&engine, 30),
-        Some(Cached::Miss),
-        "a change of grants does not"
-    );
+    assert_eq!(cached(&engine, 30), FRESH, "a change of grants does not");
     engine.close().unwrap();
 }
 
@@ -151,11 +145,12 @@ fn a_cached_page_still_needs_its_cursor_row() {
         texts: &texts,
         total: true,
         ttl_s: 60,
+        bypass: false,
         family: Family::Tables,
     };
     let list = || block_on(engine.list_rows(&key(), &asked));
-    assert_eq!(list().unwrap().cached, Some(Cached::Miss));
-    assert_eq!(list().unwrap().cached, Some(Cached::Hit { age_s: 0 }));
+    assert_eq!(list().unwrap().cached, FRESH);
+    assert_eq!(list().unwrap().cached, KEPT);
     let id = RowId::new("a").unwrap();
     block_on(engine.delete_row(&key(), PLACE, id.clone(), None)).unwrap();
     assert_eq!(list().unwrap_err(), EngineError::CursorNotFound(id));

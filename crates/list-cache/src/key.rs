@@ -1,8 +1,9 @@
 //! What names a cached list.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
-use model::{Table, TableNumber};
+use model::TableNumber;
 use query::Query;
 
 /// The route family a body was encoded for; it decides how system fields are called.
@@ -16,53 +17,103 @@ pub enum Family {
 
 /// What of a list an entry holds. Rows and total live and die apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// The encoded rows, for one route family.
     Rows(Family),
     /// The total; it does not depend on order, page, selection or family.
     Total,
 }
 
-/// The name of an entry: equal for questions that have the same answer.
-///
-/// It holds the table's number, which no other table of any project or database ever has; the
-/// table's schema and permission epochs, so a change of either finds nothing old; how often the
-/// table was purged; and the query's normal form, in which visibility stands.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
-    /// Kept apart from the bytes, so a purge can find a table's entries.
-    pub(crate) table: TableNumber,
-    /// How often the table had been purged when the key was made.
-    pub(crate) purge_epoch: u64,
-    bytes: Arc<[u8]>,
+/// What a reader asks of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contract {
+    /// Never older than what anybody could have read when the request came.
+    Exact,
+    /// At most this old.
+    Ttl {
+        /// In seconds.
+        age_s_max: u32,
+    },
 }
 
+impl Contract {
+    pub(crate) fn is_exact(self) -> bool {
+        self == Contract::Exact
+    }
+}
+
+/// The name of an entry: equal for questions that have the same answer.
+///
+/// It holds the contract; the table's number, which no other table of any project or database
+/// ever has; how often the table was purged, within a `ttl`; the table's schema and permission
+/// epochs, so a change of either finds nothing old; and the query's normal form, in which
+/// visibility stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key(Arc<[u8]>);
+
+/// Where in a key the table's epochs begin: behind contract, part, number and purges. From there
+/// on the key of a total says which rows are meant.
+const EPOCHS_AT: usize = 2 + 8 + 8;
+
 impl Key {
-    /// The key of `query`'s `part`, as of `purge_epoch`.
-    pub fn new(query: &Query, part: Part, purge_epoch: u64) -> Key {
-        let table: &Table = &query.table;
-        let mut bytes = Vec::with_capacity(256);
-        bytes.push(match part {
+    pub(crate) fn new(bytes: &[u8]) -> Key {
+        Key(bytes.into())
+    }
+
+    /// Appends the name of `query`'s `part`.
+    pub(crate) fn write(
+        out: &mut Vec<u8>,
+        query: &Query,
+        contract: Contract,
+        part: Part,
+        purge_epoch: u64,
+    ) {
+        let table = &query.table;
+        out.push(u8::from(contract.is_exact()));
+        out.push(match part {
             Part::Rows(Family::Tables) => 0,
             Part::Rows(Family::Documents) => 1,
             Part::Total => 2,
         });
-        for epoch in [table.schema_epoch, table.permission_epoch] {
-            bytes.extend_from_slice(&epoch.to_le_bytes());
+        out.extend_from_slice(&table.number.0.to_be_bytes());
+        for epoch in [purge_epoch, table.schema_epoch, table.permission_epoch] {
+            out.extend_from_slice(&epoch.to_be_bytes());
         }
         match part {
-            Part::Rows(_) => query.write_normal_form(&mut bytes),
-            Part::Total => query.write_total_form(&mut bytes),
+            Part::Rows(_) => query.write_normal_form(out),
+            Part::Total => query.write_total_form(out),
         }
-        Key {
-            table: table.number,
-            purge_epoch,
-            bytes: bytes.into(),
-        }
+    }
+
+    pub(crate) fn is_exact(&self) -> bool {
+        self.0[0] == 1
+    }
+
+    /// The table, kept in a place of its own so that a purge can find a table's entries.
+    pub(crate) fn table(&self) -> TableNumber {
+        let number = self.0[2..10].try_into().expect("eight bytes");
+        TableNumber(i64::from_be_bytes(number))
+    }
+
+    /// How often the table had been purged when it was made.
+    pub(crate) fn purges(&self) -> u64 {
+        let purges = self.0[10..EPOCHS_AT].try_into().expect("eight bytes");
+        u64::from_be_bytes(purges)
     }
 
     /// Bytes this key takes in memory, about.
     pub(crate) fn size_bytes(&self) -> u64 {
-        (size_of::<Key>() + self.bytes.len()) as u64
+        (size_of::<Key>() + self.0.len()) as u64
+    }
+}
+
+/// What of a total's key names the rows that are meant, whatever the contract.
+pub(crate) fn rows_meant(total_key: &[u8]) -> &[u8] {
+    &total_key[EPOCHS_AT..]
+}
+
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        &self.0
     }
 }

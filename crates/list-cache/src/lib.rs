@@ -1,13 +1,32 @@
-//! Cached lists: what names one, how long it may be served, and who may fill it.
+//! Cached lists: what names one, when it is still true, who may fill it, and how an answer is put
+//! together.
 //!
 //! Pure: time comes in as milliseconds, chance not at all. It knows nothing of SQL, of HTTP, or
 //! of how a page is encoded; a body is bytes to it.
+//!
+//! An exact list is watched: each commit is asked, before it is visible, which lists it may
+//! alter, and takes those away. A list within a `ttl` stays, and learns that it may be stale.
 
-mod fill;
+mod asking;
+mod batch;
+mod buckets;
+mod entry;
+mod group;
 mod key;
-mod ttl;
+mod lists;
+mod reading;
+mod registry;
+mod rules;
+mod run;
+mod table;
+mod watch;
 
+pub use asking::{Answer, Asked, Asking, Read, ReadRows, Step};
+pub use batch::Batch;
 pub use cache::fingerprint;
-pub use fill::{Joined, Lookup, Ticket};
-pub use key::{Family, Key, Part};
-pub use ttl::{ListCache, Rows, Total};
+pub use entry::Rows;
+pub use key::{Contract, Family};
+pub use lists::{Bounds, Counts, ListCache, Withheld, keeps};
+pub use reading::Reading;
+pub use rules::{Rule, Rules};
+pub use run::{Joined, Landed};

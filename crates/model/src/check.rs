@@ -1,6 +1,7 @@
 //! Whether a value fits its column, and row content its table.
 
 use crate::calendar::parse_iso;
+use crate::count::counted;
 use crate::error::ModelError;
 use crate::json::Json;
 use crate::schema::{Column, ColumnKind, Table};
@@ -113,7 +114,8 @@ fn check_text(kind: &ColumnKind, text: &str) -> Result<(), String> {
     if let Some(chars_max) = kind.chars_max() {
         let fits = text.len() <= chars_max as usize || text.chars().count() <= chars_max as usize;
         if !fits {
-            return Err(format!("longer than {chars_max} characters"));
+            let limit = counted(u64::from(chars_max), "character");
+            return Err(format!("longer than {limit}"));
         }
     }
     let bytes_max = match kind {

@@ -5,6 +5,7 @@
 //! array or as false; a date that is not there stays so, except when it is set to now.
 
 use crate::calendar::{DATETIME_MAX, DATETIME_MIN};
+use crate::count::counted;
 use crate::error::ModelError;
 use crate::json::Json;
 use crate::schema::{Column, Storage};
@@ -182,10 +183,9 @@ impl Reading<'_> {
         if self.values.len() <= values_max {
             return Ok(());
         }
+        let values = counted(values_max as u64, "value");
         let count = self.values.len();
-        Err(self.refuse(format_args!(
-            "takes at most {values_max} values, got {count}"
-        )))
+        Err(self.refuse(format_args!("takes at most {values}, got {count}")))
     }
 
     fn replace(&self) -> Result<Operator, ModelError> {

@@ -142,6 +142,13 @@ impl RoleSet {
         self.0.binary_search(role).is_ok()
     }
 
+    /// Whether the actor holds the role written so.
+    pub fn holds_named(&self, role: &str) -> bool {
+        self.0
+            .binary_search_by(|held| held.as_str().cmp(role))
+            .is_ok()
+    }
+
     /// The roles in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Role> {
         self.0.iter()

@@ -79,6 +79,18 @@ impl Table {
         })
     }
 
+    /// Whether a table of links finds the rows that hold a link in the column at this position: in
+    /// one of lists always, in another one until its index is there.
+    pub fn has_links_table(&self, position: usize) -> bool {
+        let column = &self.columns[position];
+        let finds = |index: &Index| {
+            let first = index.columns.first().map(|part| part.field);
+            index.is_available() && first == Some(Field::Column(position))
+        };
+        column.relation().is_some_and(Relation::holds_links)
+            && (column.array || !self.indexes.iter().any(finds))
+    }
+
     /// The columns that are an end of a relationship, hidden ones too, with their positions.
     pub fn relations(&self) -> impl Iterator<Item = (usize, &Relation)> {
         let columns = self.columns.iter().enumerate();

@@ -36,6 +36,16 @@ pub struct Statement {
 /// the statement of [`cursor_row`] gave, none of it null. Before a cursor the rows come in
 /// reverse: whoever reads them turns the page around.
 pub fn rows(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) -> Statement {
+    page(query, cursor, dialect, Keys::Left)
+}
+
+/// The same, with each key of [`Query::read_order`] as a further column at the end: where in the
+/// order a row stands.
+pub fn rows_in_place(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) -> Statement {
+    page(query, cursor, dialect, Keys::Written)
+}
+
+fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -> Statement {
     let mut out = Writer::new(dialect);
     let arms: Vec<Arm<'_>> = Source::all(&query.table, query.at)
         .into_iter()
@@ -50,7 +60,7 @@ pub fn rows(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) -> Statem
         Some(values) => vec![Part::Beyond(values)],
     };
     if let ([arm], [part]) = (&arms[..], &parts[..]) {
-        arm.write(&mut out, part, Keys::Left);
+        arm.write(&mut out, part, keys);
         keyset::write_order(&mut out, query);
     } else {
         let mut joint = "";

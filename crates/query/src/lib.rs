@@ -6,6 +6,7 @@
 pub mod ast;
 pub mod dialect;
 pub mod emit;
+pub mod equalities;
 pub mod error;
 pub mod field;
 pub mod index_choice;
@@ -22,6 +23,7 @@ pub mod visibility;
 
 pub use ast::Ast;
 pub use dialect::Dialect;
+pub use equalities::{Equality, equalities};
 pub use error::QueryError;
 pub use parse::parse;
 pub use pattern::Pattern;

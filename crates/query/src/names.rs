@@ -57,7 +57,7 @@ pub fn fulltext_prefix(table: TableNumber) -> String {
     format!("t{}_f", table.0)
 }
 
-/// Which rows of now hold a link to a row, for a column that holds lists of links.
+/// Which rows of now hold a link to a row, for a column whose links no index finds.
 pub fn links(table: TableNumber, column: ColumnNumber) -> String {
     format!("{}{}", links_prefix(table), column.0)
 }

@@ -62,6 +62,22 @@ impl Query {
         }
         keys
     }
+
+    /// The keys in the order in which rows are read: turned around before a cursor, so that the
+    /// row next to it comes first.
+    pub fn read_order(&self) -> Vec<OrderKey> {
+        let mut keys = self.total_order();
+        let is_backwards = self
+            .cursor
+            .as_ref()
+            .is_some_and(|place| place.side == Side::Before);
+        if is_backwards {
+            for key in &mut keys {
+                key.direction = key.direction.reversed();
+            }
+        }
+        keys
+    }
 }
 
 /// A condition on one row. Null never satisfies a test, except [`Test::IsNull`].

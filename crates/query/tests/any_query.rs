@@ -207,6 +207,7 @@ fn statements(query: &Query, dialect: Dialect) -> Vec<Statement> {
     });
     let mut statements = vec![
         emit::rows(query, cursor.as_deref(), dialect),
+        emit::rows_in_place(query, cursor.as_deref(), dialect),
         emit::total(query, Some(5_000), dialect),
         emit::total(query, None, dialect),
     ];

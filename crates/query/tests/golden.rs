@@ -47,6 +47,37 @@ fn every_case_becomes_the_sql_written_beside_it() {
     assert!(update || count >= 60, "only {count} cases were found");
 }
 
+/// Where several SELECTs are united, the keys stand in the statement anyway.
+#[test]
+fn the_place_of_a_row_adds_columns_and_nothing_else() {
+    let mut count = 0;
+    for case in case::read_all(Path::new(FOLDER))
+        .iter()
+        .flat_map(|file| &file.cases)
+    {
+        let asked = Asked::new(case, table::products());
+        let Ok(query) = asked.query(&case.queries) else {
+            continue;
+        };
+        for dialect in [Dialect::Sqlite, Dialect::Postgres] {
+            let statements = asked.statements(&query, dialect);
+            let Some((_, rows)) = statements.iter().find(|(what, _)| *what == "rows") else {
+                continue;
+            };
+            let in_place = asked.rows_in_place(&query, dialect);
+            assert_eq!(in_place.parameters, rows.parameters);
+            let from = format!(" FROM {} AS t", query::names::now(query.table.number));
+            let (selected, rest) = rows.sql.split_at(rows.sql.find(&from).unwrap_or(0));
+            let keys = in_place.sql.strip_prefix(selected);
+            let keys = keys.and_then(|keys| keys.strip_suffix(rest)).unwrap();
+            let count_of_keys = keys.matches(" AS k").count();
+            assert!(in_place == *rows || count_of_keys == query.read_order().len().max(1));
+            count += usize::from(count_of_keys > 0);
+        }
+    }
+    assert!(count >= 40, "only {count} cases were found");
+}
+
 /// What a case leads to, as its lines say it.
 fn outcome(case: &Case) -> Vec<String> {
     let asked = Asked::new(case, table::products());

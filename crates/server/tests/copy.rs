@@ -196,10 +196,7 @@ fn a_copy_that_was_killed_goes_on_where_it_was_and_both_sides_compare_equal() {
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("Going on with a copy"));
-    assert!(
-        said.contains("Copied 250 rows; 0 were here already"),
-        "{said}"
-    );
+    assert!(said.contains("Copied 250 rows; here already: 0,"), "{said}");
     let products = said
         .lines()
         .find(|line| line.starts_with("shop/products"))
@@ -292,7 +289,7 @@ fn a_difference_is_shown_and_is_exit_code_1() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("449 were here already, 1 were brought up to date"),
+        said.contains("here already: 449, brought up to date: 1."),
         "{said}"
     );
     let products = said

@@ -185,7 +185,7 @@ fn an_export_of_an_import_of_an_export_is_the_same_bytes() {
 
     // Nothing is written again by an import that finds everything there.
     let output = with(&copy, "import --resume", &file);
-    assert!(text(&output.stdout).contains("1203 rows were there already; 0 of them"));
+    assert!(text(&output.stdout).contains("\n1203 rows were there already.\n"));
     assert_eq!(export(&copy, ""), first);
 }
 
@@ -269,7 +269,7 @@ fn a_broken_import_says_what_was_done_and_goes_on_after_it_was_mended() {
     assert_refused(
         &output,
         1,
-        "Before it 703 rows were imported into database `shop`",
+        "Before it 703 rows had come into database `shop` and stay",
     );
     assert_refused(&output, 1, "\"n\" has invalid value");
     let refused = with(&copy, "import", &file);
@@ -365,10 +365,16 @@ fn files_that_are_no_export_are_told_by_line_and_column() {
     );
     refuse(csv, "n\n1\n10\n", "line 3: Invalid document structure");
     refuse(csv, "$id,m\n", "the table has no column `m`");
+    refuse(csv, "n\n11\n", "No row came in before it.");
+    assert_refused(
+        &with(&folder, "import", &folder.join("")),
+        1,
+        "is a directory, not an export",
+    );
     refuse(
         csv,
         "n\n1,2\n",
-        "line 2: 2 fields, but the first line names 1 columns",
+        "line 2: 2 fields, but the first line names 1 column",
     );
     refuse(
         "import --format csv --database d --table u -",

@@ -47,7 +47,7 @@ impl WriteBatch {
             Op::Matching(op) => op.query.limit as usize,
             Op::Related(op) => match &**op {
                 RelatedOp::Link(op) => op.holders.len().max(1),
-                RelatedOp::Need { .. } | RelatedOp::Write(_) => 1,
+                RelatedOp::Need { .. } | RelatedOp::Write(_) | RelatedOp::Hold(_) => 1,
             },
             Op::Row(_) | Op::Catalogue(_) => 1,
         };
@@ -102,6 +102,8 @@ pub enum RelatedOp {
     Write(RowOp),
     /// Gives rows a link, and takes it from all others.
     Link(LinkOp),
+    /// Sets which links one row holds.
+    Hold(HoldOp),
 }
 
 /// Makes certain rows, and no others, hold a link to one row.
@@ -118,6 +120,23 @@ pub struct LinkOp {
     pub holders: Vec<RowId>,
     /// Who may update the rows that hold links.
     pub guard: Guard,
+}
+
+/// Sets which links a row holds, and leaves its `$updatedAt` as it is: the row is brought in from
+/// elsewhere, where it held them already.
+#[derive(Clone, Debug)]
+pub struct HoldOp {
+    /// The table of the row.
+    pub table: Arc<Table>,
+    /// The row: [`Refusal::RowNotFound`] when it is not there.
+    pub id: RowId,
+    /// The position of the column that holds them.
+    pub column: usize,
+    /// The table that they lead to.
+    pub related: Arc<Table>,
+    /// The rows that they lead to, each once: [`Refusal::LinkMissing`] when one is not there. At
+    /// most one, unless the column holds lists.
+    pub links: Vec<RowId>,
 }
 
 /// An operation on every row that a query finds when the batch runs, in the query's order.
@@ -389,8 +408,8 @@ pub type WrittenRow = Option<Row>;
 /// What a batch changed in rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changes {
-    /// Each row before and after.
-    Images(Vec<Change>),
+    /// Each row before and after; shared with whoever still has to look at them.
+    Images(Arc<Vec<Change>>),
     /// Too much for images: anything in these tables may have changed.
     Tables(Vec<TableNumber>),
 }
@@ -452,8 +471,8 @@ pub enum Refusal {
     CatalogueMoved,
     /// A container of this id is there already.
     Exists(Container),
-    /// There is no container of this id.
-    NotFound(Container),
+    /// There is no container of this kind and id.
+    NotFound(Container, String),
     /// The database failed while this batch ran.
     Failed(StoreError),
 }

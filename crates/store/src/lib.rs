@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use model::{Catalogue, Mark, Row, RowId, Selection, Table};
+use model::{Catalogue, Mark, Row, RowId, Selection, Table, Value};
 use query::{Query, Visibility};
 
 pub mod batch;
@@ -15,8 +15,9 @@ pub mod error;
 mod sqlite;
 
 pub use batch::{
-    Applied, CatalogueOp, Changes, Container, Guard, LinkOp, Matched, MatchingAct, MatchingOp, Op,
-    Outcome, Refusal, RelatedOp, RowAct, RowOp, SchemaChange, Stamps, WriteBatch, WrittenRow,
+    Applied, CatalogueOp, Changes, Container, Guard, HoldOp, LinkOp, Matched, MatchingAct,
+    MatchingOp, Op, Outcome, Refusal, RelatedOp, RowAct, RowOp, SchemaChange, Stamps, WriteBatch,
+    WrittenRow,
 };
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
@@ -112,6 +113,8 @@ pub struct Listing<'a> {
     pub rows: bool,
     /// Whether the total is wanted, and up to what it is counted.
     pub total: Option<TotalCap>,
+    /// Whether [`Listed::last_place`] is wanted with the rows.
+    pub place: bool,
     /// [`Catalogue::epoch`] of the catalogue the query was resolved under.
     pub catalogue_epoch: u64,
 }
@@ -132,6 +135,9 @@ pub struct Listed {
     pub rows: Vec<Row>,
     /// Matches of the filter, whatever the page.
     pub total: u64,
+    /// Of a page with as many rows as its limit: what the row that was read last has in each key
+    /// of [`Query::read_order`].
+    pub last_place: Option<Vec<Value>>,
 }
 
 /// A row to read.

@@ -7,10 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_executor::block_on;
-use model::{ColumnKind, Direction, Field, IndexKind, IndexStatus, Mark, Value};
+use model::{
+    ColumnKind, Direction, Field, IndexKind, IndexStatus, Mark, OnDelete, RelationKind,
+    TableNumber, Value,
+};
 use query::{Filter, OrderKey, Query, Test};
-use store::{Durability, Options, SchemaChange, Store, StoreError};
+use store::{Durability, Options, Refusal, SchemaChange, Store, StoreError};
 use suite::db::{COUNT, Db, PRICE, Place, column, encode_row, index, note};
+use suite::related::{delete, held, holders, insert, last, link, relate};
 use suite::schema::change;
 
 /// A data directory of the embedded store.
@@ -142,6 +146,73 @@ fn pretend_many_versions(place: &Embedded) {
     connection
         .execute_batch("UPDATE t1_v SET rid = rid + 200000; UPDATE t1 SET rid = rid + 200000;")
         .unwrap();
+}
+
+/// Whether a table of links stands beside the rows of `notes`.
+fn has_links_table(place: &Embedded) -> bool {
+    let connection = rusqlite::Connection::open(place.directory().join("tidemark.db")).unwrap();
+    let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name GLOB ?1)";
+    let name = query::names::links_prefix(TableNumber(1)) + "*";
+    connection.query_row(sql, [name], |row| row.get(0)).unwrap()
+}
+
+/// Nobody waits for the index of a relationship: a table of links does its work until it is there.
+#[test]
+fn a_relationship_of_many_versions_is_guarded_before_it_is_indexed() {
+    for kind in [RelationKind::OneToOne, RelationKind::ManyToOne] {
+        let place = Embedded::new();
+        let mut db = Db::with_notes(&place);
+        db.ok(vec![db.insert("old", note("old"))]);
+        db.close();
+        pretend_many_versions(&place);
+        let mut db = Db::open(&place);
+        relate(&mut db, kind, OnDelete::SetNull);
+        let (notes, others) = (db.table(), db.table_called("others"));
+        let index = notes.indexes.last().unwrap();
+        assert_eq!(index.status, IndexStatus::Processing);
+        assert!(has_links_table(&place) && notes.has_links_table(last(&notes)));
+        for id in ["o1", "o2"] {
+            db.ok(vec![insert(&others, id, Value::Null)]);
+        }
+        db.ok(vec![insert(&notes, "n1", link("o1"))]);
+        let second = insert(&notes, "n2", link("o1"));
+        let lead_to = |db: &Db, id: &str| holders(db, Test::In(vec![link(id)]), None);
+        if kind == RelationKind::OneToOne {
+            let taken = Some("k".to_owned());
+            assert_eq!(db.refused(vec![second]), Refusal::Unique { index: taken });
+            assert_eq!(lead_to(&db, "o1"), ["n1"]);
+        } else {
+            db.ok(vec![second]);
+            assert_eq!(lead_to(&db, "o1"), ["n1", "n2"]);
+            db.ok(vec![delete(&notes, "n2")]);
+        }
+        db.ok(vec![delete(&others, "o1")]);
+        assert_eq!(lead_to(&db, "o1"), <[&str; 0]>::default());
+        assert_eq!(held(&db, "n1", None), Value::Null);
+        let at = db.mark_of(insert(&notes, "n3", link("o2")));
+        db.ok(vec![delete(&notes, "n3")]);
+        db.ok(vec![insert(&notes, "n4", link("o2"))]);
+        assert_eq!(lead_to(&db, "o2"), ["n4"]);
+        let then = model::Coordinates {
+            valid: at.timestamp(),
+            system: at,
+        };
+        assert_eq!(holders(&db, Test::In(vec![link("o2")]), Some(then)), ["n3"]);
+
+        let table = change(&mut db, SchemaChange::BuildIndex(index.number));
+        assert_eq!(table.indexes.last().unwrap().status, IndexStatus::Available);
+        assert!(!has_links_table(&place) && !table.has_links_table(last(&table)));
+        assert_eq!(lead_to(&db, "o2"), ["n4"]);
+        let third = insert(&table, "n5", link("o2"));
+        if kind == RelationKind::OneToOne {
+            let taken = Some("k".to_owned());
+            assert_eq!(db.refused(vec![third]), Refusal::Unique { index: taken });
+        } else {
+            db.ok(vec![third]);
+        }
+        db.ok(vec![delete(&others, "o2")]);
+        assert_eq!(held(&db, "n4", None), Value::Null);
+    }
 }
 
 #[test]

@@ -137,6 +137,7 @@ fn ask<'a>(db: &'a Db, query: &'a Query) -> StoreFuture<'a, Snapshot<Listed>> {
         query,
         rows: true,
         total: None,
+        place: false,
         catalogue_epoch: db.catalogue.epoch,
     })
 }
@@ -226,6 +227,7 @@ fn while_long_reads_run_and_wait_short_ones_are_answered() {
         query: &few,
         rows: true,
         total: None,
+        place: false,
         catalogue_epoch: db.catalogue.epoch,
     };
     let listed = block_on(db.store.list(listing)).unwrap();

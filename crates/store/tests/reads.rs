@@ -11,14 +11,15 @@ mod table;
 mod world;
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_executor::block_on;
 use model::permission::Role;
 use model::{Content, Coordinates, Mark, RoleSet, Row, Selection, Table, Timestamp, Value};
 use oracle::{Ask, Key, Known};
-use query::{Limits, Query, Visibility};
-use store::{Listing, Op, Point, StoreError, TotalCap};
+use query::{Limits, Query, Side, Visibility, predicate};
+use store::{Listed, Listing, Op, Point, StoreError, TotalCap};
 use world::{Chance, Directory, ROLES, Stage, World, domain};
 
 const LIMITS: Limits = Limits {
@@ -212,9 +213,51 @@ impl View<'_> {
             query,
             rows: true,
             total: None,
+            place: true,
             catalogue_epoch: self.world.db.catalogue.epoch,
         };
-        block_on(self.world.db.store.list(listing)).map(|snapshot| snapshot.answer.rows)
+        let listed = block_on(self.world.db.store.list(listing))?.answer;
+        self.check_place(query, &listed);
+        Ok(listed.rows)
+    }
+
+    /// A full page says where the row read last stands; before a cursor that is its first one.
+    #[track_caller]
+    fn check_place(&self, query: &Query, listed: &Listed) {
+        let is_backwards = matches!(&query.cursor, Some(cursor) if cursor.side == Side::Before);
+        let last = if is_backwards {
+            listed.rows.first()
+        } else {
+            listed.rows.last()
+        };
+        let last = last.filter(|_| listed.rows.len() == query.limit as usize);
+        let place = last.map(|last| {
+            let known = self.rows.iter().find(|known| known.id == last.id).unwrap();
+            let keys = query.read_order().into_iter();
+            keys.map(|key| known.field(key.field))
+                .collect::<Vec<Value>>()
+        });
+        assert_eq!(listed.last_place, place, "{query:?}");
+    }
+
+    /// Memory decides which rows match as the database does, where it says that it can.
+    fn check_predicate(&self, query: &Query, expected: &[&Known]) {
+        if !predicate::is_decidable(&query.filter) {
+            return;
+        }
+        let matches = |known: &&Known| {
+            let permissions = format!(r#"["read(\"{}\")"]"#, known.role);
+            predicate::satisfies(&query.filter, &|field| known.field(field))
+                && query.visibility.sees(&permissions)
+        };
+        let found: HashSet<i64> = self
+            .rows
+            .iter()
+            .filter(matches)
+            .map(|row| row.seq)
+            .collect();
+        let expected: HashSet<i64> = expected.iter().map(|row| row.seq).collect();
+        assert_eq!(found, expected, "{:?}", query.filter);
     }
 
     fn total(&self, query: &Query, cap: TotalCap) -> u64 {
@@ -222,6 +265,7 @@ impl View<'_> {
             query,
             rows: false,
             total: Some(cap),
+            place: false,
             catalogue_epoch: self.world.db.catalogue.epoch,
         };
         block_on(self.world.db.store.list(listing))
@@ -269,6 +313,7 @@ impl View<'_> {
         let skip = format!(r#"{{"method":"offset","values":[{offset}]}}"#);
         let page = |from: usize| &expected[from..expected.len().min(from + asked.limit)];
         let first = asked.query(self.table, self.at, &[]);
+        self.check_predicate(&first, &expected);
         self.check_rows(asked, &self.list(&first).unwrap(), page(0));
         let later = asked.query(self.table, self.at, &[skip]);
         self.check_rows(asked, &self.list(&later).unwrap(), page(offset));
@@ -442,6 +487,7 @@ fn a_read_under_another_catalogue_is_noticed() {
             query: &query,
             rows: true,
             total: None,
+            place: false,
             catalogue_epoch,
         };
         let listed = block_on(world.db.store.list(listing)).map(|_| ());
@@ -497,6 +543,7 @@ fn a_read_past_its_limit_is_stopped_and_the_next_one_runs() {
             query: &query,
             rows: true,
             total,
+            place: false,
             catalogue_epoch: epoch,
         };
         let stopped = block_on(db.store.list(listing)).map(|_| ());

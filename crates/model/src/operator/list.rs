@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::{Reading, need_room};
 use crate::calendar::parse_iso;
 use crate::check::{ARRAY_ELEMENTS_MAX, as_float};
+use crate::count::counted;
 use crate::error::ModelError;
 use crate::json::Json;
 use crate::schema::{Column, Storage};
@@ -183,8 +184,8 @@ fn insert(
 ) -> Result<Vec<Value>, ModelError> {
     let Some((before, after)) = elements.split_at_checked(index) else {
         return Err(column.refuse(format!(
-            "position {index} is beyond the end of an array with {} elements",
-            elements.len()
+            "position {index} is beyond the end of an array with {}",
+            counted(elements.len() as u64, "element")
         )));
     };
     Ok([before, std::slice::from_ref(value), after].concat())

@@ -530,7 +530,7 @@ fn values_that_no_number_can_be_computed_with_are_refused() {
         "modulo",
         &[Json::Int(1), Json::Int(2)],
         &Value::Int(2),
-        "at most 1 values, got 2",
+        "at most 1 value, got 2",
     );
     refused(
         &any_int(),

@@ -81,7 +81,10 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
     let table = source.table();
     let subject = Subject { table, field };
     match test {
-        Test::In(values) => subject.write_in(out, values),
+        Test::In(values) => match subject.links(out.dialect, source) {
+            Some(links) => write_any_link(out, &links, values),
+            None => subject.write_in(out, values),
+        },
         Test::NotEqual(value) => subject.write_compared(out, " <> ", value),
         Test::Less(value) => subject.write_compared(out, " < ", value),
         Test::LessEqual(value) => subject.write_compared(out, " <= ", value),
@@ -251,15 +254,15 @@ impl Subject<'_> {
         out.push("))");
     }
 
-    /// The table of the links that rows of now hold in this column, if it holds lists of links.
-    /// PostgreSQL indexes the elements of the list itself.
+    /// The table of the links that rows of now hold in this column, if there is one. PostgreSQL
+    /// indexes the elements of lists, and indexes while others write.
     fn links(&self, dialect: Dialect, source: &Source<'_>) -> Option<String> {
         let Field::Column(position) = self.field else {
             return None;
         };
         let column = &self.table.columns[position];
         let is_kept = dialect == Dialect::Sqlite && !source.is_of_versions();
-        (is_kept && column.relation().is_some())
+        (is_kept && self.table.has_links_table(position))
             .then(|| names::links(self.table.number, column.number))
     }
 

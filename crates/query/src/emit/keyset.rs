@@ -4,25 +4,9 @@ use model::{Direction, Value};
 
 use crate::field;
 use crate::index_choice::excludes_null;
-use crate::query::{OrderKey, Query, Side};
+use crate::query::{OrderKey, Query};
 
 use super::writer::{Parameter, Writer};
-
-/// The keys in the order in which rows are read: turned around before a cursor, so that the page
-/// next to it comes first.
-fn read_order(query: &Query) -> Vec<OrderKey> {
-    let mut keys = query.total_order();
-    let backwards = query
-        .cursor
-        .as_ref()
-        .is_some_and(|place| place.side == Side::Before);
-    if backwards {
-        for key in &mut keys {
-            key.direction = key.direction.reversed();
-        }
-    }
-    keys
-}
 
 /// Writes ORDER BY.
 pub(super) fn write_order(out: &mut Writer, query: &Query) {
@@ -51,7 +35,7 @@ fn write_order_by(
     write_key: impl Fn(&mut Writer, &OrderKey, usize),
 ) {
     let mut separator = " ORDER BY ";
-    for (position, key) in read_order(query).iter().enumerate() {
+    for (position, key) in query.read_order().iter().enumerate() {
         out.push(separator);
         write_key(out, key, position);
         if key.direction == Direction::Desc {
@@ -68,7 +52,7 @@ pub(super) fn write_keys(out: &mut Writer, query: &Query) {
     if query.random {
         return out.push(", random() AS k0");
     }
-    for (position, key) in read_order(query).iter().enumerate() {
+    for (position, key) in query.read_order().iter().enumerate() {
         out.push(", ");
         out.push_comparable(&query.table, key.field);
         out.push(" AS k");
@@ -78,7 +62,7 @@ pub(super) fn write_keys(out: &mut Writer, query: &Query) {
 
 /// Whether rows without a value in the first key lie beyond the cursor's row.
 pub(super) fn may_meet_nulls(query: &Query) -> bool {
-    query.cursor.is_some() && nulls_beyond(query, read_order(query)[0])
+    query.cursor.is_some() && nulls_beyond(query, query.read_order()[0])
 }
 
 /// Whether rows without a value in this key lie beyond those with one.
@@ -90,7 +74,7 @@ fn nulls_beyond(query: &Query, key: OrderKey) -> bool {
 
 /// Writes that the row has no value in the first key.
 pub(super) fn write_null(out: &mut Writer, query: &Query) {
-    out.push_field(&query.table, read_order(query)[0].field);
+    out.push_field(&query.table, query.read_order()[0].field);
     out.push(" IS NULL");
 }
 
@@ -122,7 +106,7 @@ fn bounds(out: &mut Writer, query: &Query, values: &[Value]) -> Vec<Bound> {
         values.len() > query.order.len(),
         "a cursor has a value for each key and its sequence"
     );
-    let keys = read_order(query).into_iter().zip(values);
+    let keys = query.read_order().into_iter().zip(values);
     keys.map(|(key, value)| Bound {
         key,
         value: out.parameter(value.clone()),

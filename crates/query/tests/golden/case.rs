@@ -167,6 +167,11 @@ impl Asked {
         matches!(self.wanted, Wanted::Rows | Wanted::Total(_))
     }
 
+    /// The page's rows with the keys of the order.
+    pub fn rows_in_place(&self, query: &Query, dialect: Dialect) -> Statement {
+        emit::rows_in_place(query, cursor_values(query).as_deref(), dialect)
+    }
+
     pub fn statements(&self, query: &Query, dialect: Dialect) -> Statements {
         match &self.wanted {
             Wanted::Rows => {

@@ -63,7 +63,8 @@ impl Administration {
             Ok(engine) => Ok(Administration::Offline { engine, rng }),
             Err(EngineError::Store(StoreError::Locked { .. })) => bail!(
                 "another process holds the data directory {} and does not answer on its \
-                 admin.sock. If a server is starting or stopping, try again in a moment",
+                 admin.sock. If a server is starting or stopping, or another command is at work \
+                 there, try again in a moment",
                 directory.display()
             ),
             Err(error) => Err(anyhow!("{error}"))

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use model::counted;
 
 use super::{Outside, runtime};
 use crate::admin::client::Administration;
@@ -28,8 +29,10 @@ pub fn run(setup: ExportSetup, outside: Outside) -> Result<()> {
         done
     })?;
     eprintln!(
-        "Exported {} rows of {} tables, as of mark {}.",
-        done.rows, done.tables, done.mark
+        "Exported {} of {}, as of mark {}.",
+        counted(done.rows, "row"),
+        counted(done.tables, "table"),
+        done.mark
     );
     Ok(())
 }
@@ -44,7 +47,7 @@ async fn write(target: &mut Target, setup: &ExportSetup) -> Result<Exported> {
     let unfinished = unfinished(path)?;
     let done = match create(&unfinished) {
         Ok(file) => write_file(target, setup, file).await,
-        Err(error) => Err(error).with_context(|| format!("cannot write {}", unfinished.display())),
+        Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
     };
     let done = done.and_then(|done| {
         fs::rename(&unfinished, path)

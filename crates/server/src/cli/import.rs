@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use model::counted;
 
 use super::{Outside, runtime, say, table};
 use crate::admin::client::Administration;
@@ -30,13 +31,18 @@ pub fn run(setup: ImportSetup, outside: Outside) -> Result<ExitCode> {
         let Outside { clock, rng } = outside.clone();
         let store = Administration::open(config, clock, rng, false).await?;
         let mut target = Target::new(store, setup.into.to_string());
-        let done = read(&mut target, setup.source, &outside).await;
+        let done = read(&mut target, setup.source, &setup.directory, &outside).await;
         target.close()?;
         done
     })
 }
 
-async fn read(target: &mut Target, source: Source, outside: &Outside) -> Result<ExitCode> {
+async fn read(
+    target: &mut Target,
+    source: Source,
+    directory: &Path,
+    outside: &Outside,
+) -> Result<ExitCode> {
     match source {
         Source::File {
             path,
@@ -50,6 +56,7 @@ async fn read(target: &mut Target, source: Source, outside: &Outside) -> Result<
                 database,
                 resume,
                 bar: bar.clone(),
+                directory: directory.to_owned(),
             };
             let done = if let (FormatArg::Csv, Some(table)) = (format, table) {
                 let draw = || unique_id(outside.clock.now(), outside.rng);
@@ -97,8 +104,13 @@ fn open(path: Option<PathBuf>) -> Result<(Box<dyn Read>, ProgressBar)> {
         let bar = bar.with_style(style("{spinner} {bytes}, {bytes_per_sec}"));
         return Ok((Box::new(io::stdin().lock()), bar));
     };
-    let file = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let length = file.metadata().map_or(0, |known| known.len());
+    let cannot = || format!("cannot read {}", path.display());
+    let file = File::open(&path).with_context(cannot)?;
+    let known = file.metadata().with_context(cannot)?;
+    if known.is_dir() {
+        bail!("{} is a directory, not an export", path.display());
+    }
+    let length = known.len();
     let bar = ProgressBar::new(length).with_style(style(
         "{bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
     ));
@@ -112,17 +124,23 @@ fn left_out(parts: &[String]) -> String {
 
 fn imported(done: &Imported) -> String {
     let (rows, left_out) = (done.rows, left_out(&done.left_out));
-    let known = rows.changed + rows.same;
-    let known = match known {
+    let known = match rows.changed + rows.same {
         0 => String::new(),
         known => format!(
-            "{known} rows were there already; {} of them with other content, which was replaced.\n",
-            rows.changed
+            "{} {} there already{}.\n",
+            counted(known, "row"),
+            if known == 1 { "was" } else { "were" },
+            match rows.changed {
+                0 => String::new(),
+                changed => format!("; {changed} had other content, which was replaced"),
+            }
         ),
     };
     format!(
-        "Imported {} rows into {} tables of database {}.\n{known}{left_out}",
-        rows.created, done.tables, done.database
+        "Imported {} into {} of database {}.\n{known}{left_out}",
+        counted(rows.created, "row"),
+        counted(done.tables, "table"),
+        done.database
     )
 }
 
@@ -132,7 +150,7 @@ fn told(copied: &Copied) -> String {
         .iter()
         .map(|one| {
             vec![
-                format!("{}/{}", one.database, one.table),
+                format!("{}/{}", one.database, one.what),
                 one.source.rows.to_string(),
                 one.target.rows.to_string(),
                 one.source.shown(),
@@ -167,8 +185,16 @@ fn told(copied: &Copied) -> String {
         changed,
         same,
     } = copied.rows;
+    let refused = match copied.links_refused {
+        0 => String::new(),
+        refused => format!(
+            "{} with links to rows that are not here: the source has changed meanwhile.\n",
+            counted(refused, "row")
+        ),
+    };
     format!(
-        "{table}Copied {created} rows; {same} were here already, {changed} were brought up to \
-         date.\n{left_out}{differ}"
+        "{table}Copied {}; here already: {same}, brought up to date: {changed}.\n\
+         {refused}{left_out}{differ}",
+        counted(created, "row")
     )
 }

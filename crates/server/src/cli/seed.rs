@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Subcommand;
+use model::counted;
 
 use super::{runtime, say};
 use crate::config::ConnectionArgs;
@@ -52,7 +53,8 @@ pub fn run(command: SeedCommand) -> Result<()> {
         },
     ))?;
     let what = format!(
-        "{rows} rows in {}/{}, {} index",
+        "{} in {}/{}, {} index",
+        counted(u64::from(rows), "row"),
         table::DATABASE,
         table::TABLE,
         if index { "with" } else { "without" }

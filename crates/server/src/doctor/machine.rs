@@ -4,6 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 
 use engine::Inspection;
+use model::counted;
 use rustix::process::{Resource, getrlimit};
 
 use super::holder;
@@ -49,8 +50,9 @@ fn judge_files(files: Option<u64>, connections_max: u64) -> Finding {
         Some(files) if files < wanted => Finding::warning(
             CHECK,
             format!(
-                "This shell allows {files} open files; {connections_max} connections and the \
-                     database need {wanted}."
+                "This shell allows {}; {} and the database need {wanted}.",
+                counted(files, "open file"),
+                counted(connections_max, "connection")
             ),
             format!(
                 "Raise it for the server: `ulimit -n {wanted}`, or LimitNOFILE={wanted} in its \
@@ -59,7 +61,10 @@ fn judge_files(files: Option<u64>, connections_max: u64) -> Finding {
         ),
         Some(files) => Finding::good(
             CHECK,
-            format!("{files} are allowed, enough for {connections_max} connections."),
+            format!(
+                "{files} are allowed, enough for {}.",
+                counted(connections_max, "connection")
+            ),
         ),
         None => Finding::good(CHECK, "There is no limit."),
     }

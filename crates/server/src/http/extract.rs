@@ -35,6 +35,7 @@ pub const X_APPWRITE_KEY: HeaderName = HeaderName::from_static("x-appwrite-key")
 const X_APPWRITE_PROJECT: HeaderName = HeaderName::from_static("x-appwrite-project");
 const X_APPWRITE_TIMESTAMP: HeaderName = HeaderName::from_static("x-appwrite-timestamp");
 const X_APPWRITE_JWT: HeaderName = HeaderName::from_static("x-appwrite-jwt");
+const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cache");
 
 /// A request that has found its route.
 pub struct Asked<'a> {
@@ -101,6 +102,12 @@ impl<'a> Asked<'a> {
             return Err(ApiError::new(Kind::JwtInvalid, "The token is not valid."));
         }
         Ok(caller)
+    }
+
+    /// Whether the request wants no cached answer.
+    pub fn bypasses_cache(&self) -> bool {
+        let asked = header(&self.head.headers, &X_TIDEMARK_CACHE);
+        asked.is_some_and(|asked| asked.eq_ignore_ascii_case("bypass"))
     }
 
     /// The caller of a route that only keys may use.

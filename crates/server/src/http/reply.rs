@@ -109,15 +109,22 @@ impl Reply {
             Bytes::from_static(close),
         ];
         let mut more = Vec::with_capacity(2);
-        let (outcome, age_s) = match answer.cached {
-            Some(Cached::Hit { age_s }) => ("hit", age_s),
-            Some(Cached::Miss) => ("miss", 0),
-            None => ("bypass", 0),
+        let outcome = match answer.cached {
+            Some(Cached { is_hit: true, .. }) => "hit",
+            Some(Cached { is_hit: false, .. }) => "miss",
+            None => "bypass",
         };
-        if answer.cached.is_some() {
+        let age_s = answer.cached.map_or(0, |cached| cached.age_s);
+        let is_stale = answer.cached.and_then(|cached| cached.is_stale);
+        if is_stale.is_some() {
             more.push((X_APPWRITE_CACHE, HeaderValue::from_static(outcome)));
         }
-        let told = format!("{outcome}; mark={}; age={age_s}", answer.mark.0);
+        let stale = match is_stale {
+            None => "",
+            Some(false) => "; stale=false",
+            Some(true) => "; stale=true",
+        };
+        let told = format!("{outcome}; mark={}; age={age_s}{stale}", answer.mark.0);
         let told = HeaderValue::from_maybe_shared(Bytes::from(told));
         more.push((
             X_TIDEMARK_CACHE,
@@ -319,10 +326,35 @@ mod tests {
 
     #[test]
     fn a_list_says_what_the_caches_did() {
-        let hit = Cached::Hit { age_s: 3 };
-        check_cache_headers(Some(hit), Some("hit"), "hit; mark=7; age=3");
-        check_cache_headers(Some(Cached::Miss), Some("miss"), "miss; mark=7; age=0");
-        check_cache_headers(None, None, "bypass; mark=7; age=0");
+        let cached = |is_hit, age_s, is_stale| {
+            Some(Cached {
+                is_hit,
+                age_s,
+                is_stale,
+            })
+        };
+        for (cached, appwrite, tidemark) in [
+            (cached(true, 3, None), None, "hit; mark=7; age=3"),
+            (cached(false, 0, None), None, "miss; mark=7; age=0"),
+            (
+                cached(true, 3, Some(false)),
+                Some("hit"),
+                "hit; mark=7; age=3; stale=false",
+            ),
+            (
+                cached(true, 3, Some(true)),
+                Some("hit"),
+                "hit; mark=7; age=3; stale=true",
+            ),
+            (
+                cached(false, 0, Some(false)),
+                Some("miss"),
+                "miss; mark=7; age=0; stale=false",
+            ),
+            (None, None, "bypass; mark=7; age=0"),
+        ] {
+            check_cache_headers(cached, appwrite, tidemark);
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
         texts: &asked.query.queries,
         total: asked.total()?,
         ttl_s: asked.ttl_s()?,
+        bypass: asked.bypasses_cache(),
         family: asked.family,
     };
     let answer = asked.app.shared.engine.list_rows(&caller, &list).await?;
@@ -41,6 +42,7 @@ pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         texts: &texts,
         total: fields.flag("total")?.unwrap_or(true),
         ttl_s: check_ttl(fields.integer("ttl")?.unwrap_or(0))?,
+        bypass: asked.bypasses_cache(),
         family: asked.family,
     };
     let answer = asked.app.shared.engine.list_rows(&caller, &list).await?;

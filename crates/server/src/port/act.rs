@@ -3,15 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::{Caller, Engine, EngineError, ExportPage, Place, RowInput, read_json};
+use engine::{
+    Caller, Engine, EngineError, ExportPage, LinkColumn, Place, RowInput, RowLinks, read_json,
+};
 use hyper::StatusCode;
 use model::{
     Actor, Database, DatabaseId, DatabaseKind, Json, KeyId, Mark, ProjectId, RowId, Scope, Table,
 };
 use serde_json::{Value, json};
 
-use super::ask::{Ask, PageEnd, RowsPut, Start, StartTable, TablePath, TablePut, Told};
+use super::ask::{Ask, PageEnd, PartPut, RowsPut, Start, StartTable, TablePath, TablePut, Told};
 use super::definition;
+use super::links::HIDDEN;
+use super::schema::Part;
 use crate::admin::act::Refusal;
 use crate::http::wire;
 
@@ -60,9 +64,26 @@ pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<Told, Ref
             database,
             definition,
             may_exist,
+            may_have_more,
         } => {
             let caller = administrator(&project)?;
-            json!(put_table(engine, &caller, &database, definition, may_exist).await?)
+            let known = may_exist.then_some(may_have_more);
+            json!(put_table(engine, &caller, &database, definition, known).await?)
+        }
+        Ask::PutPart {
+            path,
+            part,
+            may_exist,
+        } => {
+            let caller = administrator(&path.project)?;
+            json!(put_part(engine, &caller, place(&path), part, may_exist).await?)
+        }
+        Ask::PutLinks { path } => {
+            let caller = administrator(&path.project)?;
+            let links = lines(rows).map(links).collect::<Result<Vec<_>, _>>()?;
+            let put = engine.bring_links(&caller, place(&path), links).await;
+            put.map_err(refusal)?;
+            Value::Null
         }
         Ask::PutRows { path, may_exist } => {
             let caller = administrator(&path.project)?;
@@ -181,7 +202,7 @@ async fn page(
     }
     let mut rows = Vec::new();
     for row in &page.rows {
-        wire::encode_export_row(&page, row, &mut rows);
+        wire::encode_export_row(&page, row, true, &mut rows);
         rows.push(b'\n');
     }
     let end = PageEnd {
@@ -200,10 +221,6 @@ async fn put_database(
     may_exist: bool,
 ) -> Result<Value, Refusal> {
     let caller = administrator(project)?;
-    let projects = engine.list_projects();
-    if !projects.iter().any(|known| known.id == caller.project) {
-        return Err(refusal(EngineError::ProjectNotFound(project.to_owned())));
-    }
     let checked = DatabaseId::new(id).map_err(|error| Refusal::bad(error.to_string()))?;
     if may_exist && exists(engine.get_database(&caller, id))?.is_some() {
         return Ok(Value::Bool(false));
@@ -227,27 +244,30 @@ async fn put_table(
     caller: &Caller,
     database: &str,
     mut wanted: Value,
-    may_exist: bool,
+    may_have_more: Option<bool>,
 ) -> Result<TablePut, Refusal> {
-    let foreign = definition::without_foreign(&mut wanted);
-    let mut put = TablePut {
-        created: false,
-        left_out: foreign.said,
-        gone: foreign.columns_gone,
-    };
+    let mut put = TablePut::default();
     let new = definition::new_table(&wanted)?;
     let place = Place {
         database,
         table: new.id.as_str(),
     };
-    if may_exist && let Some(table) = exists(engine.get_table(caller, place))? {
-        if definition::shape(&describe(&table)) != definition::shape(&wanted) {
-            return Err(Refusal {
-                status: StatusCode::CONFLICT,
-                message: format!("Table `{}` exists with other columns.", new.id),
-            });
+    if let Some(more) = may_have_more
+        && let Some(table) = exists(engine.get_table(caller, place))?
+    {
+        let mut there = definition::shapes(&describe(&table));
+        let wanted = definition::shapes(&wanted);
+        if more {
+            there.truncate(wanted.len());
         }
-        return Ok(put);
+        return if there == wanted {
+            Ok(put)
+        } else {
+            Err(conflict(format!(
+                "Table `{}` exists with other columns.",
+                new.id
+            )))
+        };
     }
     match engine.create_table(caller, database, new.clone()).await {
         Err(EngineError::Unsupported(_)) => {
@@ -263,6 +283,85 @@ async fn put_table(
     Ok(put)
 }
 
+fn conflict(message: String) -> Refusal {
+    Refusal {
+        status: StatusCode::CONFLICT,
+        message,
+    }
+}
+
+/// Adds a column, a relationship or an index to a table.
+async fn put_part(
+    engine: &Engine,
+    caller: &Caller,
+    place: Place<'_>,
+    part: Part,
+    may_exist: bool,
+) -> Result<PartPut, Refusal> {
+    let mut put = PartPut::default();
+    let (Part::Column(wanted) | Part::Relationship(wanted) | Part::Index(wanted)) = &part;
+    if may_exist && is_there(engine, caller, place, &part)? {
+        return Ok(put);
+    }
+    let made = match &part {
+        Part::Column(column) => {
+            let new = definition::new_column(column);
+            engine.create_column(caller, place, &new).await.map(drop)
+        }
+        Part::Relationship(column) => {
+            let new = definition::new_relationship(column);
+            let made = engine.create_relationship(caller, place, &new).await;
+            made.map(drop)
+        }
+        Part::Index(index) => {
+            let new = definition::new_index(index);
+            engine.create_index(caller, place, &new).await.map(drop)
+        }
+    };
+    match made {
+        // Search indexes answer queries, not rows: a copy without them is a whole copy.
+        Err(EngineError::Unsupported(_)) if matches!(part, Part::Index(_)) => {
+            put.left_out
+                .push(definition::named_index(place.table, wanted));
+        }
+        made => made.map_err(refusal)?,
+    }
+    Ok(put)
+}
+
+/// Whether a table has the part already.
+fn is_there(
+    engine: &Engine,
+    caller: &Caller,
+    place: Place<'_>,
+    part: &Part,
+) -> Result<bool, Refusal> {
+    let table = engine.get_table(caller, place).map_err(refusal)?;
+    let there = describe(&table);
+    let (list, wanted) = match part {
+        Part::Column(wanted) | Part::Relationship(wanted) => (&there["columns"], wanted),
+        Part::Index(wanted) => (&there["indexes"], wanted),
+    };
+    let mut known = list.as_array().into_iter().flatten();
+    let Some(known) = known.find(|known| known["key"] == wanted["key"]) else {
+        return Ok(false);
+    };
+    let is_same = match part {
+        Part::Column(_) | Part::Relationship(_) => {
+            definition::shape(known) == definition::shape(wanted)
+        }
+        Part::Index(_) => known["type"] == wanted["type"] && known["columns"] == wanted["columns"],
+    };
+    if is_same {
+        return Ok(true);
+    }
+    let key = definition::text(&wanted["key"]);
+    Err(conflict(format!(
+        "`{key}` of table `{}` exists and is another.",
+        table.id
+    )))
+}
+
 async fn put_rows(
     engine: &Engine,
     caller: &Caller,
@@ -270,12 +369,8 @@ async fn put_rows(
     rows: &[u8],
     may_exist: bool,
 ) -> Result<RowsPut, Refusal> {
-    let lines = || {
-        rows.split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-    };
     let mut wanted = Vec::new();
-    for line in lines() {
+    for line in lines(rows) {
         wanted.push((row(line)?, line));
     }
     let mut put = RowsPut::default();
@@ -298,13 +393,13 @@ async fn put_rows(
     put.created = wanted.len() as u64;
     if !wanted.is_empty() {
         let rows = wanted.into_iter().map(|(row, _)| row).collect();
-        let created = engine.create_rows(caller, place, rows).await;
+        let created = engine.bring_rows(caller, place, rows).await;
         created.map_err(refusal)?;
     }
     Ok(put)
 }
 
-/// The content of those rows that exist, by id, as an export writes it.
+/// The content of those rows that exist, by id, as an export writes it, without links.
 async fn known_rows(
     engine: &Engine,
     caller: &Caller,
@@ -320,15 +415,32 @@ async fn known_rows(
             .map_err(refusal)?;
         for row in &page.rows {
             let mut content = Vec::new();
-            wire::encode_export_row(&page, row, &mut content);
+            wire::encode_export_row(&page, row, false, &mut content);
             known.insert(row.id.to_string(), content);
         }
     }
     Ok(known)
 }
 
+fn lines(rows: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = rows.split(|byte| *byte == b'\n');
+    lines.filter(|line| !line.is_empty())
+}
+
 /// A row as a line of an export holds it.
 fn row(line: &[u8]) -> Result<RowInput, Refusal> {
+    let (id, mut members) = object(line)?;
+    // What is left of them here leads to no row of this database.
+    members.retain(|(name, _)| name != HIDDEN);
+    Ok(RowInput {
+        id,
+        members,
+        permissions: None,
+    })
+}
+
+/// An object with the id of a row in it.
+fn object(line: &[u8]) -> Result<(RowId, Vec<(String, Json)>), Refusal> {
     let json = read_json(line).map_err(|error| Refusal::bad(format!("No JSON: {error}.")))?;
     let Json::Object(members) = json else {
         return Err(Refusal::bad("A row is an object."));
@@ -337,11 +449,57 @@ fn row(line: &[u8]) -> Result<RowInput, Refusal> {
     let id = id
         .and_then(|(_, id)| id.as_str())
         .ok_or_else(|| Refusal::bad("The row has no `$id`."))?;
-    Ok(RowInput {
-        id: RowId::new(id).map_err(|error| Refusal::bad(error.to_string()))?,
-        members,
-        permissions: None,
-    })
+    let id = RowId::new(id).map_err(|error| Refusal::bad(error.to_string()))?;
+    Ok((id, members))
+}
+
+/// The links of a row: by the keys of its own columns and, under `$links`, by table and key of
+/// columns that only the other table shows.
+fn links(line: &[u8]) -> Result<RowLinks, Refusal> {
+    let (id, members) = object(line)?;
+    let mut links = Vec::new();
+    for (key, value) in members {
+        match (key.as_str(), value) {
+            ("$id", _) => {}
+            (HIDDEN, value) => {
+                for (parent, columns) in members_of(value)? {
+                    for (key, value) in members_of(columns)? {
+                        let ids = link_ids(&key, value)?;
+                        let parent = parent.clone();
+                        links.push((LinkColumn::Hidden { parent, key }, ids));
+                    }
+                }
+            }
+            (_, value) => {
+                let ids = link_ids(&key, value)?;
+                links.push((LinkColumn::Key(key), ids));
+            }
+        }
+    }
+    Ok(RowLinks { id, links })
+}
+
+fn members_of(json: Json) -> Result<Vec<(String, Json)>, Refusal> {
+    match json {
+        Json::Object(members) => Ok(members),
+        _ => Err(Refusal::bad(format!(
+            "`{HIDDEN}` is an object of tables, each an object of keys."
+        ))),
+    }
+}
+
+fn link_ids(key: &str, value: Json) -> Result<Vec<RowId>, Refusal> {
+    let wrong = |why: String| Refusal::bad(format!("Column `{key}`: {why}."));
+    let id = |json: &Json| {
+        let text = json.as_str();
+        let text = text.ok_or_else(|| wrong("a link is the id of a row".to_owned()))?;
+        RowId::new(text).map_err(|error| wrong(error.to_string()))
+    };
+    match value {
+        Json::Null => Ok(Vec::new()),
+        Json::List(links) => links.iter().map(id).collect(),
+        single => Ok(vec![id(&single)?]),
+    }
 }
 
 #[cfg(test)]

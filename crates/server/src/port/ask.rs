@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::schema::Part;
 use crate::admin::act::Refusal;
 
 /// The route of these requests.
@@ -75,14 +76,31 @@ pub enum Ask {
         definition: Value,
         /// Whether one that exists with the same columns is taken as it is.
         may_exist: bool,
+        /// Whether that one may have further columns, because this is only the table's beginning.
+        may_have_more: bool,
     },
-    /// Writes the rows that follow: [`RowsPut`]. Those that are not there yet are created all or
-    /// none; of those that are, each that differs is changed by itself.
+    /// Adds a part to a table: [`PartPut`].
+    PutPart {
+        /// The table.
+        path: TablePath,
+        /// What is added.
+        part: Part,
+        /// Whether one that exists and is the same is taken as it is.
+        may_exist: bool,
+    },
+    /// Writes the rows that follow, without links: [`RowsPut`]. Those that are not there yet are
+    /// created all or none; of those that are, each that differs is changed by itself.
     PutRows {
         /// The table.
         path: TablePath,
         /// Whether rows that exist are brought to the same content; otherwise they are refused.
         may_exist: bool,
+    },
+    /// Sets the links of the rows that follow, all or none. Each line holds a row's `$id` and its
+    /// links.
+    PutLinks {
+        /// The table of the rows.
+        path: TablePath,
     },
     /// Opens or closes a database to callers without a key.
     EnableDatabase {
@@ -132,8 +150,14 @@ pub struct TablePut {
     pub created: bool,
     /// What could not be created, in words.
     pub left_out: Vec<String>,
-    /// Columns among it: rows must come without them.
-    pub gone: Vec<String>,
+}
+
+/// What became of a part to add.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartPut {
+    /// What could not be created, in words.
+    pub left_out: Vec<String>,
 }
 
 /// What became of rows.

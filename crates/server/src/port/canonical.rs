@@ -4,6 +4,8 @@ use model::calendar::{iso_ms, parse_iso};
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value};
 
+use super::definition::is_relationship;
+
 /// How many rows there are, and a sum of their digests that does not depend on their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checksum {
@@ -30,7 +32,7 @@ impl Checksum {
     }
 }
 
-/// A row as a line of an export, with the columns of `definition` and no others.
+/// A row as a line of an export, with the columns of `definition` and no others, and no links.
 ///
 /// Instants are written with milliseconds in UTC, as the protocol does; servers that give other
 /// forms of the same instant give the same line.
@@ -70,7 +72,8 @@ pub fn compared(row: &Map<String, Value>, definition: &Value) -> String {
 }
 
 fn columns(definition: &Value) -> impl Iterator<Item = &Value> {
-    definition["columns"].as_array().into_iter().flatten()
+    let columns = definition["columns"].as_array().into_iter().flatten();
+    columns.filter(|column| !is_relationship(column))
 }
 
 fn member(key: &str, value: &Value) -> String {

@@ -9,19 +9,22 @@ use super::definition;
 use super::export::Pages;
 use super::remote::Remote;
 use super::row_counter;
+use super::schema::{Relationship, Schema};
 use super::state::{Progress, State};
 use super::target::Target;
 
-/// How the two sides of one table compare.
+mod links;
+
+/// How the two sides of one table, or of one relationship, compare.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// The database's id.
     pub database: String,
-    /// The table's id.
-    pub table: String,
-    /// The source's rows.
+    /// The table's id; of a relationship that and its key.
+    pub what: String,
+    /// The source's rows, or links.
     pub source: Checksum,
-    /// The target's rows.
+    /// The target's.
     pub target: Checksum,
 }
 
@@ -30,6 +33,8 @@ pub struct Compared {
 pub struct Copied {
     /// What became of rows in this run.
     pub rows: RowsPut,
+    /// Links that could not be set, because a row that they lead from or to is not here.
+    pub links_refused: u64,
     /// What could not be created, in words.
     pub left_out: Vec<String>,
     /// Both sides, table by table.
@@ -51,6 +56,7 @@ struct Plan {
     enabled: bool,
     /// Their definitions here: without what could not be created.
     tables: Vec<Value>,
+    relationships: Vec<Relationship>,
 }
 
 /// Copies the databases named, or all; then compares.
@@ -75,6 +81,12 @@ pub async fn run(
             copied.rows.created += put.created;
             copied.rows.changed += put.changed;
             copied.rows.same += put.same;
+        }
+        for relationship in &plan.relationships {
+            let refused = links::copy(source, target, &plan.id, relationship, state).await;
+            let key = links::name(relationship);
+            copied.links_refused +=
+                refused.with_context(|| format!("relationship {}/{key}", plan.id))?;
         }
         let ask = Ask::EnableDatabase {
             project: target.project.clone(),
@@ -128,26 +140,37 @@ async fn define(
     let mut plan = Plan {
         enabled: database["enabled"] != false,
         tables: Vec::new(),
+        relationships: Vec::new(),
         id,
     };
+    let mut schema = Schema::default();
     for table in source.tables(&plan.id).await? {
-        let mut table = definition::table(&table);
+        let table = definition::table(&table);
+        let mut beginning = table.clone();
+        copied.left_out.extend(schema.take(&mut beginning));
         let ask = Ask::PutTable {
             project: target.project.clone(),
             database: plan.id.clone(),
-            definition: table.clone(),
+            definition: beginning,
             may_exist: true,
+            may_have_more: schema.is_begun(id_of(&table)),
         };
         let put: TablePut = target
             .read(&ask)
             .await
             .with_context(|| format!("table {}/{}", plan.id, id_of(&table)))?;
         copied.left_out.extend(put.left_out);
-        if let Some(columns) = table["columns"].as_array_mut() {
-            columns.retain(|column| !put.gone.iter().any(|gone| column["key"] == **gone));
-        }
         plan.tables.push(table);
     }
+    let left_out = target.finish(&plan.id, &mut schema, true).await?;
+    copied.left_out.extend(left_out);
+    for table in &mut plan.tables {
+        let gone = schema.members(id_of(table)).map(|members| &members.gone);
+        if let (Some(gone), Some(columns)) = (gone, table["columns"].as_array_mut()) {
+            columns.retain(|column| !gone.contains(definition::text(&column["key"])));
+        }
+    }
+    plan.relationships = schema.relationships().to_vec();
     Ok(plan)
 }
 
@@ -208,6 +231,7 @@ async fn compare(
         database: plan.id.clone(),
     };
     let start: Start = target.read(&ask).await?;
+    let mut here_links = links::Sums::new(&plan.relationships);
     for table in &plan.tables {
         let id = id_of(table);
         let here = start
@@ -215,11 +239,20 @@ async fn compare(
             .iter()
             .find(|here| id_of(&here.definition) == id);
         let here = here.ok_or_else(|| anyhow!("table {}/{id} is gone", plan.id))?;
+        let pages = Pages::new(target, &plan.id, here, start.mark);
         compared.push(Compared {
             database: plan.id.clone(),
-            table: id.to_owned(),
+            what: id.to_owned(),
             source: sum_source(source, &plan.id, table).await?,
-            target: sum_target(Pages::new(target, &plan.id, here, start.mark), table).await?,
+            target: sum_target(pages, table, &mut here_links).await?,
+        });
+    }
+    for (relationship, target) in here_links.finish() {
+        compared.push(Compared {
+            database: plan.id.clone(),
+            what: links::name(relationship),
+            source: links::sum_source(source, &plan.id, relationship).await?,
+            target,
         });
     }
     Ok(())
@@ -246,7 +279,11 @@ async fn sum_source(source: &mut Remote, database: &str, table: &Value) -> Resul
     }
 }
 
-async fn sum_target(mut pages: Pages<'_>, table: &Value) -> Result<Checksum> {
+async fn sum_target(
+    mut pages: Pages<'_>,
+    table: &Value,
+    links: &mut links::Sums<'_>,
+) -> Result<Checksum> {
     let mut sum = Checksum::default();
     while let Some((rows, _)) = pages.next().await? {
         for line in rows
@@ -255,6 +292,7 @@ async fn sum_target(mut pages: Pages<'_>, table: &Value) -> Result<Checksum> {
         {
             let row = serde_json::from_slice(line).context("a row of the store is no JSON")?;
             sum.add(&canonical::compared(&row, table));
+            links.add(id_of(table), &row);
         }
     }
     Ok(sum)

@@ -6,7 +6,10 @@
 use std::io;
 
 use anyhow::{Context, Result, anyhow, bail};
+use model::counted;
 use serde_json::{Map, Value};
+
+use super::definition::{holds_links, is_relationship};
 
 /// The system fields, which stand before the columns.
 pub const SYSTEM_FIELDS: [&str; 4] = ["$id", "$createdAt", "$updatedAt", "$permissions"];
@@ -46,10 +49,13 @@ impl Fields {
             },
         });
         let columns = definition["columns"].as_array().into_iter().flatten();
-        let columns = columns.map(|column| Field {
+        // Of a relationship the end that holds links has something to write.
+        let has_cells = |column: &&Value| !is_relationship(column) || holds_links(column);
+        let columns = columns.filter(has_cells).map(|column| Field {
             name: column["key"].as_str().unwrap_or_default().to_owned(),
             kind: match column["type"].as_str().unwrap_or_default() {
                 _ if column["array"] == true => Kind::List,
+                "relationship" if column["relationType"] == "manyToMany" => Kind::List,
                 "integer" | "bigint" => Kind::Integer,
                 "double" | "float" => Kind::Float,
                 "boolean" => Kind::Boolean,
@@ -199,9 +205,19 @@ pub fn reader<R: io::Read>(from: R) -> csv::Reader<R> {
     csv::ReaderBuilder::new().from_reader(from)
 }
 
-/// What is wrong with a file, with its line.
-pub fn explain(error: &csv::Error) -> anyhow::Error {
-    let line = error.position().map_or(0, csv::Position::line);
+/// How many lines the reader's count is behind, given the header that it has just read: of CR LF
+/// it has left LF for the next record, and counts it then.
+pub fn lines_behind<R: io::Read>(from: &csv::Reader<R>, header: &csv::StringRecord) -> u64 {
+    let within = header
+        .iter()
+        .flat_map(str::chars)
+        .filter(|one| *one == '\n');
+    (within.count() as u64 + 2).saturating_sub(from.position().line())
+}
+
+/// What is wrong with a file, with its line; the reader's count is `behind` by so many.
+pub fn explain(error: &csv::Error, behind: u64) -> anyhow::Error {
+    let line = error.position().map_or(0, csv::Position::line) + behind;
     match error.kind() {
         csv::ErrorKind::Utf8 { err, .. } => {
             anyhow!(
@@ -211,7 +227,11 @@ pub fn explain(error: &csv::Error) -> anyhow::Error {
         }
         csv::ErrorKind::UnequalLengths {
             expected_len, len, ..
-        } => anyhow!("line {line}: {len} fields, but the first line names {expected_len} columns"),
+        } => anyhow!(
+            "line {line}: {}, but the first line names {}",
+            counted(*len, "field"),
+            counted(*expected_len, "column")
+        ),
         _ => anyhow!("{error}"),
     }
 }
@@ -274,7 +294,7 @@ mod tests {
             };
             let record = match from.records().next().unwrap() {
                 Ok(record) => record,
-                Err(error) => return explain(&error).to_string(),
+                Err(error) => return explain(&error, 0).to_string(),
             };
             let line = record.position().unwrap().line();
             named
@@ -312,8 +332,28 @@ mod tests {
         );
         check(
             "name,age\nx\n",
-            "line 2: 1 fields, but the first line names 2 columns",
+            "line 2: 1 field, but the first line names 2 columns",
         );
+    }
+
+    #[test]
+    fn lines_are_counted_alike_whatever_ends_them() {
+        for file in [
+            "a\nb\n\"c\nc\"\nd\n",
+            "a\r\nb\r\n\"c\r\nc\"\r\nd\r\n",
+            "\"a\n\"\r\nb\r\n",
+        ] {
+            let mut from = reader(file.as_bytes());
+            let header = from.headers().unwrap().clone();
+            let first = 2 + header[0].matches('\n').count() as u64;
+            let behind = lines_behind(&from, &header);
+            let lines = from
+                .records()
+                .map(|record| record.unwrap().position().unwrap().line() + behind);
+            let lines: Vec<u64> = lines.collect();
+            let wanted = [first, first + 1, first + 3];
+            assert_eq!(lines, wanted[..lines.len()], "{file:?}");
+        }
     }
 
     #[test]

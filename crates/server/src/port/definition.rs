@@ -4,7 +4,7 @@
 //! Members stand in the order of their names, so equal definitions are equal texts. The tables of
 //! any compatible server come into the same form, whichever route family they were read by.
 
-use engine::{NewColumn, NewIndex, NewTable, read_json};
+use engine::{NewColumn, NewIndex, NewRelationship, NewTable, read_json};
 use model::{Json, TableId};
 use serde_json::{Map, Value, json};
 
@@ -18,6 +18,18 @@ const LEFT_OUT: &[&str] = &[
     "status",
     "error",
     "description",
+];
+
+/// Members of a column that rows depend on.
+const SHAPE: [&str; 8] = [
+    "key",
+    "type",
+    "format",
+    "array",
+    "relatedTable",
+    "relationType",
+    "twoWay",
+    "side",
 ];
 
 /// A database: its id, name, and whether callers without a key see it.
@@ -46,9 +58,15 @@ pub fn table(answer: &Value) -> Value {
     })
 }
 
+/// Those that are or will be there: what failed guards and finds nothing.
 fn list(items: &Value, one: impl Fn(&Map<String, Value>) -> Value) -> Value {
     let items = items.as_array().into_iter().flatten();
-    items.filter_map(Value::as_object).map(one).collect()
+    let is_there = |item: &&Map<String, Value>| {
+        let status = item.get("status").and_then(Value::as_str);
+        !matches!(status, Some("failed" | "stuck" | "deleting"))
+    };
+    let items = items.filter_map(Value::as_object).filter(is_there);
+    items.map(one).collect()
 }
 
 fn kept(item: &Map<String, Value>) -> Map<String, Value> {
@@ -63,7 +81,22 @@ fn kept(item: &Map<String, Value>) -> Map<String, Value> {
 }
 
 fn column(item: &Map<String, Value>) -> Value {
-    Value::Object(kept(item))
+    let mut column = kept(item);
+    if let Some(related) = column.remove("relatedCollection") {
+        column.insert("relatedTable".to_owned(), related);
+    }
+    Value::Object(column)
+}
+
+/// Whether a column is an end of a relationship.
+pub fn is_relationship(column: &Value) -> bool {
+    column["type"] == "relationship"
+}
+
+/// Whether a column is the end of a relationship that holds its links.
+pub fn holds_links(column: &Value) -> bool {
+    let is_child = column["side"] == "child";
+    is_relationship(column) && is_child == (column["relationType"] == "oneToMany")
 }
 
 fn index(item: &Map<String, Value>) -> Value {
@@ -74,17 +107,22 @@ fn index(item: &Map<String, Value>) -> Value {
     Value::Object(index)
 }
 
-/// Key, type, format and array of each column: what rows depend on.
-pub fn shape(definition: &Value) -> Vec<[String; 4]> {
-    let word = |column: &Value, name: &str| match &column[name] {
+/// What rows depend on in a column.
+pub type Shape = [String; SHAPE.len()];
+
+/// The shape of each column.
+pub fn shapes(definition: &Value) -> Vec<Shape> {
+    let columns = definition["columns"].as_array().into_iter().flatten();
+    columns.map(shape).collect()
+}
+
+/// The shape of a column.
+pub fn shape(column: &Value) -> Shape {
+    SHAPE.map(|name| match &column[name] {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
         other => other.to_string(),
-    };
-    let columns = definition["columns"].as_array().into_iter().flatten();
-    columns
-        .map(|column| ["key", "type", "format", "array"].map(|name| word(column, name)))
-        .collect()
+    })
 }
 
 /// What a definition was stripped of.
@@ -98,8 +136,7 @@ pub struct LeftOut {
 
 /// What cannot be created here is taken out of the definition; says what, in words.
 ///
-/// Relationships point at tables that may come later, and spatial columns are not there at all.
-/// Indexes over a column that was taken out go with it.
+/// Spatial columns are not there at all. Indexes over a column that was taken out go with it.
 pub fn without_foreign(definition: &mut Value) -> LeftOut {
     let table = definition["id"].as_str().unwrap_or_default().to_owned();
     let LeftOut {
@@ -109,7 +146,7 @@ pub fn without_foreign(definition: &mut Value) -> LeftOut {
     if let Some(columns) = definition["columns"].as_array_mut() {
         columns.retain(|column| {
             let (key, kind) = (text(&column["key"]), text(&column["type"]));
-            let foreign = matches!(kind, "relationship" | "point" | "linestring" | "polygon");
+            let foreign = matches!(kind, "point" | "linestring" | "polygon");
             if foreign {
                 said.push(format!("{table}: column `{key}` of type {kind}"));
                 columns_gone.push(key.to_owned());
@@ -142,6 +179,12 @@ pub fn without_foreign(definition: &mut Value) -> LeftOut {
     LeftOut { said, columns_gone }
 }
 
+/// An index that is left out, in words.
+pub fn named_index(table: &str, index: &Value) -> String {
+    let (key, kind) = (text(&index["key"]), text(&index["type"]));
+    format!("{table}: index `{key}` of type {kind}")
+}
+
 /// Takes out indexes that only order nothing: full text and the like. Says which.
 pub fn without_search(definition: &mut Value) -> Vec<String> {
     let table = definition["id"].as_str().unwrap_or_default().to_owned();
@@ -151,8 +194,7 @@ pub fn without_search(definition: &mut Value) -> Vec<String> {
             let kind = text(&index["type"]);
             let plain = matches!(kind, "key" | "unique");
             if !plain {
-                let key = text(&index["key"]);
-                left_out.push(format!("{table}: index `{key}` of type {kind}"));
+                left_out.push(named_index(&table, index));
             }
             plain
         });
@@ -160,7 +202,8 @@ pub fn without_search(definition: &mut Value) -> Vec<String> {
     left_out
 }
 
-fn text(value: &Value) -> &str {
+/// The text; empty for anything else.
+pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -189,8 +232,22 @@ fn texts(list: &Value) -> Vec<String> {
     items.map(|item| text(item).to_owned()).collect()
 }
 
+/// The relationship to create, from the end of the table it is created on.
+pub fn new_relationship(column: &Value) -> NewRelationship {
+    let word = |name: &str| column[name].as_str().map(str::to_owned);
+    NewRelationship {
+        related: word("relatedTable").unwrap_or_default(),
+        kind: word("relationType").unwrap_or_default(),
+        two_way: column["twoWay"] == true,
+        key: word("key"),
+        partner_key: word("twoWayKey"),
+        on_delete: word("onDelete"),
+    }
+}
+
+/// The column to create.
 #[allow(clippy::needless_update, reason = "definitions gain members over time")]
-fn new_column(column: &Value) -> NewColumn {
+pub fn new_column(column: &Value) -> NewColumn {
     let json = |name: &str| match &column[name] {
         Value::Null => None,
         value => Some(to_json(value)),
@@ -213,8 +270,9 @@ fn new_column(column: &Value) -> NewColumn {
     }
 }
 
+/// The index to create.
 #[allow(clippy::needless_update, reason = "definitions gain members over time")]
-fn new_index(index: &Value) -> NewIndex {
+pub fn new_index(index: &Value) -> NewIndex {
     let columns = texts(&index["columns"]);
     let orders = index["orders"].as_array().into_iter().flatten();
     let lengths = index["lengths"].as_array().into_iter().flatten();
@@ -272,7 +330,7 @@ mod tests {
             written,
             "{\"columns\":[{\"key\":\"a\",\"max\":5,\"min\":-9223372036854775808,\
              \"required\":false,\"type\":\"integer\"},{\"key\":\"r\",\
-             \"relatedCollection\":\"u\",\"type\":\"relationship\"}],\"enabled\":true,\
+             \"relatedTable\":\"u\",\"type\":\"relationship\"}],\"enabled\":true,\
              \"id\":\"t\",\"indexes\":[{\"columns\":[\"a\"],\"key\":\"i\",\"lengths\":[0],\
              \"orders\":[\"DESC\"],\"type\":\"key\"},{\"columns\":[\"r\"],\"key\":\"j\",\
              \"orders\":[],\"type\":\"key\"}],\"name\":\"T\",\
@@ -282,12 +340,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_created_is_left_out_and_named() {
-        let mut definition = table(&documents());
+        let mut answer = documents();
+        answer["attributes"][1]["type"] = json!("point");
+        let mut definition = table(&answer);
         let left_out = without_foreign(&mut definition);
         assert_eq!(left_out.columns_gone, ["r"]);
         assert_eq!(
             left_out.said,
-            ["t: column `r` of type relationship", "t: index `j` over it"]
+            ["t: column `r` of type point", "t: index `j` over it"]
         );
         let new = new_table(&definition).unwrap();
         assert_eq!((new.columns.len(), new.indexes.len()), (1, 1));

@@ -2,20 +2,29 @@
 
 use std::io::{BufRead, Read};
 use std::mem;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
 use indicatif::ProgressBar;
-use serde_json::{Map, Value};
+use model::counted;
+use serde_json::Value;
 
 use super::ask::{Ask, RowsPut, TablePath, TablePut};
 use super::csv::{self, Fields};
 use super::lines::{self, Line};
+use super::links::{Members, Waited, Waiting};
+use super::row_counter;
+use super::schema::Schema;
 use super::target::{Target, is_about_content};
 
 /// A batch is closed at so many bytes of rows, or …
 pub const BATCH_BYTES: usize = 4 << 20;
 /// … so many rows: beyond them a commit stands alone and is reported without images.
 pub const BATCH_ROWS: usize = 500;
+
+/// A batch of links is closed at so many bytes of them, each of some 25: the row it leads to is
+/// looked for, while other writers wait.
+const LINK_BATCH_BYTES: usize = 256 << 10;
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +48,8 @@ pub struct How {
     pub resume: bool,
     /// Counts bytes read.
     pub bar: ProgressBar,
+    /// Where links wait, in a file, until all rows are there.
+    pub directory: PathBuf,
 }
 
 /// Reads an export.
@@ -71,16 +82,20 @@ pub async fn from_csv(
     let path = target.path(&database, table);
     let definition = target.describe(path.clone()).await?;
     let mut from = csv::reader(from);
-    let header = from.headers().map_err(|error| csv::explain(&error))?;
-    let fields = Fields::of_table(&definition).named(header)?;
+    let header = from.headers().map_err(|error| csv::explain(&error, 0))?;
+    let header = header.clone();
+    let fields = Fields::of_table(&definition).named(&header)?;
+    let behind = csv::lines_behind(&from, &header);
     if how.resume && !fields.has("$id") {
         bail!("--resume needs a column `$id`: without one no row can be known again");
     }
     let mut import = Import::new(target, how);
+    import.members = Members::of_table(&definition);
     import.done.database = database;
     import.done.tables = 1;
     import.table = Some(path);
-    let read = import.read_records(&mut from, &fields, draw_id).await;
+    let read = import.read_records((&mut from, behind), &fields, draw_id);
+    let read = read.await;
     import.explain(read).await
 }
 
@@ -91,9 +106,14 @@ struct Import<'a> {
     done: Imported,
     /// Whether callers without a key are to see the database in the end.
     enabled: Option<bool>,
+    /// The tables, until the first row.
+    schema: Option<Schema>,
+    /// What the tables' rows hold; after the first row.
+    finished: Schema,
     table: Option<TablePath>,
-    /// Columns that were left out, by table.
-    gone: Vec<(String, Vec<String>)>,
+    /// What the rows of that table hold beside plain content.
+    members: Members,
+    links: Option<Waiting>,
     batch: Vec<u8>,
     /// The line of each row of the batch.
     batch_lines: Vec<u64>,
@@ -108,8 +128,11 @@ impl<'a> Import<'a> {
             how,
             done: Imported::default(),
             enabled: None,
+            schema: Some(Schema::default()),
+            finished: Schema::default(),
             table: None,
-            gone: Vec::new(),
+            members: Members::default(),
+            links: None,
             batch: Vec::new(),
             batch_lines: Vec::new(),
             rows_read: 0,
@@ -170,19 +193,23 @@ impl<'a> Import<'a> {
             }
             Line::Rows(table) => {
                 self.flush().await?;
+                self.finish_schema().await?;
+                self.members = self.finished.members(&table).cloned().unwrap_or_default();
                 self.table = Some(self.target.path(&self.done.database, &table));
                 Ok(())
             }
             Line::End(rows) => {
                 self.flush().await?;
+                self.finish_schema().await?;
                 if rows != self.rows_read {
                     bail!(
-                        "{}: the export had {rows} rows, the file has {}",
+                        "{}: the export had {}, the file has {}",
                         at(self.line),
+                        counted(rows, "row"),
                         self.rows_read
                     );
                 }
-                Ok(())
+                self.put_links().await
             }
         }
     }
@@ -210,23 +237,37 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    async fn put_table(&mut self, definition: Value) -> Result<()> {
+    async fn put_table(&mut self, mut definition: Value) -> Result<()> {
         if self.done.database.is_empty() {
             bail!("a table stands before its database");
         }
-        let id = definition["id"].as_str().unwrap_or_default().to_owned();
+        let Some(schema) = &mut self.schema else {
+            bail!("a table stands after the first rows");
+        };
+        self.done.left_out.extend(schema.take(&mut definition));
+        let may_have_more = schema.is_begun(definition["id"].as_str().unwrap_or_default());
         let ask = Ask::PutTable {
             project: self.target.project.clone(),
             database: self.done.database.clone(),
             definition,
             may_exist: self.how.resume,
+            may_have_more,
         };
         let put: TablePut = self.target.read(&ask).await?;
         self.done.left_out.extend(put.left_out);
-        if !put.gone.is_empty() {
-            self.gone.push((id, put.gone));
-        }
         self.done.tables += 1;
+        Ok(())
+    }
+
+    /// Makes what tables could not be created with, once all of them are there.
+    async fn finish_schema(&mut self) -> Result<()> {
+        let Some(mut schema) = self.schema.take() else {
+            return Ok(());
+        };
+        let database = self.done.database.clone();
+        let said = self.target.finish(&database, &mut schema, self.how.resume);
+        self.done.left_out.extend(said.await?);
+        self.finished = schema;
         Ok(())
     }
 
@@ -235,12 +276,18 @@ impl<'a> Import<'a> {
             bail!("{}: a row stands before its table", at(self.line));
         };
         self.rows_read += 1;
-        let gone = self.gone.iter().find(|(id, _)| *id == table.table);
-        match gone {
-            None => self.batch.extend_from_slice(text),
-            Some((_, gone)) => {
-                let row = without(text, gone).with_context(|| at(self.line))?;
-                self.batch.extend_from_slice(&row);
+        if self.members.are_plain() {
+            self.batch.extend_from_slice(text);
+        } else {
+            let row = self.members.split(text).with_context(|| at(self.line))?;
+            self.batch.extend_from_slice(&row.plain);
+            // A row that was there before may have links that it is to lose.
+            if let Some(links) = row.links.filter(|_| row.is_linked || self.how.resume) {
+                if self.links.is_none() {
+                    self.links = Some(Waiting::new(&self.how.directory)?);
+                }
+                let waiting = self.links.as_mut().expect("it was just made");
+                waiting.keep(&table.table, self.line, &links)?;
             }
         }
         self.batch.push(b'\n');
@@ -253,21 +300,59 @@ impl<'a> Import<'a> {
 
     async fn read_records<R: Read>(
         &mut self,
-        from: &mut ::csv::Reader<R>,
+        (from, behind): (&mut ::csv::Reader<R>, u64),
         fields: &Fields,
         draw_id: impl Fn() -> String,
     ) -> Result<()> {
         let mut record = ::csv::StringRecord::new();
         while from
             .read_record(&mut record)
-            .map_err(|error| csv::explain(&error))?
+            .map_err(|error| csv::explain(&error, behind))?
         {
-            self.line = record.position().map_or(0, ::csv::Position::line);
+            self.line = record.position().map_or(0, ::csv::Position::line) + behind;
             let row = fields.line(&record, self.line, &draw_id)?;
             self.how.bar.set_position(from.position().byte());
             self.take_row(row.as_bytes()).await?;
         }
-        self.flush().await
+        self.flush().await?;
+        self.put_links().await
+    }
+
+    /// Sets the links that waited, now that every row is there.
+    async fn put_links(&mut self) -> Result<()> {
+        let Some(waiting) = self.links.take() else {
+            return Ok(());
+        };
+        let bar = row_counter("links");
+        let mut batch: Vec<Waited> = Vec::new();
+        let mut bytes = 0;
+        for waited in waiting.read()? {
+            let waited = waited?;
+            let is_other = batch.last().is_some_and(|last| last.table != waited.table);
+            if is_other || bytes >= LINK_BATCH_BYTES || batch.len() >= BATCH_ROWS {
+                self.put_link_batch(&mem::take(&mut batch)).await?;
+                bytes = 0;
+            }
+            bytes += waited.links.len();
+            batch.push(waited);
+            bar.inc(1);
+        }
+        self.put_link_batch(&batch).await?;
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    async fn put_link_batch(&mut self, batch: &[Waited]) -> Result<()> {
+        let Some(first) = batch.first() else {
+            return Ok(());
+        };
+        let path = self.target.path(&self.done.database, &first.table);
+        let lines: Vec<&[u8]> = batch.iter().map(|waited| &waited.links[..]).collect();
+        let refused = self.target.put_links(&path, &lines).await?;
+        match refused.into_iter().next() {
+            Some((nth, error)) => Err(error.context(at(batch[nth].line))),
+            None => Ok(()),
+        }
     }
 
     /// Writes the batch. When it is refused, its halves are written, and theirs: so the row at
@@ -320,25 +405,23 @@ impl<'a> Import<'a> {
             return Err(error);
         }
         let why = format!("{error:#}");
+        let before = match rows {
+            0 => "No row came in before it".to_owned(),
+            rows => format!(
+                "Before it {} had come into database `{}` and {}",
+                counted(rows, "row"),
+                self.done.database,
+                if rows == 1 { "stays" } else { "stay" }
+            ),
+        };
         Err(anyhow!(
-            "{}. Before it {rows} rows were imported into database `{}`, and they stay. \
-             Mend what is wrong and run the same command with --resume: what is there is compared, \
-             not written again",
+            "{}. {before}. Mend what is wrong and run the same command with --resume: what is \
+             there is compared, not written again",
             why.trim_end_matches('.'),
-            self.done.database
         ))
     }
 }
 
 fn at(line: u64) -> String {
     format!("line {line}")
-}
-
-/// A row without these columns.
-fn without(text: &[u8], gone: &[String]) -> Result<Vec<u8>> {
-    let mut row: Map<String, Value> = serde_json::from_slice(text)?;
-    for key in gone {
-        row.remove(key);
-    }
-    Ok(serde_json::to_vec(&row)?)
 }

@@ -11,6 +11,9 @@ pub const VERSION: u64 = 1;
 /// byte with six.
 pub const LINE_BYTES_MAX: u64 = 48 << 20;
 
+/// How everything begins that gzip has compressed (RFC 1952, 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// The first line of every export.
 pub fn header() -> String {
     json!({ "tidemark": "export", "version": VERSION }).to_string()
@@ -41,6 +44,9 @@ pub fn parse(text: &[u8]) -> Result<Line> {
     // Rows are nearly all lines; ours begin so, and the store reads them anyway.
     if text.starts_with(b"{\"$id\"") {
         return Ok(Line::Row);
+    }
+    if text.starts_with(&GZIP) {
+        bail!("this is compressed with gzip. Import it as `gunzip -c FILE | tidemark import -`");
     }
     let value: Value = serde_json::from_slice(text).context("this is no JSON")?;
     if value["$id"].is_string() {
@@ -125,6 +131,8 @@ mod tests {
         assert!(refused("{\"name\":\"x\"}").contains("`$id` is missing"));
         assert!(refused("[1]").contains("JSON object"));
         assert!(refused("name,age").contains("no JSON"));
+        let compressed = parse(b"\x1f\x8b\x08\x00").unwrap_err();
+        assert!(compressed.to_string().contains("gunzip"), "{compressed}");
     }
 
     #[test]

@@ -13,7 +13,9 @@ pub mod definition;
 pub mod export;
 pub mod import;
 pub mod lines;
+pub mod links;
 pub mod remote;
+pub mod schema;
 pub mod state;
 pub mod target;
 

@@ -94,14 +94,43 @@ impl Remote {
         let (databases, tables, rows) = self.words();
         let (database, table) = (segment(database), segment(table));
         let route = format!("{databases}/{database}/{tables}/{table}/{rows}");
-        let Some(page) = self.page(&route, rows, after).await? else {
-            return Ok(None);
+        let page = self.page(&route, rows, Wanted::all_after(after)).await?;
+        page.map(|page| objects(&route, page)).transpose()
+    }
+
+    /// The rows of a table after one of them, each with the ids of the rows that it is related to
+    /// by `key`; `None` when that one is not there any more.
+    ///
+    /// # Errors
+    /// When the server refuses; it may do so for a row that is related to very many.
+    pub async fn related(
+        &mut self,
+        (database, table): (&str, &str),
+        key: &str,
+        after: Option<&str>,
+    ) -> Result<Option<Vec<Links>>> {
+        let (databases, tables, rows) = self.words();
+        let (database, table) = (segment(database), segment(table));
+        let route = format!("{databases}/{database}/{tables}/{table}/{rows}");
+        let mut wanted = Wanted {
+            select: Some(json!(["$id", format!("{key}.$id")])),
+            ..Wanted::all_after(after)
         };
-        let objects = page.into_iter().map(|row| match row {
-            Value::Object(row) if row.contains_key("$id") => Ok(row),
-            _ => Err(anyhow!("{route}: a row came without its `$id`")),
-        });
-        objects.collect::<Result<_>>().map(Some)
+        loop {
+            match self.page(&route, rows, wanted.clone()).await {
+                // A server may bound how many related rows one answer shows.
+                Err(error) if wanted.rows_max > 1 && error.is::<TooMuch>() => wanted.rows_max /= 2,
+                Ok(Some(page)) => {
+                    let rows = objects(&route, page)?.into_iter();
+                    return rows
+                        .map(|row| links(&row, key))
+                        .collect::<Result<_>>()
+                        .map(Some);
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     async fn every(&mut self, route: &str, key: &str) -> Result<Vec<Value>> {
@@ -109,7 +138,8 @@ impl Remote {
         loop {
             let after = all.last().and_then(|item| item["$id"].as_str());
             let after = after.map(str::to_owned);
-            let page = self.page(route, key, after.as_deref()).await?;
+            let wanted = Wanted::all_after(after.as_deref());
+            let page = self.page(route, key, wanted).await?;
             let page = page.ok_or_else(|| anyhow!("{route} changed while it was read"))?;
             let is_last = page.len() < PAGE_MAX;
             all.extend(page);
@@ -123,19 +153,32 @@ impl Remote {
         &mut self,
         route: &str,
         key: &str,
-        after: Option<&str>,
+        wanted: Wanted<'_>,
     ) -> Result<Option<Vec<Value>>> {
-        let mut query = format!("{route}?queries%5B0%5D={}", encoded(&limit(PAGE_MAX)));
-        if let Some(after) = after {
-            let cursor = json!({ "method": "cursorAfter", "values": [after] });
-            query += "&queries%5B1%5D=";
-            query += &encoded(&cursor);
-        }
-        let answer = self.send(&query).await?;
-        if after.is_some() && kind(&answer).is_some_and(|kind| kind.contains("cursor")) {
+        let mut queries = vec![limit(wanted.rows_max)];
+        let method = |method: &str, values: Value| json!({ "method": method, "values": values });
+        queries.extend(
+            wanted
+                .after
+                .map(|after| method("cursorAfter", json!([after]))),
+        );
+        queries.extend(wanted.select.clone().map(|names| method("select", names)));
+        let queries: Vec<String> = (0..)
+            .zip(&queries)
+            .map(|(nth, query): (u32, _)| format!("queries%5B{nth}%5D={}", encoded(query)))
+            .collect();
+        let answer = self.send(&format!("{route}?{}", queries.join("&"))).await?;
+        let refused = kind(&answer);
+        if wanted.after.is_some() && refused.is_some_and(|kind| kind.contains("cursor")) {
             return Ok(None);
         }
-        let mut body = answer.accepted(&format!("reading {route}"))?;
+        let is_too_much = wanted.select.is_some() && answer.status == StatusCode::BAD_REQUEST;
+        let body = answer.accepted(&format!("reading {route}"));
+        let mut body = if is_too_much {
+            body.context(TooMuch)?
+        } else {
+            body?
+        };
         match body[key].take() {
             Value::Array(items) => Ok(Some(items)),
             _ => bail!("reading {route}: the answer holds no list `{key}`"),
@@ -176,6 +219,68 @@ impl Remote {
         self.client = Some(client);
         Ok(answer)
     }
+}
+
+/// One page to read.
+#[derive(Clone)]
+struct Wanted<'a> {
+    after: Option<&'a str>,
+    rows_max: usize,
+    /// What is shown of each row.
+    select: Option<Value>,
+}
+
+impl<'a> Wanted<'a> {
+    fn all_after(after: Option<&'a str>) -> Wanted<'a> {
+        Wanted {
+            after,
+            rows_max: PAGE_MAX,
+            select: None,
+        }
+    }
+}
+
+/// Why a page with related rows may have been refused.
+#[derive(Debug)]
+struct TooMuch;
+
+impl std::fmt::Display for TooMuch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the source gives no rows with all that they are related to")
+    }
+}
+
+/// A row, and the rows that it is related to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Links {
+    /// The row's id.
+    pub id: String,
+    /// The ids of the others.
+    pub to: Vec<String>,
+}
+
+fn objects(route: &str, page: Vec<Value>) -> Result<Vec<Map<String, Value>>> {
+    let object = |row| match row {
+        Value::Object(row) if row.contains_key("$id") => Ok(row),
+        _ => Err(anyhow!("{route}: a row came without its `$id`")),
+    };
+    page.into_iter().map(object).collect()
+}
+
+/// The ids in what a row shows under `key`: a row, rows, or ids.
+fn links(row: &Map<String, Value>, key: &str) -> Result<Links> {
+    let id = |value: &Value| {
+        let id = value.as_str().or_else(|| value["$id"].as_str());
+        let id = id.map(str::to_owned);
+        id.ok_or_else(|| anyhow!("a row that `{key}` leads to came without its `$id`"))
+    };
+    let to = match row.get(key) {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(rows)) => rows.iter().map(id).collect::<Result<_>>()?,
+        Some(single) => vec![id(single)?],
+    };
+    let id = id(&row["$id"])?;
+    Ok(Links { id, to })
 }
 
 fn is_passing(status: StatusCode) -> bool {

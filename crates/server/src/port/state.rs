@@ -22,7 +22,7 @@ struct Kept {
     version: u64,
     /// Endpoint and project of the source, and the project of the target.
     from: String,
-    /// By `database/table`.
+    /// By `database/table`, and for links by `database/table/key`.
     tables: BTreeMap<String, Progress>,
 }
 

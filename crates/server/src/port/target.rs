@@ -4,7 +4,8 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::ask::{Ask, RowsPut, TablePath, Told};
+use super::ask::{Ask, PartPut, RowsPut, TablePath, Told};
+use super::schema::{Schema, Step};
 use crate::admin::act::Refusal;
 use crate::admin::client::Administration;
 
@@ -63,6 +64,57 @@ impl Target {
         may_exist: bool,
     ) -> Result<RowsPut> {
         head(&self.ask(&Ask::PutRows { path, may_exist }, rows).await?)
+    }
+
+    /// Makes what tables could not be created with. What could not be made, in words.
+    ///
+    /// # Errors
+    /// As [`Target::ask`].
+    pub async fn finish(
+        &mut self,
+        database: &str,
+        schema: &mut Schema,
+        may_exist: bool,
+    ) -> Result<Vec<String>> {
+        let (steps, mut left_out) = schema.finish();
+        for Step { table, part } in steps {
+            let ask = Ask::PutPart {
+                path: self.path(database, &table),
+                part,
+                may_exist,
+            };
+            let put: Result<PartPut> = self.read(&ask).await;
+            let put = put.with_context(|| format!("table {database}/{table}"))?;
+            left_out.extend(put.left_out);
+        }
+        Ok(left_out)
+    }
+
+    /// Sets links; see [`Ask::PutLinks`]. When they are refused, their halves are set, and theirs:
+    /// so those at fault are found, which are given back by their places.
+    ///
+    /// # Errors
+    /// As [`Target::ask`], but for refusals of a single row's links.
+    pub async fn put_links(
+        &mut self,
+        path: &TablePath,
+        lines: &[&[u8]],
+    ) -> Result<Vec<(usize, anyhow::Error)>> {
+        let mut refused = Vec::new();
+        let mut waiting = vec![(0, lines)];
+        while let Some((first, some)) = waiting.pop() {
+            let ask = Ask::PutLinks { path: path.clone() };
+            match self.ask(&ask, &some.join(&b'\n')).await {
+                Err(error) if is_about_content(&error) && some.len() > 1 => {
+                    let (one, other) = some.split_at(some.len() / 2);
+                    waiting.push((first + one.len(), other));
+                    waiting.push((first, one));
+                }
+                Err(error) if is_about_content(&error) => refused.push((first, error)),
+                put => drop(put?),
+            }
+        }
+        Ok(refused)
     }
 
     /// The definition of a table as it is now.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::Family;
 use hyper::StatusCode;
+use model::counted;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -78,7 +79,8 @@ async fn tell(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
 }
 
 fn answer(connections_max: usize) -> Vec<u8> {
-    let message = format!("The server holds {connections_max} connections already.");
+    let connections = counted(connections_max as u64, "connection");
+    let message = format!("The server holds {connections} already.");
     let error = ApiError::new(Kind::ServiceUnavailable, message);
     let status = StatusCode::SERVICE_UNAVAILABLE;
     let (family, kind) = (Family::Tables, error.kind.name(Family::Tables));

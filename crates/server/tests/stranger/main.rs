@@ -7,6 +7,8 @@ mod asking;
 mod bad;
 mod bodies;
 mod heads;
+mod indexes;
+mod links;
 #[path = "../process/mod.rs"]
 mod process;
 mod queries;

@@ -73,7 +73,8 @@ impl World {
         answer
     }
 
-    /// A database with the table `t` and its rows, and the table `p`, related to itself.
+    /// A database with the table `t` and its rows, and the table `p`, related to itself, with two
+    /// rows.
     pub fn furnish(&mut self, database: &str) {
         let body = format!(r#"{{"databaseId":"{database}","name":"D"}}"#);
         self.make("POST", "/v1/tablesdb", &body);
@@ -87,6 +88,12 @@ impl World {
         self.make("POST", &tables, r#"{"tableId":"p","name":"P"}"#);
         let path = format!("{tables}/p/columns/relationship");
         self.make("POST", &path, related);
+        for body in [
+            r#"{"rowId":"p1","data":{"rel":null}}"#,
+            r#"{"rowId":"r1","data":{"rel":"p1"}}"#,
+        ] {
+            self.make("POST", &format!("{tables}/p/rows"), body);
+        }
         for (place, id) in ROWS.iter().enumerate() {
             let body = format!(r#"{{"rowId":"{id}","data":{{"n":{place},"s":"{id}","f":0.5}}}}"#);
             self.make(
@@ -109,6 +116,7 @@ impl World {
             format!("{database}/tables{all}"),
             format!("{database}/tables/t"),
             format!("{database}/tables/t/rows{all}"),
+            format!("{database}/tables/p/rows{all}"),
         ] {
             held += &self.make("GET", &path, "").text;
             held.push('\n');

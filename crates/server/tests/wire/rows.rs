@@ -1,6 +1,6 @@
 //! Rows: their life, their lists, the cache header, their refusals.
 
-use crate::site::{Answer, Site};
+use crate::site::{Answer, KEY, PROJECT, Site};
 use serde_json::{Value, json};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
@@ -294,11 +294,6 @@ fn lists_filter_order_page_select_and_count() {
         .ask("GET", &listing(&format!("{ROWS}/r3"), &[select], ""), "")
         .json();
     assert_eq!(one, json!({"$databaseId":"d","$tableId":"t","n":3}));
-    assert!(
-        site.ask("GET", ROWS, "")
-            .header("x-tidemark-cache")
-            .starts_with("bypass; mark=")
-    );
 }
 
 #[test]
@@ -361,6 +356,92 @@ fn a_list_that_cannot_be_answered_says_why() {
 fn cache(answer: &Answer) -> &str {
     assert_eq!(answer.status, 200, "{}", answer.text);
     answer.header("x-appwrite-cache")
+}
+
+/// What the header says, without the mark.
+fn told(answer: &Answer) -> String {
+    let header = answer.header("x-tidemark-cache");
+    let parts: Vec<&str> = header.split("; ").collect();
+    let mark = parts[1].strip_prefix("mark=").unwrap();
+    assert!(mark.parse::<i64>().unwrap() > 0, "{header}");
+    [&parts[..1], &parts[2..]].concat().join("; ")
+}
+
+#[test]
+fn a_list_without_ttl_is_cached_and_never_old() {
+    let site = site();
+    create(&site, "r", 1);
+    let get = || site.ask("GET", &listing(ROWS, &[], ""), "");
+    let (first, second) = (get(), get());
+    assert_eq!([told(&first), told(&second)], ["miss; age=0", "hit; age=0"]);
+    assert_eq!((&first.text, cache(&second)), (&second.text, ""));
+    assert_eq!(first.header("etag"), second.header("etag"));
+    let uncounted = site.ask("GET", &listing(ROWS, &[], "total=false"), "");
+    assert_eq!(told(&uncounted), "hit; age=0");
+    assert_eq!(uncounted.json()["total"], 0);
+    let by_body = site.ask("POST", &format!("{ROWS}/query"), r#"{"queries":[]}"#);
+    assert_eq!(
+        (told(&by_body), by_body.text),
+        ("hit; age=0".into(), second.text)
+    );
+    create(&site, "s", 2);
+    let third = get();
+    assert_eq!(
+        (told(&third), ids(&third, "rows").len()),
+        ("miss; age=0".into(), 2)
+    );
+    let random = [r#"{"method":"orderRandom"}"#];
+    for _ in 0..2 {
+        let answer = site.ask("GET", &listing(ROWS, &random, ""), "");
+        assert_eq!(told(&answer), "bypass; age=0");
+    }
+}
+
+#[test]
+fn a_key_may_ask_around_the_cache_and_a_guest_may_not() {
+    let site = site();
+    create(&site, "r", 1);
+    site.ask("GET", ROWS, "");
+    let ask = |more: &[(&str, &str)], path: &str| {
+        let mut headers = vec![("x-appwrite-project", PROJECT)];
+        headers.extend_from_slice(more);
+        site.ask_with(&headers, "GET", path, "")
+    };
+    let around = ("x-tidemark-cache", "bypass");
+    let key = ("x-appwrite-key", KEY);
+    let within_ttl = listing(ROWS, &[], "ttl=60");
+    assert_eq!(told(&ask(&[key, around], ROWS)), "bypass; age=0");
+    assert_eq!(told(&ask(&[key, around], &within_ttl)), "bypass; age=0");
+    assert_eq!(told(&ask(&[key], ROWS)), "hit; age=0");
+    assert_eq!(told(&ask(&[around], ROWS)), "hit; age=0");
+    assert_eq!(
+        told(&ask(&[key, ("x-tidemark-cache", "x")], ROWS)),
+        "hit; age=0"
+    );
+    assert_eq!(
+        told(&ask(&[key, ("cache-control", "no-cache")], ROWS)),
+        "hit; age=0"
+    );
+}
+
+#[test]
+fn an_answer_within_a_ttl_says_whether_it_may_be_old() {
+    let site = site();
+    create(&site, "r", 1);
+    let path = listing(ROWS, &[], "ttl=60");
+    let get = || told(&site.ask("GET", &path, ""));
+    assert_eq!(get(), "miss; age=0; stale=false");
+    assert_eq!(get(), "hit; age=0; stale=false");
+    create(&site, "s", 2);
+    assert_eq!(get(), "hit; age=0; stale=true");
+    let other = r#"{"method":"equal","attribute":"n","values":[7]}"#;
+    let other = listing(ROWS, &[other], "ttl=60");
+    site.ask("GET", &other, "");
+    create(&site, "t", 3);
+    assert_eq!(
+        told(&site.ask("GET", &other, "")),
+        "hit; age=0; stale=false"
+    );
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Run<'_> {
 
     fn project(&self, id: &ProjectId) -> Result<Arc<Project>, Refusal> {
         let project = self.state.catalogue.project(id.as_str()).cloned();
-        project.ok_or(Refusal::NotFound(Container::Project))
+        project.ok_or_else(|| Refusal::NotFound(Container::Project, id.to_string()))
     }
 
     pub(super) fn database(
@@ -94,7 +94,7 @@ impl Run<'_> {
         id: &DatabaseId,
     ) -> Result<Arc<Database>, Refusal> {
         let database = self.project(project)?.databases.get(id).cloned();
-        database.ok_or(Refusal::NotFound(Container::Database))
+        database.ok_or_else(|| Refusal::NotFound(Container::Database, id.to_string()))
     }
 
     fn create_project(&mut self, id: &ProjectId, name: &str) -> Step<()> {
@@ -147,7 +147,8 @@ impl Run<'_> {
         self.project(project)?;
         let is_meant = |key: &&Arc<ApiKey>| key.project == *project && key.id == *id;
         let key = self.state.catalogue.keys().find(is_meant);
-        let hash = key.ok_or(Refusal::NotFound(Container::Key))?.secret_hash;
+        let key = key.ok_or_else(|| Refusal::NotFound(Container::Key, id.to_string()))?;
+        let hash = key.secret_hash;
         self.close("api_key", "hash = ?2", params![self.mark.0, hash])?;
         self.change_catalogue(CatalogueChange::KeyGone(hash));
         Ok(())
@@ -266,7 +267,7 @@ impl Run<'_> {
         let before = database
             .tables
             .get(id)
-            .ok_or(Refusal::NotFound(Container::Table))?;
+            .ok_or_else(|| Refusal::NotFound(Container::Table, id.to_string()))?;
         let mut after = Table::clone(before);
         if let Some(name) = changes.name {
             name.clone_into(&mut after.name);
@@ -312,7 +313,7 @@ impl Run<'_> {
         let table = container
             .tables
             .get(id)
-            .ok_or(Refusal::NotFound(Container::Table))?;
+            .ok_or_else(|| Refusal::NotFound(Container::Table, id.to_string()))?;
         self.leave_relationships(table)?;
         self.close_table(table.number)?;
         let gone = CatalogueChange::TableGone(project.clone(), database.clone(), id.clone());

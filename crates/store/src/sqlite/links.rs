@@ -1,35 +1,53 @@
-//! Links of rows to many others: which rows of now hold a link to a row, kept by triggers.
+//! Which rows of now hold a link to a row, kept by triggers.
 //!
-//! The column holds its links as a list, like any array column, and so has its history. SQLite has
-//! no index over the elements of a list; this table is one, for the rows of now.
+//! A column with links to many rows holds them as a list, like any array column, and so has its
+//! history. SQLite has no index over the elements of a list; this table is one, for the rows of
+//! now. A column with one link has an index; in a table with many rows, this table stands in for
+//! it until it is built: made over nothing, it is there at once.
 
-use model::{ColumnNumber, TableNumber};
+use model::{ColumnNumber, Relation, RelationKind, TableNumber};
 use query::names;
 use rusqlite::Connection;
 
 /// The statements that make the table of links of a column in which nothing stands yet. One
 /// trigger takes old links away before it adds new ones, because SQLite does not say which of two
 /// would run first.
-pub(super) fn create(table: TableNumber, column: ColumnNumber) -> String {
+pub(super) fn create(table: TableNumber, column: ColumnNumber, relation: &Relation) -> String {
     let (links, now) = (names::links(table, column), names::now(table));
-    let list = names::column(column);
-    let add = format!(
-        "INSERT OR IGNORE INTO {links} (target, seq) \
-         SELECT value, new.seq FROM json_each(new.{list})"
-    );
-    let remove = format!(
-        "DELETE FROM {links} \
-         WHERE seq = old.seq AND target IN (SELECT value FROM json_each(old.{list}))"
-    );
+    let held = names::column(column);
+    let (add, remove) = if relation.is_list() {
+        (
+            format!(
+                "INSERT OR IGNORE INTO {links} (target, seq) \
+                 SELECT value, new.seq FROM json_each(new.{held})"
+            ),
+            format!(
+                "DELETE FROM {links} \
+                 WHERE seq = old.seq AND target IN (SELECT value FROM json_each(old.{held}))"
+            ),
+        )
+    } else {
+        (
+            format!(
+                "INSERT INTO {links} (target, seq) \
+                 SELECT new.{held}, new.seq WHERE new.{held} IS NOT NULL"
+            ),
+            format!("DELETE FROM {links} WHERE seq = old.seq AND target = old.{held}"),
+        )
+    };
+    let once = match relation.kind {
+        RelationKind::OneToOne => "UNIQUE (target), ",
+        RelationKind::ManyToOne | RelationKind::OneToMany | RelationKind::ManyToMany => "",
+    };
     format!(
-        "CREATE TABLE {links} (target TEXT NOT NULL, seq INTEGER NOT NULL, \
+        "CREATE TABLE {links} (target TEXT NOT NULL, seq INTEGER NOT NULL, {once}\
            PRIMARY KEY (target, seq)) WITHOUT ROWID;
-         CREATE TRIGGER {links}_insert AFTER INSERT ON {now} WHEN new.{list} IS NOT NULL
+         CREATE TRIGGER {links}_insert AFTER INSERT ON {now} WHEN new.{held} IS NOT NULL
            BEGIN {add}; END;
-         CREATE TRIGGER {links}_delete AFTER DELETE ON {now} WHEN old.{list} IS NOT NULL
+         CREATE TRIGGER {links}_delete AFTER DELETE ON {now} WHEN old.{held} IS NOT NULL
            BEGIN {remove}; END;
-         CREATE TRIGGER {links}_update AFTER UPDATE OF {list} ON {now}
-           WHEN old.{list} IS NOT new.{list}
+         CREATE TRIGGER {links}_update AFTER UPDATE OF {held} ON {now}
+           WHEN old.{held} IS NOT new.{held}
            BEGIN {remove}; {add}; END;"
     )
 }

@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 
 use model::{Coordinates, Mark, Row, Selection, Value};
 use query::emit::{self, Statement};
-use query::{Dialect, Query, Side};
+use query::{Dialect, Query, Side, field};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Rows};
 
 use super::bind::Bound;
+use super::codec;
 use super::connection::keep_plans;
 use super::cursor::cursor_values;
 use super::fault::corrupt;
@@ -121,12 +122,14 @@ impl Readers {
             return Box::pin(ready(answer));
         }
         let query = listing.query.clone();
-        let (rows, total, catalogue_epoch) = (listing.rows, listing.total, listing.catalogue_epoch);
+        let (rows, total, place) = (listing.rows, listing.total, listing.place);
+        let catalogue_epoch = listing.catalogue_epoch;
         self.long(move |shared, reader| {
             let listing = Listing {
                 query: &query,
                 rows,
                 total,
+                place,
                 catalogue_epoch,
             };
             reader.list(shared, listing)
@@ -264,7 +267,7 @@ impl Reader {
         let mark = read_stamp(&mut stamp, listing.catalogue_epoch)?;
         let mut listed = Listed::default();
         if listing.rows {
-            listed.rows = self.rows(shared, query)?;
+            (listed.rows, listed.last_place) = self.rows(shared, query, listing.place)?;
         }
         if let Some(cap) = listing.total {
             listed.total = self.total(shared, query, cap)?;
@@ -275,16 +278,29 @@ impl Reader {
         })
     }
 
-    fn rows(&self, shared: &Shared, query: &Query) -> Step<Vec<Row>> {
+    /// The rows, and, if it is wanted and the page is full, where the one read last stands.
+    fn rows(
+        &self,
+        shared: &Shared,
+        query: &Query,
+        place: bool,
+    ) -> Step<(Vec<Row>, Option<Vec<Value>>)> {
         let cursor = cursor_values::<Halt>(&self.connection, query)?;
-        let statement = emit::rows(query, cursor.as_deref(), Dialect::Sqlite);
+        let statement = if place {
+            emit::rows_in_place(query, cursor.as_deref(), Dialect::Sqlite)
+        } else {
+            emit::rows(query, cursor.as_deref(), Dialect::Sqlite)
+        };
         let shape = self.shape(shared, &query.table, &query.selection, query.at);
-        let mut rows = self.by_shape(shared, &statement, |found| {
-            let mut rows = Vec::new();
+        let (mut rows, last_place) = self.by_shape(shared, &statement, |found| {
+            let (mut rows, mut last_place) = (Vec::new(), None);
             while let Some(row) = found.next()? {
                 rows.push(shape.read(row, 0)?);
+                if place && rows.len() == query.limit as usize {
+                    last_place = Some(place_of(row, query)?);
+                }
             }
-            Ok(rows)
+            Ok((rows, last_place))
         })?;
         if query
             .cursor
@@ -293,7 +309,7 @@ impl Reader {
         {
             rows.reverse();
         }
-        Ok(rows)
+        Ok((rows, last_place))
     }
 
     /// Reads by one statement. A short read that meets a shape known to be long ends at once, and
@@ -403,6 +419,19 @@ impl Reader {
             is_now: at.is_none(),
         }
     }
+}
+
+/// Where a row of [`emit::rows_in_place`] stands.
+fn place_of(row: &rusqlite::Row<'_>, query: &Query) -> Step<Vec<Value>> {
+    let keys = query.read_order();
+    let first = row.as_ref().column_count() - keys.len();
+    let mut place = Vec::with_capacity(keys.len());
+    for (offset, key) in keys.iter().enumerate() {
+        let stored = row.get_ref(first + offset)?;
+        let value = codec::single(stored, field::storage(&query.table, key.field));
+        place.push(value.ok_or_else(|| corrupt("an order column holds another type"))?);
+    }
+    Ok(place)
 }
 
 /// Columns of a stamp, before those of the row in a point read.

@@ -18,7 +18,7 @@ use rusqlite::params;
 use super::fault::corrupt;
 use super::row_write::{Current, Target};
 use super::run::{Run, Step};
-use crate::batch::{BATCH_ROWS_MAX, Guard, LinkOp, Refusal, RelatedOp, Stamps};
+use crate::batch::{BATCH_ROWS_MAX, Guard, HoldOp, LinkOp, Refusal, RelatedOp, Stamps};
 
 /// The rows that one row is related to through one of its table's columns.
 struct Tie {
@@ -41,6 +41,7 @@ impl Run<'_> {
             } => self.need(table, id, guard, column),
             RelatedOp::Write(op) => self.row_op(op).map(drop),
             RelatedOp::Link(op) => self.link(op),
+            RelatedOp::Hold(op) => self.hold(op),
         }
     }
 
@@ -56,6 +57,30 @@ impl Run<'_> {
             id: id.clone(),
         }
         .into())
+    }
+
+    fn hold(&mut self, op: &HoldOp) -> Step<()> {
+        let target = self.target(&op.table, &op.id);
+        let row = self.current(&target)?;
+        let row = row.ok_or_else(|| Refusal::RowNotFound(op.id.clone()))?;
+        let column = &op.table.columns[op.column];
+        for id in &op.links {
+            self.need(&op.related, id, &Guard::Open, column.key.as_str())?;
+        }
+        need_room(column, op.links.len())?;
+        let mut links = op.links.iter().map(|id| Value::Text(id.to_string()));
+        let value = if column.array && !op.links.is_empty() {
+            Value::List(links.collect())
+        } else {
+            links.next().unwrap_or(Value::Null)
+        };
+        let mut patch = Patch::default();
+        patch.put(op.column, Edit::Set(value));
+        let stamps = Stamps {
+            updated: Some(row.image.updated),
+            ..Stamps::default()
+        };
+        self.update(&target, row, &patch, None, stamps).map(drop)
     }
 
     /// Takes links away before it gives any: a unique link may move from one row to another.
@@ -103,7 +128,7 @@ impl Run<'_> {
         let definition = &table.columns[column];
         let now = names::now(table.number);
         let limit = few + 1;
-        let sql = if definition.array {
+        let sql = if table.has_links_table(column) {
             let links = names::links(table.number, definition.number);
             format!(
                 "SELECT id FROM {now} WHERE seq IN (SELECT seq FROM {links} WHERE target = ?1) \
@@ -210,6 +235,17 @@ fn need_few(rows: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// A list of links has a limit, as every list has.
+fn need_room(column: &Column, links: usize) -> Result<(), Refusal> {
+    if links <= ARRAY_ELEMENTS_MAX {
+        return Ok(());
+    }
+    Err(Refusal::Invalid(ModelError::InvalidValue {
+        column: column.key.to_string(),
+        why: format!("row holds {ARRAY_ELEMENTS_MAX} links already"),
+    }))
+}
+
 fn partner(related: &Table, number: ColumnNumber) -> Step<usize> {
     let position = related.numbered(number);
     Ok(position.ok_or_else(|| corrupt("a relationship has one end only"))?)
@@ -244,12 +280,7 @@ fn relinked(column: &Column, value: &Value, target: &RowId, gives: bool) -> Resu
     if gives {
         links.push(link);
     }
-    if links.len() > ARRAY_ELEMENTS_MAX {
-        return Err(Refusal::Invalid(ModelError::InvalidValue {
-            column: column.key.to_string(),
-            why: format!("row holds {ARRAY_ELEMENTS_MAX} links already"),
-        }));
-    }
+    need_room(column, links.len())?;
     Ok(if links.is_empty() {
         Value::Null
     } else {

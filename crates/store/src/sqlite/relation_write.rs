@@ -12,7 +12,7 @@ use super::links;
 use super::run::{Run, Step};
 use super::schema::drop_index;
 use super::schema_write::position_of;
-use crate::batch::{Container, Refusal};
+use crate::batch::{Container, INDEXED_AT_ONCE_MAX, Refusal};
 
 impl Run<'_> {
     /// Adds a column to `table` and its partner to `related`; see
@@ -52,13 +52,16 @@ impl Run<'_> {
         self.put_reshaped(table)
     }
 
-    /// Makes what finds the rows that hold a link. No row holds one yet, so that it is made in one
-    /// pass over the table, whatever its size.
+    /// Makes what finds the rows that hold a link: a table of links for lists; else an index,
+    /// for which a table of links stands in until it is built, if the table has many rows.
     fn index_links(&mut self, table: &mut Table, position: usize, relation: &Relation) -> Step<()> {
         let column = table.columns[position].number;
-        if relation.is_list() {
+        let is_large = self.versions_at_most(table.number)? > INDEXED_AT_ONCE_MAX;
+        if relation.is_list() || is_large {
             self.connection
-                .execute_batch(&links::create(table.number, column))?;
+                .execute_batch(&links::create(table.number, column, relation))?;
+        }
+        if relation.is_list() {
             return Ok(());
         }
         let index = Index {
@@ -74,11 +77,17 @@ impl Run<'_> {
                 direction: Direction::Asc,
                 length: None,
             }],
-            status: IndexStatus::Available,
+            status: if is_large {
+                IndexStatus::Processing
+            } else {
+                IndexStatus::Available
+            },
             created: self.now(),
             updated: self.now(),
         };
-        self.build_at_once(table, &index)?;
+        if !is_large {
+            self.build(table, &index)?;
+        }
         insert_index(self.connection, table, &index, self.mark)?;
         table.indexes.push(index);
         Ok(())
@@ -170,7 +179,7 @@ impl Run<'_> {
     pub(super) fn table_beside(&self, table: &Table, id: &str) -> Result<Arc<Table>, Refusal> {
         let database = self.database(&table.project, &table.database)?;
         let found = database.tables.get(id).cloned();
-        found.ok_or(Refusal::NotFound(Container::Table))
+        found.ok_or_else(|| Refusal::NotFound(Container::Table, id.to_owned()))
     }
 }
 

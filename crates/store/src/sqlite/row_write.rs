@@ -11,7 +11,9 @@
 
 use std::sync::Arc;
 
-use model::{Action, Field, Image, IndexKind, Patch, Permission, Row, RowId, Table, Timestamp};
+use model::{
+    Action, Field, Image, IndexKind, Patch, Permission, RelationKind, Row, RowId, Table, Timestamp,
+};
 use model::{Content, Index, Value};
 use query::names;
 use rusqlite::params;
@@ -428,7 +430,32 @@ impl Run<'_> {
                 });
             }
         }
-        Ok(Refusal::Unique { index: None })
+        let index = self.link_held_twice(target, seq, image)?;
+        Ok(Refusal::Unique { index })
+    }
+
+    /// The key of a column whose one link another row holds, where a table of links guards it.
+    fn link_held_twice(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        image: &Image,
+    ) -> Step<Option<String>> {
+        let table = target.table;
+        for (position, relation) in table.relations() {
+            if relation.kind != RelationKind::OneToOne || !table.has_links_table(position) {
+                continue;
+            }
+            let column = &table.columns[position];
+            let links = names::links(table.number, column.number);
+            let sql =
+                format!("SELECT EXISTS (SELECT 1 FROM {links} WHERE target = ? AND seq <> ?)");
+            let bound = params![Bound(&image.values[position]), seq];
+            if self.connection.query_row(&sql, bound, |row| row.get(0))? {
+                return Ok(Some(column.key.to_string()));
+            }
+        }
+        Ok(None)
     }
 
     fn add_grants(&self, target: &Target<'_>, seq: i64, permissions: &[Permission]) -> Step<()> {

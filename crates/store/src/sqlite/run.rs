@@ -122,7 +122,7 @@ impl Run<'_> {
             rows,
             matched,
             changes: if changes_nothing {
-                Changes::Images(Vec::new())
+                Changes::Images(Arc::default())
             } else {
                 self.touched.into_changes()
             },

@@ -9,6 +9,7 @@ use rusqlite::params;
 
 use super::catalogue_rows::{insert_column, insert_index};
 use super::fault::is_unique_violation;
+use super::links;
 use super::run::{Run, Step};
 use super::schema::{add_column, create_index, drop_index};
 use super::upkeep::Task;
@@ -45,7 +46,8 @@ impl Run<'_> {
     pub(super) fn unchanged(&self, checked: &Table) -> Result<Arc<Table>, Refusal> {
         let database = self.database(&checked.project, &checked.database)?;
         let table = database.tables.get(&checked.id);
-        let table = table.ok_or(Refusal::NotFound(Container::Table))?;
+        let gone = || Refusal::NotFound(Container::Table, checked.id.to_string());
+        let table = table.ok_or_else(gone)?;
         let is_same = table.number == checked.number
             && table.columns == checked.columns
             && table.indexes == checked.indexes;
@@ -200,10 +202,25 @@ impl Run<'_> {
             updated: self.now(),
             ..index.clone()
         };
+        if table.is_of_relation(&index) {
+            self.drop_stand_in(&table, &index)?;
+        }
         self.close_numbered("index_", table.number, number)?;
         insert_index(self.connection, &table, &index, self.mark)?;
         table.indexes[position] = index;
         self.put_table(table)
+    }
+
+    /// Drops the table of links that stood in for an index over links.
+    fn drop_stand_in(&self, table: &Table, index: &Index) -> Step<()> {
+        for part in &index.columns {
+            if let Field::Column(position) = part.field {
+                let column = table.columns[position].number;
+                self.connection
+                    .execute_batch(&links::drop(table.number, column))?;
+            }
+        }
+        Ok(())
     }
 
     /// Builds an index of any size. What SQLite sorts for it goes through unnamed files in slices
@@ -217,18 +234,9 @@ impl Run<'_> {
         built
     }
 
-    /// Builds an index of any size within this commit.
-    pub(super) fn build_at_once(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
-        if self.versions_at_most(table.number)? <= INDEXED_AT_ONCE_MAX {
-            self.build(table, index)
-        } else {
-            self.build_with_files(table, index)
-        }
-    }
-
     /// Builds the index over rows of now and over versions. Equal values are found over the rows
     /// of now, which come first, so that an index that fails leaves nothing behind.
-    fn build(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
+    pub(super) fn build(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
         match self.connection.execute_batch(&create_index(table, index)) {
             Ok(()) => Ok(IndexStatus::Available),
             Err(error) if is_unique_violation(&error) => {
@@ -264,7 +272,7 @@ impl Run<'_> {
 
     /// The table has no more versions than this. They are numbered in the order of their
     /// arrival, and hardly one is ever taken back.
-    fn versions_at_most(&self, table: TableNumber) -> Step<i64> {
+    pub(super) fn versions_at_most(&self, table: TableNumber) -> Step<i64> {
         let sql = format!(
             "SELECT coalesce(max(rid), 0) FROM {}",
             names::versions(table)

@@ -1,6 +1,7 @@
 //! Which rows a batch has touched so far, as they were before it and as they are now.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use model::{Change, Image, RowId, Table, TableNumber};
 
@@ -124,7 +125,8 @@ impl Touched {
 
     pub(super) fn into_changes(self) -> Changes {
         if self.keeps_images {
-            return Changes::Images(self.rows.into_iter().map(TouchedRow::into_change).collect());
+            let changes = self.rows.into_iter().map(TouchedRow::into_change);
+            return Changes::Images(Arc::new(changes.collect()));
         }
         let mut tables: Vec<TableNumber> = self.rows.iter().map(|row| row.table).collect();
         tables.sort_unstable();

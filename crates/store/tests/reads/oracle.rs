@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use model::calendar::iso_ms;
-use model::{RowId, Table, Timestamp, Value};
+use model::{Field, RowId, Table, Timestamp, Value};
 
 /// A row as it should be.
 #[derive(Clone, Debug)]
@@ -29,6 +29,16 @@ pub enum Ask {
 pub type Key = (String, bool);
 
 impl Known {
+    pub fn field(&self, field: Field) -> Value {
+        match field {
+            Field::Id => Value::Text(self.id.to_string()),
+            Field::Sequence => Value::Int(self.seq),
+            Field::Created => Value::Instant(self.created),
+            Field::Updated => Value::Instant(self.updated),
+            Field::Column(position) => self.values[position].clone(),
+        }
+    }
+
     pub fn value(&self, table: &Table, attribute: &str) -> Value {
         match attribute {
             "$id" => Value::Text(self.id.to_string()),

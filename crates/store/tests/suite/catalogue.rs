@@ -116,7 +116,14 @@ pub fn describe(catalogue: &Catalogue) -> String {
 pub fn containers_are_made_once_and_found(place: &dyn Place) {
     let mut db = Db::open(place);
     let exists = Refusal::Exists;
-    let missing = Refusal::NotFound;
+    let missing = |container| {
+        let id = match container {
+            Container::Project => PROJECT,
+            Container::Database => DATABASE,
+            _ => "notes",
+        };
+        Refusal::NotFound(container, id.to_owned())
+    };
     check_refused(
         &mut db,
         create_database(DATABASE),
@@ -288,7 +295,7 @@ pub fn deletion_takes_all_that_was_inside(place: &dyn Place) {
     assert!(db.catalogue.project(PROJECT).is_none());
     assert_eq!(db.catalogue.keys().count(), 0);
     assert_eq!(describe(&db.load().catalogue), describe(&db.catalogue));
-    let gone = Refusal::NotFound(Container::Project);
+    let gone = Refusal::NotFound(Container::Project, PROJECT.to_owned());
     check_refused(&mut db, CatalogueOp::DeleteProject(project()), &gone);
     db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
     assert!(db.catalogue.project(PROJECT).unwrap().databases.is_empty());
@@ -493,6 +500,7 @@ pub fn keys_are_unique_by_id_and_by_secret(place: &dyn Place) {
     db.ok(vec![Op::Catalogue(revoke.clone())]);
     assert!(db.catalogue.key(&[1; 32]).is_none());
     assert_eq!(db.load().catalogue.keys().count(), 0);
-    check_refused(&mut db, revoke, &Refusal::NotFound(Container::Key));
+    let gone = Refusal::NotFound(Container::Key, "k".to_owned());
+    check_refused(&mut db, revoke, &gone);
     db.ok(vec![Op::Catalogue(CatalogueOp::CreateKey(key("k", 1)))]);
 }

@@ -277,6 +277,7 @@ impl Db {
             query,
             rows: true,
             total: Some(TotalCap::None),
+            place: false,
             catalogue_epoch: self.catalogue.epoch,
         }))
     }

@@ -1,5 +1,7 @@
 //! Groups of batches: marks, isolation, bounds, and what nobody sees before the commit.
 
+use std::sync::Arc;
+
 use futures_executor::block_on;
 use model::{Mark, Value};
 use store::{Changes, Op, Refusal};
@@ -230,7 +232,7 @@ pub fn what_came_and_went_inside_a_batch_never_was(place: &dyn Place) {
     let ghost = db.insert_granted("ghost", note("ghost"), &["read(\"user:ann\")"]);
     let applied = db.ok(vec![ghost.clone(), db.delete("ghost")]);
     assert_eq!(applied.mark, None);
-    assert_eq!(applied.changes, Changes::Images(vec![]));
+    assert_eq!(applied.changes, Changes::Images(Arc::default()));
     assert_eq!(db.load().mark, before);
     let applied = db.ok(vec![ghost, db.delete("ghost"), db.insert("a", note("one"))]);
     assert_eq!(db.get_as_of("ghost", applied.mark.unwrap()), None);

@@ -11,7 +11,7 @@ mod catalogue;
 pub mod db;
 mod groups;
 mod matching;
-mod related;
+pub mod related;
 mod rows;
 pub mod schema;
 pub mod search;
@@ -108,6 +108,7 @@ cases! {
         a_relationship_comes_changes_and_goes_at_both_ends
         links_have_a_history
         links_are_given_and_taken_as_a_set
+        links_that_are_brought_in_leave_the_time_of_change_alone
         deletions_go_no_further_than_a_commit_may
         a_relationship_goes_with_its_table;
     time:

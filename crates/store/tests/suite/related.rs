@@ -11,8 +11,8 @@ use model::{
 use query::{Filter, Query, Test, Visibility};
 use store::batch::BATCH_ROWS_MAX;
 use store::{
-    Applied, CatalogueOp, Guard, LinkOp, Op, Refusal, RelatedOp, RowAct, RowOp, SchemaChange,
-    Stamps,
+    Applied, CatalogueOp, Guard, HoldOp, LinkOp, Op, Refusal, RelatedOp, RowAct, RowOp,
+    SchemaChange, Stamps,
 };
 
 use super::catalogue::describe;
@@ -20,7 +20,7 @@ use super::db::{Db, Place, column, delete_table, note, notes_called, row_id};
 use super::schema::change;
 
 /// Relates `notes` to `others` by the column `k`, and back by `back`.
-fn relate(db: &mut Db, kind: RelationKind, on_delete: OnDelete) {
+pub fn relate(db: &mut Db, kind: RelationKind, on_delete: OnDelete) {
     let others = CatalogueOp::CreateTable(Box::new(notes_called("others")));
     db.ok(vec![Op::Catalogue(others)]);
     let end = |side| {
@@ -52,12 +52,12 @@ fn end(table: &Table) -> &Column {
     table.columns.last().unwrap()
 }
 
-fn last(table: &Table) -> usize {
+pub fn last(table: &Table) -> usize {
     table.columns.len() - 1
 }
 
 /// An insert of a row whose last column holds `links`.
-fn insert(table: &Arc<Table>, id: &str, links: Value) -> Op {
+pub fn insert(table: &Arc<Table>, id: &str, links: Value) -> Op {
     let mut values = note(id);
     values.push(links);
     Op::Row(RowOp {
@@ -71,7 +71,7 @@ fn insert(table: &Arc<Table>, id: &str, links: Value) -> Op {
     })
 }
 
-fn delete(table: &Arc<Table>, id: &str) -> Op {
+pub fn delete(table: &Arc<Table>, id: &str) -> Op {
     Op::Row(RowOp {
         table: table.clone(),
         id: row_id(id),
@@ -79,7 +79,7 @@ fn delete(table: &Arc<Table>, id: &str) -> Op {
     })
 }
 
-fn link(id: &str) -> Value {
+pub fn link(id: &str) -> Value {
     Value::Text(id.to_owned())
 }
 
@@ -88,7 +88,7 @@ fn links(ids: &[&str]) -> Value {
 }
 
 /// What the row `id` of `notes` holds in its last column, at a mark or now.
-fn held(db: &Db, id: &str, at: Option<model::Coordinates>) -> Value {
+pub fn held(db: &Db, id: &str, at: Option<model::Coordinates>) -> Value {
     let table = db.table();
     let selection = Selection::Some {
         columns: vec![last(&table)],
@@ -111,7 +111,7 @@ fn held(db: &Db, id: &str, at: Option<model::Coordinates>) -> Value {
     }
 }
 
-fn holders(db: &Db, test: Test, at: Option<model::Coordinates>) -> Vec<String> {
+pub fn holders(db: &Db, test: Test, at: Option<model::Coordinates>) -> Vec<String> {
     let table = db.table();
     let query = Query {
         filter: Filter::Field(model::Field::Column(last(&table)), test),
@@ -241,6 +241,49 @@ pub fn links_are_given_and_taken_as_a_set(place: &dyn Place) {
         insert(&notes, "n4", link("absent")),
     ];
     assert_eq!(db.refused(batch), absent);
+}
+
+pub fn links_that_are_brought_in_leave_the_time_of_change_alone(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    relate(&mut db, RelationKind::ManyToMany, OnDelete::SetNull);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    for id in ["o1", "o2"] {
+        db.ok(vec![insert(&others, id, Value::Null)]);
+    }
+    db.ok(vec![insert(&notes, "n1", Value::Null)]);
+    let before = db.get("n1").unwrap();
+    let hold = |id: &str, links: &[&str]| {
+        Op::Related(Box::new(RelatedOp::Hold(HoldOp {
+            table: notes.clone(),
+            id: row_id(id),
+            column: last(&notes),
+            related: others.clone(),
+            links: links.iter().map(|id| row_id(id)).collect(),
+        })))
+    };
+    let applied = db.ok(vec![hold("n1", &["o2", "o1"])]);
+    assert!(applied.mark.is_some() && applied.rows.is_empty());
+    assert_eq!(held(&db, "n1", None), links(&["o2", "o1"]));
+    assert_eq!(holders(&db, Test::HasAny(vec![link("o1")]), None), ["n1"]);
+    let after = db.get("n1").unwrap();
+    assert_eq!(
+        (after.created, after.updated),
+        (before.created, before.updated)
+    );
+    assert_eq!(db.ok(vec![hold("n1", &["o2", "o1"])]).mark, None);
+    let missing = Refusal::LinkMissing {
+        column: "k".to_owned(),
+        id: row_id("absent"),
+    };
+    let both = vec![hold("n1", &[]), hold("n1", &["o1", "absent"])];
+    assert_eq!(db.refused(both), missing);
+    assert_eq!(
+        db.refused(vec![hold("n2", &[])]),
+        Refusal::RowNotFound(row_id("n2"))
+    );
+    assert_eq!(held(&db, "n1", None), links(&["o2", "o1"]));
+    db.ok(vec![hold("n1", &[])]);
+    assert_eq!(held(&db, "n1", None), Value::Null);
 }
 
 pub fn deletions_go_no_further_than_a_commit_may(place: &dyn Place) {

@@ -182,7 +182,7 @@ pub fn what_changes_nothing_takes_no_mark(place: &dyn Place) {
     ] {
         let applied = db.ok(vec![op]);
         assert_eq!(applied.mark, None);
-        assert_eq!(applied.changes, Changes::Images(vec![]));
+        assert_eq!(applied.changes, Changes::Images(Arc::default()));
         let row = applied.rows[0].clone().unwrap();
         assert_holds(&row, &db.table(), &note("one"));
         assert_eq!((row.updated, row.seq), (inserted.updated, inserted.seq));
@@ -362,13 +362,13 @@ pub fn changes_carry_both_images(place: &dyn Place) {
     let first = image(applied.rows[0].as_ref().unwrap(), note("one"));
     let seq = applied.rows[0].as_ref().unwrap().seq;
     let change = |before: Option<&Image>, after: Option<&Image>| {
-        Changes::Images(vec![Change {
+        Changes::Images(Arc::new(vec![Change {
             table,
             id: row_id("a"),
             seq,
             before: before.cloned(),
             after: after.cloned(),
-        }])
+        }]))
     };
     assert_eq!(applied.changes, change(None, Some(&first)));
     let applied = db.ok(vec![db.update("a", vec![(COUNT, Value::Int(8))])]);

@@ -459,7 +459,8 @@ pub fn changes_of_another_schema_are_refused(place: &dyn Place) {
     db.ok(vec![change_of(&third, add("z"))]);
     db.ok(vec![Op::Catalogue(delete_table("notes"))]);
     let late = change_of(&third, add("late"));
-    assert_eq!(db.refused(vec![late]), Refusal::NotFound(Container::Table));
+    let gone = Refusal::NotFound(Container::Table, "notes".to_owned());
+    assert_eq!(db.refused(vec![late]), gone);
     db.ok(vec![Op::Catalogue(CatalogueOp::CreateTable(Box::new(
         notes(),
     )))]);

@@ -73,6 +73,7 @@ impl Stage {
             database: "d".to_owned(),
             definition: json!({"id": "t", "name": "T", "columns": columns}),
             may_exist: false,
+            may_have_more: false,
         };
         self.ask(ask, "").unwrap();
     }

@@ -1,0 +1,164 @@
+//! Rows brought in from elsewhere, with the links between them.
+//!
+//! All rows come first and their links after them: a link may lead to a row that comes later, and
+//! tables may lead to each other in circles. Between the two a row has no links; it never has one
+//! that leads nowhere.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use model::{Catalogue, Json, Relation, RowId, Table};
+use store::{HoldOp, Op, RelatedOp};
+
+use crate::Engine;
+use crate::asked::{Caller, Place, RowInput};
+use crate::authorize;
+use crate::content::PermissionsIn;
+use crate::error::{ColumnFault, EngineError};
+use crate::links::beside;
+use crate::rows_write::{WRITE_ROWS, insert};
+
+/// Which links one row holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowLinks {
+    /// The row.
+    pub id: RowId,
+    /// What its columns hold; columns that are not named keep what they hold.
+    pub links: Vec<(LinkColumn, Vec<RowId>)>,
+}
+
+/// A column that holds links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkColumn {
+    /// One that users see, by its key.
+    Key(String),
+    /// The hidden end of a relationship that goes one way.
+    Hidden {
+        /// The table that shows the other end.
+        parent: String,
+        /// The key of that end.
+        key: String,
+    },
+}
+
+impl Engine {
+    /// Creates rows, all or none, also in a table with relationships: links in their content are
+    /// left out. For keys only. Grants come from each row's `$permissions`.
+    ///
+    /// # Errors
+    /// As for [`Engine::create_row`].
+    pub async fn bring_rows(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        rows: Vec<RowInput>,
+    ) -> Result<(), EngineError> {
+        authorize::need_key(caller, WRITE_ROWS)?;
+        let build = |_: &Catalogue, table: &Arc<Table>| {
+            let insert = |row: &RowInput| {
+                let row = without_links(table, row);
+                insert(table, &caller.actor, &row, &[], PermissionsIn::Content).map(Op::Row)
+            };
+            rows.iter().map(insert).collect()
+        };
+        self.write_rows(caller, place, None, build).await.map(drop)
+    }
+
+    /// Sets which links rows hold, all or none; for keys only. `$updatedAt` stays as it is, and a
+    /// row that holds these links already is not written.
+    ///
+    /// # Errors
+    /// [`ColumnFault::NotFound`] for a column that is not there or holds no links,
+    /// [`EngineError::Relationship`] for a link that leads nowhere, or for several links where
+    /// there can be one; [`EngineError::RowNotFound`], [`EngineError::UniqueViolation`].
+    pub async fn bring_links(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        rows: Vec<RowLinks>,
+    ) -> Result<(), EngineError> {
+        authorize::need_key(caller, WRITE_ROWS)?;
+        let build = |catalogue: &Catalogue, table: &Arc<Table>| {
+            let mut ops = Vec::with_capacity(rows.len());
+            for row in &rows {
+                for (column, links) in &row.links {
+                    let op = hold(catalogue, table, &row.id, (column, links))?;
+                    ops.push(Op::Related(Box::new(RelatedOp::Hold(op))));
+                }
+            }
+            Ok(ops)
+        };
+        self.write_rows(caller, place, None, build).await.map(drop)
+    }
+}
+
+fn without_links<'r>(table: &Table, row: &'r RowInput) -> Cow<'r, RowInput> {
+    if !table.has_relationships() {
+        return Cow::Borrowed(row);
+    }
+    let is_plain = |(key, _): &(String, Json)| {
+        let position = table.position(key);
+        position.is_none_or(|position| table.columns[position].relation().is_none())
+    };
+    let mut row = row.clone();
+    row.members.retain(is_plain);
+    Cow::Owned(row)
+}
+
+fn hold(
+    catalogue: &Catalogue,
+    table: &Arc<Table>,
+    id: &RowId,
+    (column, links): (&LinkColumn, &[RowId]),
+) -> Result<HoldOp, EngineError> {
+    let (position, relation) = holder(table, column)?;
+    let mut seen = HashSet::new();
+    let links: Vec<RowId> = links
+        .iter()
+        .filter(|id| seen.insert(*id))
+        .cloned()
+        .collect();
+    if links.len() > 1 && !relation.is_list() {
+        let key = &table.columns[position].key;
+        let why = format!(
+            "Column `{key}`: {} links where there can be one.",
+            links.len()
+        );
+        return Err(EngineError::Relationship(why));
+    }
+    let related = beside(catalogue, table, relation);
+    Ok(HoldOp {
+        table: Arc::clone(table),
+        id: id.clone(),
+        column: position,
+        related: Arc::clone(related.expect("a relationship has two ends in one catalogue")),
+        links,
+    })
+}
+
+/// The column that holds the links meant.
+fn holder<'t>(table: &'t Table, wanted: &LinkColumn) -> Result<(usize, &'t Relation), EngineError> {
+    let is_wanted = |position: usize, relation: &Relation| match wanted {
+        LinkColumn::Key(key) => {
+            let column = &table.columns[position];
+            !column.is_hidden() && column.key.as_str() == key
+        }
+        LinkColumn::Hidden { parent, key } => {
+            relation.is_hidden()
+                && relation.related.as_str() == parent
+                && relation.partner_key.as_str() == key
+        }
+    };
+    let mut ends = table
+        .relations()
+        .filter(|(_, relation)| relation.holds_links());
+    ends.find(|(position, relation)| is_wanted(*position, relation))
+        .ok_or_else(|| {
+            let key = match wanted {
+                LinkColumn::Key(key) => key.clone(),
+                LinkColumn::Hidden { parent, key } => format!("{parent}/{key}"),
+            };
+            EngineError::Column(ColumnFault::NotFound(key))
+        })
+}

@@ -1,0 +1,268 @@
+//! The oracle of the list cache: seeded runs of the real engine over the real store, in which
+//! everything that can come between two steps of a request does.
+//!
+//! One thread asks, and lets the writer's thread go on from gate to gate (`simulation/gated.rs`),
+//! so of the two only one ever moves, and a seed repeats its run. Each answer is checked as
+//! somebody would who looked at the store when the request came (`simulation/judge.rs`).
+//!
+//! A failing seed says how to replay it: a run of fewer steps is the beginning of a longer one, so
+//! that the step that failed is also the shortest run of the seed that fails.
+//!
+//! `TIDEMARK_SIMULATION` chooses something else than the runs of every day: `seed` replays one run
+//! and writes down what happened, `seed:steps` one with so many steps, `seed:steps:Rule` one
+//! without a rule of invalidation; a number of seeds is `seeds=1000`; `table` looks for the seeds
+//! of [`MISSED`] anew. At night 5,000 seeds are run.
+//!
+//! Left out, because the store has neither yet: rows that are scheduled to start or end later,
+//! and with them valid-time boundaries that pass while nobody commits.
+
+#[path = "simulation/chance.rs"]
+mod chance;
+#[path = "simulation/domain.rs"]
+mod domain;
+#[path = "simulation/gate.rs"]
+mod gate;
+#[path = "simulation/gated.rs"]
+mod gated;
+#[path = "simulation/judge.rs"]
+mod judge;
+#[path = "simulation/question.rs"]
+mod question;
+mod stage;
+#[path = "simulation/tally.rs"]
+mod tally;
+#[path = "simulation/world.rs"]
+mod world;
+#[path = "simulation/write.rs"]
+mod write;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use list_cache::Rule;
+use query::ast::Method;
+use tally::Tally;
+use world::{Failure, World};
+
+const STEPS: usize = 500;
+/// The lines of the trace that lead to a failure, and are shown.
+const TRACE_LINES: usize = 60;
+/// Seeds among which `table` looks for one that misses a rule.
+const TABLE_SEEDS: u64 = 2_000;
+
+/// What was asked for by `TIDEMARK_SIMULATION`.
+fn asked() -> Option<String> {
+    std::env::var("TIDEMARK_SIMULATION").ok()
+}
+
+/// How many seeds are run: 200 by day.
+fn seeds() -> u64 {
+    let seeds = asked().and_then(|asked| asked.strip_prefix("seeds=")?.parse().ok());
+    seeds.unwrap_or(match std::env::var("TIDEMARK_LANE").as_deref() {
+        Ok("night") => 5_000,
+        _ => 200,
+    })
+}
+
+fn run_in(world: &mut World, steps: usize) -> Result<(), Failure> {
+    // A panic of the code under test is a failure like another.
+    let ran = catch_unwind(AssertUnwindSafe(|| world.run(steps)));
+    ran.unwrap_or_else(|_| {
+        Err(Failure {
+            step: world.steps_done + 1,
+            what: "a panic".to_owned(),
+        })
+    })
+}
+
+fn run(seed: u64, steps: usize, without: Option<Rule>) -> Result<Tally, Failure> {
+    let mut world = World::new(seed, without, false);
+    run_in(&mut world, steps)?;
+    Ok(std::mem::take(&mut world.tally))
+}
+
+/// Runs a seed again with its trace written down, and shows the end of it.
+fn replay(seed: u64, steps: usize, without: Option<Rule>) -> Result<(), Failure> {
+    let mut world = World::new(seed, without, true);
+    let ran = run_in(&mut world, steps);
+    let lines: Vec<&str> = world.trace().lines().collect();
+    let from = lines.len().saturating_sub(TRACE_LINES);
+    println!("{}", lines[from..].join("\n"));
+    ran
+}
+
+/// Does the work for each number below `count`, on as many threads as there are cores.
+fn in_parallel<T: Send>(count: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed) as u64;
+                    if number >= count {
+                        return;
+                    }
+                    let found = work(number);
+                    done.lock().unwrap().push((number, found));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap();
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, found)| found).collect()
+}
+
+/// What must have happened in the runs of a day.
+const HAPPENS: &[&str] = &[
+    "answers",
+    "refusals",
+    "answers in random order",
+    "states",
+    "gates passed between steps",
+    "requests that went away",
+    "exact hits",
+    "hits of whole tables that outlived a commit",
+    "degradations",
+    "invalidations",
+    "refused fills",
+    "patched totals",
+    "evictions",
+    "exact misses",
+    "joins",
+    "hits that may be stale",
+    "hits within a ttl that are not stale",
+    "answers with several reads",
+    "answers of a state that has passed",
+    "asked while hidden",
+    "misses within a ttl",
+    "clock steps back",
+    "commits that failed",
+    "groups of several commits",
+    "groups that report tables",
+    "writes refused",
+    "Create",
+    "Update",
+    "Upsert",
+    "Delete",
+    "Increment",
+    "CreateMany",
+    "UpsertMany",
+    "UpdateMatching",
+    "DeleteMatching",
+    "CreateColumn",
+    "RenameColumn",
+    "DeleteColumn",
+    "CreateRelationship",
+    "CreateIndex",
+    "DeleteIndex",
+    "UpdateTable",
+    "Purge",
+    "CreateTable",
+    "DeleteTable",
+    "CreateDatabase",
+    "UpdateDatabase",
+    "DeleteDatabase",
+    "CreateProject",
+    "DeleteProject",
+];
+
+/// Whether something else was asked for than the tests of every day, which is then done.
+fn does_what_was_asked(asked: &str) -> bool {
+    if asked.starts_with("seeds=") {
+        return false;
+    }
+    let mut parts = asked.split(':');
+    let seed = parts.next().and_then(|seed| seed.parse().ok());
+    let seed = seed.expect("a seed is a number");
+    let steps = parts.next().and_then(|steps| steps.parse().ok());
+    let without = parts.next().map(|name| {
+        let named = Rule::ALL.iter().find(|rule| format!("{rule:?}") == name);
+        *named.expect("a rule by its name")
+    });
+    replay(seed, steps.unwrap_or(STEPS), without).unwrap();
+    true
+}
+
+#[test]
+fn no_answer_is_older_than_what_could_be_read_when_it_was_asked_for() {
+    if asked().is_some_and(|asked| asked == "table" || does_what_was_asked(&asked)) {
+        return;
+    }
+    let mut tally = Tally::default();
+    let mut failed: Vec<(u64, Failure)> = Vec::new();
+    let runs = in_parallel(seeds(), |seed| run(seed, STEPS, None));
+    for (seed, run) in (0..).zip(runs) {
+        match run {
+            Ok(of_run) => tally.take_in(&of_run),
+            Err(failure) => failed.push((seed, failure)),
+        }
+    }
+    if let Some((seed, failure)) = failed.first() {
+        let step = failure.step;
+        let again = replay(*seed, step, None).map_err(|failure| failure.step);
+        let all: Vec<u64> = failed.iter().map(|(seed, _)| *seed).collect();
+        panic!(
+            "seed {seed} fails in step {step}: {}\n\nTIDEMARK_SIMULATION={seed}:{step} replays \
+             it, which gave {again:?}; seeds that failed: {all:?}",
+            failure.what
+        );
+    }
+    println!("{tally}");
+    let methods = Method::ALL.iter().map(|method| method.as_str());
+    for what in HAPPENS.iter().copied().chain(methods) {
+        assert!(tally.of(what) > 0, "never happened: {what}\n{tally}");
+    }
+}
+
+/// Each rule of invalidation, and a seed and steps whose run fails when it is switched off.
+const MISSED: &[(Rule, u64, usize)] = &[];
+
+#[test]
+fn each_rule_is_missed_when_it_is_switched_off() {
+    match asked() {
+        Some(asked) if asked == "table" => return print_table(),
+        Some(_) => return,
+        None => {}
+    }
+    for rule in Rule::ALL {
+        let is_known = MISSED.iter().any(|(known, ..)| known == rule);
+        assert!(
+            is_known,
+            "{rule:?} has no seed; TIDEMARK_SIMULATION=table looks for one"
+        );
+    }
+    let outcomes = in_parallel(MISSED.len() as u64, |place| {
+        let (rule, seed, steps) = MISSED[place as usize];
+        let with = run(seed, steps, None).map(drop);
+        (rule, seed, with, run(seed, steps, Some(rule)).is_err())
+    });
+    for (rule, seed, with, is_missed) in outcomes {
+        assert!(with.is_ok(), "seed {seed} fails with every rule: {with:?}");
+        assert!(
+            is_missed,
+            "seed {seed} does not miss {rule:?}; TIDEMARK_SIMULATION=table looks for another"
+        );
+    }
+}
+
+fn print_table() {
+    let found = in_parallel(Rule::ALL.len() as u64, |place| {
+        let rule = Rule::ALL[place as usize];
+        let looks = [(200, STEPS), (TABLE_SEEDS, 4 * STEPS)];
+        let misses = |(seeds, steps)| {
+            let misses = |seed: &u64| run(*seed, steps, Some(rule)).is_err();
+            Some(((0..seeds).find(misses)?, steps))
+        };
+        (rule, looks.into_iter().find_map(misses))
+    });
+    for (rule, found) in found {
+        match found {
+            Some((seed, steps)) => println!("    (Rule::{rule:?}, {seed}, {steps}),"),
+            None => println!("    // {rule:?} is missed by none of {TABLE_SEEDS} seeds"),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Where the writer's thread stands still, and who lets it go on.
+//!
+//! The engine's writer has a thread of its own. It runs only while [`Gate::advance`] waits for
+//! it, so that of the two threads never both move, and a run is the same each time.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use engine::Clock;
+use model::Timestamp;
+use store::Outcome;
+
+use super::stage::TickingClock;
+
+/// A writer that has not come to the next gate by then never will: it has panicked.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The name of the writer's thread.
+const WRITER: &str = "writer";
+
+/// Where the writer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It has nothing to do.
+    Idle,
+    /// A group was applied. Nothing of it is withheld, and nobody sees it.
+    Applied,
+    /// What it may alter is withheld, and nobody sees it.
+    Withheld,
+    /// Snapshots see it. It is not published.
+    Committed,
+    /// Its marks and its catalogue are published; what is cached does not know it yet.
+    Published,
+}
+
+/// What is to become of the group that is applied, or committed, next.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fate {
+    /// Its commit fails.
+    pub fails: bool,
+    /// It reports tables, as a group does that changed more than fits images.
+    pub is_vague: bool,
+}
+
+/// The writer went from one gate to another.
+#[derive(Clone, Debug)]
+pub struct Move {
+    pub from: Stop,
+    pub to: Stop,
+    /// What became of the batches of the group that was applied last.
+    pub outcomes: Vec<Outcome>,
+}
+
+#[derive(Default)]
+struct State {
+    at: Option<Stop>,
+    last: Option<Stop>,
+    /// No gate holds anybody any more.
+    open: bool,
+    /// The writer is gone.
+    dead: bool,
+    tends: bool,
+    fate: Fate,
+    outcomes: Vec<Outcome>,
+    /// How many gates the writer passes when a reader next looks at the clock.
+    surprises: usize,
+    /// What such looks have let the writer do.
+    surprised: Vec<Move>,
+}
+
+#[derive(Default)]
+pub struct Gate {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The writer is here, and goes on when it may.
+    fn hold(&self, at: Stop) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        if !state.open {
+            state.at = Some(at);
+            state.last = Some(at);
+            self.moved.notify_all();
+        }
+        let held = |state: &mut State| state.at.is_some() && !state.open;
+        let waited = self.moved.wait_while(state, held);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn stop(&self, at: Stop) {
+        drop(self.hold(at));
+    }
+
+    /// The writer has nothing to do. Whether it is to do upkeep, and whether the gates are open.
+    pub fn idle(&self) -> (bool, bool) {
+        let state = self.hold(Stop::Idle);
+        (state.tends, state.open)
+    }
+
+    /// The writer has withheld a group. Whether its commit fails.
+    pub fn withheld(&self) -> bool {
+        self.hold(Stop::Withheld).fate.fails
+    }
+
+    /// The writer has applied a group.
+    pub fn applied(&self, outcomes: &[Outcome]) {
+        self.lock().outcomes = outcomes.to_vec();
+        self.stop(Stop::Applied);
+    }
+
+    pub fn is_vague(&self) -> bool {
+        self.lock().fate.is_vague
+    }
+
+    /// The writer is gone.
+    pub fn fall(&self) {
+        self.lock().dead = true;
+        self.moved.notify_all();
+    }
+
+    /// Waits until the writer, just started, has nothing to do.
+    pub fn first_stop(&self) -> Stop {
+        self.wait().unwrap_or(Stop::Idle)
+    }
+
+    /// Lets the writer go on to the next gate. `None` if it is gone.
+    pub fn advance(&self, tends: bool) -> Option<Move> {
+        let mut state = self.lock();
+        let from = state.at.take()?;
+        state.tends = tends;
+        self.moved.notify_all();
+        drop(state);
+        let to = self.wait()?;
+        let outcomes = self.lock().outcomes.clone();
+        Some(Move { from, to, outcomes })
+    }
+
+    fn wait(&self) -> Option<Stop> {
+        let moves = |state: &mut State| state.at.is_none() && !state.dead;
+        let waited = self.moved.wait_timeout_while(self.lock(), PATIENCE, moves);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.at.filter(|_| !state.dead)
+    }
+
+    /// Decides over the group that the writer works on, or over the next one.
+    pub fn decide(&self, fate: Fate) {
+        self.lock().fate = fate;
+    }
+
+    /// What became of the batches of the group that was applied last.
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        self.lock().outcomes.clone()
+    }
+
+    /// Opens all gates for good.
+    pub fn open(&self) {
+        self.lock().open = true;
+        self.moved.notify_all();
+    }
+
+    /// The next look at the clock by a reader lets the writer pass so many gates.
+    pub fn surprise(&self, gates: usize) {
+        self.lock().surprises = gates;
+    }
+
+    /// What surprises have let the writer do since the last question.
+    pub fn take_surprised(&self) -> Vec<Move> {
+        let mut state = self.lock();
+        state.surprises = 0;
+        std::mem::take(&mut state.surprised)
+    }
+
+    fn looked_at_clock(&self) {
+        if std::thread::current().name() == Some(WRITER) {
+            let last = self.lock().last;
+            if last == Some(Stop::Committed) {
+                self.stop(Stop::Published);
+            }
+            return;
+        }
+        let gates = std::mem::take(&mut self.lock().surprises);
+        for _ in 0..gates {
+            let Some(moved) = self.advance(false) else {
+                return;
+            };
+            self.lock().surprised.push(moved);
+        }
+    }
+}
+
+/// The clock of the engine. The engine looks at it between two steps of a read, and between
+/// publishing a commit and telling the cache of it; anything may happen then.
+pub struct GatedClock {
+    pub ticking: Arc<TickingClock>,
+    pub gate: Arc<Gate>,
+}
+
+impl Clock for GatedClock {
+    fn now(&self) -> Timestamp {
+        self.ticking.now()
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.gate.looked_at_clock();
+        self.ticking.elapsed_ms()
+    }
+}

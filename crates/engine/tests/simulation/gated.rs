@@ -1,0 +1,191 @@
+//! The real store behind gates: the writer stands still where it is told to, and so do reads.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use model::{Mark, Row};
+use store::{
+    Changes, Listed, Listing, Loaded, Outcome, Pending, Point, Snapshot, Store, StoreError,
+    StoreFuture, WriteBatch,
+};
+
+use super::gate::{Gate, Stop};
+
+/// The real store, with gates.
+pub struct Gated {
+    inner: Arc<dyn Store>,
+    pub gate: Arc<Gate>,
+    /// How many pauses the reads that are polled now pass without stopping.
+    passes: AtomicUsize,
+    /// Lists that were read.
+    lists: AtomicUsize,
+}
+
+impl Gated {
+    pub fn new(inner: Arc<dyn Store>) -> Gated {
+        Gated {
+            inner,
+            gate: Arc::default(),
+            passes: AtomicUsize::new(usize::MAX),
+            lists: AtomicUsize::default(),
+        }
+    }
+
+    /// Reads that are polled from now on pass so many pauses, then stop at each.
+    pub fn let_reads_pass(&self, passes: usize) {
+        self.passes.store(passes, Ordering::Relaxed);
+    }
+
+    /// Lists that were read since the last question.
+    pub fn take_lists(&self) -> usize {
+        self.lists.swap(0, Ordering::Relaxed)
+    }
+
+    fn pause(&self) -> Pause<'_> {
+        Pause {
+            gated: self,
+            is_over: false,
+        }
+    }
+}
+
+/// A moment in which anything may happen.
+struct Pause<'a> {
+    gated: &'a Gated,
+    is_over: bool,
+}
+
+impl Future for Pause<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let passes = self.gated.passes.load(Ordering::Relaxed);
+        if passes > 0 && !self.is_over {
+            if passes < usize::MAX {
+                self.gated.passes.store(passes - 1, Ordering::Relaxed);
+            }
+            self.is_over = true;
+        }
+        if self.is_over {
+            return Poll::Ready(());
+        }
+        self.is_over = true;
+        Poll::Pending
+    }
+}
+
+struct GatedPending {
+    /// `None` once the transaction has ended.
+    inner: Option<Box<dyn Pending>>,
+    outcomes: Vec<Outcome>,
+    gate: Arc<Gate>,
+}
+
+impl Pending for GatedPending {
+    fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
+        let fails = self.gate.withheld();
+        let inner = self.inner.take().expect("only a commit takes it");
+        if fails {
+            return Box::pin(std::future::ready(Err(StoreError::Full)));
+        }
+        let outcomes = std::mem::take(&mut self.outcomes);
+        let gate = self.gate.clone();
+        Box::pin(async move {
+            inner.commit().await?;
+            gate.stop(Stop::Committed);
+            Ok(outcomes)
+        })
+    }
+}
+
+impl Drop for GatedPending {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.gate.fall();
+        }
+    }
+}
+
+/// The outcome of a batch that changed too much for images.
+fn vague(mut outcome: Outcome) -> Outcome {
+    if let Ok(applied) = &mut outcome
+        && let Changes::Images(changes) = &applied.changes
+    {
+        let mut tables: Vec<_> = changes.iter().map(|change| change.table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        applied.changes = Changes::Tables(tables);
+    }
+    outcome
+}
+
+impl Store for Gated {
+    fn load(&self) -> StoreFuture<'_, Loaded> {
+        self.inner.load()
+    }
+
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
+        Box::pin(async move {
+            self.pause().await;
+            self.lists.fetch_add(1, Ordering::Relaxed);
+            let read = self.inner.list(listing).await;
+            self.pause().await;
+            read
+        })
+    }
+
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
+        Box::pin(async move {
+            self.pause().await;
+            let read = self.inner.get(point).await;
+            self.pause().await;
+            read
+        })
+    }
+
+    fn apply<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>> {
+        Box::pin(async move {
+            let inner = self.inner.apply(batches, first).await?;
+            let mut outcomes = inner.outcomes().to_vec();
+            if self.gate.is_vague() {
+                outcomes = outcomes.into_iter().map(vague).collect();
+            }
+            self.gate.applied(&outcomes);
+            Ok(Box::new(GatedPending {
+                inner: Some(inner),
+                outcomes,
+                gate: self.gate.clone(),
+            }) as Box<dyn Pending>)
+        })
+    }
+
+    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        self.inner.reserve(horizon)
+    }
+
+    /// The writer comes here when it has nothing to do. Whatever upkeep there is, more seems to
+    /// be waiting, so that it comes back.
+    fn tend(&self) -> StoreFuture<'_, bool> {
+        Box::pin(async move {
+            let (tends, is_open) = self.gate.idle();
+            if tends || is_open {
+                self.inner.tend().await?;
+            }
+            Ok(!is_open)
+        })
+    }
+
+    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        self.inner.close(horizon)
+    }
+}

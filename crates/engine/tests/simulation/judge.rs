@@ -1,0 +1,221 @@
+//! What a list may be answered, as somebody sees it who looked at the store when it was asked.
+//!
+//! States are numbered by the groups of writes that became visible. An answer may be that of any
+//! state from the one that could be read when the request came to the one that stands when it is
+//! answered; never of an older one, whatever mark the answer carries. Each state is evaluated by
+//! the store itself, past the engine and its cache, while it stands.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use engine::EngineError;
+use futures_executor::block_on;
+use model::{Catalogue, Mark, Page, TableNumber};
+use query::Limits;
+use store::{Changes, Listing, Outcome, Store, TotalCap};
+
+use super::domain::PROJECT;
+use super::question::{Question, table_at};
+use super::stage;
+
+/// Rows and total, or why there are none.
+pub type Verdict = Result<(Vec<u8>, u64), EngineError>;
+
+/// A state: when it became visible, and the mark of its last commit.
+#[derive(Clone, Copy, Debug)]
+pub struct State {
+    pub mark: Mark,
+    pub since_ms: u64,
+}
+
+pub struct Judge {
+    store: Arc<dyn Store>,
+    limits: Limits,
+    total_cap: TotalCap,
+    /// As of the state that stands.
+    catalogue: Catalogue,
+    pub states: Vec<State>,
+    /// The state that stands changes the catalogue and is not published: whoever reads waits, so
+    /// that the one before may still be answered.
+    is_hidden: bool,
+    /// Verdicts on the state that stands.
+    known: HashMap<usize, Verdict>,
+    /// Verdicts on the state before, for questions that may be asked while it is hidden.
+    before: HashMap<usize, Verdict>,
+    /// The mark of the last commit that changed rows of a table.
+    touched: HashMap<TableNumber, Mark>,
+    /// The mark that stood when a table was purged.
+    purged: HashMap<TableNumber, Mark>,
+}
+
+impl Judge {
+    pub fn new(store: Arc<dyn Store>, limits: Limits, total_cap: TotalCap) -> Judge {
+        let loaded = block_on(store.load()).expect("a store that was just opened");
+        Judge {
+            store,
+            limits,
+            total_cap,
+            catalogue: loaded.catalogue,
+            states: vec![State {
+                mark: loaded.mark,
+                since_ms: 0,
+            }],
+            is_hidden: false,
+            known: HashMap::new(),
+            before: HashMap::new(),
+            touched: HashMap::new(),
+            purged: HashMap::new(),
+        }
+    }
+
+    /// The containers of the state that stands.
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// The number of the state that stands.
+    pub fn stands(&self) -> usize {
+        self.states.len() - 1
+    }
+
+    /// The number of the state that somebody can read now.
+    pub fn readable(&self) -> usize {
+        self.stands() - usize::from(self.is_hidden)
+    }
+
+    /// Whether the question may be asked now: of a state that cannot be evaluated any more, the
+    /// verdict must be known.
+    pub fn may_be_asked(&self, question: &Question) -> bool {
+        !self.is_hidden || self.before.contains_key(&question.number)
+    }
+
+    /// The verdict on the state that can be read now.
+    pub fn on_arrival(&self, question: &Question) -> Option<(usize, Verdict)> {
+        let before = self
+            .before
+            .get(&question.number)
+            .filter(|_| self.is_hidden)?;
+        Some((self.readable(), before.clone()))
+    }
+
+    /// What the state that stands answers.
+    pub fn verdict(&mut self, question: &Question) -> Verdict {
+        if let Some(known) = self.known.get(&question.number) {
+            return known.clone();
+        }
+        let verdict = self.evaluate(question);
+        self.known.insert(question.number, verdict.clone());
+        verdict
+    }
+
+    /// The same steps as the engine's, and in their order, since several may refuse.
+    fn evaluate(&self, question: &Question) -> Verdict {
+        let actor = &question.caller.actor;
+        let project = self.catalogue.project(PROJECT);
+        let project = project.ok_or_else(|| EngineError::ProjectNotFound(PROJECT.to_owned()))?;
+        let is_seen = |enabled: bool| enabled || actor.bypasses_grants();
+        let database = project.databases.get(question.database);
+        let database = database
+            .filter(|database| is_seen(database.enabled))
+            .ok_or_else(|| EngineError::DatabaseNotFound(question.database.to_owned()))?;
+        let table = database.tables.get(question.table);
+        let table = table
+            .filter(|table| is_seen(table.enabled))
+            .ok_or_else(|| EngineError::TableNotFound(question.table.to_owned()))?;
+        let visibility = query::visibility(table, actor).ok_or(EngineError::Unauthorized)?;
+        let ast = query::parse(&question.texts)?;
+        let query = query::resolve(&ast, table, visibility, None, &self.limits)?;
+        let listing = Listing {
+            query: &query,
+            rows: true,
+            total: question.total.then_some(self.total_cap),
+            place: false,
+            catalogue_epoch: self.catalogue.epoch,
+        };
+        let listed = block_on(self.store.list(listing))?.answer;
+        let page = Page {
+            table: table.clone(),
+            selection: query.selection.clone(),
+            rows: listed.rows,
+            related: Vec::new(),
+        };
+        let total = if question.total { listed.total } else { 0 };
+        Ok((stage::encode_page(&page, question.family), total))
+    }
+
+    /// The next state is about to take this one's place. If it moves the catalogue, `further`
+    /// may be asked while it is hidden.
+    pub fn before_commit(&mut self, outcomes: &[Outcome], further: &[Arc<Question>]) {
+        self.before.clear();
+        if moves_catalogue(outcomes) {
+            for question in further {
+                let verdict = self.verdict(question);
+                self.before.insert(question.number, verdict);
+            }
+        }
+    }
+
+    /// A group became visible.
+    pub fn committed(&mut self, outcomes: &[Outcome], now_ms: u64) {
+        let applied = || outcomes.iter().flatten();
+        let mark = applied().filter_map(|applied| applied.mark).max();
+        self.states.push(State {
+            mark: mark.expect("a group that changed nothing is not committed"),
+            since_ms: now_ms,
+        });
+        self.known.clear();
+        self.is_hidden = moves_catalogue(outcomes);
+        for (applied, mark) in applied().filter_map(|one| Some((one, one.mark?))) {
+            if let Changes::Images(changes) = &applied.changes {
+                let touched = changes.iter().map(|change| (change.table, mark));
+                self.touched.extend(touched);
+            }
+        }
+        for change in applied().flat_map(|applied| &applied.catalogue) {
+            self.catalogue.apply(change.clone());
+        }
+        if let Some(last) = applied().rfind(|applied| !applied.catalogue.is_empty()) {
+            self.catalogue.epoch = last.catalogue_epoch;
+        }
+    }
+
+    pub fn published(&mut self) {
+        self.is_hidden = false;
+        self.before.clear();
+    }
+
+    /// A purge of the table was answered.
+    pub fn purged(&mut self, table: TableNumber) {
+        self.purged.insert(table, self.states[self.stands()].mark);
+    }
+
+    /// Below which mark nothing may be served that was asked for now.
+    pub fn purge_mark(&self, question: &Question) -> Mark {
+        self.of_table(&self.purged, question)
+    }
+
+    /// The mark of the last commit that told of changed rows of the table.
+    pub fn touched(&self, question: &Question) -> Mark {
+        self.of_table(&self.touched, question)
+    }
+
+    fn of_table(&self, marks: &HashMap<TableNumber, Mark>, question: &Question) -> Mark {
+        table_at(&self.catalogue, question.database, question.table)
+            .and_then(|table| marks.get(&table.number))
+            .copied()
+            .unwrap_or(Mark::ZERO)
+    }
+
+    /// Until when the state of this mark stood; `None` if it stands.
+    pub fn ended_ms(&self, mark: Mark) -> Option<u64> {
+        let next = self.states.iter().find(|state| state.mark > mark)?;
+        Some(next.since_ms)
+    }
+}
+
+fn moves_catalogue(outcomes: &[Outcome]) -> bool {
+    outcomes
+        .iter()
+        .flatten()
+        .any(|applied| !applied.catalogue.is_empty())
+}

@@ -1,0 +1,746 @@
+//! One run: an engine over a gated store, requests in flight, and the order in which all move.
+
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use engine::{Config, Durability, Engine, EngineError, ListAnswer, ListRows, LongReads, Place};
+use list_cache::Rule;
+use query::Limits;
+use store::{Options, TotalCap};
+
+use super::chance::Chance;
+use super::domain::{DATABASES, TABLES};
+use super::gate::{self, Fate, GatedClock, Stop};
+use super::gated::Gated;
+use super::judge::{Judge, Verdict};
+use super::question::{Question, RANDOM_ROWS_MAX, table_at};
+use super::stage::{self, NEW_YEAR_US, TickingClock};
+use super::tally::Tally;
+use super::write::{self, Scene, Write};
+
+/// Questions that are asked again and again.
+const POOL: usize = 18;
+/// The same where lists are evicted: more than are kept.
+const POOL_OF_SMALL: usize = 110;
+/// Keeps a few dozen lists of a few rows.
+const SMALL_BYTES: u64 = 84 << 10;
+/// Groups and watches beyond which lists are not watched one by one, in some runs.
+const NARROW: usize = 2;
+/// What happens in a step, and how often.
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Arrive,
+    Read,
+    Write,
+    Advance,
+    Clock,
+}
+
+const PACE: [(usize, Move); 5] = [
+    (36, Move::Arrive),
+    (16, Move::Read),
+    (10, Move::Write),
+    (36, Move::Advance),
+    (2, Move::Clock),
+];
+/// Where lists are evicted, little else may take them away.
+const PACE_OF_SMALL: [(usize, Move); 5] = [
+    (66, Move::Arrive),
+    (16, Move::Read),
+    (4, Move::Write),
+    (13, Move::Advance),
+    (1, Move::Clock),
+];
+/// Most requests for lists in flight at once.
+const READERS_MAX: usize = 6;
+/// Most writes in flight at once.
+const WRITES_MAX: usize = 4;
+/// Questions that may be asked while a change of the catalogue is visible and not published.
+const ASKED_WHILE_HIDDEN: usize = 4;
+/// Rows of a page that names no limit: fewer than tables have.
+const PAGE_ROWS: u32 = 5;
+/// Between two commits the writer passes one gate more.
+const SURPRISE_GATES_MAX: usize = 4;
+/// A run that has not ended after so many further steps never ends.
+const DRAIN_STEPS_MAX: usize = 10_000;
+
+const LIMITS: Limits = Limits {
+    page_rows_default: PAGE_ROWS,
+    page_rows_max: 5_000,
+};
+
+/// What a run found, and in which step.
+#[derive(Debug)]
+pub struct Failure {
+    pub step: usize,
+    pub what: String,
+}
+
+type Found = Result<(), String>;
+type Answering = Pin<Box<dyn Future<Output = Result<ListAnswer, EngineError>>>>;
+
+/// A request for a list, in flight.
+struct Reader {
+    question: Arc<Question>,
+    answering: Answering,
+    /// The state that could be read when it came.
+    floor: usize,
+    /// What the states from there on answer, up to the one that stands.
+    verdicts: Vec<(usize, Verdict)>,
+    arrived_ms: u64,
+    purge_mark: model::Mark,
+    /// Lists that were read on its behalf.
+    lists: usize,
+}
+
+pub struct World {
+    chance: Chance,
+    engine: Arc<Engine>,
+    gated: Arc<Gated>,
+    clock: Arc<TickingClock>,
+    judge: Judge,
+    pool: Vec<Arc<Question>>,
+    asked: usize,
+    readers: Vec<Reader>,
+    writes: Vec<Write>,
+    stop: Stop,
+    kind: RunKind,
+    pool_max: usize,
+    pace: [(usize, Move); 5],
+    /// Steps that ended well.
+    pub steps_done: usize,
+    pub tally: Tally,
+    trace: Option<String>,
+    _directory: tempfile::TempDir,
+}
+
+/// What a seed decides about a run before it begins.
+struct Plan {
+    total_cap: u64,
+    kind: RunKind,
+}
+
+/// What is particular about a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunKind {
+    Plain,
+    /// Many rows are written at once.
+    Large,
+    /// So few lists are kept that most are evicted, and many are asked for.
+    Small,
+    /// So few lists are watched that most stand beyond the bounds.
+    Narrow,
+    /// Tables are related.
+    Related,
+}
+
+impl Plan {
+    fn of(seed: u64, chance: &mut Chance) -> Plan {
+        Plan {
+            total_cap: chance.weighed(&[(2, 3), (2, 6), (1, 0), (2, 5_000)]),
+            kind: match seed % 25 {
+                3 => RunKind::Large,
+                1 | 6 | 11 | 16 | 21 => RunKind::Small,
+                2 | 7 | 12 | 17 => RunKind::Narrow,
+                4 | 14 | 24 => RunKind::Related,
+                _ => RunKind::Plain,
+            },
+        }
+    }
+}
+
+impl World {
+    /// # Panics
+    /// When no store can be opened here.
+    pub fn new(seed: u64, without: Option<Rule>, traces: bool) -> World {
+        let mut chance = Chance::new(seed);
+        let plan = Plan::of(seed, &mut chance);
+        let is_small = plan.kind == RunKind::Small;
+        let directory = tempfile::tempdir().expect("a place for the store");
+        let config = Config {
+            durability: Durability::Normal,
+            page_rows_default: LIMITS.page_rows_default,
+            page_rows_max: LIMITS.page_rows_max,
+            total_cap: plan.total_cap,
+            list_cache_bytes: if is_small { SMALL_BYTES } else { 8 << 20 },
+            accept_clock: true,
+            // Every read stays on the thread that asks.
+            long_reads: LongReads {
+                after_us: 3_600_000_000,
+                threads: 1,
+                waiting_max: 1,
+            },
+            ..stage::config(directory.path())
+        };
+        let inner = store::open(Options {
+            directory: config.directory.clone(),
+            durability: config.durability,
+            encode_row: config.encode_row,
+            reader_cache_bytes: config.reader_cache_bytes,
+            read_limit_ms: config.read_limit_ms,
+            long_reads: config.long_reads,
+            vfs: None,
+        })
+        .expect("a new directory");
+        let clock = TickingClock::at(NEW_YEAR_US);
+        let gated = Arc::new(Gated::new(inner.clone()));
+        let gated_clock = Arc::new(GatedClock {
+            ticking: clock.clone(),
+            gate: gated.gate.clone(),
+        });
+        let engine = Engine::over(gated.clone(), &config, gated_clock).expect("an empty store");
+        if plan.kind == RunKind::Narrow {
+            engine.list_rules().narrow(NARROW);
+        }
+        if let Some(rule) = without {
+            engine.list_rules().switch_off(rule);
+        }
+        let total_cap = match plan.total_cap {
+            0 => TotalCap::None,
+            cap => TotalCap::UpTo(cap),
+        };
+        let stop = gated.gate.first_stop();
+        let mut world = World {
+            chance,
+            engine,
+            gated,
+            clock,
+            judge: Judge::new(inner, LIMITS, total_cap),
+            pool: Vec::new(),
+            asked: 0,
+            readers: Vec::new(),
+            writes: Vec::new(),
+            stop,
+            kind: plan.kind,
+            pool_max: if is_small { POOL_OF_SMALL } else { POOL },
+            pace: if is_small { PACE_OF_SMALL } else { PACE },
+            steps_done: 0,
+            tally: Tally::default(),
+            trace: traces.then(String::new),
+            _directory: directory,
+        };
+        world.furnish();
+        world
+    }
+
+    fn furnish(&mut self) {
+        for write in write::furniture(&mut self.scene()) {
+            self.begin(write);
+            self.settle().expect("nobody reads yet");
+        }
+        self.heal().expect("nobody reads yet");
+        for _ in 0..self.pool_max {
+            let question = self.draw_question();
+            self.pool.push(question);
+        }
+    }
+
+    /// Runs so many steps, then lets everything end and asks every question once more.
+    pub fn run(&mut self, steps: usize) -> Result<(), Failure> {
+        let failed = |step| move |what| Failure { step, what };
+        for step in 1..=steps {
+            self.step().map_err(failed(step))?;
+            self.steps_done = step;
+        }
+        self.tally.states(self.judge.stands());
+        self.finish().map_err(failed(steps))?;
+        self.tally.lists(&self.engine.list_counts());
+        Ok(())
+    }
+
+    /// What happened so far, if it was to be written down.
+    pub fn trace(&self) -> &str {
+        self.trace.as_deref().unwrap_or_default()
+    }
+
+    fn note(&mut self, what: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            writeln!(trace, "{}", what()).expect("a string takes all");
+        }
+    }
+
+    fn step(&mut self) -> Found {
+        if self.lacks_table() && self.chance.one_in(6) {
+            return self.heal();
+        }
+        match self.chance.weighed(&self.pace) {
+            Move::Arrive => self.arrive(),
+            Move::Read => self.go_on_reading(),
+            Move::Write => self.write(),
+            Move::Advance => self.advance(),
+            Move::Clock => {
+                self.pass_time();
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether what most questions are about is not there.
+    fn lacks_table(&self) -> bool {
+        table_at(self.judge.catalogue(), DATABASES[0], TABLES[0]).is_none()
+    }
+
+    /// Puts back what was deleted, with some rows, while others read.
+    fn heal(&mut self) -> Found {
+        self.settle()?;
+        while self.lacks_table() {
+            let write = self.draw_write();
+            self.begin(write);
+            self.settle()?;
+        }
+        if self.kind == RunKind::Related {
+            let write = write::relate(&mut self.scene());
+            self.begin(write);
+            self.settle()?;
+        }
+        for write in write::population(&mut self.scene()) {
+            self.begin(write);
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    fn scene(&mut self) -> Scene<'_> {
+        Scene {
+            chance: &mut self.chance,
+            engine: &self.engine,
+            catalogue: self.judge.catalogue(),
+            is_large: self.kind == RunKind::Large,
+        }
+    }
+
+    fn pass_time(&mut self) {
+        let by_ms = self
+            .chance
+            .weighed(&[(4, 1), (2, 300), (2, 2_000), (1, -1_500)]);
+        self.clock.step_us(by_ms * 1_000);
+        self.clock.pass_ms(by_ms.max(0));
+        self.note(|| format!("clock {by_ms} ms"));
+        self.tally.count("clock steps back", by_ms < 0);
+    }
+
+    fn now_ms(&self) -> u64 {
+        engine::Clock::elapsed_ms(&*self.clock)
+    }
+
+    fn draw_question(&mut self) -> Arc<Question> {
+        self.asked += 1;
+        let catalogue = self.judge.catalogue();
+        Arc::new(Question::draw(&mut self.chance, catalogue, self.asked))
+    }
+
+    /// Somebody asks: mostly what was asked before, often what somebody else asks right now.
+    fn arrive(&mut self) -> Found {
+        if self.readers.len() >= READERS_MAX {
+            return self.go_on_reading();
+        }
+        let question = match self.chance.below(10) {
+            // Where lists are evicted, more of them come anew.
+            roll if roll == 0 || (self.kind == RunKind::Small && roll > 6) => {
+                let question = self.draw_question();
+                let place = self.chance.below(self.pool_max);
+                self.pool[place] = question.clone();
+                question
+            }
+            1..4 if !self.readers.is_empty() => self.chance.pick(&self.readers).question.clone(),
+            _ => self.chance.pick(&self.pool).clone(),
+        };
+        if !self.judge.may_be_asked(&question) {
+            return Ok(());
+        }
+        self.ask(question);
+        self.go_on(self.readers.len() - 1)
+    }
+
+    fn ask(&mut self, question: Arc<Question>) {
+        let (engine, asked) = (self.engine.clone(), question.clone());
+        let answering = async move {
+            let list = ListRows {
+                place: Place {
+                    database: asked.database,
+                    table: asked.table,
+                },
+                texts: &asked.texts,
+                total: asked.total,
+                ttl_s: asked.ttl_s,
+                bypass: false,
+                family: asked.family,
+            };
+            engine.list_rows(&asked.caller, &list).await
+        };
+        self.tally.count(
+            "asked while hidden",
+            self.judge.readable() < self.judge.stands(),
+        );
+        self.readers.push(Reader {
+            answering: Box::pin(answering),
+            floor: self.judge.readable(),
+            verdicts: self.judge.on_arrival(&question).into_iter().collect(),
+            arrived_ms: self.now_ms(),
+            purge_mark: self.judge.purge_mark(&question),
+            lists: 0,
+            question,
+        });
+    }
+
+    fn go_on_reading(&mut self) -> Found {
+        if self.readers.is_empty() {
+            return Ok(());
+        }
+        let place = self.chance.below(self.readers.len());
+        if self.chance.one_in(30) {
+            let gone = self.readers.swap_remove(place);
+            self.note(|| format!("question {} goes away", gone.question.number));
+            self.tally.count("requests that went away", true);
+            return Ok(());
+        }
+        self.go_on(place)
+    }
+
+    /// Lets one request go on, up to where it waits or stops.
+    fn go_on(&mut self, place: usize) -> Found {
+        let passes = self
+            .chance
+            .weighed(&[(5, usize::MAX), (3, 0), (2, 1), (1, 2), (1, 3)]);
+        self.poll(place, passes)
+    }
+
+    fn poll(&mut self, place: usize, passes: usize) -> Found {
+        let is_surprised = self.chance.one_in(6);
+        if is_surprised {
+            self.surprise();
+        }
+        self.gated.let_reads_pass(passes);
+        let reader = &mut self.readers[place];
+        let polled = reader
+            .answering
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        reader.lists += self.gated.take_lists();
+        let number = reader.question.number;
+        if is_surprised {
+            self.take_in_surprises();
+        }
+        let Poll::Ready(answer) = polled else {
+            self.note(|| format!("question {number} waits"));
+            return Ok(());
+        };
+        let reader = self.readers.swap_remove(place);
+        self.check(&reader, answer)
+    }
+
+    fn check(&mut self, reader: &Reader, answer: Result<ListAnswer, EngineError>) -> Found {
+        let question = &reader.question;
+        let found: Verdict = answer
+            .as_ref()
+            .map(|list| (list.rows.to_vec(), list.total))
+            .map_err(Clone::clone);
+        self.tally.answered(question, reader.lists, answer.as_ref());
+        if answer.is_err() {
+            self.tire_of(question.number);
+        }
+        let stands = self.judge.stands();
+        let fresh = self.judge.verdict(question);
+        let fits = |verdict: &Verdict| agree(question, &found, verdict);
+        let as_of = if fits(&fresh) {
+            Some(stands)
+        } else {
+            let fitting = |(_, verdict): &&(usize, Verdict)| fits(verdict);
+            reader
+                .verdicts
+                .iter()
+                .rev()
+                .find(fitting)
+                .map(|(state, _)| *state)
+        };
+        self.tally.count(
+            "answers of a state that has passed",
+            as_of.is_some_and(|at| at < stands),
+        );
+        self.tally.count(
+            "hits of whole tables that outlived a commit",
+            self.outlived(question, &answer),
+        );
+        let number = question.number;
+        let how = answer
+            .as_ref()
+            .map(|list| (list.cached, list.mark, list.total));
+        self.note(|| format!("question {number} answered {how:?} as of {as_of:?}"));
+        if let Ok(list) = &answer {
+            self.check_marks(reader, list)?;
+            // Within a `ttl` an answer may be older, unless it says that it is not.
+            let may_be_old = list
+                .cached
+                .is_some_and(|cached| cached.is_stale == Some(true));
+            if may_be_old && as_of.is_none() {
+                return self.check_age(reader, list);
+            }
+        }
+        if as_of.is_some() {
+            return Ok(());
+        }
+        let known: Vec<String> = reader.verdicts.iter().map(show).collect();
+        Err(format!(
+            "{question:?}\n  was answered {}\n  since it came, states {} to {stands} would have \
+             said:\n  {}\n  {}",
+            show(&(0, found)),
+            reader.floor,
+            known.join("\n  "),
+            show(&(stands, fresh))
+        ))
+    }
+
+    /// Whether a commit changed rows that all are meant, and left the page alone.
+    fn outlived(&self, question: &Question, answer: &Result<ListAnswer, EngineError>) -> bool {
+        let Ok(list) = answer else { return false };
+        let is_exact_hit = list
+            .cached
+            .is_some_and(|it| it.is_hit && it.is_stale.is_none());
+        is_exact_hit && question.means_all && list.mark < self.judge.touched(question)
+    }
+
+    /// A question that is refused is asked a few times, then gives way to another one.
+    fn tire_of(&mut self, number: usize) {
+        let place = self.pool.iter().position(|one| one.number == number);
+        if let Some(place) = place.filter(|_| !self.chance.one_in(3)) {
+            self.pool[place] = self.draw_question();
+        }
+    }
+
+    /// What every answer must keep, the ones that may be old among them.
+    fn check_marks(&self, reader: &Reader, list: &ListAnswer) -> Found {
+        let question = &reader.question;
+        let stands = self.judge.states[self.judge.stands()].mark;
+        if list.mark > stands {
+            return Err(format!(
+                "{question:?} carries {:?} and {stands:?} stands",
+                list.mark
+            ));
+        }
+        if list.tag != self.engine.fingerprint(&list.rows) {
+            return Err(format!("{question:?} carries a foreign tag"));
+        }
+        if question.ttl_s > 0 && list.mark < reader.purge_mark {
+            return Err(format!(
+                "{question:?} was purged and is answered as of {:?}",
+                list.mark
+            ));
+        }
+        Ok(())
+    }
+
+    /// An answer that is older than the request was true for a while within its `ttl`.
+    fn check_age(&self, reader: &Reader, list: &ListAnswer) -> Found {
+        let question = &reader.question;
+        let oldest_ms = reader
+            .arrived_ms
+            .saturating_sub(u64::from(question.ttl_s) * 1_000);
+        match self.judge.ended_ms(list.mark) {
+            Some(ended_ms) if ended_ms < oldest_ms => {
+                let mark = list.mark;
+                Err(format!(
+                    "{question:?} is answered as of {mark:?}, past its ttl"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn draw_write(&mut self) -> Write {
+        write::draw(&mut self.scene())
+    }
+
+    fn write(&mut self) -> Found {
+        if self.writes.len() >= WRITES_MAX {
+            return self.advance();
+        }
+        let write = self.draw_write();
+        self.begin(write);
+        Ok(())
+    }
+
+    /// Puts a write into the writer's queue.
+    fn begin(&mut self, write: Write) {
+        self.note(|| write.what.clone());
+        self.writes.push(write);
+        self.poll_writes();
+    }
+
+    fn poll_writes(&mut self) {
+        self.gated.let_reads_pass(usize::MAX);
+        let mut place = 0;
+        while place < self.writes.len() {
+            let writing = self.writes[place].writing.as_mut();
+            let Poll::Ready(written) = writing.poll(&mut Context::from_waker(Waker::noop())) else {
+                place += 1;
+                continue;
+            };
+            let write = self.writes.remove(place);
+            self.note(|| format!("{written:?}: {:.40}", write.what));
+            self.tally.written(&write, &written);
+            if let (Some(table), Ok(())) = (write.purges, &written) {
+                self.judge.purged(table);
+            }
+        }
+        self.gated.take_lists();
+    }
+
+    /// Lets the writer go on to where it stands next.
+    fn advance(&mut self) -> Found {
+        if self.stop == Stop::Withheld {
+            self.before_commit();
+        }
+        self.decide();
+        let tends = self.chance.one_in(3);
+        let moved = self.gated.gate.advance(tends);
+        self.take_in(moved.ok_or("the writer is gone")?);
+        self.poll_writes();
+        Ok(())
+    }
+
+    fn decide(&mut self) {
+        self.gated.gate.decide(Fate {
+            fails: self.chance.one_in(12),
+            is_vague: self.chance.one_in(12),
+        });
+    }
+
+    /// Takes in where the writer went.
+    fn take_in(&mut self, moved: gate::Move) {
+        self.stop = moved.to;
+        match (moved.from, moved.to) {
+            (Stop::Committed, _) => self.judge.published(),
+            (Stop::Withheld, Stop::Committed) => {
+                self.judge.committed(&moved.outcomes, self.now_ms());
+            }
+            (Stop::Withheld, _) => self.tally.count("commits that failed", true),
+            _ => {}
+        }
+        if moved.to == Stop::Applied {
+            self.tally.group(&moved.outcomes);
+        }
+        if (moved.from, moved.to) != (Stop::Idle, Stop::Idle) {
+            let (stop, stands) = (self.stop, self.judge.stands());
+            self.note(|| format!("writer: {stop:?}, state {stands} stands"));
+        }
+    }
+
+    /// The writer may pass some gates between two steps of the request that goes on now; at most
+    /// one state passes with them.
+    fn surprise(&mut self) {
+        self.keep_verdicts();
+        self.judge.before_commit(&[], &[]);
+        self.decide();
+        self.gated
+            .gate
+            .surprise(1 + self.chance.below(SURPRISE_GATES_MAX));
+    }
+
+    fn take_in_surprises(&mut self) {
+        let surprised = self.gated.gate.take_surprised();
+        self.tally
+            .add("gates passed between steps", surprised.len() as u64);
+        for moved in surprised {
+            self.take_in(moved);
+        }
+    }
+
+    /// The state that stands is about to pass.
+    fn before_commit(&mut self) {
+        self.keep_verdicts();
+        let further: Vec<Arc<Question>> = (0..ASKED_WHILE_HIDDEN.min(self.pool.len()))
+            .map(|_| self.chance.pick(&self.pool).clone())
+            .collect();
+        self.judge
+            .before_commit(&self.gated.gate.outcomes(), &further);
+    }
+
+    /// Whoever is in flight may be answered the state that stands, also when it has passed.
+    fn keep_verdicts(&mut self) {
+        let stands = self.judge.stands();
+        for reader in &mut self.readers {
+            let is_known = reader.verdicts.iter().any(|(state, _)| *state == stands);
+            if !is_known && self.judge.readable() >= reader.floor {
+                let verdict = self.judge.verdict(&reader.question);
+                reader.verdicts.push((stands, verdict));
+            }
+        }
+    }
+
+    /// Lets the writer end what it has begun.
+    fn settle(&mut self) -> Found {
+        for _ in 0..DRAIN_STEPS_MAX {
+            if self.stop == Stop::Idle && self.writes.is_empty() {
+                return Ok(());
+            }
+            self.advance()?;
+        }
+        Err("writes never end".to_owned())
+    }
+
+    /// Lets everything end, then asks every question once more of a store at rest.
+    fn finish(&mut self) -> Found {
+        self.settle()?;
+        for _ in 0..DRAIN_STEPS_MAX {
+            if self.readers.is_empty() {
+                break;
+            }
+            let place = self.chance.below(self.readers.len());
+            self.poll(place, usize::MAX)?;
+        }
+        if !self.readers.is_empty() {
+            return Err("a request waits for ever".to_owned());
+        }
+        for question in self.pool.clone() {
+            self.ask(question);
+            self.poll(0, usize::MAX)?;
+            if !self.readers.is_empty() {
+                return Err("nothing is left to wait for".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.readers.clear();
+        self.writes.clear();
+        self.gated.let_reads_pass(usize::MAX);
+        self.gated.gate.open();
+        // A failed run may have left a writer that panicked; the run has said so.
+        let _ = self.engine.close();
+    }
+}
+
+/// Whether the answer is what the verdict says. Rows in random order are compared as a set.
+fn agree(question: &Question, answer: &Verdict, verdict: &Verdict) -> bool {
+    match (answer, verdict) {
+        (Ok((rows, total)), Ok((others, other_total))) if question.is_random => {
+            let sorted = |rows: &[u8]| {
+                let text = String::from_utf8_lossy(rows).into_owned();
+                let (_, text) = text.split_once(' ').expect("the family comes first");
+                let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+                lines.sort();
+                lines
+            };
+            let (rows, others) = (sorted(rows), sorted(others));
+            // Of more rows than a page has, each time others come.
+            let is_full = rows.len() == RANDOM_ROWS_MAX;
+            total == other_total && rows.len() == others.len() && (is_full || rows == others)
+        }
+        _ => answer == verdict,
+    }
+}
+
+fn show((state, verdict): &(usize, Verdict)) -> String {
+    match verdict {
+        Ok((rows, total)) => {
+            let rows = String::from_utf8_lossy(rows);
+            format!("[{state}] {total}: {rows}")
+        }
+        Err(error) => format!("[{state}] {error:?}"),
+    }
+}

@@ -1,0 +1,102 @@
+//! What is kept of a list, and whether it is still true.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use model::Mark;
+
+use crate::key::Key;
+use crate::registry::Place;
+
+/// What the map itself spends on an entry, about.
+const ENTRY_OVERHEAD_BYTES: u64 = 96;
+/// What the registry spends on an entry beside copies of its key: the watch, its place in the
+/// index, the filter it is asked with, about.
+const WATCH_OVERHEAD_BYTES: u64 = 512;
+
+/// The encoded rows of a list.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// The rows, joined by commas.
+    pub body: Arc<[u8]>,
+    /// What [`fingerprint`](crate::fingerprint) says of the body, kept so that no hit computes it.
+    pub tag: u128,
+    /// The mark of the snapshot they were read from.
+    pub mark: Mark,
+    /// When the read began, in milliseconds of the caller's monotonic clock.
+    pub read_ms: u64,
+}
+
+/// The total of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Total {
+    /// Matches, up to the cap.
+    pub(crate) count: u64,
+    /// When the read began, in milliseconds of the caller's monotonic clock.
+    pub(crate) read_ms: u64,
+}
+
+/// Whether a commit may have altered what was read, or nobody would know. Set once, never unset,
+/// and set before the commit is visible to anybody.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Altered(Arc<AtomicBool>);
+
+impl Altered {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A part of an answer, and whether it is still true.
+#[derive(Clone, Debug)]
+pub(crate) struct Held<T> {
+    pub(crate) value: T,
+    pub(crate) altered: Altered,
+}
+
+/// What stands in the map.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Where its watch stands in the registry.
+    pub(crate) place: Place,
+    pub(crate) altered: Altered,
+    pub(crate) content: Content,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Rows(Rows),
+    Total(Total),
+}
+
+impl Entry {
+    pub(crate) fn rows(self) -> Option<Held<Rows>> {
+        let altered = self.altered;
+        match self.content {
+            Content::Rows(value) => Some(Held { value, altered }),
+            Content::Total(_) => None,
+        }
+    }
+
+    pub(crate) fn total(self) -> Option<Held<Total>> {
+        let altered = self.altered;
+        match self.content {
+            Content::Total(value) => Some(Held { value, altered }),
+            Content::Rows(_) => None,
+        }
+    }
+
+    /// Bytes it takes under `key`, its watch included: the registry keeps the filter and the name
+    /// once more each.
+    pub(crate) fn weigh(key: &Key, entry: &Entry) -> u64 {
+        let body = match &entry.content {
+            Content::Rows(rows) => rows.body.len() as u64,
+            Content::Total(_) => 0,
+        };
+        3 * key.size_bytes() + body + ENTRY_OVERHEAD_BYTES + WATCH_OVERHEAD_BYTES
+    }
+}

@@ -1,0 +1,97 @@
+//! Watches that ask for the same rows of a table: asked about each change once.
+
+use model::{Change, Field, Image};
+use query::predicate::{field_of, is_decidable, satisfies};
+use query::{Filter, Query, Visibility};
+
+use crate::buckets::Home;
+use crate::rules::{Rule, Rules};
+use crate::watch::{Matches, Watch};
+
+/// The watches of one filter under one visibility.
+pub(crate) struct Group {
+    /// What names it in its table.
+    pub(crate) form: Box<[u8]>,
+    filter: Filter,
+    visibility: Visibility,
+    is_decidable: bool,
+    /// What the filter looks at.
+    fields: Vec<Field>,
+    /// Where it stands in the index of its table.
+    pub(crate) home: Home,
+    pub(crate) watches: Vec<Watch>,
+    /// The number of the change that it was asked about last.
+    pub(crate) asked: u64,
+}
+
+impl Group {
+    pub(crate) fn new(form: &[u8], query: &Query, home: Home) -> Group {
+        let mut fields = Vec::new();
+        collect_fields(&query.filter, &mut fields);
+        Group {
+            form: form.into(),
+            filter: query.filter.clone(),
+            visibility: query.visibility.clone(),
+            is_decidable: is_decidable(&query.filter),
+            fields,
+            home,
+            watches: Vec::new(),
+            asked: 0,
+        }
+    }
+
+    /// Whether memory can decide which rows are meant.
+    pub(crate) fn is_decidable(&self) -> bool {
+        self.is_decidable
+    }
+
+    /// On which sides of the change the row is among those that are meant.
+    pub(crate) fn matches(&self, change: &Change, rules: &Rules) -> Matches {
+        let (before, after) = match (&change.before, &change.after) {
+            (Some(before), Some(after)) => {
+                let is_same = before.permissions == after.permissions
+                    && self.fields.iter().all(|field| {
+                        let was = field_of(change, before, *field);
+                        was.is_same(field_of(change, after, *field))
+                    });
+                let matches_before = self.has(change, before, self.grants(before, after, rules));
+                let matches_after = if is_same {
+                    matches_before
+                } else {
+                    self.has(change, after, &after.permissions)
+                };
+                (matches_before, matches_after)
+            }
+            (Some(before), None) => (self.has(change, before, &before.permissions), false),
+            (None, Some(after)) => (false, self.has(change, after, &after.permissions)),
+            (None, None) => (false, false),
+        };
+        Matches { before, after }
+    }
+
+    /// The grants by which the row before the change is judged.
+    fn grants<'a>(&self, before: &'a Image, after: &'a Image, rules: &Rules) -> &'a str {
+        if rules.hold(Rule::VisibilityOfBefore) {
+            &before.permissions
+        } else {
+            &after.permissions
+        }
+    }
+
+    fn has(&self, change: &Change, image: &Image, permissions: &str) -> bool {
+        satisfies(&self.filter, &|field| field_of(change, image, field))
+            && self.visibility.sees(permissions)
+    }
+}
+
+fn collect_fields(filter: &Filter, fields: &mut Vec<Field>) {
+    match filter {
+        Filter::All(branches) | Filter::Any(branches) => {
+            for branch in branches {
+                collect_fields(branch, fields);
+            }
+        }
+        Filter::Field(field, _) if fields.contains(field) => {}
+        Filter::Field(field, _) => fields.push(*field),
+    }
+}

@@ -1,0 +1,260 @@
+//! The cached lists of a server: the map that holds them and the registry that watches over them.
+//!
+//! Whoever finds an entry in the map locks nothing else. Whatever registers, fills, withholds or
+//! unregisters holds the registry's lock while it does so, and touches the map under it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+use cache::WeightedMap;
+use model::TableNumber;
+use query::Query;
+
+use crate::asking::{Asked, Asking};
+use crate::batch::Batch;
+use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
+use crate::key::{Contract, Key};
+use crate::registry::{Aside, Registry};
+use crate::rules::{Rule, Rules};
+use crate::run::{Joined, Runs};
+
+/// An entry may weigh at most this share of the capacity.
+const ENTRY_SHARE: u64 = 64;
+/// A page of 25 rows of half a kilobyte, as in the published benchmark.
+const ENTRY_BYTES_TYPICAL: u64 = 12_000;
+
+/// How much is kept, and how far totals are counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes of all entries together; 0 keeps nothing.
+    pub bytes_max: u64,
+    /// Up to what totals are counted; `None` counts all.
+    pub total_cap: Option<u64>,
+}
+
+/// The cached lists of a server.
+pub struct ListCache {
+    entries: WeightedMap<Key, Entry>,
+    purges: RwLock<HashMap<TableNumber, u64>>,
+    watched: Mutex<Watched>,
+    rules: Rules,
+    total_cap: Option<u64>,
+}
+
+/// What is registered.
+#[derive(Default)]
+pub(crate) struct Watched {
+    pub(crate) registry: Registry,
+    pub(crate) runs: Runs,
+}
+
+pub(crate) type Locked<'a> = MutexGuard<'a, Watched>;
+
+/// What a commit took away until it is published.
+#[must_use = "totals come back when it is published, and nothing it may alter is kept before"]
+pub struct Withheld {
+    totals: Vec<Aside>,
+}
+
+/// What the registry of a cache holds, and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries and open reads that are asked about each change that may concern them.
+    pub watches: u64,
+    /// Entries and open reads beyond the bound of their table, which each change of it drops.
+    pub degraded: u64,
+    /// How often an entry or a read was taken in beyond the bound, since the start.
+    pub degradations: u64,
+    /// Entries and reads that commits took away, since the start.
+    pub invalidations: u64,
+    /// Reads that were kept by nobody, because a commit had overtaken them, since the start.
+    pub refused_fills: u64,
+    /// Totals that a commit moved, and that came back after it, since the start.
+    pub patched_totals: u64,
+    /// Entries that were evicted, since the start.
+    pub evictions: u64,
+}
+
+/// Whether lists like this may be kept at all: not in random order, not chosen by relationships,
+/// which changes of other tables would alter, and not at coordinates.
+pub fn keeps(query: &Query) -> bool {
+    !query.random && query.at.is_none() && !query.filters_relationships()
+}
+
+impl ListCache {
+    /// An empty cache.
+    pub fn new(bounds: Bounds) -> ListCache {
+        let entries = cache::Bounds {
+            bytes_max: bounds.bytes_max,
+            entry_bytes_max: bounds.bytes_max / ENTRY_SHARE,
+            entry_bytes_typical: ENTRY_BYTES_TYPICAL,
+        };
+        ListCache {
+            entries: WeightedMap::new(entries, Entry::weigh),
+            purges: RwLock::default(),
+            watched: Mutex::default(),
+            rules: Rules::default(),
+            total_cap: bounds.total_cap,
+        }
+    }
+
+    /// Begins to put an answer together.
+    pub fn ask<'a>(&'a self, asked: Asked<'a>) -> Asking<'a> {
+        Asking::new(self, asked)
+    }
+
+    /// Step 1 of a commit, before anybody can see it: takes away what it may alter. What is being
+    /// read now, or begins to be before [`ListCache::publish`], and may be altered, is kept by
+    /// nobody and joined by nobody any more. One commit may be in flight at a time.
+    ///
+    /// # Panics
+    /// When another commit is in flight.
+    pub fn withhold(&self, batch: Batch) -> Withheld {
+        let mut locked = self.lock();
+        let fallen = locked.registry.withhold(batch, self.total_cap, &self.rules);
+        for (key, number) in &fallen.gone {
+            self.entries
+                .delete_if(key, |entry| entry.place.number == *number);
+        }
+        let mut withheld = Withheld {
+            totals: fallen.aside,
+        };
+        if !self.rules.hold(Rule::TotalsWaitForPublish) {
+            self.put_back(&mut locked, &mut withheld, true);
+        }
+        withheld
+    }
+
+    /// Step 3 of a commit, after it became visible, or was given up: what it moved comes back,
+    /// moved if it was `committed`.
+    pub fn publish(&self, mut withheld: Withheld, committed: bool) {
+        let mut locked = self.lock();
+        locked.registry.publish();
+        self.put_back(&mut locked, &mut withheld, committed);
+    }
+
+    fn put_back(&self, locked: &mut Locked<'_>, withheld: &mut Withheld, committed: bool) {
+        let patches = committed || !self.rules.hold(Rule::FailedCommitsPatchNothing);
+        for aside in withheld.totals.drain(..) {
+            let mut total = aside.total;
+            if patches {
+                let count = total.saturating_add_signed(aside.delta);
+                total = self.total_cap.map_or(count, |cap| count.min(cap));
+            }
+            let altered = Altered::default();
+            let key = &aside.key;
+            if locked.registry.reopen(key, &aside.place, &altered, total) {
+                locked.registry.patched_totals += u64::from(patches);
+                let content = Content::Total(Total {
+                    count: total,
+                    read_ms: 0,
+                });
+                let place = aside.place;
+                let entry = Entry {
+                    place,
+                    altered,
+                    content,
+                };
+                self.put(locked, aside.key, entry);
+            }
+        }
+    }
+
+    /// Drops every list of `table`. Within a `ttl`, whoever asks after this call finds nothing
+    /// that was read before it: keys made from now on count one purge more, so neither an entry,
+    /// nor an open read, nor a late fill is found under them.
+    pub fn purge(&self, table: TableNumber) {
+        if self.rules.hold(Rule::PurgeIsAFence) {
+            let mut purges = self.purges.write().unwrap_or_else(PoisonError::into_inner);
+            *purges.entry(table).or_default() += 1;
+        }
+        let mut locked = self.lock();
+        locked.registry.forget(table, &self.rules);
+        self.entries.retain(|key, _| key.table() != table);
+    }
+
+    /// Bytes of all entries together.
+    pub fn bytes(&self) -> u64 {
+        self.entries.bytes()
+    }
+
+    /// What the registry holds, and has done.
+    pub fn counts(&self) -> Counts {
+        self.lock().registry.counts()
+    }
+
+    /// The rules, to be switched off.
+    #[cfg(feature = "test-switches")]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    #[cfg(not(feature = "test-switches"))]
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The rows under `key`, if `contract` allows them.
+    pub(crate) fn rows(&self, key: &[u8], contract: Contract, now_ms: u64) -> Option<Held<Rows>> {
+        let held = self.entries.get(key)?.rows()?;
+        allows(contract, &held.altered, held.value.read_ms, now_ms).then_some(held)
+    }
+
+    /// The total under `key`, if `contract` allows it.
+    pub(crate) fn total(&self, key: &[u8], contract: Contract, now_ms: u64) -> Option<Held<Total>> {
+        let held = self.entries.get(key)?.total()?;
+        allows(contract, &held.altered, held.value.read_ms, now_ms).then_some(held)
+    }
+
+    /// A wait for somebody who reads what `key` names, unless a commit may have overtaken it.
+    pub(crate) fn join(&self, key: &[u8], rows: bool, total: bool) -> Option<Joined> {
+        let locked = self.lock();
+        let run = locked.runs.get(key)?;
+        let joins_any = !self.rules.hold(Rule::SpoiledRunsAreNotJoined);
+        let is_clean = |altered: &Option<Altered>| {
+            let altered = altered.as_ref();
+            altered.is_some_and(|altered| joins_any || !altered.is_set())
+        };
+        let wanted = if rows { &run.rows } else { &run.total };
+        is_clean(wanted).then(|| Joined::new(run.clone(), rows, total && is_clean(&run.total)))
+    }
+
+    /// How often the table was purged, as far as the contract asks.
+    pub(crate) fn purges(&self, contract: Contract, table: TableNumber) -> u64 {
+        if contract.is_exact() {
+            return 0;
+        }
+        let purges = self.purges.read().unwrap_or_else(PoisonError::into_inner);
+        purges.get(&table).copied().unwrap_or_default()
+    }
+
+    /// Whether a fill under `key` is of any use: not if the table was purged since it was made.
+    pub(crate) fn may_fill(&self, key: &Key, contract: Contract) -> bool {
+        key.purges() == self.purges(contract, key.table())
+    }
+
+    /// Puts an entry whose watch is registered, and unregisters what goes for it.
+    pub(crate) fn put(&self, locked: &mut Locked<'_>, key: Key, entry: Entry) {
+        let name = key.clone();
+        for (key, gone) in self.entries.put(key, entry) {
+            locked.registry.evictions += u64::from(key != name);
+            locked.registry.evict(&key, &gone, &self.rules);
+        }
+    }
+
+    pub(crate) fn lock(&self) -> Locked<'_> {
+        // A panic while it was held came from a broken promise of its own; what it guards may
+        // then lack a removal, which costs memory, never an addition.
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an entry in this state may be served.
+fn allows(contract: Contract, altered: &Altered, read_ms: u64, now_ms: u64) -> bool {
+    match contract {
+        Contract::Exact => !altered.is_set(),
+        Contract::Ttl { age_s_max } => {
+            now_ms.saturating_sub(read_ms) < u64::from(age_s_max) * 1_000
+        }
+    }
+}

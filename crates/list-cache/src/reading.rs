@@ -1,0 +1,167 @@
+//! The right to read parts of a list and to keep them.
+
+use std::sync::Arc;
+
+use crate::asking::{Asked, Read};
+use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
+use crate::key::{Contract, Key, Part, rows_meant};
+use crate::lists::{ListCache, Locked};
+use crate::registry::{Part as WatchedPart, Place, Wanted};
+use crate::rules::Rule;
+use crate::run::{Parts, Run};
+
+/// The right to read and to keep. What it will fill is watched from here on, so a commit that
+/// overtakes the read is noticed. Dropped without a fill, it sends those who joined to read for
+/// themselves.
+pub struct Reading<'a> {
+    lists: &'a ListCache,
+    contract: Contract,
+    run: Arc<Run>,
+    rows: Option<Ticket>,
+    total: Option<Ticket>,
+}
+
+/// What one part will be kept as.
+#[derive(Clone)]
+struct Ticket {
+    key: Key,
+    place: Place,
+    altered: Altered,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn open(
+        lists: &'a ListCache,
+        asked: Asked<'_>,
+        rows_key: Option<&[u8]>,
+        total_key: Option<&[u8]>,
+    ) -> Reading<'a> {
+        let mut written = Vec::new();
+        let form = rows_meant(total_key.unwrap_or_else(|| {
+            Key::write(&mut written, asked.query, asked.contract, Part::Total, 0);
+            &written
+        }));
+        let mut locked = lists.lock();
+        let mut ticket = |key: &[u8], part| {
+            let wanted = Wanted {
+                query: asked.query,
+                form,
+                is_exact: asked.contract.is_exact(),
+                part,
+            };
+            let (place, altered) = locked.registry.open(&wanted, lists.rules());
+            Ticket {
+                key: Key::new(key),
+                place,
+                altered,
+            }
+        };
+        let rows = rows_key.map(|key| ticket(key, WatchedPart::Rows));
+        let total = total_key.map(|key| ticket(key, WatchedPart::Total));
+        let run = Arc::new(Run {
+            rows: rows.as_ref().map(|ticket| ticket.altered.clone()),
+            total: total.as_ref().map(|ticket| ticket.altered.clone()),
+            ..Run::default()
+        });
+        for ticket in rows.iter().chain(&total) {
+            locked.runs.open(ticket.key.clone(), run.clone());
+        }
+        drop(locked);
+        Reading {
+            lists,
+            contract: asked.contract,
+            run,
+            rows,
+            total,
+        }
+    }
+
+    /// Whether the rows are to be read.
+    pub fn rows(&self) -> bool {
+        self.rows.is_some()
+    }
+
+    /// Whether the total is to be read.
+    pub fn total(&self) -> bool {
+        self.total.is_some()
+    }
+
+    /// Keeps what was read unless a commit overtook it, and hands it to those who joined.
+    pub(crate) fn fill(mut self, read: Read) -> Parts {
+        let lists = self.lists;
+        let (mark, read_ms) = (read.mark, read.read_ms);
+        let mut locked = lists.lock();
+        let mut parts = Parts::default();
+        if let Some(rows) = read.rows
+            && let Some(ticket) = self.rows.take()
+        {
+            let value = Rows {
+                body: rows.body,
+                tag: rows.tag,
+                mark,
+                read_ms,
+            };
+            let altered = ticket.altered.clone();
+            let table = ticket.key.table();
+            let registry = &mut locked.registry;
+            registry.set_window(table, &ticket.place, rows.last_place);
+            self.keep(&mut locked, ticket, Content::Rows(value.clone()));
+            parts.rows = Some(Held { value, altered });
+        }
+        if let Some(count) = read.total
+            && let Some(ticket) = self.total.take()
+        {
+            let value = Total { count, read_ms };
+            let altered = ticket.altered.clone();
+            self.keep(&mut locked, ticket, Content::Total(value));
+            parts.total = Some(Held { value, altered });
+        }
+        drop(locked);
+        self.run.flight.land(parts.clone());
+        parts
+    }
+
+    fn keep(&self, locked: &mut Locked<'_>, ticket: Ticket, content: Content) {
+        locked.runs.close(&ticket.key, &self.run);
+        let lists = self.lists;
+        let mut altered = ticket.altered;
+        if altered.is_set() && self.contract.is_exact() {
+            if lists.rules().hold(Rule::LateFillsAreRefused) {
+                locked.registry.refused_fills += 1;
+                return;
+            }
+            altered = Altered::default();
+        }
+        if !lists.may_fill(&ticket.key, self.contract) {
+            let table = ticket.key.table();
+            locked.registry.close(table, &ticket.place, &altered);
+            return;
+        }
+        let total = match &content {
+            Content::Total(total) => Some(total.count),
+            Content::Rows(_) => None,
+        };
+        locked.registry.keep(&ticket.key, &ticket.place, total);
+        let entry = Entry {
+            place: ticket.place,
+            altered,
+            content,
+        };
+        lists.put(locked, ticket.key, entry);
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if self.rows.is_some() || self.total.is_some() {
+            let mut locked = self.lists.lock();
+            for ticket in self.rows.take().iter().chain(&self.total.take()) {
+                locked.runs.close(&ticket.key, &self.run);
+                let (table, place) = (ticket.key.table(), &ticket.place);
+                locked.registry.close(table, place, &ticket.altered);
+            }
+        }
+        // Of no effect after a landing.
+        self.run.flight.crash();
+    }
+}

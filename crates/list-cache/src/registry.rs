@@ -1,0 +1,331 @@
+//! Everything that a commit is asked against: live entries, and reads that may become some.
+
+use std::collections::{HashMap, HashSet};
+
+use model::{TableNumber, Value};
+use query::Query;
+
+use crate::batch::Batch;
+use crate::entry::{Altered, Entry};
+use crate::key::Key;
+use crate::lists::Counts;
+use crate::rules::{Rule, Rules};
+use crate::table::TableWatches;
+use crate::watch::{Matches, Subject, Watch};
+
+/// A read that begins while more changes of its table than these are in flight is not asked about
+/// them: it is kept by nobody.
+const IN_FLIGHT_ASKED_MAX: usize = 256;
+
+/// Where a watch stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its group; `None` if it stands beyond the bounds of its table, or nowhere.
+    pub(crate) group: Option<u32>,
+    pub(crate) number: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Rows,
+    Total,
+}
+
+/// What a read is for.
+pub(crate) struct Wanted<'a> {
+    pub(crate) query: &'a Query,
+    /// What names the rows that are meant.
+    pub(crate) form: &'a [u8],
+    pub(crate) is_exact: bool,
+    pub(crate) part: Part,
+}
+
+/// What a commit takes away.
+#[derive(Default)]
+pub(crate) struct Fallen {
+    /// Entries that must leave the map, each by its own number.
+    pub(crate) gone: Vec<(Key, u64)>,
+    pub(crate) aside: Vec<Aside>,
+    count: u64,
+}
+
+/// A total that comes back when the commit is published.
+pub(crate) struct Aside {
+    pub(crate) key: Key,
+    pub(crate) place: Place,
+    pub(crate) total: u64,
+    pub(crate) delta: i64,
+}
+
+impl Fallen {
+    pub(crate) fn take(&mut self, watch: Watch, rules: &Rules) {
+        self.count += 1;
+        if watch.is_exact || rules.hold(Rule::StaleIsTold) {
+            watch.altered.set();
+        }
+        if watch.is_exact
+            && let Some(key) = watch.kept
+        {
+            self.gone.push((key, watch.number));
+        }
+    }
+
+    pub(crate) fn set_aside(
+        &mut self,
+        key: Key,
+        group: u32,
+        number: u64,
+        altered: &Altered,
+        total: u64,
+        delta: i64,
+    ) {
+        self.count += 1;
+        altered.set();
+        self.gone.push((key.clone(), number));
+        self.aside.push(Aside {
+            key,
+            place: Place {
+                group: Some(group),
+                number,
+            },
+            total,
+            delta,
+        });
+    }
+}
+
+/// The watches of all tables, and the commit in flight.
+#[derive(Default)]
+pub(crate) struct Registry {
+    tables: HashMap<TableNumber, TableWatches>,
+    next: u64,
+    in_flight: Option<InFlight>,
+    degradations: u64,
+    invalidations: u64,
+    pub(crate) refused_fills: u64,
+    pub(crate) patched_totals: u64,
+    pub(crate) evictions: u64,
+}
+
+struct InFlight {
+    batch: Batch,
+    /// The tables it has changes of rows of.
+    changed: HashSet<TableNumber>,
+}
+
+impl Registry {
+    /// Registers a read that begins now.
+    pub(crate) fn open(&mut self, wanted: &Wanted<'_>, rules: &Rules) -> (Place, Altered) {
+        let number = self.next;
+        self.next += 1;
+        let nowhere = Place {
+            group: None,
+            number,
+        };
+        let query = wanted.query;
+        let of_rows = wanted.part == Part::Rows;
+        let watch = Watch::open(number, query, of_rows, wanted.is_exact);
+        let table = self.tables.entry(query.table.number).or_default();
+        let slot = table.group(wanted.form, query, rules);
+        let Some(slot) = slot else {
+            self.degradations += 1;
+            if self.is_overtaken(query.table.number) && rules.hold(Rule::InFlightIsAsked) {
+                return (nowhere, set());
+            }
+            let table = self.tables.entry(query.table.number).or_default();
+            return (nowhere, table.degrade());
+        };
+        let place = Place {
+            group: Some(slot),
+            number,
+        };
+        let altered = watch.altered.clone();
+        table.add(slot, watch);
+        if rules.hold(Rule::InFlightIsAsked) && self.in_flight_alters(query, place, rules) {
+            altered.set();
+            self.remove(query.table.number, place);
+        }
+        (place, altered)
+    }
+
+    /// Whether the commit in flight changes anything of the table.
+    fn is_overtaken(&self, table: TableNumber) -> bool {
+        let in_flight = self.in_flight.as_ref();
+        in_flight.is_some_and(|flight| {
+            flight.changed.contains(&table) || flight.batch.tables.contains(&table)
+        })
+    }
+
+    /// Whether the commit in flight may alter what was registered just now.
+    fn in_flight_alters(&mut self, query: &Query, place: Place, rules: &Rules) -> bool {
+        let number = query.table.number;
+        if !self.is_overtaken(number) {
+            return false;
+        }
+        let (Some(flight), Some(table), Some(slot)) =
+            (&self.in_flight, self.tables.get_mut(&number), place.group)
+        else {
+            return false;
+        };
+        if flight.batch.tables.contains(&number) {
+            return rules.hold(Rule::WholeTables);
+        }
+        let Some(group) = table.group_of(slot) else {
+            return true;
+        };
+        if !group.is_decidable() {
+            return rules.hold(Rule::UndecidableAreDropped);
+        }
+        let Some(watch) = group.watches.iter().find(|w| w.number == place.number) else {
+            return true;
+        };
+        let mut delta = 0;
+        for (count, change) in flight.batch.changes_of(number).enumerate() {
+            if count >= IN_FLIGHT_ASKED_MAX {
+                return true;
+            }
+            let matches = group.matches(change, rules);
+            delta += i64::from(matches.after) - i64::from(matches.before);
+            let is_some = matches != Matches::NONE;
+            if (is_some && watch.feels(change, matches, rules))
+                || (rules.hold(Rule::CursorRow) && watch.feels_cursor(change))
+            {
+                return true;
+            }
+        }
+        delta != 0 && matches!(watch.subject, Subject::Total(_))
+    }
+
+    /// An open read of rows found these keys in the last row of a full page.
+    pub(crate) fn set_window(
+        &mut self,
+        table: TableNumber,
+        place: &Place,
+        last: Option<Vec<Value>>,
+    ) {
+        if let Some(watch) = self.watch_mut(table, place)
+            && let Subject::Rows(page) = &mut watch.subject
+        {
+            page.set_last(last);
+        }
+    }
+
+    /// An open read becomes the entry `key`. Of no effect if a commit took it away.
+    pub(crate) fn keep(&mut self, key: &Key, place: &Place, total: Option<u64>) {
+        if let Some(watch) = self.watch_mut(key.table(), place) {
+            watch.keep(key.clone(), total);
+        }
+    }
+
+    /// A total that was set aside is an entry again. Says whether its watch is still there.
+    pub(crate) fn reopen(
+        &mut self,
+        key: &Key,
+        place: &Place,
+        altered: &Altered,
+        total: u64,
+    ) -> bool {
+        let Some(watch) = self.watch_mut(key.table(), place) else {
+            return false;
+        };
+        watch.altered = altered.clone();
+        watch.keep(key.clone(), Some(total));
+        true
+    }
+
+    /// An open read is no more.
+    pub(crate) fn close(&mut self, table: TableNumber, place: &Place, altered: &Altered) {
+        if place.group.is_some() {
+            self.remove(table, *place);
+        } else if let Some(table) = self.tables.get_mut(&table) {
+            table.forget_degraded(altered);
+        }
+    }
+
+    /// An entry has left the map, though nothing altered it.
+    pub(crate) fn evict(&mut self, key: &Key, gone: &Entry, rules: &Rules) {
+        let table = key.table();
+        let Some(slot) = gone.place.group else {
+            return self.close(table, &gone.place, &gone.altered);
+        };
+        if key.is_exact() && rules.hold(Rule::EvictedCountsAsAltered) {
+            gone.altered.set();
+        }
+        if rules.hold(Rule::UnregisterByNumber) {
+            self.remove(table, gone.place);
+        } else if let Some(table) = self.tables.get_mut(&table) {
+            table.remove(slot, |watch| watch.kept.as_ref() == Some(key));
+        }
+    }
+
+    /// Takes away what the batch may alter, and remembers the batch.
+    pub(crate) fn withhold(&mut self, batch: Batch, cap: Option<u64>, rules: &Rules) -> Fallen {
+        assert!(self.in_flight.is_none(), "one commit at a time");
+        let mut fallen = Fallen::default();
+        let mut changed = HashSet::new();
+        for number in &batch.tables {
+            if rules.hold(Rule::WholeTables)
+                && let Some(mut table) = self.tables.remove(number)
+            {
+                table.drop_all(&mut fallen, rules);
+            }
+        }
+        for change in batch.images.iter().flat_map(|changes| changes.iter()) {
+            changed.insert(change.table);
+            if let Some(table) = self.tables.get_mut(&change.table) {
+                table.ask(change, &mut fallen, rules);
+            }
+        }
+        for number in &changed {
+            if let Some(table) = self.tables.get_mut(number) {
+                table.settle_totals(cap, &mut fallen, rules);
+            }
+        }
+        self.invalidations += fallen.count;
+        self.in_flight = Some(InFlight { batch, changed });
+        fallen
+    }
+
+    /// The batch in flight is visible, or was given up.
+    pub(crate) fn publish(&mut self) {
+        self.in_flight = None;
+    }
+
+    /// Whatever was registered of the table counts as altered.
+    pub(crate) fn forget(&mut self, table: TableNumber, rules: &Rules) {
+        if let Some(mut table) = self.tables.remove(&table) {
+            table.drop_all(&mut Fallen::default(), rules);
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let watches = self.tables.values().map(TableWatches::watch_count).sum();
+        let degraded = self.tables.values().map(TableWatches::degraded_count).sum();
+        Counts {
+            watches,
+            degraded,
+            degradations: self.degradations,
+            invalidations: self.invalidations,
+            refused_fills: self.refused_fills,
+            patched_totals: self.patched_totals,
+            evictions: self.evictions,
+        }
+    }
+
+    fn watch_mut(&mut self, table: TableNumber, place: &Place) -> Option<&mut Watch> {
+        let table = self.tables.get_mut(&table)?;
+        table.watch_mut(place.group?, place.number)
+    }
+
+    fn remove(&mut self, table: TableNumber, place: Place) {
+        if let (Some(table), Some(slot)) = (self.tables.get_mut(&table), place.group) {
+            table.remove(slot, |watch| watch.number == place.number);
+        }
+    }
+}
+
+fn set() -> Altered {
+    let altered = Altered::default();
+    altered.set();
+    altered
+}

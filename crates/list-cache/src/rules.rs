@@ -1,0 +1,126 @@
+//! The rules that keep exact lists exact. A test build can switch each one off while it runs, to
+//! show that something fails without it; in a release all of them hold, always.
+
+macro_rules! rules {
+    ($($(#[doc = $doc:literal])* $name:ident;)*) => {
+        /// One rule; its text says what it demands.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Rule {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Rule {
+            /// Every rule.
+            pub const ALL: &[Rule] = &[$(Rule::$name),*];
+        }
+    };
+}
+
+rules! {
+    /// Buckets are looked up by what the row was. Without it, a row that leaves a list is missed.
+    BucketsSeeBefore;
+    /// Buckets are looked up by what the row became. Without it, a row that enters is missed.
+    BucketsSeeAfter;
+    /// Alternatives are bucketed only if each one has an equality.
+    EachAlternativeHasAnEquality;
+    /// Filters without an equality are asked on each change.
+    ResidualsAreAsked;
+    /// Filters that memory cannot decide as the database does are dropped by each change.
+    UndecidableAreDropped;
+    /// Whether a row was seen before a change is judged by the grants it had then.
+    VisibilityOfBefore;
+    /// A page that is not full has no row beyond it.
+    WindowOfFullPagesOnly;
+    /// A row that was in the window alters the page, wherever it is now.
+    WindowSeesBefore;
+    /// A row that is in the window now alters the page, wherever it was.
+    WindowSeesAfter;
+    /// Rows that are equal in the order asked for stand in the order of `$sequence`.
+    WindowBreaksTies;
+    /// A page beside a cursor depends on the cursor's row, whether or not it matches.
+    CursorRow;
+    /// A commit that tells tables, not rows, alters whatever is listed of them.
+    WholeTables;
+    /// A read that a commit may have overtaken fills nothing.
+    LateFillsAreRefused;
+    /// A read that begins while a commit is in flight is asked against that commit.
+    InFlightIsAsked;
+    /// Nobody joins a read that a commit may have overtaken.
+    SpoiledRunsAreNotJoined;
+    /// A commit that moves a total takes the old one away.
+    TotalsAreWithheld;
+    /// A patched total comes back after the commit, never before.
+    TotalsWaitForPublish;
+    /// A commit that failed leaves totals as they were.
+    FailedCommitsPatchNothing;
+    /// A total at the cap is no number to add to.
+    TotalsAtCapAreDropped;
+    /// Lists beyond the bound of their table are dropped by each change of it.
+    DegradedAreDropped;
+    /// Rows and total of one answer were true together at some instant.
+    OneInstant;
+    /// What goes is unregistered by its own number, so that a newer entry of the same name stays.
+    UnregisterByNumber;
+    /// What is evicted between two looks of one answer counts as altered.
+    EvictedCountsAsAltered;
+    /// A purge also fences off reads that are open within a `ttl`.
+    PurgeIsAFence;
+    /// A commit that may have altered an answer within a `ttl` makes it say so.
+    StaleIsTold;
+}
+
+/// Which rules hold.
+#[derive(Debug, Default)]
+pub struct Rules {
+    #[cfg(feature = "test-switches")]
+    off: std::sync::atomic::AtomicU64,
+    /// See [`Rules::narrow`]; 0 leaves bounds as they are.
+    #[cfg(feature = "test-switches")]
+    bound_max: std::sync::atomic::AtomicUsize,
+}
+
+#[cfg(feature = "test-switches")]
+impl Rules {
+    /// Goes on without `rule`.
+    pub fn switch_off(&self, rule: Rule) {
+        self.off
+            .fetch_or(1 << rule as u64, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Obeys `rule` again.
+    pub fn switch_on(&self, rule: Rule) {
+        self.off
+            .fetch_and(!(1 << rule as u64), std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Watches so many lists of a table, a bucket and a filter at most, so that a test can pass
+    /// these bounds.
+    pub fn narrow(&self, bound_max: usize) {
+        self.bound_max
+            .store(bound_max, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(crate) fn bound(&self, bound: usize) -> usize {
+        match self.bound_max.load(std::sync::atomic::Ordering::Relaxed) {
+            0 => bound,
+            bound_max => bound.min(bound_max),
+        }
+    }
+
+    pub(crate) fn hold(&self, rule: Rule) -> bool {
+        self.off.load(std::sync::atomic::Ordering::Relaxed) & (1 << rule as u64) == 0
+    }
+}
+
+#[cfg(not(feature = "test-switches"))]
+impl Rules {
+    #[expect(clippy::unused_self, reason = "the switches exist in test builds only")]
+    pub(crate) fn hold(&self, _rule: Rule) -> bool {
+        true
+    }
+
+    #[expect(clippy::unused_self, reason = "the switches exist in test builds only")]
+    pub(crate) fn bound(&self, bound: usize) -> usize {
+        bound
+    }
+}

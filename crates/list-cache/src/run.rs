@@ -1,0 +1,100 @@
+//! Reads that are open now, and who may wait for one instead of reading as well.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use cache::Flight;
+
+use crate::entry::{Altered, Held, Rows, Total};
+use crate::key::Key;
+
+/// One read and those who wait for it.
+#[derive(Default)]
+pub(crate) struct Run {
+    /// Set as soon as a commit may have altered the rows it reads; absent if it reads none.
+    pub(crate) rows: Option<Altered>,
+    /// The same for the total.
+    pub(crate) total: Option<Altered>,
+    pub(crate) flight: Flight<Parts>,
+}
+
+/// What a read found, all on one snapshot.
+#[derive(Clone, Default)]
+pub(crate) struct Parts {
+    pub(crate) rows: Option<Held<Rows>>,
+    pub(crate) total: Option<Held<Total>>,
+}
+
+/// The open reads by what they will fill, each as long as it may be joined.
+#[derive(Default)]
+pub(crate) struct Runs(HashMap<Key, Arc<Run>>);
+
+impl Runs {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&Arc<Run>> {
+        self.0.get(key)
+    }
+
+    pub(crate) fn open(&mut self, key: Key, run: Arc<Run>) {
+        self.0.insert(key, run);
+    }
+
+    pub(crate) fn close(&mut self, key: &Key, run: &Arc<Run>) {
+        // Another run may have taken the name since a commit overtook this one.
+        if self.0.get(key).is_some_and(|open| Arc::ptr_eq(open, run)) {
+            self.0.remove(key);
+        }
+    }
+}
+
+/// A wait for somebody else's read.
+pub struct Joined {
+    run: Arc<Run>,
+    /// Whether the rows it reads are those that are wanted. Whoever waits for a total alone may
+    /// wait for the reader of another page, or of the other route family.
+    takes_rows: bool,
+    /// Whether the total it reads, if any, may be taken: nothing had altered it when it was joined.
+    takes_total: bool,
+}
+
+/// What somebody else's read found.
+pub struct Landed(pub(crate) Parts);
+
+impl Joined {
+    pub(crate) fn new(run: Arc<Run>, takes_rows: bool, takes_total: bool) -> Joined {
+        Joined {
+            run,
+            takes_rows,
+            takes_total,
+        }
+    }
+
+    /// The same as polling, for whoever has nothing to be woken by. `Ready(None)`: the read came
+    /// to nothing.
+    pub fn look(&self) -> Poll<Option<Landed>> {
+        self.poll_with(Waker::noop())
+    }
+
+    fn poll_with(&self, waker: &Waker) -> Poll<Option<Landed>> {
+        self.run.flight.poll(waker).map(|parts| {
+            parts.map(|mut parts| {
+                if !self.takes_rows {
+                    parts.rows = None;
+                }
+                if !self.takes_total {
+                    parts.total = None;
+                }
+                Landed(parts)
+            })
+        })
+    }
+}
+
+impl Future for Joined {
+    type Output = Option<Landed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_with(context.waker())
+    }
+}

@@ -1,0 +1,274 @@
+//! The watches of one table.
+
+use std::collections::HashMap;
+
+use model::{Change, RowId};
+use query::Query;
+
+use crate::buckets::{Buckets, Home};
+use crate::entry::Altered;
+use crate::group::Group;
+use crate::registry::Fallen;
+use crate::rules::{Rule, Rules};
+use crate::watch::Watch;
+
+/// Most watches that share a filter; each of them is asked about every change of a row that
+/// matches.
+const GROUP_WATCHES_MAX: usize = 2_048;
+
+/// The watches of one table.
+#[derive(Default)]
+pub(crate) struct TableWatches {
+    groups: Vec<Option<Group>>,
+    free: Vec<u32>,
+    by_form: HashMap<Box<[u8]>, u32>,
+    buckets: Buckets,
+    undecidable: Vec<u32>,
+    /// The groups with pages beside a row; one for each such page.
+    cursors: HashMap<RowId, Vec<u32>>,
+    /// What stands beyond the bounds shares one flag: any change of the table sets it.
+    degraded: Altered,
+    degraded_count: u64,
+    watch_count: u64,
+    /// Numbers the changes that were asked about.
+    asked: u64,
+    /// The groups that the change may concern; kept for its capacity.
+    concerned: Vec<u32>,
+    /// Groups with totals that the commit moves.
+    tallied: Vec<u32>,
+}
+
+impl TableWatches {
+    pub(crate) fn watch_count(&self) -> u64 {
+        self.watch_count
+    }
+
+    pub(crate) fn degraded_count(&self) -> u64 {
+        self.degraded_count
+    }
+
+    /// The group of the rows that are meant; `None` if there is no room for it.
+    pub(crate) fn group(&mut self, form: &[u8], query: &Query, rules: &Rules) -> Option<u32> {
+        if let Some(slot) = self.by_form.get(form) {
+            let group = self.groups[*slot as usize].as_ref();
+            let count = group.map_or(0, |group| group.watches.len());
+            return (count < rules.bound(GROUP_WATCHES_MAX)).then_some(*slot);
+        }
+        let mut group = Group::new(form, query, Home::Undecidable);
+        if group.is_decidable() {
+            group.home = self.buckets.home(&query.filter, rules)?;
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.groups.push(None);
+            self.groups.len() as u32 - 1
+        });
+        self.buckets.enter(&group.home, slot);
+        if matches!(group.home, Home::Undecidable) {
+            self.undecidable.push(slot);
+        }
+        self.by_form.insert(form.into(), slot);
+        self.groups[slot as usize] = Some(group);
+        Some(slot)
+    }
+
+    /// The group at this place.
+    pub(crate) fn group_of(&self, slot: u32) -> Option<&Group> {
+        self.groups.get(slot as usize)?.as_ref()
+    }
+
+    pub(crate) fn add(&mut self, slot: u32, watch: Watch) {
+        if let Some(row) = watch.cursor() {
+            self.cursors.entry(row.clone()).or_default().push(slot);
+        }
+        self.watch_count += 1;
+        self.group_mut(slot)
+            .expect("a watch is added to a group that is there")
+            .watches
+            .push(watch);
+    }
+
+    /// The flag of a watch beyond the bounds.
+    pub(crate) fn degrade(&mut self) -> Altered {
+        self.degraded_count += 1;
+        self.degraded.clone()
+    }
+
+    /// A watch beyond the bounds is no more.
+    pub(crate) fn forget_degraded(&mut self, altered: &Altered) {
+        // Those that a change has dropped are not counted any more.
+        if !altered.is_set() {
+            self.degraded_count = self.degraded_count.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn watch_mut(&mut self, slot: u32, number: u64) -> Option<&mut Watch> {
+        let group = self.group_mut(slot)?;
+        group
+            .watches
+            .iter_mut()
+            .find(|watch| watch.number == number)
+    }
+
+    /// Unregisters the watches of a group that are not wanted any more.
+    pub(crate) fn remove(&mut self, slot: u32, is_unwanted: impl Fn(&Watch) -> bool) {
+        let Some(group) = self.group_mut(slot) else {
+            return;
+        };
+        let removed: Vec<Watch> = group
+            .watches
+            .extract_if(.., |watch| is_unwanted(watch))
+            .collect();
+        self.watch_count -= removed.len() as u64;
+        for watch in &removed {
+            self.remove_cursor(watch, slot);
+        }
+        self.remove_if_empty(slot);
+    }
+
+    /// Asks all that one change of a row may concern.
+    pub(crate) fn ask(&mut self, change: &Change, fallen: &mut Fallen, rules: &Rules) {
+        self.asked += 1;
+        self.drop_degraded(rules);
+        if rules.hold(Rule::UndecidableAreDropped) {
+            for slot in std::mem::take(&mut self.undecidable) {
+                self.drop_group(slot, fallen, rules);
+            }
+        }
+        let mut concerned = std::mem::take(&mut self.concerned);
+        self.buckets.concerned(change, &mut concerned, rules);
+        for slot in concerned.drain(..) {
+            self.ask_group(slot, change, fallen, rules);
+        }
+        self.concerned = concerned;
+        if rules.hold(Rule::CursorRow) {
+            for slot in self.cursors.get(&change.id).cloned().unwrap_or_default() {
+                let feels = |watch: &Watch| watch.feels_cursor(change);
+                self.fell(slot, feels, fallen, rules);
+            }
+        }
+    }
+
+    fn ask_group(&mut self, slot: u32, change: &Change, fallen: &mut Fallen, rules: &Rules) {
+        let asked = self.asked;
+        let Some(group) = self.group_mut(slot) else {
+            return;
+        };
+        if group.asked == asked {
+            return;
+        }
+        group.asked = asked;
+        let matches = group.matches(change, rules);
+        if !matches.before && !matches.after {
+            return;
+        }
+        let delta = i64::from(matches.after) - i64::from(matches.before);
+        let mut is_tallied = false;
+        if delta != 0 {
+            for watch in &mut group.watches {
+                is_tallied |= watch.tally(delta);
+            }
+        }
+        if is_tallied {
+            self.tallied.push(slot);
+        }
+        let feels = |watch: &Watch| watch.feels(change, matches, rules);
+        self.fell(slot, feels, fallen, rules);
+    }
+
+    /// Takes away what is altered.
+    fn fell(
+        &mut self,
+        slot: u32,
+        is_altered: impl Fn(&Watch) -> bool,
+        fallen: &mut Fallen,
+        rules: &Rules,
+    ) {
+        let Some(group) = self.group_mut(slot) else {
+            return;
+        };
+        let mut removed = Vec::new();
+        let mut position = 0;
+        while position < group.watches.len() {
+            if is_altered(&group.watches[position]) {
+                removed.push(group.watches.swap_remove(position));
+            } else {
+                position += 1;
+            }
+        }
+        if removed.is_empty() {
+            return;
+        }
+        self.watch_count -= removed.len() as u64;
+        for watch in removed {
+            self.remove_cursor(&watch, slot);
+            fallen.take(watch, rules);
+        }
+        self.remove_if_empty(slot);
+    }
+
+    /// Judges the totals that a commit moves, when all of it was asked.
+    pub(crate) fn settle_totals(&mut self, cap: Option<u64>, fallen: &mut Fallen, rules: &Rules) {
+        for slot in std::mem::take(&mut self.tallied) {
+            if !rules.hold(Rule::TotalsAreWithheld) {
+                continue;
+            }
+            for watch in self
+                .group_mut(slot)
+                .into_iter()
+                .flat_map(|group| &mut group.watches)
+            {
+                watch.settle(slot, cap, fallen, rules);
+            }
+            self.fell(slot, Watch::is_moved, fallen, rules);
+        }
+    }
+
+    /// Takes everything away.
+    pub(crate) fn drop_all(&mut self, fallen: &mut Fallen, rules: &Rules) {
+        self.drop_degraded(rules);
+        for slot in 0..self.groups.len() {
+            self.drop_group(slot as u32, fallen, rules);
+        }
+    }
+
+    fn drop_degraded(&mut self, rules: &Rules) {
+        if self.degraded_count > 0 && rules.hold(Rule::DegradedAreDropped) {
+            self.degraded.set();
+            self.degraded = Altered::default();
+            self.degraded_count = 0;
+        }
+    }
+
+    fn drop_group(&mut self, slot: u32, fallen: &mut Fallen, rules: &Rules) {
+        self.fell(slot, |_| true, fallen, rules);
+    }
+
+    fn group_mut(&mut self, slot: u32) -> Option<&mut Group> {
+        self.groups.get_mut(slot as usize)?.as_mut()
+    }
+
+    fn remove_cursor(&mut self, watch: &Watch, slot: u32) {
+        let Some(row) = watch.cursor() else { return };
+        if let Some(slots) = self.cursors.get_mut(row) {
+            if let Some(position) = slots.iter().position(|known| *known == slot) {
+                slots.swap_remove(position);
+            }
+            if slots.is_empty() {
+                self.cursors.remove(row);
+            }
+        }
+    }
+
+    fn remove_if_empty(&mut self, slot: u32) {
+        let is_empty = |group: &mut Group| group.watches.is_empty();
+        let Some(group) = self.groups[slot as usize].take_if(is_empty) else {
+            return;
+        };
+        self.buckets.leave(&group.home, slot);
+        if let Some(position) = self.undecidable.iter().position(|known| *known == slot) {
+            self.undecidable.swap_remove(position);
+        }
+        self.by_form.remove(&group.form);
+        self.free.push(slot);
+    }
+}

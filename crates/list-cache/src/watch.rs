@@ -1,0 +1,207 @@
+//! One thing that changes may alter: an entry, or a read that may become one.
+
+use model::{Change, Image, RowId, Value};
+use query::predicate::{compare_with, field_of};
+use query::{OrderKey, Query};
+
+use crate::entry::Altered;
+use crate::key::Key;
+use crate::registry::Fallen;
+use crate::rules::{Rule, Rules};
+
+/// An entry or an open read, as the registry knows it.
+pub(crate) struct Watch {
+    /// No other watch ever has it.
+    pub(crate) number: u64,
+    pub(crate) altered: Altered,
+    pub(crate) is_exact: bool,
+    /// The entry's name in the map; a read that is open has none yet.
+    pub(crate) kept: Option<Key>,
+    pub(crate) subject: Subject,
+}
+
+/// What is watched.
+pub(crate) enum Subject {
+    Rows(Page),
+    Total(Tally),
+}
+
+/// The rows of a page.
+pub(crate) struct Page {
+    /// The row that a cursor names, whose place in the order bounds the page.
+    cursor: Option<RowId>,
+    /// The order in which rows are read.
+    order: Vec<OrderKey>,
+    /// Whether the page begins with the first row, or right beside the cursor's.
+    begins_at_front: bool,
+    /// What the last row of a full page has in each key of the order. Rows beyond it alter
+    /// nothing. Unknown of a read that is open.
+    last: Option<Vec<Value>>,
+}
+
+/// A total and how far the commit that is being asked moves it.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Unknown of a read that is open.
+    pub(crate) count: Option<u64>,
+    pub(crate) delta: i64,
+}
+
+/// Whether a row matches before and after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Matches {
+    pub(crate) before: bool,
+    pub(crate) after: bool,
+}
+
+impl Matches {
+    pub(crate) const NONE: Matches = Matches {
+        before: false,
+        after: false,
+    };
+}
+
+impl Watch {
+    pub(crate) fn cursor(&self) -> Option<&RowId> {
+        match &self.subject {
+            Subject::Rows(page) => page.cursor(),
+            Subject::Total(_) => None,
+        }
+    }
+
+    /// Whether the change, of a row that matches on some side, may alter the rows.
+    pub(crate) fn feels(&self, change: &Change, matches: Matches, rules: &Rules) -> bool {
+        match &self.subject {
+            Subject::Rows(page) => page.feels(change, matches, rules),
+            Subject::Total(_) => false,
+        }
+    }
+
+    pub(crate) fn feels_cursor(&self, change: &Change) -> bool {
+        match &self.subject {
+            Subject::Rows(page) => page.cursor() == Some(&change.id) && page.feels_cursor(change),
+            Subject::Total(_) => false,
+        }
+    }
+
+    /// Moves a total. Says whether it is one.
+    pub(crate) fn tally(&mut self, delta: i64) -> bool {
+        match &mut self.subject {
+            Subject::Rows(_) => false,
+            Subject::Total(tally) => {
+                tally.delta += delta;
+                true
+            }
+        }
+    }
+
+    pub(crate) fn is_moved(&self) -> bool {
+        matches!(&self.subject, Subject::Total(Tally { delta, .. }) if *delta != 0)
+    }
+
+    /// What becomes of a total that a commit moves. One that can be patched waits for the end of
+    /// the commit where it is; one that is moved otherwise is left to be taken away.
+    pub(crate) fn settle(
+        &mut self,
+        slot: u32,
+        cap: Option<u64>,
+        fallen: &mut Fallen,
+        rules: &Rules,
+    ) {
+        let Subject::Total(tally) = &mut self.subject else {
+            return;
+        };
+        let (Some(count), true) = (tally.count, self.is_exact) else {
+            return;
+        };
+        let is_at_cap = cap.is_some_and(|cap| count >= cap);
+        if is_at_cap && tally.delta > 0 {
+            // Still at the cap.
+            tally.delta = 0;
+        } else if tally.delta != 0
+            && !(is_at_cap && rules.hold(Rule::TotalsAtCapAreDropped))
+            && let Some(key) = self.kept.take()
+        {
+            let delta = std::mem::take(&mut tally.delta);
+            fallen.set_aside(key, slot, self.number, &self.altered, count, delta);
+        }
+    }
+
+    /// A watch of the rows or the total that `query` asks for, open until it is kept.
+    pub(crate) fn open(number: u64, query: &Query, of_rows: bool, is_exact: bool) -> Watch {
+        Watch {
+            number,
+            altered: Altered::default(),
+            is_exact,
+            kept: None,
+            subject: if of_rows {
+                Subject::Rows(Page::new(query))
+            } else {
+                Subject::Total(Tally::default())
+            },
+        }
+    }
+
+    /// The read has become an entry of this name.
+    pub(crate) fn keep(&mut self, key: Key, total: Option<u64>) {
+        self.kept = Some(key);
+        if let Subject::Total(tally) = &mut self.subject {
+            tally.count = total;
+        }
+    }
+}
+
+impl Page {
+    pub(crate) fn new(query: &Query) -> Page {
+        Page {
+            cursor: query.cursor.as_ref().map(|cursor| cursor.row.clone()),
+            order: query.read_order(),
+            begins_at_front: query.offset == 0,
+            last: None,
+        }
+    }
+
+    pub(crate) fn cursor(&self) -> Option<&RowId> {
+        self.cursor.as_ref()
+    }
+
+    /// The read found these keys in its last row; `None`: the page is not full.
+    pub(crate) fn set_last(&mut self, last: Option<Vec<Value>>) {
+        if self.begins_at_front {
+            self.last = last;
+        }
+    }
+
+    /// Whether a change of a row that matches on some side may alter the page.
+    pub(crate) fn feels(&self, change: &Change, matches: Matches, rules: &Rules) -> bool {
+        let Some(last) = &self.last else {
+            return rules.hold(Rule::WindowOfFullPagesOnly) || !self.begins_at_front;
+        };
+        let is_inside = |image: &Option<Image>| {
+            let image = image.as_ref();
+            image.is_some_and(|image| !self.is_beyond(change, image, last, rules))
+        };
+        let was = matches.before && is_inside(&change.before);
+        let is = matches.after && is_inside(&change.after);
+        (was && rules.hold(Rule::WindowSeesBefore)) || (is && rules.hold(Rule::WindowSeesAfter))
+    }
+
+    fn is_beyond(&self, change: &Change, image: &Image, last: &[Value], rules: &Rules) -> bool {
+        let value_of = |position: usize| field_of(change, image, self.order[position].field);
+        if rules.hold(Rule::WindowBreaksTies) {
+            return compare_with(&self.order, value_of, last).is_gt();
+        }
+        let keys = self.order.len() - 1;
+        compare_with(&self.order[..keys], value_of, last).is_ge()
+    }
+
+    /// Whether a change of the cursor's row may alter the page: if it came, went, or moved.
+    pub(crate) fn feels_cursor(&self, change: &Change) -> bool {
+        let (Some(before), Some(after)) = (&change.before, &change.after) else {
+            return true;
+        };
+        self.order.iter().any(|key| {
+            !field_of(change, before, key.field).is_same(field_of(change, after, key.field))
+        })
+    }
+}

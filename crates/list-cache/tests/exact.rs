@@ -1,0 +1,337 @@
+//! Lists without a `ttl`: what stays, what goes, and who reads.
+
+mod stage;
+
+use std::task::Poll;
+
+use list_cache::{Batch, Step};
+use model::TableNumber;
+use query::Query;
+use stage::{CAP, EXACT, NOBODY, TABLE, World, guests, image, query, row, says, seen_by};
+
+fn is(column: &str, value: i64) -> String {
+    format!(r#"{{"method":"equal","attribute":"{column}","values":[{value}]}}"#)
+}
+
+fn above(value: i64) -> String {
+    format!(r#"{{"method":"greaterThan","attribute":"n","values":[{value}]}}"#)
+}
+
+fn page(limit: u32, offset: u32) -> Query {
+    query(&[
+        r#"{"method":"orderAsc","attribute":"m"}"#,
+        &format!(r#"{{"method":"limit","values":[{limit}]}}"#),
+        &format!(r#"{{"method":"offset","values":[{offset}]}}"#),
+    ])
+}
+
+fn world() -> World {
+    World::with(&[("a", 1, 1), ("b", 1, 2), ("c", 2, 3), ("d", 2, 4)])
+}
+
+/// Caches each query, makes the change, and says which of them are hits after it.
+fn hits_after(queries: &[Query], changes: &[(&str, Option<(i64, i64)>)]) -> Vec<bool> {
+    let mut world = world();
+    for query in queries {
+        world.ask(query, EXACT);
+    }
+    let changes: Vec<_> = changes
+        .iter()
+        .map(|(id, to)| (*id, to.and_then(|(n, m)| row(n, m))))
+        .collect();
+    world.commit(&changes);
+    let hits = queries.iter().map(|query| world.is_hit(query)).collect();
+    assert!(queries.iter().all(|query| world.is_exact(query)));
+    hits
+}
+
+#[test]
+fn a_change_drops_the_lists_that_it_alters_and_no_others() {
+    let queries = [
+        query(&[&is("n", 1)]),
+        query(&[&is("n", 2)]),
+        query(&[&is("n", 1), &is("m", 2)]),
+        query(&[&above(1)]),
+        query(&[&above(5)]),
+    ];
+    let hits = |id, to| hits_after(&queries, &[(id, to)]);
+    assert_eq!(hits("a", Some((1, 9))), [false, true, true, true, true]);
+    assert_eq!(hits("a", Some((2, 1))), [false, false, true, false, true]);
+    assert_eq!(hits("b", None), [false, true, false, true, true]);
+    assert_eq!(hits("e", Some((6, 6))), [true, true, true, false, false]);
+    assert_eq!(hits("e", Some((0, 0))), [true; 5]);
+}
+
+#[test]
+fn alternatives_with_equalities_are_found_by_each_of_them() {
+    let either = format!(
+        r#"{{"method":"or","values":[{},{}]}}"#,
+        is("n", 7),
+        is("m", 4)
+    );
+    let queries = [query(&[&either])];
+    for (id, to, hit) in [
+        ("a", Some((7, 1)), false),
+        ("a", Some((1, 4)), false),
+        ("d", Some((2, 5)), false),
+        ("d", None, false),
+        ("a", Some((8, 5)), true),
+    ] {
+        assert_eq!(hits_after(&queries, &[(id, to)]), [hit], "{id} {to:?}");
+    }
+}
+
+#[test]
+fn beyond_a_full_page_only_the_total_moves() {
+    let mut world = world();
+    let first = page(2, 0);
+    world.ask(&first, EXACT);
+    world.commit(&[("c", None)]);
+    let answer = world.ask(&first, EXACT);
+    assert!(answer.is_hit, "the total was patched");
+    assert_eq!(answer.total, Some(3));
+    // A row that stays beyond it, and one that comes there.
+    world.commit(&[("d", row(2, 8)), ("e", row(1, 9))]);
+    let answer = world.ask(&first, EXACT);
+    assert_eq!((answer.is_hit, answer.total), (true, Some(4)));
+    world.commit(&[("d", row(2, 0))]);
+    assert!(!world.is_hit(&first), "it came in from beyond");
+    assert!(world.is_exact(&first));
+}
+
+#[test]
+fn other_pages_have_no_row_beyond_them() {
+    for query in [page(2, 2), page(5, 0)] {
+        assert_eq!(hits_after(&[query], &[("e", Some((1, 9)))]), [false]);
+    }
+}
+
+#[test]
+fn a_row_that_only_moves_among_others_keeps_the_total() {
+    let mut world = world();
+    let (first, second) = (page(2, 0), page(2, 2));
+    world.ask(&first, EXACT);
+    world.commit(&[("a", row(1, 7))]);
+    // The total of the first page is that of the second one.
+    let mut asking = world.asking(&second, EXACT);
+    let Step::Read(reading) = asking.step(0) else {
+        panic!("the rows are nowhere");
+    };
+    assert!(reading.rows() && !reading.total());
+}
+
+#[test]
+fn a_total_below_the_cap_is_patched_up_to_it_and_one_at_the_cap_only_shrinks_by_reading() {
+    let mut world = world();
+    let first = page(1, 0);
+    world.ask(&first, EXACT);
+    for id in ["e", "f", "g"] {
+        world.commit(&[(id, row(1, 9))]);
+        assert!(world.is_hit(&first) && world.is_exact(&first), "{id}");
+    }
+    assert_eq!(world.ask(&first, EXACT).total, Some(CAP));
+    world.commit(&[("g", None)]);
+    assert!(!world.is_hit(&first));
+    assert!(world.is_exact(&first));
+}
+
+#[test]
+fn a_page_beside_a_cursor_goes_with_the_cursors_row() {
+    let beside = |side| {
+        let cursor = format!(r#"{{"method":"{side}","values":["b"]}}"#);
+        query(&[
+            &is("n", 2),
+            r#"{"method":"orderAsc","attribute":"m"}"#,
+            &cursor,
+        ])
+    };
+    for side in ["cursorAfter", "cursorBefore"] {
+        let queries = [beside(side)];
+        assert_eq!(hits_after(&queries, &[("b", None)]), [false], "{side}");
+        assert_eq!(hits_after(&queries, &[("b", Some((1, 9)))]), [false]);
+        // It keeps its place.
+        assert_eq!(hits_after(&queries, &[("b", Some((5, 2)))]), [true]);
+    }
+}
+
+#[test]
+fn rows_before_a_cursor_are_bounded_on_their_other_side() {
+    let before = query(&[
+        r#"{"method":"orderAsc","attribute":"m"}"#,
+        r#"{"method":"cursorBefore","values":["d"]}"#,
+        r#"{"method":"limit","values":[2]}"#,
+    ]);
+    assert_eq!(
+        hits_after(&[before.clone()], &[("a", Some((1, 0)))]),
+        [true]
+    );
+    assert_eq!(hits_after(&[before], &[("a", Some((1, 3)))]), [false]);
+}
+
+#[test]
+fn what_a_caller_may_not_see_alters_nothing_for_him() {
+    let mut world = World::new();
+    world.commit(&[("a", row(1, 1)), ("b", Some(image(1, 2, NOBODY)))]);
+    let (mine, all) = (seen_by(&[&is("n", 1)], guests()), query(&[&is("n", 1)]));
+    for query in [&mine, &all] {
+        world.ask(query, EXACT);
+    }
+    world.commit(&[("b", Some(image(1, 3, NOBODY)))]);
+    assert_eq!([world.is_hit(&mine), world.is_hit(&all)], [true, false]);
+    world.commit(&[("b", row(1, 3))]);
+    assert!(!world.is_hit(&mine), "it is shown from now on");
+    assert!(world.is_exact(&mine) && world.is_exact(&all));
+}
+
+#[test]
+fn a_commit_that_tells_tables_drops_theirs_only() {
+    let world = world();
+    let first = page(2, 0);
+    for (table, hit) in [(TableNumber(8), true), (TABLE, false)] {
+        world.ask(&first, EXACT);
+        let withheld = world.lists.withhold(Batch {
+            images: vec![],
+            tables: vec![table],
+        });
+        world.lists.publish(withheld, true);
+        assert_eq!(world.is_hit(&first), hit, "{table:?}");
+    }
+}
+
+#[test]
+fn those_who_miss_together_share_one_read() {
+    let world = world();
+    let first = page(2, 0);
+    let mut leader = world.asking(&first, EXACT);
+    let Step::Read(reading) = leader.step(0) else {
+        panic!("nobody reads yet");
+    };
+    let mut other = world.asking(&first, EXACT);
+    let Step::Wait(joined) = other.step(0) else {
+        panic!("somebody reads already");
+    };
+    assert!(joined.look().is_pending());
+    let found = world.found(&first, &reading);
+    leader.fill(reading, found);
+    let Poll::Ready(landed) = joined.look() else {
+        panic!("the read has ended");
+    };
+    other.landed(landed);
+    for asking in [&mut leader, &mut other] {
+        let Step::Answer(answer) = asking.step(0) else {
+            panic!("all of it was read");
+        };
+        assert_eq!((answer.is_hit, answer.total), (false, Some(4)));
+    }
+    assert!(world.is_hit(&first));
+}
+
+#[test]
+fn whoever_waits_for_a_total_takes_no_rows_of_another_page() {
+    let mut world = World::with(&[("a", 1, 1), ("b", 1, 2), ("c", 2, 3)]);
+    let (first, other) = (page(1, 0), page(2, 0));
+    world.ask(&first, EXACT);
+    // Only the total goes: it is at its cap, and a row beyond the page leaves.
+    for id in ["d", "e"] {
+        world.commit(&[(id, row(1, 9))]);
+    }
+    world.ask(&first, EXACT);
+    world.commit(&[("e", None)]);
+    let mut leader = world.asking(&other, EXACT);
+    let Step::Read(reading) = leader.step(0) else {
+        panic!("nobody has read that page");
+    };
+    let mut asking = world.asking(&first, EXACT);
+    let Step::Wait(joined) = asking.step(0) else {
+        panic!("the total is being read");
+    };
+    let found = world.found(&other, &reading);
+    leader.fill(reading, found);
+    let Poll::Ready(landed) = joined.look() else {
+        panic!("the read has ended");
+    };
+    asking.landed(landed);
+    let Step::Answer(answer) = asking.step(0) else {
+        panic!("its own rows and the total make it whole");
+    };
+    let (body, total, _) = world.read(&first);
+    assert!(says(&answer, &body, total));
+}
+
+#[test]
+fn a_read_that_fails_lets_the_others_read() {
+    let world = world();
+    let first = page(2, 0);
+    let mut leader = world.asking(&first, EXACT);
+    let Step::Read(reading) = leader.step(0) else {
+        panic!("nobody reads yet");
+    };
+    let mut other = world.asking(&first, EXACT);
+    let Step::Wait(joined) = other.step(0) else {
+        panic!("somebody reads already");
+    };
+    drop(reading);
+    let Poll::Ready(landed) = joined.look() else {
+        panic!("the read has ended");
+    };
+    assert!(landed.is_none());
+    other.landed(landed);
+    assert!(matches!(other.step(0), Step::Read(_)));
+}
+
+#[test]
+fn nothing_stays_registered_that_is_nowhere() {
+    let mut world = World::of_bytes(200_000);
+    world.commit(&[("a", row(1, 1))]);
+    let asked = |n: i64| query(&[&is("n", n), r#"{"method":"cursorAfter","values":["a"]}"#]);
+    for n in 0..3_000 {
+        world.ask(&asked(n), EXACT);
+        let abandoned = asked(-1);
+        let mut asking = world.asking(&abandoned, EXACT);
+        drop(asking.step(0));
+    }
+    let counts = world.lists.counts();
+    assert!(counts.watches < 400, "{counts:?}");
+    assert!(counts.watches > 50, "{counts:?}");
+    world.commit(&[("a", None)]);
+    let withheld = world.lists.withhold(Batch {
+        images: vec![],
+        tables: vec![TABLE],
+    });
+    world.lists.publish(withheld, true);
+    assert_eq!(world.lists.counts().watches, 0);
+    assert_eq!(world.lists.bytes(), 0);
+}
+
+#[test]
+fn beyond_the_bound_of_a_table_any_change_of_it_drops_a_list() {
+    let mut world = world();
+    let asked = |n: i64| query(&[&above(n)]);
+    for n in 10..1_010 {
+        world.ask(&asked(n), EXACT);
+    }
+    let counts = world.lists.counts();
+    assert_eq!((counts.watches, counts.degraded), (512, 2 * 744));
+    world.commit(&[("a", row(0, 1))]);
+    assert!(world.is_hit(&asked(10)), "it was asked");
+    assert!(!world.is_hit(&asked(1_009)), "there was no room for it");
+    assert_eq!(world.lists.counts().degraded, 2);
+    // An equality has a place of its own, whatever the ranges do.
+    world.ask(&query(&[&is("n", 2)]), EXACT);
+    world.commit(&[("a", row(0, 2))]);
+    assert!(world.is_hit(&query(&[&is("n", 2)])));
+}
+
+#[test]
+fn a_set_that_fewest_share_is_chosen() {
+    let mut world = world();
+    // 3,000 filters share `n = 1`, more than a bucket holds; each has an `m` of its own.
+    let asked = |m: i64| query(&[&is("n", 1), &is("m", m)]);
+    for m in 0..3_000 {
+        world.ask(&asked(m), EXACT);
+    }
+    assert_eq!(world.lists.counts().degraded, 0);
+    world.commit(&[("a", row(1, 2_000))]);
+    let dropped = (0..3_000).filter(|m| !world.is_hit(&asked(*m))).count();
+    assert_eq!(dropped, 2, "that of the old value, that of the new one");
+}

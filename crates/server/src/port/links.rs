@@ -1,0 +1,309 @@
+//! Links between rows: told from the rest of a row, and kept until all rows are there.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Seek as _, Write as _};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::definition;
+use super::lines::read_line;
+
+/// The member of a row that holds the links of relationships that only the other table shows.
+pub const HIDDEN: &str = "$links";
+
+/// Which members of a table's rows are no plain content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// Columns that hold links.
+    pub links: HashSet<String>,
+    /// Columns that were left out.
+    pub gone: HashSet<String>,
+    /// Relationships that only the other table shows: its id and the key there.
+    pub hidden: HashSet<(String, String)>,
+}
+
+/// A row taken apart, as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// The row without links.
+    pub plain: Vec<u8>,
+    /// Its id and its links; `None` when it can have none.
+    pub links: Option<Vec<u8>>,
+    /// Whether one of the links leads anywhere.
+    pub is_linked: bool,
+}
+
+impl Members {
+    /// Those of a table that is there, whose rows are not to have hidden links.
+    pub fn of_table(definition: &Value) -> Members {
+        let columns = definition["columns"].as_array().into_iter().flatten();
+        let holders = columns.filter(|column| definition::holds_links(column));
+        let key = |column: &Value| column["key"].as_str().unwrap_or_default().to_owned();
+        Members {
+            links: holders.map(key).collect(),
+            ..Members::default()
+        }
+    }
+
+    /// Whether every member is plain content.
+    pub fn are_plain(&self) -> bool {
+        *self == Members::default()
+    }
+
+    /// Whether rows have links.
+    pub fn have_links(&self) -> bool {
+        !self.links.is_empty() || !self.hidden.is_empty()
+    }
+
+    /// Takes a row apart. What stays, stays as it is written.
+    ///
+    /// # Errors
+    /// When it is no JSON object.
+    pub fn split(&self, row: &[u8]) -> Result<Split> {
+        let Raw(members) = serde_json::from_slice(row).context("a row is a JSON object")?;
+        let (mut plain, mut links) = (Vec::new(), Vec::new());
+        let mut is_linked = false;
+        for (key, text) in members {
+            if self.links.contains(&key) {
+                is_linked |= leads_anywhere(text);
+                push(&mut links, &key, text.get());
+            } else if key == HIDDEN {
+                let hidden = self.hidden_links(text)?;
+                is_linked |= hidden.1;
+                push(&mut links, HIDDEN, &hidden.0);
+            } else if !self.gone.contains(&key) {
+                if key == "$id" {
+                    push(&mut links, &key, text.get());
+                }
+                push(&mut plain, &key, text.get());
+            }
+        }
+        Ok(Split {
+            plain: closed(plain),
+            links: self.have_links().then(|| closed(links)),
+            is_linked,
+        })
+    }
+
+    /// Those hidden links whose relationships are there, and whether one leads anywhere.
+    fn hidden_links(&self, text: &RawValue) -> Result<(String, bool)> {
+        let what = || format!("`{HIDDEN}` is a JSON object of JSON objects");
+        let Raw(tables) = serde_json::from_str(text.get()).with_context(what)?;
+        let (mut out, mut is_linked) = (Vec::new(), false);
+        for (table, columns) in tables {
+            let Raw(columns) = serde_json::from_str(columns.get()).with_context(what)?;
+            let mut of_table = Vec::new();
+            for (key, text) in columns {
+                if self.hidden.contains(&(table.clone(), key.clone())) {
+                    is_linked |= leads_anywhere(text);
+                    push(&mut of_table, &key, text.get());
+                }
+            }
+            if !of_table.is_empty() {
+                let of_table = String::from_utf8(closed(of_table))?;
+                push(&mut out, &table, &of_table);
+            }
+        }
+        Ok((String::from_utf8(closed(out))?, is_linked))
+    }
+}
+
+fn leads_anywhere(text: &RawValue) -> bool {
+    !matches!(text.get(), "null" | "[]")
+}
+
+fn push(out: &mut Vec<u8>, key: &str, text: &str) {
+    out.push(if out.is_empty() { b'{' } else { b',' });
+    out.extend_from_slice(Value::from(key).to_string().as_bytes());
+    out.push(b':');
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn closed(mut object: Vec<u8>) -> Vec<u8> {
+    if object.is_empty() {
+        object.push(b'{');
+    }
+    object.push(b'}');
+    object
+}
+
+/// The members of an object in their order, with their text.
+struct Raw<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Raw<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Raw<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Raw(members))
+            }
+        }
+        from.deserialize_map(Members)
+    }
+}
+
+/// Links that wait in a file until all rows are there.
+pub struct Waiting {
+    file: BufWriter<File>,
+    /// How many.
+    pub count: u64,
+    /// The numbers of the tables in the file.
+    tables: HashMap<String, usize>,
+    names: Vec<String>,
+}
+
+/// Links of one row that waited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// The row's table.
+    pub table: String,
+    /// The line of the row where it came from.
+    pub line: u64,
+    /// As [`Split::links`].
+    pub links: Vec<u8>,
+}
+
+impl Waiting {
+    /// In a file without a name in `directory`, which goes with the process.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new(directory: &Path) -> Result<Waiting> {
+        let file = tempfile::tempfile_in(directory).with_context(|| {
+            let directory = directory.display();
+            format!("cannot write a file in {directory} for links that wait for their rows")
+        })?;
+        Ok(Waiting {
+            file: BufWriter::new(file),
+            count: 0,
+            tables: HashMap::new(),
+            names: Vec::new(),
+        })
+    }
+
+    /// Keeps the links of a row.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn keep(&mut self, table: &str, line: u64, links: &[u8]) -> Result<()> {
+        let known = self.tables.get(table).copied();
+        let number = known.unwrap_or_else(|| {
+            self.names.push(table.to_owned());
+            self.tables.insert(table.to_owned(), self.names.len() - 1);
+            self.names.len() - 1
+        });
+        self.count += 1;
+        write!(self.file, "{number} {line} ")
+            .and_then(|()| self.file.write_all(links))
+            .and_then(|()| self.file.write_all(b"\n"))
+            .context("cannot keep links until their rows are there")
+    }
+
+    /// All of them, in the order in which they came.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(self) -> Result<impl Iterator<Item = Result<Waited>>> {
+        let mut file = self.file.into_inner().context("cannot keep links")?;
+        file.rewind().context("cannot read links that waited")?;
+        let mut from = BufReader::new(file);
+        let names = self.names;
+        Ok(std::iter::from_fn(move || {
+            let mut text = Vec::new();
+            match read_line(&mut from, &mut text) {
+                Ok(true) => Some(Ok(waited(&names, &text))),
+                Ok(false) => None,
+                Err(error) => Some(Err(error).context("cannot read links that waited")),
+            }
+        }))
+    }
+}
+
+fn waited(names: &[String], text: &[u8]) -> Waited {
+    let mut parts = text.splitn(3, |byte| *byte == b' ');
+    let mut number = || {
+        let digits = parts.next().and_then(|part| std::str::from_utf8(part).ok());
+        let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
+        number.expect("this process wrote the line")
+    };
+    let (table, line) = (number() as usize, number());
+    Waited {
+        table: names[table].clone(),
+        line,
+        links: parts.next().expect("this process wrote the line").to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members() -> Members {
+        Members {
+            links: HashSet::from(["author".to_owned(), "tags".to_owned()]),
+            gone: HashSet::from(["place".to_owned()]),
+            hidden: HashSet::from([("shelves".to_owned(), "books".to_owned())]),
+        }
+    }
+
+    #[test]
+    fn what_stays_keeps_its_order_and_its_text() {
+        let row = br#"{"$id":"b1", "n":1.50,"author":"a1","place":[1,2],"t":"\u00e9","tags":["x"],"$links":{"shelves":{"books":"s1","other":"s2"},"boxes":{"books":"x"}}}"#;
+        let split = members().split(row).unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        assert_eq!(text(split.plain), r#"{"$id":"b1","n":1.50,"t":"\u00e9"}"#);
+        assert_eq!(
+            text(split.links.unwrap()),
+            r#"{"$id":"b1","author":"a1","tags":["x"],"$links":{"shelves":{"books":"s1"}}}"#
+        );
+        assert!(split.is_linked);
+        assert!(members().split(b"[1]").is_err());
+    }
+
+    #[test]
+    fn a_row_without_links_is_told_from_one_that_cannot_have_any() {
+        let row = br#"{"$id":"b1","author":null,"tags":null,"$links":{"shelves":{"books":null}}}"#;
+        let split = members().split(row).unwrap();
+        assert!(!split.is_linked && split.links.is_some());
+        let none = Members::default();
+        assert!(none.are_plain() && !members().are_plain());
+        assert_eq!(none.split(br#"{"$id":"b1"}"#).unwrap().links, None);
+    }
+
+    #[test]
+    fn links_come_back_as_they_went() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut waiting = Waiting::new(folder.path()).unwrap();
+        waiting.keep("b", 7, b"{\"$id\":\"b 1\"}").unwrap();
+        waiting.keep("a", 8, b"{}").unwrap();
+        waiting.keep("b", 9, b"{}").unwrap();
+        assert_eq!(waiting.count, 3);
+        let read: Vec<Waited> = waiting.read().unwrap().map(Result::unwrap).collect();
+        let seen = |one: &Waited| (one.table.clone(), one.line, one.links.len());
+        assert_eq!(
+            read.iter().map(seen).collect::<Vec<_>>(),
+            [
+                ("b".to_owned(), 7, 13),
+                ("a".to_owned(), 8, 2),
+                ("b".to_owned(), 9, 2)
+            ]
+        );
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
