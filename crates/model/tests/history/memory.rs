@@ -1,8 +1,10 @@
 //! One row as a store keeps it, in memory: its versions, and what the table of now shows of it.
 
+use std::collections::BTreeSet;
+
 use model::history::{
-    Act, Claim, History, Known, Operation, Piece, Plan, Present, Range, Refresh, Shown, Until,
-    Version, VersionNumber, WriteRefusal,
+    Act, Claim, Ending, History, Known, Operation, Piece, Plan, Present, Range, Refresh, Shown,
+    Until, Version, VersionNumber, WriteRefusal,
 };
 use model::{Mark, Period, Timestamp};
 
@@ -14,6 +16,8 @@ pub struct Memory {
     pub now: Option<Row>,
     /// When the table of now must be looked at again.
     pub boundary: Option<Timestamp>,
+    /// The rules that plans have followed.
+    pub followed: BTreeSet<&'static str>,
 }
 
 /// A row of the table of now.
@@ -31,11 +35,30 @@ impl Memory {
         let mut after = self.clone();
         for op in ops {
             let plan = after.plan(mark, *op)?;
+            after.follow(&plan);
             after.apply(mark, &plan);
             after.refresh(mark.timestamp(), Some(mark));
         }
         *self = after;
         Ok(())
+    }
+
+    fn follow(&mut self, plan: &Plan<Doc>) {
+        let versions = &self.versions;
+        let rules = plan.endings.iter().map(|(number, ending)| {
+            let version = versions.iter().find(|version| version.number == *number);
+            let was_cut = version.is_some_and(|version| version.cut.is_some());
+            match (ending, was_cut) {
+                (Ending::Remove, _) => "remove",
+                (Ending::Cut(_), false) => "cut",
+                (Ending::Cut(_), true) => "cut again",
+                (Ending::Close, false) => "close",
+                (Ending::Close, true) => "close what was cut",
+                (Ending::UncutAndClose, _) => "uncut",
+            }
+        });
+        self.followed.extend(rules);
+        self.followed.extend(plan.erases.then_some("erase"));
     }
 
     /// Makes the table of now show what is valid at the instant.
