@@ -10,6 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use server::client::{Access, Answer, Client};
 
+pub mod history;
+
 /// A start that takes longer than this has failed; the machine may be busy building.
 const START_MAX: Duration = Duration::from_mins(1);
 /// The project and key every test uses.

@@ -214,6 +214,7 @@ mod tests {
         };
         assert_eq!(choose(&["limits"]).unwrap(), ["big", "fair", "memory"]);
         assert_eq!(choose(&["memory", "ttl"]).unwrap(), ["ttl", "memory"]);
+        assert_eq!(choose(&["exact"]).unwrap(), ["exact", "mixed", "writers"]);
         assert_eq!(choose(&[]).unwrap().len(), list().unwrap().len());
         let error = choose(&["limit"]).unwrap_err().to_string();
         assert!(

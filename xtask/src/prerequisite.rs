@@ -147,17 +147,28 @@ pub fn for_web() -> Vec<Missing> {
     vec![Missing::new("Chromium", Remedy::Apt(&["chromium"]))]
 }
 
-/// The load generator of the benchmarks.
+/// What benchmarks need beside the build, by the names of their list.
 pub fn for_bench(system: &[String]) -> Vec<Missing> {
-    let wants_wrk = system.iter().any(|name| name == "wrk");
-    let found = Command::new("wrk").arg("--version").output().is_ok();
-    if !wants_wrk || found {
-        return Vec::new();
+    let is_absent = |name: &str, places: &[&str], flag: &str| {
+        let runs = |place: &&str| Command::new(place).arg(flag).output().is_ok();
+        system.iter().any(|wanted| wanted == name) && !places.iter().any(runs)
+    };
+    let mut missing = Vec::new();
+    if is_absent("wrk", &["wrk"], "--version") {
+        let remedy = Remedy::Apt(&["wrk"]);
+        missing.push(Missing::new("wrk, the load generator", remedy));
     }
-    vec![Missing::new(
-        "wrk, the load generator",
-        Remedy::Apt(&["wrk"]),
-    )]
+    // Debian puts it where not everybody looks.
+    if is_absent("nginx", &["nginx", "/usr/sbin/nginx"], "-v") {
+        let remedy = Remedy::Apt(&["nginx-light"]);
+        missing.push(Missing::new("nginx, which serves a file beside us", remedy));
+    }
+    // Debian 12 packages Go 1.19, which is too old for PocketBase.
+    if is_absent("go", &["go", "/usr/local/go/bin/go"], "version") {
+        let remedy = Remedy::Advice("install Go, see https://go.dev/dl".to_owned());
+        missing.push(Missing::new("Go, which builds PocketBase", remedy));
+    }
+    missing
 }
 
 /// What libFuzzer's own sources need.

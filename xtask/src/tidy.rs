@@ -114,8 +114,9 @@ pub fn report(checkout: &Checkout) -> Result<bool> {
     for finding in &findings {
         println!("{finding}");
     }
+    let plural = if findings.len() == 1 { "" } else { "s" };
     println!(
-        "tidy: {} files, {} findings",
+        "tidy: {} files, {} finding{plural}",
         tree.paths.len(),
         findings.len()
     );

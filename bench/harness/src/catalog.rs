@@ -1,6 +1,6 @@
 //! Filling servers with rows of the catalog, and asking for them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -9,11 +9,15 @@ use server::bench::answer::{self, Expected};
 use server::seed::generator::{Product, row_id};
 use server::seed::table;
 
+use crate::change::wait_until_available;
 use crate::connection::{Access, Connection};
-use crate::live::without_surroundings;
+use crate::live::{Live, without_surroundings};
+use crate::scratch::Scratch;
 
 /// Rows of one request, as many as it may have (wire protocol, `createRows`).
 const BATCH_ROWS: u32 = 100;
+/// Characters of a text column that an index holds; no brand has more.
+const TEXT_INDEXED: u32 = 32;
 /// Numbers of rows go up by this, so that no two reads in a row meet the same page; a prime, so
 /// that every row has its turn whatever the number of rows.
 const STEP: u64 = 7_919;
@@ -46,6 +50,43 @@ pub fn seed(binary: &Path, access: &Access, rows: u32, indexed: bool) -> Result<
         .body;
     Expected::over(rows).check(body, &route)?;
     Ok(took)
+}
+
+/// A data directory with the indexed catalog and further indexes, each over these columns, whose
+/// server has ended.
+///
+/// # Errors
+/// As [`seed`], and when an index cannot be built or the server not start or end in order.
+pub fn seeded(
+    binary: &Path,
+    scratch: &Scratch,
+    rows: u32,
+    indexes: &[Vec<String>],
+) -> Result<PathBuf> {
+    let directory = scratch.at("seeded");
+    let server = Live::start(binary, &directory)?;
+    seed(binary, &server.access, rows, true)?;
+    let access = &server.access;
+    let mut connection = Connection::open(access.address)?;
+    let route = format!("{}/indexes", table::table_route());
+    for (number, columns) in indexes.iter().enumerate() {
+        let key = format!("index_{number}");
+        let lengths: Vec<Value> = columns.iter().map(|column| length(column)).collect();
+        let body = json!({ "key": key, "type": "key", "columns": columns, "lengths": lengths });
+        let body = body.to_string();
+        connection.accepted(&access.request("POST", &route, &body))?;
+        wait_until_available(&mut connection, access, &format!("{route}/{key}"))?;
+    }
+    server.stop()?;
+    Ok(directory)
+}
+
+/// How much of a column an index holds: a text column may be longer than an index allows.
+fn length(column: &str) -> Value {
+    match column {
+        "name" | "description" | "sku" | "brand" => json!(TEXT_INDEXED),
+        _ => Value::Null,
+    }
 }
 
 /// Makes a second table of the catalog's database, and fills it with its first rows.

@@ -258,7 +258,14 @@ impl Change {
 }
 
 /// Polls until the index is built.
-fn wait_until_available(connection: &mut Connection, access: &Access, route: &str) -> Result<()> {
+///
+/// # Errors
+/// When it fails, or is not built within [`BUILD_MAX`].
+pub fn wait_until_available(
+    connection: &mut Connection,
+    access: &Access,
+    route: &str,
+) -> Result<()> {
     let request = access.request("GET", route, "");
     let start = Instant::now();
     while start.elapsed() < BUILD_MAX {

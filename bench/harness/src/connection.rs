@@ -1,7 +1,7 @@
 //! A plain blocking client: one kept-alive connection, one request at a time.
 //!
-//! No HTTP library, because its time would be part of every sample. It reads what this server
-//! writes: a head, and a body with `Content-Length`.
+//! No HTTP library, because its time would be part of every sample. It reads a head, and a body
+//! with `Content-Length`, as this server writes it, or in chunks, as others may.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,6 +28,15 @@ pub struct Access {
 pub struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
+    /// The body of an answer that came in chunks, joined.
+    joined: Vec<u8>,
+}
+
+/// How a body says where it ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Length {
+    Bytes(usize),
+    Chunked,
 }
 
 /// An answer, until the next request.
@@ -92,6 +101,7 @@ impl Connection {
         Ok(Connection {
             stream,
             received: Vec::with_capacity(64 << 10),
+            joined: Vec::new(),
         })
     }
 
@@ -118,20 +128,27 @@ impl Connection {
             .context("the request could not be sent")?;
         self.received.clear();
         let mut room = [0; 16 << 10];
-        let mut whole: Option<(usize, usize)> = None;
+        let mut begun: Option<(usize, Length)> = None;
         loop {
-            if let Some((body, end)) = whole
-                && self.received.len() >= end
-            {
-                return split(&self.received[..end], body);
+            if let Some((body, length)) = begun {
+                match length {
+                    Length::Bytes(bytes) if self.received.len() >= body + bytes => {
+                        let (head, rest) = self.received.split_at(body);
+                        return answer(head, &rest[..bytes]);
+                    }
+                    Length::Chunked if join(&self.received[body..], &mut self.joined)? => {
+                        return answer(&self.received[..body], &self.joined);
+                    }
+                    _ => {}
+                }
             }
             let count = self.stream.read(&mut room).context("no answer came")?;
             if count == 0 {
                 bail!("the connection was closed before the answer ended");
             }
             self.received.extend_from_slice(&room[..count]);
-            if whole.is_none() {
-                whole = extent(&self.received)?;
+            if begun.is_none() {
+                begun = extent(&self.received)?;
             }
         }
     }
@@ -153,8 +170,8 @@ impl Connection {
     }
 }
 
-/// Where the body begins and ends; `None` while the head is not whole.
-fn extent(received: &[u8]) -> Result<Option<(usize, usize)>> {
+/// Where the body begins, and how long it is; `None` while the head is not whole.
+fn extent(received: &[u8]) -> Result<Option<(usize, Length)>> {
     let Some(at) = received
         .windows(HEAD_END.len())
         .position(|part| part == HEAD_END)
@@ -162,18 +179,38 @@ fn extent(received: &[u8]) -> Result<Option<(usize, usize)>> {
         return Ok(None);
     };
     let head = std::str::from_utf8(&received[..at]).context("the head is no text")?;
-    let length: usize = match header(head, "content-length") {
-        Some(length) => length.parse().context("Content-Length is no number")?,
+    let length = match header(head, "content-length") {
+        Some(length) => Length::Bytes(length.parse().context("Content-Length is no number")?),
+        None if header(head, "transfer-encoding") == Some("chunked") => Length::Chunked,
         // 204 has no body, and so no length (RFC 9110, 8.6).
-        None if head.split(' ').nth(1) == Some("204") => 0,
+        None if head.split(' ').nth(1) == Some("204") => Length::Bytes(0),
         None => bail!("the answer has no Content-Length"),
     };
-    let body = at + HEAD_END.len();
-    Ok(Some((body, body + length)))
+    Ok(Some((at + HEAD_END.len(), length)))
 }
 
-fn split(received: &[u8], body: usize) -> Result<Answer<'_>> {
-    let (head, body) = received.split_at(body);
+/// Joins the chunks (RFC 9112, 7.1); whether the last one has come.
+fn join(mut chunks: &[u8], joined: &mut Vec<u8>) -> Result<bool> {
+    joined.clear();
+    loop {
+        let Some(at) = chunks.windows(2).position(|part| part == b"\r\n") else {
+            return Ok(false);
+        };
+        let size = std::str::from_utf8(&chunks[..at]).context("a chunk's size is no text")?;
+        let size = usize::from_str_radix(size.trim(), 16).context("a chunk's size is no number")?;
+        // The chunk, and the end of its line.
+        let Some(chunk) = chunks.get(at + 2..at + 2 + size + 2) else {
+            return Ok(false);
+        };
+        if size == 0 {
+            return Ok(true);
+        }
+        joined.extend_from_slice(&chunk[..size]);
+        chunks = &chunks[at + 2 + size + 2..];
+    }
+}
+
+fn answer<'a>(head: &'a [u8], body: &'a [u8]) -> Result<Answer<'a>> {
     let head = std::str::from_utf8(head).context("the head is no text")?;
     let status = head
         .split(' ')
@@ -262,6 +299,24 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert_eq!(error, "status 401: no");
+    }
+
+    #[test]
+    fn an_answer_in_chunks_is_joined_wherever_it_was_cut() {
+        let whole = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                     5\r\nhello\r\nA\r\n, chunked!\r\n0\r\n\r\n";
+        for cut in 1..whole.len() {
+            let (first, second) = whole.split_at(cut);
+            let address = serve(vec![first, second]);
+            let mut connection = Connection::open(address).unwrap();
+            let answer = connection.ask(b"x").unwrap();
+            assert_eq!(answer.body, b"hello, chunked!", "cut at {cut}");
+        }
+        let address = serve(vec![
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        ]);
+        let error = Connection::open(address).unwrap().ask(b"x").unwrap_err();
+        assert_eq!(error.to_string(), "a chunk's size is no number");
     }
 
     #[test]

@@ -77,7 +77,8 @@ impl Slice {
         slice
     }
 
-    fn processor_us(&self) -> Option<f64> {
+    /// Processor time per operation in microseconds, where it was taken.
+    pub fn processor_us(&self) -> Option<f64> {
         let note = self.notes.iter().find(|(name, _)| *name == PROCESSOR);
         note.map(|(_, us)| *us)
     }
@@ -194,6 +195,38 @@ impl Figure {
         Some((subject.median, floor.median))
     }
 
+    /// The same rounds, with processor time per operation in place of the values; `None` where
+    /// a slice lacks it.
+    pub fn by_processor(&self, goal: Goal) -> Option<Figure> {
+        let cost = |slice: &Slice| {
+            Some(Slice {
+                value: slice.processor_us()?,
+                ..Slice::default()
+            })
+        };
+        let round = |round: &Round| {
+            Some(Round {
+                first: cost(&round.first)?,
+                floor: round
+                    .floor
+                    .as_ref()
+                    .map_or(Some(None), |floor| cost(floor).map(Some))?,
+                second: round
+                    .second
+                    .as_ref()
+                    .map_or(Some(None), |slice| cost(slice).map(Some))?,
+            })
+        };
+        Some(Figure {
+            key: format!("{}_cpu", self.key),
+            title: format!("{}: CPU of the server", self.title),
+            unit: "µs/request",
+            goal,
+            floor: self.floor,
+            rounds: self.rounds.iter().map(round).collect::<Option<_>>()?,
+        })
+    }
+
     /// The subject to itself: the second slice to the first. Ratios that differ from 1 by no
     /// more are noise.
     pub fn itself(&self) -> Option<Spread> {
@@ -300,6 +333,27 @@ mod tests {
         assert_eq!(met(Goal::AtMost(0.5)), Some(true));
         assert_eq!(met(Goal::AtMost(0.49)), Some(false));
         assert_eq!(met(Goal::Told), None);
+    }
+
+    #[test]
+    fn processor_time_may_be_judged_in_place_of_the_values() {
+        let mut figure = figure(Goal::AtLeast(9.0), &[[1.0, 1.0, 1.0]]);
+        assert!(figure.by_processor(Goal::Told).is_none());
+        let costly = |us| Slice {
+            notes: vec![(PROCESSOR, us)],
+            ..slice(1.0)
+        };
+        figure.rounds[0] = Round {
+            first: costly(20.0),
+            floor: Some(costly(20.0)),
+            second: Some(costly(30.0)),
+        };
+        let judged = figure.by_processor(Goal::AtMost(1.3)).unwrap();
+        assert_eq!(judged.key, "k_cpu");
+        assert_eq!((judged.ratio().unwrap().median * 100.0) as u32, 125);
+        assert_eq!(judged.is_met(), Some(true));
+        figure.rounds[0].floor = None;
+        assert!(figure.by_processor(Goal::Told).unwrap().ratio().is_none());
     }
 
     #[test]

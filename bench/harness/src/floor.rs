@@ -7,59 +7,53 @@ use std::process::{Child, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::connection::{Access, Connection};
+use crate::aim::Aim;
+use crate::connection::Connection;
 use crate::live::{Process, without_surroundings};
 
 /// A running responder; killed when dropped.
 pub struct Floor {
     child: Child,
-    /// Where it answers. It asks for no key, but gets the same request.
-    pub access: Access,
+    /// The same request to it. It asks for no key, but gets one.
+    pub aim: Aim,
 }
 
 impl Floor {
-    /// Starts it with the answer that `route` of the server gives, and checks that it gives the
-    /// same one.
+    /// Starts it with the answer that `subject` gets, and checks that it gives the same one.
     ///
     /// # Errors
     /// When it does not start, or answers with other bytes.
-    pub fn start(binary: &Path, server: &Access, route: &str) -> Result<Floor> {
+    pub fn beside(binary: &Path, subject: &Aim) -> Result<Floor> {
         let mut command = without_surroundings(binary);
-        command.args([
-            "bench",
-            "floor",
-            "--listen",
-            "127.0.0.1:0",
-            "--from",
-            &server.url(route),
-        ]);
-        for header in server.headers() {
-            command.args(["--header", &header]);
+        command.args(["bench", "floor", "--listen", "127.0.0.1:0"]);
+        command.args(["--from", &subject.url()]);
+        for header in &subject.headers {
+            command.args(["--header", header]);
         }
         command.stdout(Stdio::piped());
         let mut child = command
             .spawn()
             .context("the static responder does not start")?;
         let output = child.stdout.take().expect("it was asked for above");
+        let process = Process(child.id());
         // Held from here on, so that a failure below ends the child as well.
         let mut floor = Floor {
             child,
-            access: server.clone(),
+            aim: subject.of(subject.address, vec![process]),
         };
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
-        floor.access.address = address(&line)
+        floor.aim.address = address(&line)
             .with_context(|| format!("the static responder says `{}`", line.trim()))?;
-        floor.check(server, route)?;
+        floor.check(subject)?;
         Ok(floor)
     }
 
-    fn check(&self, server: &Access, route: &str) -> Result<()> {
-        let request = server.request("GET", route, "");
-        let mut connection = Connection::open(server.address)?;
-        let answer = connection.accepted(&request)?;
-        let mut own = Connection::open(self.access.address)?;
-        let repeated = own.accepted(&request)?;
+    fn check(&self, subject: &Aim) -> Result<()> {
+        let mut connection = Connection::open(subject.address)?;
+        let answer = connection.accepted(&subject.request())?;
+        let mut own = Connection::open(self.aim.address)?;
+        let repeated = own.accepted(&self.aim.request())?;
         ensure!(
             answer.body == repeated.body,
             "the static responder has another body"
@@ -71,11 +65,6 @@ impl Floor {
             "its head has {got} bytes, the server's {wanted}"
         );
         Ok(())
-    }
-
-    /// Its process.
-    pub fn process(&self) -> Process {
-        Process(self.child.id())
     }
 }
 

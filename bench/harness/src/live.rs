@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::connection::{Access, Connection};
 
@@ -42,6 +42,14 @@ impl Live {
     /// # Errors
     /// When it ends, or does not answer within [`READY_MAX`].
     pub fn start(binary: &Path, data: &Path) -> Result<Live> {
+        Live::start_with(binary, data, &[])
+    }
+
+    /// As [`Live::start`], with these settings beside the defaults.
+    ///
+    /// # Errors
+    /// As [`Live::start`].
+    pub fn start_with(binary: &Path, data: &Path, settings: &[&str]) -> Result<Live> {
         let (log, bootstrap) = (data.with_extension("log"), data.with_extension("bootstrap"));
         let output = File::create(&log).with_context(|| log.display().to_string())?;
         let address = free_address()?;
@@ -51,7 +59,8 @@ impl Live {
             .arg("--data")
             .arg(data)
             .arg("--bootstrap-file")
-            .arg(&bootstrap);
+            .arg(&bootstrap)
+            .args(settings);
         command.stdout(output.try_clone()?).stderr(output);
         let start = Instant::now();
         let child = command
@@ -153,6 +162,16 @@ impl Live {
         bail!("it still runs {} s after SIGTERM", STOP_MAX.as_secs())
     }
 
+    /// As [`Live::stop`]; what it has logged.
+    ///
+    /// # Errors
+    /// As [`Live::stop`], and when the log cannot be read.
+    pub fn stop_and_tell(self) -> Result<String> {
+        let log = self.log.clone();
+        self.stop()?;
+        fs::read_to_string(&log).with_context(|| log.display().to_string())
+    }
+
     fn log_tail(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -183,7 +202,10 @@ pub fn without_surroundings(program: &Path) -> Command {
 
 /// A port nobody listens on. Known beforehand, because a server that says its own port says it
 /// some time after its first answer is possible.
-fn free_address() -> Result<SocketAddr> {
+///
+/// # Errors
+/// When the system has none.
+pub fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
     Ok(listener.local_addr()?)
 }
@@ -202,6 +224,46 @@ impl Process {
         cpu_ticks(&stat)
             .map(|ticks| ticks * TICK_US)
             .context("/proc/…/stat is not understood")
+    }
+
+    /// Processor time that its threads of this name have used so far, in microseconds, to the
+    /// nanosecond: a single thread's share of a slice may be a few hundredths of a second.
+    ///
+    /// # Errors
+    /// When there is no such thread, or the kernel counts no times of the scheduler.
+    pub fn thread_us(self, name: &str) -> Result<f64> {
+        let tasks = format!("/proc/{}/task", self.0);
+        let mut times = Vec::new();
+        for task in fs::read_dir(tasks).context("it is gone")? {
+            let task = task?.path();
+            // A thread may end while it is looked at.
+            let called = fs::read_to_string(task.join("comm")).unwrap_or_default();
+            if called.trim_end() == name {
+                let times_ns = fs::read_to_string(task.join("schedstat"))?;
+                times.push(run_ns(&times_ns).context("/proc/…/schedstat is not understood")?);
+            }
+        }
+        ensure!(!times.is_empty(), "it has no thread called {name}");
+        Ok(times.iter().sum::<f64>() / 1e3)
+    }
+
+    /// Itself and its children: all that works for a program which divides its work.
+    ///
+    /// # Errors
+    /// When the list of processes cannot be read.
+    pub fn family(self) -> Result<Vec<Process>> {
+        let mut family = vec![self];
+        for entry in fs::read_dir("/proc")? {
+            let entry = entry?;
+            let Ok(number) = entry.file_name().to_string_lossy().parse() else {
+                continue;
+            };
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            if parent(&stat) == Some(self.0) {
+                family.push(Process(number));
+            }
+        }
+        Ok(family)
     }
 
     /// Memory it has in use, in bytes.
@@ -253,6 +315,17 @@ fn cpu_ticks(stat: &str) -> Option<f64> {
     Some(user.parse::<f64>().ok()? + system.parse::<f64>().ok()?)
 }
 
+/// Field 4.
+fn parent(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The first number of `schedstat`: time spent on a processor.
+fn run_ns(schedstat: &str) -> Option<f64> {
+    schedstat.split_whitespace().next()?.parse().ok()
+}
+
 fn status_kib(status: &str, name: &str) -> Option<f64> {
     let mut fields = status.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = fields.find(|(field, _)| *field == name)?;
@@ -270,6 +343,37 @@ mod tests {
         assert_eq!(cpu_ticks("17 (a) S 1"), None);
         let own = Process(std::process::id());
         assert!(own.cpu_us().unwrap() >= 0.0);
+    }
+
+    #[test]
+    fn a_thread_is_found_by_its_name_and_a_child_by_its_parent() {
+        let own = Process(std::process::id());
+        let worker = std::thread::Builder::new().name("counted".into());
+        let (send, wait) = std::sync::mpsc::channel::<()>();
+        let worker = worker.spawn(move || wait.recv()).unwrap();
+        // A thread names itself when it begins to run.
+        while own.thread_us("counted").is_err() {
+            std::thread::yield_now();
+        }
+        assert!(own.thread_us("counted").unwrap() > 0.0);
+        assert!(own.thread_us("nobody").is_err());
+        drop(send);
+        assert!(worker.join().unwrap().is_err());
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let family: Vec<u32> = own
+            .family()
+            .unwrap()
+            .iter()
+            .map(|member| member.0)
+            .collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(
+            family.contains(&own.0) && family.contains(&child.id()),
+            "{family:?}"
+        );
+        assert_eq!(parent("17 (a ) b) S 12 17"), Some(12));
+        assert_eq!(run_ns("123713484 110157995 301\n"), Some(123_713_484.0));
     }
 
     #[test]

@@ -7,16 +7,19 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod aim;
 mod awake;
 mod bare;
 mod big;
 mod catalog;
 mod change;
+mod clients;
 mod connection;
 mod contrast;
 mod crowd;
 mod disk;
 mod distinct;
+mod exact;
 mod expect;
 mod fair;
 mod figure;
@@ -26,15 +29,22 @@ mod inserts;
 mod lists;
 mod live;
 mod memory;
+mod mixed;
 mod new_rows;
+mod nginx;
+mod peers;
 mod percentile;
 mod plan;
+mod pocketbase;
 mod reads;
 mod report;
 mod run;
 mod scratch;
 mod starts;
+mod trace;
 mod traffic;
+mod workload;
+mod writers;
 mod wrk;
 
 /// The server's own allocator, so that the engine costs here what it costs there.
@@ -56,6 +66,10 @@ enum Command {
     Big(big::Arguments),
     Fair(fair::Arguments),
     Memory(memory::Arguments),
+    Exact(exact::Arguments),
+    Mixed(mixed::Arguments),
+    Writers(writers::Arguments),
+    Peers(peers::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +78,10 @@ fn main() -> ExitCode {
         Command::Big(arguments) => big::run(&arguments),
         Command::Fair(arguments) => fair::run(&arguments),
         Command::Memory(arguments) => memory::run(&arguments),
+        Command::Exact(arguments) => exact::run(&arguments),
+        Command::Mixed(arguments) => mixed::run(&arguments),
+        Command::Writers(arguments) => writers::run(&arguments),
+        Command::Peers(arguments) => peers::run(&arguments),
     };
     match run {
         Ok(code) => code,

@@ -1,16 +1,16 @@
 //! Reads over HTTP beside a static responder of the same bytes.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use server::bench::answer;
 
+use crate::aim::Aim;
 use crate::connection::{Access, Connection};
 use crate::expect;
-use crate::figure::{Figure, Goal, PROCESSOR, Round, Slice};
+use crate::figure::{Figure, Goal, Round, Slice};
 use crate::floor::Floor;
-use crate::live::{Live, Process};
+use crate::live::Live;
 use crate::plan::Plan;
 use crate::wrk::Wrk;
 
@@ -23,9 +23,8 @@ enum Subject {
 
 /// The reader's `ttl`, in seconds: the longest there is, so that no slice sees a refill.
 const TTL_S: u32 = 86_400;
-/// Requests before the first timed one.
-const WARMUP: usize = 200;
-const FLOOR: &str = "static responder, same bytes";
+/// What the static responder is called in reports.
+pub const FLOOR: &str = "static responder, same bytes";
 
 /// The figures of both subjects, by wrk and by one connection.
 ///
@@ -36,19 +35,9 @@ pub fn figures(binary: &Path, server: &Live, wrk: &Wrk, plan: &Plan) -> Result<V
     for subject in [Subject::Hit, Subject::Point] {
         let route = subject.route();
         subject.check(&server.access)?;
-        let floor = Floor::start(binary, &server.access, &route)?;
-        let targets = [
-            Target {
-                access: &server.access,
-                process: server.process(),
-                route: &route,
-            },
-            Target {
-                access: &floor.access,
-                process: floor.process(),
-                route: &route,
-            },
-        ];
+        let aim = Aim::at(&server.access, &route, server.process());
+        let floor = Floor::beside(binary, &aim)?;
+        let targets = [aim, floor.aim.clone()];
         // One connection first: it warms up what both ways of asking use.
         let slice_ms = plan.sequential_ms;
         let rounds = turns(plan.rounds, &targets, |target| target.one_by_one(slice_ms))?;
@@ -63,8 +52,8 @@ pub fn figures(binary: &Path, server: &Live, wrk: &Wrk, plan: &Plan) -> Result<V
 /// The subject, its floor, the subject again, round after round.
 fn turns(
     rounds: usize,
-    [subject, floor]: &[Target<'_>; 2],
-    measure: impl Fn(&Target<'_>) -> Result<Slice>,
+    [subject, floor]: &[Aim; 2],
+    measure: impl Fn(&Aim) -> Result<Slice>,
 ) -> Result<Vec<Round>> {
     let round = |_| {
         Ok(Round {
@@ -126,48 +115,5 @@ impl Subject {
             "X-Appwrite-Cache says {cached:?} where a hit is due"
         );
         Ok(())
-    }
-}
-
-/// A server or its floor.
-struct Target<'a> {
-    access: &'a Access,
-    process: Process,
-    route: &'a str,
-}
-
-impl Target<'_> {
-    fn load(&self, wrk: &Wrk, seconds: u64) -> Result<Slice> {
-        let before = self.process.cpu_us()?;
-        let counted = wrk.run(self.access, self.route, seconds)?;
-        let cpu_us = (self.process.cpu_us()? - before) / counted.requests;
-        let notes = [vec![(PROCESSOR, cpu_us)], counted.points].concat();
-        Ok(Slice {
-            value: counted.per_s,
-            notes,
-            samples_ns: Vec::new(),
-        })
-    }
-
-    fn one_by_one(&self, ms: u64) -> Result<Slice> {
-        let request = self.access.request("GET", self.route, "");
-        let mut connection = Connection::open(self.access.address)?;
-        for _ in 0..WARMUP {
-            connection.accepted(&request)?;
-        }
-        let bytes = connection.accepted(&request)?.body.len();
-        let before = self.process.cpu_us()?;
-        let mut samples_ns = Vec::new();
-        let until = Instant::now() + Duration::from_millis(ms);
-        while samples_ns.is_empty() || Instant::now() < until {
-            let start = Instant::now();
-            let answer = connection.accepted(&request)?;
-            samples_ns.push(start.elapsed().as_nanos() as u64);
-            ensure!(answer.body.len() == bytes, "an answer has another length");
-        }
-        let cpu_us = (self.process.cpu_us()? - before) / samples_ns.len() as f64;
-        let mut slice = Slice::of_latencies(samples_ns);
-        slice.notes.insert(0, (PROCESSOR, cpu_us));
-        Ok(slice)
     }
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use server::seed::table;
 
+use crate::aim::Aim;
 use crate::connection::Access;
 use crate::new_rows;
 
@@ -16,6 +17,9 @@ pub const CONNECTIONS: u32 = 32;
 pub const THREADS: u32 = 2;
 /// Its threads for inserts: a second one would take the server's second core of two.
 pub const INSERT_THREADS: u32 = 1;
+
+/// Answers that take longer count as broken. A peer without an index needs seconds.
+const TIMEOUT: &str = "30s";
 
 /// How reads are refused.
 const READS: &str = r"
@@ -74,18 +78,18 @@ impl Wrk {
         })
     }
 
-    /// Asks `route` for `seconds`.
+    /// Asks for so many seconds.
     ///
     /// # Errors
     /// When a connection broke, or an answer was no success.
-    pub fn run(&self, access: &Access, route: &str, seconds: u64) -> Result<Counted> {
+    pub fn run(&self, aim: &Aim, seconds: u64) -> Result<Counted> {
         let load = Load {
             script: READS,
             threads: THREADS,
             connections: CONNECTIONS,
             seconds,
         };
-        self.put(access, route, &load)
+        self.put(&aim.url(), &aim.headers, &load)
     }
 
     /// Inserts the rows of run `run` over `writers` connections for `seconds`.
@@ -99,10 +103,10 @@ impl Wrk {
             connections: writers,
             seconds,
         };
-        self.put(access, &table::rows_route(), &load)
+        self.put(&access.url(&table::rows_route()), &access.headers(), &load)
     }
 
-    fn put(&self, access: &Access, route: &str, load: &Load<'_>) -> Result<Counted> {
+    fn put(&self, url: &str, headers: &[String], load: &Load<'_>) -> Result<Counted> {
         let script = self.folder.join("load.lua");
         std::fs::write(&script, format!("{}{DONE}", load.script))
             .with_context(|| script.display().to_string())?;
@@ -110,17 +114,18 @@ impl Wrk {
         command.args(["-t", &load.threads.to_string()]);
         command.args(["-c", &load.connections.to_string()]);
         command.args(["-d", &format!("{}s", load.seconds)]);
-        for header in access.headers() {
-            command.args(["-H", &header]);
+        command.args(["--timeout", TIMEOUT]);
+        for header in headers {
+            command.args(["-H", header]);
         }
-        command.arg("-s").arg(&script).arg(access.url(route));
+        command.arg("-s").arg(&script).arg(url);
         let output = command
             .stdin(Stdio::null())
             .output()
             .context("wrk does not start")?;
         let printed = String::from_utf8_lossy(&output.stdout);
         let complaint = String::from_utf8_lossy(&output.stderr);
-        read(&printed).with_context(|| format!("wrk on {route} printed:\n{printed}{complaint}"))
+        read(&printed).with_context(|| format!("wrk on {url} printed:\n{printed}{complaint}"))
     }
 }
 

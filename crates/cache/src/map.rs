@@ -170,7 +170,7 @@ mod tests {
         map.retain(|key, _| key % 2 == 0);
         let kept: Vec<u64> = (0..10).filter(|key| map.get(key).is_some()).collect();
         assert_eq!(kept, [0, 2, 4, 6, 8]);
-        map.delete_if(&0, |value| value.is_empty());
+        map.delete_if(&0, Vec::is_empty);
         assert!(map.get(&0).is_some());
         map.delete_if(&0, |value| value.len() == 10);
         assert_eq!(map.get(&0), None);

@@ -89,9 +89,17 @@ impl Engine {
         change: &ColumnChange,
     ) -> Result<Column, EngineError> {
         authorize::need_key(caller, WRITE)?;
+        let looked_at = self.look_at_texts(caller, place, key, change).await?;
         let plan = |table: &Table| {
             let before = &table.columns[position(table, key)?];
-            changed(table, before, change).map(SchemaChange::UpdateColumn)
+            let column = changed(table, before, change)?;
+            Ok(match &looked_at {
+                Some(looked) if looked.is_at(table, &column) => SchemaChange::ShortenColumn {
+                    column,
+                    since: looked.mark,
+                },
+                _ => SchemaChange::UpdateColumn(column),
+            })
         };
         let table = self.change_schema(caller, place, plan).await?;
         let key = change.new_key.as_deref().unwrap_or(key);
@@ -190,7 +198,11 @@ fn need_no_index(table: &Table, position: usize) -> Result<(), EngineError> {
 }
 
 /// The column as `change` leaves it: judged as a new definition that says all of it.
-fn changed(table: &Table, before: &Column, change: &ColumnChange) -> Result<Column, EngineError> {
+pub(crate) fn changed(
+    table: &Table,
+    before: &Column,
+    change: &ColumnChange,
+) -> Result<Column, EngineError> {
     if kind_word(&before.kind) != change.kind {
         let why = format!(
             "Column `{}` is of type `{}`, not `{}`.",

@@ -3,16 +3,16 @@
 //! One conductor: the engine asks the rooms below in a fixed order, and no room calls back up.
 //! It knows nothing of HTTP, of wire words, or of which database answers.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use list_cache::ListCache;
-use model::catalogue::SecretHash;
-use model::{Actor, Catalogue, Mark, Page};
+use model::{Catalogue, Mark, Page};
 
 pub mod asked;
 mod authorize;
 mod bring;
 mod bulk;
+mod callers;
 mod clock;
 mod columns;
 mod commit;
@@ -27,14 +27,17 @@ mod indexes;
 mod links;
 mod listing;
 mod marks;
+mod paranoid;
 mod pinned;
 mod plausible;
+mod prepared;
 mod projects;
 mod related;
 mod relations;
 mod rows;
 mod rows_write;
 mod shared;
+mod shorten;
 mod tables;
 
 pub use asked::{
@@ -43,15 +46,18 @@ pub use asked::{
 };
 pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
+pub use callers::Identity;
 pub use clock::Clock;
 pub use definition::{column_type, index_status, index_type};
 pub use error::{ColumnFault, EngineError, IndexFault};
 pub use export::{ExportPage, ExportStart};
 pub use increment::Increment;
 pub use indexes::IndexOf;
-pub use list_cache::Family;
+pub use list_cache::{Counts as ListCounts, Family};
+pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
+pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
 pub use query::QueryError;
 pub use query::json::read as read_json;
@@ -60,6 +66,7 @@ pub use store::{Durability, EncodeRow, Inspection, LongReads, StoreError, inspec
 
 use commit::Writer;
 use marks::Marks;
+use paranoid::{Hit, Paranoid};
 use plausible::Plausible;
 use shared::Shared;
 
@@ -108,6 +115,7 @@ pub struct Engine {
     lineage: String,
     /// See [`Engine::fingerprint`].
     seed: u64,
+    paranoid: OnceLock<Paranoid>,
 }
 
 /// What an engine says of itself.
@@ -121,6 +129,8 @@ pub struct Status {
     pub lineage: String,
     /// Bytes of all cached lists.
     pub list_cache_bytes: u64,
+    /// What watches over them, and what became of them.
+    pub lists: ListCounts,
 }
 
 impl Engine {
@@ -182,6 +192,7 @@ impl Engine {
             writer,
             seed: list_cache::fingerprint(0, loaded.lineage.as_bytes()) as u64,
             lineage: loaded.lineage,
+            paranoid: OnceLock::new(),
         }))
     }
 
@@ -191,52 +202,13 @@ impl Engine {
     /// What the store says while it is closed.
     pub fn close(&self) -> Result<(), EngineError> {
         self.writer.close();
+        if let Some(paranoid) = self.paranoid.get() {
+            paranoid.close();
+        }
         let horizon = self.shared.marks.horizon();
         Ok(futures_executor::block_on(
             self.shared.store.close(horizon),
         )?)
-    }
-
-    /// Who asks: a project's id as the request names it, and the hash of a key's secret if the
-    /// request carries one. An unknown key makes a guest.
-    ///
-    /// # Errors
-    /// [`EngineError::ProjectMissing`], [`EngineError::ProjectNotFound`],
-    /// [`EngineError::KeyExpired`].
-    pub fn caller(
-        &self,
-        project: Option<&str>,
-        key: Option<&SecretHash>,
-    ) -> Result<Caller, EngineError> {
-        let catalogue = self.shared.catalogue();
-        let id = project
-            .filter(|id| !id.is_empty())
-            .ok_or(EngineError::ProjectMissing)?;
-        let project = catalogue
-            .project(id)
-            .ok_or_else(|| EngineError::ProjectNotFound(id.chars().take(100).collect()))?;
-        let known = key
-            .and_then(|hash| catalogue.key(hash))
-            .filter(|key| key.project == project.id);
-        let actor = match known {
-            None => Actor::Guest,
-            Some(key) => {
-                if key
-                    .expires
-                    .is_some_and(|expires| expires <= self.shared.clock.now())
-                {
-                    return Err(EngineError::KeyExpired);
-                }
-                Actor::Key {
-                    id: key.id.clone(),
-                    scopes: key.scopes.clone(),
-                }
-            }
-        };
-        Ok(Caller {
-            project: project.id.clone(),
-            actor,
-        })
     }
 
     /// What the engine says of itself.
@@ -246,6 +218,32 @@ impl Engine {
             horizon: self.shared.marks.horizon(),
             lineage: self.lineage.clone(),
             list_cache_bytes: self.shared.lists.bytes(),
+            lists: self.shared.lists.counts(),
+        }
+    }
+
+    /// From now on compares one of `every` exact hits with a fresh read, on a thread of its own,
+    /// and reports every difference. Asked for again, nothing changes.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn compare_hits(&self, every: u64, report: Report) -> std::io::Result<()> {
+        let paranoid = Paranoid::start(self.shared.clone(), self.total_cap, every, report)?;
+        if let Err(second) = self.paranoid.set(paranoid) {
+            second.close();
+        }
+        Ok(())
+    }
+
+    /// What comparing has come to; `None` where nothing is compared.
+    pub fn compared(&self) -> Option<Compared> {
+        self.paranoid.get().map(Paranoid::compared)
+    }
+
+    /// Hands in a hit that may be compared.
+    pub(crate) fn look_again(&self, hit: impl FnOnce() -> Hit) {
+        if let Some(paranoid) = self.paranoid.get() {
+            paranoid.offer(hit);
         }
     }
 

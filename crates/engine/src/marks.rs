@@ -6,6 +6,7 @@
 //! reads change when they were repeated.)
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -18,6 +19,9 @@ pub(crate) const RESERVE_AHEAD_US: i64 = 5_000_000;
 /// The marks of one engine.
 pub(crate) struct Marks {
     state: Mutex<State>,
+    /// Counts publications, so a waiter sees that one happened. Changed under the lock only, and
+    /// read without it, because every read of now begins with it.
+    publications: AtomicU64,
     /// Test switch: reads fix their coordinates to the clock, pending marks or not.
     #[cfg(feature = "test-switches")]
     pub(crate) ignore_pending: std::sync::atomic::AtomicBool,
@@ -32,8 +36,6 @@ struct State {
     reserved: Mark,
     /// Lowest mark of the batch between assignment and publication.
     pending: Option<Mark>,
-    /// Counts publications, so a waiter sees that one happened.
-    publications: u64,
     waiters: Vec<Waker>,
 }
 
@@ -60,9 +62,9 @@ impl Marks {
                 horizon: horizon.max(published),
                 reserved: horizon.max(published),
                 pending: None,
-                publications: 0,
                 waiters: Vec::new(),
             }),
+            publications: AtomicU64::new(0),
             #[cfg(feature = "test-switches")]
             ignore_pending: std::sync::atomic::AtomicBool::new(false),
         }
@@ -86,17 +88,17 @@ impl Marks {
         state.horizon = state.horizon.max(last);
         // A commit stores its own mark as the horizon.
         state.reserved = state.reserved.max(last);
-        Self::settle(state);
+        self.settle(state);
     }
 
     /// The batch came to nothing; its marks may be given again.
     pub(crate) fn abandon(&self) {
-        Self::settle(self.lock());
+        self.settle(self.lock());
     }
 
-    fn settle(mut state: MutexGuard<'_, State>) {
+    fn settle(&self, mut state: MutexGuard<'_, State>) {
         state.pending = None;
-        state.publications += 1;
+        self.publications.fetch_add(1, Ordering::Release);
         let waiters = std::mem::take(&mut state.waiters);
         drop(state);
         waiters.into_iter().for_each(Waker::wake);
@@ -169,7 +171,7 @@ impl Marks {
 
     /// Counts publications and abandoned batches; see [`Marks::after`].
     pub(crate) fn publications(&self) -> u64 {
-        self.lock().publications
+        self.publications.load(Ordering::Acquire)
     }
 
     /// Waits until a batch was settled after [`Marks::publications`] said `seen`, or none is
@@ -196,7 +198,7 @@ impl Future for Settled<'_> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.marks.lock();
         // With nothing pending there is nothing to wait for, and nobody to wake the waiter.
-        if state.publications != self.seen || state.pending.is_none() {
+        if self.marks.publications() != self.seen || state.pending.is_none() {
             return Poll::Ready(());
         }
         if !state

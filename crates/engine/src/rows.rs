@@ -9,12 +9,13 @@ use crate::Engine;
 use crate::asked::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
+use crate::paranoid::Hit;
 use crate::related::Gathering;
 
 /// A read is begun anew so often when the schema changes under it.
 pub(crate) const ATTEMPTS_MAX: usize = 16;
 
-const READ_ROWS: &[Scope] = &[Scope::RowsRead];
+pub(crate) const READ_ROWS: &[Scope] = &[Scope::RowsRead];
 
 impl Engine {
     /// Lists rows. The answer may be cached: exact, or, with `ttl_s` above 0, up to that age.
@@ -124,7 +125,12 @@ impl Engine {
     }
 
     /// What the caller asks of a cached answer; `None` if there can be none.
-    fn contract(&self, caller: &Caller, asked: &ListRows<'_>, query: &Query) -> Option<Contract> {
+    pub(crate) fn contract(
+        &self,
+        caller: &Caller,
+        asked: &ListRows<'_>,
+        query: &Query,
+    ) -> Option<Contract> {
         let bypasses = asked.bypass && matches!(caller.actor, Actor::Key { .. });
         if bypasses || !self.caches_lists || !list_cache::keeps(query) {
             return None;
@@ -162,7 +168,7 @@ fn selection(table: &Table, texts: &[String]) -> Result<Selection, EngineError> 
 }
 
 /// What is selected of related rows.
-fn related(table: &Table, texts: &[String]) -> Result<Vec<RelatedNames>, EngineError> {
+pub(crate) fn related(table: &Table, texts: &[String]) -> Result<Vec<RelatedNames>, EngineError> {
     if !table.has_relationships() || texts.is_empty() {
         return Ok(Vec::new());
     }
@@ -238,6 +244,12 @@ impl Reading<'_> {
                 }
             }
         };
+        if answer.is_hit && contract == Contract::Exact {
+            self.engine.look_again(|| {
+                let (family, epoch) = (self.asked.family, self.catalogue.epoch);
+                Hit::of(self.query, family, epoch, &answer)
+            });
+        }
         let age_ms = shared
             .clock
             .elapsed_ms()

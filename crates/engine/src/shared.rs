@@ -1,5 +1,6 @@
 //! What the writer's thread and the readers share.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use list_cache::ListCache;
@@ -17,6 +18,9 @@ pub(crate) struct Shared {
     pub(crate) lists: ListCache,
     pub(crate) encode_page: EncodePage,
     catalogue: RwLock<Arc<Catalogue>>,
+    /// Of that catalogue. Apart from it, because every request asks for it: threads that only read
+    /// a number do not take its place in memory from each other, as those do that count a copy.
+    catalogue_epoch: AtomicU64,
 }
 
 impl Shared {
@@ -28,6 +32,7 @@ impl Shared {
         catalogue: Catalogue,
         encode_page: EncodePage,
     ) -> Shared {
+        let catalogue_epoch = AtomicU64::new(catalogue.epoch);
         let catalogue = RwLock::new(Arc::new(catalogue));
         Shared {
             store,
@@ -36,6 +41,7 @@ impl Shared {
             lists,
             encode_page,
             catalogue,
+            catalogue_epoch,
         }
     }
 
@@ -45,6 +51,12 @@ impl Shared {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// [`Catalogue::epoch`] of the latest published commit: never lower than that of a catalogue
+    /// which [`Shared::catalogue`] gave anybody before.
+    pub(crate) fn catalogue_epoch(&self) -> u64 {
+        self.catalogue_epoch.load(Ordering::Acquire)
     }
 
     /// Takes in what a commit changed in the catalogue. The writer alone calls this.
@@ -59,10 +71,14 @@ impl Shared {
             catalogue.apply(change.clone());
         }
         catalogue.epoch = last.catalogue_epoch;
-        *self
+        let mut published = self
             .catalogue
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(catalogue);
+            .unwrap_or_else(PoisonError::into_inner);
+        // First the number: once anybody has seen the new catalogue, nobody may go by the old one.
+        self.catalogue_epoch
+            .store(catalogue.epoch, Ordering::Release);
+        *published = Arc::new(catalogue);
     }
 
     /// Waits until the catalogue is no longer the one of `epoch`, or a batch was settled since

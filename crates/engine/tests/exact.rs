@@ -13,17 +13,17 @@ use stage::{
     NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, new_table, open, row,
 };
 
-const HIT: Option<Cached> = exact(true);
-const MISS: Option<Cached> = exact(false);
+const HIT: Option<Cached> = Some(exact(true));
+const MISS: Option<Cached> = Some(exact(false));
 const IS_ONE: &str = r#"{"method":"equal","attribute":"n","values":[1]}"#;
 const IS_TWO: &str = r#"{"method":"equal","attribute":"n","values":[2]}"#;
 
-const fn exact(is_hit: bool) -> Option<Cached> {
-    Some(Cached {
+const fn exact(is_hit: bool) -> Cached {
+    Cached {
         is_hit,
         age_s: 0,
         is_stale: None,
-    })
+    }
 }
 
 fn ask_as(engine: &Engine, caller: &Caller, texts: &[&str], bypass: bool) -> ListAnswer {

@@ -23,15 +23,15 @@ fn cached(engine: &Engine, ttl_s: u32) -> Option<Cached> {
     ask(engine, PLACE, ttl_s, true).cached
 }
 
-const FRESH: Option<Cached> = within_ttl(false, 0, false);
-const KEPT: Option<Cached> = within_ttl(true, 0, false);
+const FRESH: Option<Cached> = Some(within_ttl(false, 0, false));
+const KEPT: Option<Cached> = Some(within_ttl(true, 0, false));
 
-const fn within_ttl(is_hit: bool, age_s: u64, is_stale: bool) -> Option<Cached> {
-    Some(Cached {
+const fn within_ttl(is_hit: bool, age_s: u64, is_stale: bool) -> Cached {
+    Cached {
         is_hit,
         age_s,
         is_stale: Some(is_stale),
-    })
+    }
 }
 
 fn add(engine: &Engine, id: &str) {
@@ -56,7 +56,7 @@ fn the_ttl_cache_keeps_its_contract() {
     assert_eq!(older.total, 1, "writes leave the entry alone");
     assert_eq!(
         older.cached,
-        within_ttl(true, 0, true),
+        Some(within_ttl(true, 0, true)),
         "and it says what they did"
     );
     assert_eq!(
@@ -66,7 +66,7 @@ fn the_ttl_cache_keeps_its_contract() {
     );
 
     clock.pass_ms(10_000);
-    assert_eq!(cached(&engine, 86_400), within_ttl(true, 10, true));
+    assert_eq!(cached(&engine, 86_400), Some(within_ttl(true, 10, true)));
     assert_eq!(cached(&engine, 10), FRESH, "the reader's ttl decides");
     assert_eq!(
         ask(&engine, PLACE, 30, true).total,

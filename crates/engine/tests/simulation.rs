@@ -124,6 +124,7 @@ const HAPPENS: &[&str] = &[
     "states",
     "gates passed between steps",
     "requests that went away",
+    "reads that failed",
     "exact hits",
     "hits of whole tables that outlived a commit",
     "degradations",
@@ -219,7 +220,33 @@ fn no_answer_is_older_than_what_could_be_read_when_it_was_asked_for() {
 }
 
 /// Each rule of invalidation, and a seed and steps whose run fails when it is switched off.
-const MISSED: &[(Rule, u64, usize)] = &[];
+const MISSED: &[(Rule, u64, usize)] = &[
+    (Rule::BucketsSeeBefore, 24, 500),
+    (Rule::BucketsSeeAfter, 4, 500),
+    (Rule::EachAlternativeHasAnEquality, 3, 500),
+    (Rule::ResidualsAreAsked, 0, 500),
+    (Rule::UndecidableAreDropped, 5, 500),
+    (Rule::VisibilityOfBefore, 0, 500),
+    (Rule::WindowOfFullPagesOnly, 0, 500),
+    (Rule::WindowSeesBefore, 0, 500),
+    (Rule::WindowSeesAfter, 14, 500),
+    (Rule::WindowBreaksTies, 0, 500),
+    (Rule::CursorRow, 48, 500),
+    (Rule::WholeTables, 0, 500),
+    (Rule::LateFillsAreRefused, 0, 500),
+    (Rule::InFlightIsAsked, 3, 500),
+    (Rule::SpoiledRunsAreNotJoined, 3, 500),
+    (Rule::TotalsAreWithheld, 2, 500),
+    (Rule::TotalsWaitForPublish, 2, 500),
+    (Rule::FailedCommitsPatchNothing, 2, 500),
+    (Rule::TotalsAtCapAreDropped, 7, 500),
+    (Rule::DegradedAreDropped, 2, 500),
+    (Rule::OneInstant, 13, 500),
+    (Rule::UnregisterByNumber, 13, 500),
+    (Rule::EvictedCountsAsAltered, 129, 2000),
+    (Rule::PurgeIsAFence, 87, 500),
+    (Rule::StaleIsTold, 0, 500),
+];
 
 #[test]
 fn each_rule_is_missed_when_it_is_switched_off() {
@@ -254,7 +281,9 @@ fn print_table() {
         let rule = Rule::ALL[place as usize];
         let looks = [(200, STEPS), (TABLE_SEEDS, 4 * STEPS)];
         let misses = |(seeds, steps)| {
-            let misses = |seed: &u64| run(*seed, steps, Some(rule)).is_err();
+            // Which lists are evicted may depend on the version of a library.
+            let misses =
+                |seed: &u64| !world::evicts(*seed) && run(*seed, steps, Some(rule)).is_err();
             Some(((0..seeds).find(misses)?, steps))
         };
         (rule, looks.into_iter().find_map(misses))

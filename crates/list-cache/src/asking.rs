@@ -11,7 +11,7 @@ use std::sync::Arc;
 use model::{Mark, Value};
 use query::Query;
 
-use crate::entry::{Held, Rows, Total};
+use crate::entry::{Altered, Held, Rows, Total, Unaltered};
 use crate::key::{Contract, Family, Key, Part};
 use crate::lists::ListCache;
 use crate::reading::Reading;
@@ -56,6 +56,8 @@ pub struct Answer {
     /// Within a `ttl`: whether a commit since may have altered it. `Some(false)` is proof that
     /// none has.
     pub is_stale: Option<bool>,
+    /// Whether it is still so.
+    pub unaltered: Unaltered,
 }
 
 /// What was read, on one snapshot.
@@ -95,11 +97,19 @@ pub struct Asking<'a> {
     /// Whether the rows were cached, and whether all was.
     is_rows_hit: bool,
     is_all_hit: bool,
-    /// Whether what is held is known to have been true together.
-    is_whole: bool,
-    /// Rows and total were found not to be of one instant.
-    reads_anew: bool,
+    stage: Stage,
     waits: u32,
+}
+
+/// How far an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Parts may be lacking.
+    Gathering,
+    /// Rows and total were not known to be of one instant: both are to be read on one snapshot.
+    Anew,
+    /// All that is wanted is there.
+    Whole,
 }
 
 impl<'a> Asking<'a> {
@@ -123,24 +133,23 @@ impl<'a> Asking<'a> {
             total: None,
             is_rows_hit: true,
             is_all_hit: true,
-            is_whole: false,
-            reads_anew: false,
+            stage: Stage::Gathering,
             waits: 0,
         }
     }
 
     /// What comes next, at `now_ms` of the caller's monotonic clock.
     pub fn step(&mut self, now_ms: u64) -> Step<'a> {
-        if self.is_whole {
-            return Step::Answer(self.answer());
-        }
-        if self.reads_anew {
-            return self.lead(true, self.asked.total);
+        match self.stage {
+            Stage::Whole => return Step::Answer(self.answer()),
+            Stage::Anew => return self.lead(true, self.asked.total),
+            Stage::Gathering => {}
         }
         let is_exact = self.asked.contract.is_exact();
         if is_exact || self.rows.is_none() {
             self.rows = self.lists.rows(&self.rows_key, self.asked.contract, now_ms);
         }
+        self.lists.rules().look_away();
         if self.asked.total && (is_exact || self.total.is_none()) {
             self.total = self
                 .lists
@@ -184,23 +193,18 @@ impl<'a> Asking<'a> {
         }
         let lacks_any = self.rows.is_none() || (self.asked.total && self.total.is_none());
         if !self.asked.contract.is_exact() {
-            self.is_whole = !lacks_any;
+            if !lacks_any {
+                self.stage = Stage::Whole;
+            }
         } else if is_one_snapshot {
-            self.is_whole = true;
+            self.stage = Stage::Whole;
         } else {
-            let rows_altered = self.rows.as_ref().is_none_or(|rows| rows.altered.is_set());
-            let total_altered = self
-                .total
-                .as_ref()
-                .is_none_or(|total| total.altered.is_set());
-            self.join_parts(
-                lacks_any
-                    || if has_rows {
-                        total_altered
-                    } else {
-                        rows_altered
-                    },
-            );
+            let found_first = if has_rows {
+                self.total.as_ref().map(|total| &total.altered)
+            } else {
+                self.rows.as_ref().map(|rows| &rows.altered)
+            };
+            self.join_parts(found_first.is_none_or(Altered::is_set));
         }
     }
 
@@ -210,11 +214,11 @@ impl<'a> Asking<'a> {
         let needs_one_instant = self.asked.contract.is_exact()
             && self.asked.total
             && self.lists.rules().hold(Rule::OneInstant);
-        if lacks_any || (is_altered && needs_one_instant) {
-            self.reads_anew = true;
+        self.stage = if lacks_any || (is_altered && needs_one_instant) {
+            Stage::Anew
         } else {
-            self.is_whole = true;
-        }
+            Stage::Whole
+        };
     }
 
     fn answer(&mut self) -> Answer {
@@ -223,7 +227,9 @@ impl<'a> Asking<'a> {
         let is_exact = self.asked.contract.is_exact();
         let is_altered =
             rows.altered.is_set() || total.as_ref().is_some_and(|total| total.altered.is_set());
+        let total_altered = total.as_ref().map(|total| total.altered.clone());
         Answer {
+            unaltered: Unaltered::new(rows.altered, total_altered),
             rows: rows.value,
             total: total.map(|total| total.value.count),
             is_hit: if is_exact {

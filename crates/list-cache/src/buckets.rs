@@ -7,12 +7,13 @@ use model::{Change, Field, Image};
 use query::predicate::{Look, Seen, field_of};
 use query::{Equality, Filter, equalities};
 
+use crate::rank::{Fields, Guards, Ranks};
 use crate::rules::{Rule, Rules};
 
 /// Most groups of one bucket, each of which is asked about a change of a row with its value.
 pub(crate) const BUCKET_GROUPS_MAX: usize = 2_048;
 /// Most groups without an equality, each of which is asked about every change.
-pub(crate) const RESIDUAL_GROUPS_MAX: usize = 256;
+pub(crate) const RESIDUAL_GROUPS_MAX: usize = 1_024;
 
 /// Where a group stands in the index of its table.
 pub(crate) enum Home {
@@ -24,15 +25,30 @@ pub(crate) enum Home {
     Undecidable,
 }
 
+/// A group where a change may find it.
+#[derive(Clone, Copy)]
+struct Post {
+    group: u32,
+    guards: Guards,
+}
+
+/// One change, as the index is asked about it.
+pub(crate) struct Question<'a> {
+    pub(crate) change: &'a Change,
+    pub(crate) changed: Fields,
+    pub(crate) before: &'a Ranks,
+    pub(crate) after: &'a Ranks,
+}
+
 /// The groups of one table by what they ask for.
 #[derive(Default)]
 pub(crate) struct Buckets {
     /// By the hash of field and value. Two values of one hash share a bucket, which costs a
     /// question too many and nothing else.
-    groups: HashMap<u64, Vec<u32>>,
+    posts: HashMap<u64, Vec<Post>>,
     /// The fields that buckets are of, each with the number of places taken in its buckets.
     fields: Vec<(Field, usize)>,
-    residual: Vec<u32>,
+    residual: Vec<Post>,
     hasher: RandomState,
 }
 
@@ -50,7 +66,7 @@ impl Buckets {
                 .collect()
         };
         let crowd = |set: &Vec<(Field, u64)>| -> usize {
-            let crowds = set.iter().map(|(_, hash)| self.groups.get(hash));
+            let crowds = set.iter().map(|(_, hash)| self.posts.get(hash));
             crowds
                 .map(|groups| groups.map_or(1, |groups| groups.len() + 1))
                 .sum()
@@ -61,19 +77,27 @@ impl Buckets {
                 .then_some(Home::Residual);
         };
         let is_full = |(_, hash): &(Field, u64)| {
-            let groups = self.groups.get(hash);
+            let groups = self.posts.get(hash);
             groups.is_some_and(|groups| groups.len() >= rules.bound(BUCKET_GROUPS_MAX))
         };
         (!least.iter().any(is_full)).then_some(Home::Buckets(least))
     }
 
-    pub(crate) fn enter(&mut self, home: &Home, group: u32) {
+    /// Takes in a group with this filter.
+    pub(crate) fn enter(&mut self, home: &Home, group: u32, filter: &Filter) {
         match home {
             Home::Undecidable => {}
-            Home::Residual => self.residual.push(group),
+            Home::Residual => {
+                let guards = Guards::of(filter, &[]);
+                self.residual.push(Post { group, guards });
+            }
             Home::Buckets(places) => {
+                // What all of its buckets are of needs no second look.
+                let known: Vec<Field> = places.iter().map(|(field, _)| *field).collect();
+                let guards = Guards::of(filter, if places.len() == 1 { &known } else { &[] });
                 for (field, hash) in places {
-                    self.groups.entry(*hash).or_default().push(group);
+                    let posts = self.posts.entry(*hash).or_default();
+                    posts.push(Post { group, guards });
                     match self.fields.iter_mut().find(|(known, _)| known == field) {
                         Some((_, count)) => *count += 1,
                         None => self.fields.push((*field, 1)),
@@ -89,10 +113,10 @@ impl Buckets {
             Home::Residual => remove(&mut self.residual, group),
             Home::Buckets(places) => {
                 for (field, hash) in places {
-                    if let Some(groups) = self.groups.get_mut(hash) {
-                        remove(groups, group);
-                        if groups.is_empty() {
-                            self.groups.remove(hash);
+                    if let Some(posts) = self.posts.get_mut(hash) {
+                        remove(posts, group);
+                        if posts.is_empty() {
+                            self.posts.remove(hash);
                         }
                     }
                     for (_, count) in self.fields.iter_mut().filter(|(known, _)| known == field) {
@@ -105,9 +129,16 @@ impl Buckets {
     }
 
     /// Appends the groups that the change may concern, some of them perhaps twice.
-    pub(crate) fn concerned(&self, change: &Change, groups: &mut Vec<u32>, rules: &Rules) {
+    pub(crate) fn concerned(&self, question: &Question<'_>, groups: &mut Vec<u32>, rules: &Rules) {
+        let change = question.change;
+        let concerns = |post: &&Post| {
+            post.guards.let_pass(question.before) || post.guards.let_pass(question.after)
+        };
+        let mut take = |posts: &[Post]| {
+            groups.extend(posts.iter().filter(concerns).map(|post| post.group));
+        };
         if rules.hold(Rule::ResidualsAreAsked) {
-            groups.extend(&self.residual);
+            take(&self.residual);
         }
         let before = change.before.as_ref();
         let after = change.after.as_ref();
@@ -118,7 +149,9 @@ impl Buckets {
             let was = before.map(value_of);
             let is = after.map(value_of).filter(|is| Some(*is) != was);
             for hash in was.into_iter().chain(is) {
-                groups.extend(self.groups.get(&hash).into_iter().flatten());
+                if let Some(posts) = self.posts.get(&hash) {
+                    take(posts);
+                }
             }
         }
     }
@@ -140,9 +173,9 @@ impl Buckets {
     }
 }
 
-fn remove(groups: &mut Vec<u32>, group: u32) {
-    if let Some(position) = groups.iter().position(|known| *known == group) {
-        groups.swap_remove(position);
+fn remove(posts: &mut Vec<Post>, group: u32) {
+    if let Some(position) = posts.iter().position(|post| post.group == group) {
+        posts.swap_remove(position);
     }
 }
 

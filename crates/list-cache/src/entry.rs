@@ -51,6 +51,26 @@ impl Altered {
     }
 }
 
+/// Whether an answer is still what a read would give.
+#[derive(Clone, Debug)]
+pub struct Unaltered {
+    rows: Altered,
+    total: Option<Altered>,
+}
+
+impl Unaltered {
+    pub(crate) fn new(rows: Altered, total: Option<Altered>) -> Unaltered {
+        Unaltered { rows, total }
+    }
+
+    /// Whether nothing that is visible to anybody by now has altered it. Once it does not hold, it
+    /// never does again, also where nothing but its place in the cache was lost.
+    pub fn holds(&self) -> bool {
+        let total = self.total.as_ref();
+        !self.rows.is_set() && !total.is_some_and(Altered::is_set)
+    }
+}
+
 /// A part of an answer, and whether it is still true.
 #[derive(Clone, Debug)]
 pub(crate) struct Held<T> {

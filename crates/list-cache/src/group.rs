@@ -35,9 +35,15 @@ impl Group {
             is_decidable: is_decidable(&query.filter),
             fields,
             home,
-            watches: Vec::new(),
+            // Rows and total, mostly.
+            watches: Vec::with_capacity(2),
             asked: 0,
         }
+    }
+
+    /// What the filter looks at.
+    pub(crate) fn fields(&self) -> &[Field] {
+        &self.fields
     }
 
     /// Whether memory can decide which rows are meant.
@@ -54,7 +60,7 @@ impl Group {
                         let was = field_of(change, before, *field);
                         was.is_same(field_of(change, after, *field))
                     });
-                let matches_before = self.has(change, before, self.grants(before, after, rules));
+                let matches_before = self.has(change, before, grants(before, after, rules));
                 let matches_after = if is_same {
                     matches_before
                 } else {
@@ -69,18 +75,18 @@ impl Group {
         Matches { before, after }
     }
 
-    /// The grants by which the row before the change is judged.
-    fn grants<'a>(&self, before: &'a Image, after: &'a Image, rules: &Rules) -> &'a str {
-        if rules.hold(Rule::VisibilityOfBefore) {
-            &before.permissions
-        } else {
-            &after.permissions
-        }
-    }
-
     fn has(&self, change: &Change, image: &Image, permissions: &str) -> bool {
         satisfies(&self.filter, &|field| field_of(change, image, field))
             && self.visibility.sees(permissions)
+    }
+}
+
+/// The grants by which the row before the change is judged.
+fn grants<'a>(before: &'a Image, after: &'a Image, rules: &Rules) -> &'a str {
+    if rules.hold(Rule::VisibilityOfBefore) {
+        &before.permissions
+    } else {
+        &after.permissions
     }
 }
 

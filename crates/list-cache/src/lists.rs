@@ -4,6 +4,7 @@
 //! unregisters holds the registry's lock while it does so, and touches the map under it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use cache::WeightedMap;
@@ -36,6 +37,7 @@ pub struct Bounds {
 pub struct ListCache {
     entries: WeightedMap<Key, Entry>,
     purges: RwLock<HashMap<TableNumber, u64>>,
+    purges_of_all: AtomicU64,
     watched: Mutex<Watched>,
     rules: Rules,
     total_cap: Option<u64>,
@@ -92,6 +94,7 @@ impl ListCache {
         ListCache {
             entries: WeightedMap::new(entries, Entry::weigh),
             purges: RwLock::default(),
+            purges_of_all: AtomicU64::new(0),
             watched: Mutex::default(),
             rules: Rules::default(),
             total_cap: bounds.total_cap,
@@ -167,6 +170,7 @@ impl ListCache {
         if self.rules.hold(Rule::PurgeIsAFence) {
             let mut purges = self.purges.write().unwrap_or_else(PoisonError::into_inner);
             *purges.entry(table).or_default() += 1;
+            self.purges_of_all.fetch_add(1, Ordering::Release);
         }
         let mut locked = self.lock();
         locked.registry.forget(table, &self.rules);
@@ -226,6 +230,11 @@ impl ListCache {
         }
         let purges = self.purges.read().unwrap_or_else(PoisonError::into_inner);
         purges.get(&table).copied().unwrap_or_default()
+    }
+
+    /// How often any table was purged.
+    pub(crate) fn purges_of_all(&self) -> u64 {
+        self.purges_of_all.load(Ordering::Acquire)
     }
 
     /// Whether a fill under `key` is of any use: not if the table was purged since it was made.

@@ -203,10 +203,8 @@ impl Registry {
         place: &Place,
         last: Option<Vec<Value>>,
     ) {
-        if let Some(watch) = self.watch_mut(table, place)
-            && let Subject::Rows(page) = &mut watch.subject
-        {
-            page.set_last(last);
+        if let (Some(table), Some(slot)) = (self.tables.get_mut(&table), place.group) {
+            table.set_last(slot, place.number, last);
         }
     }
 

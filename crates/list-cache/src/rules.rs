@@ -77,6 +77,20 @@ pub struct Rules {
     /// See [`Rules::narrow`]; 0 leaves bounds as they are.
     #[cfg(feature = "test-switches")]
     bound_max: std::sync::atomic::AtomicUsize,
+    #[cfg(feature = "test-switches")]
+    between_looks: Between,
+}
+
+/// What a test lets happen between two looks.
+#[cfg(feature = "test-switches")]
+#[derive(Default)]
+struct Between(std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>);
+
+#[cfg(feature = "test-switches")]
+impl std::fmt::Debug for Between {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Between")
+    }
 }
 
 #[cfg(feature = "test-switches")]
@@ -98,6 +112,19 @@ impl Rules {
     pub fn narrow(&self, bound_max: usize) {
         self.bound_max
             .store(bound_max, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Calls `act` from now on where another thread might come between the looks for the rows
+    /// and for the total of one answer.
+    pub fn between_looks(&self, act: impl Fn() + Send + Sync + 'static) {
+        // Whoever sets it twice keeps the first.
+        let _ = self.between_looks.0.set(Box::new(act));
+    }
+
+    pub(crate) fn look_away(&self) {
+        if let Some(act) = self.between_looks.0.get() {
+            act();
+        }
     }
 
     pub(crate) fn bound(&self, bound: usize) -> usize {
@@ -123,4 +150,7 @@ impl Rules {
     pub(crate) fn bound(&self, bound: usize) -> usize {
         bound
     }
+
+    #[expect(clippy::unused_self, reason = "the switches exist in test builds only")]
+    pub(crate) fn look_away(&self) {}
 }

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use model::{Change, RowId};
+use model::{Change, RowId, Value};
 use query::Query;
 
-use crate::buckets::{Buckets, Home};
+use crate::buckets::{Buckets, Home, Question, RESIDUAL_GROUPS_MAX};
 use crate::entry::Altered;
 use crate::group::Group;
+use crate::rank::{Fields, Ranks, Reach};
 use crate::registry::Fallen;
 use crate::rules::{Rule, Rules};
 use crate::watch::Watch;
@@ -20,6 +21,8 @@ const GROUP_WATCHES_MAX: usize = 2_048;
 #[derive(Default)]
 pub(crate) struct TableWatches {
     groups: Vec<Option<Group>>,
+    /// How far each group reaches, by its place.
+    reaches: Vec<Reach>,
     free: Vec<u32>,
     by_form: HashMap<Box<[u8]>, u32>,
     buckets: Buckets,
@@ -32,10 +35,19 @@ pub(crate) struct TableWatches {
     watch_count: u64,
     /// Numbers the changes that were asked about.
     asked: u64,
-    /// The groups that the change may concern; kept for its capacity.
-    concerned: Vec<u32>,
+    room: Room,
     /// Groups with totals that the commit moves.
     tallied: Vec<u32>,
+}
+
+/// What asking about one change takes; kept for its capacity.
+#[derive(Default)]
+struct Room {
+    /// The ranks of the row that changes.
+    before: Ranks,
+    after: Ranks,
+    /// The groups that the change may concern.
+    concerned: Vec<u32>,
 }
 
 impl TableWatches {
@@ -57,12 +69,17 @@ impl TableWatches {
         let mut group = Group::new(form, query, Home::Undecidable);
         if group.is_decidable() {
             group.home = self.buckets.home(&query.filter, rules)?;
+        } else if self.undecidable.len() >= rules.bound(RESIDUAL_GROUPS_MAX) {
+            return None;
         }
+        let reach = Reach::of(group.fields());
         let slot = self.free.pop().unwrap_or_else(|| {
             self.groups.push(None);
+            self.reaches.push(reach);
             self.groups.len() as u32 - 1
         });
-        self.buckets.enter(&group.home, slot);
+        self.reaches[slot as usize] = reach;
+        self.buckets.enter(&group.home, slot, &query.filter);
         if matches!(group.home, Home::Undecidable) {
             self.undecidable.push(slot);
         }
@@ -80,11 +97,28 @@ impl TableWatches {
         if let Some(row) = watch.cursor() {
             self.cursors.entry(row.clone()).or_default().push(slot);
         }
+        if watch.is_endless() {
+            self.reaches[slot as usize].add_endless();
+        }
         self.watch_count += 1;
         self.group_mut(slot)
             .expect("a watch is added to a group that is there")
             .watches
             .push(watch);
+    }
+
+    /// An open read found these keys in the last row of its page; `None`: the page is not full.
+    pub(crate) fn set_last(&mut self, slot: u32, number: u64, last: Option<Vec<Value>>) {
+        let Some(watch) = self.watch_mut(slot, number) else {
+            return;
+        };
+        let was_endless = watch.is_endless();
+        watch.set_last(last);
+        if let (true, Some(edge)) = (was_endless, watch.edge) {
+            let reach = &mut self.reaches[slot as usize];
+            reach.remove_endless();
+            reach.add_end(edge);
+        }
     }
 
     /// The flag of a watch beyond the bounds.
@@ -120,7 +154,7 @@ impl TableWatches {
             .collect();
         self.watch_count -= removed.len() as u64;
         for watch in &removed {
-            self.remove_cursor(watch, slot);
+            self.forget_page(watch, slot);
         }
         self.remove_if_empty(slot);
     }
@@ -134,12 +168,24 @@ impl TableWatches {
                 self.drop_group(slot, fallen, rules);
             }
         }
-        let mut concerned = std::mem::take(&mut self.concerned);
-        self.buckets.concerned(change, &mut concerned, rules);
-        for slot in concerned.drain(..) {
-            self.ask_group(slot, change, fallen, rules);
+        let mut room = std::mem::take(&mut self.room);
+        room.before.set(change, change.before.as_ref());
+        room.after.set(change, change.after.as_ref());
+        let question = Question {
+            change,
+            changed: Fields::changed(change),
+            before: &room.before,
+            after: &room.after,
+        };
+        self.buckets
+            .concerned(&question, &mut room.concerned, rules);
+        for slot in room.concerned.drain(..) {
+            let reach = &self.reaches[slot as usize];
+            if !reach.leaves_out(question.changed, question.before, question.after) {
+                self.ask_group(slot, &question, fallen, rules);
+            }
         }
-        self.concerned = concerned;
+        self.room = room;
         if rules.hold(Rule::CursorRow) {
             for slot in self.cursors.get(&change.id).cloned().unwrap_or_default() {
                 let feels = |watch: &Watch| watch.feels_cursor(change);
@@ -148,7 +194,14 @@ impl TableWatches {
         }
     }
 
-    fn ask_group(&mut self, slot: u32, change: &Change, fallen: &mut Fallen, rules: &Rules) {
+    fn ask_group(
+        &mut self,
+        slot: u32,
+        question: &Question<'_>,
+        fallen: &mut Fallen,
+        rules: &Rules,
+    ) {
+        let change = question.change;
         let asked = self.asked;
         let Some(group) = self.group_mut(slot) else {
             return;
@@ -171,7 +224,9 @@ impl TableWatches {
         if is_tallied {
             self.tallied.push(slot);
         }
-        let feels = |watch: &Watch| watch.feels(change, matches, rules);
+        let feels = |watch: &Watch| {
+            !watch.is_out_of_reach(question, matches) && watch.feels(change, matches, rules)
+        };
         self.fell(slot, feels, fallen, rules);
     }
 
@@ -200,7 +255,7 @@ impl TableWatches {
         }
         self.watch_count -= removed.len() as u64;
         for watch in removed {
-            self.remove_cursor(&watch, slot);
+            self.forget_page(&watch, slot);
             fallen.take(watch, rules);
         }
         self.remove_if_empty(slot);
@@ -247,7 +302,11 @@ impl TableWatches {
         self.groups.get_mut(slot as usize)?.as_mut()
     }
 
-    fn remove_cursor(&mut self, watch: &Watch, slot: u32) {
+    /// A watch has left its group.
+    fn forget_page(&mut self, watch: &Watch, slot: u32) {
+        if watch.is_endless() {
+            self.reaches[slot as usize].remove_endless();
+        }
         let Some(row) = watch.cursor() else { return };
         if let Some(slots) = self.cursors.get_mut(row) {
             if let Some(position) = slots.iter().position(|known| *known == slot) {
@@ -265,8 +324,8 @@ impl TableWatches {
             return;
         };
         self.buckets.leave(&group.home, slot);
-        if let Some(position) = self.undecidable.iter().position(|known| *known == slot) {
-            self.undecidable.swap_remove(position);
+        if matches!(group.home, Home::Undecidable) {
+            self.undecidable.retain(|known| *known != slot);
         }
         self.by_form.remove(&group.form);
         self.free.push(slot);

@@ -4,13 +4,17 @@ use model::{Change, Image, RowId, Value};
 use query::predicate::{compare_with, field_of};
 use query::{OrderKey, Query};
 
+use crate::buckets::Question;
 use crate::entry::Altered;
 use crate::key::Key;
+use crate::rank::Edge;
 use crate::registry::Fallen;
 use crate::rules::{Rule, Rules};
 
 /// An entry or an open read, as the registry knows it.
 pub(crate) struct Watch {
+    /// Where its page ends, as far as ranks can say: looked at for each row that matches.
+    pub(crate) edge: Option<Edge>,
     /// No other watch ever has it.
     pub(crate) number: u64,
     pub(crate) altered: Altered,
@@ -32,8 +36,6 @@ pub(crate) struct Page {
     cursor: Option<RowId>,
     /// The order in which rows are read.
     order: Vec<OrderKey>,
-    /// Whether the page begins with the first row, or right beside the cursor's.
-    begins_at_front: bool,
     /// What the last row of a full page has in each key of the order. Rows beyond it alter
     /// nothing. Unknown of a read that is open.
     last: Option<Vec<Value>>,
@@ -74,6 +76,29 @@ impl Watch {
         match &self.subject {
             Subject::Rows(page) => page.feels(change, matches, rules),
             Subject::Total(_) => false,
+        }
+    }
+
+    /// Whether the row stands beyond the page on each side on which it matches, as its rank alone
+    /// can say.
+    pub(crate) fn is_out_of_reach(&self, question: &Question<'_>, matches: Matches) -> bool {
+        self.edge.is_some_and(|edge| {
+            (!matches.before || edge.is_before(question.before))
+                && (!matches.after || edge.is_before(question.after))
+        })
+    }
+
+    /// Whether it is of rows, and of no page that is known to end.
+    pub(crate) fn is_endless(&self) -> bool {
+        matches!(self.subject, Subject::Rows(_)) && self.edge.is_none()
+    }
+
+    /// The read found these keys in its last row; `None`: the page is not full.
+    pub(crate) fn set_last(&mut self, last: Option<Vec<Value>>) {
+        if let Subject::Rows(page) = &mut self.subject {
+            let first = page.order.first().zip(last.as_ref());
+            self.edge = first.map(|(key, last)| Edge::new(*key, &last[0]));
+            page.last = last;
         }
     }
 
@@ -130,6 +155,7 @@ impl Watch {
     /// A watch of the rows or the total that `query` asks for, open until it is kept.
     pub(crate) fn open(number: u64, query: &Query, of_rows: bool, is_exact: bool) -> Watch {
         Watch {
+            edge: None,
             number,
             altered: Altered::default(),
             is_exact,
@@ -156,7 +182,6 @@ impl Page {
         Page {
             cursor: query.cursor.as_ref().map(|cursor| cursor.row.clone()),
             order: query.read_order(),
-            begins_at_front: query.offset == 0,
             last: None,
         }
     }
@@ -165,17 +190,10 @@ impl Page {
         self.cursor.as_ref()
     }
 
-    /// The read found these keys in its last row; `None`: the page is not full.
-    pub(crate) fn set_last(&mut self, last: Option<Vec<Value>>) {
-        if self.begins_at_front {
-            self.last = last;
-        }
-    }
-
     /// Whether a change of a row that matches on some side may alter the page.
     pub(crate) fn feels(&self, change: &Change, matches: Matches, rules: &Rules) -> bool {
         let Some(last) = &self.last else {
-            return rules.hold(Rule::WindowOfFullPagesOnly) || !self.begins_at_front;
+            return rules.hold(Rule::WindowOfFullPagesOnly);
         };
         let is_inside = |image: &Option<Image>| {
             let image = image.as_ref();

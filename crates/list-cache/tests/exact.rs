@@ -100,9 +100,40 @@ fn beyond_a_full_page_only_the_total_moves() {
 }
 
 #[test]
-fn other_pages_have_no_row_beyond_them() {
-    for query in [page(2, 2), page(5, 0)] {
-        assert_eq!(hits_after(&[query], &[("e", Some((1, 9)))]), [false]);
+fn a_page_further_on_ends_as_well_and_one_with_room_does_not() {
+    let pages = [page(2, 2), page(1, 1), page(5, 0)];
+    for (id, to, hits) in [
+        ("e", Some((1, 9)), [true, true, false]),
+        ("d", Some((1, 8)), [false, true, false]),
+        ("a", None, [false, false, false]),
+        ("e", Some((1, 0)), [false, false, false]),
+    ] {
+        assert_eq!(hits_after(&pages, &[(id, to)]), hits, "{id} {to:?}");
+    }
+}
+
+#[test]
+fn pages_of_two_orders_over_one_filter_are_told_apart() {
+    let order = |method: &str| {
+        query(&[
+            &is("n", 1),
+            &format!(r#"{{"method":"{method}","attribute":"m"}}"#),
+            r#"{"method":"limit","values":[1]}"#,
+        ])
+    };
+    let both = [order("orderAsc"), order("orderDesc")];
+    // Only `w` changes: where the row stands decides.
+    for (id, hits) in [("a", [false, true]), ("b", [true, false])] {
+        let mut world = world();
+        for query in &both {
+            world.ask(query, EXACT);
+        }
+        let m = if id == "a" { 1 } else { 2 };
+        let mut after = image(1, m, stage::EVERYBODY);
+        after.values[2] = model::Value::Text("changed".into());
+        world.commit(&[(id, Some(after))]);
+        assert_eq!([0, 1].map(|which: usize| world.is_hit(&both[which])), hits);
+        assert!(both.iter().all(|query| world.is_exact(query)));
     }
 }
 
@@ -162,7 +193,7 @@ fn rows_before_a_cursor_are_bounded_on_their_other_side() {
         r#"{"method":"limit","values":[2]}"#,
     ]);
     assert_eq!(
-        hits_after(&[before.clone()], &[("a", Some((1, 0)))]),
+        hits_after(std::slice::from_ref(&before), &[("a", Some((1, 0)))]),
         [true]
     );
     assert_eq!(hits_after(&[before], &[("a", Some((1, 3)))]), [false]);
@@ -306,6 +337,7 @@ fn nothing_stays_registered_that_is_nowhere() {
 #[test]
 fn beyond_the_bound_of_a_table_any_change_of_it_drops_a_list() {
     let mut world = world();
+    world.lists.rules().narrow(256);
     let asked = |n: i64| query(&[&above(n)]);
     for n in 10..1_010 {
         world.ask(&asked(n), EXACT);

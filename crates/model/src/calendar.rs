@@ -165,34 +165,33 @@ pub fn write_iso_ms(instant: Timestamp, out: &mut Vec<u8>) {
     let (days, ms_of_day) = (ms.div_euclid(DAY_S * 1_000), ms.rem_euclid(DAY_S * 1_000));
     let (year, month, day) = civil_from_days(days);
     let second_of_day = ms_of_day / 1_000;
-    digits(out, year, 4);
-    for (separator, number) in [
-        (b'-', month),
-        (b'-', day),
-        (b'T', second_of_day / 3_600),
-        (b':', second_of_day / 60 % 60),
-        (b':', second_of_day % 60),
+    let mut text = *b"0000-00-00T00:00:00.000+00:00";
+    for (place, number) in [
+        (5, month),
+        (8, day),
+        (11, second_of_day / 3_600),
+        (14, second_of_day / 60 % 60),
+        (17, second_of_day % 60),
     ] {
-        out.push(separator);
-        digits(out, number, 2);
+        fill(&mut text[place..place + 2], number);
     }
-    out.push(b'.');
-    digits(out, ms_of_day % 1_000, 3);
-    out.extend_from_slice(b"+00:00");
+    fill(&mut text[20..23], ms_of_day % 1_000);
+    if (0..=9_999).contains(&year) {
+        fill(&mut text[..4], year);
+        out.extend_from_slice(&text);
+    } else {
+        out.extend_from_slice(format!("{year:05}").as_bytes());
+        out.extend_from_slice(&text[4..]);
+    }
 }
 
-/// Plain digits instead of `write!`: a list of 25 rows formats 50 of these instants.
-fn digits(out: &mut Vec<u8>, number: i64, width: usize) {
-    let start = out.len();
-    let mut rest = number.unsigned_abs();
-    while rest > 0 || out.len() - start < width {
-        out.push(b'0' + (rest % 10) as u8);
-        rest /= 10;
+/// Fills `digits` with the lowest ones of `number`. In place instead of by `write!`: a list of 25
+/// rows formats 50 of these instants.
+fn fill(digits: &mut [u8], mut number: i64) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
     }
-    if number < 0 {
-        out.push(b'-');
-    }
-    out[start..].reverse();
 }
 
 /// [`write_iso_ms`] as a text of its own.

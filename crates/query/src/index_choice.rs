@@ -142,7 +142,8 @@ fn demand(test: &Test) -> Option<Demand> {
         | Test::Matches(_)
         | Test::HasAny(_)
         | Test::HasAll(_)
-        | Test::HasNone(_) => None,
+        | Test::HasNone(_)
+        | Test::Longer(_) => None,
     }
 }
 

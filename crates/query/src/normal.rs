@@ -177,6 +177,7 @@ fn write_test(out: &mut Vec<u8>, test: &Test) {
         Test::HasAny(values) => write_set(out, 16, values),
         Test::HasAll(values) => write_set(out, 17, values),
         Test::HasNone(values) => write_set(out, 18, values),
+        Test::Longer(chars) => write_tagged(out, 22, &[&Value::Int(i64::from(*chars))]),
     }
 }
 

@@ -163,6 +163,7 @@ fn is_of_text(test: &Test) -> bool {
             | Test::Finds(_)
             | Test::FindsNot(_)
             | Test::Matches(_)
+            | Test::Longer(_)
     )
 }
 
@@ -179,6 +180,7 @@ fn reads(content: &str, test: &Test) -> bool {
         Test::Finds(search) => search.finds(content),
         Test::FindsNot(search) => !search.finds(content),
         Test::Matches(pattern) => pattern.finds(content),
+        Test::Longer(chars) => content.chars().count() > *chars as usize,
         other => unreachable!("{other:?} is no test of text"),
     }
 }
@@ -193,6 +195,10 @@ fn holds(elements: &[Value], test: &Test) -> bool {
         Test::HasAny(values) => values.iter().any(has),
         Test::HasAll(values) => values.iter().all(has),
         Test::HasNone(values) => !values.iter().any(has),
+        Test::Longer(_) => elements.iter().any(|one| match one {
+            Value::Text(content) => reads(content, test),
+            _ => false,
+        }),
         _ => false,
     }
 }
@@ -304,6 +310,7 @@ mod tests {
                 Test::Finds(Search::parse("äpf").expect("one word")),
                 Test::FindsNot(Search::parse("birne").expect("one word")),
                 Test::Matches(Pattern::parse("^Ä.*l$").expect("a legal one")),
+                Test::Longer(4),
             ],
             &[
                 Test::StartsWith("äp".into()),
@@ -312,6 +319,7 @@ mod tests {
                 Test::NotEndsWith("l".into()),
                 Test::HasPart(parts(&["x"])),
                 Test::HasNoPart(parts(&["x", "pf"])),
+                Test::Longer(5),
             ],
         );
     }
@@ -324,11 +332,13 @@ mod tests {
                 Test::HasAny(vec![text("z"), text("b")]),
                 Test::HasAll(vec![text("b"), text("a")]),
                 Test::HasNone(vec![text("z")]),
+                Test::Longer(0),
             ],
             &[
                 Test::HasAny(vec![text("z")]),
                 Test::HasAll(vec![text("a"), text("z")]),
                 Test::HasNone(vec![text("a")]),
+                Test::Longer(1),
             ],
         );
     }
@@ -341,6 +351,7 @@ mod tests {
             Test::NotStartsWith("a".into()),
             Test::HasNoPart(vec!["a".into()]),
             Test::HasNone(vec![text("a")]),
+            Test::Longer(0),
             Test::IsNotNull,
         ];
         check(&Value::Null, &[Test::IsNull], &failing);

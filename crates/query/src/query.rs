@@ -138,6 +138,8 @@ pub enum Test {
     HasAll(Vec<Value>),
     /// An array with none of these as an element.
     HasNone(Vec<Value>),
+    /// Text of more characters than this, or an array with such a text. No client asks for it.
+    Longer(u32),
 }
 
 /// One key of an order.

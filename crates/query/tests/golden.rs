@@ -64,7 +64,7 @@ fn the_place_of_a_row_adds_columns_and_nothing_else() {
             let Some((_, rows)) = statements.iter().find(|(what, _)| *what == "rows") else {
                 continue;
             };
-            let in_place = asked.rows_in_place(&query, dialect);
+            let in_place = Asked::rows_in_place(&query, dialect);
             assert_eq!(in_place.parameters, rows.parameters);
             let from = format!(" FROM {} AS t", query::names::now(query.table.number));
             let (selected, rest) = rows.sql.split_at(rows.sql.find(&from).unwrap_or(0));

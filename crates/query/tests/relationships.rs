@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use model::{
-    Column, ColumnKey, ColumnKind, ColumnNumber, Coordinates, DatabaseId, Mark, OnDelete,
-    ProjectId, Relation, RelationKind, Selection, Side, Table, TableId, TableNumber, Timestamp,
+    Column, ColumnKey, ColumnKind, ColumnNumber, Coordinates, DatabaseId, Direction, Field, Index,
+    IndexColumn, IndexKey, IndexKind, IndexStatus, Mark, OnDelete, ProjectId, Relation,
+    RelationKind, Selection, Side, Table, TableId, TableNumber, Timestamp,
 };
 use query::{Dialect, Limits, Query, QueryError, RelatedNames, Visibility, emit};
 
@@ -33,6 +34,23 @@ fn end(number: u32, key: &str, kind: RelationKind, side: Side, two_way: bool) ->
     };
     let array = relation.holds_links() && relation.is_list();
     column(number, key, ColumnKind::Relationship(relation), array)
+}
+
+/// An index over the link at this position.
+fn index(position: usize, status: IndexStatus) -> Index {
+    Index {
+        number: 1,
+        key: IndexKey::new("links").unwrap(),
+        kind: IndexKind::Key,
+        columns: vec![IndexColumn {
+            field: Field::Column(position),
+            direction: Direction::Asc,
+            length: None,
+        }],
+        status,
+        created: Timestamp(0),
+        updated: Timestamp(0),
+    }
 }
 
 /// A plain column, one link, a list of links, links that are held elsewhere, a hidden end, and a
@@ -64,12 +82,16 @@ fn table() -> Arc<Table> {
 }
 
 fn resolve(text: &str) -> Result<Query, QueryError> {
+    resolve_in(&table(), text)
+}
+
+fn resolve_in(table: &Arc<Table>, text: &str) -> Result<Query, QueryError> {
     let limits = Limits {
         page_rows_default: 25,
         page_rows_max: 100,
     };
     let ast = query::parse(&[text.to_owned()]).unwrap();
-    query::resolve(&ast, &table(), Visibility::Everything, None, &limits)
+    query::resolve(&ast, table, Visibility::Everything, None, &limits)
 }
 
 fn related(names: &str) -> Result<Vec<RelatedNames>, QueryError> {
@@ -140,15 +162,28 @@ fn lists_of_links_are_asked_by_their_table_now_and_by_their_elements_then() {
 
 #[test]
 fn one_link_is_an_id_and_never_a_part_of_one() {
+    let mut table = Table::clone(&table());
+    table.indexes = vec![index(1, IndexStatus::Available)];
+    let table = Arc::new(table);
     for method in ["equal", "contains", "containsAny", "containsAll"] {
         let text = format!(r#"{{"method":"{method}","attribute":"one","values":["x"]}}"#);
-        let query = resolve(&text).unwrap();
+        let query = resolve_in(&table, &text).unwrap();
         assert!(
             sql(&query).contains("t.c2 = ?"),
             "{method}: {}",
             sql(&query)
         );
     }
+}
+
+#[test]
+fn one_link_is_looked_up_in_its_table_of_links_until_its_index_is_there() {
+    let mut table = Table::clone(&table());
+    table.indexes = vec![index(1, IndexStatus::Processing)];
+    let text = r#"{"method":"equal","attribute":"one","values":["x"]}"#;
+    let query = resolve_in(&Arc::new(table), text).unwrap();
+    let sql = sql(&query);
+    assert!(sql.contains("FROM t1_l2 AS l WHERE l.target IN"), "{sql}");
 }
 
 #[test]

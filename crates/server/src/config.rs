@@ -311,6 +311,13 @@ pub struct ServeArgs {
     )]
     #[arg(value_parser = list_cache_bytes)]
     list_cache: u64,
+    /// Compare one of so many exact answers from the cache with a fresh read; 0 for none
+    ///
+    /// Without a number one of 64. Differences are logged as errors, counted in the last line of
+    /// the log, and turn /v1/health/cache to `fail`.
+    #[arg(long, env = "TIDEMARK_PARANOID", value_name = "N", default_value_t = 0)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "64")]
+    paranoid: u32,
     /// How far the total of a list is counted; 0 counts all, which may take long
     #[arg(
         long,
@@ -447,6 +454,8 @@ pub enum LogFormat {
 pub struct ServeSetup {
     /// For the engine.
     pub engine: engine::Config,
+    /// Compare one of so many hits with a fresh read; 0 for none.
+    pub paranoid: u32,
     /// For HTTP.
     pub http: ServeConfig,
     /// For the first start.
@@ -529,6 +538,7 @@ impl ServeArgs {
         };
         Ok(ServeSetup {
             engine,
+            paranoid: self.paranoid,
             http,
             bootstrap,
             log,

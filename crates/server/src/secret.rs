@@ -1,6 +1,7 @@
 //! Secrets of API keys: how they are drawn, checked and hashed.
 
 use std::fmt;
+use std::hint::black_box;
 
 use model::catalogue::SecretHash;
 use ring::digest::{SHA256, digest};
@@ -64,6 +65,13 @@ impl fmt::Debug for KeySecret {
     }
 }
 
+/// Whether both are the same, in a time that depends on their lengths alone.
+pub fn is_same(left: &[u8], right: &[u8]) -> bool {
+    // Every byte is looked at, and only the sum of what differs is asked about.
+    let differing = || left.iter().zip(right).fold(0, |sum, (l, r)| sum | (l ^ r));
+    left.len() == right.len() && black_box(differing()) == 0
+}
+
 /// A new id of 20 hexadecimal digits.
 pub fn draw_id(rng: Rng) -> String {
     let mut bytes = [0; ID_BYTES];
@@ -107,6 +115,18 @@ mod tests {
             "tab\tin-it-xxxxxxxx",
         ] {
             assert!(KeySecret::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn each_byte_counts_when_secrets_are_compared() {
+        let secret = b"standard_0123456789";
+        assert!(is_same(secret, secret.as_slice()) && is_same(b"", b""));
+        for position in 0..secret.len() {
+            let mut other = secret.to_vec();
+            other[position] ^= 0x80;
+            assert!(!is_same(secret, &other), "byte {position}");
+            assert!(!is_same(secret, &secret[..position]));
         }
     }
 

@@ -82,89 +82,7 @@ fn fill(server: &Running) {
         let route = format!("{TABLES}/books/rows");
         server.call("POST", &route, &json!({ "rows": rows }));
     }
-    let (people, books) = ("people", "books");
-    relate(
-        server,
-        "manyToOne",
-        (people, "boss"),
-        (people, Some("staff")),
-        "setNull",
-    );
-    relate(
-        server,
-        "oneToOne",
-        (people, "spouse"),
-        (people, Some("spouse_of")),
-        "cascade",
-    );
-    relate(
-        server,
-        "manyToOne",
-        (books, "author"),
-        (people, Some("authored")),
-        "restrict",
-    );
-    column(server, books, "title");
-    relate(
-        server,
-        "oneToMany",
-        ("shelves", "on"),
-        (books, None),
-        "setNull",
-    );
-    relate(
-        server,
-        "oneToMany",
-        ("boxes", "on"),
-        (books, None),
-        "cascade",
-    );
-    relate(
-        server,
-        "oneToMany",
-        ("boxes", "in"),
-        (books, Some("box")),
-        "restrict",
-    );
-    relate(
-        server,
-        "manyToMany",
-        (books, "tags"),
-        ("tags", Some("books")),
-        "cascade",
-    );
-    relate(
-        server,
-        "manyToMany",
-        (books, "similar"),
-        (books, None),
-        "setNull",
-    );
-    relate(
-        server,
-        "oneToOne",
-        (books, "cover"),
-        ("images", None),
-        "cascade",
-    );
-    relate(
-        server,
-        "manyToOne",
-        (people, "likes"),
-        (books, None),
-        "restrict",
-    );
-    relate(
-        server,
-        "oneToMany",
-        ("shelves", "more"),
-        (books, None),
-        "setNull",
-    );
-    // A column of the key that a hidden one has.
-    column(server, books, "shelves");
-    let index = json!({"key": "by_title", "type": "key", "columns": ["title", "n"]});
-    server.call("POST", &format!("{TABLES}/books/indexes"), &index);
+    relate_all(server);
     for (table, ids) in [
         ("people", vec!["p1", "p2", "p3"]),
         ("shelves", vec!["s1", "s2"]),
@@ -176,6 +94,52 @@ fn fill(server: &Running) {
             row(server, table, id);
         }
     }
+    link_all(server);
+}
+
+/// Type, table and key, the other table and perhaps its key, and what a deletion does.
+type Related = (
+    &'static str,
+    (&'static str, &'static str),
+    (&'static str, Option<&'static str>),
+    &'static str,
+);
+
+/// Every kind, before and after a plain column.
+#[rustfmt::skip]
+const BEFORE: &[Related] = &[
+    ("manyToOne", ("people", "boss"), ("people", Some("staff")), "setNull"),
+    ("oneToOne", ("people", "spouse"), ("people", Some("spouse_of")), "cascade"),
+    ("manyToOne", ("books", "author"), ("people", Some("authored")), "restrict"),
+];
+#[rustfmt::skip]
+const AFTER: &[Related] = &[
+    ("oneToMany", ("shelves", "on"), ("books", None), "setNull"),
+    ("oneToMany", ("boxes", "on"), ("books", None), "cascade"),
+    ("oneToMany", ("boxes", "in"), ("books", Some("box")), "restrict"),
+    ("manyToMany", ("books", "tags"), ("tags", Some("books")), "cascade"),
+    ("manyToMany", ("books", "similar"), ("books", None), "setNull"),
+    ("oneToOne", ("books", "cover"), ("images", None), "cascade"),
+    ("manyToOne", ("people", "likes"), ("books", None), "restrict"),
+    ("oneToMany", ("shelves", "more"), ("books", None), "setNull"),
+];
+
+fn relate_all(server: &Running) {
+    for (kind, parent, child, on_delete) in BEFORE {
+        relate(server, kind, *parent, *child, on_delete);
+    }
+    column(server, "books", "title");
+    for (kind, parent, child, on_delete) in AFTER {
+        relate(server, kind, *parent, *child, on_delete);
+    }
+    // A column of the key that a hidden one has.
+    column(server, "books", "shelves");
+    let index = json!({"key": "by_title", "type": "key", "columns": ["title", "n"]});
+    server.call("POST", &format!("{TABLES}/books/indexes"), &index);
+}
+
+fn link_all(server: &Running) {
+    let (people, books) = ("people", "books");
     link(
         server,
         people,
@@ -382,17 +346,18 @@ fn a_table_alone_comes_without_its_relationships_to_others() {
     let schema: Vec<String> = export(&folder, "")
         .lines()
         .filter(|line| !line.starts_with("{\"$id\"") || line.starts_with("{\"$id\":\"b"))
-        .map(|line| match line.starts_with("{\"end\"") {
-            true => "{\"end\":{\"rows\":620}}".to_owned(),
-            false => line
-                .replace("\"author\":\"p2\"", "\"author\":null")
+        .map(|line| {
+            if line.starts_with("{\"end\"") {
+                return "{\"end\":{\"rows\":620}}".to_owned();
+            }
+            line.replace("\"author\":\"p2\"", "\"author\":null")
                 .replace("\"s2\"", "null")
                 .replace("\"s1\"", "null")
                 .replace("\"x1\"", "null")
                 .replace("[\"t2\",\"t1\"]", "null")
                 .replace("[\"t1\"]", "null")
                 .replace("\"i1\"", "null")
-                .replace("\"i2\"", "null"),
+                .replace("\"i2\"", "null")
         })
         .collect();
     fs::write(&file, schema.join("\n")).unwrap();

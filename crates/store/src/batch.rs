@@ -347,6 +347,14 @@ pub enum SchemaChange {
     /// Replaces the definition of the column of this number. Its kind may get other limits, never
     /// another storage. [`Refusal::ValuesTooLong`] when a text of a row does not fit any more.
     UpdateColumn(Column),
+    /// As [`SchemaChange::UpdateColumn`], for texts that get shorter: those of rows that no commit
+    /// after `since` has changed were found to fit, and are not looked at again.
+    ShortenColumn {
+        /// The column.
+        column: Column,
+        /// The mark of the snapshot that was looked at.
+        since: Mark,
+    },
     /// Adds a relationship: this column, and its partner at the end of `related`. Their numbers,
     /// also where they name each other, and times are set by the commit. The links are indexed
     /// within it.

@@ -276,7 +276,7 @@ fn entries(tables: &Tables, case: &Case) -> Vec<Entry> {
     }
     let statements = asked.statements(&query, Dialect::Sqlite);
     for (what, statement) in statements.iter().filter(|(what, _)| *what == "rows") {
-        let in_place = asked.rows_in_place(&query, Dialect::Sqlite);
+        let in_place = Asked::rows_in_place(&query, Dialect::Sqlite);
         let (plain, in_place) = (tables.plan(statement), tables.plan(&in_place));
         assert_eq!(in_place, plain, "{}: {what} in place", case.name);
     }

@@ -108,7 +108,7 @@ pub const ROOMS: [Room; 11] = [
             "server",
         ],
         outside: Outside::Unreserved,
-        outside_max: 6,
+        outside_max: 7,
     },
     Room {
         name: "fuzz",

@@ -41,6 +41,15 @@ pub struct Fate {
     pub is_vague: bool,
 }
 
+/// Where a reader may be while the writer goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Between two steps.
+    LooksAtClock,
+    /// Between looking for the rows and looking for the total.
+    HasLookedForRows,
+}
+
 /// The writer went from one gate to another.
 #[derive(Clone, Debug)]
 pub struct Move {
@@ -61,8 +70,8 @@ struct State {
     tends: bool,
     fate: Fate,
     outcomes: Vec<Outcome>,
-    /// How many gates the writer passes when a reader next looks at the clock.
-    surprises: usize,
+    /// How many gates the writer passes when a reader is next at this moment.
+    surprises: Option<(Moment, usize)>,
     /// What such looks have let the writer do.
     surprised: Vec<Move>,
 }
@@ -162,15 +171,15 @@ impl Gate {
         self.moved.notify_all();
     }
 
-    /// The next look at the clock by a reader lets the writer pass so many gates.
-    pub fn surprise(&self, gates: usize) {
-        self.lock().surprises = gates;
+    /// The next reader at this moment lets the writer pass so many gates.
+    pub fn surprise(&self, moment: Moment, gates: usize) {
+        self.lock().surprises = Some((moment, gates));
     }
 
     /// What surprises have let the writer do since the last question.
     pub fn take_surprised(&self) -> Vec<Move> {
         let mut state = self.lock();
-        state.surprises = 0;
+        state.surprises = None;
         std::mem::take(&mut state.surprised)
     }
 
@@ -182,8 +191,14 @@ impl Gate {
             }
             return;
         }
-        let gates = std::mem::take(&mut self.lock().surprises);
-        for _ in 0..gates {
+        self.reader_is_at(Moment::LooksAtClock);
+    }
+
+    pub fn reader_is_at(&self, here: Moment) {
+        let mut state = self.lock();
+        let surprises = state.surprises.take_if(|(moment, _)| *moment == here);
+        drop(state);
+        for _ in 0..surprises.map_or(0, |(_, gates)| gates) {
             let Some(moved) = self.advance(false) else {
                 return;
             };

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use model::{Mark, Row};
@@ -21,6 +21,15 @@ pub struct Gated {
     passes: AtomicUsize,
     /// Lists that were read.
     lists: AtomicUsize,
+    /// Whether lists cannot be read now.
+    fails: AtomicBool,
+    /// Whether one could not.
+    has_failed: AtomicBool,
+}
+
+/// Why a list cannot be read, where the run wants it so.
+pub fn broken() -> StoreError {
+    StoreError::Interrupted
 }
 
 impl Gated {
@@ -30,6 +39,8 @@ impl Gated {
             gate: Arc::default(),
             passes: AtomicUsize::new(usize::MAX),
             lists: AtomicUsize::default(),
+            fails: AtomicBool::default(),
+            has_failed: AtomicBool::default(),
         }
     }
 
@@ -41,6 +52,16 @@ impl Gated {
     /// Lists that were read since the last question.
     pub fn take_lists(&self) -> usize {
         self.lists.swap(0, Ordering::Relaxed)
+    }
+
+    /// Whether lists that are read from now on fail.
+    pub fn fail_reads(&self, fails: bool) {
+        self.fails.store(fails, Ordering::Relaxed);
+    }
+
+    /// Whether a list could not be read since the last question.
+    pub fn take_failed(&self) -> bool {
+        self.has_failed.swap(false, Ordering::Relaxed)
     }
 
     fn pause(&self) -> Pause<'_> {
@@ -135,6 +156,10 @@ impl Store for Gated {
             self.pause().await;
             self.lists.fetch_add(1, Ordering::Relaxed);
             let read = self.inner.list(listing).await;
+            if self.fails.load(Ordering::Relaxed) {
+                self.has_failed.store(true, Ordering::Relaxed);
+                return Err(broken());
+            }
             self.pause().await;
             read
         })

@@ -21,8 +21,8 @@ pub struct Question {
     pub ttl_s: u32,
     /// Its rows come in no order, but all of them.
     pub is_random: bool,
-    /// Every row of the table is among those it means.
-    pub means_all: bool,
+    /// It has no condition.
+    pub is_unfiltered: bool,
 }
 
 const COMPARISONS: &[&str] = &[
@@ -91,7 +91,7 @@ impl Question {
             texts.push(call(method, LINK, values));
         }
         let caller = chance.pick(&domain::callers()).clone();
-        let means_all = texts.is_empty() && caller.actor.bypasses_grants();
+        let is_unfiltered = texts.is_empty();
         if is_random {
             texts.push(r#"{"method":"orderRandom"}"#.to_owned());
             texts.push(call("limit", "", &[&RANDOM_ROWS_MAX.to_string()]));
@@ -111,8 +111,42 @@ impl Question {
             family: chance.weighed(&[(2, Family::Tables), (1, Family::Documents)]),
             ttl_s: chance.weighed(&[(9, 0), (1, 1), (1, 20)]),
             is_random,
-            means_all,
+            is_unfiltered,
         }
+    }
+}
+
+impl Question {
+    /// Whether every row of the table is among those it is about.
+    pub fn means_all(&self) -> bool {
+        self.is_unfiltered && self.caller.actor.bypasses_grants()
+    }
+
+    /// The same list, asked for by somebody else, in another family, or otherwise in part.
+    pub fn vary(&self, chance: &mut Chance, number: usize) -> Question {
+        let mut other = Question {
+            number,
+            texts: self.texts.clone(),
+            caller: self.caller.clone(),
+            ..*self
+        };
+        match chance.below(6) {
+            0 | 1 => {
+                other.family = match self.family {
+                    Family::Tables => Family::Documents,
+                    Family::Documents => Family::Tables,
+                };
+            }
+            2 => other.caller = chance.pick(&domain::callers()).clone(),
+            3 if !self.is_random => {
+                // Of several limits the first one counts.
+                let limit = chance.pick(LIMITS).to_string();
+                other.texts.insert(0, call("limit", "", &[&limit]));
+            }
+            4 => other.ttl_s = chance.weighed(&[(2, 0), (1, 20)]),
+            _ => other.total = !self.total,
+        }
+        other
     }
 }
 

@@ -1,6 +1,7 @@
 //! One run: an engine over a gated store, requests in flight, and the order in which all move.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -8,12 +9,12 @@ use std::task::{Context, Poll, Waker};
 use engine::{Config, Durability, Engine, EngineError, ListAnswer, ListRows, LongReads, Place};
 use list_cache::Rule;
 use query::Limits;
-use store::{Options, TotalCap};
+use store::{Options, Store, TotalCap};
 
 use super::chance::Chance;
 use super::domain::{DATABASES, TABLES};
-use super::gate::{self, Fate, GatedClock, Stop};
-use super::gated::Gated;
+use super::gate::{self, Fate, GatedClock, Moment, Stop};
+use super::gated::{self, Gated};
 use super::judge::{Judge, Verdict};
 use super::question::{Question, RANDOM_ROWS_MAX, table_at};
 use super::stage::{self, NEW_YEAR_US, TickingClock};
@@ -93,6 +94,8 @@ struct Reader {
     purge_mark: model::Mark,
     /// Lists that were read on its behalf.
     lists: usize,
+    /// A list could not be read on its behalf.
+    has_failed: bool,
 }
 
 pub struct World {
@@ -140,15 +143,58 @@ impl Plan {
     fn of(seed: u64, chance: &mut Chance) -> Plan {
         Plan {
             total_cap: chance.weighed(&[(2, 3), (2, 6), (1, 0), (2, 5_000)]),
-            kind: match seed % 25 {
-                3 => RunKind::Large,
-                1 | 6 | 11 | 16 | 21 => RunKind::Small,
-                2 | 7 | 12 | 17 => RunKind::Narrow,
-                4 | 14 | 24 => RunKind::Related,
-                _ => RunKind::Plain,
-            },
+            kind: RunKind::of(seed),
         }
     }
+}
+
+impl RunKind {
+    fn of(seed: u64) -> RunKind {
+        match seed % 25 {
+            3 => RunKind::Large,
+            1 | 6 | 11 | 16 | 21 => RunKind::Small,
+            2 | 7 | 12 | 17 => RunKind::Narrow,
+            4 | 14 | 24 => RunKind::Related,
+            _ => RunKind::Plain,
+        }
+    }
+}
+
+/// Whether lists are evicted in the runs of this seed.
+pub fn evicts(seed: u64) -> bool {
+    RunKind::of(seed) == RunKind::Small
+}
+
+fn config(directory: &Path, plan: &Plan) -> Config {
+    let is_small = plan.kind == RunKind::Small;
+    Config {
+        durability: Durability::Normal,
+        page_rows_default: LIMITS.page_rows_default,
+        page_rows_max: LIMITS.page_rows_max,
+        total_cap: plan.total_cap,
+        list_cache_bytes: if is_small { SMALL_BYTES } else { 8 << 20 },
+        accept_clock: true,
+        // Every read stays on the thread that asks.
+        long_reads: LongReads {
+            after_us: 3_600_000_000,
+            threads: 1,
+            waiting_max: 1,
+        },
+        ..stage::config(directory)
+    }
+}
+
+fn open_store(config: &Config) -> Arc<dyn Store> {
+    store::open(Options {
+        directory: config.directory.clone(),
+        durability: config.durability,
+        encode_row: config.encode_row,
+        reader_cache_bytes: config.reader_cache_bytes,
+        read_limit_ms: config.read_limit_ms,
+        long_reads: config.long_reads,
+        vfs: None,
+    })
+    .expect("a new directory")
 }
 
 impl World {
@@ -159,31 +205,8 @@ impl World {
         let plan = Plan::of(seed, &mut chance);
         let is_small = plan.kind == RunKind::Small;
         let directory = tempfile::tempdir().expect("a place for the store");
-        let config = Config {
-            durability: Durability::Normal,
-            page_rows_default: LIMITS.page_rows_default,
-            page_rows_max: LIMITS.page_rows_max,
-            total_cap: plan.total_cap,
-            list_cache_bytes: if is_small { SMALL_BYTES } else { 8 << 20 },
-            accept_clock: true,
-            // Every read stays on the thread that asks.
-            long_reads: LongReads {
-                after_us: 3_600_000_000,
-                threads: 1,
-                waiting_max: 1,
-            },
-            ..stage::config(directory.path())
-        };
-        let inner = store::open(Options {
-            directory: config.directory.clone(),
-            durability: config.durability,
-            encode_row: config.encode_row,
-            reader_cache_bytes: config.reader_cache_bytes,
-            read_limit_ms: config.read_limit_ms,
-            long_reads: config.long_reads,
-            vfs: None,
-        })
-        .expect("a new directory");
+        let config = config(directory.path(), &plan);
+        let inner = open_store(&config);
         let clock = TickingClock::at(NEW_YEAR_US);
         let gated = Arc::new(Gated::new(inner.clone()));
         let gated_clock = Arc::new(GatedClock {
@@ -191,6 +214,9 @@ impl World {
             gate: gated.gate.clone(),
         });
         let engine = Engine::over(gated.clone(), &config, gated_clock).expect("an empty store");
+        let gate = gated.gate.clone();
+        let rules = engine.list_rules();
+        rules.between_looks(move || gate.reader_is_at(Moment::HasLookedForRows));
         if plan.kind == RunKind::Narrow {
             engine.list_rules().narrow(NARROW);
         }
@@ -327,6 +353,10 @@ impl World {
 
     fn draw_question(&mut self) -> Arc<Question> {
         self.asked += 1;
+        if !self.pool.is_empty() && self.chance.one_in(3) {
+            let like = self.chance.pick(&self.pool).clone();
+            return Arc::new(like.vary(&mut self.chance, self.asked));
+        }
         let catalogue = self.judge.catalogue();
         Arc::new(Question::draw(&mut self.chance, catalogue, self.asked))
     }
@@ -356,6 +386,7 @@ impl World {
 
     fn ask(&mut self, question: Arc<Question>) {
         let (engine, asked) = (self.engine.clone(), question.clone());
+        let bypass = self.chance.one_in(30);
         let answering = async move {
             let list = ListRows {
                 place: Place {
@@ -365,7 +396,7 @@ impl World {
                 texts: &asked.texts,
                 total: asked.total,
                 ttl_s: asked.ttl_s,
-                bypass: false,
+                bypass,
                 family: asked.family,
             };
             engine.list_rows(&asked.caller, &list).await
@@ -381,6 +412,7 @@ impl World {
             arrived_ms: self.now_ms(),
             purge_mark: self.judge.purge_mark(&question),
             lists: 0,
+            has_failed: false,
             question,
         });
     }
@@ -413,12 +445,14 @@ impl World {
             self.surprise();
         }
         self.gated.let_reads_pass(passes);
+        self.gated.fail_reads(self.chance.one_in(40));
         let reader = &mut self.readers[place];
         let polled = reader
             .answering
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
         reader.lists += self.gated.take_lists();
+        reader.has_failed |= self.gated.take_failed();
         let number = reader.question.number;
         if is_surprised {
             self.take_in_surprises();
@@ -438,6 +472,10 @@ impl World {
             .map(|list| (list.rows.to_vec(), list.total))
             .map_err(Clone::clone);
         self.tally.answered(question, reader.lists, answer.as_ref());
+        if reader.has_failed && matches!(&answer, Err(error) if *error == gated::broken().into()) {
+            self.tally.count("reads that failed", true);
+            return Ok(());
+        }
         if answer.is_err() {
             self.tire_of(question.number);
         }
@@ -498,7 +536,7 @@ impl World {
         let is_exact_hit = list
             .cached
             .is_some_and(|it| it.is_hit && it.is_stale.is_none());
-        is_exact_hit && question.means_all && list.mark < self.judge.touched(question)
+        is_exact_hit && question.means_all() && list.mark < self.judge.touched(question)
     }
 
     /// A question that is refused is asked a few times, then gives way to another one.
@@ -570,6 +608,7 @@ impl World {
 
     fn poll_writes(&mut self) {
         self.gated.let_reads_pass(usize::MAX);
+        self.gated.fail_reads(false);
         let mut place = 0;
         while place < self.writes.len() {
             let writing = self.writes[place].writing.as_mut();
@@ -633,9 +672,11 @@ impl World {
         self.keep_verdicts();
         self.judge.before_commit(&[], &[]);
         self.decide();
-        self.gated
-            .gate
-            .surprise(1 + self.chance.below(SURPRISE_GATES_MAX));
+        let moment = *self
+            .chance
+            .pick(&[Moment::LooksAtClock, Moment::HasLookedForRows]);
+        let gates = 1 + self.chance.below(SURPRISE_GATES_MAX);
+        self.gated.gate.surprise(moment, gates);
     }
 
     fn take_in_surprises(&mut self) {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use list_cache::{
-    Answer, Asked, Asking, Batch, Bounds, Contract, Family, ListCache, Read, ReadRows, Reading,
-    Rule, Step, Withheld,
+    Answer, Asked, Asking, Batch, Bounds, Contract, Family, ListCache, Names, Read, ReadRows,
+    Reading, Rule, Step, Withheld,
 };
 use model::{
     Change, Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, Field, Image, Mark, ProjectId,
@@ -90,6 +90,10 @@ pub fn image(n: i64, m: i64, permissions: &str) -> Image {
     }
 }
 
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "a change has rows that come and rows that go"
+)]
 pub fn row(n: i64, m: i64) -> Option<Image> {
     Some(image(n, m, EVERYBODY))
 }
@@ -137,7 +141,7 @@ impl World {
             self.next_seq = self.next_seq.max(seq + 1);
             Change {
                 table: TABLE,
-                id: RowId::new(*id).unwrap(),
+                id: RowId::new(id).unwrap(),
                 seq,
                 before: known.map(|(_, image)| image),
                 after: after.clone(),
@@ -264,13 +268,31 @@ impl World {
         })
     }
 
-    /// The answer to a question that nobody else asks at the time.
+    /// The names of what [`World::asking`] asks for.
+    pub fn names(&self, query: &Query, contract: Contract) -> Names {
+        self.lists.name(Asked {
+            query,
+            family: Family::Tables,
+            total: true,
+            contract,
+        })
+    }
+
+    /// The answer to a question that nobody else asks at the time. A look by name must find the
+    /// same if it is there at once, and nothing otherwise.
     pub fn ask(&self, query: &Query, contract: Contract) -> Answer {
+        let looked = self.lists.look(&self.names(query, contract), self.now_ms);
+        let mut looked = looked.map(|answer| told(&answer));
         let mut asking = self.asking(query, contract);
         loop {
             match asking.step(self.now_ms) {
-                Step::Answer(answer) => return answer,
+                Step::Answer(answer) => {
+                    let at_once = answer.is_hit.then(|| told(&answer));
+                    assert!(looked.is_none() || looked == at_once, "{looked:?}");
+                    return answer;
+                }
                 Step::Read(reading) => {
+                    assert_eq!(looked.take(), None, "found what is not there");
                     let found = self.found(query, &reading);
                     asking.fill(reading, found);
                 }
@@ -294,6 +316,10 @@ impl World {
             self.lists.rules().switch_off(rule);
         }
     }
+}
+
+fn told(answer: &Answer) -> (Arc<[u8]>, Option<u64>, Option<bool>) {
+    (answer.rows.body.clone(), answer.total, answer.is_stale)
 }
 
 pub fn says(answer: &Answer, body: &str, total: u64) -> bool {

@@ -138,6 +138,7 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
             out.push(")");
         }
         Test::HasAll(values) => subject.write_all_elements(out, values),
+        Test::Longer(chars) => subject.write_longer(out, *chars),
     }
 }
 
@@ -240,6 +241,26 @@ impl Subject<'_> {
             }
         }
         out.push(")");
+    }
+
+    fn write_longer(&self, out: &mut Writer, chars: u32) {
+        let is_list = match self.field {
+            Field::Column(position) => self.table.columns[position].array,
+            _ => false,
+        };
+        if is_list {
+            out.push("EXISTS (SELECT 1 FROM ");
+            self.write_elements(out);
+            out.push(" WHERE length(e.value) > ");
+        } else {
+            out.push("length(");
+            out.push_field(self.table, self.field);
+            out.push(") > ");
+        }
+        out.bind(Value::Int(i64::from(chars)));
+        if is_list {
+            out.push(")");
+        }
     }
 
     /// One parameter for all elements: the database reads them as it reads the stored array, so

@@ -168,7 +168,7 @@ impl Asked {
     }
 
     /// The page's rows with the keys of the order.
-    pub fn rows_in_place(&self, query: &Query, dialect: Dialect) -> Statement {
+    pub fn rows_in_place(query: &Query, dialect: Dialect) -> Statement {
         emit::rows_in_place(query, cursor_values(query).as_deref(), dialect)
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
-use engine::{Durability, Engine, EngineError, Inspection, StoreError};
+use engine::{Compared, Difference, Durability, Engine, EngineError, Inspection, StoreError};
 use tokio::sync::oneshot;
 
 use super::bootstrap::{self, Prepared};
@@ -92,6 +92,7 @@ fn warn_of_trades(setup: &ServeSetup) {
 fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<()>) -> Result<()> {
     let ServeSetup {
         engine: config,
+        paranoid,
         http,
         bootstrap,
         ..
@@ -99,6 +100,12 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
     let directory = config.directory.clone();
     let engine = Engine::open(config, outside.clock.clone())
         .map_err(|error| explain_open(error, &directory))?;
+    if paranoid > 0 {
+        engine
+            .compare_hits(u64::from(paranoid), tell_difference)
+            .context("cannot start a thread")?;
+        tracing::info!(one_of = paranoid, "comparing cached lists with fresh reads");
+    }
     let opening = Opening {
         engine: &engine,
         rng: outside.rng,
@@ -122,6 +129,9 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
     let closed = engine
         .close()
         .context("cannot close the data directory in order");
+    if let Some(compared) = engine.compared() {
+        tell_compared(compared);
+    }
     match served {
         Err(error) => Err(explain_serve(&error)),
         Ok(Drained { unfinished }) => {
@@ -133,6 +143,25 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
             Ok(())
         }
     }
+}
+
+fn tell_difference(difference: &Difference) {
+    tracing::error!("{difference}; please report it. --list-cache=off is exact meanwhile");
+}
+
+/// What was compared, in a line that programs can read as well.
+fn tell_compared(compared: Compared) {
+    let Compared {
+        same,
+        different,
+        overtaken,
+    } = compared;
+    tracing::info!(
+        same,
+        different,
+        overtaken,
+        "compared cached lists with fresh reads"
+    );
 }
 
 /// What the moment between binding the port and the first request needs.

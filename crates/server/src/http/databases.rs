@@ -44,7 +44,7 @@ pub fn get(asked: &Asked<'_>) -> Result<Reply, ApiError> {
         .app
         .shared
         .engine
-        .get_database(&asked.caller()?, &asked.ids.database)?;
+        .get_database(&*asked.caller()?, &asked.ids.database)?;
     Ok(Reply::ok(wire::database(&database)))
 }
 

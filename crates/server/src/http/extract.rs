@@ -1,18 +1,19 @@
 //! What a request asks: project, caller, place and parameters.
 
-use std::cell::{Cell, RefCell};
-use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
 
 use engine::{Caller, Family, ListContainers, Place};
 use hyper::body::Incoming;
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
+use hyper::http::uri::PathAndQuery;
 use model::calendar::parse_iso;
 use model::catalogue::SecretHash;
 use model::{Actor, Json, ModelError, Scope, Timestamp};
 use ring::digest;
 
 use super::body::{self, Held};
+use super::callers::{X_APPWRITE_JWT, X_APPWRITE_KEY, X_APPWRITE_PROJECT};
 use super::error::{ApiError, Kind};
 use super::fields::{Fields, read_flag};
 use super::query_string::QueryString;
@@ -30,12 +31,9 @@ const SEARCH_CHARS_MAX: usize = 256;
 /// of parsing, for which every other connection of that thread waits.
 const PARSED_HERE_BYTES_MAX: usize = 128 * 1_024;
 
-/// The header that holds an API key.
-pub const X_APPWRITE_KEY: HeaderName = HeaderName::from_static("x-appwrite-key");
-const X_APPWRITE_PROJECT: HeaderName = HeaderName::from_static("x-appwrite-project");
 const X_APPWRITE_TIMESTAMP: HeaderName = HeaderName::from_static("x-appwrite-timestamp");
-const X_APPWRITE_JWT: HeaderName = HeaderName::from_static("x-appwrite-jwt");
-const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cache");
+/// The header by which a request says what it wants of the list cache.
+pub const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cache");
 
 /// A request that has found its route.
 pub struct Asked<'a> {
@@ -83,21 +81,24 @@ impl<'a> Asked<'a> {
         asked.or_else(|| header(&self.head.headers, &X_APPWRITE_PROJECT))
     }
 
+    /// What is asked for as it was written, path and query string; `None` where it names the
+    /// project, too.
+    pub fn target(&self) -> Option<&'a str> {
+        let target = self.head.uri.path_and_query();
+        let target = target.filter(|_| self.query.project.is_none());
+        target.map(PathAndQuery::as_str)
+    }
+
     /// Who asks.
     ///
     /// # Errors
     /// No project or an unknown one, an expired key, or a user's token: there are no users yet,
     /// so none can be valid.
-    pub fn caller(&self) -> Result<Caller, ApiError> {
+    pub fn caller(&self) -> Result<Rc<Caller>, ApiError> {
         let headers = &self.head.headers;
-        let key = headers
-            .get(&X_APPWRITE_KEY)
-            .map(|key| self.app.keys.hash(key.as_bytes()));
-        let caller = self
-            .app
-            .shared
-            .engine
-            .caller(self.project(), key.as_ref())?;
+        let secret = headers.get(&X_APPWRITE_KEY).map(HeaderValue::as_bytes);
+        let engine = &self.app.shared.engine;
+        let caller = self.app.callers.find(engine, self.project(), secret)?;
         if header(headers, &X_APPWRITE_JWT).is_some() {
             return Err(ApiError::new(Kind::JwtInvalid, "The token is not valid."));
         }
@@ -114,7 +115,7 @@ impl<'a> Asked<'a> {
     ///
     /// # Errors
     /// As [`Asked::caller`]; any caller without a key.
-    pub fn key_caller(&self) -> Result<Caller, ApiError> {
+    pub fn key_caller(&self) -> Result<Rc<Caller>, ApiError> {
         let caller = self.caller()?;
         match caller.actor {
             Actor::Key { .. } => Ok(caller),
@@ -126,7 +127,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The caller of a route that one of `scopes` opens, where the engine has no say.
-    pub fn caller_with(&self, scopes: &'static [Scope]) -> Result<Caller, ApiError> {
+    pub fn caller_with(&self, scopes: &'static [Scope]) -> Result<Rc<Caller>, ApiError> {
         let caller = self.caller()?;
         if caller.actor.has_scope(scopes) {
             Ok(caller)
@@ -284,61 +285,6 @@ pub fn refuse_transaction_in(fields: &mut Fields) -> Result<(), ApiError> {
     }
 }
 
-/// The hashes of the keys seen last by one thread: hashing a secret costs about as much as
-/// reading the rest of the head.
-#[derive(Debug, Default)]
-pub struct KeyMemo {
-    /// Keyed by chance, so that nobody can aim at an entry and learn a secret byte by byte from
-    /// how long a comparison takes.
-    hasher: RandomState,
-    seen: RefCell<Vec<Seen>>,
-    oldest: Cell<usize>,
-}
-
-#[derive(Debug)]
-struct Seen {
-    fingerprint: u64,
-    secret: Box<[u8]>,
-    hash: SecretHash,
-}
-
-/// Most secrets one thread remembers.
-const SEEN_MAX: usize = 16;
-/// Longest secret that is remembered, in bytes; issued ones have 265.
-const SEEN_BYTES_MAX: usize = 512;
-
-impl KeyMemo {
-    /// SHA-256 of a secret.
-    pub fn hash(&self, secret: &[u8]) -> SecretHash {
-        if secret.len() > SEEN_BYTES_MAX {
-            return sha256(secret);
-        }
-        let fingerprint = self.hasher.hash_one(secret);
-        let is_same = |seen: &&Seen| seen.fingerprint == fingerprint && *seen.secret == *secret;
-        if let Some(seen) = self.seen.borrow().iter().find(is_same) {
-            return seen.hash;
-        }
-        let hash = sha256(secret);
-        self.remember(Seen {
-            fingerprint,
-            secret: secret.into(),
-            hash,
-        });
-        hash
-    }
-
-    fn remember(&self, new: Seen) {
-        let mut seen = self.seen.borrow_mut();
-        if seen.len() < SEEN_MAX {
-            seen.push(new);
-            return;
-        }
-        let oldest = self.oldest.get();
-        seen[oldest] = new;
-        self.oldest.set((oldest + 1) % SEEN_MAX);
-    }
-}
-
 /// SHA-256 of a secret, which is what is stored of it.
 pub fn sha256(secret: &[u8]) -> SecretHash {
     let digest = digest::digest(&digest::SHA256, secret);
@@ -348,24 +294,6 @@ pub fn sha256(secret: &[u8]) -> SecretHash {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_remembered_secret_hashes_as_a_new_one() {
-        let memo = KeyMemo::default();
-        let secrets: Vec<String> = (0..40).map(|n| format!("standard_{n}")).collect();
-        for secret in secrets.iter().chain(&secrets) {
-            assert_eq!(memo.hash(secret.as_bytes()), sha256(secret.as_bytes()));
-        }
-        assert_eq!(memo.seen.borrow().len(), SEEN_MAX);
-        let long = vec![b'x'; SEEN_BYTES_MAX + 1];
-        assert_eq!(memo.hash(&long), sha256(&long));
-        assert!(
-            memo.seen
-                .borrow()
-                .iter()
-                .all(|seen| seen.secret.len() <= SEEN_BYTES_MAX)
-        );
-    }
 
     #[test]
     fn sha256_is_the_published_one() {

@@ -12,13 +12,14 @@ use std::task::Poll;
 use std::time::Instant;
 
 use engine::{Clock, Engine, Family};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use tokio_rustls::TlsAcceptor;
 
 pub mod body;
+pub mod callers;
 pub mod columns;
 pub mod cors;
 pub mod databases;
@@ -31,6 +32,7 @@ pub mod health;
 pub mod indexes;
 pub mod query_string;
 pub mod relationships;
+pub mod repeated;
 pub mod reply;
 pub mod route;
 pub mod rows;
@@ -40,10 +42,12 @@ pub mod unique;
 pub mod wire;
 
 use body::Budget;
+use callers::Callers;
 use cors::{Origin, Origins};
 use error::{ApiError, Kind};
-use extract::{Asked, KeyMemo};
+use extract::Asked;
 use forwarded::{Client, TrustedProxies};
+use repeated::Repeated;
 use reply::{Reply, ReplyBody};
 use route::{Action, Routes};
 use unique::RequestIds;
@@ -97,7 +101,8 @@ impl Shared {
 pub struct App {
     /// What all threads share.
     pub shared: Arc<Shared>,
-    keys: KeyMemo,
+    callers: Callers,
+    repeated: Repeated,
     request_ids: RequestIds,
 }
 
@@ -107,10 +112,34 @@ impl App {
         let request_ids = RequestIds::new(thread, shared.rng);
         App {
             shared,
-            keys: KeyMemo::default(),
+            callers: Callers::default(),
+            repeated: Repeated::new(),
             request_ids,
         }
     }
+}
+
+/// The answer to a list that this thread has given before and the cache still holds, if that is
+/// all there is to do.
+pub fn answer_at_once<B>(
+    app: &App,
+    peer: Client,
+    request: &Request<B>,
+) -> Option<Response<ReplyBody>> {
+    let began = app.shared.access_log.then(Instant::now);
+    // Whatever goes wrong here is met again on the long way, and told there.
+    let response = catch_unwind(AssertUnwindSafe(|| repeated::answer(app, request)));
+    let response = response.unwrap_or_default()?;
+    if let Some(began) = began {
+        let found = app
+            .shared
+            .routes
+            .find(request.method(), request.uri().path());
+        let pattern = found.map_or("", |(route, _)| &route.pattern);
+        let client = app.shared.proxies.client(peer, request.headers());
+        log_access((request.method(), client), pattern, &response, began);
+    }
+    Some(response)
 }
 
 /// Answers one request of a connection that `peer` opened. Whatever goes wrong becomes an answer,
@@ -127,11 +156,12 @@ pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Resp
         log_failure(&error, &request_id, &head);
         error.reply(Routes::family_of(head.uri.path()))
     });
+    let response = reply.into_response(request_id, &origin);
     if let Some(began) = began {
         let client = app.shared.proxies.client(peer, &head.headers);
-        log_access(&request_id, (&head, client), pattern, &reply, began);
+        log_access((&head.method, client), pattern, &response, began);
     }
-    reply.into_response(request_id, &origin)
+    response
 }
 
 async fn reply_to<'a>(
@@ -145,7 +175,7 @@ async fn reply_to<'a>(
         return Ok(Reply::preflight(origin));
     }
     if *origin == Origin::Foreign
-        && extract::header(&head.headers, &extract::X_APPWRITE_KEY).is_none()
+        && extract::header(&head.headers, &callers::X_APPWRITE_KEY).is_none()
     {
         let message = "Pages of this origin may not call; configure it as an allowed origin.";
         return Err(ApiError::new(Kind::UnknownOrigin, message));
@@ -262,22 +292,22 @@ fn log_failure(error: &ApiError, request_id: &HeaderValue, head: &Parts) {
 
 /// The pattern instead of the path, and no query: what users look for is not the log's business.
 fn log_access(
-    request_id: &HeaderValue,
-    (head, client): (&Parts, Client),
+    (method, client): (&Method, Client),
     pattern: &str,
-    reply: &Reply,
+    response: &Response<ReplyBody>,
     began: Instant,
 ) {
+    let request_id = response.headers().get(reply::X_REQUEST_ID);
     tracing::debug!(
         target: "access",
-        request = request_id.to_str().unwrap_or_default(),
+        request = request_id.and_then(|id| id.to_str().ok()).unwrap_or_default(),
         client = %client.address,
         secure = client.is_secure,
-        method = %head.method,
+        method = %method,
         route = pattern,
-        status = reply.status.as_u16(),
+        status = response.status().as_u16(),
         us = began.elapsed().as_micros() as u64,
-        bytes = reply.len_bytes(),
+        bytes = response.body().size_hint().exact().unwrap_or_default(),
     );
 }
 

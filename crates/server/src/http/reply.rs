@@ -227,7 +227,7 @@ impl Reply {
 }
 
 /// The bytes themselves, not a copy.
-fn shared_bytes(bytes: Arc<[u8]>) -> Bytes {
+pub(super) fn shared_bytes(bytes: Arc<[u8]>) -> Bytes {
     if bytes.is_empty() {
         Bytes::new()
     } else {

@@ -1,6 +1,8 @@
 //! Rows: list, query, create, get, update, upsert, delete.
 
-use engine::{ListRows, RowInput};
+use std::rc::Rc;
+
+use engine::{Caller, Engine, ListRows, RowInput};
 use hyper::StatusCode;
 use model::{Json, RowId};
 
@@ -8,6 +10,7 @@ use super::error::{ApiError, Kind};
 use super::extract::{Asked, check_queries, check_ttl, refuse_transaction, refuse_transaction_in};
 use super::fields::Fields;
 use super::relationships::name_inner_rows;
+use super::repeated::{self, List, Meaning};
 use super::reply::Reply;
 use super::unique::UNIQUE;
 use super::wire;
@@ -27,8 +30,46 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
         bypass: asked.bypasses_cache(),
         family: asked.family,
     };
-    let answer = asked.app.shared.engine.list_rows(&caller, &list).await?;
+    let engine = &asked.app.shared.engine;
+    let answer = engine.list_rows(&caller, &list).await?;
+    if answer.cached.is_some_and(|cached| cached.is_hit) {
+        remember_list(&asked, &caller, &list);
+    }
     Ok(Reply::list(answer, asked.words))
+}
+
+/// A list that was found in the cache is likely to be asked for again.
+fn remember_list(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
+    remember(asked, asked.target(), caller, |engine| {
+        Some(match engine.prepare(caller, list).ok()? {
+            Some(list) => Meaning::List(Box::new(List::new(list, asked.words))),
+            None => Meaning::Longer,
+        })
+    });
+}
+
+/// Of the table of a row that was found, more rows are likely to be read.
+fn remember_table(asked: &Asked<'_>, caller: &Rc<Caller>) {
+    let around = asked.target().and_then(repeated::around_row);
+    remember(asked, around.map(|(before, _)| before), caller, |engine| {
+        let table = engine.prepare_table(caller, asked.place()).ok()?;
+        Some(Meaning::RowOf(table, asked.family))
+    });
+}
+
+fn remember(
+    asked: &Asked<'_>,
+    target: Option<&str>,
+    caller: &Rc<Caller>,
+    meaning: impl FnOnce(&Engine) -> Option<Meaning>,
+) {
+    let (engine, repeated) = (&*asked.app.shared.engine, &asked.app.repeated);
+    let Some(target) = target.filter(|target| !repeated.knows(engine, target, caller)) else {
+        return;
+    };
+    if let Some(meaning) = meaning(engine) {
+        repeated.remember(engine, target, caller.clone(), meaning);
+    }
 }
 
 /// `POST /v1/tablesdb/{database}/tables/{table}/rows/query`
@@ -61,6 +102,7 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
         .engine
         .get_row(&caller, asked.place(), &id, texts)
         .await?;
+    remember_table(&asked, &caller);
     Ok(Reply::ok(wire::encode_page(&read.answer, asked.family)))
 }
 

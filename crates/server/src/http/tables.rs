@@ -137,7 +137,7 @@ pub fn get(asked: &Asked<'_>) -> Result<Reply, ApiError> {
         .app
         .shared
         .engine
-        .get_table(&asked.caller()?, asked.place())?;
+        .get_table(&*asked.caller()?, asked.place())?;
     Ok(Reply::ok(wire::table(&table, asked.words)))
 }
 

@@ -1,6 +1,7 @@
 //! One connection: its time limits, its request loop, its end.
 
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
@@ -8,6 +9,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use hyper::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -16,6 +18,7 @@ use tokio::net::TcpStream;
 
 use super::Limits;
 use crate::http::forwarded::Client;
+use crate::http::reply::ReplyBody;
 use crate::http::{self, App};
 
 /// What a connection is doing, with instants in milliseconds since its thread began.
@@ -165,12 +168,16 @@ async fn exchange(
     app: &Rc<App>,
 ) {
     let service = service_fn(|request| {
+        if let Some(response) = http::answer_at_once(app, peer, &request) {
+            connection.answered();
+            return Answering::Done(Some(response));
+        }
         connection.phase.set(Phase::Answering);
-        async move {
+        Answering::Working(Box::pin(async move {
             let response = http::answer(app, peer, request).await;
             connection.answered();
-            Ok::<_, std::convert::Infallible>(response)
-        }
+            response
+        }))
     });
     let mut serving = pin!(
         http1::Builder::new()
@@ -195,6 +202,30 @@ async fn exchange(
     if let Err(error) = ended.await {
         // Clients vanish and send nonsense; nobody needs to act on that.
         tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+/// An answer that is there, or is being worked on. hyper moves this about for each request, so
+/// the state of the work is not part of it.
+enum Answering<W> {
+    /// `None` once it was taken.
+    Done(Option<Response<ReplyBody>>),
+    Working(Pin<Box<W>>),
+}
+
+impl<W: Future<Output = Response<ReplyBody>>> Future for Answering<W> {
+    type Output = Result<Response<ReplyBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Answering::Done(response) => {
+                let response = response.take();
+                Poll::Ready(Ok(
+                    response.expect("a future that is done is not polled again")
+                ))
+            }
+            Answering::Working(work) => work.as_mut().poll(cx).map(Ok),
+        }
     }
 }
 

@@ -57,10 +57,8 @@ fn values() -> Vec<(String, &'static [Kind])> {
 
 /// Rows in rows.
 fn deep(levels: usize) -> String {
-    let open: String = (0..levels)
-        .map(|level| format!(r#"{{"$id":"new{level}","rel":"#))
-        .collect();
-    format!("{open}null{}", "}".repeat(levels))
+    let within = |row, level| format!(r#"{{"$id":"new{level}","rel":{row}}}"#);
+    (0..levels).rev().fold("null".to_owned(), within)
 }
 
 fn holds_content(known: &Known) -> bool {

@@ -240,6 +240,21 @@ fn a_text_column_is_not_cut_below_its_rows() {
     };
     assert_eq!(resize(4).refusal(), "400 column_invalid_resize");
     assert_eq!(resize(5).json()["size"], 5);
+    // Of an array each element counts.
+    let tags = r#"{"key":"tags","required":false,"size":9,"array":true}"#;
+    let made = site.ask("POST", &format!("{TABLE}/columns/varchar"), tags);
+    assert_eq!(made.status, 202, "{}", made.text);
+    let row = r#"{"data":{"tags":["","äöü","b"]}}"#;
+    site.ask("PATCH", &format!("{TABLE}/rows/old"), row);
+    let resize = |size: i64| {
+        let body = json!({"required": false, "default": null, "size": size}).to_string();
+        site.ask("PATCH", &format!("{TABLE}/columns/varchar/tags"), &body)
+    };
+    let refused = resize(2);
+    assert_eq!(refused.refusal(), "400 column_invalid_resize");
+    let said = "Column `tags`: a row holds more than 2 characters.";
+    assert_eq!(refused.json()["message"], said);
+    assert_eq!(resize(3).json()["size"], 3);
 }
 
 /// Creations of a column, by kind and body, with their refusals.

@@ -6,6 +6,7 @@ mod limits;
 mod long_reads;
 mod relationships;
 mod repeat;
+mod repeated;
 mod rows;
 mod schema;
 mod site;

@@ -186,6 +186,12 @@ impl Site {
         drained
     }
 
+    /// Revokes the key with this id.
+    pub fn revoke(&self, id: &str) {
+        let revoked = self.engine.revoke_key(PROJECT, id);
+        self.runtime.block_on(revoked).unwrap();
+    }
+
     /// Asks it to shut down without waiting.
     pub fn begin_stop(&mut self) {
         self.stop.take().map(|stop| stop.send(()));

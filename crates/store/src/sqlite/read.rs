@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use model::{Coordinates, Mark, Row, Selection, Value};
 use query::emit::{self, Statement};
-use query::{Dialect, Query, Side, field};
+use query::{Dialect, Query, Side, Visibility, field};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Rows};
@@ -28,6 +28,7 @@ use super::connection::keep_plans;
 use super::cursor::cursor_values;
 use super::fault::corrupt;
 use super::functions;
+use super::read::point::PointTexts;
 use super::read::pool::Pool;
 use super::read::row::Shape;
 use super::read::slow::SlowShapes;
@@ -36,6 +37,7 @@ use crate::{
     EncodeRow, Listed, Listing, Options, Point, Snapshot, StoreError, StoreFuture, TotalCap,
 };
 
+mod point;
 mod pool;
 mod row;
 mod slow;
@@ -68,6 +70,7 @@ struct Shared {
 /// One thread's connection.
 struct Reader {
     connection: Connection,
+    points: PointTexts,
 }
 
 thread_local! {
@@ -256,7 +259,10 @@ impl Reader {
         keep_plans(&connection)?;
         functions::provide(&connection)?;
         watch::over(&mut connection)?;
-        Ok(Reader { connection })
+        Ok(Reader {
+            connection,
+            points: PointTexts::default(),
+        })
     }
 
     fn list(&self, shared: &Shared, listing: Listing<'_>) -> Step<Snapshot<Listed>> {
@@ -373,16 +379,15 @@ impl Reader {
             let statement = emit::point_at(table, id, selection, visibility, at, Dialect::Sqlite);
             return self.get_at(&statement, &shape, point.catalogue_epoch);
         }
+        if (selection, visibility) == (&Selection::All, &Visibility::Everything) {
+            let text = self.points.of(table);
+            let mut prepared = self.connection.prepare_cached(&text)?;
+            return point_of(prepared.query([id])?, &shape, point.catalogue_epoch);
+        }
         let statement = emit::point(table, id, selection, visibility, Dialect::Sqlite);
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
-        let mut found = bind(&mut prepared, &statement.parameters)?;
-        let row = found.next()?.ok_or_else(no_stamp)?;
-        let mark = stamp_of(row, point.catalogue_epoch)?;
-        let mut answer = None;
-        if row.get_ref(STAMP_COLUMNS)? != ValueRef::Null {
-            answer = Some(shape.read(row, STAMP_COLUMNS)?);
-        }
-        Ok(Snapshot { answer, mark })
+        let found = bind(&mut prepared, &statement.parameters)?;
+        point_of(found, &shape, point.catalogue_epoch)
     }
 
     fn get_at(
@@ -439,6 +444,21 @@ const STAMP_COLUMNS: usize = 2;
 
 fn read_stamp(stamp: &mut Rows<'_>, catalogue_epoch: u64) -> Step<Mark> {
     stamp_of(stamp.next()?.ok_or_else(no_stamp)?, catalogue_epoch)
+}
+
+/// The answer of a statement of [`emit::point`].
+fn point_of(
+    mut found: Rows<'_>,
+    shape: &Shape<'_>,
+    catalogue_epoch: u64,
+) -> Step<Snapshot<Option<Row>>> {
+    let row = found.next()?.ok_or_else(no_stamp)?;
+    let mark = stamp_of(row, catalogue_epoch)?;
+    let mut answer = None;
+    if row.get_ref(STAMP_COLUMNS)? != ValueRef::Null {
+        answer = Some(shape.read(row, STAMP_COLUMNS)?);
+    }
+    Ok(Snapshot { answer, mark })
 }
 
 fn stamp_of(row: &rusqlite::Row<'_>, catalogue_epoch: u64) -> Step<Mark> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Column, ColumnNumber, Field, Index, IndexStatus, Storage, Table, TableNumber};
+use model::{Column, ColumnNumber, Field, Index, IndexStatus, Mark, Storage, Table, TableNumber};
 use query::names;
 use rusqlite::params;
 
@@ -24,7 +24,10 @@ impl Run<'_> {
         let table = Table::clone(&*self.unchanged(checked)?);
         match change {
             SchemaChange::AddColumn(column) => self.add_column(table, column),
-            SchemaChange::UpdateColumn(column) => self.update_column(table, column),
+            SchemaChange::UpdateColumn(column) => self.update_column(table, column, None),
+            SchemaChange::ShortenColumn { column, since } => {
+                self.update_column(table, column, Some(*since))
+            }
             SchemaChange::AddRelationship {
                 related,
                 column,
@@ -85,7 +88,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn update_column(&mut self, mut table: Table, definition: &Column) -> Step<()> {
+    fn update_column(
+        &mut self,
+        mut table: Table,
+        definition: &Column,
+        looked_at: Option<Mark>,
+    ) -> Step<()> {
         let position = position_of(&table, definition.number);
         let before = &table.columns[position];
         let after = Column {
@@ -103,7 +111,7 @@ impl Run<'_> {
         if let (Some(least), Some(most)) = (after.kind.chars_max(), before.kind.chars_max())
             && least < most
         {
-            self.need_short_values(table.number, &after, least)?;
+            self.need_short_values(table.number, &after, least, looked_at)?;
         }
         let is_renamed = after.key != before.key;
         self.close_numbered("column_", table.number, after.number.0)?;
@@ -118,26 +126,47 @@ impl Run<'_> {
         }
     }
 
-    /// Looks at every row of now, while nobody can write: shorter texts only are to follow.
-    fn need_short_values(&self, table: TableNumber, column: &Column, chars_max: u32) -> Step<()> {
+    /// Looks at rows of now, while nobody can write: shorter texts only are to follow. Every row
+    /// is, or every one that a commit after `since` has changed.
+    fn need_short_values(
+        &self,
+        table: TableNumber,
+        column: &Column,
+        chars_max: u32,
+        since: Option<Mark>,
+    ) -> Step<()> {
         assert_eq!(
             column.kind.storage(),
             Storage::Text,
             "only texts have characters"
         );
         let (now, name) = (names::now(table), names::column(column.number));
-        let sql = if column.array {
-            format!(
-                "SELECT EXISTS (SELECT 1 FROM {now}, json_each({now}.{name}) AS element \
-                 WHERE length(element.value) > ?1)"
-            )
-        } else {
-            format!("SELECT EXISTS (SELECT 1 FROM {now} WHERE length({name}) > ?1)")
+        // CROSS JOIN, because the few rows that were changed are to lead to the others.
+        let rows = match since {
+            None => format!("{now} AS t"),
+            Some(_) => format!("tx_row AS x CROSS JOIN {now} AS t ON t.id = x.id"),
         };
-        let is_short: bool = !self
-            .connection
-            .query_row(&sql, params![chars_max], |row| row.get(0))?;
-        if is_short {
+        let (elements, text) = if column.array {
+            (format!(", json_each(t.{name}) AS e"), "e.value".to_owned())
+        } else {
+            (String::new(), format!("t.{name}"))
+        };
+        let changed = match since {
+            None => "",
+            Some(_) => " AND x.tt > ?2 AND x.tab = ?3",
+        };
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM {rows}{elements} WHERE length({text}) > ?1{changed})"
+        );
+        let read = |row: &rusqlite::Row<'_>| row.get(0);
+        let is_long: bool = match since {
+            None => self.connection.query_row(&sql, params![chars_max], read)?,
+            Some(Mark(since)) => {
+                let bound = params![chars_max, since, table.0];
+                self.connection.query_row(&sql, bound, read)?
+            }
+        };
+        if !is_long {
             return Ok(());
         }
         let column = column.key.to_string();

@@ -113,17 +113,18 @@ pub fn describe(catalogue: &Catalogue) -> String {
     lines.join("\n")
 }
 
+fn missing(container: Container) -> Refusal {
+    let id = match container {
+        Container::Project => PROJECT,
+        Container::Database => DATABASE,
+        Container::Table | Container::Key => "notes",
+    };
+    Refusal::NotFound(container, id.to_owned())
+}
+
 pub fn containers_are_made_once_and_found(place: &dyn Place) {
     let mut db = Db::open(place);
     let exists = Refusal::Exists;
-    let missing = |container| {
-        let id = match container {
-            Container::Project => PROJECT,
-            Container::Database => DATABASE,
-            _ => "notes",
-        };
-        Refusal::NotFound(container, id.to_owned())
-    };
     check_refused(
         &mut db,
         create_database(DATABASE),

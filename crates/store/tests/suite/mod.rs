@@ -95,6 +95,7 @@ cases! {
         a_rename_changes_the_catalogue_only
         limits_and_defaults_change_without_touching_rows
         a_text_is_not_cut_short
+        a_text_that_was_looked_at_before_is_not_cut_short_either
         a_dropped_column_is_gone_and_stays_in_the_past
         positions_move_up_behind_a_dropped_column
         a_small_index_is_there_with_its_commit

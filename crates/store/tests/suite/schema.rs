@@ -287,6 +287,47 @@ pub fn a_text_is_not_cut_short(place: &dyn Place) {
     change(&mut db, SchemaChange::UpdateColumn(shorter));
 }
 
+pub fn a_text_that_was_looked_at_before_is_not_cut_short_either(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    let of = |title: &str, tag: &str| {
+        let mut values = note(title);
+        values[TITLE] = text(title);
+        values[TAGS] = Value::List(vec![text(tag)]);
+        values
+    };
+    db.ok(vec![db.insert("a", of("one", "x"))]);
+    let since = db.mark_of(db.insert("b", of("two", "y")));
+    let shorten = |db: &Db, position: usize, chars_max| SchemaChange::ShortenColumn {
+        column: Column {
+            kind: ColumnKind::Varchar { chars_max },
+            ..db.table().columns[position].clone()
+        },
+        since,
+    };
+    // What was not changed since is not looked at: whoever sends the mark has done so.
+    let table = shorten(&db, TITLE, 3);
+    change(&mut db, table);
+    for (position, patch) in [
+        (TITLE, vec![(TITLE, text("1234"))]),
+        (
+            TAGS,
+            vec![(TAGS, Value::List(vec![text(""), text("1234")]))],
+        ),
+    ] {
+        db.ok(vec![db.update("a", patch)]);
+        let column = db.table().columns[position].key.to_string();
+        let refusal = Refusal::ValuesTooLong {
+            column,
+            chars_max: 2,
+        };
+        let late = shorten(&db, position, 2);
+        check_refused(&mut db, late, &refusal);
+    }
+    db.ok(vec![db.delete("a")]);
+    let fits = shorten(&db, TITLE, 2);
+    change(&mut db, fits);
+}
+
 pub fn a_dropped_column_is_gone_and_stays_in_the_past(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     change(&mut db, add("extra"));

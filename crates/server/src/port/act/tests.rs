@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use engine::Clock;
-use model::Timestamp;
+use model::{RowId, Timestamp};
 
 use super::*;
 use crate::config::offline_engine;
+use crate::port::ask::RowsPut;
 
 /// Goes on by a millisecond each time it is looked at.
 struct Ticking(AtomicI64);

@@ -1,0 +1,445 @@
+//! `harness mixed`: reads and writes at once, with the list cache and without.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::catalog;
+use crate::clients::{self, Answers, Observed};
+use crate::figure::{Figure, Goal, Round, Slice, points};
+use crate::live::Live;
+use crate::run::{Run, RunArgs, Taken};
+use crate::trace::{Drawing, Part};
+use crate::workload::{self, Mixed};
+
+/// Measure reads and writes at once, with the list cache and without
+///
+/// Does the trace of bench/workloads/mixed.toml, 90 reads to 10 writes and 50 to 50, against a
+/// server with its defaults and one with `--list-cache=off`, and compares hits with those of an
+/// ideal cache.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  cargo build --release -p server
+  cargo run --release -p harness -- mixed --quick")]
+pub struct Arguments {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Rounds of everything [default: 3, with --quick 1]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
+    rounds: Option<u8>,
+    /// Requests of each client in a slice [default: 1500, with --quick 100]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    requests: Option<u32>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    rounds: u32,
+    requests: u32,
+}
+
+const FULL: Sizes = Sizes {
+    rounds: 3,
+    requests: 1_500,
+};
+const QUICK: Sizes = Sizes {
+    rounds: 1,
+    requests: 100,
+};
+const OFF: &str = "--list-cache=off";
+/// One of so many hits is compared with a fresh read.
+const PARANOID: &str = "--paranoid=8";
+
+/// A share of reads, and what is held against the issue's targets there.
+#[derive(Clone, Copy, Debug)]
+struct Mix {
+    read_percent: u32,
+    /// Requests a second, to those without the cache.
+    rate: Goal,
+    /// Processor time of the server per list, to that without the cache.
+    cpu: Goal,
+    /// Hits, to those of an ideal cache.
+    hits: Goal,
+}
+
+const MIXES: [Mix; 2] = [
+    Mix {
+        read_percent: 90,
+        rate: Goal::Told,
+        cpu: Goal::AtMost(0.35),
+        hits: Goal::AtLeast(0.95),
+    },
+    Mix {
+        read_percent: 50,
+        rate: Goal::AtLeast(0.95),
+        cpu: Goal::Told,
+        hits: Goal::Told,
+    },
+];
+
+/// # Errors
+/// When the stage cannot be set, or the report not be written.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let workload = workload::mixed()?;
+    let sizes = sizes(arguments);
+    let own = vec![
+        ("workload", json!("bench/workloads/mixed.toml")),
+        ("seed", json!(workload.seed)),
+        ("rows", json!(workload.rows)),
+        ("lists", json!(workload.lists.len())),
+        ("zipf_exponent", json!(workload.zipf_exponent)),
+        ("connections", json!(workload.connections)),
+        ("requests_of_each", json!(sizes.requests)),
+        ("rounds", json!(sizes.rounds)),
+    ];
+    let mut run = Run::begin("mixed", &arguments.run, own)?;
+    let seeded = catalog::seeded(&run.binary, &run.scratch, workload.rows, &workload.indexes)?;
+    for mix in MIXES {
+        run.take(&mix.title(), |run| {
+            let stage = Stage {
+                run,
+                workload: &workload,
+                drawing: Drawing::new(&workload),
+                seeded: &seeded,
+                sizes,
+            };
+            stage.measure(mix)
+        });
+    }
+    run.take("paranoid mode", |run| {
+        let stage = Stage {
+            run,
+            workload: &workload,
+            drawing: Drawing::new(&workload),
+            seeded: &seeded,
+            sizes,
+        };
+        stage.doubt()
+    });
+    run.finish()
+}
+
+fn sizes(arguments: &Arguments) -> Sizes {
+    let sizes = if arguments.run.quick { QUICK } else { FULL };
+    Sizes {
+        rounds: arguments.rounds.map_or(sizes.rounds, u32::from),
+        requests: arguments.requests.unwrap_or(sizes.requests),
+    }
+}
+
+struct Stage<'a> {
+    run: &'a Run,
+    workload: &'a Mixed,
+    drawing: Drawing<'a>,
+    seeded: &'a Path,
+    sizes: Sizes,
+}
+
+/// A server and the answers that it gave.
+struct Served {
+    server: Live,
+    answers: Answers,
+}
+
+/// One round. Both servers do both halves, so that they hold the same rows after it.
+#[derive(Clone, Debug)]
+struct Turn {
+    first: Observed,
+    /// Both halves without the cache.
+    off: Observed,
+    second: Observed,
+}
+
+impl Stage<'_> {
+    fn measure(&self, mix: Mix) -> Result<Taken> {
+        let mut on = self.serve("on", &[])?;
+        let mut off = self.serve("off", &[OFF])?;
+        let mut turns = Vec::new();
+        for round in 0..self.sizes.rounds {
+            let first = self.part(&mut on, mix, 2 * round)?;
+            let without = self.part(&mut off, mix, 2 * round)?;
+            let without = without.and(&self.part(&mut off, mix, 2 * round + 1)?);
+            let second = self.part(&mut on, mix, 2 * round + 1)?;
+            turns.push(Turn {
+                first,
+                off: without,
+                second,
+            });
+        }
+        on.server.stop()?;
+        off.server.stop()?;
+        Ok(Taken {
+            figures: mix.figures(&turns),
+            ..Taken::default()
+        })
+    }
+
+    /// Both mixes once more, on one server that compares hits with fresh reads.
+    fn doubt(&self) -> Result<Taken> {
+        let mut served = self.serve("paranoid", &[PARANOID])?;
+        for number in 0..2 * self.sizes.rounds {
+            self.part(&mut served, MIXES[number as usize % MIXES.len()], number)?;
+        }
+        let log = served.server.stop_and_tell()?;
+        let [same, different, overtaken] = compared(&log).context("nothing was compared")?;
+        ensure!(
+            same > 0.0,
+            "no hit was confirmed, and {overtaken} were overtaken"
+        );
+        let figure = |key: &str, title: &str, goal, value| {
+            let key = format!("paranoid_{key}");
+            Figure::plain(
+                key,
+                format!("paranoid mode: {title}"),
+                "hits",
+                goal,
+                vec![value],
+            )
+        };
+        let figures = vec![
+            figure(
+                "different",
+                "hits that a fresh read contradicts",
+                Goal::AtMost(0.0),
+                different,
+            ),
+            figure("same", "hits that a fresh read confirms", Goal::Told, same),
+            figure(
+                "overtaken",
+                "hits altered before the read was over",
+                Goal::Told,
+                overtaken,
+            ),
+        ];
+        Ok(Taken {
+            figures,
+            ..Taken::default()
+        })
+    }
+
+    /// A server on a copy of the catalog that has answered each list once.
+    fn serve(&self, name: &str, settings: &[&str]) -> Result<Served> {
+        let data: PathBuf = self.run.scratch.copy(self.seeded, name)?;
+        let durability = format!("--durability={}", self.workload.durability);
+        let settings = [&[durability.as_str()], settings].concat();
+        let server = Live::start_with(&self.run.binary, &data, &settings)?;
+        let mut answers = Answers::default();
+        clients::warm(&server.access, self.workload, &mut answers)?;
+        Ok(Served { server, answers })
+    }
+
+    fn part(&self, served: &mut Served, mix: Mix, number: u32) -> Result<Observed> {
+        let part = Part {
+            number,
+            read_percent: mix.read_percent,
+            length: self.sizes.requests,
+        };
+        let Served { server, answers } = served;
+        clients::run(server, self.workload, &self.drawing, part, answers)
+    }
+}
+
+impl Mix {
+    fn title(self) -> String {
+        let Mix { read_percent, .. } = self;
+        format!("{read_percent} reads to {} writes", 100 - read_percent)
+    }
+
+    fn figures(self, turns: &[Turn]) -> Vec<Figure> {
+        let figure = |key: &str, title: &str, unit, goal, floor, rounds| Figure {
+            key: format!("mixed_{}_{key}", self.read_percent),
+            title: format!("{}: {title}", self.title()),
+            unit,
+            goal,
+            floor,
+            rounds,
+        };
+        let off = "without the list cache";
+        let beside = |value: fn(&Observed) -> f64| turns.iter().map(|t| t.beside(value)).collect();
+        let ideal = |new| turns.iter().map(|turn| turn.beside_ideal(new)).collect();
+        vec![
+            figure(
+                "rate",
+                "requests",
+                "requests/s",
+                self.rate,
+                off,
+                beside(Observed::per_s),
+            ),
+            figure(
+                "cpu",
+                "CPU of the server per list",
+                "µs",
+                self.cpu,
+                off,
+                beside(cpu),
+            ),
+            figure(
+                "cpu_reads",
+                "the same without the writer's thread",
+                "µs",
+                Goal::Told,
+                off,
+                beside(cpu_of_reads),
+            ),
+            figure(
+                "cpu_writer",
+                "CPU of the writer's thread per write",
+                "µs",
+                Goal::Told,
+                off,
+                beside(cpu_of_writer),
+            ),
+            figure(
+                "hits",
+                "hits of lists",
+                "%",
+                self.hits,
+                "an ideal cache, same answers",
+                ideal(|seen| seen.new_answers),
+            ),
+            figure(
+                "hits_rows",
+                "the same, totals kept by counting",
+                "%",
+                Goal::Told,
+                "an ideal cache, same rows",
+                ideal(|seen| seen.new_rows),
+            ),
+        ]
+    }
+}
+
+/// The counts of the last line of a log that tells of comparisons: same, different, overtaken.
+fn compared(log: &str) -> Option<[f64; 3]> {
+    let told = |line: &&str| line.contains("compared cached lists with fresh reads");
+    let line = log.lines().rfind(told)?;
+    let count = |name: &str| {
+        let mut words = line.split_whitespace();
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+    };
+    Some([count("same")?, count("different")?, count("overtaken")?])
+}
+
+fn cpu(seen: &Observed) -> f64 {
+    seen.cpu_us / seen.reads
+}
+
+fn cpu_of_reads(seen: &Observed) -> f64 {
+    (seen.cpu_us - seen.writer_us) / seen.reads
+}
+
+fn cpu_of_writer(seen: &Observed) -> f64 {
+    seen.writer_us / seen.writes
+}
+
+fn percent(part: f64, of: f64) -> f64 {
+    100.0 * part / of
+}
+
+impl Turn {
+    fn beside(&self, value: fn(&Observed) -> f64) -> Round {
+        let slice = |seen: &Observed| Slice {
+            value: value(seen),
+            notes: notes(seen),
+            samples_ns: Vec::new(),
+        };
+        Round {
+            first: slice(&self.first),
+            floor: Some(slice(&self.off)),
+            second: Some(slice(&self.second)),
+        }
+    }
+
+    /// Hits of the server with the cache, to those that its own answers allow: of what was `new`
+    /// each must be computed once, and nothing else.
+    fn beside_ideal(&self, new: fn(&Observed) -> f64) -> Round {
+        let slice = |value| Slice {
+            value,
+            ..Slice::default()
+        };
+        let both = self.first.clone().and(&self.second);
+        let hits = |seen: &Observed| slice(percent(seen.hits, seen.reads));
+        Round {
+            first: hits(&self.first),
+            floor: Some(slice(percent(both.reads - new(&both), both.reads))),
+            second: Some(hits(&self.second)),
+        }
+    }
+}
+
+/// What a reader of the report wants to see beside each value.
+fn notes(seen: &Observed) -> Vec<(&'static str, f64)> {
+    let mut notes = vec![
+        ("hits %", percent(seen.hits, seen.reads)),
+        ("new answers %", percent(seen.new_answers, seen.reads)),
+    ];
+    let names = [
+        ["read p50 µs", "read p99 µs"],
+        ["write p50 µs", "write p99 µs"],
+    ];
+    for (samples, names) in [&seen.reads_ns, &seen.writes_ns].into_iter().zip(names) {
+        let points = points(samples);
+        let wanted = [0, 2].map(|at| points.get(at).map_or(f64::NAN, |(_, us)| *us));
+        notes.extend(names.into_iter().zip(wanted));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn seen(hits: f64, new_answers: f64, cpu_us: f64) -> Observed {
+        Observed {
+            lasted: Duration::from_secs(1),
+            reads: 90.0,
+            writes: 10.0,
+            hits,
+            new_answers,
+            new_rows: new_answers / 2.0,
+            cpu_us,
+            writer_us: 900.0,
+            reads_ns: vec![1_000],
+            writes_ns: vec![2_000],
+        }
+    }
+
+    #[test]
+    fn comparisons_are_read_from_the_log() {
+        let log = "INFO listening\nINFO compared cached lists with fresh reads same=12 \
+                   different=0 overtaken=3\nINFO stopped\n";
+        assert_eq!(compared(log), Some([12.0, 0.0, 3.0]));
+        assert_eq!(compared("INFO stopped\n"), None);
+    }
+
+    #[test]
+    fn a_turn_is_judged_by_the_server_without_the_cache_and_by_the_ideal_one() {
+        let without = seen(0.0, 9.0, 18_000.0).and(&seen(0.0, 9.0, 18_000.0));
+        let turn = Turn {
+            first: seen(81.0, 0.0, 5_400.0),
+            off: without,
+            second: seen(72.0, 18.0, 6_300.0),
+        };
+        let figures = MIXES[0].figures(&[turn]);
+        let ratios: Vec<String> = figures
+            .iter()
+            .map(|figure| format!("{:.3}", figure.ratio().unwrap().median))
+            .collect();
+        // Rate; 60 and 70 to 200 µs a list; 50 and 60 to 190; 90 to 90; 85 of 90 %; of 95 %.
+        assert_eq!(
+            ratios,
+            ["1.000", "0.325", "0.289", "1.000", "0.944", "0.895"]
+        );
+        let met: Vec<Option<bool>> = figures.iter().map(Figure::is_met).collect();
+        assert_eq!(met, [None, Some(true), None, None, Some(false), None]);
+        assert_eq!(figures[4].key, "mixed_90_hits");
+    }
+}

@@ -1,0 +1,271 @@
+//! `harness peers`: the same list from another product, in the same rounds.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use server::bench::answer;
+
+use crate::aim::Aim;
+use crate::awake::Awake;
+use crate::catalog;
+use crate::connection::Connection;
+use crate::expect;
+use crate::figure::{Figure, Goal, Round, Slice};
+use crate::floor::Floor;
+use crate::live::Live;
+use crate::pocketbase::{self, Peer};
+use crate::reads::FLOOR;
+use crate::run::{Run, RunArgs, Taken};
+use crate::wrk::{self, Wrk};
+
+/// Measure the published list beside PocketBase
+///
+/// Both hold the same 10,000 rows with an index, both are asked without a key, and both answers
+/// are compared with the generator. Each is measured in turns with a static responder that gives
+/// its own answer. PocketBase is fetched and built by Go on the first run, into a folder `peers`
+/// beside the binary.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  cargo build --release -p server
+  cargo run --release -p harness -- peers --quick")]
+pub struct Arguments {
+    #[command(flatten)]
+    run: RunArgs,
+    /// PocketBase, built already [default: Go builds it]
+    #[arg(long, value_name = "FILE")]
+    pocketbase: Option<PathBuf>,
+    /// Rounds of everything [default: 5, with --quick 1]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
+    rounds: Option<u8>,
+}
+
+/// How long everything is measured.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    rounds: u32,
+    wrk_s: u64,
+    sequential_ms: u64,
+}
+
+const FULL: Sizes = Sizes {
+    rounds: 5,
+    wrk_s: 5,
+    sequential_ms: 2_000,
+};
+const QUICK: Sizes = Sizes {
+    rounds: 1,
+    wrk_s: 1,
+    sequential_ms: 200,
+};
+/// How the list is asked for: by one connection, or by wrk over many.
+const WAYS: [(&str, &str, &str); 2] = [
+    ("sequential", "one connection", "p50 µs"),
+    ("wrk", "wrk, 32 connections", "requests/s"),
+];
+
+/// # Errors
+/// When the stage cannot be set, or the report not be written.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let sizes = if arguments.run.quick { QUICK } else { FULL };
+    let sizes = Sizes {
+        rounds: arguments.rounds.map_or(sizes.rounds, u32::from),
+        ..sizes
+    };
+    let own = vec![
+        ("rows", json!(expect::ROWS)),
+        ("pocketbase", json!(pocketbase::VERSION)),
+        ("wrk_connections", json!(wrk::CONNECTIONS)),
+        ("rounds", json!(sizes.rounds)),
+        ("wrk_slice_s", json!(sizes.wrk_s)),
+        ("sequential_slice_ms", json!(sizes.sequential_ms)),
+    ];
+    let mut run = Run::begin("peers", &arguments.run, own)?;
+    let wrk = Wrk::find(run.scratch.path())?;
+    let program = match &arguments.pocketbase {
+        Some(program) => program.clone(),
+        None => pocketbase::build(&run.binary.with_file_name("peers"))?,
+    };
+    let seeded = catalog::seeded(&run.binary, &run.scratch, expect::ROWS, &[])?;
+    let on = Live::start(&run.binary, &run.scratch.copy(&seeded, "on")?)?;
+    let off = run.scratch.copy(&seeded, "off")?;
+    let off = Live::start_with(&run.binary, &off, &["--list-cache=off"])?;
+    let peer = Peer::start(&program, &run.scratch.at("pocketbase"))?;
+    eprintln!("loading {} rows into PocketBase …", expect::ROWS);
+    peer.seed(expect::ROWS)?;
+    run.take("the list of each", |run| {
+        let subjects = [
+            Subject::of(run, "cached", "Tidemark", ours(&on)?)?,
+            Subject::of(run, "uncached", "Tidemark, list cache off", ours(&off)?)?,
+            Subject::of(run, "pocketbase", "PocketBase", theirs(&peer, true)?)?,
+            Subject::of(
+                run,
+                "pocketbase_no_total",
+                "PocketBase, no total",
+                theirs(&peer, false)?,
+            )?,
+        ];
+        measure(&subjects, &wrk, &sizes)
+    });
+    on.stop()?;
+    off.stop()?;
+    run.finish()
+}
+
+/// The published list of a Tidemark server, asked without a key.
+fn ours(server: &Live) -> Result<Aim> {
+    let route = answer::route(None);
+    let mut connection = Connection::open(server.access.address)?;
+    expect::check_list(&mut connection, &server.access, &route)?;
+    let mut aim = Aim::at(&server.access, &route, server.process());
+    aim.headers
+        .retain(|line| !line.starts_with("X-Appwrite-Key"));
+    ensure!(aim.headers.len() == 1, "the project is named, and no key");
+    Ok(aim)
+}
+
+fn theirs(peer: &Peer, has_total: bool) -> Result<Aim> {
+    let aim = peer.list(has_total);
+    pocketbase::check(&aim, expect::ROWS)?;
+    Ok(aim)
+}
+
+/// A server with the static responder that gives its answer.
+struct Subject {
+    key: &'static str,
+    title: &'static str,
+    aim: Aim,
+    floor: Floor,
+}
+
+impl Subject {
+    fn of(run: &Run, key: &'static str, title: &'static str, aim: Aim) -> Result<Subject> {
+        let floor = Floor::beside(&run.binary, &aim).context(title)?;
+        Ok(Subject {
+            key,
+            title,
+            aim,
+            floor,
+        })
+    }
+}
+
+fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Taken> {
+    let mut figures = Vec::new();
+    for way in WAYS {
+        let ask = |aim: &Aim| match way.0 {
+            "wrk" => aim.load(wrk, sizes.wrk_s),
+            _ => aim.one_by_one(sizes.sequential_ms),
+        };
+        // Load keeps the cores awake by itself.
+        let awake = (way.0 != "wrk").then(Awake::begin).transpose()?;
+        let mut rounds: [Vec<Round>; 4] = Default::default();
+        for _ in 0..sizes.rounds {
+            for (subject, rounds) in subjects.iter().zip(&mut rounds) {
+                rounds.push(Round {
+                    first: ask(&subject.aim)?,
+                    floor: Some(ask(&subject.floor.aim)?),
+                    second: Some(ask(&subject.aim)?),
+                });
+            }
+        }
+        drop(awake);
+        let titles = subjects
+            .each_ref()
+            .map(|subject| (subject.key, subject.title));
+        figures.extend(told(way, titles, rounds)?);
+    }
+    Ok(Taken {
+        figures,
+        ..Taken::default()
+    })
+}
+
+/// Each beside its floor, then ours beside theirs. Nothing is to be reached.
+fn told(
+    (way, how, unit): (&str, &str, &'static str),
+    titles: [(&str, &str); 4],
+    rounds: [Vec<Round>; 4],
+) -> Result<Vec<Figure>> {
+    let figure = |key: &str, title: &str, floor, rounds| Figure {
+        key: format!("{key}_{way}"),
+        title: format!("{title}: {how}"),
+        unit,
+        goal: Goal::Told,
+        floor,
+        rounds,
+    };
+    let [cached, uncached, theirs, _] = &rounds;
+    let direct = [("cached", cached), ("uncached", uncached)].map(|(key, ours)| {
+        let rounds = ours.iter().zip(theirs).map(|(ours, theirs)| Round {
+            floor: Some(both(theirs)),
+            ..ours.clone()
+        });
+        let title = format!("Tidemark {key}, to PocketBase with total");
+        figure(
+            &format!("{key}_to_pocketbase"),
+            &title,
+            "PocketBase",
+            rounds.collect(),
+        )
+    });
+    let mut figures = Vec::new();
+    for ((key, title), rounds) in titles.into_iter().zip(rounds) {
+        let own = figure(key, title, FLOOR, rounds);
+        let cpu = own.by_processor(Goal::Told).context("no processor time")?;
+        figures.extend([own, cpu]);
+    }
+    figures.extend(direct);
+    Ok(figures)
+}
+
+/// Both slices of a subject as one.
+fn both(round: &Round) -> Slice {
+    let mut slice = round.first.clone();
+    if let Some(second) = &round.second {
+        slice.value = f64::midpoint(slice.value, second.value);
+    }
+    slice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::PROCESSOR;
+
+    #[test]
+    fn each_has_its_floor_and_ours_stands_beside_theirs() {
+        let slice = |value: f64| Slice {
+            value,
+            notes: vec![(PROCESSOR, value)],
+            samples_ns: Vec::new(),
+        };
+        let round = |value: f64| {
+            vec![Round {
+                first: slice(value),
+                floor: Some(slice(100.0)),
+                second: Some(slice(3.0 * value)),
+            }]
+        };
+        let titles = [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")];
+        let rounds = [40.0, 20.0, 10.0, 5.0].map(round);
+        let figures = told(WAYS[1], titles, rounds).unwrap();
+        let ratio = |figure: &Figure| (figure.key.clone(), figure.ratio().unwrap().median);
+        let ratios: Vec<(String, f64)> = figures.iter().map(ratio).collect();
+        let wanted = [
+            ("a_wrk", 0.8),
+            ("a_wrk_cpu", 0.8),
+            ("b_wrk", 0.4),
+            ("b_wrk_cpu", 0.4),
+            ("c_wrk", 0.2),
+            ("c_wrk_cpu", 0.2),
+            ("d_wrk", 0.1),
+            ("d_wrk_cpu", 0.1),
+            ("cached_to_pocketbase_wrk", 4.0),
+            ("uncached_to_pocketbase_wrk", 2.0),
+        ];
+        assert_eq!(ratios, wanted.map(|(key, ratio)| (key.to_owned(), ratio)));
+    }
+}

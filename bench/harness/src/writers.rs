@@ -1,0 +1,321 @@
+//! `harness writers`: what a commit costs the writer while many cached lists are alive.
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use serde_json::json;
+
+use crate::catalog;
+use crate::clients::WRITER;
+use crate::connection::{Access, Connection};
+use crate::expect::{self, row_route};
+use crate::figure::{Figure, Goal, Round, Slice, points};
+use crate::live::Live;
+use crate::run::{Run, RunArgs, Taken};
+use crate::workload::{self, Lists};
+
+/// Measure what a commit costs the writer while 10,000 cached lists are alive
+///
+/// Changes the stock of single rows, one after the other, and reads the processor time of the
+/// writer's thread: with the lists of bench/workloads/writers-*.toml cached, and without any.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  cargo build --release -p server
+  cargo run --release -p harness -- writers --quick")]
+pub struct Arguments {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Rounds of everything [default: 3, with --quick 1]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
+    rounds: Option<u8>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    rounds: u32,
+    /// Every so many of the lists is asked for.
+    every: usize,
+    /// Changes of a slice, a multiple of `between`.
+    changes: u32,
+    /// Changes between two times that all lists are asked for: those that a change removed are
+    /// there again.
+    between: u32,
+}
+
+const FULL: Sizes = Sizes {
+    rounds: 3,
+    every: 1,
+    changes: 300,
+    between: 50,
+};
+const QUICK: Sizes = Sizes {
+    rounds: 1,
+    every: 20,
+    changes: 40,
+    between: 20,
+};
+/// Clients that ask for the lists, at the same time.
+const ASKING: usize = 2;
+/// One of so many lists is asked for once more, to see that they are alive.
+const LOOK_EVERY: usize = 100;
+/// The writer tidies up after its last answer for less than this.
+const AFTERWARDS: Duration = Duration::from_millis(5);
+/// Steps through rows and values, as in `catalog`: each row has its turn, and neighbours in time
+/// lie far apart. The maximum of `stock` is 500.
+const ROW_STEP: u32 = 7_919;
+const STOCK_STEP: u32 = 211;
+const STOCKS: u32 = 501;
+
+/// Which lists are alive.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Equality,
+    Range,
+}
+
+/// # Errors
+/// When the stage cannot be set, or the report not be written.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let sizes = sizes(arguments);
+    let own = vec![
+        ("rows", json!(expect::ROWS)),
+        ("rounds", json!(sizes.rounds)),
+        ("changes_of_a_slice", json!(sizes.changes)),
+        ("changes_between_refills", json!(sizes.between)),
+        ("one_of_so_many_lists", json!(sizes.every)),
+    ];
+    let mut run = Run::begin("writers", &arguments.run, own)?;
+    // One and the same for both kinds. No index holds the column that is changed.
+    let kinds = [Kind::Equality, Kind::Range];
+    let mut indexes = Vec::new();
+    for kind in kinds {
+        indexes.extend(kind.lists()?.indexes);
+    }
+    let seeded = catalog::seeded(&run.binary, &run.scratch, expect::ROWS, &indexes)?;
+    for kind in kinds {
+        run.take(kind.title(), |run| {
+            let serve = |name| Live::start(&run.binary, &run.scratch.copy(&seeded, name)?);
+            let (busy, idle) = (serve("busy")?, serve("idle")?);
+            let figures = measure(kind, &busy, &idle, &sizes)?;
+            busy.stop()?;
+            idle.stop()?;
+            Ok(Taken {
+                figures,
+                ..Taken::default()
+            })
+        });
+    }
+    run.finish()
+}
+
+fn sizes(arguments: &Arguments) -> Sizes {
+    let sizes = if arguments.run.quick { QUICK } else { FULL };
+    Sizes {
+        rounds: arguments.rounds.map_or(sizes.rounds, u32::from),
+        ..sizes
+    }
+}
+
+impl Kind {
+    fn title(self) -> &'static str {
+        match self {
+            Kind::Equality => "lists with an equality",
+            Kind::Range => "lists without an equality",
+        }
+    }
+
+    fn key(self) -> &'static str {
+        match self {
+            Kind::Equality => "writer_equality",
+            Kind::Range => "writer_range",
+        }
+    }
+
+    /// As the issue that asked for these figures states it.
+    fn goal(self) -> Goal {
+        match self {
+            Kind::Equality => Goal::AtMost(1.2),
+            Kind::Range => Goal::AtMost(3.0),
+        }
+    }
+
+    fn lists(self) -> Result<Lists> {
+        match self {
+            Kind::Equality => workload::lists_with_equality(),
+            Kind::Range => workload::lists_of_ranges(),
+        }
+    }
+}
+
+fn measure(kind: Kind, busy: &Live, idle: &Live, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let lists = kind.lists()?.lists.into_iter();
+    let lists: Vec<String> = lists.step_by(sizes.every).collect();
+    let mut rounds = Vec::new();
+    for round in 0..sizes.rounds {
+        let slices = [2 * round, 2 * round + 1];
+        let first = slice(busy, &lists, slices[0], sizes)?;
+        // Both servers write the same rows.
+        let alone = slices.map(|number| slice(idle, &[], number, sizes));
+        let [alone, alone_again] = alone;
+        let second = slice(busy, &lists, slices[1], sizes)?;
+        rounds.push(Round {
+            first,
+            floor: Some(mean(alone?, &alone_again?)),
+            second: Some(second),
+        });
+    }
+    let title = format!(
+        "CPU of the writer per commit, {} {}",
+        lists.len(),
+        kind.title()
+    );
+    Ok(vec![Figure {
+        key: kind.key().into(),
+        title,
+        unit: "µs",
+        goal: kind.goal(),
+        floor: "no cached list",
+        rounds,
+    }])
+}
+
+/// The value in the middle of two; the notes are the first one's.
+fn mean(first: Slice, second: &Slice) -> Slice {
+    Slice {
+        value: f64::midpoint(first.value, second.value),
+        ..first
+    }
+}
+
+/// Changes rows, with all lists there before every few of them.
+fn slice(server: &Live, lists: &[String], number: u32, sizes: &Sizes) -> Result<Slice> {
+    let process = server.process();
+    let (mut writer_us, mut samples_ns) = (0.0, Vec::new());
+    let (mut kept, mut alive) = (Shares::default(), Shares::default());
+    // Those that no change has removed yet are no part of what is kept.
+    ask(&server.access, lists)?;
+    let first = number * sizes.changes;
+    for from in (first..first + sizes.changes).step_by(sizes.between as usize) {
+        if !lists.is_empty() {
+            kept.add(ask(&server.access, lists)?, lists.len());
+            let looked: Vec<String> = lists.iter().step_by(LOOK_EVERY).cloned().collect();
+            alive.add(ask(&server.access, &looked)?, looked.len());
+        }
+        // Opened now: a connection that sends nothing for ten seconds is closed.
+        let mut connection = Connection::open(server.access.address)?;
+        let before_us = process.thread_us(WRITER)?;
+        for change in from..from + sizes.between {
+            let request = change_of(&server.access, change);
+            let start = Instant::now();
+            connection.accepted(&request)?;
+            samples_ns.push(start.elapsed().as_nanos() as u64);
+        }
+        thread::sleep(AFTERWARDS);
+        writer_us += process.thread_us(WRITER)? - before_us;
+    }
+    let mut notes = vec![("kept %", kept.percent()), ("alive %", alive.percent())];
+    let answered = points(&samples_ns);
+    notes.extend(answered.into_iter().map(|(name, us)| match name {
+        "p50 µs" => ("answered p50 µs", us),
+        "p99 µs" => ("answered p99 µs", us),
+        other => (other, us),
+    }));
+    notes.retain(|(name, _)| !["p90 µs", "max µs"].contains(name));
+    Ok(Slice {
+        value: writer_us / f64::from(sizes.changes),
+        notes,
+        samples_ns: Vec::new(),
+    })
+}
+
+/// How many of so many.
+#[derive(Default)]
+struct Shares {
+    part: usize,
+    all: usize,
+}
+
+impl Shares {
+    fn add(&mut self, part: usize, all: usize) {
+        self.part += part;
+        self.all += all;
+    }
+
+    fn percent(&self) -> f64 {
+        100.0 * self.part as f64 / self.all.max(1) as f64
+    }
+}
+
+/// A change of one row's stock to a value that it does not have, unless by chance.
+fn change_of(access: &Access, number: u32) -> Vec<u8> {
+    let row = u64::from(number) * u64::from(ROW_STEP) % u64::from(expect::ROWS);
+    let stock = u64::from(number) * u64::from(STOCK_STEP) % u64::from(STOCKS);
+    let body = json!({ "data": { "stock": stock } }).to_string();
+    access.request("PATCH", &row_route(row as u32), &body)
+}
+
+/// Asks for all of them; how many came from the cache.
+fn ask(access: &Access, lists: &[String]) -> Result<usize> {
+    thread::scope(|scope| {
+        let client = |first: usize| {
+            scope.spawn(move || {
+                let mut connection = Connection::open(access.address)?;
+                let mut hits = 0;
+                for list in lists.iter().skip(first).step_by(ASKING) {
+                    let answer = connection.accepted(&access.request("GET", list, ""))?;
+                    let cached = answer.header("x-tidemark-cache").unwrap_or_default();
+                    hits += usize::from(cached.starts_with("hit"));
+                }
+                Ok::<_, anyhow::Error>(hits)
+            })
+        };
+        let clients: Vec<_> = (0..ASKING).map(client).collect();
+        let mut hits = 0;
+        for client in clients {
+            match client.join() {
+                Ok(found) => hits += found?,
+                Err(_) => bail!("a client has panicked"),
+            }
+        }
+        Ok(hits)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn changes_go_over_all_rows_and_values() {
+        let access = Access {
+            address: ([127, 0, 0, 1], 80).into(),
+            project: "p".into(),
+            key: "k".into(),
+        };
+        let requests: HashSet<Vec<u8>> = (0..6_000).map(|n| change_of(&access, n)).collect();
+        assert_eq!(requests.len(), 6_000);
+        let text = String::from_utf8(change_of(&access, 1)).unwrap();
+        assert!(text.contains("/rows/product-07919 ") && text.ends_with("{\"stock\":211}}"));
+    }
+
+    #[test]
+    fn two_slices_are_told_by_their_mean() {
+        let slice = |value| Slice {
+            value,
+            notes: vec![("kept %", value)],
+            samples_ns: Vec::new(),
+        };
+        let both = mean(slice(10.0), &slice(20.0));
+        assert_eq!((both.value, both.notes[0].1), (15.0, 10.0));
+        let mut shares = Shares::default();
+        assert_eq!(shares.percent() as u32, 0);
+        shares.add(30, 40);
+        assert_eq!(shares.percent() as u32, 75);
+    }
+}

@@ -1,0 +1,85 @@
+//! Who asks, and how long an answer to that may be kept.
+
+use model::catalogue::SecretHash;
+use model::{Actor, Timestamp};
+
+use crate::Engine;
+use crate::asked::Caller;
+use crate::error::EngineError;
+
+/// Who asks, as of one catalogue.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Who asks, and in which project.
+    pub caller: Caller,
+    /// When the caller's key expires, if ever.
+    expires: Option<Timestamp>,
+    catalogue_epoch: u64,
+}
+
+impl Engine {
+    /// Who asks: a project's id as the request names it, and the hash of a key's secret if the
+    /// request carries one. An unknown key makes a guest.
+    ///
+    /// # Errors
+    /// [`EngineError::ProjectMissing`], [`EngineError::ProjectNotFound`],
+    /// [`EngineError::KeyExpired`].
+    pub fn caller(
+        &self,
+        project: Option<&str>,
+        key: Option<&SecretHash>,
+    ) -> Result<Caller, EngineError> {
+        self.identify(project, key).map(|identity| identity.caller)
+    }
+
+    /// As [`Engine::caller`], to be kept and used again while [`Engine::still_holds`].
+    ///
+    /// # Errors
+    /// As [`Engine::caller`].
+    pub fn identify(
+        &self,
+        project: Option<&str>,
+        key: Option<&SecretHash>,
+    ) -> Result<Identity, EngineError> {
+        let catalogue = self.shared.catalogue();
+        let id = project
+            .filter(|id| !id.is_empty())
+            .ok_or(EngineError::ProjectMissing)?;
+        let project = catalogue
+            .project(id)
+            .ok_or_else(|| EngineError::ProjectNotFound(id.chars().take(100).collect()))?;
+        let known = key
+            .and_then(|hash| catalogue.key(hash))
+            .filter(|key| key.project == project.id);
+        let expires = known.and_then(|key| key.expires);
+        if self.has_passed(expires) {
+            return Err(EngineError::KeyExpired);
+        }
+        let actor = match known {
+            None => Actor::Guest,
+            Some(key) => Actor::Key {
+                id: key.id.clone(),
+                scopes: key.scopes.clone(),
+            },
+        };
+        Ok(Identity {
+            caller: Caller {
+                project: project.id.clone(),
+                actor,
+            },
+            expires,
+            catalogue_epoch: catalogue.epoch,
+        })
+    }
+
+    /// Whether the same question would be answered with `identity` now: nothing has changed in
+    /// the catalogue since, projects and keys included, and the key has not expired.
+    pub fn still_holds(&self, identity: &Identity) -> bool {
+        identity.catalogue_epoch == self.shared.catalogue_epoch()
+            && !self.has_passed(identity.expires)
+    }
+
+    fn has_passed(&self, expires: Option<Timestamp>) -> bool {
+        expires.is_some_and(|expires| expires <= self.shared.clock.now())
+    }
+}

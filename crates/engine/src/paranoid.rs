@@ -1,0 +1,244 @@
+//! Cached answers looked at a second time: a fresh read must give the same.
+//!
+//! For servers whose operator wants proof. A thread of its own reads a sample of the exact hits
+//! from the store, after they were answered. A comparison counts only if nothing has altered the
+//! entry until the read was over: then the read, begun after the hit, must show what was cached.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use list_cache::{Answer, Family, Unaltered};
+use model::{Page, TableId};
+use query::Query;
+use store::{Listing, Snapshot, StoreError, TotalCap};
+
+use crate::EncodePage;
+use crate::shared::Shared;
+
+/// Hits that wait to be compared; what does not fit is not compared. Each holds one cached page.
+const WAITING_MAX: usize = 64;
+
+/// Hears of every difference.
+pub type Report = fn(&Difference);
+
+/// What comparing has come to so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Hits that a fresh read has confirmed.
+    pub same: u64,
+    /// Hits that a fresh read has contradicted. Anything but 0 is a fault of ours.
+    pub different: u64,
+    /// Hits that were altered before the fresh read was over, and so say nothing.
+    pub overtaken: u64,
+}
+
+/// A cached answer that a fresh read contradicts.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// The table.
+    pub table: TableId,
+    /// What differs.
+    pub part: Part,
+}
+
+/// What differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The rows: bytes that were cached, and bytes that were read.
+    Rows(usize, usize),
+    /// The total that was cached, and the one that was read.
+    Total(u64, u64),
+    /// The row that the page starts from is gone.
+    Cursor,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.table.as_str();
+        write!(
+            f,
+            "a cached list of table `{table}` differs from a fresh read: "
+        )?;
+        match self.part {
+            Part::Rows(cached, read) => {
+                write!(
+                    f,
+                    "its rows have {cached} bytes, and {read} where they are read"
+                )
+            }
+            Part::Total(cached, read) => write!(f, "its total is {cached}, and {read} is counted"),
+            Part::Cursor => write!(f, "the row that it starts from is gone"),
+        }
+    }
+}
+
+/// A hit to be compared.
+pub(crate) struct Hit {
+    query: Query,
+    family: Family,
+    catalogue_epoch: u64,
+    answer: Answer,
+}
+
+impl Hit {
+    pub(crate) fn of(query: &Query, family: Family, epoch: u64, answer: &Answer) -> Hit {
+        Hit {
+            query: query.clone(),
+            family,
+            catalogue_epoch: epoch,
+            answer: answer.clone(),
+        }
+    }
+
+    fn unaltered(&self) -> &Unaltered {
+        &self.answer.unaltered
+    }
+}
+
+/// Compares one of so many hits.
+pub(crate) struct Paranoid {
+    every: u64,
+    hits: AtomicU64,
+    tally: Arc<Tally>,
+    /// Gone after the end.
+    thread: Mutex<Option<(SyncSender<Hit>, JoinHandle<()>)>>,
+}
+
+#[derive(Default)]
+struct Tally {
+    same: AtomicU64,
+    different: AtomicU64,
+    overtaken: AtomicU64,
+}
+
+/// What the thread needs.
+struct Comparing {
+    shared: Arc<Shared>,
+    total_cap: TotalCap,
+    encode: EncodePage,
+    tally: Arc<Tally>,
+    report: Report,
+}
+
+impl Paranoid {
+    /// Starts its thread.
+    pub(crate) fn start(
+        shared: Arc<Shared>,
+        total_cap: TotalCap,
+        every: u64,
+        report: Report,
+    ) -> std::io::Result<Paranoid> {
+        let tally = Arc::<Tally>::default();
+        let comparing = Comparing {
+            encode: shared.encode_page,
+            shared,
+            total_cap,
+            tally: tally.clone(),
+            report,
+        };
+        let (send, hits) = sync_channel(WAITING_MAX);
+        let thread = std::thread::Builder::new()
+            .name("paranoid".into())
+            .spawn(move || comparing.run(&hits))?;
+        Ok(Paranoid {
+            every: every.max(1),
+            hits: AtomicU64::new(0),
+            tally,
+            thread: Mutex::new(Some((send, thread))),
+        })
+    }
+
+    /// Takes one of so many hits.
+    pub(crate) fn offer(&self, hit: impl FnOnce() -> Hit) {
+        let before = self.hits.fetch_add(1, Ordering::Relaxed);
+        if !before.is_multiple_of(self.every) {
+            return;
+        }
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((send, _)) = &*thread {
+            // A queue that is full is sample enough.
+            drop(send.try_send(hit()));
+        }
+    }
+
+    pub(crate) fn compared(&self) -> Compared {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        Compared {
+            same: count(&self.tally.same),
+            different: count(&self.tally.different),
+            overtaken: count(&self.tally.overtaken),
+        }
+    }
+
+    /// Compares what waits, and ends. Blocks.
+    pub(crate) fn close(&self) {
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some((send, thread)) = thread {
+            drop(send);
+            // If it has panicked, its message is out, and there is nothing left to end.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Comparing {
+    fn run(&self, hits: &Receiver<Hit>) {
+        for hit in hits {
+            match futures_executor::block_on(self.compare(&hit)) {
+                None => self.tally.overtaken.fetch_add(1, Ordering::Relaxed),
+                Some(parts) if parts.is_empty() => self.tally.same.fetch_add(1, Ordering::Relaxed),
+                Some(parts) => {
+                    for part in parts {
+                        let table = hit.query.table.id.clone();
+                        (self.report)(&Difference { table, part });
+                    }
+                    self.tally.different.fetch_add(1, Ordering::Relaxed)
+                }
+            };
+        }
+    }
+
+    /// What differs; `None` where nothing can be said.
+    async fn compare(&self, hit: &Hit) -> Option<Vec<Part>> {
+        let total = hit.answer.total;
+        let listing = Listing {
+            query: &hit.query,
+            rows: true,
+            total: total.map(|_| self.total_cap),
+            place: false,
+            catalogue_epoch: hit.catalogue_epoch,
+        };
+        let read = self.shared.store.list(listing).await;
+        if !hit.unaltered().holds() {
+            return None;
+        }
+        let Snapshot { answer: read, .. } = match read {
+            Ok(read) => read,
+            Err(StoreError::CursorNotFound { .. }) => return Some(vec![Part::Cursor]),
+            Err(_) => return None,
+        };
+        let page = Page {
+            table: hit.query.table.clone(),
+            selection: hit.query.selection.clone(),
+            rows: read.rows,
+            related: Vec::new(),
+        };
+        let body = (self.encode)(&page, hit.family);
+        let cached = &hit.answer.rows.body;
+        let mut parts = Vec::new();
+        if *body != **cached {
+            parts.push(Part::Rows(cached.len(), body.len()));
+        }
+        if let Some(total) = total.filter(|total| *total != read.total) {
+            parts.push(Part::Total(total, read.total));
+        }
+        Some(parts)
+    }
+}

@@ -1,0 +1,129 @@
+//! Cached lists that are compared with fresh reads, in an engine that runs.
+
+mod stage;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use engine::{Compared, Difference, Engine, Family, ListAnswer, ListRows, Part};
+use futures_executor::block_on;
+use list_cache::Rule;
+use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
+
+const IS_ONE: &str = r#"{"method":"equal","attribute":"n","values":[1]}"#;
+
+fn asked(texts: &[String]) -> ListRows<'_> {
+    ListRows {
+        place: PLACE,
+        texts,
+        total: true,
+        ttl_s: 0,
+        bypass: false,
+        family: Family::Tables,
+    }
+}
+
+fn ask(engine: &Engine) -> ListAnswer {
+    let texts = [IS_ONE.to_owned()];
+    block_on(engine.list_rows(&key(), &asked(&texts))).unwrap()
+}
+
+fn add(engine: &Engine, id: &str) {
+    block_on(engine.create_row(&key(), PLACE, row(id, &[("n", 1)]))).unwrap();
+}
+
+#[test]
+fn hits_are_confirmed_by_fresh_reads() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    add(&engine, "a");
+    assert_eq!(engine.compared(), None);
+    engine
+        .compare_hits(2, |difference| panic!("{difference}"))
+        .unwrap();
+    // A miss, and eight hits: the first, third, fifth and seventh are compared.
+    for _ in 0..9 {
+        ask(&engine);
+    }
+    engine.close().unwrap();
+    let Compared {
+        same,
+        different,
+        overtaken,
+    } = engine.compared().unwrap();
+    assert_eq!((same, different, overtaken), (4, 0, 0));
+}
+
+#[test]
+fn an_entry_that_should_be_gone_is_noticed() {
+    static REPORTED: AtomicUsize = AtomicUsize::new(0);
+    fn count(difference: &Difference) {
+        let words = difference.to_string();
+        assert!(
+            words.starts_with("a cached list of table `t` differs"),
+            "{words}"
+        );
+        let kind = match difference.part {
+            Part::Rows(cached, read) => usize::from(cached < read),
+            Part::Total(cached, read) => 100 * (read - cached) as usize,
+            Part::Cursor => 10_000,
+        };
+        REPORTED.fetch_add(kind, Ordering::SeqCst);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    add(&engine, "a");
+    engine.compare_hits(1, count).unwrap();
+    ask(&engine);
+    for rule in [Rule::BucketsSeeAfter, Rule::TotalsAreWithheld] {
+        engine.list_rules().switch_off(rule);
+    }
+    add(&engine, "b");
+    let stale = ask(&engine);
+    assert!(stale.cached.is_some_and(|cached| cached.is_hit));
+    engine.close().unwrap();
+    assert_eq!(engine.compared().unwrap().different, 1);
+    // One row and one match too few.
+    assert_eq!(REPORTED.load(Ordering::SeqCst), 101);
+}
+
+#[test]
+fn hits_that_are_found_by_name_are_compared_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    add(&engine, "a");
+    engine.compare_hits(1, |_| ()).unwrap();
+    ask(&engine);
+    let texts = [IS_ONE.to_owned()];
+    let prepared = engine.prepare(&key(), &asked(&texts)).unwrap().unwrap();
+    assert_eq!(engine.held(&prepared).unwrap().total, 1);
+    engine.list_rules().switch_off(Rule::BucketsSeeAfter);
+    add(&engine, "b");
+    assert_eq!(engine.held(&prepared).unwrap().total, 1);
+    engine.close().unwrap();
+    let compared = engine.compared().unwrap();
+    assert_eq!((compared.different, compared.overtaken), (1, 0));
+}
+
+#[test]
+fn what_is_altered_meanwhile_says_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    add(&engine, "a");
+    engine
+        .compare_hits(1, |difference| panic!("{difference}"))
+        .unwrap();
+    for number in 0..200 {
+        ask(&engine);
+        ask(&engine);
+        add(&engine, &format!("b{number}"));
+    }
+    engine.close().unwrap();
+    let compared = engine.compared().unwrap();
+    assert_eq!(compared.different, 0);
+    let all = compared.same + compared.overtaken;
+    assert!((1..=400).contains(&all), "{compared:?}");
+}

@@ -1,0 +1,115 @@
+//! Who asks: found in the headers, and remembered by each thread.
+//!
+//! To find a key, its secret is hashed, which costs about as much as reading the rest of the
+//! head. What is remembered holds until the catalogue changes, in which keys and projects stand:
+//! a key that is revoked fails from the next request on.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use engine::{Caller, Engine, EngineError, Identity};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use model::catalogue::SecretHash;
+
+use super::extract::{header, sha256};
+use crate::secret::is_same;
+
+/// The header that holds an API key.
+pub const X_APPWRITE_KEY: HeaderName = HeaderName::from_static("x-appwrite-key");
+/// The header that names the project.
+pub const X_APPWRITE_PROJECT: HeaderName = HeaderName::from_static("x-appwrite-project");
+/// The header that holds a user's token.
+pub const X_APPWRITE_JWT: HeaderName = HeaderName::from_static("x-appwrite-jwt");
+
+/// Most callers one thread remembers.
+const SEEN_MAX: usize = 16;
+/// Longest secret that is remembered, in bytes; issued ones have 265.
+const SEEN_BYTES_MAX: usize = 512;
+
+/// The callers seen last by one thread.
+#[derive(Debug, Default)]
+pub struct Callers {
+    /// The latest one first.
+    seen: RefCell<Vec<Seen>>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    project: Box<str>,
+    secret: Option<Box<[u8]>>,
+    hash: Option<SecretHash>,
+    identity: Identity,
+    caller: Rc<Caller>,
+}
+
+impl Callers {
+    /// Who asks with these headers, if it is remembered and known without a further look.
+    pub fn known(&self, engine: &Engine, headers: &HeaderMap) -> Option<Rc<Caller>> {
+        if headers.contains_key(&X_APPWRITE_JWT) {
+            return None;
+        }
+        let project = header(headers, &X_APPWRITE_PROJECT)?;
+        let secret = headers.get(&X_APPWRITE_KEY).map(HeaderValue::as_bytes);
+        let mut seen = self.seen.borrow_mut();
+        let position = find(&seen, project, secret)?;
+        let found = &seen[position];
+        if !engine.still_holds(&found.identity) {
+            return None;
+        }
+        let caller = found.caller.clone();
+        seen[..=position].rotate_right(1);
+        Some(caller)
+    }
+
+    /// Who asks for `project` with this secret.
+    ///
+    /// # Errors
+    /// As [`Engine::caller`].
+    pub fn find(
+        &self,
+        engine: &Engine,
+        project: Option<&str>,
+        secret: Option<&[u8]>,
+    ) -> Result<Rc<Caller>, EngineError> {
+        let mut seen = self.seen.borrow_mut();
+        let known = find(&seen, project.unwrap_or_default(), secret);
+        if let Some(position) = known
+            && engine.still_holds(&seen[position].identity)
+        {
+            return Ok(seen[position].caller.clone());
+        }
+        let remembered = known.and_then(|position| seen[position].hash);
+        let hash = remembered.or_else(|| secret.map(sha256));
+        let asked = engine.identify(project, hash.as_ref());
+        if let Some(position) = known {
+            seen.remove(position);
+        }
+        let identity = asked?;
+        let caller = Rc::new(identity.caller.clone());
+        if secret.is_none_or(|secret| secret.len() <= SEEN_BYTES_MAX) {
+            seen.truncate(SEEN_MAX - 1);
+            let new = Seen {
+                project: project.unwrap_or_default().into(),
+                secret: secret.map(Box::from),
+                hash,
+                identity,
+                caller: caller.clone(),
+            };
+            seen.insert(0, new);
+        }
+        Ok(caller)
+    }
+}
+
+/// Secrets are compared in a time that says nothing of where they differ: it would let somebody
+/// learn a remembered one byte by byte.
+fn find(seen: &[Seen], project: &str, secret: Option<&[u8]>) -> Option<usize> {
+    seen.iter().position(|seen| {
+        let same_secret = match (&seen.secret, secret) {
+            (Some(seen), Some(secret)) => is_same(seen, secret),
+            (None, None) => true,
+            _ => false,
+        };
+        same_secret && *seen.project == *project
+    })
+}

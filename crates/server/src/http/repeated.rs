@@ -1,0 +1,267 @@
+//! What is asked again and again.
+//!
+//! A thread remembers what a request target meant. Of a list that was answered from the cache:
+//! under which names the cache holds it, and which headers went before it. Of a row: its table.
+//! Asked by the same caller, it is answered again without being parsed, as long as the catalogue
+//! is the same. Whether the list is still in the cache is asked each time, and rows are read; where
+//! there is none, or anything is out of the ordinary, the request goes the long way.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bytes::{Buf, Bytes};
+use engine::{Caller, Engine, Family, ListAnswer, PreparedList, PreparedTable};
+use http_body_util::Full;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use model::RowId;
+
+use super::cors::Origin;
+use super::extract::X_TIDEMARK_CACHE;
+use super::reply::{Reply, ReplyBody, X_REQUEST_ID, shared_bytes};
+use super::wire::{self, Words};
+use super::{App, etag};
+
+/// Sets of targets that a thread remembers: room for the thousand distinct lists of the mixed
+/// workload, spread unevenly.
+const SETS: usize = 512;
+/// Where a target's fingerprint leads, so many are kept.
+const WAYS: usize = 4;
+/// Most bytes of a target and what it means, four times the published benchmark's list: a thread
+/// remembers at most 8 MB, and about as much again of what goes before lists.
+const KNOWN_BYTES_MAX: usize = 4_096;
+
+/// What one thread remembers.
+pub struct Repeated {
+    sets: RefCell<Vec<Set>>,
+}
+
+/// The latest one first.
+type Set = [Option<Rc<Known>>; WAYS];
+
+/// A request target and what it means to one caller.
+struct Known {
+    fingerprint: u128,
+    target: Box<str>,
+    caller: Rc<Caller>,
+    meaning: Meaning,
+}
+
+/// What a target asks for.
+pub enum Meaning {
+    /// A list.
+    List(Box<List>),
+    /// A row, whose id follows.
+    RowOf(PreparedTable, Family),
+    /// What only the long way can answer.
+    Longer,
+}
+
+/// A list and what went before its rows the last time.
+pub struct List {
+    prepared: PreparedList,
+    words: &'static Words,
+    head: RefCell<Option<Head>>,
+}
+
+/// What went before the rows the last time.
+struct Head {
+    /// The answer it was written for, without its rows.
+    answer: ListAnswer,
+    /// Every header but those of one request.
+    headers: HeaderMap,
+    open: Bytes,
+    close: Bytes,
+}
+
+impl Repeated {
+    /// Remembers nothing yet.
+    pub fn new() -> Repeated {
+        Repeated {
+            sets: RefCell::new((0..SETS).map(|_| Set::default()).collect()),
+        }
+    }
+
+    /// Remembers what `target`, of which there is something to learn, means when `caller` sends it.
+    pub fn remember(&self, engine: &Engine, target: &str, caller: Rc<Caller>, meaning: Meaning) {
+        let meaning = match meaning {
+            Meaning::List(list) if target.len() + list.prepared.size_bytes() > KNOWN_BYTES_MAX => {
+                Meaning::Longer
+            }
+            meaning => meaning,
+        };
+        let fingerprint = engine.fingerprint(target.as_bytes());
+        let mut sets = self.sets.borrow_mut();
+        let set = &mut sets[fingerprint as usize % SETS];
+        // An older meaning of the same request goes first, then whatever was asked longest ago.
+        let gives_way = |known: &Option<Rc<Known>>| {
+            let known = known.as_ref();
+            known.is_none_or(|known| known.is(fingerprint, target, &caller))
+        };
+        let position = set.iter().position(gives_way).unwrap_or(WAYS - 1);
+        set[position] = Some(Rc::new(Known {
+            fingerprint,
+            target: target.into(),
+            caller,
+            meaning,
+        }));
+        set[..=position].rotate_right(1);
+    }
+
+    /// Whether there is nothing to learn about `target`, which was answered the long way: it is
+    /// remembered and would be answered so again, or it is too long to be remembered.
+    pub fn knows(&self, engine: &Engine, target: &str, caller: &Rc<Caller>) -> bool {
+        if target.len() > KNOWN_BYTES_MAX {
+            return true;
+        }
+        let known = self.find(engine, target, caller);
+        known.is_some_and(|known| match &known.meaning {
+            // Not where it was purged since, say.
+            Meaning::List(list) => engine.held(&list.prepared).is_some(),
+            Meaning::RowOf(..) | Meaning::Longer => true,
+        })
+    }
+
+    fn find(&self, engine: &Engine, target: &str, caller: &Rc<Caller>) -> Option<Rc<Known>> {
+        let fingerprint = engine.fingerprint(target.as_bytes());
+        let mut sets = self.sets.borrow_mut();
+        let set = &mut sets[fingerprint as usize % SETS];
+        let is_it = |known: &Option<Rc<Known>>| {
+            let known = known.as_ref();
+            known.is_some_and(|known| known.is(fingerprint, target, caller))
+        };
+        let position = set.iter().position(is_it)?;
+        set[..=position].rotate_right(1);
+        set[0].clone()
+    }
+}
+
+impl Default for Repeated {
+    fn default() -> Repeated {
+        Repeated::new()
+    }
+}
+
+/// The part of a target before the id of the row that it names, and that id. `None` where there is
+/// more than that.
+pub fn around_row(target: &str) -> Option<(&str, &str)> {
+    let position = target.rfind('/')? + 1;
+    (!target.contains('?')).then(|| target.split_at(position))
+}
+
+/// The answer to a request whose meaning is remembered, if it can be given at once.
+pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<ReplyBody>> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    let headers = request.headers();
+    if headers.contains_key(&X_TIDEMARK_CACHE) {
+        return None;
+    }
+    let target = request.uri().path_and_query()?.as_str();
+    let engine = &*app.shared.engine;
+    let caller = app.callers.known(engine, headers)?;
+    // A list without a query string ends in such a word as well. A row of that name is answered
+    // the long way.
+    let is_of_list = |id: &str| {
+        [Family::Tables, Family::Documents]
+            .map(|family| wire::words(family).rows)
+            .contains(&id)
+    };
+    let around = around_row(target).filter(|(_, id)| !is_of_list(id));
+    let (before, id) = around.unwrap_or((target, ""));
+    let known = app.repeated.find(engine, before, &caller)?;
+    let origin = app.shared.origins.judge(headers);
+    if origin == Origin::Foreign {
+        return None;
+    }
+    let of_request = |app: &App| app.request_ids.name(headers);
+    match &known.meaning {
+        Meaning::List(list) => {
+            let answer = engine.held(&list.prepared)?;
+            Some(list.response(answer, headers, (of_request(app), &origin)))
+        }
+        Meaning::RowOf(table, family) => {
+            let page = engine.row_at_once(table, &RowId::new(id).ok()?)?;
+            let reply = Reply::ok(wire::encode_page(&page, *family));
+            let reply = reply.unless_held(headers, |body| engine.fingerprint(body));
+            Some(reply.into_response(of_request(app), &origin))
+        }
+        Meaning::Longer => None,
+    }
+}
+
+impl Known {
+    fn is(&self, fingerprint: u128, target: &str, caller: &Rc<Caller>) -> bool {
+        self.fingerprint == fingerprint
+            && Rc::ptr_eq(&self.caller, caller)
+            && *self.target == *target
+    }
+}
+
+impl List {
+    /// A list whose answers are written in these words.
+    pub fn new(list: PreparedList, words: &'static Words) -> List {
+        List {
+            prepared: list,
+            words,
+            head: RefCell::default(),
+        }
+    }
+
+    fn response(
+        &self,
+        answer: ListAnswer,
+        asked: &HeaderMap,
+        (request_id, origin): (HeaderValue, &Origin),
+    ) -> Response<ReplyBody> {
+        let mut remembered = self.head.borrow_mut();
+        let head = match &mut *remembered {
+            Some(head) if head.fits(&answer) => head,
+            other => other.insert(Head::of(&answer, self.words)),
+        };
+        let mut headers = head.headers.clone();
+        headers.insert(X_REQUEST_ID, request_id);
+        origin.write(&mut headers);
+        let is_held = asked.contains_key(header::IF_NONE_MATCH)
+            && etag::is_held(asked, &head.headers[header::ETAG]);
+        let (body, status) = if is_held {
+            headers.remove(header::CONTENT_TYPE);
+            let nothing = Bytes::new().chain(Bytes::new()).chain(Bytes::new());
+            (nothing, StatusCode::NOT_MODIFIED)
+        } else {
+            let rows = shared_bytes(answer.rows);
+            let body = head.open.clone().chain(rows).chain(head.close.clone());
+            (body, StatusCode::OK)
+        };
+        let mut response = Response::new(Full::new(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+impl Head {
+    fn of(answer: &ListAnswer, words: &'static Words) -> Head {
+        let answer = ListAnswer {
+            rows: [].into(),
+            ..answer.clone()
+        };
+        let (open, close) = wire::list_envelope(words.rows, answer.total);
+        // The id's place is kept, so that the next one is put in it without moving the others.
+        let nobody = HeaderValue::from_static("");
+        let response = Reply::list(answer.clone(), words).into_response(nobody, &Origin::None);
+        Head {
+            answer,
+            headers: response.into_parts().0.headers,
+            open: Bytes::from(open),
+            close: Bytes::from_static(close),
+        }
+    }
+
+    /// Whether `answer` has the same head. Its rows are the same if their tag is.
+    fn fits(&self, answer: &ListAnswer) -> bool {
+        let told = |answer: &ListAnswer| (answer.tag, answer.total, answer.cached, answer.mark);
+        told(&self.answer) == told(answer)
+    }
+}

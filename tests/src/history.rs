@@ -1,0 +1,50 @@
+//! What was written and read, by whom and when; and whether an order of events explains it.
+//!
+//! Each row has one writer, and a writer sends its next write when the last one is answered. So
+//! how far each writer was at an instant says what every row was at that instant, and a read is
+//! explained by how far the writers were when it was answered: no less far than whoever asked
+//! could know, and no further than they had gone.
+
+mod judge;
+mod model;
+
+pub use judge::{Fault, Judged, Why, judge};
+pub use model::{Filter, Name, Order, Question, Row, Rows, Shown};
+
+/// Nanoseconds since a common beginning.
+pub type Instant = u64;
+
+/// One write, which the server acknowledged.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// Just before it was sent.
+    pub sent: Instant,
+    /// Just after its answer came.
+    pub answered: Instant,
+    /// Its writer's rows after it.
+    pub after: Rows,
+}
+
+/// One read that was answered.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// Just before it was sent.
+    pub sent: Instant,
+    /// Just after its answer came.
+    pub answered: Instant,
+    /// Place in the list of questions.
+    pub question: usize,
+    /// Whether the caller sees every row.
+    pub sees_all: bool,
+    /// What came.
+    pub shown: Shown,
+}
+
+/// Everything that happened to one table, which was empty before.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// The writes of each writer, in order.
+    pub writers: Vec<Vec<Write>>,
+    /// The reads, in whatever order.
+    pub reads: Vec<Read>,
+}

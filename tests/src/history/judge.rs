@@ -1,0 +1,426 @@
+//! The judgement: every read must be explained.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::{History, Instant, Name, Question, Read, Row, Rows, Shown};
+
+/// How far each writer was: how many of its writes were done.
+type Progress = Vec<usize>;
+
+/// Most combinations of progress that are tried for one read. A read during which each of four
+/// writers had five writes under way has 1,296.
+const TRIED_MAX: usize = 20_000;
+
+/// A read that no order of events explains.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// The read.
+    pub read: Read,
+    /// How far each writer was for certain when it was sent.
+    pub known: Vec<usize>,
+    /// How far each had gone at most when it was answered.
+    pub begun: Vec<usize>,
+    /// What is wrong.
+    pub why: Why,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It was right earlier, before what was known when it was sent.
+    Stale,
+    /// It was never right at any one instant up to its answer.
+    NeverTrue,
+    /// It shows one write and lacks another, and a read at the same time does the opposite.
+    Crossed,
+}
+
+/// The judgement of a history.
+#[derive(Clone, Debug, Default)]
+pub struct Judged {
+    /// Reads without an explanation.
+    pub faults: Vec<Fault>,
+    /// Reads that have one.
+    pub explained: usize,
+    /// Reads during which so much was written that not everything was tried.
+    pub unjudged: usize,
+}
+
+/// Judges every read of a table.
+pub fn judge(history: &History, questions: &[Question]) -> Judged {
+    let mut court = Court {
+        history,
+        questions,
+        tried: HashMap::new(),
+    };
+    let mut judged = Judged::default();
+    let mut order: Vec<&Read> = history.reads.iter().collect();
+    order.sort_by_key(|read| read.sent);
+    let mut seen = vec![0; history.writers.len()];
+    let mut open: Vec<Explained<'_>> = Vec::new();
+    for read in order {
+        // What was answered before this one was sent, its caller may have heard of.
+        open.retain(|earlier| {
+            let is_over = earlier.read.answered < read.sent;
+            if is_over {
+                raise(&mut seen, &earlier.least);
+            }
+            !is_over
+        });
+        match court.hear(read, &seen) {
+            Heard::Explained { least, most } => {
+                let explained = Explained { read, least, most };
+                if open.iter().any(|other| other.crosses(&explained)) {
+                    let fault = court.fault(read, &seen, Why::Crossed);
+                    judged.faults.push(fault);
+                    continue;
+                }
+                judged.explained += 1;
+                open.push(explained);
+            }
+            Heard::TooMany => judged.unjudged += 1,
+            Heard::Fault(why) => judged.faults.push(court.fault(read, &seen, why)),
+        }
+    }
+    judged
+}
+
+/// A read, and between which progress it was true.
+struct Explained<'a> {
+    read: &'a Read,
+    least: Progress,
+    most: Progress,
+}
+
+impl Explained<'_> {
+    /// Whether each shows what the other lacks.
+    fn crosses(&self, other: &Explained<'_>) -> bool {
+        let is_ahead = |of: &Explained<'_>, than: &Explained<'_>| {
+            let mut pairs = of.least.iter().zip(&than.most);
+            pairs.any(|(least, most)| least > most)
+        };
+        is_ahead(self, other) && is_ahead(other, self)
+    }
+}
+
+enum Heard {
+    Explained { least: Progress, most: Progress },
+    TooMany,
+    Fault(Why),
+}
+
+struct Court<'a> {
+    history: &'a History,
+    questions: &'a [Question],
+    /// Right answers, by question, caller and progress: lists are asked for far more often than
+    /// rows are written.
+    tried: HashMap<(usize, bool, Progress), Shown>,
+}
+
+impl Court<'_> {
+    fn hear(&mut self, read: &Read, seen: &[usize]) -> Heard {
+        let (known, begun) = self.bounds(read, seen);
+        let writers = 0..known.len();
+        let choices =
+            writers.map(|writer| self.choices(read, writer, known[writer], begun[writer]));
+        let choices: Vec<Vec<usize>> = choices.collect();
+        let combinations = choices.iter().map(Vec::len).fold(1, usize::saturating_mul);
+        if combinations > TRIED_MAX {
+            return Heard::TooMany;
+        }
+        let (mut least, mut most) = (None::<Progress>, Progress::new());
+        for combination in 0..combinations {
+            let progress = choose(&choices, combination);
+            if self.right(read, &progress) != read.shown {
+                continue;
+            }
+            match &mut least {
+                None => (least, most) = (Some(progress.clone()), progress),
+                Some(least) => {
+                    lower(least, &progress);
+                    raise(&mut most, &progress);
+                }
+            }
+        }
+        match least {
+            Some(least) => Heard::Explained { least, most },
+            None => Heard::Fault(self.why(read, &known, &begun)),
+        }
+    }
+
+    /// How far each writer was for certain, and at most.
+    fn bounds(&self, read: &Read, seen: &[usize]) -> (Progress, Progress) {
+        let writers = self.history.writers.iter();
+        let bounds = writers.zip(seen).map(|(writes, seen)| {
+            let known = writes.partition_point(|write| write.answered < read.sent);
+            let begun = writes.partition_point(|write| write.sent < read.answered);
+            (known.max(*seen), begun)
+        });
+        bounds.unzip()
+    }
+
+    /// How far this writer may have been, by what the read shows of its rows.
+    fn choices(&self, read: &Read, writer: usize, known: usize, begun: usize) -> Vec<usize> {
+        let shown: Vec<(usize, i64)> = read
+            .shown
+            .rows
+            .iter()
+            .filter(|(name, _)| name.writer == writer)
+            .map(|(name, version)| (name.slot, *version))
+            .collect();
+        let fits = |progress: &usize| {
+            let rows = self.rows(writer, *progress);
+            let has = |slot: &usize, version: &i64| {
+                rows.is_some_and(|rows| rows.get(slot).is_some_and(|row| row.version == *version))
+            };
+            shown.iter().all(|(slot, version)| has(slot, version))
+        };
+        (known..=begun).filter(fits).collect()
+    }
+
+    fn rows(&self, writer: usize, progress: usize) -> Option<&Rows> {
+        let last = progress.checked_sub(1)?;
+        self.history.writers[writer]
+            .get(last)
+            .map(|write| &write.after)
+    }
+
+    fn right(&mut self, read: &Read, progress: &Progress) -> Shown {
+        let key = (read.question, read.sees_all, progress.clone());
+        if let Some(shown) = self.tried.get(&key) {
+            return shown.clone();
+        }
+        let writers = progress.iter().enumerate();
+        let rows: Vec<(Name, &Row)> = writers
+            .filter_map(|(writer, progress)| Some((writer, self.rows(writer, *progress)?)))
+            .flat_map(|(writer, rows)| {
+                rows.iter().map(move |(slot, row)| {
+                    let slot = *slot;
+                    (Name { writer, slot }, row)
+                })
+            })
+            .collect();
+        let shown = self.questions[read.question].answer(&rows, read.sees_all);
+        self.tried.insert(key, shown.clone());
+        shown
+    }
+
+    /// Stale is what a caller could have seen once, while what was known had not happened. Most
+    /// stale answers were true when the writers were all at one instant: those are tried.
+    fn why(&mut self, read: &Read, known: &Progress, begun: &Progress) -> Why {
+        let mut instants: Vec<Instant> = self
+            .history
+            .writers
+            .iter()
+            .zip(begun)
+            .flat_map(|(writes, begun)| writes[..*begun].iter().map(|write| write.answered))
+            .collect();
+        // Before all writes.
+        instants.push(0);
+        instants.sort_unstable();
+        let was_right = instants.iter().any(|instant| {
+            let writers = self.history.writers.iter().zip(known);
+            let progress = writers.map(|(writes, known)| {
+                writes
+                    .partition_point(|write| write.answered <= *instant)
+                    .min(*known)
+            });
+            let progress = progress.collect();
+            progress != *known && self.right(read, &progress) == read.shown
+        });
+        if was_right {
+            Why::Stale
+        } else {
+            Why::NeverTrue
+        }
+    }
+
+    fn fault(&self, read: &Read, seen: &[usize], why: Why) -> Fault {
+        let (known, begun) = self.bounds(read, seen);
+        Fault {
+            read: read.clone(),
+            known,
+            begun,
+            why,
+        }
+    }
+}
+
+/// The combination of this number: one choice of each writer.
+fn choose(choices: &[Vec<usize>], mut number: usize) -> Progress {
+    let choice = |of: &Vec<usize>| {
+        let chosen = of[number % of.len()];
+        number /= of.len();
+        chosen
+    };
+    choices.iter().map(choice).collect()
+}
+
+fn raise(progress: &mut [usize], other: &[usize]) {
+    for (one, other) in progress.iter_mut().zip(other) {
+        *one = (*one).max(*other);
+    }
+}
+
+fn lower(progress: &mut [usize], other: &[usize]) {
+    for (one, other) in progress.iter_mut().zip(other) {
+        *one = (*one).min(*other);
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.why {
+            Why::Stale => "is older than what was known when it was asked",
+            Why::NeverTrue => "was never true at one instant",
+            Why::Crossed => "and another at the same time each lack what the other shows",
+        };
+        let Fault {
+            read, known, begun, ..
+        } = self;
+        write!(
+            f,
+            "the answer {what}: question {} (sees all: {}), sent at {} ns, answered at {} ns, \
+             showed {:?}; writes known then: {known:?}, begun by its end: {begun:?}",
+            read.question, read.sees_all, read.sent, read.answered, read.shown
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Filter, Order, Write};
+    use super::*;
+
+    /// Writes of one row, each from `sent` to `answered`; the version is the place, from 1.
+    fn writes(times: &[(Instant, Instant)]) -> Vec<Write> {
+        let write = |(place, (sent, answered)): (usize, &(Instant, Instant))| {
+            let row = Row {
+                group: 0,
+                number: 0,
+                version: place as i64 + 1,
+                sequence: 1,
+                is_open: true,
+            };
+            Write {
+                sent: *sent,
+                answered: *answered,
+                after: Rows::from([(0, row)]),
+            }
+        };
+        times.iter().enumerate().map(write).collect()
+    }
+
+    /// A read of all rows that shows these versions of each writer's only row.
+    fn read(sent: Instant, answered: Instant, versions: &[i64]) -> Read {
+        let rows = versions
+            .iter()
+            .enumerate()
+            .filter(|(_, version)| **version > 0);
+        let rows = rows.map(|(writer, version)| (Name { writer, slot: 0 }, *version));
+        Read {
+            sent,
+            answered,
+            question: 0,
+            sees_all: true,
+            shown: Shown {
+                rows: rows.collect(),
+                total: Some(versions.iter().filter(|version| **version > 0).count() as u64),
+            },
+        }
+    }
+
+    fn all() -> Question {
+        Question {
+            filter: Filter::All,
+            order: Order::Sequence,
+            limit: 9,
+            offset: 0,
+            after: None,
+            total: true,
+        }
+    }
+
+    #[track_caller]
+    fn check(writers: &[&[(Instant, Instant)]], reads: Vec<Read>, wanted: &[Why]) {
+        let history = History {
+            writers: writers.iter().map(|times| writes(times)).collect(),
+            reads,
+        };
+        let judged = judge(&history, &[all()]);
+        let why: Vec<Why> = judged.faults.iter().map(|fault| fault.why).collect();
+        assert_eq!(why, wanted, "{:?}", judged.faults);
+        assert_eq!(judged.explained + wanted.len(), history.reads.len());
+    }
+
+    #[test]
+    fn a_read_beside_a_write_may_show_it_or_not() {
+        let writer: &[_] = &[(0, 10), (20, 30)];
+        for version in [1, 2] {
+            check(&[writer], vec![read(25, 27, &[version])], &[]);
+        }
+        check(&[writer], vec![read(5, 8, &[0])], &[]);
+    }
+
+    #[test]
+    fn an_acknowledged_write_must_be_shown() {
+        let writer: &[_] = &[(0, 10), (20, 30)];
+        check(&[writer], vec![read(31, 40, &[1])], &[Why::Stale]);
+        check(&[writer], vec![read(31, 40, &[0])], &[Why::Stale]);
+        check(&[writer], vec![read(31, 40, &[2])], &[]);
+    }
+
+    #[test]
+    fn a_write_that_was_not_begun_cannot_be_shown() {
+        check(
+            &[&[(0, 10), (20, 30)]],
+            vec![read(12, 15, &[2])],
+            &[Why::NeverTrue],
+        );
+        check(&[&[(0, 10)]], vec![read(12, 15, &[7])], &[Why::NeverTrue]);
+    }
+
+    #[test]
+    fn what_anybody_saw_must_be_shown_from_then_on() {
+        // The write is under way all the while; the first read saw it.
+        let writer: &[_] = &[(0, 10), (20, 90)];
+        let saw = read(30, 40, &[2]);
+        check(
+            &[writer],
+            vec![saw.clone(), read(41, 50, &[1])],
+            &[Why::Stale],
+        );
+        check(&[writer], vec![saw.clone(), read(35, 50, &[1])], &[]);
+        check(&[writer], vec![saw, read(41, 50, &[2])], &[]);
+    }
+
+    #[test]
+    fn two_reads_at_once_may_not_see_two_writes_in_two_orders() {
+        let (one, other): (&[_], &[_]) = (&[(0, 1), (20, 90)], &[(0, 1), (20, 90)]);
+        let reads = vec![read(30, 50, &[2, 1]), read(31, 49, &[1, 2])];
+        check(&[one, other], reads, &[Why::Crossed]);
+        let reads = vec![read(30, 50, &[2, 1]), read(31, 49, &[2, 2])];
+        check(&[one, other], reads, &[]);
+    }
+
+    #[test]
+    fn rows_and_total_are_of_one_instant() {
+        let mut torn = read(25, 60, &[1]);
+        torn.shown.total = Some(2);
+        check(&[&[(0, 10)], &[(20, 50)]], vec![torn], &[Why::NeverTrue]);
+    }
+
+    #[test]
+    fn a_read_during_too_many_writes_is_counted_apart() {
+        let times: Vec<(Instant, Instant)> = (0..200).map(|at| (10 * at, 10 * at + 5)).collect();
+        let mut nothing = read(0, 5_000, &[0, 0, 0]);
+        nothing.shown.total = Some(0);
+        let history = History {
+            writers: vec![writes(&times); 3],
+            reads: vec![nothing],
+        };
+        let judged = judge(&history, &[all()]);
+        assert_eq!((judged.unjudged, judged.faults.len()), (1, 0));
+    }
+}
