@@ -155,6 +155,7 @@ impl Engine {
         };
         let batch = WriteBatch {
             unchanged_since: asked.unchanged_since,
+            note: None,
             ..batch(catalogue, caller, vec![Op::Matching(Box::new(op))])
         };
         let applied = match self.writer.commit(batch).await? {

@@ -503,6 +503,7 @@ fn next_build(catalogue: &Catalogue, failed: &[Build]) -> Option<(Build, WriteBa
         })],
         author: None,
         unchanged_since: None,
+        note: None,
     };
     Some(((table.number, number), batch))
 }

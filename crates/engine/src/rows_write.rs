@@ -192,6 +192,7 @@ impl Engine {
             let ops = build(&catalogue, table)?;
             let batch = WriteBatch {
                 unchanged_since,
+                note: None,
                 ..batch(&catalogue, caller, ops)
             };
             match self.writer.commit(batch).await? {
@@ -274,6 +275,7 @@ pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> Wri
         ops,
         author: author(&caller.actor),
         unchanged_since: None,
+        note: None,
     }
 }
 

@@ -38,7 +38,7 @@ pub use patch::{Edit, Patch};
 pub use period::{Allen, Period, PeriodPredicate};
 pub use permission::{Action, Grantee, Permission, Role, RoleSet};
 pub use relation::{OnDelete, Relation, RelationKind, Side};
-pub use row::{Content, Marked, Page, Related, Row, Selection};
+pub use row::{Content, Marked, Page, Related, Row, Selection, Span};
 pub use schema::{
     Column, ColumnKind, ColumnNumber, Direction, Field, Index, IndexColumn, IndexKind, IndexStatus,
     Storage, Table, TableNumber,

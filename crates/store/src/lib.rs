@@ -3,24 +3,33 @@
 //! Nothing above this crate knows which database answers. SQL text stands here and in
 //! `query::emit` only. This crate knows nothing of roles, scopes, caches or HTTP.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use model::{Catalogue, Mark, Row, RowId, Selection, Table, Value};
+use model::{Catalogue, Mark, Row, RowId, Selection, Table, TableNumber, Timestamp, Value};
 use query::{Query, Visibility};
 
 pub mod batch;
 pub mod error;
 mod sqlite;
+pub mod timed;
 
 pub use batch::{
     Applied, CatalogueOp, Changes, Container, Guard, HoldOp, LinkOp, Matched, MatchingAct,
-    MatchingOp, Op, Outcome, Refusal, RelatedOp, RowAct, RowOp, SchemaChange, Stamps, WriteBatch,
-    WrittenRow,
+    MatchingOp, Note, Op, Outcome, Refusal, RelatedOp, RowAct, RowOp, SchemaChange, Stamps,
+    TableConstraints, WriteBatch, WrittenRow,
 };
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
+pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
+
+/// The next instant at which a table's rows of now change by themselves, for tables that have one.
+pub type Boundaries = Arc<BTreeMap<TableNumber, Timestamp>>;
+
+/// Most rows that one call of [`Store::bring_due`] brings in.
+pub const DUE_ROWS_MAX: usize = 10_000;
 
 /// What a store call returns. An embedded store has the answer, long reads apart, before the future
 /// is first polled.
@@ -63,6 +72,17 @@ pub trait Store: Send + Sync {
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>>;
 
+    /// Brings what has become due at `instant`, or begun or ended before it, into what is shown
+    /// now, inside a transaction that nobody sees yet. It takes no mark and has no outcomes;
+    /// [`Pending::due`] says what changes. At most [`DUE_ROWS_MAX`] rows: while a table's
+    /// boundary is not after the instant, more are waiting.
+    ///
+    /// `instant` is no later than every mark to come, and no earlier than the last one.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
+
     /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
     /// above them.
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;
@@ -80,6 +100,12 @@ pub trait Store: Send + Sync {
 pub trait Pending: Send {
     /// What became of each batch, in order.
     fn outcomes(&self) -> &[Outcome];
+
+    /// What became due before, or between, the batches, and was brought into what is shown now.
+    fn due(&self) -> &[Changes];
+
+    /// The next valid-time boundary of each table that has one, once this is committed.
+    fn boundaries(&self) -> Boundaries;
 
     /// Makes it durable, then visible.
     ///
@@ -102,6 +128,8 @@ pub struct Loaded {
     pub horizon: Mark,
     /// The identity of this store's one history.
     pub lineage: String,
+    /// The next valid-time boundary of each table that has one.
+    pub boundaries: Boundaries,
 }
 
 /// A list to read.

@@ -110,12 +110,12 @@ fn a_newer_format_is_refused_and_left_alone() {
             refused,
             StoreError::Format {
                 found: 1_000,
-                newest: 1
+                newest: 2
             }
         ),
         "{refused}"
     );
-    set_format(1);
+    set_format(2);
     assert_eq!(Db::open(&place).ids(), ["a"]);
 }
 

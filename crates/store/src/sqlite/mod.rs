@@ -13,9 +13,11 @@ mod checkpoint;
 mod codec;
 mod commit;
 mod connection;
+mod constraints;
 mod cursor;
 mod deadline;
 mod directory;
+mod erase;
 mod fault;
 mod fulltext;
 mod functions;
@@ -24,6 +26,8 @@ pub(crate) mod inspect;
 mod links;
 mod matching;
 mod migrate;
+mod present;
+mod probes;
 mod read;
 mod related;
 mod relation_write;
@@ -34,12 +38,14 @@ mod schema;
 mod schema_write;
 mod touched;
 mod upkeep;
+mod version_write;
+mod versions;
 
 use std::future::ready;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use model::{Mark, Row};
+use model::{Mark, Row, Timestamp};
 use rusqlite::wal::CheckpointMode;
 
 use self::checkpoint::Checkpointer;
@@ -47,9 +53,10 @@ use self::commit::Writer;
 use self::connection::Location;
 use self::directory::Directory;
 use self::read::Readers;
-use crate::batch::{Outcome, WriteBatch};
+use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Listed, Listing, Loaded, Options, Pending, Point, Snapshot, Store, StoreError, StoreFuture,
+    Boundaries, Listed, Listing, Loaded, Options, Pending, Point, Snapshot, Store, StoreError,
+    StoreFuture,
 };
 
 /// The store behind the border.
@@ -163,6 +170,7 @@ impl Shared {
             mark: known.state.mark,
             horizon: known.state.horizon,
             lineage: known.lineage,
+            boundaries: known.state.boundaries,
         })
     }
 }
@@ -194,6 +202,10 @@ impl Store for SqliteStore {
         Box::pin(ready(self.begin(batches, first)))
     }
 
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        Box::pin(ready(self.begin_due(instant)))
+    }
+
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         let stored = self.shared.with_writer(|writer| {
             let horizon = horizon.max(writer.committed.horizon);
@@ -215,16 +227,33 @@ impl SqliteStore {
     fn begin(&self, batches: &[WriteBatch], first: Mark) -> Result<Box<dyn Pending>, StoreError> {
         let mut writer = self.shared.take()?;
         match writer.apply(batches, first) {
-            Ok(outcomes) => Ok(Box::new(Applying {
-                shared: Arc::clone(&self.shared),
-                writer: Some(writer),
-                outcomes,
-            })),
+            Ok(outcomes) => Ok(self.applying(writer, outcomes)),
             Err(error) => {
                 self.shared.give_back(writer);
                 Err(error)
             }
         }
+    }
+
+    fn begin_due(&self, instant: Timestamp) -> Result<Box<dyn Pending>, StoreError> {
+        let mut writer = self.shared.take()?;
+        match writer.begin_due(instant) {
+            Ok(()) => Ok(self.applying(writer, Vec::new())),
+            Err(error) => {
+                self.shared.give_back(writer);
+                Err(error)
+            }
+        }
+    }
+
+    fn applying(&self, mut writer: Box<Writer>, outcomes: Vec<Outcome>) -> Box<dyn Pending> {
+        Box::new(Applying {
+            shared: Arc::clone(&self.shared),
+            due: writer.take_due(),
+            boundaries: Arc::clone(&writer.state().boundaries),
+            writer: Some(writer),
+            outcomes,
+        })
     }
 
     fn close_at(&self, horizon: Mark) -> Result<(), StoreError> {
@@ -272,11 +301,21 @@ struct Applying {
     /// `None` once the transaction has ended.
     writer: Option<Box<Writer>>,
     outcomes: Vec<Outcome>,
+    due: Vec<Changes>,
+    boundaries: Boundaries,
 }
 
 impl Pending for Applying {
     fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
+    }
+
+    fn due(&self) -> &[Changes] {
+        &self.due
+    }
+
+    fn boundaries(&self) -> Boundaries {
+        Arc::clone(&self.boundaries)
     }
 
     fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {

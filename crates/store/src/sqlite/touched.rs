@@ -24,6 +24,10 @@ struct TouchedRow {
     seq: i64,
     was_there: bool,
     is_there: bool,
+    /// Whether the batch changed what is known of it at another instant than now.
+    is_elsewhere: bool,
+    /// Whether it was erased, and not written again since.
+    is_erased: bool,
     before: Option<Image>,
     after: Option<Image>,
 }
@@ -71,6 +75,7 @@ impl Touched {
         };
         if let Some(row) = self.rows.get_mut(known) {
             row.is_there = is_there;
+            row.is_erased &= !is_there;
             row.after = after;
             return;
         }
@@ -80,9 +85,40 @@ impl Touched {
             seq,
             was_there,
             is_there,
+            is_elsewhere: false,
+            is_erased: false,
             before,
             after,
         });
+    }
+
+    /// Takes in that something is known of the row now that was not before, at some instant.
+    pub(super) fn record_elsewhere(&mut self, table: &Table, id: &RowId, seq: i64) {
+        if self.find(table, id).is_none() {
+            self.record(table, id, seq, None, None);
+        }
+        if let Some(row) = self.find(table, id) {
+            row.is_elsewhere = true;
+            row.is_erased = false;
+        }
+    }
+
+    fn find(&mut self, table: &Table, id: &RowId) -> Option<&mut TouchedRow> {
+        let is_it = |row: &TouchedRow| row.table == table.number && row.id == *id;
+        let position = if self.is_findable {
+            *self.positions.get(&(table.number, id.clone()))?
+        } else {
+            self.rows.iter().position(is_it)?
+        };
+        self.rows.get_mut(position)
+    }
+
+    /// Takes in that nothing is known of the row any more, nor ever was.
+    pub(super) fn erase(&mut self, table: &Table, id: &RowId) {
+        if let Some(row) = self.find(table, id) {
+            row.is_erased = true;
+            row.is_elsewhere = false;
+        }
     }
 
     /// The images of one more step, if they still fit; otherwise every image goes.
@@ -114,18 +150,22 @@ impl Touched {
 
     /// Leaves out rows that came and went inside the batch: they never were.
     pub(super) fn drop_transient(&mut self) {
-        self.rows.retain(|row| row.was_there || row.is_there);
+        self.rows
+            .retain(|row| row.was_there || row.is_there || row.is_elsewhere);
         self.positions.clear();
     }
 
     /// The rows, for the record of the commit.
     pub(super) fn ids(&self) -> impl Iterator<Item = (TableNumber, &RowId)> {
-        self.rows.iter().map(|row| (row.table, &row.id))
+        let recorded = self.rows.iter().filter(|row| !row.is_erased);
+        recorded.map(|row| (row.table, &row.id))
     }
 
     pub(super) fn into_changes(self) -> Changes {
         if self.keeps_images {
-            let changes = self.rows.into_iter().map(TouchedRow::into_change);
+            let shown = |row: &TouchedRow| row.was_there || row.is_there;
+            let rows = self.rows.into_iter().filter(shown);
+            let changes = rows.map(TouchedRow::into_change);
             return Changes::Images(Arc::new(changes.collect()));
         }
         let mut tables: Vec<TableNumber> = self.rows.iter().map(|row| row.table).collect();

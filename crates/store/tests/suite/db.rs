@@ -92,6 +92,7 @@ impl Db {
             ops,
             author: Some("tests".to_owned()),
             unchanged_since: None,
+            note: None,
         }
     }
 

@@ -43,6 +43,7 @@ impl Shape<'_> {
             updated: Timestamp(row.get(first + 3)?),
             permissions: text(row.get_ref(first + 4)?)?.into(),
             content,
+            span: None,
         })
     }
 
