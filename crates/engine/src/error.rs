@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{ModelError, RowId, Scope, counted};
+use model::{Mark, ModelError, Period, RowId, Scope, counted};
 use query::QueryError;
 use store::StoreError;
 
@@ -61,6 +61,35 @@ pub enum EngineError {
         id: RowId,
         /// The table of the related rows.
         related: String,
+    },
+    /// What a transaction asserts of a row does not hold.
+    AssertFailed(RowId),
+    /// Another row has the same values at an instant at which both are valid.
+    UniqueOverTime {
+        /// The keys of the columns.
+        columns: Vec<String>,
+        /// The other row.
+        other: RowId,
+        /// What both are valid over.
+        shared: Period,
+    },
+    /// A row would refer to one that is not there at every instant at which the former is.
+    ReferenceOverTime {
+        /// The key of the column that refers.
+        column: String,
+        /// The table it refers to.
+        related: String,
+        /// The row it refers to.
+        target: RowId,
+        /// Where that one is missing.
+        missing: Period,
+    },
+    /// A mark that nobody can read yet.
+    FutureMark {
+        /// The mark.
+        mark: Mark,
+        /// The highest one that can be read.
+        horizon: Mark,
     },
     /// Many rows at once, of a table with relationships.
     BulkOfRelationships(String),
@@ -200,6 +229,9 @@ impl fmt::Display for EngineError {
             | E::TooManyRows { .. }
             | E::Relationship(_)
             | E::DeleteRestricted { .. }
+            | E::AssertFailed(_)
+            | E::UniqueOverTime { .. }
+            | E::ReferenceOverTime { .. }
             | E::BulkOfRelationships(_)
             | E::Partly { .. } => self.fmt_of_writing(f),
             E::Structure(error) => write!(f, "Invalid document structure: {error}"),
@@ -225,6 +257,11 @@ impl fmt::Display for EngineError {
                 "Writes are stopped: the clock is {ahead_s} s ahead of the last commit. Check the \
                  clock; if it is right, restart with --accept-clock."
             ),
+            E::FutureMark { mark, horizon } => write!(
+                f,
+                "Nobody can know at {} what will be known then; the horizon is {}.",
+                mark.0, horizon.0
+            ),
             E::Store(error) => error.fmt(f),
         }
     }
@@ -247,6 +284,33 @@ impl EngineError {
             E::DeleteRestricted { id, related } => write!(
                 f,
                 "Row `{id}` cannot be deleted while rows of table `{related}` are related to it."
+            ),
+            E::AssertFailed(id) => {
+                write!(
+                    f,
+                    "What the transaction asserts of row `{id}` does not hold."
+                )
+            }
+            E::UniqueOverTime {
+                columns,
+                other,
+                shared,
+            } => {
+                let columns = columns.join("`, `");
+                write!(
+                    f,
+                    "Row `{other}` has the same values in `{columns}` over {shared:?}."
+                )
+            }
+            E::ReferenceOverTime {
+                column,
+                related,
+                target,
+                missing,
+            } => write!(
+                f,
+                "Column `{column}`: row `{target}` of table `{related}` is not there over \
+                 {missing:?}."
             ),
             E::BulkOfRelationships(table) => write!(
                 f,

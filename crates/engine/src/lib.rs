@@ -18,8 +18,10 @@ mod columns;
 mod commit;
 mod containers;
 mod content;
+mod coordinates;
 mod databases;
 mod definition;
+mod due;
 pub mod error;
 mod export;
 mod increment;
@@ -39,6 +41,7 @@ mod rows_write;
 mod shared;
 mod shorten;
 mod tables;
+mod times;
 
 pub use asked::{
     Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
@@ -161,6 +164,7 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Engine>, EngineError> {
         let loaded = futures_executor::block_on(store.load())?;
+        let boundaries = loaded.boundaries.clone();
         let plausible = Plausible::new(loaded.mark, clock.elapsed_ms(), config.accept_clock);
         let shared = Arc::new(Shared::new(
             store,
@@ -173,6 +177,7 @@ impl Engine {
             loaded.catalogue,
             config.encode_page,
         ));
+        shared.lists.expect(boundaries);
         let writer = Writer::start(shared.clone(), plausible, config.writes_waiting_max).map_err(
             |error| StoreError::Io {
                 detail: error.to_string(),

@@ -5,14 +5,15 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use cache::WeightedMap;
-use model::TableNumber;
-use query::Query;
+use model::{TableNumber, Timestamp};
+use query::{Frame, Query};
 
 use crate::asking::{Asked, Asking};
 use crate::batch::Batch;
+use crate::boundaries::{Boundaries, Next};
 use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
 use crate::key::{Contract, Key};
 use crate::registry::{Aside, Registry};
@@ -39,6 +40,7 @@ pub struct ListCache {
     purges: RwLock<HashMap<TableNumber, u64>>,
     purges_of_all: AtomicU64,
     watched: Mutex<Watched>,
+    boundaries: Boundaries,
     rules: Rules,
     total_cap: Option<u64>,
 }
@@ -56,6 +58,8 @@ pub(crate) type Locked<'a> = MutexGuard<'a, Watched>;
 #[must_use = "totals come back when it is published, and nothing it may alter is kept before"]
 pub struct Withheld {
     totals: Vec<Aside>,
+    /// When tables change next if it is given up, and if it becomes visible.
+    next: [Next; 2],
 }
 
 /// What the registry of a cache holds, and has done.
@@ -80,7 +84,10 @@ pub struct Counts {
 /// Whether lists like this may be kept at all: not in random order, not chosen by relationships,
 /// which changes of other tables would alter, and not at coordinates.
 pub fn keeps(query: &Query) -> bool {
-    !query.random && query.at.is_none() && !query.filters_relationships()
+    !query.random
+        && query.at.is_none()
+        && query.frame == Frame::One
+        && !query.filters_relationships()
 }
 
 impl ListCache {
@@ -96,6 +103,7 @@ impl ListCache {
             purges: RwLock::default(),
             purges_of_all: AtomicU64::new(0),
             watched: Mutex::default(),
+            boundaries: Boundaries::default(),
             rules: Rules::default(),
             total_cap: bounds.total_cap,
         }
@@ -112,7 +120,12 @@ impl ListCache {
     ///
     /// # Panics
     /// When another commit is in flight.
-    pub fn withhold(&self, batch: Batch) -> Withheld {
+    pub fn withhold(&self, mut batch: Batch) -> Withheld {
+        batch.take_in_due(self.rules.hold(Rule::DueRowsAreChanges));
+        let next = [self.boundaries.next(), Arc::clone(&batch.next)];
+        if self.rules.hold(Rule::BoundariesAreMovedBefore) {
+            self.boundaries.expect(&batch.next);
+        }
         let mut locked = self.lock();
         let fallen = locked.registry.withhold(batch, self.total_cap, &self.rules);
         for (key, number) in &fallen.gone {
@@ -121,6 +134,7 @@ impl ListCache {
         }
         let mut withheld = Withheld {
             totals: fallen.aside,
+            next,
         };
         if !self.rules.hold(Rule::TotalsWaitForPublish) {
             self.put_back(&mut locked, &mut withheld, true);
@@ -134,6 +148,28 @@ impl ListCache {
         let mut locked = self.lock();
         locked.registry.publish();
         self.put_back(&mut locked, &mut withheld, committed);
+        drop(locked);
+        let [given_up, visible] = withheld.next;
+        if self.rules.hold(Rule::BoundariesAreMovedBefore) || committed {
+            self.boundaries
+                .set(if committed { visible } else { given_up });
+        }
+    }
+
+    /// Takes in when each table changes next, as the store says when it is opened.
+    pub fn expect(&self, next: Next) {
+        self.boundaries.set(next);
+    }
+
+    /// The first instant at which anything changes by itself; the end of time if nothing does.
+    pub fn first_boundary(&self) -> Timestamp {
+        self.boundaries.first()
+    }
+
+    /// Whether something of the table was to change by itself up to `now`, and has not been
+    /// brought in: then no list of it is to be looked for, nor kept.
+    pub fn is_overdue(&self, table: TableNumber, now: Timestamp) -> bool {
+        self.boundaries.is_passed(table, now) && self.rules.hold(Rule::ListsEndAtBoundaries)
     }
 
     fn put_back(&self, locked: &mut Locked<'_>, withheld: &mut Withheld, committed: bool) {

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_executor::block_on;
-use model::{Mark, Row, Value};
+use model::{Mark, Row, Timestamp, Value};
 use store::{
-    CatalogueOp, Durability, Listed, Listing, Loaded, Op, Options, Outcome, Pending, Point,
-    Refusal, Snapshot, Store, StoreError, StoreFuture, WriteBatch,
+    Boundaries, CatalogueOp, Changes, Durability, Listed, Listing, Loaded, Op, Options, Outcome,
+    Pending, Point, Refusal, Snapshot, Store, StoreError, StoreFuture, WriteBatch,
 };
 use suite::db::{COUNT, Db, Place, TITLE, encode_row, note, notes_called, row_id};
 use tempfile::TempDir;
@@ -573,6 +573,11 @@ impl Store for Retrying {
         Box::pin(std::future::ready(pending))
     }
 
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        let brought = self.faults.call(|| block_on(self.inner.bring_due(instant)));
+        Box::pin(std::future::ready(brought))
+    }
+
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         let reserved = self.faults.call(|| block_on(self.inner.reserve(horizon)));
         Box::pin(std::future::ready(reserved))
@@ -603,6 +608,20 @@ impl Pending for RetryingPending {
             .as_ref()
             .expect("taken by the commit alone")
             .outcomes()
+    }
+
+    fn due(&self) -> &[Changes] {
+        self.pending
+            .as_ref()
+            .expect("taken by the commit alone")
+            .due()
+    }
+
+    fn boundaries(&self) -> Boundaries {
+        self.pending
+            .as_ref()
+            .expect("taken by the commit alone")
+            .boundaries()
     }
 
     fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {

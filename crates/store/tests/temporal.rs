@@ -17,18 +17,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_executor::block_on;
-use grid::{Grid, instants};
+use grid::{Area, Grid, instants};
 use model::history::{Range, Until};
 use model::{
-    ColumnKind, Coordinates, Grantee, Mark, Patch, RowId, Selection, Table, Timestamp, Value,
+    ColumnKind, Coordinates, Direction, Field, Grantee, Mark, Patch, Period, RowId, Selection,
+    Table, Timestamp, Value,
 };
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use query::Visibility;
+use query::{Filter, Frame, Query, Test, Visibility};
 use sequence::{Columns, Doc, Kind, Op, Transaction, transactions};
 use store::{
-    CatalogueOp, Durability, Guard, Note, Options, Point, Refusal, Stamps, Store, TimedAct,
-    TimedClaim, TimedOp, WriteBatch,
+    CatalogueOp, Durability, Guard, Listing, Note, Options, Point, Refusal, Stamps, Store,
+    TimedAct, TimedClaim, TimedOp, TotalCap, WriteBatch,
 };
 use suite::db::{DATABASE, PROJECT, column, create_database, create_project, notes_called};
 
@@ -159,6 +160,73 @@ impl World {
         }))
     }
 
+    /// What a list of this row alone gives, with where each version stands.
+    fn list(&self, row: &Row, at: Option<Coordinates>, frame: Frame) -> Vec<Area> {
+        let query = Query {
+            table: Arc::clone(&self.table),
+            filter: Filter::Field(Field::Id, Test::In(vec![Value::Text(row.id.to_string())])),
+            order: Vec::new(),
+            tie: Direction::Asc,
+            random: false,
+            limit: 1_000,
+            offset: 0,
+            cursor: None,
+            selection: Selection::All,
+            visibility: Visibility::Everything,
+            at,
+            frame,
+            shows_span: true,
+        };
+        let listing = Listing {
+            query: &query,
+            rows: true,
+            total: Some(TotalCap::None),
+            place: false,
+            catalogue_epoch: self.epoch,
+        };
+        let listed = block_on(self.store.list(listing)).unwrap().answer;
+        assert_eq!(listed.total, listed.rows.len() as u64);
+        let area = |found: &model::Row| {
+            let span = found.span.as_ref().unwrap();
+            let from = span.valid.from();
+            let valid = (
+                if from == Timestamp::BOT {
+                    i64::MIN
+                } else {
+                    from.0 - row.since
+                },
+                span.valid.to().map(|to| to.0 - row.since),
+            );
+            let system_to = span.system_to.map(|to| to.0 - row.since);
+            let (system_from, origin) = (span.system_from.0 - row.since, span.origin.0 - row.since);
+            (valid, system_from, system_to, origin, doc_of(found))
+        };
+        listed.rows.iter().map(area).collect()
+    }
+
+    /// Pieces and rectangles at one mark.
+    fn check_lists(&self, row: &Row, grid: &Grid, mark: i64) {
+        let at = Some(row.at(0, mark));
+        let mut pieces = grid.along_valid(mark);
+        let seen = |area: Area| (area.0, area.1, area.3, area.4);
+        let listed = self.list(row, at, Frame::Pieces(Period::ALWAYS));
+        let listed: Vec<_> = listed.into_iter().map(seen).collect();
+        assert_eq!(listed, pieces, "{mark}");
+        let during = Period::new(row.instant(2), Some(row.instant(5))).unwrap();
+        pieces.retain(|((from, to), ..)| *from < 5 && to.is_none_or(|to| to > 2));
+        let listed = self.list(row, at, Frame::Pieces(during));
+        assert_eq!(listed.into_iter().map(seen).collect::<Vec<_>>(), pieces);
+        let mut areas = grid.rectangles(mark);
+        areas.sort_by_key(|area| (area.0.0, area.1));
+        let listed = self.list(row, at, Frame::Versions(Period::ALWAYS));
+        assert_eq!(listed, areas, "{mark}");
+        for valid in instants() {
+            let point = self.list(row, Some(row.at(valid, mark)), Frame::One);
+            let point = point.into_iter().next().map(seen);
+            assert_eq!(point, grid.at(valid, mark), "{valid} {mark}");
+        }
+    }
+
     fn read(&self, row: &Row, at: Option<Coordinates>) -> Option<Doc> {
         let point = Point {
             table: &self.table,
@@ -169,26 +237,12 @@ impl World {
             catalogue_epoch: self.epoch,
         };
         let found = block_on(self.store.get(point)).unwrap().answer?;
-        let model::Content::Body(body) = &found.content else {
-            panic!("a small row has a body");
-        };
-        let text = String::from_utf8(body.to_vec()).unwrap();
-        let numbers: Vec<u8> = text
-            .split(|c: char| !c.is_ascii_digit())
-            .filter_map(|digits| digits.parse().ok())
-            .collect();
-        let [x, y] = numbers[..] else {
-            panic!("{text}");
-        };
-        Some(Doc { x, y })
+        Some(doc_of(&found))
     }
 
     /// Everything at one mark.
     fn ask(&self, row: &Row, mark: i64) -> Vec<Option<Doc>> {
-        let at = |valid: i64| Coordinates {
-            valid: row.instant(valid),
-            system: Mark(row.since + mark),
-        };
+        let at = |valid: i64| row.at(valid, mark);
         let points = instants().into_iter();
         points
             .map(|valid| self.read(row, Some(at(valid))))
@@ -208,7 +262,29 @@ struct Row {
     since: i64,
 }
 
+fn doc_of(found: &model::Row) -> Doc {
+    let model::Content::Body(body) = &found.content else {
+        panic!("a small row has a body");
+    };
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let numbers: Vec<u8> = text
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|digits| digits.parse().ok())
+        .collect();
+    let [x, y] = numbers[..] else {
+        panic!("{text}");
+    };
+    Doc { x, y }
+}
+
 impl Row {
+    fn at(&self, valid: i64, mark: i64) -> Coordinates {
+        Coordinates {
+            valid: self.instant(valid),
+            system: Mark(self.since + mark),
+        }
+    }
+
     fn instant(&self, at: i64) -> Timestamp {
         match at {
             i64::MIN => Timestamp::BOT,
@@ -317,11 +393,19 @@ fn play(world: &mut World, number: i64, sequence: &[Transaction], restarts: bool
             .map(|at| doc(&grid, at, mark))
             .collect();
         assert_eq!(world.ask(&row, mark), expected, "{mark} {sequence:?}");
+        world.check_lists(&row, &grid, mark);
     }
     let last = *instants().last().unwrap();
     for instant in horizon + 1..=last {
-        world.pass(&row, instant);
         let now = doc(&grid, instant, i64::MAX);
+        // Before what is due is brought in, and after.
+        let due = world.list(&row, None, Frame::Due(row.instant(instant)));
+        assert_eq!(
+            due.first().map(|area| area.4),
+            now,
+            "{instant} {sequence:?}"
+        );
+        world.pass(&row, instant);
         assert_eq!(world.read(&row, None), now, "at {instant}, {sequence:?}");
     }
 }

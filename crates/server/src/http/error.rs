@@ -45,6 +45,8 @@ kinds! {
     CursorNotFound 400 "general_cursor_not_found";
     FeatureUnsupported 400 "general_feature_unsupported";
     OrderNull 400 "database_query_order_null";
+    InvalidRange 400 "invalid_range";
+    FutureMark 400 "future_tt";
     RowInvalidStructure 400 "row_invalid_structure" legacy "document_invalid_structure";
     RowMissingData 400 "row_missing_data" legacy "document_missing_data";
     RowMissingPayload 400 "row_missing_payload" legacy "document_missing_payload";
@@ -92,6 +94,9 @@ kinds! {
     RowUniqueViolation 409 "row_unique_constraint_violation"
         legacy "document_unique_constraint_violation";
     RowUpdateConflict 409 "row_update_conflict" legacy "document_update_conflict";
+    AssertFailed 409 "assert_failed";
+    UniqueOverTime 409 "unique_violation";
+    ReferenceOverTime 409 "ref_violation";
     PayloadTooLarge 413 "general_payload_too_large";
     Unknown 500 "general_unknown";
     ServiceUnavailable 503 "general_service_unavailable";
@@ -252,6 +257,10 @@ fn kind_of(error: &EngineError) -> Kind {
         E::ColumnNotFound(_) => Kind::ColumnNotFound,
         E::NotNumeric(_) => Kind::AttributeTypeInvalid,
         E::UniqueViolation { .. } => Kind::RowUniqueViolation,
+        E::AssertFailed(_) => Kind::AssertFailed,
+        E::UniqueOverTime { .. } => Kind::UniqueOverTime,
+        E::ReferenceOverTime { .. } => Kind::ReferenceOverTime,
+        E::FutureMark { .. } => Kind::FutureMark,
         E::Relationship(_) => Kind::RelationshipValueInvalid,
         E::DeleteRestricted { .. } => Kind::RowDeleteRestricted,
         E::RowDataMissing => Kind::RowMissingData,
@@ -287,9 +296,9 @@ impl From<ModelError> for ApiError {
             ModelError::BoundExceeded { .. } => {
                 ApiError::new(Kind::ColumnLimitExceeded, error.to_string())
             }
+            ModelError::EmptyPeriod { .. } => ApiError::new(Kind::InvalidRange, error.to_string()),
             // The beginning is quoted by the wire protocol.
-            ModelError::EmptyPeriod { .. }
-            | ModelError::InvalidValue { .. }
+            ModelError::InvalidValue { .. }
             | ModelError::UnknownColumn { .. }
             | ModelError::MissingColumn { .. }
             | ModelError::NulCharacter => {

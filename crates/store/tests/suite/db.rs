@@ -266,6 +266,8 @@ impl Db {
             selection: Selection::All,
             visibility: Visibility::Everything,
             at: None,
+            frame: query::Frame::One,
+            shows_span: false,
         }
     }
 

@@ -166,6 +166,7 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
     for (side, expected) in [(Side::After, "r1"), (Side::Before, "r5")] {
         query.cursor = Some(Cursor {
             row: row_id("r2"),
+            version: None,
             side,
         });
         let applied = db.ok(vec![op(query.clone(), MatchingAct::Delete)]);
@@ -173,6 +174,7 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
     }
     query.cursor = Some(Cursor {
         row: row_id("r5"),
+        version: None,
         side: Side::After,
     });
     let gone = Refusal::CursorNotFound(row_id("r5"));
@@ -181,6 +183,7 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
     let mut query = by_count(db.all(), 1);
     query.cursor = Some(Cursor {
         row: row_id("r0"),
+        version: None,
         side: Side::After,
     });
     let null = Refusal::CursorNull(row_id("r0"));
