@@ -10,5 +10,6 @@ mod repeated;
 mod rows;
 mod schema;
 mod site;
+mod time;
 mod tls;
 mod transport;
