@@ -55,6 +55,10 @@ enum Work {
     Reserve {
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
+    /// Forgets every mark; see [`crate::Engine::rewind`].
+    Rewind {
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
     /// Before it is answered, all that is due has been brought in.
     BringDue {
         reply: oneshot::Sender<Result<(), EngineError>>,
@@ -66,14 +70,14 @@ impl Work {
     fn moves_catalogue(&self) -> bool {
         match self {
             Work::Write { batch, .. } => batch.ops.iter().any(|op| matches!(op, Op::Catalogue(_))),
-            Work::Reserve { .. } | Work::BringDue { .. } => false,
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => false,
         }
     }
 
     fn rows(&self) -> usize {
         match self {
             Work::Write { batch, .. } => batch.rows_max(),
-            Work::Reserve { .. } | Work::BringDue { .. } => 0,
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => 0,
         }
     }
 }
@@ -151,6 +155,13 @@ impl Writer {
     pub(crate) async fn bring_due(&self) -> Result<(), EngineError> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Work::BringDue { reply })?;
+        answer.await.map_err(|_| EngineError::Closing)?
+    }
+
+    /// Forgets every mark.
+    pub(crate) async fn rewind(&self) -> Result<(), EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Work::Rewind { reply })?;
         answer.await.map_err(|_| EngineError::Closing)?
     }
 
@@ -300,6 +311,13 @@ impl GroupCommit {
                 }
                 Work::Reserve { reply } => reservations.push(reply),
                 Work::BringDue { reply } => waiting_for_due.push(reply),
+                Work::Rewind { reply } => {
+                    let rewound = block_on(self.shared.store.rewind());
+                    if rewound.is_ok() {
+                        self.shared.marks.rewind();
+                    }
+                    let _ = reply.send(rewound.map_err(EngineError::from));
+                }
             }
         }
         if !waiting_for_due.is_empty() {

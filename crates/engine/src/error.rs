@@ -6,6 +6,8 @@ use model::{Mark, ModelError, Period, RowId, Scope, counted};
 use query::QueryError;
 use store::StoreError;
 
+use crate::temporal::PIECES_MAX;
+
 /// Why a use case failed. The text is written for the caller, except for
 /// [`EngineError::Store`], whose detail belongs into the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,6 +86,8 @@ pub enum EngineError {
         /// Where that one is missing.
         missing: Period,
     },
+    /// More pieces than one read may look at.
+    TooManyPieces,
     /// A mark that nobody can read yet.
     FutureMark {
         /// The mark.
@@ -256,6 +260,11 @@ impl fmt::Display for EngineError {
                 f,
                 "Writes are stopped: the clock is {ahead_s} s ahead of the last commit. Check the \
                  clock; if it is right, restart with --accept-clock."
+            ),
+            E::TooManyPieces => write!(
+                f,
+                "At most {PIECES_MAX} pieces are looked at. Ask of one row, or of rows with \
+                 certain values."
             ),
             E::FutureMark { mark, horizon } => write!(
                 f,

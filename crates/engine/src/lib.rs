@@ -41,6 +41,7 @@ mod rows_write;
 mod shared;
 mod shorten;
 mod tables;
+mod temporal;
 mod times;
 
 pub use asked::{
@@ -62,10 +63,14 @@ pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
 pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
-pub use query::QueryError;
 pub use query::json::read as read_json;
+pub use query::{Frame, QueryError, instant};
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::{Durability, EncodeRow, Inspection, LongReads, StoreError, inspect};
+pub use temporal::{
+    CommitRecord, META_BYTES_MAX, OPERATIONS_MAX, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX,
+    Transacted, Transaction, TransactionAct, TransactionOp,
+};
 
 use commit::Writer;
 use marks::Marks;
@@ -214,6 +219,11 @@ impl Engine {
         Ok(futures_executor::block_on(
             self.shared.store.close(horizon),
         )?)
+    }
+
+    /// Highest mark that was given or read.
+    pub fn horizon(&self) -> Mark {
+        self.shared.marks.horizon()
     }
 
     /// What the engine says of itself.

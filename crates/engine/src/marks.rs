@@ -174,6 +174,15 @@ impl Marks {
         self.publications.load(Ordering::Acquire)
     }
 
+    /// Begins anew from nothing.
+    pub(crate) fn rewind(&self) {
+        let mut state = self.lock();
+        assert!(state.pending.is_none(), "no batch is under way");
+        state.published = Mark::ZERO;
+        state.horizon = Mark::ZERO;
+        state.reserved = Mark::ZERO;
+    }
+
     /// Waits until a batch was settled after [`Marks::publications`] said `seen`, or none is
     /// pending.
     pub(crate) fn after(&self, seen: u64) -> Settled<'_> {

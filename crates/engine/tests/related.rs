@@ -64,6 +64,14 @@ impl Store for Restless {
         self.inner.bring_due(instant)
     }
 
+    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<store::Recorded>> {
+        self.inner.recorded(after, limit)
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        self.inner.rewind()
+    }
+
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         self.inner.reserve(horizon)
     }

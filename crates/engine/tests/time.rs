@@ -217,6 +217,21 @@ fn unique_values_are_unique_at_every_instant() {
         matches!(clash, Err(EngineError::UniqueViolation { .. })),
         "{clash:?}"
     );
+    // An index that comes later looks ahead, too.
+    let later = engine::NewIndex {
+        key: "later".into(),
+        kind: "unique".into(),
+        columns: vec!["n".into()],
+        ..engine::NewIndex::default()
+    };
+    create(row("d", &[("n", 9)])).unwrap();
+    create(valid("e", 9, at(10 * SECOND_US), Json::Null)).unwrap();
+    let made = block_on(engine.create_index(&key(), PLACE, &later)).unwrap();
+    assert_ne!(made.1.status, model::IndexStatus::Available);
+    for id in ["d", "e"] {
+        let id = RowId::new(id).unwrap();
+        block_on(engine.delete_row(&key(), PLACE, id, None)).unwrap();
+    }
     // Handed over at the instant.
     create(m("b", at(20 * SECOND_US), Json::Null)).unwrap();
     clock.step_us(15 * SECOND_US);

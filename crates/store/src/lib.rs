@@ -83,6 +83,19 @@ pub trait Store: Send + Sync {
     /// What the database says.
     fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
 
+    /// Records of commits with marks above `after`, in the order of their marks, at most `limit`.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<Recorded>>;
+
+    /// Forgets every mark and every record of a commit, as if nothing had been committed; for
+    /// tests that set the clock. What the catalogue and the tables hold stays.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn rewind(&self) -> StoreFuture<'_, ()>;
+
     /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
     /// above them.
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;
@@ -115,6 +128,21 @@ pub trait Pending: Send {
     /// # Errors
     /// Nothing of it is visible, and the store is ready for the next `apply`.
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>>;
+}
+
+/// The record of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its mark.
+    pub mark: Mark,
+    /// What its author said of it.
+    pub meta: Option<String>,
+    /// Who wrote.
+    pub author: Option<String>,
+    /// How many rows it erased.
+    pub erased: Option<u64>,
+    /// The rows it changed, but those that were erased since.
+    pub rows: Vec<(TableNumber, String)>,
 }
 
 /// What a store knows when it is opened.

@@ -578,6 +578,14 @@ impl Store for Retrying {
         Box::pin(std::future::ready(brought))
     }
 
+    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<store::Recorded>> {
+        self.inner.recorded(after, limit)
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        self.inner.rewind()
+    }
+
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         let reserved = self.faults.call(|| block_on(self.inner.reserve(horizon)));
         Box::pin(std::future::ready(reserved))

@@ -94,6 +94,7 @@ kinds! {
     RowUniqueViolation 409 "row_unique_constraint_violation"
         legacy "document_unique_constraint_violation";
     RowUpdateConflict 409 "row_update_conflict" legacy "document_update_conflict";
+    Exists 409 "exists";
     AssertFailed 409 "assert_failed";
     UniqueOverTime 409 "unique_violation";
     ReferenceOverTime 409 "ref_violation";
@@ -220,6 +221,15 @@ impl ApiError {
     }
 }
 
+impl ApiError {
+    /// The same refusal under another `type`.
+    #[must_use]
+    pub fn of_kind(mut self, kind: Kind) -> ApiError {
+        self.kind = kind;
+        self
+    }
+}
+
 impl From<EngineError> for ApiError {
     /// Status and `type` are the wire contract. Inner detail goes to the log only.
     fn from(error: EngineError) -> ApiError {
@@ -276,7 +286,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNotFound(_) => Kind::CursorNotFound,
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
-        E::TooManyRows { .. } | E::BulkOfRelationships(_) => Kind::BadRequest,
+        E::TooManyRows { .. } | E::BulkOfRelationships(_) | E::TooManyPieces => Kind::BadRequest,
         E::ReadersBusy { .. } | E::Overloaded | E::Closing | E::ClockImplausible { .. } => {
             Kind::ServiceUnavailable
         }

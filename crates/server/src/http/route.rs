@@ -59,6 +59,12 @@ pub enum Action {
     DeleteRows,
     IncrementColumn,
     DecrementColumn,
+    TidemarkStatus,
+    Transact,
+    ReadAtTimes,
+    Heartbeat,
+    Constrain,
+    ResetTests,
     /// Known to the protocol, not answered by this server.
     NotBuilt,
 }
@@ -77,6 +83,7 @@ impl Action {
                 | Action::HealthCache
                 | Action::HealthPubsub
                 | Action::HealthStorage
+                | Action::TidemarkStatus
         )
     }
 }
@@ -176,6 +183,13 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (PATCH, "/v1/tablesdb/transactions/{transaction}", Action::NotBuilt),
     (DELETE, "/v1/tablesdb/transactions/{transaction}", Action::NotBuilt),
     (POST, "/v1/tablesdb/transactions/{transaction}/operations", Action::NotBuilt),
+
+    (GET, "/v1/tidemark/status", Action::TidemarkStatus),
+    (POST, "/v1/tidemark/databases/{database}/transactions", Action::Transact),
+    (POST, "/v1/tidemark/databases/{database}/reads", Action::ReadAtTimes),
+    (POST, "/v1/tidemark/databases/{database}/heartbeat", Action::Heartbeat),
+    (PUT, "/v1/tidemark/databases/{database}/tables/{table}/constraints", Action::Constrain),
+    (POST, "/v1/tidemark/test/reset", Action::ResetTests),
 
     (&METHODS, "/v1/account", Action::NotBuilt),
     (&METHODS, "/v1/account/{*rest}", Action::NotBuilt),

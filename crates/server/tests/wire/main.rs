@@ -1,6 +1,7 @@
 //! Black box: real requests over a real port, against a real engine.
 
 mod bulk;
+mod cases;
 mod columns;
 mod limits;
 mod long_reads;

@@ -397,6 +397,15 @@ impl Writer {
         changed
     }
 
+    /// Goes on from nothing, inside the open transaction.
+    pub(super) fn forget_marks(&mut self) -> Result<(), StoreError> {
+        self.state.mark = Mark::ZERO;
+        self.state.horizon = Mark::ZERO;
+        self.state.number = 0;
+        self.state.write(&self.connection)?;
+        Ok(())
+    }
+
     /// Stores the horizon; see [`crate::Store::reserve`] and [`crate::Store::close`].
     pub(super) fn store_horizon(&mut self, horizon: Mark) -> Result<(), StoreError> {
         self.aside(|writer| {

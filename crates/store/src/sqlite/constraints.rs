@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{ColumnNumber, Table, TableNumber};
+use model::{ColumnNumber, Period, RowId, Table, TableNumber};
 use query::names;
 use rusqlite::{Connection, params};
 
@@ -134,6 +134,37 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// A row that shares equal values in these columns and an instant with another, as known now.
+    pub(super) fn overlap(
+        &self,
+        table: TableNumber,
+        columns: &[String],
+    ) -> Step<Option<(RowId, Period)>> {
+        let equal = columns
+            .iter()
+            .map(|name| format!(" AND a.{name} = b.{name}"));
+        let equal: String = equal.collect();
+        let versions = names::versions(table);
+        let end =
+            |of: &str| format!("CASE {of}.cut_tt WHEN {END} THEN {of}.vt ELSE {of}.cut_vt END");
+        let sql = format!(
+            "SELECT b.id, max(a.vf, b.vf), min({0}, {1}) FROM {versions} AS a \
+             JOIN {versions} AS b ON a.id < b.id{equal} \
+             WHERE a.st = {END} AND b.st = {END} AND a.vf < {1} AND b.vf < {0} LIMIT 1",
+            end("a"),
+            end("b")
+        );
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut rows = statement.query(())?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let other: String = row.get(0)?;
+        let other = RowId::new(&other).map_err(|error| corrupt(error.to_string()))?;
+        let shared = super::probes::period(row.get(1)?, row.get(2)?)?;
+        Ok(Some((other, shared)))
+    }
+
     fn places(&self, table: TableNumber) -> Step<i64> {
         let sql = "SELECT coalesce(max(place) + 1, 0) FROM over_time WHERE tab = ?1";
         Ok(self
@@ -145,31 +176,14 @@ impl Run<'_> {
     /// [`Refusal::UniqueOverTime`] and [`Refusal::ReferenceOverTime`] for what breaks them today.
     fn need_kept(&self, table: &Table, new: &TableConstraints) -> Step<()> {
         for key in &new.unique {
-            let equal: String = key
-                .iter()
-                .map(|c| format!(" AND a.{0} = b.{0}", names::column(*c)))
-                .collect();
-            let versions = names::versions(table.number);
-            let end =
-                |of: &str| format!("CASE {of}.cut_tt WHEN {END} THEN {of}.vt ELSE {of}.cut_vt END");
-            let sql = format!(
-                "SELECT b.id, max(a.vf, b.vf), min({0}, {1}) FROM {versions} AS a \
-                 JOIN {versions} AS b ON a.id < b.id{equal} \
-                 WHERE a.st = {END} AND b.st = {END} AND a.vf < {1} AND b.vf < {0} LIMIT 1",
-                end("a"),
-                end("b")
-            );
-            let mut statement = self.connection.prepare(&sql)?;
-            let mut rows = statement.query(())?;
-            if let Some(row) = rows.next()? {
-                let other: String = row.get(0)?;
+            let columns: Vec<String> = key.iter().map(|c| names::column(*c)).collect();
+            if let Some((other, shared)) = self.overlap(table.number, &columns)? {
                 let positions = key.iter().filter_map(|c| table.numbered(*c));
+                let columns = positions.map(|at| table.columns[at].key.to_string());
                 return Err(Refusal::UniqueOverTime {
-                    columns: positions
-                        .map(|at| table.columns[at].key.to_string())
-                        .collect(),
-                    other: model::RowId::new(&other).map_err(|e| corrupt(e.to_string()))?,
-                    shared: super::probes::period(row.get(1)?, row.get(2)?)?,
+                    columns: columns.collect(),
+                    other,
+                    shared,
                 }
                 .into());
             }

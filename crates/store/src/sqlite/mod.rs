@@ -29,6 +29,7 @@ mod migrate;
 mod present;
 mod probes;
 mod read;
+mod records;
 mod related;
 mod relation_write;
 mod row_sql;
@@ -55,8 +56,8 @@ use self::directory::Directory;
 use self::read::Readers;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Boundaries, Listed, Listing, Loaded, Options, Pending, Point, Snapshot, Store, StoreError,
-    StoreFuture,
+    Boundaries, Listed, Listing, Loaded, Options, Pending, Point, Recorded, Snapshot, Store,
+    StoreError, StoreFuture,
 };
 
 /// The store behind the border.
@@ -204,6 +205,18 @@ impl Store for SqliteStore {
 
     fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
         Box::pin(ready(self.begin_due(instant)))
+    }
+
+    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<Recorded>> {
+        let location = Location {
+            database: &self.shared.database,
+            vfs: self.shared.vfs.as_deref(),
+        };
+        Box::pin(ready(records::read(location, after, limit)))
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        Box::pin(ready(self.shared.with_writer(Writer::rewind)))
     }
 
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
