@@ -24,6 +24,8 @@ use store::{
 use crate::error::{ColumnFault, EngineError};
 use crate::plausible::Plausible;
 use crate::shared::Shared;
+use crate::told;
+use crate::transactions::{Trial, refused_transaction};
 
 /// A group may always wait so long for company. Draining only what was there gave eight clients
 /// 0.52 of a single client's rate each; with this wait 0.96.
@@ -63,6 +65,7 @@ enum Work {
     BringDue {
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
+    Try(Trial),
 }
 
 impl Work {
@@ -70,14 +73,16 @@ impl Work {
     fn moves_catalogue(&self) -> bool {
         match self {
             Work::Write { batch, .. } => batch.ops.iter().any(|op| matches!(op, Op::Catalogue(_))),
-            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => false,
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } | Work::Try(_) => {
+                false
+            }
         }
     }
 
     fn rows(&self) -> usize {
         match self {
             Work::Write { batch, .. } => batch.rows_max(),
-            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => 0,
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } | Work::Try(_) => 0,
         }
     }
 }
@@ -170,6 +175,11 @@ impl Writer {
     pub(crate) fn wake(&self) {
         self.line.lock().is_woken = true;
         self.line.filled.notify_one();
+    }
+
+    /// Runs `trial` on the writer's thread, in its turn.
+    pub(crate) fn run_trial(&self, trial: Trial) -> Result<(), EngineError> {
+        self.enqueue(Work::Try(trial))
     }
 
     fn enqueue(&self, work: Work) -> Result<(), EngineError> {
@@ -301,7 +311,7 @@ impl GroupCommit {
         group.sort_by_key(Work::moves_catalogue);
         let mut batches = Vec::with_capacity(group.len());
         let mut replies = Vec::with_capacity(group.len());
-        let mut reservations = Vec::new();
+        let (mut reservations, mut trials) = (Vec::new(), Vec::new());
         let mut waiting_for_due = Vec::new();
         for work in group {
             match work {
@@ -310,6 +320,7 @@ impl GroupCommit {
                     replies.push(reply);
                 }
                 Work::Reserve { reply } => reservations.push(reply),
+                Work::Try(trial) => trials.push(trial),
                 Work::BringDue { reply } => waiting_for_due.push(reply),
                 Work::Rewind { reply } => {
                     let rewound = block_on(self.shared.store.rewind());
@@ -333,13 +344,17 @@ impl GroupCommit {
                 let _ = reply.send(reserved.clone());
             }
         }
-        if batches.is_empty() {
-            return false;
+        let mut leaves_upkeep = false;
+        if !batches.is_empty() {
+            let outcomes = self.commit(&batches);
+            leaves_upkeep = self.leaves_upkeep(&outcomes);
+            for (reply, outcome) in replies.into_iter().zip(outcomes) {
+                let _ = reply.send(outcome);
+            }
         }
-        let outcomes = self.commit(&batches);
-        let leaves_upkeep = self.leaves_upkeep(&outcomes);
-        for (reply, outcome) in replies.into_iter().zip(outcomes) {
-            let _ = reply.send(outcome);
+        // After the answers: whoever commits waits for no trial of the same group.
+        for trial in trials {
+            trial.run(&self.shared);
         }
         leaves_upkeep
     }
@@ -473,7 +488,7 @@ impl GroupCommit {
             }
         };
         let Some(last) = last_mark(pending.outcomes()) else {
-            return Ok(self.give_up(pending));
+            return self.commit_aside(pending, first);
         };
         let batch = batch(&*pending, &shared.catalogue());
         let withheld = shared.lists.withhold(batch);
@@ -490,12 +505,32 @@ impl GroupCommit {
         committed
     }
 
-    /// Nothing was changed: the outcomes stand, and there is nothing to make durable.
-    fn give_up(&self, pending: Box<dyn Pending>) -> Vec<Outcome> {
-        let outcomes = pending.outcomes().to_vec();
-        drop(pending);
-        self.shared.marks.abandon();
-        outcomes
+    /// Nothing was changed that a reader sees: the outcomes stand, and at most transactions of
+    /// clients have to be made durable.
+    fn commit_aside(
+        &self,
+        pending: Box<dyn Pending>,
+        first: Mark,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let shared = &self.shared;
+        let mut applied = pending.outcomes().iter().flatten();
+        if !applied.any(|applied| !applied.transactions.is_empty()) {
+            let outcomes = pending.outcomes().to_vec();
+            drop(pending);
+            shared.marks.abandon();
+            return Ok(outcomes);
+        }
+        // What had become due at their mark comes in with them.
+        let brings = !pending.due().is_empty();
+        let withheld = shared.lists.withhold(due(&*pending));
+        let committed = block_on(pending.commit());
+        if committed.is_ok() && brings {
+            shared.marks.pass(first);
+        } else {
+            shared.marks.abandon();
+        }
+        shared.lists.publish(withheld, committed.is_ok());
+        committed
     }
 }
 
@@ -562,6 +597,7 @@ fn batch(pending: &dyn Pending, catalogue: &Catalogue) -> Batch {
             extend_with_tables(&mut batch.tables, change, catalogue);
         }
     }
+    told::bounded(&mut batch);
     batch.tables.sort_unstable();
     batch.tables.dedup();
     batch
@@ -711,6 +747,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             related: related.to_string(),
         },
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
+        Refusal::Transaction(refusal) => refused_transaction(refusal),
         Refusal::Exists(C::Project) => EngineError::ProjectExists,
         Refusal::Exists(C::Key) => EngineError::KeyExists,
         Refusal::Exists(C::Database) => EngineError::DatabaseExists,

@@ -43,6 +43,8 @@ mod shorten;
 mod tables;
 mod temporal;
 mod times;
+mod told;
+mod transactions;
 
 pub use asked::{
     Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
@@ -69,7 +71,11 @@ pub use relations::{NewRelationship, RelationshipChange};
 pub use store::{Durability, EncodeRow, Inspection, LongReads, StoreError, inspect};
 pub use temporal::{
     CommitRecord, META_BYTES_MAX, OPERATIONS_MAX, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX,
-    Transacted, Transaction, TransactionAct, TransactionOp,
+    TimedTransaction, Transacted, TransactionAct, TransactionOp,
+};
+pub use transactions::{
+    Act, Echo, Operation, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN,
+    Transaction, TransactionStatus, status_text,
 };
 
 use commit::Writer;

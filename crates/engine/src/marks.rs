@@ -79,6 +79,11 @@ impl Marks {
         first
     }
 
+    /// A mark that the next batch could have; nobody is given it. For what is only tried.
+    pub(crate) fn untaken(&self, clock: Timestamp) -> Mark {
+        Mark(clock.0).max(self.lock().horizon.next())
+    }
+
     /// The batch was committed up to `last`, and is visible.
     pub(crate) fn publish(&self, last: Mark) {
         let mut state = self.lock();
@@ -94,6 +99,15 @@ impl Marks {
     /// The batch came to nothing; its marks may be given again.
     pub(crate) fn abandon(&self) {
         self.settle(self.lock());
+    }
+
+    /// The batch took no mark, but what it brought in is shown as of `mark`, durably: marks to
+    /// come are above it.
+    pub(crate) fn pass(&self, mark: Mark) {
+        let mut state = self.lock();
+        state.horizon = state.horizon.max(mark);
+        state.reserved = state.reserved.max(mark);
+        self.settle(state);
     }
 
     fn settle(&self, mut state: MutexGuard<'_, State>) {

@@ -33,7 +33,7 @@ pub const RECORDS_MAX: u32 = 1_000;
 
 /// A transaction over valid periods, by the letter of the bitemporal operations.
 #[derive(Clone, Debug)]
-pub struct Transaction {
+pub struct TimedTransaction {
     /// In the order of their effect.
     pub ops: Vec<TransactionOp>,
     /// Free metadata: a JSON object as text, of at most [`META_BYTES_MAX`].
@@ -139,7 +139,7 @@ impl Engine {
         &self,
         caller: &Caller,
         database: &str,
-        transaction: &Transaction,
+        transaction: &TimedTransaction,
     ) -> Result<Transacted, EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
         check_size(transaction)?;
@@ -322,7 +322,7 @@ impl Engine {
     }
 }
 
-fn check_size(transaction: &Transaction) -> Result<(), EngineError> {
+fn check_size(transaction: &TimedTransaction) -> Result<(), EngineError> {
     let refuse = |name, why: String| Err(EngineError::Argument { name, why });
     if transaction.ops.is_empty() {
         return refuse("ops", "a transaction has at least one operation".to_owned());

@@ -8,12 +8,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use model::{Catalogue, Mark, Row, RowId, Selection, Table, TableNumber, Timestamp, Value};
+use model::{
+    Catalogue, Mark, ProjectId, Row, RowId, Selection, Table, TableNumber, Timestamp, Value,
+};
 use query::{Query, Visibility};
 
 pub mod batch;
 pub mod error;
 mod sqlite;
+pub mod staged;
 pub mod timed;
 
 pub use batch::{
@@ -23,6 +26,10 @@ pub use batch::{
 };
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
+pub use staged::{
+    OperationsOf, Since, StagedOperation, Transaction, TransactionOp, TransactionRefusal,
+    TransactionStatus,
+};
 pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
 
 /// The next instant at which a table's rows of now change by themselves, for tables that have one.
@@ -96,6 +103,30 @@ pub trait Store: Send + Sync {
     /// What the database says.
     fn rewind(&self) -> StoreFuture<'_, ()>;
 
+    /// Runs each batch whole or not at all, to look at what would be: nobody else ever sees it, and
+    /// nothing of it stays. `first` is a mark that was never given.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] past `limit_ms`, within which the preview must end, too: as long
+    /// as it exists nothing can be written.
+    fn preview<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+        limit_ms: u64,
+    ) -> StoreFuture<'a, Box<dyn Preview>>;
+
+    /// The transactions of a project, oldest first.
+    fn transactions<'a>(&'a self, project: &'a ProjectId) -> StoreFuture<'a, Vec<Transaction>>;
+
+    /// The transaction of this id with operations of it, as of one snapshot.
+    fn transaction<'a>(
+        &'a self,
+        project: &'a ProjectId,
+        id: &'a str,
+        operations: OperationsOf<'a>,
+    ) -> StoreFuture<'a, Option<Staged>>;
+
     /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
     /// above them.
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;
@@ -143,6 +174,30 @@ pub struct Recorded {
     pub erased: Option<u64>,
     /// The rows it changed, but those that were erased since.
     pub rows: Vec<(TableNumber, String)>,
+}
+
+/// A transaction and operations of it, in the order of their effect.
+pub type Staged = (Transaction, Vec<StagedOperation>);
+
+/// Rows as batches would leave them. Dropped, it is as if it had never been.
+pub trait Preview: Send {
+    /// What would become of each batch, in order.
+    fn outcomes(&self) -> &[Outcome];
+
+    /// The mark of the state that the batches ran on.
+    fn mark(&self) -> Mark;
+
+    /// As [`Store::list`], of what would be.
+    ///
+    /// # Errors
+    /// As there; [`StoreError::Timeout`] when the preview's time is over.
+    fn list(&self, listing: Listing<'_>) -> Result<Listed, StoreError>;
+
+    /// As [`Store::get`], of what would be.
+    ///
+    /// # Errors
+    /// As there.
+    fn get(&self, point: Point<'_>) -> Result<Option<Row>, StoreError>;
 }
 
 /// What a store knows when it is opened.

@@ -110,12 +110,12 @@ fn a_newer_format_is_refused_and_left_alone() {
             refused,
             StoreError::Format {
                 found: 1_000,
-                newest: 2
+                newest: 3
             }
         ),
         "{refused}"
     );
-    set_format(2);
+    set_format(3);
     assert_eq!(Db::open(&place).ids(), ["a"]);
 }
 

@@ -39,6 +39,7 @@ pub mod rows;
 pub mod rows_bulk;
 pub mod tables;
 pub mod tidemark;
+pub mod transactions;
 pub mod unique;
 pub mod wire;
 
@@ -256,6 +257,12 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::Heartbeat => tidemark::heartbeat(asked).await,
         Action::Constrain => tidemark::constrain(asked).await,
         Action::ResetTests => tidemark::reset(asked).await,
+        Action::ListTransactions => transactions::list(asked).await,
+        Action::CreateTransaction => transactions::create(asked).await,
+        Action::GetTransaction => transactions::get(asked).await,
+        Action::UpdateTransaction => transactions::update(asked).await,
+        Action::DeleteTransaction => transactions::delete(asked).await,
+        Action::StageOperations => transactions::stage(asked).await,
         Action::NotBuilt => Err(not_built(&asked)),
     }
 }

@@ -13,4 +13,5 @@ mod schema;
 mod site;
 mod time;
 mod tls;
+mod transactions;
 mod transport;

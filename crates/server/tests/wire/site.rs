@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -43,16 +44,30 @@ const LONG_READS: LongReads = LongReads {
     waiting_max: 100,
 };
 
-struct SystemClock(Instant);
+/// The system's clock, which a test can put forward.
+struct SystemClock {
+    since: Instant,
+    ahead_us: AtomicI64,
+}
+
+impl SystemClock {
+    fn new() -> SystemClock {
+        SystemClock {
+            since: Instant::now(),
+            ahead_us: AtomicI64::new(0),
+        }
+    }
+}
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Timestamp(since.as_micros() as i64)
+        Timestamp(since.as_micros() as i64 + self.ahead_us.load(Ordering::Relaxed))
     }
 
     fn elapsed_ms(&self) -> u64 {
-        self.0.elapsed().as_millis() as u64
+        let ahead_ms = self.ahead_us.load(Ordering::Relaxed) / 1_000;
+        self.since.elapsed().as_millis() as u64 + ahead_ms as u64
     }
 }
 
@@ -83,6 +98,7 @@ pub struct Site {
     pub address: SocketAddr,
     pub runtime: tokio::runtime::Runtime,
     engine: Arc<Engine>,
+    clock: Arc<SystemClock>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
     _directory: tempfile::TempDir,
@@ -129,7 +145,7 @@ impl Site {
 
     /// Its clock is set by the requests.
     pub fn start_with_test_clock() -> Site {
-        let machine = Arc::new(SystemClock(Instant::now()));
+        let machine = Arc::new(SystemClock::new());
         Site::open_by(LIMITS, None, LONG_READS, Some(SetClock::over(machine)))
     }
 
@@ -154,7 +170,7 @@ impl Site {
         test_clock: Option<Arc<SetClock>>,
     ) -> Site {
         let directory = tempfile::tempdir().unwrap();
-        let clock = Arc::new(SystemClock(Instant::now()));
+        let clock = Arc::new(SystemClock::new());
         let config = Config {
             long_reads,
             ..config(directory.path())
@@ -179,7 +195,7 @@ impl Site {
             proxies: TrustedProxies::None,
             tls,
             access_log: true,
-            clock,
+            clock: clock.clone(),
             test_clock,
             rng,
         };
@@ -193,6 +209,7 @@ impl Site {
             address: address.recv().unwrap(),
             runtime,
             engine,
+            clock,
             stop: Some(stop),
             thread: Some(thread),
             _directory: directory,
@@ -205,6 +222,12 @@ impl Site {
         let drained = self.thread.take().unwrap().join().unwrap();
         self.engine.close().unwrap();
         drained
+    }
+
+    /// Puts the server's clock forward.
+    pub fn skip_s(&self, seconds: i64) {
+        let by_us = seconds * 1_000_000;
+        self.clock.ahead_us.fetch_add(by_us, Ordering::Relaxed);
     }
 
     /// Revokes the key with this id.

@@ -9,9 +9,11 @@ use rusqlite::{Connection, params};
 use super::checkpoint::Backlog;
 use super::constraints::Constraints;
 use super::deadline::Deadline;
+use super::matching::SEARCH_MAX;
 use super::present::no_refusal;
 use super::row_sql::RowSql;
 use super::run::{Halt, Run};
+use super::staged::StagedRun;
 use super::touched::Touched;
 use super::version_write::Timed;
 use crate::batch::{Applied, Changes, Op, Outcome, Refusal, WriteBatch};
@@ -92,15 +94,15 @@ pub(super) struct Writer {
     /// As of the latest commit.
     pub(super) committed: State,
     /// As of the open transaction; equal to `committed` when none is open.
-    state: State,
+    pub(super) state: State,
     backlog: Backlog,
-    deadline: Deadline,
+    pub(super) deadline: Deadline,
     /// What became due in the open transaction.
     due: Vec<Changes>,
 }
 
 /// How a batch ended other than by success.
-enum End {
+pub(super) enum End {
     /// Its savepoint is rolled back, the transaction lives.
     Alone(Refusal),
     /// SQLite ended the whole transaction over it.
@@ -159,7 +161,7 @@ impl Writer {
         }
     }
 
-    fn begin(&mut self) -> Result<(), StoreError> {
+    pub(super) fn begin(&mut self) -> Result<(), StoreError> {
         if !self.connection.is_autocommit() {
             // An earlier rollback could not be run, for want of memory.
             self.rollback();
@@ -213,9 +215,9 @@ impl Writer {
     }
 
     /// Runs one batch in its own savepoint.
-    fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
-        let has_rows = batch.ops.iter().any(|op| !matches!(op, Op::Catalogue(_)));
-        if has_rows && batch.catalogue_epoch != self.state.catalogue.epoch {
+    pub(super) fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
+        let needs_catalogue = batch.ops.iter().any(Op::needs_catalogue);
+        if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
             return Err(End::Alone(Refusal::CatalogueMoved));
         }
         if let Err(error) = self.execute("SAVEPOINT batch") {
@@ -230,6 +232,8 @@ impl Writer {
             touched: Touched::new(batch.ops.len(), batch.meets_rows_again()),
             unchanged_since: batch.unchanged_since,
             deadline: &self.deadline,
+            search_left: SEARCH_MAX,
+            staged: StagedRun::default(),
             catalogue: Vec::new(),
             timed: Timed::default(),
             erased: 0,
@@ -237,7 +241,7 @@ impl Writer {
         };
         let ran = run.run(batch);
         match ran {
-            Ok((applied, _)) if applied.mark.is_none() => {
+            Ok((applied, _)) if applied.mark.is_none() && applied.transactions.is_empty() => {
                 // What it wrote, if anything, it took back itself; nothing of that shall stay.
                 self.undo_savepoint().map_err(End::WithAll)?;
                 Ok(applied)
@@ -254,7 +258,7 @@ impl Writer {
     }
 
     /// Brings in all that is due at `instant`.
-    fn bring_all(&mut self, instant: Timestamp) -> Result<(), StoreError> {
+    pub(super) fn bring_all(&mut self, instant: Timestamp) -> Result<(), StoreError> {
         match self.bring(instant, usize::MAX) {
             Ok(_) => Ok(()),
             Err(Halt::Failed(error)) => Err(error),
@@ -277,6 +281,8 @@ impl Writer {
             timed: Timed::default(),
             erased: 0,
             constrained: false,
+            search_left: SEARCH_MAX,
+            staged: StagedRun::default(),
         }
     }
 

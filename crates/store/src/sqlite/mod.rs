@@ -27,6 +27,7 @@ mod links;
 mod matching;
 mod migrate;
 mod present;
+mod preview;
 mod probes;
 mod read;
 mod records;
@@ -37,6 +38,7 @@ mod row_write;
 mod run;
 mod schema;
 mod schema_write;
+mod staged;
 mod touched;
 mod upkeep;
 mod version_write;
@@ -46,7 +48,7 @@ use std::future::ready;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use model::{Mark, Row, Timestamp};
+use model::{Mark, ProjectId, Row, Timestamp};
 use rusqlite::wal::CheckpointMode;
 
 use self::checkpoint::Checkpointer;
@@ -56,8 +58,8 @@ use self::directory::Directory;
 use self::read::Readers;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Boundaries, Listed, Listing, Loaded, Options, Pending, Point, Recorded, Snapshot, Store,
-    StoreError, StoreFuture,
+    Boundaries, Listed, Listing, Loaded, OperationsOf, Options, Pending, Point, Preview, Recorded,
+    Snapshot, Staged, Store, StoreError, StoreFuture, Transaction,
 };
 
 /// The store behind the border.
@@ -217,6 +219,33 @@ impl Store for SqliteStore {
 
     fn rewind(&self) -> StoreFuture<'_, ()> {
         Box::pin(ready(self.shared.with_writer(Writer::rewind)))
+    }
+
+    fn preview<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+        limit_ms: u64,
+    ) -> StoreFuture<'a, Box<dyn Preview>> {
+        Box::pin(ready(preview::begin(
+            &self.shared,
+            batches,
+            first,
+            limit_ms,
+        )))
+    }
+
+    fn transactions<'a>(&'a self, project: &'a ProjectId) -> StoreFuture<'a, Vec<Transaction>> {
+        Box::pin(ready(self.readers.transactions(project)))
+    }
+
+    fn transaction<'a>(
+        &'a self,
+        project: &'a ProjectId,
+        id: &'a str,
+        operations: OperationsOf<'a>,
+    ) -> StoreFuture<'a, Option<Staged>> {
+        Box::pin(ready(self.readers.transaction(project, id, operations)))
     }
 
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {

@@ -339,7 +339,12 @@ impl Writer {
         }
         let mut run = self.run_aside(instant);
         let count = run.bring_rows(instant, count_max)?;
-        let (state, touched) = (run.state, run.touched);
+        let (mut state, touched) = (run.state, run.touched);
+        if count > 0 {
+            // Marks to come are above what is shown, whether or not a batch takes this one.
+            state.horizon = state.horizon.max(Mark(instant.0));
+            state.write(&self.connection)?;
+        }
         self.take_in_due(state, touched);
         Ok(count)
     }

@@ -46,7 +46,9 @@ pub(super) struct Current {
     /// The piece it shows.
     rid: i64,
     /// Whether its piece was made by this very batch, so that nobody has ever known it.
-    is_own: bool,
+    pub(super) is_own: bool,
+    /// The mark from which its values are known.
+    pub(super) known_from: i64,
     /// Whether its piece has no end, and begins where an everyday change can cut or drop it.
     is_everyday: bool,
     pub(super) image: Image,
@@ -152,8 +154,9 @@ impl Run<'_> {
 
     /// Judged here, inside the transaction: what was read earlier might have changed since.
     pub(super) fn judge_age(&self, target: &Target<'_>, row: &Current) -> Step<()> {
+        let updated = self.updated_before(target, row)?;
         match self.unchanged_since {
-            Some(since) if row.image.updated > since.cut_to_ms() => {
+            Some(since) if updated > since.cut_to_ms() => {
                 Err(Refusal::RowMoved(target.id.clone()).into())
             }
             _ => Ok(()),
@@ -224,6 +227,7 @@ impl Run<'_> {
             seq: row.get(0)?,
             rid: row.get(1)?,
             is_own,
+            known_from,
             is_everyday: end == i64::MAX && is_own == (from == self.mark.0),
             image: Image {
                 created: Timestamp(row.get(3)?),

@@ -1,6 +1,6 @@
 //! Transactions over valid periods.
 
-use engine::{Transaction, TransactionAct, TransactionOp};
+use engine::{TimedTransaction, TransactionAct, TransactionOp};
 use model::history::{Range, Until};
 use model::{Json, RowId};
 use serde_json::{Value as Out, json};
@@ -24,7 +24,7 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     if let Some(min_mark) = min_mark {
         engine.settle(Some(min_mark)).await.map_err(in_its_words)?;
     }
-    let transaction = Transaction { ops, meta };
+    let transaction = TimedTransaction { ops, meta };
     let done = engine.transact(&caller, &asked.ids.database, &transaction);
     let done = done.await.map_err(in_its_words)?;
     let rows = transaction.ops.iter().zip(&done.affected);
