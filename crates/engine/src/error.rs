@@ -245,11 +245,19 @@ impl fmt::Display for EngineError {
             | E::TooManyRows { .. }
             | E::Relationship(_)
             | E::DeleteRestricted { .. }
-            | E::AssertFailed(_)
-            | E::UniqueOverTime { .. }
-            | E::ReferenceOverTime { .. }
             | E::BulkOfRelationships(_)
             | E::Partly { .. } => self.fmt_of_writing(f),
+            E::AssertFailed(_)
+            | E::UniqueOverTime { .. }
+            | E::ReferenceOverTime { .. }
+            | E::TooManyPieces
+            | E::FutureMark { .. } => self.fmt_over_time(f),
+            E::TransactionNotFound(_)
+            | E::TransactionExists(_)
+            | E::TransactionEnded(_)
+            | E::TransactionExpired(_)
+            | E::TransactionConflict(_)
+            | E::TransactionTooLarge(_) => self.fmt_of_transactions(f),
             E::Structure(error) => write!(f, "Invalid document structure: {error}"),
             E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
             E::Column(fault) => fault.fmt(f),
@@ -266,34 +274,12 @@ impl fmt::Display for EngineError {
                 waiting_max: *waiting_max,
             }
             .fmt(f),
-            E::TransactionNotFound(id) => write!(f, "No transaction `{id}`."),
-            E::TransactionExists(id) => write!(f, "A transaction `{id}` already exists."),
-            E::TransactionEnded(id) => {
-                write!(f, "Transaction `{id}` has been committed or has failed.")
-            }
-            E::TransactionExpired(id) => write!(f, "Transaction `{id}` has expired."),
-            E::TransactionConflict(id) => write!(
-                f,
-                "Row `{id}` was created or changed by somebody else since the transaction's \
-                 operation on it was staged."
-            ),
-            E::TransactionTooLarge(why) => f.write_str(why),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(
                 f,
                 "Writes are stopped: the clock is {ahead_s} s ahead of the last commit. Check the \
                  clock; if it is right, restart with --accept-clock."
-            ),
-            E::TooManyPieces => write!(
-                f,
-                "At most {PIECES_MAX} pieces are looked at. Ask of one row, or of rows with \
-                 certain values."
-            ),
-            E::FutureMark { mark, horizon } => write!(
-                f,
-                "Nobody can know at {} what will be known then; the horizon is {}.",
-                mark.0, horizon.0
             ),
             E::Store(error) => error.fmt(f),
         }
@@ -317,33 +303,6 @@ impl EngineError {
             E::DeleteRestricted { id, related } => write!(
                 f,
                 "Row `{id}` cannot be deleted while rows of table `{related}` are related to it."
-            ),
-            E::AssertFailed(id) => {
-                write!(
-                    f,
-                    "What the transaction asserts of row `{id}` does not hold."
-                )
-            }
-            E::UniqueOverTime {
-                columns,
-                other,
-                shared,
-            } => {
-                let columns = columns.join("`, `");
-                write!(
-                    f,
-                    "Row `{other}` has the same values in `{columns}` over {shared:?}."
-                )
-            }
-            E::ReferenceOverTime {
-                column,
-                related,
-                target,
-                missing,
-            } => write!(
-                f,
-                "Column `{column}`: row `{target}` of table `{related}` is not there over \
-                 {missing:?}."
             ),
             E::BulkOfRelationships(table) => write!(
                 f,
@@ -375,6 +334,71 @@ impl EngineError {
                 )
             }
             _ => unreachable!("the caller matched what keeps a row from being written"),
+        }
+    }
+
+    /// What two time axes forbid.
+    fn fmt_over_time(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
+            E::AssertFailed(id) => {
+                write!(
+                    f,
+                    "What the transaction asserts of row `{id}` does not hold."
+                )
+            }
+            E::UniqueOverTime {
+                columns,
+                other,
+                shared,
+            } => {
+                let columns = columns.join("`, `");
+                write!(
+                    f,
+                    "Row `{other}` has the same values in `{columns}` over {shared:?}."
+                )
+            }
+            E::ReferenceOverTime {
+                column,
+                related,
+                target,
+                missing,
+            } => write!(
+                f,
+                "Column `{column}`: row `{target}` of table `{related}` is not there over \
+                 {missing:?}."
+            ),
+            E::TooManyPieces => write!(
+                f,
+                "At most {PIECES_MAX} pieces are looked at. Ask of one row, or of rows with \
+                 certain values."
+            ),
+            E::FutureMark { mark, horizon } => write!(
+                f,
+                "Nobody can know at {} what will be known then; the horizon is {}.",
+                mark.0, horizon.0
+            ),
+            _ => unreachable!("the caller matched what two time axes forbid"),
+        }
+    }
+
+    /// What became of a client's transaction.
+    fn fmt_of_transactions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
+            E::TransactionNotFound(id) => write!(f, "No transaction `{id}`."),
+            E::TransactionExists(id) => write!(f, "A transaction `{id}` already exists."),
+            E::TransactionEnded(id) => {
+                write!(f, "Transaction `{id}` has been committed or has failed.")
+            }
+            E::TransactionExpired(id) => write!(f, "Transaction `{id}` has expired."),
+            E::TransactionConflict(id) => write!(
+                f,
+                "Row `{id}` was created or changed by somebody else since the transaction's \
+                 operation on it was staged."
+            ),
+            E::TransactionTooLarge(why) => f.write_str(why),
+            _ => unreachable!("the caller matched what is about transactions"),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Erased means gone: no byte of a row is left in the data directory.
 
-#[allow(dead_code, reason = "other tests use the rest")]
 mod suite;
 
 use std::path::Path;

@@ -10,7 +10,6 @@ mod grid;
 #[allow(dead_code, reason = "the model's tests ask it more")]
 #[path = "../../model/tests/history/sequence.rs"]
 mod sequence;
-#[allow(dead_code, reason = "other tests use the rest")]
 mod suite;
 
 use std::path::Path;

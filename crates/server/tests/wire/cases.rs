@@ -85,9 +85,10 @@ fn play(site: &Site, step: &Value) -> Result<(), String> {
     };
     let found = answer.json();
     if let Some(code) = expect.get("error") {
-        return match found.get("type") == Some(code) {
-            true => Ok(()),
-            false => Err(format!("expected {code}, got {}", answer.text)),
+        return if found.get("type") == Some(code) {
+            Ok(())
+        } else {
+            Err(format!("expected {code}, got {}", answer.text))
         };
     }
     let agrees = found.get(member).map(bare) == expect.get(member).map(bare);
@@ -133,28 +134,25 @@ fn every_case_is_answered_as_written() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-#[test]
-fn what_cannot_be_asked_is_refused() {
+const BASE: &str = "/v1/tidemark/databases/d";
+
+fn with_table() -> Site {
     let site = Site::start();
     site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{"tableId":"t","name":"T","columns":[{"key":"n","type":"integer"},
         {"key":"tags","type":"text","array":true}]}"#;
     site.ask("POST", "/v1/tablesdb/d/tables", table);
-    let base = "/v1/tidemark/databases/d";
-    let reset = site.ask("POST", "/v1/tidemark/test/reset", "{}");
-    assert_eq!(reset.refusal(), "404 general_route_not_found");
-    let guest = site.ask_as(
-        None,
-        "POST",
-        &format!("{base}/transactions"),
-        r#"{"ops":[]}"#,
-    );
+    site
+}
+
+#[test]
+fn transactions_that_cannot_be_are_refused() {
+    let site = with_table();
+    let path = format!("{BASE}/transactions");
+    let guest = site.ask_as(None, "POST", &path, r#"{"ops":[]}"#);
     assert_eq!(guest.refusal(), "401 general_unauthorized_scope");
-    let transact = |op: Value| {
-        let body = json!({ "ops": [op] }).to_string();
-        site.ask("POST", &format!("{base}/transactions"), &body)
-            .refusal()
-    };
+    let none = site.ask("POST", &path, r#"{"ops":[]}"#);
+    assert_eq!(none.refusal(), "400 general_argument_invalid");
     let op = |op: &str, more: Value| {
         let mut made = json!({"op": op, "table": "t", "id": "a", "doc": {"n": 1}});
         for (key, value) in more.as_object().unwrap() {
@@ -188,14 +186,15 @@ fn what_cannot_be_asked_is_refused() {
         (op("assert", json!({})), "400 general_argument_invalid"),
         (op("assert", json!({"exists": true})), "409 assert_failed"),
     ] {
-        assert_eq!(transact(op.clone()), refusal, "{op}");
+        let body = json!({ "ops": [op] }).to_string();
+        assert_eq!(site.ask("POST", &path, &body).refusal(), refusal, "{body}");
     }
-    let none = site.ask("POST", &format!("{base}/transactions"), r#"{"ops":[]}"#);
-    assert_eq!(none.refusal(), "400 general_argument_invalid");
-    let read = |body: Value| {
-        let path = format!("{base}/reads");
-        site.ask("POST", &path, &body.to_string()).refusal()
-    };
+}
+
+#[test]
+fn reads_that_cannot_be_are_refused() {
+    let site = with_table();
+    let path = format!("{BASE}/reads");
     for (body, refusal) in [
         (json!({}), "400 general_argument_invalid"),
         (json!({"kind": "guess"}), "400 general_argument_invalid"),
@@ -224,12 +223,16 @@ fn what_cannot_be_asked_is_refused() {
             "400 general_argument_invalid",
         ),
     ] {
-        assert_eq!(read(body.clone()), refusal, "{body}");
+        let refused = site.ask("POST", &path, &body.to_string());
+        assert_eq!(refused.refusal(), refusal, "{body}");
     }
-    let constrain = |body: Value| {
-        let path = format!("{base}/tables/t/constraints");
-        site.ask("PUT", &path, &body.to_string()).refusal()
-    };
+}
+
+#[test]
+fn constraints_are_declared_for_plain_columns_only() {
+    let site = with_table();
+    let path = format!("{BASE}/tables/t/constraints");
+    let constrain = |body: Value| site.ask("PUT", &path, &body.to_string()).refusal();
     assert_eq!(constrain(json!({"unique": [["n"]]})), "200");
     assert_eq!(
         constrain(json!({"unique": [[]]})),
@@ -245,7 +248,16 @@ fn what_cannot_be_asked_is_refused() {
     );
     let refs = json!({"refs": [{"column": "n", "table": "t"}]});
     assert_eq!(constrain(refs), "400 general_argument_invalid");
+}
+
+#[test]
+fn a_server_says_what_it_is_and_is_not_reset() {
+    let site = with_table();
+    let reset = site.ask("POST", "/v1/tidemark/test/reset", "{}");
+    assert_eq!(reset.refusal(), "404 general_route_not_found");
     let status = site.ask("GET", "/v1/tidemark/status", "").json();
     assert_eq!(status["role"], "both");
     assert!(status["horizon"].as_i64() >= status["mark"].as_i64());
+    let beat = site.ask("POST", &format!("{BASE}/heartbeat"), "").json();
+    assert!(beat["horizon"].as_i64() >= status["horizon"].as_i64());
 }

@@ -142,7 +142,7 @@ impl Run<'_> {
         position: usize,
     ) -> Step<()> {
         let known = versions::known_always(self.connection, related, target)?;
-        let pieces = known.iter().filter_map(|version| version.piece_now());
+        let pieces = known.iter().filter_map(Stored::piece_now);
         let pieces: Vec<Period> = pieces.map(|piece| piece.valid).collect();
         let Some(missing) = valid.uncovered(&pieces).first().copied() else {
             return Ok(());
@@ -191,6 +191,10 @@ impl Run<'_> {
     }
 }
 
+/// The number of the parameter that holds the first value of a key: the row and the period come
+/// before it.
+const FIRST_KEY: usize = 4;
+
 /// Another row with the same values in `fields` as `piece` of the row `id` has, at an instant
 /// that both share. Null equals nothing.
 fn clash(
@@ -213,11 +217,16 @@ fn clash(
         return Ok(None);
     }
     let valid = piece.piece_now().map_or(piece.valid, |piece| piece.valid);
-    let test: String = fields
-        .iter()
-        .enumerate()
-        .map(|(at, field)| format!(" AND {} = ?{}", physical_field(table, *field), at + 4))
-        .collect();
+    let tests = fields.iter().zip(FIRST_KEY..).flat_map(|(field, number)| {
+        let name = physical_field(table, *field);
+        [
+            " AND ".to_owned(),
+            name,
+            " = ?".to_owned(),
+            number.to_string(),
+        ]
+    });
+    let test: String = tests.collect();
     // Two sources, as every read has: pieces with a twin stand in no index of versions.
     let sql = format!(
         "SELECT id, vf, e FROM (\

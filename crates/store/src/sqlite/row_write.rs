@@ -298,14 +298,7 @@ impl Run<'_> {
         stamps: Stamps,
     ) -> Step<Row> {
         if !row.is_everyday {
-            let act = TimedAct::Update {
-                patch: patch.clone(),
-                permissions: permissions.map(<[Permission]>::to_vec),
-                stamps,
-                guard: Guard::Open,
-            };
-            let row = self.detour(target, act)?;
-            return row.ok_or_else(|| corrupt("a row that was updated is not there").into());
+            return self.update_elsewhere(target, patch, permissions, stamps);
         }
         let before = &row.image;
         let permissions = permissions
@@ -363,6 +356,24 @@ impl Run<'_> {
             Some(after),
         );
         Ok(written)
+    }
+
+    /// The same, of a row of which more is known than that it is there until further notice.
+    fn update_elsewhere(
+        &mut self,
+        target: &Target<'_>,
+        patch: &Patch,
+        permissions: Option<&[Permission]>,
+        stamps: Stamps,
+    ) -> Step<Row> {
+        let act = TimedAct::Update {
+            patch: patch.clone(),
+            permissions: permissions.map(<[Permission]>::to_vec),
+            stamps,
+            guard: Guard::Open,
+        };
+        let row = self.detour(target, act)?;
+        row.ok_or_else(|| corrupt("a row that was updated is not there").into())
     }
 
     /// The last set of grants stays open: it goes on judging reads at past coordinates.

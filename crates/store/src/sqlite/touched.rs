@@ -24,12 +24,19 @@ struct TouchedRow {
     seq: i64,
     was_there: bool,
     is_there: bool,
-    /// Whether the batch changed what is known of it at another instant than now.
-    is_elsewhere: bool,
-    /// Whether it was erased, and not written again since.
-    is_erased: bool,
+    beyond: Beyond,
     before: Option<Image>,
     after: Option<Image>,
+}
+
+/// What the batch did to a row beyond what it shows now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beyond {
+    Nothing,
+    /// Something else is known of it at another instant.
+    Changed,
+    /// It was erased, and not written again since.
+    Erased,
 }
 
 impl Touched {
@@ -75,7 +82,9 @@ impl Touched {
         };
         if let Some(row) = self.rows.get_mut(known) {
             row.is_there = is_there;
-            row.is_erased &= !is_there;
+            if is_there && row.beyond == Beyond::Erased {
+                row.beyond = Beyond::Nothing;
+            }
             row.after = after;
             return;
         }
@@ -85,8 +94,7 @@ impl Touched {
             seq,
             was_there,
             is_there,
-            is_elsewhere: false,
-            is_erased: false,
+            beyond: Beyond::Nothing,
             before,
             after,
         });
@@ -98,8 +106,7 @@ impl Touched {
             self.record(table, id, seq, None, None);
         }
         if let Some(row) = self.find(table, id) {
-            row.is_elsewhere = true;
-            row.is_erased = false;
+            row.beyond = Beyond::Changed;
         }
     }
 
@@ -116,8 +123,7 @@ impl Touched {
     /// Takes in that nothing is known of the row any more, nor ever was.
     pub(super) fn erase(&mut self, table: &Table, id: &RowId) {
         if let Some(row) = self.find(table, id) {
-            row.is_erased = true;
-            row.is_elsewhere = false;
+            row.beyond = Beyond::Erased;
         }
     }
 
@@ -151,13 +157,13 @@ impl Touched {
     /// Leaves out rows that came and went inside the batch: they never were.
     pub(super) fn drop_transient(&mut self) {
         self.rows
-            .retain(|row| row.was_there || row.is_there || row.is_elsewhere);
+            .retain(|row| row.was_there || row.is_there || row.beyond == Beyond::Changed);
         self.positions.clear();
     }
 
     /// The rows, for the record of the commit.
     pub(super) fn ids(&self) -> impl Iterator<Item = (TableNumber, &RowId)> {
-        let recorded = self.rows.iter().filter(|row| !row.is_erased);
+        let recorded = self.rows.iter().filter(|row| row.beyond != Beyond::Erased);
         recorded.map(|row| (row.table, &row.id))
     }
 
