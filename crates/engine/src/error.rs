@@ -264,16 +264,9 @@ impl fmt::Display for EngineError {
             E::Index(fault) => fault.fmt(f),
             E::Unsupported(what) => write!(f, "{what} is not supported by this server."),
             E::Query(error) => error.fmt(f),
-            E::CursorNotFound(id) => write!(f, "The cursor's row `{id}` does not exist."),
-            E::CursorNull(id) => write!(
-                f,
-                "The cursor's row `{id}` has no value in a column that the order uses."
-            ),
-            E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
-            E::ReadersBusy { waiting_max } => StoreError::ReadersBusy {
-                waiting_max: *waiting_max,
+            E::CursorNotFound(_) | E::CursorNull(_) | E::Timeout { .. } | E::ReadersBusy { .. } => {
+                self.fmt_of_reading(f)
             }
-            .fmt(f),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(
@@ -334,6 +327,24 @@ impl EngineError {
                 )
             }
             _ => unreachable!("the caller matched what keeps a row from being written"),
+        }
+    }
+
+    /// What keeps a list from being read.
+    fn fmt_of_reading(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
+            E::CursorNotFound(id) => write!(f, "The cursor's row `{id}` does not exist."),
+            E::CursorNull(id) => write!(
+                f,
+                "The cursor's row `{id}` has no value in a column that the order uses."
+            ),
+            E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
+            E::ReadersBusy { waiting_max } => {
+                let waiting_max = *waiting_max;
+                fmt::Display::fmt(&StoreError::ReadersBusy { waiting_max }, f)
+            }
+            _ => unreachable!("the caller matched what keeps a list from being read"),
         }
     }
 

@@ -32,10 +32,9 @@ use store::{
 };
 use suite::db::{DATABASE, PROJECT, column, create_database, create_project, notes_called};
 
-/// So many in each run of the tests …
+/// So many by day, and so many at night.
 const SEQUENCES: u32 = 250;
-/// … and so many where time is no matter.
-const SEQUENCES_ALL: u32 = 10_000;
+const SEQUENCES_AT_NIGHT: u32 = 10_000;
 /// Each sequence has so much time for itself, before and after its beginning.
 const STRETCH: i64 = 100;
 
@@ -333,13 +332,7 @@ fn act(kind: Kind, set: Columns) -> TimedAct {
             stamps,
             guard,
         },
-        Kind::Update => TimedAct::Update {
-            patch,
-            permissions: None,
-            stamps,
-            guard,
-        },
-        Kind::UpdateWhereDifferent => TimedAct::Update {
+        Kind::Update | Kind::UpdateWhereDifferent => TimedAct::Update {
             patch,
             permissions: None,
             stamps,
@@ -411,16 +404,10 @@ fn play(world: &mut World, number: i64, sequence: &[Transaction], restarts: bool
 
 #[test]
 fn the_store_says_what_was_believed_at_every_point() {
-    play_all(SEQUENCES);
-}
-
-#[test]
-#[ignore = "takes about seven minutes"]
-fn so_it_does_for_ten_thousand_sequences() {
-    play_all(SEQUENCES_ALL);
-}
-
-fn play_all(sequences: u32) {
+    let sequences = match std::env::var("TIDEMARK_LANE").as_deref() {
+        Ok("night") => SEQUENCES_AT_NIGHT,
+        _ => SEQUENCES,
+    };
     let mut world = World::new();
     let mut runner = TestRunner::deterministic();
     let strategy = transactions();

@@ -71,7 +71,8 @@ struct State {
     fate: Fate,
     outcomes: Vec<Outcome>,
     boundaries: Boundaries,
-    brings: bool,
+    /// How many changes that had become due it brings in.
+    brings: usize,
     /// How many gates the writer passes when a reader is next at this moment.
     surprises: Option<(Moment, usize)>,
     /// What such looks have let the writer do.
@@ -118,7 +119,7 @@ impl Gate {
     }
 
     /// The writer has applied a group.
-    pub fn applied(&self, outcomes: &[Outcome], boundaries: &Boundaries, brings: bool) {
+    pub fn applied(&self, outcomes: &[Outcome], boundaries: &Boundaries, brings: usize) {
         let mut state = self.lock();
         state.outcomes = outcomes.to_vec();
         state.boundaries = boundaries.clone();
@@ -134,7 +135,7 @@ impl Gate {
 
     /// Whether that group brings in what had become due.
     pub fn brings(&self) -> bool {
-        self.lock().brings
+        self.lock().brings > 0
     }
 
     pub fn is_vague(&self) -> bool {

@@ -173,7 +173,7 @@ impl Gated {
             due = due.iter().map(tables_of).collect();
         }
         let boundaries = inner.boundaries();
-        self.gate.applied(&outcomes, &boundaries, !due.is_empty());
+        self.gate.applied(&outcomes, &boundaries, due.len());
         Box::new(GatedPending {
             inner: Some(inner),
             outcomes,

@@ -195,7 +195,8 @@ impl Run<'_> {
         let table = &*stale.table;
         let sql = format!(
             "INSERT INTO {} (seq, id, vf, vt, sf, origin, created, updated, perms, body, \
-             body_epoch, rid, twin{}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0{})",
+             body_epoch, rid, twin{}) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0{})",
             names::now(table.number),
             column_list(table),
             ", ?".repeat(table.columns.len())

@@ -84,7 +84,10 @@ impl Histories {
     pub(super) fn along(&self, axis: &str, joins: bool, at: Coordinates) -> Result<Out, ApiError> {
         let versions = self.rows.values().next().map_or(&[][..], Vec::as_slice);
         let history = History::new(versions);
-        let piece = |valid: &Period, seen: &Seen| json!({"valid_from": from(valid.from()), "valid_to": to(valid), "doc": seen.doc});
+        let piece = |valid: &Period, seen: &Seen| {
+            let (from, to) = (from(valid.from()), to(valid));
+            json!({"valid_from": from, "valid_to": to, "doc": seen.doc})
+        };
         Ok(match axis {
             "valid" if joins => {
                 let stretches = history.along_valid_joined(at.system);
