@@ -129,6 +129,7 @@ fn sizes(arguments: &Arguments) -> Sizes {
     Sizes {
         rounds: arguments.run.rounds(sizes.rounds),
         requests: arguments.requests.unwrap_or(sizes.requests),
+        ..sizes
     }
 }
 

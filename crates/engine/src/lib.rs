@@ -10,6 +10,8 @@ use model::{Catalogue, Mark, Page};
 
 pub mod asked;
 mod authorize;
+mod batch_read;
+mod batch_write;
 mod bring;
 mod bulk;
 mod callers;
@@ -18,8 +20,10 @@ mod columns;
 mod commit;
 mod containers;
 mod content;
+mod coordinates;
 mod databases;
 mod definition;
+mod due;
 pub mod error;
 mod export;
 mod increment;
@@ -39,6 +43,8 @@ mod rows_write;
 mod shared;
 mod shorten;
 mod tables;
+mod temporal;
+mod times;
 mod told;
 mod transactions;
 
@@ -46,6 +52,8 @@ pub use asked::{
     Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
     NewIndex, NewTable, Place, RowInput, TableChange,
 };
+pub use batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
+pub use batch_write::{BatchWrite, RequestKey};
 pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
 pub use callers::Identity;
@@ -61,10 +69,14 @@ pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
 pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
-pub use query::QueryError;
 pub use query::json::read as read_json;
+pub use query::{Frame, QueryError, instant};
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::{Durability, EncodeRow, Inspection, LongReads, StoreError, inspect};
+pub use temporal::{
+    CommitRecord, META_BYTES_MAX, OPERATIONS_MAX, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX,
+    TimedTransaction, Transacted, TransactionAct, TransactionOp,
+};
 pub use transactions::{
     Act, Echo, Operation, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN,
     Transaction, TransactionStatus, status_text,
@@ -167,6 +179,7 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Engine>, EngineError> {
         let loaded = futures_executor::block_on(store.load())?;
+        let boundaries = loaded.boundaries.clone();
         let plausible = Plausible::new(loaded.mark, clock.elapsed_ms(), config.accept_clock);
         let shared = Arc::new(Shared::new(
             store,
@@ -179,6 +192,7 @@ impl Engine {
             loaded.catalogue,
             config.encode_page,
         ));
+        shared.lists.expect(boundaries);
         let writer = Writer::start(shared.clone(), plausible, config.writes_waiting_max).map_err(
             |error| StoreError::Io {
                 detail: error.to_string(),
@@ -215,6 +229,11 @@ impl Engine {
         Ok(futures_executor::block_on(
             self.shared.store.close(horizon),
         )?)
+    }
+
+    /// Highest mark that was given or read.
+    pub fn horizon(&self) -> Mark {
+        self.shared.marks.horizon()
     }
 
     /// What the engine says of itself.

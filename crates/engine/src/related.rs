@@ -10,7 +10,7 @@ use model::{
     Catalogue, Content, Coordinates, Direction, Field, Mark, Marked, Page, Related, Relation,
     RelationKind, Row, Selection, Table, Value,
 };
-use query::{Filter, Query, QueryError, RelatedNames, Test, Visibility, select_names};
+use query::{Filter, Frame, Query, QueryError, RelatedNames, Test, Visibility, select_names};
 use store::{Listing, Point};
 
 use crate::Engine;
@@ -126,7 +126,7 @@ impl<'a> Gathering<'a> {
         self.mark.filter(|_| !self.is_torn)
     }
 
-    fn saw(&mut self, mark: Mark) {
+    pub(crate) fn saw(&mut self, mark: Mark) {
         // At given coordinates the answer is the same on every snapshot.
         self.is_torn |= self.at.is_none() && self.mark.is_some_and(|first| first != mark);
         self.mark.get_or_insert(mark);
@@ -232,6 +232,8 @@ impl<'a> Gathering<'a> {
                 selection: selection.clone(),
                 visibility: visibility.clone(),
                 at: self.at,
+                frame: Frame::One,
+                shows_span: false,
             };
             let listing = Listing {
                 query: &query,

@@ -496,6 +496,21 @@ fn rows_that_exchanged_their_only_links_are_copied() {
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
     assert_eq!(compared(&said, "shop/books.cover ")[4], "equal");
     assert_eq!(export(&copy, ""), export(&folder, ""));
+
+    // A row that is only here keeps its link, and the row of the source goes without.
+    let mine = serve(&copy);
+    link(&mine, "books", "b0", &json!({ "cover": null }));
+    row(&mine, "books", "mine");
+    link(&mine, "books", "mine", &json!({ "cover": "i1" }));
+    let output = copy_from(&server, &copy);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("\n1 row without their links: rows that are only here"),
+        "{said}"
+    );
+    let cover = |book: &str| related(&mine, "books", book, "cover");
+    assert_eq!([cover("mine"), cover("b1")], ["i1", "i2"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::Engine;
 use crate::asked::{Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, selection};
+use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, selection, times};
 
 impl Engine {
     /// As [`Engine::list_rows`], inside a transaction; never from a cache.
@@ -31,11 +31,15 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
+            need_now(asked.texts)?;
             let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
             need_no_related(&query.table, asked.texts)?;
             let trial = self.staged_of(&catalogue, caller, id, asked.place, &query.table);
             let trial = trial.await?;
-            match self.list_tried(&catalogue, &query, trial, asked).await {
+            match self
+                .list_tried(&catalogue, caller, &query, trial, asked)
+                .await
+            {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
@@ -48,6 +52,7 @@ impl Engine {
     async fn list_tried(
         &self,
         catalogue: &Catalogue,
+        caller: &Caller,
         query: &Query,
         trial: Vec<WriteBatch>,
         asked: &ListRows<'_>,
@@ -61,7 +66,9 @@ impl Engine {
             let read = self.shared.store.list(listing.listing()).await?;
             (read.answer, read.mark)
         } else {
-            let tried = self.tried(trial, move |preview| preview.list(listing.listing()));
+            let tried = self.tried(caller, trial, move |preview| {
+                preview.list(listing.listing())
+            });
             let tried = tried.await?;
             (tried.seen, tried.mark)
         };
@@ -94,6 +101,7 @@ impl Engine {
         row: &RowId,
         texts: &[String],
     ) -> Result<Marked<Page>, EngineError> {
+        need_now(texts)?;
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
@@ -135,7 +143,7 @@ impl Engine {
             let read = self.shared.store.get(point.point()).await?;
             (read.answer, read.mark)
         } else {
-            let tried = self.tried(trial, move |preview| preview.get(point.point()));
+            let tried = self.tried(caller, trial, move |preview| preview.get(point.point()));
             let tried = tried.await?;
             (tried.seen, tried.mark)
         };
@@ -172,10 +180,11 @@ impl Engine {
 
     async fn tried<T: Send + 'static>(
         &self,
+        caller: &Caller,
         batches: Vec<WriteBatch>,
         look: impl FnOnce(&dyn store::Preview) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<Tried<T>, EngineError> {
-        let tried = self.try_out(batches, look).await?;
+        let tried = self.try_out(caller, batches, look).await?;
         let has_moved = |outcome: &store::Outcome| matches!(outcome, Err(Refusal::CatalogueMoved));
         if tried.outcomes.iter().any(has_moved) {
             return Err(StoreError::CatalogueMoved.into());
@@ -223,6 +232,15 @@ impl PointOf {
             catalogue_epoch: self.epoch,
         }
     }
+}
+
+/// What a transaction would leave is read as of now only.
+fn need_now(texts: &[String]) -> Result<(), EngineError> {
+    if times(texts)?.is_none() {
+        return Ok(());
+    }
+    let what = "A read at another time than now inside a transaction".to_owned();
+    Err(EngineError::Unsupported(what))
 }
 
 fn need_no_related(table: &Table, texts: &[String]) -> Result<(), EngineError> {

@@ -11,9 +11,9 @@ use engine::{
     Config, Durability, Engine, EngineError, ListAnswer, ListRows, LongReads, Place, PreparedList,
 };
 use list_cache::Rule;
-use model::RowId;
+use model::{RowId, Timestamp};
 use query::Limits;
-use store::{Options, Store, TotalCap};
+use store::{Options, Outcome, Store, TotalCap};
 
 use super::chance::Chance;
 use super::domain::{self, DATABASES, TABLES};
@@ -30,7 +30,7 @@ const POOL: usize = 18;
 /// The same where lists are evicted: more than are kept.
 const POOL_OF_SMALL: usize = 110;
 /// Keeps a few dozen lists of a few rows.
-const SMALL_BYTES: u64 = 84 << 10;
+const SMALL_BYTES: u64 = 128 << 10;
 /// Groups and watches beyond which lists are not watched one by one, in some runs.
 const NARROW: usize = 2;
 /// What happens in a step, and how often.
@@ -126,6 +126,8 @@ pub struct World {
     writes: Vec<Write>,
     stop: Stop,
     kind: RunKind,
+    /// Whether writes of rows are staged in transactions, and how many scenes there were.
+    stages: Option<u64>,
     pool_max: usize,
     pace: [(usize, Move); 5],
     /// Steps that ended well.
@@ -258,6 +260,7 @@ impl World {
             writes: Vec::new(),
             stop,
             kind: plan.kind,
+            stages: None,
             pool_max: if is_small { POOL_OF_SMALL } else { POOL },
             pace: if is_small { PACE_OF_SMALL } else { PACE },
             steps_done: 0,
@@ -267,6 +270,11 @@ impl World {
         };
         world.furnish();
         world
+    }
+
+    /// From now on writes of rows are staged in transactions.
+    pub fn stage_writes(&mut self) {
+        self.stages = Some(0);
     }
 
     fn furnish(&mut self) {
@@ -349,11 +357,14 @@ impl World {
     }
 
     fn scene(&mut self) -> Scene<'_> {
+        self.stages = self.stages.map(|number| number + 1);
         Scene {
             chance: &mut self.chance,
             engine: &self.engine,
             catalogue: self.judge.catalogue(),
+            now: self.clock.look(),
             is_large: self.kind == RunKind::Large,
+            stages: self.stages,
         }
     }
 
@@ -361,8 +372,18 @@ impl World {
         let by_ms = self
             .chance
             .weighed(&[(4, 1), (2, 300), (2, 2_000), (1, -1_500)]);
+        let later = Timestamp(self.clock.look().0 + by_ms * 1_000);
+        if self.judge.is_due_by(later) {
+            if self.judge.is_hidden() {
+                return;
+            }
+            self.keep_verdicts();
+        }
         self.clock.step_us(by_ms * 1_000);
         self.clock.pass_ms(by_ms.max(0));
+        let now = later.max(self.engine.status().horizon.timestamp());
+        let passed = self.judge.passes(now, self.now_ms());
+        self.tally.count("boundaries that passed", passed);
         self.note(|| format!("clock {by_ms} ms"));
         self.tally.count("clock steps back", by_ms < 0);
     }
@@ -609,6 +630,11 @@ impl World {
                 list.mark
             ));
         }
+        if question.is_random && list.cached.is_some() {
+            return Err(format!(
+                "{question:?} is drawn anew each time, never cached"
+            ));
+        }
         if list.tag != self.engine.fingerprint(&list.rows) {
             return Err(format!("{question:?} carries a foreign tag"));
         }
@@ -703,8 +729,16 @@ impl World {
         self.stop = moved.to;
         match (moved.from, moved.to) {
             (Stop::Committed, _) => self.judge.published(),
+            // Staging makes something durable that no list shows.
+            (Stop::Withheld, Stop::Committed) if !gives_mark(&moved.outcomes) => {
+                self.tally.count("groups that only stage", true);
+            }
             (Stop::Withheld, Stop::Committed) => {
-                self.judge.committed(&moved.outcomes, self.now_ms());
+                let gate = &self.gated.gate;
+                self.tally.count("what was due brought in", gate.brings());
+                let boundaries = gate.boundaries();
+                self.judge
+                    .committed(&moved.outcomes, boundaries, self.now_ms());
             }
             (Stop::Withheld, _) => self.tally.count("commits that failed", true),
             _ => {}
@@ -793,6 +827,21 @@ impl World {
                 return Err("nothing is left to wait for".to_owned());
             }
         }
+        self.purge_all()
+    }
+
+    /// When everything is purged, nothing is watched that is nowhere.
+    fn purge_all(&mut self) -> Found {
+        for write in write::purges(&mut self.scene()) {
+            self.begin(write);
+            self.settle()?;
+        }
+        let counts = self.engine.list_counts();
+        if counts.watches + counts.degraded > 0 {
+            return Err(format!(
+                "all is purged and something is watched: {counts:?}"
+            ));
+        }
         Ok(())
     }
 }
@@ -828,6 +877,11 @@ impl Drop for World {
         // A failed run may have left a writer that panicked; the run has said so.
         let _ = self.engine.close();
     }
+}
+
+fn gives_mark(outcomes: &[Outcome]) -> bool {
+    let mut applied = outcomes.iter().flatten();
+    applied.any(|applied| applied.mark.is_some())
 }
 
 /// Whether the answer is what the verdict says. Rows in random order are compared as a set.

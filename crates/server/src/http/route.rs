@@ -59,12 +59,20 @@ pub enum Action {
     DeleteRows,
     IncrementColumn,
     DecrementColumn,
+    TidemarkStatus,
+    Transact,
+    ReadAtTimes,
+    Heartbeat,
+    Constrain,
+    ResetTests,
     ListTransactions,
     CreateTransaction,
     GetTransaction,
     UpdateTransaction,
     DeleteTransaction,
     StageOperations,
+    BatchRead,
+    BatchWrite,
     /// Known to the protocol, not answered by this server.
     NotBuilt,
 }
@@ -83,6 +91,7 @@ impl Action {
                 | Action::HealthCache
                 | Action::HealthPubsub
                 | Action::HealthStorage
+                | Action::TidemarkStatus
         )
     }
 }
@@ -183,6 +192,15 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (DELETE, "/v1/tablesdb/transactions/{transaction}", Action::DeleteTransaction),
     (POST, "/v1/tablesdb/transactions/{transaction}/operations",
         Action::StageOperations),
+
+    (POST, "/v1/tidemark/databases/{database}/batch/reads", Action::BatchRead),
+    (POST, "/v1/tidemark/databases/{database}/batch/writes", Action::BatchWrite),
+    (GET, "/v1/tidemark/status", Action::TidemarkStatus),
+    (POST, "/v1/tidemark/databases/{database}/transactions", Action::Transact),
+    (POST, "/v1/tidemark/databases/{database}/reads", Action::ReadAtTimes),
+    (POST, "/v1/tidemark/databases/{database}/heartbeat", Action::Heartbeat),
+    (PUT, "/v1/tidemark/databases/{database}/tables/{table}/constraints", Action::Constrain),
+    (POST, "/v1/tidemark/test/reset", Action::ResetTests),
 
     (&METHODS, "/v1/account", Action::NotBuilt),
     (&METHODS, "/v1/account/{*rest}", Action::NotBuilt),

@@ -34,8 +34,10 @@ pub struct Compared {
 pub struct Copied {
     /// What became of rows in this run.
     pub rows: RowsPut,
-    /// Links that could not be set, because a row that they lead from or to is not here.
+    /// Rows whose links could not be set, because a row that they lead from or to is not here.
     pub links_refused: u64,
+    /// Rows whose links could not be set, because a row that is only here has the only one.
+    pub links_taken: u64,
     /// What could not be created, in words.
     pub left_out: Vec<String>,
     /// Both sides, table by table.
@@ -86,8 +88,9 @@ pub async fn run(
         for relationship in &plan.relationships {
             let refused = links::copy(source, target, &plan.id, relationship, state).await;
             let key = links::name(relationship);
-            copied.links_refused +=
-                refused.with_context(|| format!("relationship {}/{key}", plan.id))?;
+            let refused = refused.with_context(|| format!("relationship {}/{key}", plan.id))?;
+            copied.links_refused += refused.missing;
+            copied.links_taken += refused.taken;
         }
         let ask = Ask::EnableDatabase {
             project: target.project.clone(),

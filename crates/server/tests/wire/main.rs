@@ -1,6 +1,8 @@
 //! Black box: real requests over a real port, against a real engine.
 
+mod batch;
 mod bulk;
+mod cases;
 mod columns;
 mod limits;
 mod long_reads;
@@ -10,6 +12,7 @@ mod repeated;
 mod rows;
 mod schema;
 mod site;
+mod time;
 mod tls;
 mod transactions;
 mod transport;

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::fault::corrupt;
-use super::schema::SYSTEM_TABLES;
+use super::schema::{OVER_TIME, SYSTEM_TABLES};
 use super::staged::STAGED_TABLES;
 use crate::StoreError;
 
@@ -12,7 +12,7 @@ const APPLICATION_ID: i64 = 0x5469_6465;
 
 /// What leads from each format to the next; the first one starts from an empty file. Steps are
 /// never edited once released: files out there were made by them.
-const MIGRATIONS: &[&str] = &[SYSTEM_TABLES, STAGED_TABLES];
+const MIGRATIONS: &[&str] = &[SYSTEM_TABLES, STAGED_TABLES, OVER_TIME];
 
 /// The format this binary writes.
 pub(super) const FORMAT: i64 = MIGRATIONS.len() as i64;
@@ -79,6 +79,30 @@ mod tests {
         check(&connection).unwrap();
         migrate(&mut connection).unwrap();
         assert_eq!(lineage(&connection), first);
+    }
+
+    #[test]
+    fn each_older_format_becomes_todays() {
+        let made = |connection: &Connection| -> Vec<String> {
+            let sql = "SELECT coalesce(sql, name) FROM sqlite_schema ORDER BY name";
+            let mut statement = connection.prepare(sql).unwrap();
+            let made = statement.query_map((), |row| row.get(0)).unwrap();
+            made.collect::<Result<_, _>>().unwrap()
+        };
+        let mut today = Connection::open_in_memory().unwrap();
+        migrate(&mut today).unwrap();
+        for format in 1..FORMAT {
+            let mut older = Connection::open_in_memory().unwrap();
+            let steps = &MIGRATIONS[..format as usize];
+            older.execute_batch(&steps.concat()).unwrap();
+            let stamp = format!(
+                "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {format};"
+            );
+            older.execute_batch(&stamp).unwrap();
+            check(&older).unwrap();
+            migrate(&mut older).unwrap();
+            assert_eq!(made(&older), made(&today), "from format {format}");
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub fn is_read_at_holder(relationship: &Relationship) -> bool {
     !relationship.child_holds || relationship.child.1.is_some()
 }
 
-/// Copies the links of a relationship. How many rows' links could not be set.
+/// Copies the links of a relationship. Which could not be set.
 ///
 /// # Errors
 /// When a side refuses or cannot be reached; the state says how far it came.
@@ -51,7 +51,7 @@ pub async fn copy(
     database: &str,
     relationship: &Relationship,
     state: &mut State,
-) -> Result<u64> {
+) -> Result<Refused> {
     let mut way = Way {
         source,
         target,
@@ -59,23 +59,23 @@ pub async fn copy(
         relationship,
     };
     let mut refused = way.put(state).await?;
-    if refused.conflicts > 0 {
+    if refused.taken > 0 {
         // Rows of several pages may lead where others of them led: then all let go before any
         // takes. Broken off between the two, a copy begins with this relationship anew.
         state.keep(database, &way.kept(), Progress::default())?;
         way.free().await?;
         refused = way.put(state).await?;
     }
-    Ok(refused.rows)
+    Ok(refused)
 }
 
-/// Links that could not be set.
+/// Rows whose links could not be set.
 #[derive(Default)]
-struct Refused {
-    /// How many rows hold them.
-    rows: u64,
-    /// For how many of these because another row stands in the way.
-    conflicts: u64,
+pub struct Refused {
+    /// For a row that is not here.
+    pub missing: u64,
+    /// For another row that has the only link.
+    pub taken: u64,
 }
 
 /// A relationship on its way from the source to the target.
@@ -120,8 +120,9 @@ impl Way<'_> {
             if !lines.is_empty() {
                 let path = self.target.path(self.database, holder(self.relationship));
                 for (_, error) in self.target.put_links(&path, &lines).await? {
-                    refused.rows += 1;
-                    refused.conflicts += u64::from(is_conflict(&error));
+                    let is_taken = is_conflict(&error);
+                    refused.taken += u64::from(is_taken);
+                    refused.missing += u64::from(!is_taken);
                 }
             }
             bar.inc(page.len() as u64);
