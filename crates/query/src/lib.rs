@@ -3,6 +3,7 @@
 //! Pure: reads no clock, opens no file, knows no driver. `resolve` refuses what cannot be done,
 //! so `emit` cannot fail. What a dialect cannot do alike is decided here, never in a store.
 
+pub mod advice;
 pub mod ast;
 pub mod dialect;
 pub mod emit;
@@ -19,8 +20,10 @@ pub mod predicate;
 pub mod query;
 pub mod resolve;
 pub mod search;
+pub mod shape;
 pub mod visibility;
 
+pub use advice::advise;
 pub use ast::Ast;
 pub use dialect::Dialect;
 pub use equalities::{Equality, equalities};
@@ -32,4 +35,5 @@ pub use resolve::{
     Limits, RelatedNames, resolve, resolve_related, resolve_selection, select_names,
 };
 pub use search::Search;
+pub use shape::{shape, shape_number};
 pub use visibility::{Visibility, visibility};

@@ -22,6 +22,7 @@ pub mod body;
 pub mod callers;
 pub mod columns;
 pub mod cors;
+pub mod counts;
 pub mod databases;
 pub mod error;
 pub mod etag;
@@ -44,12 +45,13 @@ pub mod wire;
 use body::Budget;
 use callers::Callers;
 use cors::{Origin, Origins};
+use counts::{Counts, ThreadCounts};
 use error::{ApiError, Kind};
 use extract::Asked;
 use forwarded::{Client, TrustedProxies};
-use repeated::Repeated;
+use repeated::{AtOnce, Repeated};
 use reply::{Reply, ReplyBody};
-use route::{Action, Routes};
+use route::{Action, Route, Routes};
 use unique::RequestIds;
 
 use crate::serve::{Limits, ServeConfig};
@@ -65,11 +67,14 @@ pub struct Shared {
     pub limits: Limits,
     /// Makes TLS of a connection; `None` leaves it plain.
     pub tls: Option<TlsAcceptor>,
+    /// What all threads have answered.
+    pub counts: Arc<Counts>,
     clock: Arc<dyn Clock>,
     rng: Rng,
     origins: Origins,
     proxies: TrustedProxies,
     routes: Routes,
+    at_once: AtOnce,
     bodies: Budget,
     access_log: bool,
 }
@@ -82,15 +87,18 @@ impl Shared {
         origins: Origins,
         tls: Option<TlsAcceptor>,
     ) -> Shared {
+        let routes = Routes::new();
         Shared {
             engine,
+            at_once: AtOnce::new(&routes),
+            counts: config.counts,
             limits: config.limits,
             tls,
             clock: config.clock,
             rng: config.rng,
             origins,
             proxies: config.proxies,
-            routes: Routes::new(),
+            routes,
             bodies: Budget::new(config.limits.bodies_bytes_max),
             access_log: config.access_log,
         }
@@ -101,6 +109,7 @@ impl Shared {
 pub struct App {
     /// What all threads share.
     pub shared: Arc<Shared>,
+    counts: Arc<ThreadCounts>,
     callers: Callers,
     repeated: Repeated,
     request_ids: RequestIds,
@@ -111,10 +120,29 @@ impl App {
     pub fn new(shared: Arc<Shared>, thread: usize) -> App {
         let request_ids = RequestIds::new(thread, shared.rng);
         App {
+            counts: shared.counts.thread(thread),
             shared,
             callers: Callers::default(),
             repeated: Repeated::new(),
             request_ids,
+        }
+    }
+
+    /// Tells the engine what this thread has answered without asking it for more than that.
+    pub fn report(&self) {
+        self.repeated.report(&self.shared.engine);
+    }
+
+    fn is_timed(&self) -> bool {
+        self.shared.access_log || self.shared.counts.is_timed()
+    }
+
+    /// Counts an answer of the route at this place, which was begun then if it was timed.
+    fn count(&self, route: usize, response: &Response<ReplyBody>, began: Option<Instant>) {
+        let counts = &self.shared.counts;
+        counts.answered(&self.counts, route, response.status());
+        if let Some(began) = began {
+            self.counts.took(route, began.elapsed().as_nanos() as u64);
         }
     }
 }
@@ -126,11 +154,12 @@ pub fn answer_at_once<B>(
     peer: Client,
     request: &Request<B>,
 ) -> Option<Response<ReplyBody>> {
-    let began = app.shared.access_log.then(Instant::now);
+    let began = app.is_timed().then(Instant::now);
     // Whatever goes wrong here is met again on the long way, and told there.
-    let response = catch_unwind(AssertUnwindSafe(|| repeated::answer(app, request)));
-    let response = response.unwrap_or_default()?;
-    if let Some(began) = began {
+    let answer = catch_unwind(AssertUnwindSafe(|| repeated::answer(app, request)));
+    let (response, route) = answer.unwrap_or_default()?;
+    app.count(route, &response, began);
+    if let Some(began) = began.filter(|_| app.shared.access_log) {
         let found = app
             .shared
             .routes
@@ -145,20 +174,23 @@ pub fn answer_at_once<B>(
 /// Answers one request of a connection that `peer` opened. Whatever goes wrong becomes an answer,
 /// too.
 pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Response<ReplyBody> {
-    let began = app.shared.access_log.then(Instant::now);
+    let began = app.is_timed().then(Instant::now);
     let (head, body) = request.into_parts();
     let request_id = app.request_ids.name(&head.headers);
     let origin = app.shared.origins.judge(&head.headers);
-    let mut pattern = "";
-    let contained = contain(reply_to(app, &head, body, &origin, &mut pattern)).await;
+    let mut route = None;
+    let contained = contain(reply_to(app, &head, body, &origin, &mut route)).await;
     let outcome = contained.unwrap_or_else(|panic| Err(ApiError::internal(panic)));
     let reply = outcome.unwrap_or_else(|error| {
         log_failure(&error, &request_id, &head);
         error.reply(Routes::family_of(head.uri.path()))
     });
     let response = reply.into_response(request_id, &origin);
-    if let Some(began) = began {
+    let position = route.map_or_else(|| app.shared.counts.nowhere(), |route| route.position);
+    app.count(position, &response, began);
+    if let Some(began) = began.filter(|_| app.shared.access_log) {
         let client = app.shared.proxies.client(peer, &head.headers);
+        let pattern = route.map_or("", |route| &route.pattern);
         log_access((&head.method, client), pattern, &response, began);
     }
     response
@@ -169,7 +201,7 @@ async fn reply_to<'a>(
     head: &Parts,
     body: Incoming,
     origin: &Origin,
-    pattern: &mut &'a str,
+    found: &mut Option<&'a Route>,
 ) -> Result<Reply, ApiError> {
     if head.method == Method::OPTIONS {
         return Ok(Reply::preflight(origin));
@@ -181,7 +213,7 @@ async fn reply_to<'a>(
         return Err(ApiError::new(Kind::UnknownOrigin, message));
     }
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
-    *pattern = &route.pattern;
+    *found = Some(route);
     let asked = Asked::new(app, head, (route.family, ids), body)?;
     let reply = match route.action {
         Action::ListRows => rows::list(asked).await,

@@ -32,6 +32,7 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
     };
     let engine = &asked.app.shared.engine;
     let answer = engine.list_rows(&caller, &list).await?;
+    asked.app.counts.listed(answer.cached);
     if answer.cached.is_some_and(|cached| cached.is_hit) {
         remember_list(&asked, &caller, &list);
     }
@@ -42,7 +43,7 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
 fn remember_list(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
     remember(asked, asked.target(), caller, |engine| {
         Some(match engine.prepare(caller, list).ok()? {
-            Some(list) => Meaning::List(Box::new(List::new(list, asked.words))),
+            Some(list) => Meaning::List(Box::new(List::new(list, asked.family))),
             None => Meaning::Longer,
         })
     });
@@ -87,6 +88,7 @@ pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         family: asked.family,
     };
     let answer = asked.app.shared.engine.list_rows(&caller, &list).await?;
+    asked.app.counts.listed(answer.cached);
     Ok(Reply::list(answer, asked.words))
 }
 
