@@ -66,8 +66,8 @@ pub use query::QueryError;
 pub use query::json::read as read_json;
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::{
-    Counts as StoreCounts, Durability, EncodeRow, Inspection, LongReadCounts, LongReads, StoreError,
-    inspect,
+    Counts as StoreCounts, Durability, EncodeRow, Inspection, LongReadCounts, LongReads,
+    StoreError, inspect,
 };
 pub use tally::Writes;
 

@@ -142,11 +142,7 @@ mod tests {
     fn nothing_is_advised_where_an_index_does_as_well_or_none_can() {
         check(&[A], &[&[(ON_A, Asc)]], &[]);
         check(&[A, DOWN], &[&[(ON_A, Asc), (ON_N, Asc)]], &[]);
-        check(
-            &[A, DOWN],
-            &[&[(ON_A, Asc)]],
-            &[(ON_A, Asc), (ON_N, Desc)],
-        );
+        check(&[A, DOWN], &[&[(ON_A, Asc)]], &[(ON_A, Asc), (ON_N, Desc)]);
         check(&[PART], &[], &[]);
         check(&[LIST], &[], &[]);
         check(&[], &[], &[]);

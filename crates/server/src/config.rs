@@ -18,6 +18,7 @@ use model::ProjectId;
 use crate::cli::{bench, key, project, seed};
 use crate::client::{Access, Endpoint};
 use crate::http::Rng;
+use crate::http::counts::Counts;
 use crate::http::forwarded::TrustedProxies;
 use crate::http::wire::{encode_page, encode_row};
 use crate::secret::KeySecret;
@@ -25,8 +26,11 @@ use crate::serve::ServeConfig;
 use crate::serve::tls::TlsFiles;
 
 mod limits;
+mod watch;
 
 use limits::LimitArgs;
+use watch::WatchArgs;
+pub use watch::WatchSetup;
 
 pub mod file;
 mod port;
@@ -412,6 +416,8 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEMARK_ACCEPT_CLOCK")]
     accept_clock: bool,
     #[command(flatten)]
+    watch: WatchArgs,
+    #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
     log: LogArgs,
@@ -456,6 +462,8 @@ pub struct ServeSetup {
     pub engine: engine::Config,
     /// Compare one of so many hits with a fresh read; 0 for none.
     pub paranoid: u32,
+    /// For those who watch.
+    pub watch: WatchSetup,
     /// For HTTP.
     pub http: ServeConfig,
     /// For the first start.
@@ -529,6 +537,7 @@ impl ServeArgs {
             proxies: self.trust_proxy,
             tls,
             access_log: false,
+            counts: Counts::new(threads),
             clock,
             rng,
         };
@@ -539,6 +548,7 @@ impl ServeArgs {
         Ok(ServeSetup {
             engine,
             paranoid: self.paranoid,
+            watch: self.watch.check()?,
             http,
             bootstrap,
             log,

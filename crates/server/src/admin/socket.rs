@@ -26,9 +26,13 @@ use super::act::{self, Refusal};
 use crate::http::Rng;
 use crate::port;
 use crate::port::ask::Told;
+use crate::watch::exposition::Exposition;
+use crate::watch::{Watch, listener};
 
 /// The socket's name in the data directory.
 const NAME: &str = "admin.sock";
+/// Where metrics are read here, whatever the settings say: who may open the socket may do more.
+const METRICS: &str = "/metrics";
 /// Where it is made, out of everybody's reach, before it takes its name.
 const CRADLE: &str = ".admin";
 /// Longest path of a socket that all systems take: macOS has 104 bytes, one of them a zero
@@ -46,6 +50,7 @@ pub struct Socket {
 /// What the socket's tasks share.
 struct Administrator {
     engine: Arc<Engine>,
+    exposition: Exposition,
     rng: Rng,
 }
 
@@ -93,8 +98,12 @@ impl Socket {
     }
 
     /// Serves until its task is dropped. Runs where tasks may stay on their thread.
-    pub async fn serve(self, engine: Arc<Engine>, rng: Rng) {
-        let administrator = Rc::new(Administrator { engine, rng });
+    pub async fn serve(self, engine: Arc<Engine>, watch: Arc<Watch>, rng: Rng) {
+        let administrator = Rc::new(Administrator {
+            engine,
+            exposition: Exposition::new(watch),
+            rng,
+        });
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => {
@@ -135,6 +144,9 @@ async fn answer(
 ) -> Response<Full<Bytes>> {
     if request.uri().path() == port::ask::ROUTE {
         return answer_port(request, administrator.engine.clone()).await;
+    }
+    if request.uri().path() == METRICS {
+        return listener::metrics(&administrator.exposition);
     }
     let line = format!("{} {}", request.method(), request.uri().path());
     let (status, body) = match administrator.perform(request).await {

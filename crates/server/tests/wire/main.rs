@@ -4,6 +4,7 @@ mod bulk;
 mod columns;
 mod limits;
 mod long_reads;
+mod metrics;
 mod relationships;
 mod repeat;
 mod repeated;

@@ -13,10 +13,12 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{KeyId, ProjectId, Scope, Timestamp};
 use serde_json::Value;
+use server::http::counts::Counts;
 use server::http::forwarded::TrustedProxies;
 use server::http::{extract, wire};
 use server::serve::tls::TlsFiles;
 use server::serve::{self, Drained, Limits, ServeConfig};
+use server::watch::Watch;
 use tokio::sync::oneshot;
 
 pub const PROJECT: &str = "p";
@@ -82,6 +84,7 @@ pub struct Site {
     pub address: SocketAddr,
     pub runtime: tokio::runtime::Runtime,
     engine: Arc<Engine>,
+    watch: Arc<Watch>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
     _directory: tempfile::TempDir,
@@ -151,6 +154,8 @@ impl Site {
         runtime.block_on(create_project(&engine));
         let (bound, address) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
+        let counts = Counts::new(2);
+        let watch = Watch::new(engine.clone(), counts.clone(), 1 << 20, clock.clone());
         let http = ServeConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             threads: 2,
@@ -159,6 +164,7 @@ impl Site {
             proxies: TrustedProxies::None,
             tls,
             access_log: true,
+            counts,
             clock,
             rng,
         };
@@ -172,6 +178,7 @@ impl Site {
             address: address.recv().unwrap(),
             runtime,
             engine,
+            watch: Arc::new(watch),
             stop: Some(stop),
             thread: Some(thread),
             _directory: directory,
@@ -190,6 +197,11 @@ impl Site {
     pub fn revoke(&self, id: &str) {
         let revoked = self.engine.revoke_key(PROJECT, id);
         self.runtime.block_on(revoked).unwrap();
+    }
+
+    /// What can be seen of it.
+    pub fn watch(&self) -> Arc<Watch> {
+        self.watch.clone()
     }
 
     /// Asks it to shut down without waiting.

@@ -50,7 +50,8 @@ use self::directory::Directory;
 use self::read::Readers;
 use crate::batch::{Outcome, WriteBatch};
 use crate::{
-    Counts, Listed, Listing, Loaded, Options, Pending, Point, Snapshot, Store, StoreError, StoreFuture,
+    Counts, Listed, Listing, Loaded, Options, Pending, Point, Snapshot, Store, StoreError,
+    StoreFuture,
 };
 
 /// The store behind the border.

@@ -34,7 +34,8 @@ use super::read::row::Shape;
 use super::read::slow::SlowShapes;
 use super::read::watch::Limit;
 use crate::{
-    EncodeRow, Listed, Listing, LongReadCounts, Options, Point, Snapshot, StoreError, StoreFuture, TotalCap,
+    EncodeRow, Listed, Listing, LongReadCounts, Options, Point, Snapshot, StoreError, StoreFuture,
+    TotalCap,
 };
 
 mod explain;
@@ -349,7 +350,8 @@ impl Reader {
             let answer = read(&mut found);
             drop(found);
             let steps = prepared.reset_status(StatementStatus::FullscanStep);
-            self.scanned.set(self.scanned.get() + u64::from(steps.unsigned_abs()));
+            self.scanned
+                .set(self.scanned.get() + u64::from(steps.unsigned_abs()));
             let answer = answer?;
             // Half, so that shapes on the border do not go to and fro.
             if watch::used().saturating_sub(before) < shared.short / 2 {

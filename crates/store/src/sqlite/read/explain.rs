@@ -54,7 +54,10 @@ fn words(table: &Table) -> HashMap<String, String> {
         (names::grants(number), format!("{id} (grants)")),
         (names::id_index(number), "$id".to_owned()),
         (names::role_index(number), "the grants of a role".to_owned()),
-        (names::grants_index(number), "the grants of a row".to_owned()),
+        (
+            names::grants_index(number),
+            "the grants of a row".to_owned(),
+        ),
     ]);
     for column in &table.columns {
         words.insert(names::column(column.number), column.key.as_str().to_owned());

@@ -1,0 +1,71 @@
+//! Who may watch, and what they are told, as typed.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::listen_address;
+
+/// What can be seen of the server from outside.
+#[derive(Args)]
+#[command(next_help_heading = "Watching")]
+pub struct WatchArgs {
+    /// An address of its own where Prometheus reads /metrics: off, or such as 127.0.0.1:8281
+    ///
+    /// Who can connect there can read, without a key: patterns of routes, counts and times, no ids
+    /// and no rows. Port 0 takes a free one, which is printed.
+    #[arg(
+        long,
+        env = "TIDEMARK_METRICS_LISTEN",
+        value_name = "off|ADDRESS:PORT",
+        default_value = "off"
+    )]
+    metrics_listen: OwnAddress,
+    /// Log reads of lists that take so many milliseconds or longer, with their plan; 0 logs none
+    #[arg(
+        long,
+        env = "TIDEMARK_SLOW_QUERY_MS",
+        value_name = "MS",
+        default_value_t = 1_000
+    )]
+    slow_query_ms: u64,
+}
+
+/// An address, or none.
+#[derive(Clone, Debug)]
+struct OwnAddress(Option<SocketAddr>);
+
+impl FromStr for OwnAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OwnAddress, String> {
+        match text {
+            "" | "off" => Ok(OwnAddress(None)),
+            address => listen_address(address).map(|address| OwnAddress(Some(address))),
+        }
+    }
+}
+
+/// What can be seen of the server from outside.
+#[derive(Clone, Debug)]
+pub struct WatchSetup {
+    /// Where metrics are read; `None` for nowhere.
+    pub metrics_listen: Option<SocketAddr>,
+    /// From which time on a read of a list is logged; `None` for never.
+    pub slow_query: Option<Duration>,
+}
+
+impl WatchArgs {
+    /// # Errors
+    /// When a part contradicts a rule; the text names it.
+    pub fn check(self) -> Result<WatchSetup> {
+        let slow_query = Duration::from_millis(self.slow_query_ms);
+        Ok(WatchSetup {
+            metrics_listen: self.metrics_listen.0,
+            slow_query: (!slow_query.is_zero()).then_some(slow_query),
+        })
+    }
+}
