@@ -6,11 +6,18 @@
 
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 /// The scheduler of Linux runs these only when nobody else wants the core, and takes it from
-/// them at once when somebody does (sched(7), `SCHED_IDLE`).
-const LOOP: [&str; 5] = ["--idle", "0", "sh", "-c", "while :; do :; done"];
+/// them at once when somebody does (sched(7), `SCHED_IDLE`). A loop ends by itself when the
+/// harness was killed and could not end it.
+const LOOP: [&str; 5] = [
+    "--idle",
+    "0",
+    "sh",
+    "-c",
+    "while kill -0 $PPID 2>/dev/null; do :; done",
+];
 
 /// As many loops as there are cores, until it is dropped.
 pub struct Awake(Vec<Child>);
@@ -32,6 +39,19 @@ impl Awake {
             loops.0.push(started);
         }
         Ok(loops)
+    }
+
+    /// Ends them.
+    ///
+    /// # Errors
+    /// When one has ended before: the cores may have slept then.
+    pub fn end(mut self) -> Result<()> {
+        for child in &mut self.0 {
+            if let Some(status) = child.try_wait()? {
+                bail!("a loop that keeps a core awake has ended by itself ({status})");
+            }
+        }
+        Ok(())
     }
 }
 

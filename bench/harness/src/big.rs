@@ -34,10 +34,6 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1_000..))]
     rows: Option<u32>,
-    /// Rounds of everything [default: 5, with --quick 2]
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
-    rounds: Option<u8>,
 }
 
 /// How much is measured, and on what.
@@ -97,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let awake = Awake::begin()?;
     run.take("reads", |_| reads(servers, &sizes));
     run.take("changes of the schema", |_| change::measure(&large, &sizes));
-    drop(awake);
+    awake.end()?;
     small.stop()?;
     large.stop()?;
     run.finish()
@@ -107,7 +103,7 @@ fn sizes(arguments: &Arguments) -> Sizes {
     let sizes = if arguments.run.quick { QUICK } else { FULL };
     Sizes {
         rows: arguments.rows.unwrap_or(sizes.rows),
-        rounds: arguments.rounds.map_or(sizes.rounds, u32::from),
+        rounds: arguments.run.rounds(sizes.rounds),
         ..sizes
     }
 }

@@ -8,14 +8,14 @@ use serde_json::json;
 use server::bench::answer;
 
 use crate::aim::Aim;
-use crate::awake::Awake;
 use crate::connection::{Access, Connection};
 use crate::figure::{Figure, Goal, Round, Slice};
 use crate::floor::Floor;
 use crate::live::Live;
 use crate::reads::FLOOR;
 use crate::run::{Run, RunArgs, Taken};
-use crate::wrk::{self, Wrk};
+use crate::ways::{Sizes, WAYS, Way};
+use crate::wrk::Wrk;
 use crate::{catalog, expect, nginx};
 
 /// Measure an exact hit, a TTL hit and a point read beside a static responder and nginx
@@ -30,18 +30,6 @@ use crate::{catalog, expect, nginx};
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgs,
-    /// Rounds of everything [default: 5, with --quick 2]
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
-    rounds: Option<u8>,
-}
-
-/// How long everything is measured.
-#[derive(Clone, Copy, Debug)]
-struct Sizes {
-    rounds: u32,
-    wrk_s: u64,
-    sequential_ms: u64,
 }
 
 const FULL: Sizes = Sizes {
@@ -65,12 +53,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let own = vec![
         ("rows", json!(expect::ROWS)),
         ("nginx", json!(nginx.version)),
-        ("wrk_connections", json!(wrk::CONNECTIONS)),
-        ("wrk_threads", json!(wrk::THREADS)),
-        ("rounds", json!(sizes.rounds)),
-        ("wrk_slice_s", json!(sizes.wrk_s)),
-        ("sequential_slice_ms", json!(sizes.sequential_ms)),
     ];
+    let own = [own, sizes.parameters()].concat();
     let mut run = Run::begin("exact", &arguments.run, own)?;
     let wrk = Wrk::find(run.scratch.path())?;
     let server = Live::start(&run.binary, &run.scratch.at("exact"))?;
@@ -94,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn sizes(arguments: &Arguments) -> Sizes {
     let sizes = if arguments.run.quick { QUICK } else { FULL };
     Sizes {
-        rounds: arguments.rounds.map_or(sizes.rounds, u32::from),
+        rounds: arguments.run.rounds(sizes.rounds),
         ..sizes
     }
 }
@@ -105,13 +89,6 @@ enum Subject {
     Exact,
     Ttl,
     Point,
-}
-
-/// How it is asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    One,
-    Many,
 }
 
 struct Stage<'a> {
@@ -139,24 +116,26 @@ impl Stage<'_> {
         let floor = Floor::beside(&self.run.binary, &aim)?;
         let file = self.nginx.serve(&self.folder(subject), &aim)?;
         let mut figures = Vec::new();
-        // One connection first: it warms up what both ways of asking use.
-        for way in [Way::One, Way::Many] {
-            let round = |_| {
-                let ask = |aim: &Aim| match way {
-                    Way::One => aim.one_by_one(self.sizes.sequential_ms),
-                    Way::Many => aim.load(self.wrk, self.sizes.wrk_s),
-                };
+        for way in WAYS {
+            let ask = |aim: &Aim| self.sizes.ask(way, aim, self.wrk);
+            let round = |number: u32| {
+                let first = ask(&aim)?;
+                // Each of the two is next to either slice of the subject as often as the other.
+                let mut others = [&floor.aim, &file.aim];
+                others.rotate_left(number as usize % 2);
+                let mut others = [ask(others[0])?, ask(others[1])?];
+                others.rotate_left(number as usize % 2);
+                let [floor, file] = others;
+                let second = ask(&aim)?;
                 Ok(Beside {
-                    first: ask(&aim)?,
-                    floor: ask(&floor.aim)?,
-                    file: ask(&file.aim)?,
-                    second: ask(&aim)?,
+                    first,
+                    floor,
+                    file,
+                    second,
                 })
             };
-            // Load keeps the cores awake by itself.
-            let awake = (way == Way::One).then(Awake::begin).transpose()?;
-            let rounds: Vec<Beside> = (0..self.sizes.rounds).map(round).collect::<Result<_>>()?;
-            drop(awake);
+            let rounds = || (0..self.sizes.rounds).map(round).collect::<Result<_>>();
+            let rounds: Vec<Beside> = way.awake(rounds)?;
             figures.extend(subject.figures(way, &rounds)?);
         }
         subject.check(access).context("after measuring")?;
@@ -272,29 +251,6 @@ fn beside(rounds: &[Beside], floor: fn(&Beside) -> &Slice) -> Vec<Round> {
         second: Some(round.second.clone()),
     };
     rounds.iter().map(round).collect()
-}
-
-impl Way {
-    fn key(self) -> &'static str {
-        match self {
-            Way::One => "sequential",
-            Way::Many => "wrk",
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Way::One => "one connection",
-            Way::Many => "wrk, 32 connections",
-        }
-    }
-
-    fn unit(self) -> &'static str {
-        match self {
-            Way::One => "p50 µs",
-            Way::Many => "requests/s",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -33,10 +33,6 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1_000..))]
     rows: Option<u32>,
-    /// Rounds, pooled [default: 5, with --quick 2]
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
-    rounds: Option<u8>,
 }
 
 /// How much is measured, and on what.
@@ -96,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let awake = Awake::begin()?;
     run.take("point reads under load", |_| stage.measure());
-    drop(awake);
+    awake.end()?;
     server.stop()?;
     run.finish()
 }
@@ -105,7 +101,7 @@ fn sizes(arguments: &Arguments) -> Sizes {
     let sizes = if arguments.run.quick { QUICK } else { FULL };
     Sizes {
         rows: arguments.rows.unwrap_or(sizes.rows),
-        rounds: arguments.rounds.map_or(sizes.rounds, u32::from),
+        rounds: arguments.run.rounds(sizes.rounds),
         ..sizes
     }
 }

@@ -43,6 +43,7 @@ mod scratch;
 mod starts;
 mod trace;
 mod traffic;
+mod ways;
 mod workload;
 mod writers;
 mod wrk;

@@ -37,10 +37,6 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
     queries: Option<u32>,
-    /// Rounds [default: 1]
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
-    rounds: Option<u8>,
 }
 
 /// How much is measured.
@@ -136,7 +132,7 @@ fn sizes(arguments: &Arguments) -> Sizes {
         connections: arguments.connections.unwrap_or(sizes.connections),
         bodies: arguments.bodies.unwrap_or(sizes.bodies),
         queries: arguments.queries.unwrap_or(sizes.queries),
-        rounds: arguments.rounds.map_or(sizes.rounds, u32::from),
+        rounds: arguments.run.rounds(sizes.rounds),
         ..sizes
     }
 }

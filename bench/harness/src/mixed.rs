@@ -26,10 +26,6 @@ use crate::workload::{self, Mixed};
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgs,
-    /// Rounds of everything [default: 3, with --quick 1]
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
-    rounds: Option<u8>,
     /// Requests of each client in a slice [default: 1500, with --quick 100]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -127,7 +123,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn sizes(arguments: &Arguments) -> Sizes {
     let sizes = if arguments.run.quick { QUICK } else { FULL };
     Sizes {
-        rounds: arguments.rounds.map_or(sizes.rounds, u32::from),
+        rounds: arguments.run.rounds(sizes.rounds),
         requests: arguments.requests.unwrap_or(sizes.requests),
     }
 }

@@ -8,7 +8,6 @@ use serde_json::json;
 use server::bench::answer;
 
 use crate::aim::Aim;
-use crate::awake::Awake;
 use crate::catalog;
 use crate::connection::Connection;
 use crate::expect;
@@ -18,7 +17,8 @@ use crate::live::Live;
 use crate::pocketbase::{self, Peer};
 use crate::reads::FLOOR;
 use crate::run::{Run, RunArgs, Taken};
-use crate::wrk::{self, Wrk};
+use crate::ways::{Sizes, WAYS, Way};
+use crate::wrk::Wrk;
 
 /// Measure the published list beside PocketBase
 ///
@@ -36,52 +36,33 @@ pub struct Arguments {
     /// PocketBase, built already [default: Go builds it]
     #[arg(long, value_name = "FILE")]
     pocketbase: Option<PathBuf>,
-    /// Rounds of everything [default: 5, with --quick 1]
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
-    rounds: Option<u8>,
 }
 
-/// How long everything is measured.
-#[derive(Clone, Copy, Debug)]
-struct Sizes {
-    rounds: u32,
-    wrk_s: u64,
-    sequential_ms: u64,
-}
-
+// A peer that answers seventy lists a second is heard for long enough.
 const FULL: Sizes = Sizes {
-    rounds: 5,
-    wrk_s: 5,
+    rounds: 3,
+    wrk_s: 12,
     sequential_ms: 2_000,
 };
 const QUICK: Sizes = Sizes {
     rounds: 1,
-    wrk_s: 1,
+    wrk_s: 10,
     sequential_ms: 200,
 };
-/// How the list is asked for: by one connection, or by wrk over many.
-const WAYS: [(&str, &str, &str); 2] = [
-    ("sequential", "one connection", "p50 µs"),
-    ("wrk", "wrk, 32 connections", "requests/s"),
-];
 
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let sizes = if arguments.run.quick { QUICK } else { FULL };
     let sizes = Sizes {
-        rounds: arguments.rounds.map_or(sizes.rounds, u32::from),
+        rounds: arguments.run.rounds(sizes.rounds),
         ..sizes
     };
     let own = vec![
         ("rows", json!(expect::ROWS)),
         ("pocketbase", json!(pocketbase::VERSION)),
-        ("wrk_connections", json!(wrk::CONNECTIONS)),
-        ("rounds", json!(sizes.rounds)),
-        ("wrk_slice_s", json!(sizes.wrk_s)),
-        ("sequential_slice_ms", json!(sizes.sequential_ms)),
     ];
+    let own = [own, sizes.parameters()].concat();
     let mut run = Run::begin("peers", &arguments.run, own)?;
     let wrk = Wrk::find(run.scratch.path())?;
     let program = match &arguments.pocketbase {
@@ -97,8 +78,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     peer.seed(expect::ROWS)?;
     run.take("the list of each", |run| {
         let subjects = [
-            Subject::of(run, "cached", "Tidemark", ours(&on)?)?,
-            Subject::of(run, "uncached", "Tidemark, list cache off", ours(&off)?)?,
+            Subject::of(run, "cached", "Tidemark", ours(&on, "hit")?)?,
+            Subject::of(
+                run,
+                "uncached",
+                "Tidemark, list cache off",
+                ours(&off, "bypass")?,
+            )?,
             Subject::of(run, "pocketbase", "PocketBase", theirs(&peer, true)?)?,
             Subject::of(
                 run,
@@ -107,7 +93,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
                 theirs(&peer, false)?,
             )?,
         ];
-        measure(&subjects, &wrk, &sizes)
+        let taken = measure(&subjects, &wrk, &sizes)?;
+        must_say(&on, "hit").context("after measuring")?;
+        Ok(taken)
     });
     on.stop()?;
     off.stop()?;
@@ -115,15 +103,29 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// The published list of a Tidemark server, asked without a key.
-fn ours(server: &Live) -> Result<Aim> {
+fn ours(server: &Live, wanted: &str) -> Result<Aim> {
     let route = answer::route(None);
     let mut connection = Connection::open(server.access.address)?;
     expect::check_list(&mut connection, &server.access, &route)?;
+    must_say(server, wanted)?;
     let mut aim = Aim::at(&server.access, &route, server.process());
     aim.headers
         .retain(|line| !line.starts_with("X-Appwrite-Key"));
     ensure!(aim.headers.len() == 1, "the project is named, and no key");
     Ok(aim)
+}
+
+/// A list comes from the cache, or from a server that has none.
+fn must_say(server: &Live, wanted: &str) -> Result<()> {
+    let mut connection = Connection::open(server.access.address)?;
+    let request = server.access.request("GET", &answer::route(None), "");
+    let answer = connection.accepted(&request)?;
+    let said = answer.header("x-tidemark-cache").unwrap_or_default();
+    ensure!(
+        said.starts_with(wanted),
+        "x-tidemark-cache says `{said}` where `{wanted}` is due"
+    );
+    Ok(())
 }
 
 fn theirs(peer: &Peer, has_total: bool) -> Result<Aim> {
@@ -155,23 +157,20 @@ impl Subject {
 fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Taken> {
     let mut figures = Vec::new();
     for way in WAYS {
-        let ask = |aim: &Aim| match way.0 {
-            "wrk" => aim.load(wrk, sizes.wrk_s),
-            _ => aim.one_by_one(sizes.sequential_ms),
-        };
-        // Load keeps the cores awake by itself.
-        let awake = (way.0 != "wrk").then(Awake::begin).transpose()?;
+        let ask = |aim: &Aim| sizes.ask(way, aim, wrk);
         let mut rounds: [Vec<Round>; 4] = Default::default();
-        for _ in 0..sizes.rounds {
-            for (subject, rounds) in subjects.iter().zip(&mut rounds) {
-                rounds.push(Round {
-                    first: ask(&subject.aim)?,
-                    floor: Some(ask(&subject.floor.aim)?),
-                    second: Some(ask(&subject.aim)?),
-                });
+        way.awake(|| {
+            for _ in 0..sizes.rounds {
+                for (subject, rounds) in subjects.iter().zip(&mut rounds) {
+                    rounds.push(Round {
+                        first: ask(&subject.aim)?,
+                        floor: Some(ask(&subject.floor.aim)?),
+                        second: Some(ask(&subject.aim)?),
+                    });
+                }
             }
-        }
-        drop(awake);
+            Ok(())
+        })?;
         let titles = subjects
             .each_ref()
             .map(|subject| (subject.key, subject.title));
@@ -184,15 +183,11 @@ fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Taken> {
 }
 
 /// Each beside its floor, then ours beside theirs. Nothing is to be reached.
-fn told(
-    (way, how, unit): (&str, &str, &'static str),
-    titles: [(&str, &str); 4],
-    rounds: [Vec<Round>; 4],
-) -> Result<Vec<Figure>> {
+fn told(way: Way, titles: [(&str, &str); 4], rounds: [Vec<Round>; 4]) -> Result<Vec<Figure>> {
     let figure = |key: &str, title: &str, floor, rounds| Figure {
-        key: format!("{key}_{way}"),
-        title: format!("{title}: {how}"),
-        unit,
+        key: format!("{key}_{}", way.key()),
+        title: format!("{title}: {}", way.title()),
+        unit: way.unit(),
         goal: Goal::Told,
         floor,
         rounds,
@@ -251,7 +246,7 @@ mod tests {
         };
         let titles = [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")];
         let rounds = [40.0, 20.0, 10.0, 5.0].map(round);
-        let figures = told(WAYS[1], titles, rounds).unwrap();
+        let figures = told(Way::Many, titles, rounds).unwrap();
         let ratio = |figure: &Figure| (figure.key.clone(), figure.ratio().unwrap().median);
         let ratios: Vec<(String, f64)> = figures.iter().map(ratio).collect();
         let wanted = [

@@ -1,4 +1,4 @@
-//! Percentiles by nearest rank.
+//! Percentiles by nearest rank, and the median of a few rounds.
 
 /// Sorted samples, at least one, none of them NaN.
 #[derive(Clone, Debug)]
@@ -18,9 +18,14 @@ impl Sorted {
         self.0[rank.clamp(1, self.0.len()) - 1]
     }
 
-    /// The middle sample; of an even number, the lower one of the two.
+    /// The middle sample; of an even number, the middle between the two. Of two rounds the lower
+    /// one would be the better one of every cost.
     pub fn median(&self) -> f64 {
-        self.at(500)
+        let middle = self.0.len() / 2;
+        match self.0.len() % 2 {
+            0 => f64::midpoint(self.0[middle - 1], self.0[middle]),
+            _ => self.0[middle],
+        }
     }
 
     /// The smallest sample.
@@ -73,5 +78,8 @@ mod tests {
         let points = [0, 50, 300, 400, 500, 1_000].map(|at| sorted.at(at) as u32);
         assert_eq!(points, [15, 15, 20, 20, 35, 50]);
         assert!(Sorted::new([]).is_none());
+        assert_eq!(sorted.median() as u32, 35);
+        let even = Sorted::new([40.0, 10.0, 20.0, 90.0]).unwrap();
+        assert_eq!(even.median() as u32, 30);
     }
 }

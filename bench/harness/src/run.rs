@@ -1,7 +1,7 @@
 //! What every run needs: the binary, a place for data directories, the report.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
@@ -27,6 +27,10 @@ pub struct RunArgs {
     /// Take small sizes and few rounds; for trying it. A debug build is good enough then
     #[arg(long)]
     pub quick: bool,
+    /// Rounds of everything, whose median is told [default: 1 to 5; the report says]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
+    rounds: Option<u8>,
     /// The folder for the run's own folder; made if absent
     #[arg(long, value_name = "DIR", default_value = "bench/results")]
     out: PathBuf,
@@ -35,6 +39,13 @@ pub struct RunArgs {
     /// [default: the folder of the binary]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// The rounds that were asked for, or else as many as this.
+    pub fn rounds(&self, otherwise: u32) -> u32 {
+        self.rounds.map_or(otherwise, u32::from)
+    }
 }
 
 /// What one part of a run has measured.
@@ -150,8 +161,36 @@ pub fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>
             "binary",
             json!(String::from_utf8_lossy(&version.stdout).trim()),
         ),
+        ("binary_sha256", json!(digest(binary))),
+        ("checkout", json!(checkout())),
         ("harness", json!(server::bench::machine::binary())),
     ])
+}
+
+/// What tells this binary from any other one; `None` without `sha256sum`, of coreutils.
+fn digest(binary: &Path) -> Option<String> {
+    let printed = printed(Command::new("sha256sum").arg(binary))?;
+    printed.split_whitespace().next().map(str::to_owned)
+}
+
+/// The commit of the sources in the folder that the run was started in, and whether they were
+/// changed since; `None` where they are no checkout.
+fn checkout() -> Option<String> {
+    let commit = printed(Command::new("git").args(["rev-parse", "HEAD"]))?;
+    // Reports of earlier runs are no sources.
+    let status = ["status", "--porcelain", "--", ":!bench/results"];
+    let changed = printed(Command::new("git").args(status))?;
+    let state = if changed.is_empty() { "" } else { ", changed" };
+    Some(format!("{commit}{state}"))
+}
+
+/// What a program prints before it ends well.
+fn printed(command: &mut Command) -> Option<String> {
+    let output = command
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The machine and its disk, of which `syncs` syncs are timed.

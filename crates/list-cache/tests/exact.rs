@@ -187,16 +187,13 @@ fn a_page_beside_a_cursor_goes_with_the_cursors_row() {
 
 #[test]
 fn rows_before_a_cursor_are_bounded_on_their_other_side() {
-    let before = query(&[
+    let before = [query(&[
         r#"{"method":"orderAsc","attribute":"m"}"#,
         r#"{"method":"cursorBefore","values":["d"]}"#,
         r#"{"method":"limit","values":[2]}"#,
-    ]);
-    assert_eq!(
-        hits_after(std::slice::from_ref(&before), &[("a", Some((1, 0)))]),
-        [true]
-    );
-    assert_eq!(hits_after(&[before], &[("a", Some((1, 3)))]), [false]);
+    ])];
+    assert_eq!(hits_after(&before, &[("a", Some((1, 0)))]), [true]);
+    assert_eq!(hits_after(&before, &[("a", Some((1, 3)))]), [false]);
 }
 
 #[test]

@@ -22,11 +22,12 @@ fn furnish(server: &Running, rows: usize) {
     let table = json!({
         "tableId": "t", "name": "T", "permissions": ["read(\"any\")"],
         "columns": [{"key": "genre", "type": "varchar", "size": 100},
+                    {"key": "title", "type": "varchar", "size": 100},
                     {"key": "year", "type": "integer"}],
     });
     server.call("POST", "/tablesdb/d/tables", &table);
     for first in (0..rows).step_by(100) {
-        let row = |n: usize| json!({"$id": format!("r{n}"), "genre": "g", "year": n});
+        let row = |n: usize| json!({"$id": format!("r{n}"), "genre": "g", "title": format!("book {n}"), "year": n});
         let rows: Vec<Value> = (first..rows.min(first + 100)).map(row).collect();
         server.call("POST", ROWS, &json!({ "rows": rows }));
     }
@@ -113,7 +114,7 @@ fn a_slow_query_is_logged_with_its_plan_and_the_index_that_would_help() {
     furnish(&server, 5_000);
     // Each row is asked twice by a function of ours, which takes milliseconds on any machine.
     let queries = [
-        r#"{"method":"regex","attribute":"genre","values":["secret"]}"#,
+        r#"{"method":"regex","attribute":"title","values":["secret$"]}"#,
         r#"{"method":"equal","attribute":"genre","values":["g"]}"#,
         r#"{"method":"orderDesc","attribute":"year"}"#,
     ];
@@ -131,7 +132,7 @@ fn a_slow_query_is_logged_with_its_plan_and_the_index_that_would_help() {
         (&line["database"], &line["table"]),
         (&json!("d"), &json!("t"))
     );
-    let shape = r#"equal("genre") regex("genre") orderDesc("year")"#;
+    let shape = r#"equal("genre") regex("title") orderDesc("year")"#;
     assert_eq!(line["query"], shape);
     assert_eq!((&line["limit"], &line["rows"]), (&json!(25), &json!(0)));
     assert_eq!(line["index"], "genre, year DESC");

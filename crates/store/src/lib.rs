@@ -181,7 +181,7 @@ pub struct Listed {
     /// of [`Query::read_order`].
     pub last_place: Option<Vec<Value>>,
     /// Rows that a read of whole tables went through, as far as the store counts them: none where
-    /// an index led to the rows, or the read was a short one.
+    /// an index led to the rows.
     pub scanned: u64,
 }
 

@@ -1,5 +1,7 @@
 //! Rule `dependency`: each outside dependency has its line in the list, each line its use.
 
+use std::collections::HashSet;
+
 use super::Finding;
 use super::manifest::{self, Manifest};
 use super::rooms;
@@ -77,18 +79,11 @@ fn check_rows(manifests: &[Manifest<'_>], rows: &[Row<'_>], findings: &mut Vec<F
 /// A dependency that no code names is compiled for nothing.
 fn check_used(tree: &Tree, manifest: &Manifest<'_>, findings: &mut Vec<Finding>) {
     let folder = manifest.folder();
-    let sources: Vec<&Source> = tree
-        .rust()
-        .filter(|source| source.path.starts_with(folder))
-        .collect();
+    let sources = tree.rust().filter(|source| source.path.starts_with(folder));
+    let words = sources.flat_map(Source::words).map(|word| word.text);
+    let words: HashSet<&str> = words.collect();
     for dependency in &manifest.dependencies {
-        let names = |source: &&Source| {
-            source
-                .words()
-                .iter()
-                .any(|word| word.text == dependency.alias)
-        };
-        if !sources.iter().any(names) {
+        if !words.contains(dependency.alias.as_str()) {
             let message = format!(
                 "no code of `{}` names `{}`; delete it here",
                 manifest.owner, dependency.name

@@ -82,8 +82,8 @@ fn refuse_ours(room: &Room, wanted: &str) -> Option<String> {
 
 /// The manifest already decides what compiles; this names the line that wants it.
 fn check_uses(tree: &Tree, source: &Source, room: &Room, findings: &mut Vec<Finding>) {
-    for (line, used) in source.uses() {
-        let first = used.split("::").next().unwrap_or(&used);
+    for (line, used) in &source.uses {
+        let first = used.split("::").next().unwrap_or(used);
         let name = first.replace('_', "-");
         let ours = ROOMS.iter().find(|room| room.name == name);
         let refusal = match ours {
@@ -91,10 +91,10 @@ fn check_uses(tree: &Tree, source: &Source, room: &Room, findings: &mut Vec<Find
             Some(_) if has_module(tree, source, room, first) => None,
             Some(_) => refuse_ours(room, &name),
             None => rooms::reserved_for(&name)
-                .and_then(|_| room.refusal(&name, source.is_test_line(line)))
+                .and_then(|_| room.refusal(&name, source.is_test_line(*line)))
                 .map(|refusal| format!("{refusal}; do this in the room that may")),
         };
-        findings.extend(refusal.map(|message| Finding::new(&source.path, line, RULE, message)));
+        findings.extend(refusal.map(|message| Finding::new(&source.path, *line, RULE, message)));
     }
     if matches!(room.name, "query" | "store") || room.kind == Kind::Beside {
         return;
@@ -116,12 +116,7 @@ fn has_module(tree: &Tree, source: &Source, room: &Room, name: &str) -> bool {
         Kind::Beside => room.name.to_owned(),
         _ => format!("crates/{}", room.name),
     };
-    let declared = |source: &Source| {
-        let words = source.words();
-        words
-            .windows(2)
-            .any(|pair| pair[0].text == "mod" && pair[1].text == name)
-    };
+    let declared = |source: &Source| source.modules.iter().any(|module| module == name);
     declared(source)
         || tree
             .rust()
@@ -148,13 +143,13 @@ fn check_dialects_apart(source: &Source, findings: &mut Vec<Finding>) {
         if !source.path.starts_with(&format!("crates/store/src/{own}/")) {
             continue;
         }
-        for (line, used) in source.uses() {
+        for (line, used) in &source.uses {
             if used.split("::").any(|part| part == other) {
                 let message = format!(
                     "`store/{own}` must not import `store/{other}`; move what they share up \
                      into `query` or store/src/lib.rs"
                 );
-                findings.push(Finding::new(&source.path, line, RULE, message));
+                findings.push(Finding::new(&source.path, *line, RULE, message));
             }
         }
     }

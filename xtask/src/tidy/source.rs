@@ -28,6 +28,10 @@ pub struct Source {
     pub literals: Vec<Literal>,
     /// The whole file is test code.
     pub is_test: bool,
+    /// What the `use` items import, each path written out, with the line of its item.
+    pub uses: Vec<(usize, String)>,
+    /// The modules that the file declares.
+    pub modules: Vec<String>,
     /// For each line, counted from 0: it belongs to a test inside a file that is not one.
     test_lines: Vec<bool>,
 }
@@ -110,8 +114,14 @@ impl Source {
             code,
             literals,
             is_test,
+            uses: Vec::new(),
+            modules: Vec::new(),
             test_lines: Vec::new(),
         };
+        if language == Language::Rust {
+            source.uses = source.find_uses();
+            source.modules = source.find_modules();
+        }
         source.test_lines = source.find_test_lines();
         source
     }
@@ -144,8 +154,13 @@ impl Source {
         words
     }
 
-    /// What the `use` items import, each path written out, with the line of its item.
-    pub fn uses(&self) -> Vec<(usize, String)> {
+    fn find_modules(&self) -> Vec<String> {
+        let words = self.words();
+        let pairs = words.windows(2).filter(|pair| pair[0].text == "mod");
+        pairs.map(|pair| pair[1].text.to_owned()).collect()
+    }
+
+    fn find_uses(&self) -> Vec<(usize, String)> {
         let mut uses = Vec::new();
         for word in self.words().iter().filter(|word| word.text == "use") {
             let rest = &self.code[word.end..];
@@ -180,12 +195,8 @@ impl Source {
         }
         let wanted = format!("::{}::", path.trim_end_matches("::"));
         let within = |used: &str| format!("::{used}::").contains(&wanted);
-        lines.extend(
-            self.uses()
-                .into_iter()
-                .filter(|(_, used)| within(used))
-                .map(|(line, _)| line),
-        );
+        let uses = self.uses.iter().filter(|(_, used)| within(used));
+        lines.extend(uses.map(|(line, _)| line));
         lines.sort_unstable();
         lines.dedup();
         lines
@@ -388,7 +399,7 @@ mod tests {
     #[test]
     fn use_trees_are_written_out() {
         let text = "pub use a::{b, c::{self, d as e}};\nuse ::f::g;\nuse h::{i::{j,\n k}, l};";
-        let uses = source("a.rs", text).uses();
+        let uses = source("a.rs", text).uses;
         let found: Vec<_> = uses
             .iter()
             .map(|(line, path)| (*line, path.as_str()))

@@ -80,7 +80,7 @@ pub enum Meaning {
     /// A list.
     List(Box<List>),
     /// A row, whose id follows.
-    RowOf(PreparedTable, Family),
+    RowOf(RowOf),
     /// What only the long way can answer.
     Longer,
 }
@@ -93,6 +93,14 @@ pub struct List {
     head: RefCell<Option<Head>>,
     /// Answers since they were last reported.
     answers: Cell<u64>,
+}
+
+/// A table whose rows are read.
+pub struct RowOf {
+    table: PreparedTable,
+    family: Family,
+    /// Every header of an answer, with nothing in those of one request.
+    headers: HeaderMap,
 }
 
 /// What went before the rows the last time.
@@ -152,7 +160,7 @@ impl Repeated {
         known.is_some_and(|known| match &known.meaning {
             // Not where it was purged since, say.
             Meaning::List(list) => engine.held(&list.prepared).is_some(),
-            Meaning::RowOf(..) | Meaning::Longer => true,
+            Meaning::RowOf(_) | Meaning::Longer => true,
         })
     }
 
@@ -229,12 +237,15 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             let response = list.response(answer, headers, (of_request(app), &origin));
             Some((response, app.shared.at_once.list(list.family)))
         }
-        Meaning::RowOf(table, family) => {
-            let page = engine.row_at_once(table, &RowId::new(id).ok()?)?;
-            let reply = Reply::ok(wire::encode_page(&page, *family));
-            let reply = reply.unless_held(headers, |body| engine.fingerprint(body));
-            let response = reply.into_response(of_request(app), &origin);
-            Some((response, app.shared.at_once.row(*family)))
+        Meaning::RowOf(table) => {
+            let body = table.read(engine, id)?;
+            let tag = etag::of_body(engine.fingerprint(&body));
+            let mut answered = table.headers.clone();
+            answered.insert(header::ETAG, tag);
+            let pieces = [Bytes::from(body), Bytes::new(), Bytes::new()];
+            let of_request = (of_request(app), &origin);
+            let response = respond(answered, pieces, headers, of_request);
+            Some((response, app.shared.at_once.row(table.family)))
         }
         Meaning::Longer => None,
     }
@@ -271,32 +282,70 @@ impl List {
         &self,
         answer: ListAnswer,
         asked: &HeaderMap,
-        (request_id, origin): (HeaderValue, &Origin),
+        of_request: (HeaderValue, &Origin),
     ) -> Response<ReplyBody> {
         let mut remembered = self.head.borrow_mut();
         let head = match &mut *remembered {
             Some(head) if head.fits(&answer) => head,
             other => other.insert(Head::of(&answer, self.words)),
         };
-        let mut headers = head.headers.clone();
-        headers.insert(X_REQUEST_ID, request_id);
-        origin.write(&mut headers);
-        let is_held = asked.contains_key(header::IF_NONE_MATCH)
-            && etag::is_held(asked, &head.headers[header::ETAG]);
-        let (body, status) = if is_held {
-            headers.remove(header::CONTENT_TYPE);
-            let nothing = Bytes::new().chain(Bytes::new()).chain(Bytes::new());
-            (nothing, StatusCode::NOT_MODIFIED)
-        } else {
-            let rows = shared_bytes(answer.rows);
-            let body = head.open.clone().chain(rows).chain(head.close.clone());
-            (body, StatusCode::OK)
-        };
-        let mut response = Response::new(Full::new(body));
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
-        response
+        let pieces = [
+            head.open.clone(),
+            shared_bytes(answer.rows),
+            head.close.clone(),
+        ];
+        respond(head.headers.clone(), pieces, asked, of_request)
     }
+}
+
+impl RowOf {
+    /// The rows of a table, in the words of this family.
+    pub fn new(table: PreparedTable, family: Family) -> RowOf {
+        let reply = Reply::ok(Vec::new()).unless_held(&HeaderMap::new(), |_| 0);
+        RowOf {
+            table,
+            family,
+            headers: headers_of(reply),
+        }
+    }
+
+    fn read(&self, engine: &Engine, id: &str) -> Option<Vec<u8>> {
+        let page = engine.row_at_once(&self.table, &RowId::new(id).ok()?)?;
+        Some(wire::encode_page(&page, self.family))
+    }
+}
+
+/// The headers of a reply, with a place for the name of each request, so that it is put there
+/// without moving the others.
+fn headers_of(reply: Reply) -> HeaderMap {
+    let nobody = HeaderValue::from_static("");
+    let response = reply.into_response(nobody, &Origin::None);
+    response.into_parts().0.headers
+}
+
+/// The answer in these pieces, with the headers that it always has, or 304 where the client holds
+/// it.
+fn respond(
+    mut headers: HeaderMap,
+    pieces: [Bytes; 3],
+    asked: &HeaderMap,
+    (request_id, origin): (HeaderValue, &Origin),
+) -> Response<ReplyBody> {
+    headers.insert(X_REQUEST_ID, request_id);
+    origin.write(&mut headers);
+    let is_held =
+        asked.contains_key(header::IF_NONE_MATCH) && etag::is_held(asked, &headers[header::ETAG]);
+    let (pieces, status) = if is_held {
+        headers.remove(header::CONTENT_TYPE);
+        (<[Bytes; 3]>::default(), StatusCode::NOT_MODIFIED)
+    } else {
+        (pieces, StatusCode::OK)
+    };
+    let [first, second, third] = pieces;
+    let mut response = Response::new(Full::new(first.chain(second).chain(third)));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
 }
 
 impl Head {
@@ -306,12 +355,9 @@ impl Head {
             ..answer.clone()
         };
         let (open, close) = wire::list_envelope(words.rows, answer.total);
-        // The id's place is kept, so that the next one is put in it without moving the others.
-        let nobody = HeaderValue::from_static("");
-        let response = Reply::list(answer.clone(), words).into_response(nobody, &Origin::None);
         Head {
+            headers: headers_of(Reply::list(answer.clone(), words)),
             answer,
-            headers: response.into_parts().0.headers,
             open: Bytes::from(open),
             close: Bytes::from_static(close),
         }

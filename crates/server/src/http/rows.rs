@@ -10,7 +10,7 @@ use super::error::{ApiError, Kind};
 use super::extract::{Asked, check_queries, check_ttl, refuse_transaction, refuse_transaction_in};
 use super::fields::Fields;
 use super::relationships::name_inner_rows;
-use super::repeated::{self, List, Meaning};
+use super::repeated::{self, List, Meaning, RowOf};
 use super::reply::Reply;
 use super::unique::UNIQUE;
 use super::wire;
@@ -54,7 +54,7 @@ fn remember_table(asked: &Asked<'_>, caller: &Rc<Caller>) {
     let around = asked.target().and_then(repeated::around_row);
     remember(asked, around.map(|(before, _)| before), caller, |engine| {
         let table = engine.prepare_table(caller, asked.place()).ok()?;
-        Some(Meaning::RowOf(table, asked.family))
+        Some(Meaning::RowOf(RowOf::new(table, asked.family)))
     });
 }
 

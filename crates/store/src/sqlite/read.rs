@@ -345,26 +345,29 @@ impl Reader {
         }
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
-        if !is_short {
-            let before = watch::used();
-            let answer = read(&mut found);
-            drop(found);
-            let steps = prepared.reset_status(StatementStatus::FullscanStep);
-            self.scanned
-                .set(self.scanned.get() + u64::from(steps.unsigned_abs()));
-            let answer = answer?;
-            // Half, so that shapes on the border do not go to and fro.
-            if watch::used().saturating_sub(before) < shared.short / 2 {
-                shared.slow.forget(&statement.sql);
-            }
-            return Ok(answer);
-        }
-        match watch::count(|| read(&mut found)) {
-            Err(Halt::Database(error)) if is_interrupted(&error) => {
+        let before = (!is_short).then(watch::used);
+        let answer = if is_short {
+            watch::count(|| read(&mut found))
+        } else {
+            read(&mut found)
+        };
+        drop(found);
+        let steps = prepared.reset_status(StatementStatus::FullscanStep);
+        self.scanned
+            .set(self.scanned.get() + u64::from(steps.unsigned_abs()));
+        match (answer, before) {
+            (Err(Halt::Database(error)), None) if is_interrupted(&error) => {
                 shared.slow.remember(&statement.sql);
                 Err(Halt::Long)
             }
-            answer => answer,
+            (Ok(answer), Some(before)) => {
+                // Half, so that shapes on the border do not go to and fro.
+                if watch::used().saturating_sub(before) < shared.short / 2 {
+                    shared.slow.forget(&statement.sql);
+                }
+                Ok(answer)
+            }
+            (answer, _) => answer,
         }
     }
 
