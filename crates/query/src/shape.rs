@@ -110,14 +110,13 @@ fn filter_number(filter: &Filter) -> u64 {
 /// The branches of a filter that has some, those of the same kind below it taken up.
 fn leaves(filter: &Filter) -> Option<(u64, Vec<&Filter>)> {
     fn gather<'f>(filter: &'f Filter, is_all: bool, into: &mut Vec<&'f Filter>) {
-        match filter {
-            Filter::All(branches) if is_all => {
-                branches.iter().for_each(|one| gather(one, is_all, into));
-            }
-            Filter::Any(branches) if !is_all => {
-                branches.iter().for_each(|one| gather(one, is_all, into));
-            }
-            other => into.push(other),
+        let branches = match filter {
+            Filter::All(branches) if is_all => branches,
+            Filter::Any(branches) if !is_all => branches,
+            other => return into.push(other),
+        };
+        for branch in branches {
+            gather(branch, is_all, into);
         }
     }
     let is_all = match filter {

@@ -538,6 +538,7 @@ impl ServeArgs {
             tls,
             access_log: false,
             counts: Counts::new(threads),
+            traces: None,
             clock,
             rng,
         };

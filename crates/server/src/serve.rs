@@ -19,6 +19,7 @@ use crate::http::cors::Origins;
 use crate::http::counts::Counts;
 use crate::http::forwarded::TrustedProxies;
 use crate::http::{Rng, Shared};
+use crate::watch::trace::Traces;
 
 mod connection;
 mod files;
@@ -55,6 +56,8 @@ pub struct ServeConfig {
     pub access_log: bool,
     /// Where each thread counts what it answers; of as many threads as there are.
     pub counts: Arc<Counts>,
+    /// Where spans go; `None` for nowhere.
+    pub traces: Option<Arc<Traces>>,
     /// Gives ids their time.
     pub clock: Arc<dyn Clock>,
     /// Gives ids their chance.

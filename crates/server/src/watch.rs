@@ -14,6 +14,7 @@ pub mod listener;
 pub mod metric;
 pub mod process;
 pub mod slow;
+pub mod trace;
 
 use process::Process;
 
@@ -23,8 +24,10 @@ pub struct Watch {
     counts: Arc<Counts>,
     list_cache_bytes_max: u64,
     clock: Arc<dyn Clock>,
-    /// Microseconds since 1970, and milliseconds of the clock that goes on through sleep.
-    began: (i64, u64),
+    /// Seconds since 1970.
+    began_s: f64,
+    /// Milliseconds of the clock that goes on through sleep.
+    began_ms: u64,
 }
 
 /// All that is seen, at about one instant.
@@ -60,13 +63,13 @@ impl Watch {
         list_cache_bytes_max: u64,
         clock: Arc<dyn Clock>,
     ) -> Watch {
-        let began = (clock.now().0, clock.elapsed_ms());
         Watch {
+            began_s: clock.now().0 as f64 / 1e6,
+            began_ms: clock.elapsed_ms(),
             engine,
             counts,
             list_cache_bytes_max,
             clock,
-            began,
         }
     }
 
@@ -77,10 +80,9 @@ impl Watch {
 
     /// Looks. Costs some 100 µs, and holds up nobody for more than one of them.
     pub fn look(&self) -> Seen {
-        let (began_us, began_ms) = self.began;
         Seen {
-            began_s: began_us as f64 / 1e6,
-            up_ms: self.clock.elapsed_ms().saturating_sub(began_ms),
+            began_s: self.began_s,
+            up_ms: self.clock.elapsed_ms().saturating_sub(self.began_ms),
             answered: self.counts.read(),
             status: self.engine.status(),
             list_cache_bytes_max: self.list_cache_bytes_max,

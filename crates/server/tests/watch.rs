@@ -1,13 +1,18 @@
 //! The built binary as somebody watches it: metrics at an address of their own, slow queries in
-//! the log.
+//! the log, traces.
 
 mod process;
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::thread::JoinHandle;
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use process::{Folder, Running, assert_refused, tidemark};
+use prost::Message as _;
 use serde_json::{Value, json};
 
 const ROWS: &str = "/tablesdb/d/tables/t/rows";
@@ -140,4 +145,158 @@ fn a_slow_query_is_logged_with_its_plan_and_the_index_that_would_help() {
     assert!(line["plan"].as_str().unwrap().contains("SCAN"), "{line}");
     assert!(line["scanned"].as_u64() >= Some(5_000), "{line}");
     assert!(!line.to_string().contains("secret"), "{line}");
+}
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "b7ad6b7169203331";
+
+/// Lists rows in the words of this family, as part of this trace.
+fn list_within(server: &Running, rows: &str, traceparent: &str) {
+    let key = server.key.as_deref().unwrap();
+    let line = format!(
+        "GET /v1{rows} HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\nX-Appwrite-Key: {key}\
+         \r\ntraceparent: {traceparent}\r\nConnection: close\r\n\r\n"
+    );
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    stream.write_all(line.as_bytes()).unwrap();
+    let answer = std::io::read_to_string(stream).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+/// Takes batches of spans, as a collector does, until one is empty; gives the spans.
+fn collector() -> (String, JoinHandle<Vec<Span>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let taking = std::thread::spawn(move || {
+        let mut spans = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (line, body) = take_request(&mut stream);
+            if body.is_empty() {
+                break;
+            }
+            assert_eq!(line, "POST /v1/traces HTTP/1.1");
+            let batch = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
+            for of_resource in batch.resource_spans {
+                let resource = of_resource.resource.unwrap();
+                let name = resource.attributes.iter().find(|a| a.key == "service.name");
+                assert!(format!("{name:?}").contains("tidemark"), "{resource:?}");
+                let scopes = of_resource.scope_spans.into_iter();
+                spans.extend(scopes.flat_map(|scope| scope.spans));
+            }
+            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        }
+        spans
+    });
+    (address, taking)
+}
+
+/// The first line of a request, and its body.
+fn take_request(stream: &mut BufReader<TcpStream>) -> (String, Vec<u8>) {
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        if line.trim().is_empty() {
+            break;
+        }
+        head.push(line.trim().to_ascii_lowercase());
+    }
+    let length = head
+        .iter()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).unwrap();
+    let line = head.first().cloned().unwrap_or_default();
+    (line.replace("post", "POST").replace("http", "HTTP"), body)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn requests_of_a_trace_reach_the_collector_and_the_log() {
+    let folder = Folder::new();
+    let (address, taking) = collector();
+    let endpoint = format!("http://{address}");
+    let env = [
+        ("TIDEMARK_OTLP_ENDPOINT", endpoint.as_str()),
+        ("TIDEMARK_OTLP_ONE_OF", "0"),
+        ("TIDEMARK_LOG_FORMAT", "json"),
+        ("TIDEMARK_LOG_LEVEL", "info,access=debug"),
+    ];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    furnish(&server, 1);
+    let older = "/databases/d/collections/t/documents";
+    let sampled = format!("00-{TRACE}-{PARENT}-01");
+    list_within(&server, ROWS, &sampled);
+    let line = server.log_line_with("\"trace_id\"");
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(
+        (&line["trace_id"], &line["parent_id"]),
+        (&json!(TRACE), &json!(PARENT))
+    );
+    // The third one is answered at once.
+    list_within(&server, ROWS, &sampled);
+    list_within(&server, ROWS, &sampled);
+    list_within(&server, older, &sampled);
+    list_within(&server, older, &format!("00-{TRACE}-{PARENT}-00"));
+    list_within(&server, older, "00-nonsense-01");
+    let span_id = line["span_id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        server.stop(),
+        Some(0),
+        "and what waits is sent before the end"
+    );
+    // An empty request ends the collector.
+    let mut end = TcpStream::connect(address).unwrap();
+    end.write_all(b"POST / HTTP/1.1\r\n\r\n").unwrap();
+    let spans = taking.join().unwrap();
+    assert_eq!(spans.len(), 4, "{spans:?}");
+    for span in &spans {
+        assert_eq!(hex(&span.trace_id), TRACE);
+        assert_eq!(hex(&span.parent_span_id), PARENT);
+        assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
+    }
+    assert_eq!(hex(&spans[0].span_id), span_id);
+    let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
+    let rows = "GET /v1/tablesdb/{database}/tables/{table}/rows";
+    assert_eq!(names[..3], [rows; 3]);
+    assert_eq!(
+        names[3],
+        "GET /v1/databases/{database}/collections/{table}/documents"
+    );
+    let attributes = format!("{:?}", spans[3].attributes);
+    assert!(
+        attributes.contains("http.response.status_code"),
+        "{attributes}"
+    );
+}
+
+#[test]
+fn a_collector_that_is_gone_holds_up_nobody() {
+    let folder = Folder::new();
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", gone.local_addr().unwrap());
+    drop(gone);
+    let env = [
+        ("TIDEMARK_OTLP_ENDPOINT", endpoint.as_str()),
+        ("TIDEMARK_OTLP_ONE_OF", "1"),
+    ];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    furnish(&server, 1);
+    server.signal("TERM");
+    server.read_log_until("traces cannot be sent; they are lost");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    let refused = tidemark("serve --otlp-endpoint collector:4318 --data")
+        .arg(folder.data())
+        .output()
+        .unwrap();
+    assert_refused(
+        &refused,
+        1,
+        "--otlp-endpoint: `collector:4318` is not of the form",
+    );
 }

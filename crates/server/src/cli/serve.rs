@@ -17,11 +17,12 @@ use super::bootstrap::{self, Prepared};
 use super::signals::StopSignals;
 use super::{Outside, log, runtime, say};
 use crate::admin::socket::Socket;
-use crate::config::{Bootstrap, ServeSetup, reachable};
+use crate::config::{Bootstrap, ServeSetup, WatchSetup, reachable};
 use crate::doctor::holder;
 use crate::http::Rng;
-use crate::serve::{self, Drained, ServeError};
+use crate::serve::{self, Drained, ServeConfig, ServeError};
 use crate::watch::listener::Listener;
+use crate::watch::trace::Traces;
 use crate::watch::{Watch, slow::tell_slow};
 
 /// The exit code after a second signal: 128 + 2, as shells report an interrupted program.
@@ -96,12 +97,13 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
         engine: config,
         paranoid,
         watch: watching,
-        http,
+        mut http,
         bootstrap,
         ..
     } = setup;
     let directory = config.directory.clone();
     let list_cache_bytes = config.list_cache_bytes;
+    let traces = begin_tracing(&mut http, &watching)?;
     let engine = Engine::open(config, outside.clock.clone())
         .map_err(|error| explain_open(error, &directory))?;
     if paranoid > 0 {
@@ -136,6 +138,9 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
             drop(stopped.await);
         },
     );
+    if let Some(traces) = traces {
+        traces.close();
+    }
     // Also after a failure: what the start has written is kept in order.
     let closed = engine
         .close()
@@ -154,6 +159,17 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
             Ok(())
         }
     }
+}
+
+/// Starts what sends traces, if they are wanted.
+fn begin_tracing(http: &mut ServeConfig, watching: &WatchSetup) -> Result<Option<Arc<Traces>>> {
+    let traces = watching.traces.as_ref().map(Traces::start).transpose()?;
+    let traces = traces.map(Arc::new);
+    if traces.is_some() {
+        http.counts.begin_timing();
+        http.traces.clone_from(&traces);
+    }
+    Ok(traces)
 }
 
 fn tell_difference(difference: &Difference) {

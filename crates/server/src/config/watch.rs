@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
 
-use super::listen_address;
+use super::{given, listen_address};
+use crate::watch::trace::TraceSetup;
 
 /// What can be seen of the server from outside.
 #[derive(Args)]
@@ -32,6 +33,20 @@ pub struct WatchArgs {
         default_value_t = 1_000
     )]
     slow_query_ms: u64,
+    /// Send traces to this collector, by OTLP over HTTP: http://127.0.0.1:4318, say
+    ///
+    /// /v1/traces is added. Over https the collector must prove to be that host.
+    #[arg(long, env = "TIDEMARK_OTLP_ENDPOINT", value_name = "URL")]
+    otlp_endpoint: Option<String>,
+    /// Trace one of so many requests that come without a trace; 0 for none. Those that come with
+    /// one are traced as their callers say
+    #[arg(
+        long,
+        env = "TIDEMARK_OTLP_ONE_OF",
+        value_name = "N",
+        default_value_t = 100
+    )]
+    otlp_one_of: u64,
 }
 
 /// An address, or none.
@@ -56,16 +71,26 @@ pub struct WatchSetup {
     pub metrics_listen: Option<SocketAddr>,
     /// From which time on a read of a list is logged; `None` for never.
     pub slow_query: Option<Duration>,
+    /// Where traces go; `None` for nowhere.
+    pub traces: Option<TraceSetup>,
 }
 
 impl WatchArgs {
     /// # Errors
     /// When a part contradicts a rule; the text names it.
     pub fn check(self) -> Result<WatchSetup> {
+        let endpoint = given(self.otlp_endpoint.as_ref())
+            .map(str::parse)
+            .transpose();
+        let endpoint = endpoint.map_err(|why: String| anyhow!("--otlp-endpoint: {why}"))?;
         let slow_query = Duration::from_millis(self.slow_query_ms);
         Ok(WatchSetup {
             metrics_listen: self.metrics_listen.0,
             slow_query: (!slow_query.is_zero()).then_some(slow_query),
+            traces: endpoint.map(|endpoint| TraceSetup {
+                endpoint,
+                one_of: self.otlp_one_of,
+            }),
         })
     }
 }

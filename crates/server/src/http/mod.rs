@@ -12,12 +12,13 @@ use std::task::Poll;
 use std::time::Instant;
 
 use engine::{Clock, Engine, Family};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use tokio_rustls::TlsAcceptor;
 
+pub mod access;
 pub mod body;
 pub mod callers;
 pub mod columns;
@@ -42,6 +43,7 @@ pub mod tables;
 pub mod unique;
 pub mod wire;
 
+use access::Asking;
 use body::Budget;
 use callers::Callers;
 use cors::{Origin, Origins};
@@ -55,6 +57,7 @@ use route::{Action, Route, Routes};
 use unique::RequestIds;
 
 use crate::serve::{Limits, ServeConfig};
+use crate::watch::trace::{Incoming as Trace, Traces};
 
 /// Fills the slice with chance. The binary passes the system's, tests one they know.
 pub type Rng = fn(&mut [u8]);
@@ -73,6 +76,7 @@ pub struct Shared {
     rng: Rng,
     origins: Origins,
     proxies: TrustedProxies,
+    traces: Option<Arc<Traces>>,
     routes: Routes,
     at_once: AtOnce,
     bodies: Budget,
@@ -92,6 +96,7 @@ impl Shared {
             engine,
             at_once: AtOnce::new(&routes),
             counts: config.counts,
+            traces: config.traces,
             limits: config.limits,
             tls,
             clock: config.clock,
@@ -132,19 +137,6 @@ impl App {
     pub fn report(&self) {
         self.repeated.report(&self.shared.engine);
     }
-
-    fn is_timed(&self) -> bool {
-        self.shared.access_log || self.shared.counts.is_timed()
-    }
-
-    /// Counts an answer of the route at this place, which was begun then if it was timed.
-    fn count(&self, route: usize, response: &Response<ReplyBody>, began: Option<Instant>) {
-        let counts = &self.shared.counts;
-        counts.answered(&self.counts, route, response.status());
-        if let Some(began) = began {
-            self.counts.took(route, began.elapsed().as_nanos() as u64);
-        }
-    }
 }
 
 /// The answer to a list that this thread has given before and the cache still holds, if that is
@@ -158,16 +150,12 @@ pub fn answer_at_once<B>(
     // Whatever goes wrong here is met again on the long way, and told there.
     let answer = catch_unwind(AssertUnwindSafe(|| repeated::answer(app, request)));
     let (response, route) = answer.unwrap_or_default()?;
-    app.count(route, &response, began);
-    if let Some(began) = began.filter(|_| app.shared.access_log) {
-        let found = app
-            .shared
-            .routes
-            .find(request.method(), request.uri().path());
-        let pattern = found.map_or("", |(route, _)| &route.pattern);
-        let client = app.shared.proxies.client(peer, request.headers());
-        log_access((request.method(), client), pattern, &response, began);
-    }
+    let asking = Asking {
+        method: request.method(),
+        headers: request.headers(),
+        peer,
+    };
+    app.answered(asking, Some(app.shared.routes.at(route)), &response, began);
     Some(response)
 }
 
@@ -186,13 +174,12 @@ pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Resp
         error.reply(Routes::family_of(head.uri.path()))
     });
     let response = reply.into_response(request_id, &origin);
-    let position = route.map_or_else(|| app.shared.counts.nowhere(), |route| route.position);
-    app.count(position, &response, began);
-    if let Some(began) = began.filter(|_| app.shared.access_log) {
-        let client = app.shared.proxies.client(peer, &head.headers);
-        let pattern = route.map_or("", |route| &route.pattern);
-        log_access((&head.method, client), pattern, &response, began);
-    }
+    let asking = Asking {
+        method: &head.method,
+        headers: &head.headers,
+        peer,
+    };
+    app.answered(asking, route, &response, began);
     response
 }
 
@@ -317,29 +304,9 @@ fn log_failure(error: &ApiError, request_id: &HeaderValue, head: &Parts) {
         method = %head.method,
         path = &path[..path.floor_char_boundary(LOGGED_PATH_BYTES)],
         status = status.as_u16(),
+        trace_id = Trace::of(&head.headers).map(|trace| trace.trace_id()),
         detail,
         "a request failed"
-    );
-}
-
-/// The pattern instead of the path, and no query: what users look for is not the log's business.
-fn log_access(
-    (method, client): (&Method, Client),
-    pattern: &str,
-    response: &Response<ReplyBody>,
-    began: Instant,
-) {
-    let request_id = response.headers().get(reply::X_REQUEST_ID);
-    tracing::debug!(
-        target: "access",
-        request = request_id.and_then(|id| id.to_str().ok()).unwrap_or_default(),
-        client = %client.address,
-        secure = client.is_secure,
-        method = %method,
-        route = pattern,
-        status = response.status().as_u16(),
-        us = began.elapsed().as_micros() as u64,
-        bytes = response.body().size_hint().exact().unwrap_or_default(),
     );
 }
 

@@ -336,6 +336,11 @@ impl Routes {
         Ok((&self.all[*matched.value], ids))
     }
 
+    /// The route at this place.
+    pub fn at(&self, position: usize) -> &Route {
+        &self.all[position]
+    }
+
     /// The place of the route that does this, where one alone does.
     ///
     /// # Panics

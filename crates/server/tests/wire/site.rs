@@ -165,6 +165,7 @@ impl Site {
             tls,
             access_log: true,
             counts,
+            traces: None,
             clock,
             rng,
         };
