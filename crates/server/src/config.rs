@@ -15,7 +15,7 @@ use engine::{Clock, Durability, LongReads};
 use hyper::header::HeaderValue;
 use model::ProjectId;
 
-use crate::cli::{bench, key, project, seed};
+use crate::cli::{bench, key, project, seed, top};
 use crate::client::{Access, Endpoint};
 use crate::http::Rng;
 use crate::http::counts::Counts;
@@ -120,6 +120,11 @@ pub enum Command {
     /// none does. Ids, times and permissions of rows are kept. An imported database is closed to
     /// callers without a key until it is complete.
     Import(Box<ImportArgs>),
+    /// Show what a running server does: rates, times, hits, the hottest and slowest queries
+    ///
+    /// Asks the server that runs on the data directory, twice a look apart, and shows what came
+    /// between. Changes nothing.
+    Top(top::TopArgs),
     /// Look at data directory, settings and machine, and say what to do
     ///
     /// Changes nothing, and works beside a running server. The exit code is 1 where something is

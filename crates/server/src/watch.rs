@@ -14,6 +14,7 @@ pub mod listener;
 pub mod metric;
 pub mod process;
 pub mod slow;
+pub mod told;
 pub mod trace;
 
 use process::Process;

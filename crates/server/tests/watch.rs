@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use process::{Folder, Running, assert_refused, tidemark};
+use process::{Folder, Running, assert_refused, on, text, tidemark};
 use prost::Message as _;
 use serde_json::{Value, json};
 
@@ -32,7 +32,10 @@ fn furnish(server: &Running, rows: usize) {
     });
     server.call("POST", "/tablesdb/d/tables", &table);
     for first in (0..rows).step_by(100) {
-        let row = |n: usize| json!({"$id": format!("r{n}"), "genre": "g", "title": format!("book {n}"), "year": n});
+        let row = |n: usize| {
+            let title = format!("book {n}");
+            json!({"$id": format!("r{n}"), "genre": "g", "title": title, "year": n})
+        };
         let rows: Vec<Value> = (first..rows.min(first + 100)).map(row).collect();
         server.call("POST", ROWS, &json!({ "rows": rows }));
     }
@@ -299,4 +302,59 @@ fn a_collector_that_is_gone_holds_up_nobody() {
         1,
         "--otlp-endpoint: `collector:4318` is not of the form",
     );
+}
+
+/// Asks for the list of all rows so often, on one connection.
+fn list_often(server: &Running, times: usize) {
+    let key = server.key.as_deref().unwrap();
+    let line = format!(
+        "GET /v1{ROWS} HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\n\
+         X-Appwrite-Key: {key}\r\n"
+    );
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    for nth in 1..=times {
+        let end = if nth == times {
+            "Connection: close\r\n\r\n"
+        } else {
+            "\r\n"
+        };
+        stream.write_all(format!("{line}{end}").as_bytes()).unwrap();
+    }
+    let answers = std::io::read_to_string(stream).unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), times);
+}
+
+#[test]
+fn top_shows_routes_queries_and_hits() {
+    let folder = Folder::new();
+    let none = on(&folder, "top --once");
+    assert_refused(&none, 1, "no server runs on the data directory");
+    let server = Running::start(&folder);
+    furnish(&server, 1);
+    // The first look has answers timed.
+    assert!(on(&folder, "top --once --interval-ms 0").status.success());
+    list_often(&server, 200);
+    // Standard output is no terminal here, which is as good as --once. What a thread answers at
+    // once it reports twice a second.
+    let look = || {
+        let shown = on(&folder, "top --interval-ms 0");
+        assert!(shown.status.success(), "{}", text(&shown.stderr));
+        text(&shown.stdout)
+    };
+    let is_reported = |frame: &String| {
+        let mut lines = frame.lines();
+        lines.any(|line| line.contains("default/d/t all rows") && line.contains("99.5 %"))
+    };
+    let frame = (0..1_000).map(|_| look()).find(is_reported);
+    let frame = frame.expect("twice a second");
+    assert!(frame.starts_with("tidemark "), "{frame}");
+    let line = |part: &str| {
+        let found = frame.lines().find(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("`{part}` is not in\n{frame}"))
+    };
+    assert!(line("lists ").contains("hits 99.5 %"), "{frame}");
+    let route = line("GET /v1/tablesdb/{database}/tables/{table}/rows");
+    assert!(route.contains("µs") || route.contains("ms"), "{frame}");
+    assert!(frame.contains("HOTTEST QUERIES") && frame.contains("SLOWEST QUERIES"));
+    assert_eq!(server.stop(), Some(0));
 }

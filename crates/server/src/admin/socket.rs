@@ -33,6 +33,8 @@ use crate::watch::{Watch, listener};
 const NAME: &str = "admin.sock";
 /// Where metrics are read here, whatever the settings say: who may open the socket may do more.
 const METRICS: &str = "/metrics";
+/// What `tidemark top` asks for.
+pub const TOP: &str = "/top";
 /// Where it is made, out of everybody's reach, before it takes its name.
 const CRADLE: &str = ".admin";
 /// Longest path of a socket that all systems take: macOS has 104 bytes, one of them a zero
@@ -50,6 +52,7 @@ pub struct Socket {
 /// What the socket's tasks share.
 struct Administrator {
     engine: Arc<Engine>,
+    watch: Arc<Watch>,
     exposition: Exposition,
     rng: Rng,
 }
@@ -101,7 +104,8 @@ impl Socket {
     pub async fn serve(self, engine: Arc<Engine>, watch: Arc<Watch>, rng: Rng) {
         let administrator = Rc::new(Administrator {
             engine,
-            exposition: Exposition::new(watch),
+            exposition: Exposition::new(watch.clone()),
+            watch,
             rng,
         });
         loop {
@@ -148,17 +152,27 @@ async fn answer(
     if request.uri().path() == METRICS {
         return listener::metrics(&administrator.exposition);
     }
+    if request.uri().path() == TOP {
+        // Not logged: it is asked once a second.
+        let told = serde_json::to_vec(&administrator.watch.tell());
+        let told = told.expect("names and numbers can be written");
+        return json_answer(StatusCode::OK, told);
+    }
     let line = format!("{} {}", request.method(), request.uri().path());
     let (status, body) = match administrator.perform(request).await {
         Ok(body) => (StatusCode::OK, body),
         Err(refusal) => (refusal.status, json!({ "message": refusal.message })),
     };
     tracing::info!(target: "admin", %line, status = status.as_u16(), "answered");
-    let body = Full::from(body.to_string());
+    json_answer(status, body.to_string().into_bytes())
+}
+
+fn json_answer(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
     let answer = Response::builder()
         .status(status)
         .header(CONTENT_TYPE, "application/json");
-    answer.body(body).expect("status and header are constant")
+    let answer = answer.body(Full::from(body));
+    answer.expect("status and header are constant")
 }
 
 /// A step of an export or import. Not logged one by one: there may be thousands.

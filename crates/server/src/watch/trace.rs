@@ -277,9 +277,10 @@ impl Collector {
             return;
         }
         let endpoint = &self.endpoint;
-        match error {
-            Some(error) => tracing::warn!(%endpoint, error, "traces cannot be sent; they are lost"),
-            None => tracing::info!(%endpoint, "traces are sent again"),
+        if let Some(error) = error {
+            tracing::warn!(%endpoint, error, "traces cannot be sent; they are lost");
+        } else {
+            tracing::info!(%endpoint, "traces are sent again");
         }
     }
 }
