@@ -696,7 +696,21 @@ fn no_answer_is_older_than_what_anybody_had_seen_before_it_was_asked() -> Result
     let health = Caller::new(&server)?.call("GET", "/health/cache", None)?;
     let health = health.accepted("asking whether a cached list differed from a fresh read")?;
     ensure!(health["statuses"][0]["status"] == "pass", "{health}");
+    server.stop()?;
+    let log = std::fs::read_to_string(directory.path().join("log"))?;
+    let compared = |what| compared(&log, what).context("nothing was compared");
+    println!("{} hits confirmed", compared("same=")?);
+    ensure!(compared("same=")? > 0, "no hit was confirmed");
+    ensure!(compared("different=")? == 0, "hits were contradicted");
     Ok(())
+}
+
+/// A count in the last line of the log that tells of comparisons.
+fn compared(log: &str, what: &str) -> Option<u64> {
+    let told = |line: &&str| line.contains("compared cached lists with fresh reads");
+    let line = log.lines().rfind(told)?;
+    let mut words = line.split_whitespace();
+    words.find_map(|word| word.strip_prefix(what)?.parse().ok())
 }
 
 /// The judge is able to find fault: lists with a ttl are allowed to be old.

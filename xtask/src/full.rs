@@ -15,8 +15,9 @@ use crate::{fast, fuzz, live};
 ///
 /// After the steps of `fast` it builds the release binary and runs against it: the black-box
 /// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
-/// Python, and the web SDK in a browser), the replay of the fuzz corpus, and the checks of the
-/// benchmark's own arithmetic in `bench/ttl`. Closes with `N passed, N failed`.
+/// Python, and the web SDK in a browser), the replay of the fuzz corpus, the checks of the
+/// benchmark's own arithmetic in `bench/ttl`, and the report page in a browser. Closes with
+/// `N passed, N failed`.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
 /// with the command that installs it, and ends with status 2 before it has run anything.
@@ -35,12 +36,14 @@ const NODE_LEGACY_SUITE: &str = "tests/sdk/node-legacy";
 const BROWSER_SUITE: &str = "tests/sdk/browser";
 const PYTHON_SUITE: &str = "tests/sdk/python";
 const BENCH_SUITE: &str = "bench/ttl";
-const PACKAGES: [Packages; 5] = [
+const REPORT_SUITE: &str = "bench/report";
+const PACKAGES: [Packages; 6] = [
     Packages::Npm(NODE_SUITE),
     Packages::Npm(NODE_LEGACY_SUITE),
     Packages::Npm(BROWSER_SUITE),
     Packages::PyPi(PYTHON_SUITE),
     Packages::Npm(BENCH_SUITE),
+    Packages::Npm(REPORT_SUITE),
 ];
 
 /// # Errors

@@ -93,9 +93,9 @@ impl<K: Hash + Eq + Clone, V: Clone> WeightedMap<K, V> {
         gone
     }
 
-    /// Drops what is under `key`, if it is what is meant.
-    pub fn delete_if(&self, key: &K, is_meant: impl FnOnce(&V) -> bool) {
-        self.entries.remove_if(key, is_meant);
+    /// Takes out what is under `key`, if it is what is meant.
+    pub fn delete_if(&self, key: &K, is_meant: impl FnOnce(&V) -> bool) -> Option<(K, V)> {
+        self.entries.remove_if(key, is_meant)
     }
 
     /// Drops every entry that `keep` does not want. Walks the whole map.
@@ -175,9 +175,9 @@ mod tests {
         map.retain(|key, _| key % 2 == 0);
         let kept: Vec<u64> = (0..10).filter(|key| map.get(key).is_some()).collect();
         assert_eq!(kept, [0, 2, 4, 6, 8]);
-        map.delete_if(&0, Vec::is_empty);
+        assert!(map.delete_if(&0, Vec::is_empty).is_none());
         assert!(map.get(&0).is_some());
-        map.delete_if(&0, |value| value.len() == 10);
+        assert!(map.delete_if(&0, |value| value.len() == 10).is_some());
         assert_eq!(map.get(&0), None);
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Catalogue, Json, Relation, RowId, Table};
+use model::{Catalogue, Json, Relation, RelationKind, RowId, Table};
 use store::{HoldOp, Op, RelatedOp};
 
 use crate::Engine;
@@ -66,12 +66,14 @@ impl Engine {
     }
 
     /// Sets which links rows hold, all or none; for keys only. `$updatedAt` stays as it is, and a
-    /// row that holds these links already is not written.
+    /// row that holds these links already is not written. A link of a relationship from one to one
+    /// may change from one of the rows to another.
     ///
     /// # Errors
     /// [`ColumnFault::NotFound`] for a column that is not there or holds no links,
     /// [`EngineError::Relationship`] for a link that leads nowhere, or for several links where
-    /// there can be one; [`EngineError::RowNotFound`], [`EngineError::UniqueViolation`].
+    /// there can be one; [`EngineError::RowNotFound`], [`EngineError::UniqueViolation`] for a link
+    /// that a row beside these holds.
     pub async fn bring_links(
         &self,
         caller: &Caller,
@@ -80,17 +82,58 @@ impl Engine {
     ) -> Result<(), EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
         let build = |catalogue: &Catalogue, table: &Arc<Table>| {
-            let mut ops = Vec::with_capacity(rows.len());
-            for row in &rows {
-                for (column, links) in &row.links {
-                    let op = hold(catalogue, table, &row.id, (column, links))?;
-                    ops.push(Op::Related(Box::new(RelatedOp::Hold(op))));
-                }
-            }
+            let holds = holds(catalogue, table, &rows)?;
+            let exclusive = holds.iter().filter(|op| is_exclusive(op)).cloned();
+            let mut ops: Vec<Op> = exclusive.map(RelatedOp::Free).map(related).collect();
+            ops.extend(holds.into_iter().map(RelatedOp::Hold).map(related));
             Ok(ops)
         };
         self.write_rows(caller, place, None, build).await.map(drop)
     }
+
+    /// Takes links of relationships from one to one away from rows that hold others than these, all
+    /// or none; for keys only. Links that change between rows of several batches are taken away in
+    /// all of them before [`Engine::bring_links`] gives any.
+    ///
+    /// # Errors
+    /// As for [`Engine::bring_links`], but for links that lead nowhere or that others hold.
+    pub async fn free_links(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        rows: Vec<RowLinks>,
+    ) -> Result<(), EngineError> {
+        authorize::need_key(caller, WRITE_ROWS)?;
+        let build = |catalogue: &Catalogue, table: &Arc<Table>| {
+            let holds = holds(catalogue, table, &rows)?;
+            let exclusive = holds.into_iter().filter(is_exclusive);
+            Ok(exclusive.map(RelatedOp::Free).map(related).collect())
+        };
+        self.write_rows(caller, place, None, build).await.map(drop)
+    }
+}
+
+fn related(op: RelatedOp) -> Op {
+    Op::Related(Box::new(op))
+}
+
+/// Whether no two rows may hold the same link in the column.
+fn is_exclusive(op: &HoldOp) -> bool {
+    let relation = op.table.columns[op.column].relation();
+    relation.is_some_and(|relation| relation.kind == RelationKind::OneToOne)
+}
+
+fn holds(
+    catalogue: &Catalogue,
+    table: &Arc<Table>,
+    rows: &[RowLinks],
+) -> Result<Vec<HoldOp>, EngineError> {
+    let of_row = |row: &RowLinks| {
+        let links = row.links.iter();
+        let holds = links.map(|(column, links)| hold(catalogue, table, &row.id, (column, links)));
+        holds.collect::<Vec<_>>()
+    };
+    rows.iter().flat_map(of_row).collect()
 }
 
 fn without_links<'r>(table: &Table, row: &'r RowInput) -> Cow<'r, RowInput> {

@@ -223,7 +223,7 @@ impl Engine {
 }
 
 /// Keys see every row, so that no visibility narrows a bulk write.
-fn resolve(table: &Arc<Table>, texts: &[String]) -> Result<Query, EngineError> {
+pub(crate) fn resolve(table: &Arc<Table>, texts: &[String]) -> Result<Query, EngineError> {
     let limits = Limits {
         page_rows_default: NO_LIMIT,
         page_rows_max: NO_LIMIT,
@@ -233,7 +233,7 @@ fn resolve(table: &Arc<Table>, texts: &[String]) -> Result<Query, EngineError> {
     Ok(query::resolve(&ast, table, everything, None, &limits)?)
 }
 
-fn update(
+pub(crate) fn update(
     table: &Table,
     actor: &Actor,
     members: &[(String, Json)],

@@ -26,6 +26,8 @@ use crate::error::{ColumnFault, EngineError};
 use crate::plausible::Plausible;
 use crate::shared::Shared;
 use crate::tally::{Writes, Written};
+use crate::told;
+use crate::transactions::{Trial, refused_transaction};
 
 /// A group may always wait so long for company. Draining only what was there gave eight clients
 /// 0.52 of a single client's rate each; with this wait 0.96.
@@ -54,6 +56,7 @@ enum Work {
     Reserve {
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
+    Try(Trial),
 }
 
 impl Work {
@@ -61,14 +64,14 @@ impl Work {
     fn moves_catalogue(&self) -> bool {
         match self {
             Work::Write { batch, .. } => batch.ops.iter().any(|op| matches!(op, Op::Catalogue(_))),
-            Work::Reserve { .. } => false,
+            Work::Reserve { .. } | Work::Try(_) => false,
         }
     }
 
     fn rows(&self) -> usize {
         match self {
             Work::Write { batch, .. } => batch.rows_max(),
-            Work::Reserve { .. } => 0,
+            Work::Reserve { .. } | Work::Try(_) => 0,
         }
     }
 }
@@ -141,6 +144,11 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Work::Reserve { reply })?;
         answer.await.map_err(|_| EngineError::Closing)?
+    }
+
+    /// Runs `trial` on the writer's thread, in its turn.
+    pub(crate) fn run_trial(&self, trial: Trial) -> Result<(), EngineError> {
+        self.enqueue(Work::Try(trial))
     }
 
     fn enqueue(&self, work: Work) -> Result<(), EngineError> {
@@ -272,7 +280,7 @@ impl GroupCommit {
         group.sort_by_key(Work::moves_catalogue);
         let mut batches = Vec::with_capacity(group.len());
         let mut replies = Vec::with_capacity(group.len());
-        let mut reservations = Vec::new();
+        let (mut reservations, mut trials) = (Vec::new(), Vec::new());
         for work in group {
             match work {
                 Work::Write { batch, reply } => {
@@ -280,6 +288,7 @@ impl GroupCommit {
                     replies.push(reply);
                 }
                 Work::Reserve { reply } => reservations.push(reply),
+                Work::Try(trial) => trials.push(trial),
             }
         }
         if !reservations.is_empty() {
@@ -289,13 +298,17 @@ impl GroupCommit {
                 let _ = reply.send(reserved.clone());
             }
         }
-        if batches.is_empty() {
-            return false;
+        let mut leaves_upkeep = false;
+        if !batches.is_empty() {
+            let outcomes = self.commit(&batches);
+            leaves_upkeep = self.leaves_upkeep(&outcomes);
+            for (reply, outcome) in replies.into_iter().zip(outcomes) {
+                let _ = reply.send(outcome);
+            }
         }
-        let outcomes = self.commit(&batches);
-        let leaves_upkeep = self.leaves_upkeep(&outcomes);
-        for (reply, outcome) in replies.into_iter().zip(outcomes) {
-            let _ = reply.send(outcome);
+        // After the answers: whoever commits waits for no trial of the same group.
+        for trial in trials {
+            trial.run(&self.shared);
         }
         leaves_upkeep
     }
@@ -375,7 +388,7 @@ impl GroupCommit {
             }
         };
         let Some(last) = last_mark(pending.outcomes()) else {
-            return Ok(self.give_up(pending));
+            return self.commit_aside(pending);
         };
         let apply_ns = nanoseconds(began);
         let batch = batch(pending.outcomes(), &shared.catalogue());
@@ -400,12 +413,17 @@ impl GroupCommit {
         committed
     }
 
-    /// Nothing was changed: the outcomes stand, and there is nothing to make durable.
-    fn give_up(&self, pending: Box<dyn Pending>) -> Vec<Outcome> {
-        let outcomes = pending.outcomes().to_vec();
-        drop(pending);
+    /// Nothing was changed that a reader sees: the outcomes stand, and at most transactions of
+    /// clients have to be made durable.
+    fn commit_aside(&self, pending: Box<dyn Pending>) -> Result<Vec<Outcome>, StoreError> {
+        let mut applied = pending.outcomes().iter().flatten();
+        let committed = if applied.any(|applied| !applied.transactions.is_empty()) {
+            block_on(pending.commit())
+        } else {
+            Ok(pending.outcomes().to_vec())
+        };
         self.shared.marks.abandon();
-        outcomes
+        committed
     }
 }
 
@@ -468,6 +486,7 @@ fn batch(outcomes: &[Outcome], catalogue: &Catalogue) -> Batch {
             extend_with_tables(&mut batch.tables, change, catalogue);
         }
     }
+    told::bounded(&mut batch);
     batch.tables.sort_unstable();
     batch.tables.dedup();
     batch
@@ -595,6 +614,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             related: related.to_string(),
         },
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
+        Refusal::Transaction(refusal) => refused_transaction(refusal),
         Refusal::Exists(C::Project) => EngineError::ProjectExists,
         Refusal::Exists(C::Key) => EngineError::KeyExists,
         Refusal::Exists(C::Database) => EngineError::DatabaseExists,

@@ -111,6 +111,18 @@ pub enum EngineError {
     },
     /// Too many writes are waiting; try again later.
     Overloaded,
+    /// There is no such transaction, or the caller may not know of it.
+    TransactionNotFound(String),
+    /// A transaction of this id is there already.
+    TransactionExists(String),
+    /// The transaction has ended.
+    TransactionEnded(String),
+    /// The transaction was not ended in time.
+    TransactionExpired(String),
+    /// A row was changed since an operation of the transaction was staged, or is there already.
+    TransactionConflict(RowId),
+    /// The transaction would be larger than one can be; a sentence.
+    TransactionTooLarge(String),
     /// The server is shutting down.
     Closing,
     /// The clock is so far ahead of the last commit that a wrong year must be feared.
@@ -218,6 +230,18 @@ impl fmt::Display for EngineError {
                 waiting_max: *waiting_max,
             }
             .fmt(f),
+            E::TransactionNotFound(id) => write!(f, "No transaction `{id}`."),
+            E::TransactionExists(id) => write!(f, "A transaction `{id}` already exists."),
+            E::TransactionEnded(id) => {
+                write!(f, "Transaction `{id}` has been committed or has failed.")
+            }
+            E::TransactionExpired(id) => write!(f, "Transaction `{id}` has expired."),
+            E::TransactionConflict(id) => write!(
+                f,
+                "Row `{id}` was created or changed by somebody else since the transaction's \
+                 operation on it was staged."
+            ),
+            E::TransactionTooLarge(why) => f.write_str(why),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(

@@ -64,7 +64,7 @@ impl Engine {
     }
 }
 
-fn patch(table: &Table, asked: &Increment<'_>) -> Result<Patch, EngineError> {
+pub(crate) fn patch(table: &Table, asked: &Increment<'_>) -> Result<Patch, EngineError> {
     let position = table
         .position(asked.column)
         .ok_or_else(|| EngineError::ColumnNotFound(asked.column.chars().take(100).collect()))?;

@@ -41,6 +41,8 @@ mod shared;
 mod shorten;
 mod tables;
 pub mod tally;
+mod told;
+mod transactions;
 
 pub use asked::{
     Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
@@ -70,6 +72,10 @@ pub use store::{
     StoreError, inspect,
 };
 pub use tally::Writes;
+pub use transactions::{
+    Act, Echo, Operation, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN,
+    Transaction, TransactionStatus, status_text,
+};
 
 use commit::Writer;
 use marks::Marks;

@@ -55,11 +55,20 @@ pub(crate) static INDEXES: Attributes = LazyLock::new(|| {
     ])
 });
 
+pub(crate) static TRANSACTIONS: Attributes = LazyLock::new(|| {
+    attributes(&[
+        ("status", TEXT),
+        ("operations", NUMBER),
+        ("expiresAt", TIME),
+    ])
+});
+
 /// A kind, and whether it is an array of such.
 type Type = (ColumnKind, bool);
 
 const TEXT: Type = (ColumnKind::Text, false);
 const TEXTS: Type = (ColumnKind::Text, true);
+const TIME: Type = (ColumnKind::Datetime, false);
 const FLAG: Type = (ColumnKind::Boolean, false);
 const NUMBER: Type = (
     ColumnKind::Bigint {
@@ -238,7 +247,7 @@ fn text(text: &str) -> Value {
 }
 
 /// The attributes of a list and the values of its items were written by the same hand.
-fn no_such_attribute(position: usize) -> Value {
+pub(crate) fn no_such_attribute(position: usize) -> Value {
     unreachable!("no list has an attribute {position}")
 }
 

@@ -79,6 +79,11 @@ impl Marks {
         first
     }
 
+    /// A mark that the next batch could have; nobody is given it. For what is only tried.
+    pub(crate) fn untaken(&self, clock: Timestamp) -> Mark {
+        Mark(clock.0).max(self.lock().horizon.next())
+    }
+
     /// The batch was committed up to `last`, and is visible.
     pub(crate) fn publish(&self, last: Mark) {
         let mut state = self.lock();

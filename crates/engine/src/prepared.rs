@@ -134,6 +134,10 @@ impl Engine {
         }
         let now_ms = self.shared.clock.elapsed_ms();
         let answer = self.shared.lists.look(&list.names, now_ms)?;
+        // Somebody who may read more may have filled it since the caller was asked about.
+        if list.catalogue_epoch != self.shared.catalogue_epoch() {
+            return None;
+        }
         if let Some((query, family)) = &list.asked {
             self.look_again(|| Hit::of(query, *family, list.catalogue_epoch, &answer));
         }

@@ -132,7 +132,7 @@ impl Engine {
         query: &Query,
     ) -> Option<Contract> {
         let bypasses = asked.bypass && matches!(caller.actor, Actor::Key { .. });
-        if bypasses || !self.caches_lists || !list_cache::keeps(query) {
+        if bypasses || !self.caches_lists || !self.shared.lists.keeps(query) {
             return None;
         }
         Some(match asked.ttl_s {
@@ -159,7 +159,7 @@ impl Engine {
 }
 
 /// What single-row reads select; any other query method is refused.
-fn selection(table: &Table, texts: &[String]) -> Result<Selection, EngineError> {
+pub(crate) fn selection(table: &Table, texts: &[String]) -> Result<Selection, EngineError> {
     if texts.is_empty() {
         return Ok(Selection::All);
     }
@@ -231,19 +231,27 @@ impl Reading<'_> {
             total: self.asked.total,
             contract,
         });
+        // What the caller may read was asked of a catalogue. A read of the store checks that it
+        // still is the one; what others read does not.
+        let mut was_read_here = false;
         let answer = loop {
             match asking.step(shared.clock.elapsed_ms()) {
                 Step::Answer(answer) => break answer,
                 Step::Wait(joined) => {
                     let landed = joined.await;
                     asking.landed(landed);
+                    was_read_here = false;
                 }
                 Step::Read(reading) => {
                     let read = self.read(reading.rows(), reading.total(), true).await?;
                     asking.fill(reading, read);
+                    was_read_here = true;
                 }
             }
         };
+        if !was_read_here && self.catalogue.epoch != shared.catalogue_epoch() {
+            return Err(StoreError::CatalogueMoved.into());
+        }
         if answer.is_hit {
             self.engine.shape_of(self.query).hit(1);
         }

@@ -138,10 +138,7 @@ impl Engine {
         if rows.is_empty() {
             return Err(EngineError::RowDataMissing);
         }
-        let mut ids = HashSet::new();
-        if let Some(twice) = rows.iter().find(|row| !ids.insert(&row.id)) {
-            return Err(EngineError::RowExists(twice.id.clone()));
-        }
+        need_duplicate_free(&rows)?;
         self.write_rows(caller, place, unchanged_since, |_, table| {
             need_no_relationships(table)?;
             let put = |row| put(table, &caller.actor, row, &[]).map(Op::Row);
@@ -300,6 +297,15 @@ pub(crate) fn need_no_relationships(table: &Table) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// One request puts a row once.
+pub(crate) fn need_duplicate_free(rows: &[RowInput]) -> Result<(), EngineError> {
+    let mut ids = HashSet::new();
+    match rows.iter().find(|row| !ids.insert(&row.id)) {
+        Some(twice) => Err(EngineError::RowExists(twice.id.clone())),
+        None => Ok(()),
+    }
+}
+
 /// Who a commit's record names as its author.
 pub(crate) fn author(actor: &Actor) -> Option<String> {
     match actor {
@@ -308,7 +314,7 @@ pub(crate) fn author(actor: &Actor) -> Option<String> {
     }
 }
 
-fn need_payload(row: &RowInput) -> Result<(), EngineError> {
+pub(crate) fn need_payload(row: &RowInput) -> Result<(), EngineError> {
     if row.members.is_empty() && row.permissions.is_none() {
         return Err(EngineError::PayloadMissing);
     }
@@ -325,7 +331,7 @@ fn sent(row: &RowInput, permissions_in: PermissionsIn) -> Sent<'_> {
     }
 }
 
-fn update(
+pub(crate) fn update(
     table: &Arc<Table>,
     actor: &Actor,
     row: &RowInput,

@@ -11,17 +11,18 @@ use std::sync::Arc;
 use model::{Mark, Value};
 use query::Query;
 
-use crate::entry::{Altered, Held, Rows, Total, Unaltered};
-use crate::key::{Contract, Family, Key, Part};
+use crate::entry::{Altered, Rows, Unaltered};
+use crate::key::{Contract, Family};
 use crate::lists::ListCache;
-use crate::reading::Reading;
+use crate::names::Names;
+use crate::reading::{Reading, Taken};
 use crate::rules::Rule;
 use crate::run::{Joined, Landed, Parts};
 
 /// Waits for reads of others that came to nothing, before the caller reads for itself.
 const WAITS_MAX: u32 = 2;
 
-/// A list that somebody asks for. The query must be one that [`keeps`](crate::keeps) allows.
+/// A list that somebody asks for. The query must be one that [`ListCache::keeps`] allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// What to list.
@@ -89,11 +90,8 @@ pub struct ReadRows {
 pub struct Asking<'a> {
     lists: &'a ListCache,
     asked: Asked<'a>,
-    rows_key: Vec<u8>,
-    /// Empty if no total is wanted.
-    total_key: Vec<u8>,
-    rows: Option<Held<Rows>>,
-    total: Option<Held<Total>>,
+    names: Names,
+    held: Parts,
     /// Whether the rows were cached, and whether all was.
     is_rows_hit: bool,
     is_all_hit: bool,
@@ -114,23 +112,11 @@ enum Stage {
 
 impl<'a> Asking<'a> {
     pub(crate) fn new(lists: &'a ListCache, asked: Asked<'a>) -> Asking<'a> {
-        let purges = lists.purges(asked.contract, asked.query.table.number);
-        let key = |part| {
-            let mut key = Vec::with_capacity(256);
-            Key::write(&mut key, asked.query, asked.contract, part, purges);
-            key
-        };
         Asking {
             lists,
-            rows_key: key(Part::Rows(asked.family)),
-            total_key: if asked.total {
-                key(Part::Total)
-            } else {
-                Vec::new()
-            },
+            names: lists.name(asked),
             asked,
-            rows: None,
-            total: None,
+            held: Parts::default(),
             is_rows_hit: true,
             is_all_hit: true,
             stage: Stage::Gathering,
@@ -142,26 +128,15 @@ impl<'a> Asking<'a> {
     pub fn step(&mut self, now_ms: u64) -> Step<'a> {
         match self.stage {
             Stage::Whole => return Step::Answer(self.answer()),
-            Stage::Anew => return self.lead(true, self.asked.total),
+            Stage::Anew => return self.miss(true, self.asked.total),
             Stage::Gathering => {}
         }
-        let is_exact = self.asked.contract.is_exact();
-        if is_exact || self.rows.is_none() {
-            self.rows = self.lists.rows(&self.rows_key, self.asked.contract, now_ms);
-        }
-        self.lists.rules().look_away();
-        if self.asked.total && (is_exact || self.total.is_none()) {
-            self.total = self
-                .lists
-                .total(&self.total_key, self.asked.contract, now_ms);
-        }
-        let lacks_rows = self.rows.is_none();
-        let lacks_total = self.asked.total && self.total.is_none();
-        if lacks_rows || lacks_total {
-            return self.miss(lacks_rows, lacks_total);
-        }
-        // The rows were found first.
-        self.join_parts(self.rows.as_ref().is_some_and(|rows| rows.altered.is_set()));
+        let found = self.lists.find(&self.names, &mut self.held, now_ms);
+        self.stage = match found {
+            Found::Lacking { rows, total } => return self.miss(rows, total),
+            Found::OfTwoInstants => Stage::Anew,
+            Found::Whole => Stage::Whole,
+        };
         self.step(now_ms)
     }
 
@@ -186,12 +161,12 @@ impl<'a> Asking<'a> {
         let has_total = parts.total.is_some();
         let is_one_snapshot = has_rows && (has_total || !self.asked.total);
         if has_rows {
-            self.rows = parts.rows;
+            self.held.rows = parts.rows;
         }
         if has_total {
-            self.total = parts.total;
+            self.held.total = parts.total;
         }
-        let lacks_any = self.rows.is_none() || (self.asked.total && self.total.is_none());
+        let lacks_any = self.held.lacks_any(&self.names);
         if !self.asked.contract.is_exact() {
             if !lacks_any {
                 self.stage = Stage::Whole;
@@ -200,68 +175,114 @@ impl<'a> Asking<'a> {
             self.stage = Stage::Whole;
         } else {
             let found_first = if has_rows {
-                self.total.as_ref().map(|total| &total.altered)
+                self.held.total.as_ref().map(|total| &total.altered)
             } else {
-                self.rows.as_ref().map(|rows| &rows.altered)
+                self.held.rows.as_ref().map(|rows| &rows.altered)
             };
-            self.join_parts(found_first.is_none_or(Altered::is_set));
+            let is_altered = found_first.is_none_or(Altered::is_set);
+            self.stage = if lacks_any || self.lists.parts(&self.names, is_altered) {
+                Stage::Anew
+            } else {
+                Stage::Whole
+            };
         }
-    }
-
-    /// Both parts are there; `is_altered`: the one that was found first has been altered since.
-    fn join_parts(&mut self, is_altered: bool) {
-        let lacks_any = self.rows.is_none() || (self.asked.total && self.total.is_none());
-        let needs_one_instant = self.asked.contract.is_exact()
-            && self.asked.total
-            && self.lists.rules().hold(Rule::OneInstant);
-        self.stage = if lacks_any || (is_altered && needs_one_instant) {
-            Stage::Anew
-        } else {
-            Stage::Whole
-        };
     }
 
     fn answer(&mut self) -> Answer {
-        let rows = self.rows.take().expect("a whole answer has rows");
-        let total = self.total.take().filter(|_| self.asked.total);
-        let is_exact = self.asked.contract.is_exact();
-        let is_altered =
-            rows.altered.is_set() || total.as_ref().is_some_and(|total| total.altered.is_set());
-        let total_altered = total.as_ref().map(|total| total.altered.clone());
-        Answer {
-            unaltered: Unaltered::new(rows.altered, total_altered),
-            rows: rows.value,
-            total: total.map(|total| total.value.count),
-            is_hit: if is_exact {
-                self.is_all_hit
-            } else {
-                self.is_rows_hit
-            },
-            is_stale: (!is_exact).then_some(is_altered),
-        }
+        let is_hit = if self.asked.contract.is_exact() {
+            self.is_all_hit
+        } else {
+            self.is_rows_hit
+        };
+        let answer = std::mem::take(&mut self.held).answer(&self.names, is_hit);
+        answer.expect("a whole answer has rows")
     }
 
     fn miss(&mut self, rows: bool, total: bool) -> Step<'a> {
-        if self.waits < WAITS_MAX {
-            let key = if rows {
-                &self.rows_key
-            } else {
-                &self.total_key
-            };
-            if let Some(joined) = self.lists.join(key, rows, total) {
-                self.is_rows_hit &= !rows;
-                self.is_all_hit = false;
-                return Step::Wait(joined);
-            }
-        }
-        self.lead(rows, total)
-    }
-
-    fn lead(&mut self, rows: bool, total: bool) -> Step<'a> {
         self.is_rows_hit &= !rows;
         self.is_all_hit = false;
-        let rows_key = rows.then_some(self.rows_key.as_slice());
-        let total_key = total.then_some(self.total_key.as_slice());
-        Step::Read(Reading::open(self.lists, self.asked, rows_key, total_key))
+        let names = (
+            rows.then_some(self.names.rows()),
+            self.names.total().filter(|_| total),
+        );
+        let may_join = self.waits < WAITS_MAX;
+        match Reading::join_or_open(self.lists, self.asked, names, may_join) {
+            Taken::Joined(joined) => Step::Wait(joined),
+            Taken::Opened(reading) => Step::Read(reading),
+        }
+    }
+}
+
+/// What of an answer was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// These parts are not cached.
+    Lacking { rows: bool, total: bool },
+    /// All of it, but rows and total may never have been true together.
+    OfTwoInstants,
+    /// All of it.
+    Whole,
+}
+
+impl ListCache {
+    /// Looks for the parts of an answer, one after the other; within a `ttl`, for those that are
+    /// not held. Whoever is answered from the cache comes through here, and nowhere else.
+    pub(crate) fn find(&self, names: &Names, held: &mut Parts, now_ms: u64) -> Found {
+        let contract = names.contract();
+        let is_exact = contract.is_exact();
+        if is_exact || held.rows.is_none() {
+            held.rows = self.rows(names.rows(), contract, now_ms);
+        }
+        self.rules().look_away();
+        if let Some(name) = names.total()
+            && (is_exact || held.total.is_none())
+        {
+            held.total = self.total(name, contract, now_ms);
+        }
+        if held.lacks_any(names) {
+            let (rows, total) = (held.rows.is_none(), held.total.is_none());
+            let total = total && names.total().is_some();
+            return Found::Lacking { rows, total };
+        }
+        // The rows were found first: unaltered, they were true together with the total.
+        let are_rows_altered = held.rows.as_ref().is_some_and(|rows| rows.altered.is_set());
+        if self.parts(names, are_rows_altered) {
+            Found::OfTwoInstants
+        } else {
+            Found::Whole
+        }
+    }
+
+    /// Whether rows and total must not be answered together, if what was found first has been
+    /// altered or not since.
+    fn parts(&self, names: &Names, is_altered: bool) -> bool {
+        let has_two_parts = names.contract().is_exact() && names.total().is_some();
+        is_altered && has_two_parts && self.rules().hold(Rule::OneInstant)
+    }
+}
+
+impl Parts {
+    fn lacks_any(&self, names: &Names) -> bool {
+        self.rows.is_none() || (names.total().is_some() && self.total.is_none())
+    }
+
+    /// The answer; `None` without rows.
+    pub(crate) fn answer(self, names: &Names, is_hit: bool) -> Option<Answer> {
+        let rows = self.rows?;
+        let total = self.total.filter(|_| names.total().is_some());
+        // Moved, not copied: each copy counts in a place that all cores share.
+        let (total, total_altered) = match total {
+            Some(total) => (Some(total.value.count), Some(total.altered)),
+            None => (None, None),
+        };
+        let unaltered = Unaltered::new(rows.altered, total_altered);
+        let is_within_ttl = !names.contract().is_exact();
+        Some(Answer {
+            is_stale: is_within_ttl.then(|| !unaltered.holds()),
+            unaltered,
+            rows: rows.value,
+            total,
+            is_hit,
+        })
     }
 }

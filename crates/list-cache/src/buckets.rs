@@ -1,7 +1,7 @@
 //! Which groups a change may concern: by the equalities of their filters.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
 use model::{Change, Field, Image};
 use query::predicate::{Look, Seen, field_of};
@@ -9,6 +9,7 @@ use query::{Equality, Filter, equalities};
 
 use crate::rank::{Fields, Guards, Ranks};
 use crate::rules::{Rule, Rules};
+use crate::weight;
 
 /// Most groups of one bucket, each of which is asked about a change of a row with its value.
 pub(crate) const BUCKET_GROUPS_MAX: usize = 2_048;
@@ -23,6 +24,22 @@ pub(crate) enum Home {
     Residual,
     /// Among those that every change drops.
     Undecidable,
+}
+
+impl Home {
+    /// Bytes that it and the places it stands for take, about.
+    pub(crate) fn size_bytes(&self) -> usize {
+        match self {
+            Home::Buckets(places) => {
+                places.len()
+                    * (size_of::<(Field, u64)>()
+                        + size_of::<Post>()
+                        + weight::hashed::<(u64, Vec<Post>)>())
+            }
+            Home::Residual => size_of::<Post>(),
+            Home::Undecidable => size_of::<u32>(),
+        }
+    }
 }
 
 /// A group where a change may find it.
@@ -40,12 +57,35 @@ pub(crate) struct Question<'a> {
     pub(crate) after: &'a Ranks,
 }
 
+/// Hashes what is a hash already.
+type AsItIs = BuildHasherDefault<Hashed>;
+
+/// A hash, as it came.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The groups of one table by what they ask for.
 #[derive(Default)]
 pub(crate) struct Buckets {
     /// By the hash of field and value. Two values of one hash share a bucket, which costs a
     /// question too many and nothing else.
-    posts: HashMap<u64, Vec<Post>>,
+    posts: HashMap<u64, Vec<Post>, AsItIs>,
     /// The fields that buckets are of, each with the number of places taken in its buckets.
     fields: Vec<(Field, usize)>,
     residual: Vec<Post>,
@@ -96,7 +136,9 @@ impl Buckets {
                 let known: Vec<Field> = places.iter().map(|(field, _)| *field).collect();
                 let guards = Guards::of(filter, if places.len() == 1 { &known } else { &[] });
                 for (field, hash) in places {
-                    let posts = self.posts.entry(*hash).or_default();
+                    let posts = self.posts.entry(*hash);
+                    // Most values have one group.
+                    let posts = posts.or_insert_with(|| Vec::with_capacity(1));
                     posts.push(Post { group, guards });
                     match self.fields.iter_mut().find(|(known, _)| known == field) {
                         Some((_, count)) => *count += 1,
@@ -132,7 +174,8 @@ impl Buckets {
     pub(crate) fn concerned(&self, question: &Question<'_>, groups: &mut Vec<u32>, rules: &Rules) {
         let change = question.change;
         let concerns = |post: &&Post| {
-            post.guards.let_pass(question.before) || post.guards.let_pass(question.after)
+            (post.guards.let_pass(question.before) && rules.hold(Rule::GuardsSeeBefore))
+                || post.guards.let_pass(question.after)
         };
         let mut take = |posts: &[Post]| {
             groups.extend(posts.iter().filter(concerns).map(|post| post.group));

@@ -5,14 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::Mark;
 
-use crate::key::Key;
 use crate::registry::Place;
-
-/// What the map itself spends on an entry, about.
-const ENTRY_OVERHEAD_BYTES: u64 = 96;
-/// What the registry spends on an entry beside copies of its key: the watch, its place in the
-/// index, the filter it is asked with, about.
-const WATCH_OVERHEAD_BYTES: u64 = 512;
 
 /// The encoded rows of a list.
 #[derive(Clone, Debug)]
@@ -85,6 +78,8 @@ pub(crate) struct Entry {
     pub(crate) place: Place,
     pub(crate) altered: Altered,
     pub(crate) content: Content,
+    /// What the registry spends on it. It was weighed with this, and leaves with the same weight.
+    pub(crate) watch_bytes: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -108,15 +103,5 @@ impl Entry {
             Content::Total(value) => Some(Held { value, altered }),
             Content::Rows(_) => None,
         }
-    }
-
-    /// Bytes it takes under `key`, its watch included: the registry keeps the filter and the name
-    /// once more each.
-    pub(crate) fn weigh(key: &Key, entry: &Entry) -> u64 {
-        let body = match &entry.content {
-            Content::Rows(rows) => rows.body.len() as u64,
-            Content::Total(_) => 0,
-        };
-        3 * key.size_bytes() + body + ENTRY_OVERHEAD_BYTES + WATCH_OVERHEAD_BYTES
     }
 }

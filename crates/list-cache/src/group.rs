@@ -1,20 +1,23 @@
 //! Watches that ask for the same rows of a table: asked about each change once.
 
-use model::{Change, Field, Image};
-use query::predicate::{field_of, is_decidable, satisfies};
+use std::sync::Arc;
+
+use model::{Change, Field, Image, Role};
+use query::predicate::{field_of, satisfies};
 use query::{Filter, Query, Visibility};
 
 use crate::buckets::Home;
+use crate::rank::Reach;
 use crate::rules::{Rule, Rules};
 use crate::watch::{Matches, Watch};
+use crate::weight;
 
 /// The watches of one filter under one visibility.
 pub(crate) struct Group {
     /// What names it in its table.
-    pub(crate) form: Box<[u8]>,
+    pub(crate) form: Arc<[u8]>,
     filter: Filter,
     visibility: Visibility,
-    is_decidable: bool,
     /// What the filter looks at.
     fields: Vec<Field>,
     /// Where it stands in the index of its table.
@@ -25,20 +28,51 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(form: &[u8], query: &Query, home: Home) -> Group {
+    pub(crate) fn new(form: Arc<[u8]>, query: &Query, home: Home) -> Group {
         let mut fields = Vec::new();
-        collect_fields(&query.filter, &mut fields);
+        let mut filter = Filter::All(Vec::new());
+        // Nobody asks what memory cannot decide.
+        if !matches!(home, Home::Undecidable) {
+            collect_fields(&query.filter, &mut fields);
+            filter = query.filter.clone();
+        }
         Group {
-            form: form.into(),
-            filter: query.filter.clone(),
+            form,
+            filter,
             visibility: query.visibility.clone(),
-            is_decidable: is_decidable(&query.filter),
             fields,
             home,
             // Rows and total, mostly.
             watches: Vec::with_capacity(2),
             asked: 0,
         }
+    }
+
+    /// Bytes that are spent on one of its watches, about: the watch, and its share of what the
+    /// group keeps once. Rows and total bear half of that each; of several pages with one filter
+    /// each bears a half too, because the others may go first.
+    pub(crate) fn watch_bytes(&self, number: u64) -> usize {
+        let watch = self.watches.iter().find(|watch| watch.number == number);
+        let own = watch.map_or(0, Watch::size_bytes);
+        own + self.size_bytes() / self.watches.len().clamp(1, 2)
+    }
+
+    /// Bytes of what it keeps once, its places in the indexes of its table included.
+    fn size_bytes(&self) -> usize {
+        let roles = match &self.visibility {
+            Visibility::Everything => 0,
+            Visibility::Granted(roles) => {
+                let texts = roles.iter().map(|role| weight::shared(role.as_str().len()));
+                weight::shared(texts.sum::<usize>() + roles.iter().len() * size_of::<Role>())
+            }
+        };
+        size_of::<(Group, Reach)>()
+            + weight::shared(self.form.len())
+            + weight::hashed::<(Arc<[u8]>, u32)>()
+            + weight::filter(&self.filter)
+            + weight::fields(&self.fields)
+            + self.home.size_bytes()
+            + roles
     }
 
     /// What the filter looks at.
@@ -48,7 +82,7 @@ impl Group {
 
     /// Whether memory can decide which rows are meant.
     pub(crate) fn is_decidable(&self) -> bool {
-        self.is_decidable
+        !matches!(self.home, Home::Undecidable)
     }
 
     /// On which sides of the change the row is among those that are meant.

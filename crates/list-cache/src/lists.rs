@@ -3,7 +3,7 @@
 //! Whoever finds an entry in the map locks nothing else. Whatever registers, fills, withholds or
 //! unregisters holds the registry's lock while it does so, and touches the map under it.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -15,9 +15,11 @@ use crate::asking::{Asked, Asking};
 use crate::batch::Batch;
 use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
 use crate::key::{Contract, Key};
+use crate::purges::Purges;
 use crate::registry::{Aside, Registry};
 use crate::rules::{Rule, Rules};
-use crate::run::{Joined, Runs};
+use crate::run::Runs;
+use crate::weight;
 
 /// An entry may weigh at most this share of the capacity.
 const ENTRY_SHARE: u64 = 64;
@@ -36,7 +38,7 @@ pub struct Bounds {
 /// The cached lists of a server.
 pub struct ListCache {
     entries: WeightedMap<Key, Entry>,
-    purges: RwLock<HashMap<TableNumber, u64>>,
+    purges: RwLock<Purges>,
     purges_of_all: AtomicU64,
     watched: Mutex<Watched>,
     rules: Rules,
@@ -77,12 +79,6 @@ pub struct Counts {
     pub evictions: u64,
 }
 
-/// Whether lists like this may be kept at all: not in random order, not chosen by relationships,
-/// which changes of other tables would alter, and not at coordinates.
-pub fn keeps(query: &Query) -> bool {
-    !query.random && query.at.is_none() && !query.filters_relationships()
-}
-
 impl ListCache {
     /// An empty cache.
     pub fn new(bounds: Bounds) -> ListCache {
@@ -92,13 +88,20 @@ impl ListCache {
             entry_bytes_typical: ENTRY_BYTES_TYPICAL,
         };
         ListCache {
-            entries: WeightedMap::new(entries, Entry::weigh),
+            entries: WeightedMap::new(entries, weight::entry),
             purges: RwLock::default(),
             purges_of_all: AtomicU64::new(0),
             watched: Mutex::default(),
             rules: Rules::default(),
             total_cap: bounds.total_cap,
         }
+    }
+
+    /// Whether lists like this may be kept at all: not in random order, not chosen by
+    /// relationships, which changes of other tables would alter, and not at coordinates.
+    pub fn keeps(&self, query: &Query) -> bool {
+        let is_watched = !query.random && !query.filters_relationships();
+        query.at.is_none() && (is_watched || !self.rules.hold(Rule::KeepsWhatIsWatched))
     }
 
     /// Begins to put an answer together.
@@ -115,16 +118,20 @@ impl ListCache {
     pub fn withhold(&self, batch: Batch) -> Withheld {
         let mut locked = self.lock();
         let fallen = locked.registry.withhold(batch, self.total_cap, &self.rules);
-        for (key, number) in &fallen.gone {
+        let gone = fallen.gone.iter().filter_map(|(key, number)| {
             self.entries
-                .delete_if(key, |entry| entry.place.number == *number);
-        }
+                .delete_if(key, |entry| entry.place.number == *number)
+        });
+        let gone: Vec<(Key, Entry)> = gone.collect();
         let mut withheld = Withheld {
             totals: fallen.aside,
         };
         if !self.rules.hold(Rule::TotalsWaitForPublish) {
-            self.put_back(&mut locked, &mut withheld, true);
+            drop(self.put_back(&mut locked, &mut withheld, true));
         }
+        // Bodies are freed when nobody waits for it.
+        drop(locked);
+        drop(gone);
         withheld
     }
 
@@ -133,10 +140,18 @@ impl ListCache {
     pub fn publish(&self, mut withheld: Withheld, committed: bool) {
         let mut locked = self.lock();
         locked.registry.publish();
-        self.put_back(&mut locked, &mut withheld, committed);
+        let gone = self.put_back(&mut locked, &mut withheld, committed);
+        drop(locked);
+        drop(gone);
     }
 
-    fn put_back(&self, locked: &mut Locked<'_>, withheld: &mut Withheld, committed: bool) {
+    fn put_back(
+        &self,
+        locked: &mut Locked<'_>,
+        withheld: &mut Withheld,
+        committed: bool,
+    ) -> Vec<(Key, Entry)> {
+        let mut gone = Vec::new();
         let patches = committed || !self.rules.hold(Rule::FailedCommitsPatchNothing);
         for aside in withheld.totals.drain(..) {
             let mut total = aside.total;
@@ -146,7 +161,8 @@ impl ListCache {
             }
             let altered = Altered::default();
             let key = &aside.key;
-            if locked.registry.reopen(key, &aside.place, &altered, total) {
+            let reopened = locked.registry.reopen(key, &aside.place, &altered, total);
+            if let Some(watch_bytes) = reopened {
                 locked.registry.patched_totals += u64::from(patches);
                 let content = Content::Total(Total {
                     count: total,
@@ -157,10 +173,12 @@ impl ListCache {
                     place,
                     altered,
                     content,
+                    watch_bytes,
                 };
-                self.put(locked, aside.key, entry);
+                gone.extend(self.put(locked, aside.key, entry));
             }
         }
+        gone
     }
 
     /// Drops every list of `table`. Within a `ttl`, whoever asks after this call finds nothing
@@ -169,12 +187,24 @@ impl ListCache {
     pub fn purge(&self, table: TableNumber) {
         if self.rules.hold(Rule::PurgeIsAFence) {
             let mut purges = self.purges.write().unwrap_or_else(PoisonError::into_inner);
-            *purges.entry(table).or_default() += 1;
+            purges.purge(table);
             self.purges_of_all.fetch_add(1, Ordering::Release);
         }
+        let takes_exact = self.rules.hold(Rule::PurgeTakesExactLists);
         let mut locked = self.lock();
-        locked.registry.forget(table, &self.rules);
-        self.entries.retain(|key, _| key.table() != table);
+        if takes_exact {
+            locked.registry.forget(table, &self.rules);
+        }
+        let gone = RefCell::new(Vec::new());
+        self.entries.retain(|key, entry| {
+            let stays = key.table() != table || (key.is_exact() && !takes_exact);
+            if !stays {
+                gone.borrow_mut().push(entry.clone());
+            }
+            stays
+        });
+        drop(locked);
+        drop(gone);
     }
 
     /// Bytes of all entries together.
@@ -215,26 +245,13 @@ impl ListCache {
         allows(contract, &held.altered, held.value.read_ms, now_ms).then_some(held)
     }
 
-    /// A wait for somebody who reads what `key` names, unless a commit may have overtaken it.
-    pub(crate) fn join(&self, key: &[u8], rows: bool, total: bool) -> Option<Joined> {
-        let locked = self.lock();
-        let run = locked.runs.get(key)?;
-        let joins_any = !self.rules.hold(Rule::SpoiledRunsAreNotJoined);
-        let is_clean = |altered: &Option<Altered>| {
-            let altered = altered.as_ref();
-            altered.is_some_and(|altered| joins_any || !altered.is_set())
-        };
-        let wanted = if rows { &run.rows } else { &run.total };
-        is_clean(wanted).then(|| Joined::new(run.clone(), rows, total && is_clean(&run.total)))
-    }
-
-    /// How often the table was purged, as far as the contract asks.
+    /// The number that each purge of the table raises, as far as the contract asks for it.
     pub(crate) fn purges(&self, contract: Contract, table: TableNumber) -> u64 {
         if contract.is_exact() {
             return 0;
         }
         let purges = self.purges.read().unwrap_or_else(PoisonError::into_inner);
-        purges.get(&table).copied().unwrap_or_default()
+        purges.of(table)
     }
 
     /// How often any table was purged.
@@ -247,13 +264,17 @@ impl ListCache {
         key.purges() == self.purges(contract, key.table())
     }
 
-    /// Puts an entry whose watch is registered, and unregisters what goes for it.
-    pub(crate) fn put(&self, locked: &mut Locked<'_>, key: Key, entry: Entry) {
-        let name = key.clone();
-        for (key, gone) in self.entries.put(key, entry) {
-            locked.registry.evictions += u64::from(key != name);
-            locked.registry.evict(&key, &gone, &self.rules);
+    /// Puts an entry whose watch is registered, and unregisters what goes for it. Gives that, to
+    /// be freed when the lock is.
+    pub(crate) fn put(&self, locked: &mut Locked<'_>, key: Key, entry: Entry) -> Vec<(Key, Entry)> {
+        let (name, number) = (key.clone(), entry.place.number);
+        let gone = self.entries.put(key, entry);
+        for (key, gone) in &gone {
+            locked.registry.evictions += u64::from(*key != name);
+            let was_kept = gone.place.number != number;
+            locked.registry.evict(key, gone, was_kept, &self.rules);
         }
+        gone
     }
 
     pub(crate) fn lock(&self) -> Locked<'_> {

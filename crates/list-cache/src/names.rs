@@ -1,10 +1,9 @@
 //! Lists that are asked for again and again: named once, looked for many times.
 
-use crate::asking::{Answer, Asked};
-use crate::entry::Unaltered;
+use crate::asking::{Answer, Asked, Found};
 use crate::key::{Contract, Key, Part};
 use crate::lists::ListCache;
-use crate::rules::Rule;
+use crate::run::Parts;
 
 /// The names of the parts of one list.
 #[derive(Debug)]
@@ -18,6 +17,18 @@ pub struct Names {
 }
 
 impl Names {
+    pub(crate) fn contract(&self) -> Contract {
+        self.contract
+    }
+
+    pub(crate) fn rows(&self) -> &[u8] {
+        &self.rows
+    }
+
+    pub(crate) fn total(&self) -> Option<&[u8]> {
+        self.total.as_deref()
+    }
+
     /// Bytes they take in memory, about.
     pub fn size_bytes(&self) -> usize {
         let total = self.total.as_ref().map_or(0, |name| name.len());
@@ -48,29 +59,11 @@ impl ListCache {
     /// What [`ListCache::ask`] would answer at once: all that was asked for, if it is cached and
     /// may be served. Locks nothing but what the map locks, and keeps nothing of what it finds.
     pub fn look(&self, names: &Names, now_ms: u64) -> Option<Answer> {
-        let is_exact = names.contract.is_exact();
-        if !is_exact && names.purges != self.purges_of_all() {
+        if !names.contract.is_exact() && names.purges != self.purges_of_all() {
             return None;
         }
-        let rows = self.rows(&names.rows, names.contract, now_ms)?;
-        let total = match &names.total {
-            Some(name) => Some(self.total(name, names.contract, now_ms)?),
-            None => None,
-        };
-        let are_rows_altered = rows.altered.is_set();
-        // The rows were found first: unaltered, they were true together with the total.
-        let needs_one_instant = is_exact && total.is_some() && self.rules().hold(Rule::OneInstant);
-        if needs_one_instant && are_rows_altered {
-            return None;
-        }
-        let is_total_altered = total.as_ref().is_some_and(|total| total.altered.is_set());
-        let total_altered = total.as_ref().map(|total| total.altered.clone());
-        Some(Answer {
-            unaltered: Unaltered::new(rows.altered, total_altered),
-            rows: rows.value,
-            total: total.map(|total| total.value.count),
-            is_hit: true,
-            is_stale: (!is_exact).then_some(are_rows_altered || is_total_altered),
-        })
+        let mut held = Parts::default();
+        let found = self.find(names, &mut held, now_ms);
+        held.answer(names, true).filter(|_| found == Found::Whole)
     }
 }

@@ -8,6 +8,8 @@ use model::{Change, Direction, Field, Image, Value};
 use query::predicate::{Look, Seen, field_of};
 use query::{Filter, OrderKey, Test};
 
+use crate::rules::{Rule, Rules};
+
 /// Most conditions that are kept beside a group.
 const GUARDS_MAX: usize = 2;
 
@@ -249,15 +251,21 @@ impl Reach {
     }
 
     /// Whether the change alters nothing of the group, whether or not its row matches.
-    pub(crate) fn leaves_out(&self, changed: Fields, before: &Ranks, after: &Ranks) -> bool {
+    pub(crate) fn leaves_out(
+        &self,
+        changed: Fields,
+        before: &Ranks,
+        after: &Ranks,
+        rules: &Rules,
+    ) -> bool {
         self.fields.share_none(changed)
-            && self.endless == 0
+            && (self.endless == 0 || !rules.hold(Rule::EndlessPagesAreAsked))
             && !self.has_other_orders
             && self
                 .ends
                 .iter()
                 .flatten()
-                .all(|edge| edge.is_before(before) && edge.is_before(after))
+                .all(|edge| edge.is_before(before, rules) && edge.is_before(after, rules))
     }
 }
 
@@ -279,14 +287,16 @@ impl Edge {
     }
 
     /// Whether the row certainly stands beyond the page. A row that is not there does.
-    pub(crate) fn is_before(&self, ranks: &Ranks) -> bool {
+    pub(crate) fn is_before(&self, ranks: &Ranks, rules: &Rules) -> bool {
         let rank = ranks.get(self.position);
+        let is_told = rank != self.last || !rules.hold(Rule::EqualRanksAreAsked);
         !ranks.is_there
-            || if self.is_descending {
-                rank < self.last
-            } else {
-                rank > self.last
-            }
+            || (is_told
+                && if self.is_descending {
+                    rank <= self.last
+                } else {
+                    rank >= self.last
+                })
     }
 }
 

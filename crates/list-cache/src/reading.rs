@@ -6,9 +6,9 @@ use crate::asking::{Asked, Read};
 use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
 use crate::key::{Contract, Key, Part, rows_meant};
 use crate::lists::{ListCache, Locked};
-use crate::registry::{Part as WatchedPart, Place, Wanted};
+use crate::registry::{Place, Wanted};
 use crate::rules::Rule;
-use crate::run::{Parts, Run};
+use crate::run::{Joined, Parts, Run};
 
 /// The right to read and to keep. What it will fill is watched from here on, so a commit that
 /// overtakes the read is noticed. Dropped without a fill, it sends those who joined to read for
@@ -22,32 +22,47 @@ pub struct Reading<'a> {
 }
 
 /// What one part will be kept as.
-#[derive(Clone)]
 struct Ticket {
     key: Key,
     place: Place,
     altered: Altered,
 }
 
+/// What is done about what is not cached.
+pub(crate) enum Taken<'a> {
+    /// Somebody reads it.
+    Joined(Joined),
+    /// The caller reads it.
+    Opened(Reading<'a>),
+}
+
 impl<'a> Reading<'a> {
-    pub(crate) fn open(
+    /// Joins somebody who reads all that is named, rows and total, or reads it for all who come:
+    /// in one piece, so that of those who come at once no two read.
+    pub(crate) fn join_or_open(
         lists: &'a ListCache,
         asked: Asked<'_>,
-        rows_key: Option<&[u8]>,
-        total_key: Option<&[u8]>,
-    ) -> Reading<'a> {
+        (rows_key, total_key): (Option<&[u8]>, Option<&[u8]>),
+        may_join: bool,
+    ) -> Taken<'a> {
         let mut written = Vec::new();
         let form = rows_meant(total_key.unwrap_or_else(|| {
             Key::write(&mut written, asked.query, asked.contract, Part::Total, 0);
             &written
         }));
         let mut locked = lists.lock();
-        let mut ticket = |key: &[u8], part| {
+        if let Some(key) = rows_key.or(total_key).filter(|_| may_join) {
+            let wants = (rows_key.is_some(), total_key.is_some());
+            if let Some(joined) = locked.runs.join(key, wants, lists.rules()) {
+                return Taken::Joined(joined);
+            }
+        }
+        let mut ticket = |key: &[u8], of_rows| {
             let wanted = Wanted {
                 query: asked.query,
                 form,
                 is_exact: asked.contract.is_exact(),
-                part,
+                of_rows,
             };
             let (place, altered) = locked.registry.open(&wanted, lists.rules());
             Ticket {
@@ -56,8 +71,8 @@ impl<'a> Reading<'a> {
                 altered,
             }
         };
-        let rows = rows_key.map(|key| ticket(key, WatchedPart::Rows));
-        let total = total_key.map(|key| ticket(key, WatchedPart::Total));
+        let rows = rows_key.map(|key| ticket(key, true));
+        let total = total_key.map(|key| ticket(key, false));
         let run = Arc::new(Run {
             rows: rows.as_ref().map(|ticket| ticket.altered.clone()),
             total: total.as_ref().map(|ticket| ticket.altered.clone()),
@@ -67,13 +82,13 @@ impl<'a> Reading<'a> {
             locked.runs.open(ticket.key.clone(), run.clone());
         }
         drop(locked);
-        Reading {
+        Taken::Opened(Reading {
             lists,
             contract: asked.contract,
             run,
             rows,
             total,
-        }
+        })
     }
 
     /// Whether the rows are to be read.
@@ -92,6 +107,8 @@ impl<'a> Reading<'a> {
         let (mark, read_ms) = (read.mark, read.read_ms);
         let mut locked = lists.lock();
         let mut parts = Parts::default();
+        // Freed when nobody waits for the lock.
+        let mut gone = Vec::new();
         if let Some(rows) = read.rows
             && let Some(ticket) = self.rows.take()
         {
@@ -105,7 +122,7 @@ impl<'a> Reading<'a> {
             let table = ticket.key.table();
             let registry = &mut locked.registry;
             registry.set_window(table, &ticket.place, rows.last_place);
-            self.keep(&mut locked, ticket, Content::Rows(value.clone()));
+            gone.extend(self.keep(&mut locked, ticket, Content::Rows(value.clone())));
             parts.rows = Some(Held { value, altered });
         }
         if let Some(count) = read.total
@@ -113,41 +130,45 @@ impl<'a> Reading<'a> {
         {
             let value = Total { count, read_ms };
             let altered = ticket.altered.clone();
-            self.keep(&mut locked, ticket, Content::Total(value));
+            gone.extend(self.keep(&mut locked, ticket, Content::Total(value)));
             parts.total = Some(Held { value, altered });
         }
         drop(locked);
+        drop(gone);
         self.run.flight.land(parts.clone());
         parts
     }
 
-    fn keep(&self, locked: &mut Locked<'_>, ticket: Ticket, content: Content) {
+    fn keep(&self, locked: &mut Locked<'_>, ticket: Ticket, content: Content) -> Vec<(Key, Entry)> {
         locked.runs.close(&ticket.key, &self.run);
         let lists = self.lists;
         let mut altered = ticket.altered;
         if altered.is_set() && self.contract.is_exact() {
             if lists.rules().hold(Rule::LateFillsAreRefused) {
                 locked.registry.refused_fills += 1;
-                return;
+                return Vec::new();
             }
             altered = Altered::default();
         }
         if !lists.may_fill(&ticket.key, self.contract) {
             let table = ticket.key.table();
-            locked.registry.close(table, &ticket.place, &altered);
-            return;
+            locked
+                .registry
+                .close(table, &ticket.place, &altered, lists.rules());
+            return Vec::new();
         }
         let total = match &content {
             Content::Total(total) => Some(total.count),
             Content::Rows(_) => None,
         };
-        locked.registry.keep(&ticket.key, &ticket.place, total);
+        let watch_bytes = locked.registry.keep(&ticket.key, &ticket.place, total);
         let entry = Entry {
             place: ticket.place,
             altered,
             content,
+            watch_bytes,
         };
-        lists.put(locked, ticket.key, entry);
+        lists.put(locked, ticket.key, entry)
     }
 }
 
@@ -158,7 +179,9 @@ impl Drop for Reading<'_> {
             for ticket in self.rows.take().iter().chain(&self.total.take()) {
                 locked.runs.close(&ticket.key, &self.run);
                 let (table, place) = (ticket.key.table(), &ticket.place);
-                locked.registry.close(table, place, &ticket.altered);
+                locked
+                    .registry
+                    .close(table, place, &ticket.altered, self.lists.rules());
             }
         }
         // Of no effect after a landing.

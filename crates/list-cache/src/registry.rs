@@ -25,19 +25,14 @@ pub(crate) struct Place {
     pub(crate) number: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    Rows,
-    Total,
-}
-
 /// What a read is for.
 pub(crate) struct Wanted<'a> {
     pub(crate) query: &'a Query,
     /// What names the rows that are meant.
     pub(crate) form: &'a [u8],
     pub(crate) is_exact: bool,
-    pub(crate) part: Part,
+    /// The rows, or the total.
+    pub(crate) of_rows: bool,
 }
 
 /// What a commit takes away.
@@ -123,8 +118,6 @@ impl Registry {
             number,
         };
         let query = wanted.query;
-        let of_rows = wanted.part == Part::Rows;
-        let watch = Watch::open(number, query, of_rows, wanted.is_exact);
         let table = self.tables.entry(query.table.number).or_default();
         let slot = table.group(wanted.form, query, rules);
         let Some(slot) = slot else {
@@ -139,6 +132,7 @@ impl Registry {
             group: Some(slot),
             number,
         };
+        let watch = Watch::open(number, query, wanted.of_rows, wanted.is_exact);
         let altered = watch.altered.clone();
         table.add(slot, watch);
         if rules.hold(Rule::InFlightIsAsked) && self.in_flight_alters(query, place, rules) {
@@ -208,51 +202,70 @@ impl Registry {
         }
     }
 
-    /// An open read becomes the entry `key`. Of no effect if a commit took it away.
-    pub(crate) fn keep(&mut self, key: &Key, place: &Place, total: Option<u64>) {
-        if let Some(watch) = self.watch_mut(key.table(), place) {
-            watch.keep(key.clone(), total);
-        }
+    /// An open read becomes the entry `key`. Of no effect if a commit took it away. Says how many
+    /// bytes the registry spends on it.
+    pub(crate) fn keep(&mut self, key: &Key, place: &Place, total: Option<u64>) -> u32 {
+        let Some(watch) = self.watch_mut(key.table(), place) else {
+            return 0;
+        };
+        watch.keep(key.clone(), total);
+        self.watch_bytes(key.table(), place)
     }
 
-    /// A total that was set aside is an entry again. Says whether its watch is still there.
+    fn watch_bytes(&self, table: TableNumber, place: &Place) -> u32 {
+        let group = self.tables.get(&table).zip(place.group);
+        let group = group.and_then(|(table, slot)| table.group_of(slot));
+        let bytes = group.map_or(0, |group| group.watch_bytes(place.number));
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    /// A total that was set aside is an entry again. Says how many bytes the registry spends on
+    /// it; `None` if its watch is not there any more.
     pub(crate) fn reopen(
         &mut self,
         key: &Key,
         place: &Place,
         altered: &Altered,
         total: u64,
-    ) -> bool {
-        let Some(watch) = self.watch_mut(key.table(), place) else {
-            return false;
-        };
+    ) -> Option<u32> {
+        let watch = self.watch_mut(key.table(), place)?;
         watch.altered = altered.clone();
         watch.keep(key.clone(), Some(total));
-        true
+        Some(self.watch_bytes(key.table(), place))
     }
 
     /// An open read is no more.
-    pub(crate) fn close(&mut self, table: TableNumber, place: &Place, altered: &Altered) {
+    pub(crate) fn close(
+        &mut self,
+        table: TableNumber,
+        place: &Place,
+        altered: &Altered,
+        rules: &Rules,
+    ) {
         if place.group.is_some() {
-            self.remove(table, *place);
-        } else if let Some(table) = self.tables.get_mut(&table) {
-            table.forget_degraded(altered);
+            return self.remove(table, *place);
+        }
+        if let Some(watches) = self.tables.get_mut(&table) {
+            watches.forget_degraded(altered, rules);
+            self.remove_if_empty(table);
         }
     }
 
-    /// An entry has left the map, though nothing altered it.
-    pub(crate) fn evict(&mut self, key: &Key, gone: &Entry, rules: &Rules) {
+    /// An entry has left the map, though nothing altered it. Nobody would notice any more if
+    /// something did, so whoever still holds it must take it for altered; within a `ttl`, one that
+    /// never was in the map is as fresh as any answer that was read just now.
+    pub(crate) fn evict(&mut self, key: &Key, gone: &Entry, was_kept: bool, rules: &Rules) {
         let table = key.table();
         let Some(slot) = gone.place.group else {
-            return self.close(table, &gone.place, &gone.altered);
+            return self.close(table, &gone.place, &gone.altered, rules);
         };
-        if key.is_exact() && rules.hold(Rule::EvictedCountsAsAltered) {
+        if (was_kept || key.is_exact()) && rules.hold(Rule::EvictedCountsAsAltered) {
             gone.altered.set();
         }
         if rules.hold(Rule::UnregisterByNumber) {
             self.remove(table, gone.place);
         } else if let Some(table) = self.tables.get_mut(&table) {
-            table.remove(slot, |watch| watch.kept.as_ref() == Some(key));
+            while table.remove(slot, |watch| watch.kept.as_ref() == Some(key)) {}
         }
     }
 
@@ -316,8 +329,16 @@ impl Registry {
     }
 
     fn remove(&mut self, table: TableNumber, place: Place) {
-        if let (Some(table), Some(slot)) = (self.tables.get_mut(&table), place.group) {
-            table.remove(slot, |watch| watch.number == place.number);
+        if let (Some(watches), Some(slot)) = (self.tables.get_mut(&table), place.group) {
+            watches.remove(slot, |watch| watch.number == place.number);
+            self.remove_if_empty(table);
+        }
+    }
+
+    /// A read that ends late may be the last that is known of a table that was deleted.
+    fn remove_if_empty(&mut self, table: TableNumber) {
+        if self.tables.get(&table).is_some_and(TableWatches::is_empty) {
+            self.tables.remove(&table);
         }
     }
 }

@@ -25,6 +25,13 @@ rules! {
     EachAlternativeHasAnEquality;
     /// Filters without an equality are asked on each change.
     ResidualsAreAsked;
+    /// Groups are passed over by the ranks of the row on both of its sides. Without it, a row that
+    /// leaves a range is missed.
+    GuardsSeeBefore;
+    /// No group is passed over that has a page which is not known to end.
+    EndlessPagesAreAsked;
+    /// A row with the rank of a page's last row may stand before it.
+    EqualRanksAreAsked;
     /// Filters that memory cannot decide as the database does are dropped by each change.
     UndecidableAreDropped;
     /// Whether a row was seen before a change is judged by the grants it had then.
@@ -65,6 +72,10 @@ rules! {
     EvictedCountsAsAltered;
     /// A purge also fences off reads that are open within a `ttl`.
     PurgeIsAFence;
+    /// A purge takes exact lists as well.
+    PurgeTakesExactLists;
+    /// Lists are kept only where the changes of their own table are all that alters them.
+    KeepsWhatIsWatched;
     /// A commit that may have altered an answer within a `ttl` makes it say so.
     StaleIsTold;
 }

@@ -9,6 +9,7 @@ use cache::Flight;
 
 use crate::entry::{Altered, Held, Rows, Total};
 use crate::key::Key;
+use crate::rules::{Rule, Rules};
 
 /// One read and those who wait for it.
 #[derive(Default)]
@@ -32,8 +33,19 @@ pub(crate) struct Parts {
 pub(crate) struct Runs(HashMap<Key, Arc<Run>>);
 
 impl Runs {
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Arc<Run>> {
-        self.0.get(key)
+    /// A wait for somebody who reads what `key` names, unless a commit may have overtaken it.
+    /// Whoever wants rows and total joins nobody who reads the rows alone: he would read after
+    /// that, and so would all who waited with him.
+    pub(crate) fn join(&self, key: &[u8], wants: (bool, bool), rules: &Rules) -> Option<Joined> {
+        let run = self.0.get(key)?;
+        let joins_any = !rules.hold(Rule::SpoiledRunsAreNotJoined);
+        let is_clean = |altered: &Option<Altered>| {
+            let altered = altered.as_ref();
+            altered.is_some_and(|altered| joins_any || !altered.is_set())
+        };
+        let (rows, total) = wants;
+        let has_all = (!rows || is_clean(&run.rows)) && (!total || is_clean(&run.total));
+        has_all.then(|| Joined::new(run.clone(), rows, total))
     }
 
     pub(crate) fn open(&mut self, key: Key, run: Arc<Run>) {
@@ -54,7 +66,7 @@ pub struct Joined {
     /// Whether the rows it reads are those that are wanted. Whoever waits for a total alone may
     /// wait for the reader of another page, or of the other route family.
     takes_rows: bool,
-    /// Whether the total it reads, if any, may be taken: nothing had altered it when it was joined.
+    /// Whether the total it reads is wanted.
     takes_total: bool,
 }
 

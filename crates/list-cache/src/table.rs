@@ -1,9 +1,11 @@
 //! The watches of one table.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use model::{Change, RowId, Value};
-use query::Query;
+use query::predicate::is_decidable;
+use query::{Filter, Query};
 
 use crate::buckets::{Buckets, Home, Question, RESIDUAL_GROUPS_MAX};
 use crate::entry::Altered;
@@ -24,7 +26,7 @@ pub(crate) struct TableWatches {
     /// How far each group reaches, by its place.
     reaches: Vec<Reach>,
     free: Vec<u32>,
-    by_form: HashMap<Box<[u8]>, u32>,
+    by_form: HashMap<Arc<[u8]>, u32>,
     buckets: Buckets,
     undecidable: Vec<u32>,
     /// The groups with pages beside a row; one for each such page.
@@ -66,12 +68,9 @@ impl TableWatches {
             let count = group.map_or(0, |group| group.watches.len());
             return (count < rules.bound(GROUP_WATCHES_MAX)).then_some(*slot);
         }
-        let mut group = Group::new(form, query, Home::Undecidable);
-        if group.is_decidable() {
-            group.home = self.buckets.home(&query.filter, rules)?;
-        } else if self.undecidable.len() >= rules.bound(RESIDUAL_GROUPS_MAX) {
-            return None;
-        }
+        let home = self.home(&query.filter, rules)?;
+        let form = Arc::<[u8]>::from(form);
+        let group = Group::new(form.clone(), query, home);
         let reach = Reach::of(group.fields());
         let slot = self.free.pop().unwrap_or_else(|| {
             self.groups.push(None);
@@ -83,9 +82,17 @@ impl TableWatches {
         if matches!(group.home, Home::Undecidable) {
             self.undecidable.push(slot);
         }
-        self.by_form.insert(form.into(), slot);
+        self.by_form.insert(form, slot);
         self.groups[slot as usize] = Some(group);
         Some(slot)
+    }
+
+    /// Where a group with this filter may stand; `None` if there is no room for it.
+    fn home(&self, filter: &Filter, rules: &Rules) -> Option<Home> {
+        if is_decidable(filter) {
+            return self.buckets.home(filter, rules);
+        }
+        (self.undecidable.len() < rules.bound(RESIDUAL_GROUPS_MAX)).then_some(Home::Undecidable)
     }
 
     /// The group at this place.
@@ -128,11 +135,21 @@ impl TableWatches {
     }
 
     /// A watch beyond the bounds is no more.
-    pub(crate) fn forget_degraded(&mut self, altered: &Altered) {
+    pub(crate) fn forget_degraded(&mut self, altered: &Altered, rules: &Rules) {
         // Those that a change has dropped are not counted any more.
-        if !altered.is_set() {
-            self.degraded_count = self.degraded_count.saturating_sub(1);
+        if altered.is_set() {
+            return;
         }
+        self.degraded_count = self.degraded_count.saturating_sub(1);
+        // No change sets the flag any more, and somebody may still hold what it is of.
+        if self.degraded_count == 0 && rules.hold(Rule::EvictedCountsAsAltered) {
+            std::mem::take(&mut self.degraded).set();
+        }
+    }
+
+    /// Whether nothing stands here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.watch_count == 0 && self.degraded_count == 0
     }
 
     pub(crate) fn watch_mut(&mut self, slot: u32, number: u64) -> Option<&mut Watch> {
@@ -143,20 +160,19 @@ impl TableWatches {
             .find(|watch| watch.number == number)
     }
 
-    /// Unregisters the watches of a group that are not wanted any more.
-    pub(crate) fn remove(&mut self, slot: u32, is_unwanted: impl Fn(&Watch) -> bool) {
+    /// Unregisters a watch of a group. Says whether one was meant.
+    pub(crate) fn remove(&mut self, slot: u32, is_meant: impl Fn(&Watch) -> bool) -> bool {
         let Some(group) = self.group_mut(slot) else {
-            return;
+            return false;
         };
-        let removed: Vec<Watch> = group
-            .watches
-            .extract_if(.., |watch| is_unwanted(watch))
-            .collect();
-        self.watch_count -= removed.len() as u64;
-        for watch in &removed {
-            self.forget_page(watch, slot);
-        }
+        let Some(position) = group.watches.iter().position(is_meant) else {
+            return false;
+        };
+        let removed = group.watches.swap_remove(position);
+        self.watch_count -= 1;
+        self.forget_page(&removed, slot);
         self.remove_if_empty(slot);
+        true
     }
 
     /// Asks all that one change of a row may concern.
@@ -181,7 +197,7 @@ impl TableWatches {
             .concerned(&question, &mut room.concerned, rules);
         for slot in room.concerned.drain(..) {
             let reach = &self.reaches[slot as usize];
-            if !reach.leaves_out(question.changed, question.before, question.after) {
+            if !reach.leaves_out(question.changed, question.before, question.after, rules) {
                 self.ask_group(slot, &question, fallen, rules);
             }
         }
@@ -225,7 +241,7 @@ impl TableWatches {
             self.tallied.push(slot);
         }
         let feels = |watch: &Watch| {
-            !watch.is_out_of_reach(question, matches) && watch.feels(change, matches, rules)
+            !watch.is_out_of_reach(question, matches, rules) && watch.feels(change, matches, rules)
         };
         self.fell(slot, feels, fallen, rules);
     }

@@ -10,6 +10,7 @@ use crate::key::Key;
 use crate::rank::Edge;
 use crate::registry::Fallen;
 use crate::rules::{Rule, Rules};
+use crate::weight;
 
 /// An entry or an open read, as the registry knows it.
 pub(crate) struct Watch {
@@ -81,10 +82,15 @@ impl Watch {
 
     /// Whether the row stands beyond the page on each side on which it matches, as its rank alone
     /// can say.
-    pub(crate) fn is_out_of_reach(&self, question: &Question<'_>, matches: Matches) -> bool {
+    pub(crate) fn is_out_of_reach(
+        &self,
+        question: &Question<'_>,
+        matches: Matches,
+        rules: &Rules,
+    ) -> bool {
         self.edge.is_some_and(|edge| {
-            (!matches.before || edge.is_before(question.before))
-                && (!matches.after || edge.is_before(question.after))
+            (!matches.before || edge.is_before(question.before, rules))
+                && (!matches.after || edge.is_before(question.after, rules))
         })
     }
 
@@ -168,6 +174,15 @@ impl Watch {
         }
     }
 
+    /// Bytes it takes, about.
+    pub(crate) fn size_bytes(&self) -> usize {
+        let page = match &self.subject {
+            Subject::Rows(page) => page.size_bytes(),
+            Subject::Total(_) => 0,
+        };
+        size_of::<Watch>() + weight::FLAG_BYTES + page
+    }
+
     /// The read has become an entry of this name.
     pub(crate) fn keep(&mut self, key: Key, total: Option<u64>) {
         self.kept = Some(key);
@@ -184,6 +199,15 @@ impl Page {
             order: query.read_order(),
             last: None,
         }
+    }
+
+    fn size_bytes(&self) -> usize {
+        let last = self.last.as_deref().map_or(0, weight::values);
+        let cursor = self.cursor.as_ref().map_or(0, |row| {
+            // Its own, and the one by which the table finds its pages.
+            2 * row.as_str().len() + weight::hashed::<(RowId, Vec<u32>)>() + 4 * size_of::<u32>()
+        });
+        size_of_val(&*self.order) + last + cursor
     }
 
     pub(crate) fn cursor(&self) -> Option<&RowId> {

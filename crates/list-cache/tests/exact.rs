@@ -4,7 +4,7 @@ mod stage;
 
 use std::task::Poll;
 
-use list_cache::{Batch, Step};
+use list_cache::{Asking, Batch, Joined, Reading, Step};
 use model::TableNumber;
 use query::Query;
 use stage::{CAP, EXACT, NOBODY, TABLE, World, guests, image, query, row, says, seen_by};
@@ -226,18 +226,27 @@ fn a_commit_that_tells_tables_drops_theirs_only() {
     }
 }
 
+/// Two who ask for what is not cached: one reads, the other waits for that read.
+fn two_who_miss<'a>(
+    world: &'a World,
+    query: &'a Query,
+) -> (Asking<'a>, Reading<'a>, Asking<'a>, Joined) {
+    let mut leader = world.asking(query, EXACT);
+    let Step::Read(reading) = leader.step(0) else {
+        panic!("nobody reads yet");
+    };
+    let mut other = world.asking(query, EXACT);
+    let Step::Wait(joined) = other.step(0) else {
+        panic!("somebody reads already");
+    };
+    (leader, reading, other, joined)
+}
+
 #[test]
 fn those_who_miss_together_share_one_read() {
     let world = world();
     let first = page(2, 0);
-    let mut leader = world.asking(&first, EXACT);
-    let Step::Read(reading) = leader.step(0) else {
-        panic!("nobody reads yet");
-    };
-    let mut other = world.asking(&first, EXACT);
-    let Step::Wait(joined) = other.step(0) else {
-        panic!("somebody reads already");
-    };
+    let (mut leader, reading, mut other, joined) = two_who_miss(&world, &first);
     assert!(joined.look().is_pending());
     let found = world.found(&first, &reading);
     leader.fill(reading, found);
@@ -290,14 +299,7 @@ fn whoever_waits_for_a_total_takes_no_rows_of_another_page() {
 fn a_read_that_fails_lets_the_others_read() {
     let world = world();
     let first = page(2, 0);
-    let mut leader = world.asking(&first, EXACT);
-    let Step::Read(reading) = leader.step(0) else {
-        panic!("nobody reads yet");
-    };
-    let mut other = world.asking(&first, EXACT);
-    let Step::Wait(joined) = other.step(0) else {
-        panic!("somebody reads already");
-    };
+    let (_leader, reading, mut other, joined) = two_who_miss(&world, &first);
     drop(reading);
     let Poll::Ready(landed) = joined.look() else {
         panic!("the read has ended");

@@ -192,3 +192,27 @@ fn memory_is_bounded_in_all_and_per_entry() {
     assert_eq!(again.is_stale, Some(false), "and fresh all the same");
     assert_eq!(small.lists.counts().watches, 0);
 }
+
+#[test]
+fn a_part_that_was_evicted_proves_nothing_any_more() {
+    let mut world = World::of_bytes(200_000);
+    world.commit(&[("a", row(1, 1))]);
+    let query = query(&[r#"{"method":"equal","attribute":"n","values":[1]}"#]);
+    world.ask_rows(&query, TTL);
+    let changes = world.changes(&[("b", row(1, 2))]);
+    let mut shown = World::with(&[("a", 1, 1)]);
+    shown.commit(&[("b", row(1, 2))]);
+    let mut asking = world.asking(&query, TTL);
+    let Step::Read(reading) = asking.step(0) else {
+        panic!("nobody has read the total");
+    };
+    world.crowd_out(TTL);
+    let withheld = world.withhold(&changes);
+    let found = shown.found(&query, &reading);
+    asking.fill(reading, found);
+    world.lists.publish(withheld, true);
+    let Step::Answer(answer) = asking.step(0) else {
+        panic!("all of it is there");
+    };
+    assert_eq!(answer.is_stale, Some(true), "its rows are the old ones");
+}

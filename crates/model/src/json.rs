@@ -1,5 +1,7 @@
 //! A JSON value as a client sent it, before a schema has judged it.
 
+use std::fmt::{self, Write as _};
+
 /// What a client may send. [`crate::Value`] is what a column holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
@@ -52,6 +54,88 @@ impl Json {
         match self {
             Json::Text(text) => Some(text),
             _ => None,
+        }
+    }
+}
+
+/// As JSON text, without white space. Read again it is the same value.
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Json::Null => f.write_str("null"),
+            Json::Bool(truth) => truth.fmt(f),
+            Json::Int(number) => number.fmt(f),
+            Json::Wide(number) => number.fmt(f),
+            // With a point or an exponent, so that it stays a float; what was read is finite.
+            Json::Float(number) => write!(f, "{number:?}"),
+            Json::Text(text) => write_text(f, text),
+            Json::List(elements) => {
+                f.write_char('[')?;
+                for (position, element) in elements.iter().enumerate() {
+                    if position > 0 {
+                        f.write_char(',')?;
+                    }
+                    element.fmt(f)?;
+                }
+                f.write_char(']')
+            }
+            Json::Object(members) => {
+                f.write_char('{')?;
+                for (position, (key, value)) in members.iter().enumerate() {
+                    if position > 0 {
+                        f.write_char(',')?;
+                    }
+                    write_text(f, key)?;
+                    f.write_char(':')?;
+                    value.fmt(f)?;
+                }
+                f.write_char('}')
+            }
+        }
+    }
+}
+
+fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    f.write_char('"')?;
+    let mut rest = text;
+    while let Some(position) = rest.find(|c: char| c == '"' || c == '\\' || c < ' ') {
+        let (plain, from) = rest.split_at(position);
+        f.write_str(plain)?;
+        match from.as_bytes()[0] {
+            b'"' => f.write_str("\\\"")?,
+            b'\\' => f.write_str("\\\\")?,
+            control => write!(f, "\\u{control:04x}")?,
+        }
+        rest = &from[1..];
+    }
+    f.write_str(rest)?;
+    f.write_char('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_written_as_json() {
+        let text = |text: &str| Json::Text(text.to_owned());
+        for (json, wanted) in [
+            (Json::Null, "null"),
+            (Json::Int(i64::MIN), "-9223372036854775808"),
+            (Json::Wide(u64::MAX), "18446744073709551615"),
+            (Json::Float(1.0), "1.0"),
+            (Json::Float(1e300), "1e300"),
+            (text("a\"b\\c\n\u{1}é"), r#""a\"b\\c\u000a\u0001é""#),
+            (Json::List(vec![]), "[]"),
+            (
+                Json::Object(vec![
+                    ("a".into(), Json::List(vec![Json::Bool(true), Json::Null])),
+                    ("b".into(), Json::Object(vec![])),
+                ]),
+                r#"{"a":[true,null],"b":{}}"#,
+            ),
+        ] {
+            assert_eq!(json.to_string(), wanted);
         }
     }
 }

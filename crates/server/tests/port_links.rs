@@ -313,6 +313,17 @@ fn an_import_that_broke_off_is_resumed_with_its_links() {
     }
 }
 
+/// Those that books hold to tables that show them.
+fn assert_hidden_links_are_named(said: &str) {
+    for (key, of) in [("on", "shelves"), ("more", "shelves"), ("on", "boxes")] {
+        let hidden = format!(
+            "Not copied: books: the links of the relationship `{key}` of table `{of}`, which does \
+             not come with it"
+        );
+        assert_eq!(said.matches(&hidden).count(), 1, "{said}");
+    }
+}
+
 #[test]
 fn a_table_alone_comes_without_its_relationships_to_others() {
     let folder = Folder::new();
@@ -333,6 +344,7 @@ fn a_table_alone_comes_without_its_relationships_to_others() {
             "{said}"
         );
     }
+    assert_hidden_links_are_named(&said);
     let copied = export(&copy, "");
     let (_, book) = line_of(&copied, "{\"$id\":\"b0\"");
     let book: Value = serde_json::from_str(book).unwrap();
@@ -381,30 +393,35 @@ fn a_table_alone_comes_without_its_relationships_to_others() {
     );
 }
 
+/// Copies all that a server has into a data directory.
+fn copy_from(server: &Running, copy: &Folder) -> Output {
+    let words = format!(
+        "import --from-appwrite {} --project default --key {} --data",
+        server.endpoint,
+        server.key.as_deref().unwrap()
+    );
+    let mut command = tidemark(&words);
+    command.arg(copy.data()).output().unwrap()
+}
+
+/// What a copy says of a table or relationship: both counts, both checksums, and how they compare.
+fn compared(said: &str, what: &str) -> Vec<String> {
+    let line = said.lines().find(|line| line.starts_with(what)).unwrap();
+    let columns = line.split_whitespace();
+    columns.skip(1).map(str::to_owned).collect()
+}
+
 #[test]
 fn links_are_copied_from_another_server_and_compared() {
     let folder = Folder::new();
     let server = Running::start(&folder);
     fill(&server);
     let copy = empty();
-    let words = format!(
-        "import --from-appwrite {} --project default --key {} --data",
-        server.endpoint,
-        server.key.as_deref().unwrap()
-    );
-    let run = || {
-        let mut command = tidemark(&words);
-        command.arg(copy.data()).output().unwrap()
-    };
+    let run = || copy_from(&server, &copy);
     let output = run();
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
     assert_eq!(export(&copy, ""), export(&folder, ""));
-    let compared = |said: &str, what: &str| {
-        let line = said.lines().find(|line| line.starts_with(what)).unwrap();
-        let columns = line.split_whitespace();
-        columns.skip(1).map(str::to_owned).collect::<Vec<_>>()
-    };
     let shelves = compared(&said, "shop/shelves.on ");
     assert_eq!(
         (&*shelves[0], &*shelves[1], &*shelves[4]),
@@ -420,4 +437,146 @@ fn links_are_copied_from_another_server_and_compared() {
     assert!(output.status.success(), "{said}");
     assert_eq!(compared(&said, "shop/people.boss ")[1], "1");
     assert_eq!(compared(&said, "shop/books.tags ")[4], "equal");
+}
+
+#[test]
+fn a_hidden_link_that_the_source_has_no_more_is_taken_away() {
+    let folder = Folder::new();
+    let server = Running::start(&folder);
+    fill(&server);
+    let copy = empty();
+    assert!(copy_from(&server, &copy).status.success());
+    link(&server, "shelves", "s1", &json!({ "more": [] }));
+    link(&server, "boxes", "x1", &json!({ "on": ["b8"] }));
+    let output = copy_from(&server, &copy);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    assert_eq!(compared(&said, "shop/shelves.more ")[..2], ["0", "0"]);
+    assert_eq!(compared(&said, "shop/boxes.on ")[..2], ["1", "1"]);
+
+    // A row that is only here keeps its link, also one to a row of the source.
+    let mine = serve(&copy);
+    row(&mine, "books", "mine");
+    link(&mine, "shelves", "s1", &json!({"more": ["mine", "b4"]}));
+    let output = copy_from(&server, &copy);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(compared(&said, "shop/shelves.more ")[..2], ["0", "1"]);
+    assert_eq!(related(&mine, "shelves", "s1", "more"), json!(["mine"]));
+}
+
+/// Exchanges the images of two books.
+fn exchange(server: &Running, (one, of_one): (&str, &str), (other, of_other): (&str, &str)) {
+    link(server, "books", one, &json!({ "cover": null }));
+    link(server, "books", other, &json!({ "cover": of_one }));
+    link(server, "books", one, &json!({ "cover": of_other }));
+}
+
+/// Of every kind, and images of three further books, one of them far from the others.
+fn fill_with_covers(server: &Running) {
+    fill(server);
+    for (book, image) in [("b2", "i3"), ("b3", "i4"), ("b610", "i5")] {
+        row(server, "images", image);
+        link(server, "books", book, &json!({ "cover": image }));
+    }
+}
+
+#[test]
+fn rows_that_exchanged_their_only_links_are_copied() {
+    let folder = Folder::new();
+    let server = Running::start(&folder);
+    fill_with_covers(&server);
+    let copy = empty();
+    assert!(copy_from(&server, &copy).status.success());
+    // Beside each other, and on different pages.
+    exchange(&server, ("b0", "i2"), ("b1", "i1"));
+    exchange(&server, ("b2", "i3"), ("b610", "i5"));
+    let output = copy_from(&server, &copy);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    assert_eq!(compared(&said, "shop/books.cover ")[4], "equal");
+    assert_eq!(export(&copy, ""), export(&folder, ""));
+
+    // A row that is only here keeps its link, and the row of the source goes without.
+    let mine = serve(&copy);
+    link(&mine, "books", "b0", &json!({ "cover": null }));
+    row(&mine, "books", "mine");
+    link(&mine, "books", "mine", &json!({ "cover": "i1" }));
+    let output = copy_from(&server, &copy);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("\n1 row without their links: rows that are only here"),
+        "{said}"
+    );
+    let cover = |book: &str| related(&mine, "books", book, "cover");
+    assert_eq!([cover("mine"), cover("b1")], ["i1", "i2"]);
+}
+
+#[test]
+fn rows_that_exchanged_their_only_links_are_resumed() {
+    let folder = Folder::new();
+    let server = Running::start(&folder);
+    fill_with_covers(&server);
+    let file = folder.join("shop.jsonl");
+    fs::write(&file, export(&folder, "")).unwrap();
+    let copy = empty();
+    import(&copy, "import", &file);
+    let mine = serve(&copy);
+    let cover = |book: &str| related(&mine, "books", book, "cover");
+    for far in [("b3", "i4"), ("b610", "i5")] {
+        exchange(&mine, ("b2", "i3"), far);
+        import(&copy, "import --resume", &file);
+        assert_eq!([cover("b2"), cover(far.0)], ["i3", far.1]);
+    }
+
+    // A row that is only here keeps its link, and the row of the file is named.
+    link(&mine, "books", "b1", &json!({ "cover": null }));
+    row(&mine, "books", "mine");
+    link(&mine, "books", "mine", &json!({ "cover": "i1" }));
+    let wanted = fs::read_to_string(&file).unwrap();
+    let (line, _) = line_of(&wanted, "{\"$id\":\"b1\"");
+    let refused = with(&copy, "import --resume", &file);
+    assert_refused(&refused, 1, &format!("line {line}: "));
+    assert_eq!(cover("mine"), "i1");
+    link(&mine, "books", "mine", &json!({ "cover": null }));
+    import(&copy, "import --resume", &file);
+    assert_eq!(cover("b1"), "i1");
+}
+
+#[test]
+fn a_definition_that_can_never_be_made_is_refused_with_its_line() {
+    let end = |own: &str, side: &str, related: &str, other: &str| {
+        json!({
+            "key": own, "type": "relationship", "side": side, "relatedTable": related,
+            "twoWay": true, "twoWayKey": other, "relationType": "manyToOne",
+        })
+    };
+    let (parent, child) = (end("p", "parent", "b", "c"), end("c", "child", "a", "p"));
+    let folder = empty();
+    let file = folder.join("malformed.jsonl");
+    for (tables, why) in [
+        (
+            [vec![&parent, &parent], vec![&child]],
+            "line 3: table `a`: the column `p` stands there twice",
+        ),
+        (
+            [vec![&parent], vec![&child, &child]],
+            "line 4: table `b`: the column `c` stands there twice",
+        ),
+    ] {
+        let mut lines = vec![
+            json!({"tidemark": "export", "version": 1}),
+            json!({"database": {"id": "shop", "name": "Shop"}}),
+        ];
+        let table = |(id, columns): (&str, &Vec<&Value>)| {
+            let table = json!({"id": id, "name": id, "columns": columns, "indexes": []});
+            json!({ "table": table })
+        };
+        lines.extend(["a", "b"].into_iter().zip(&tables).map(table));
+        lines.push(json!({"end": {"rows": 0}}));
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        fs::write(&file, lines.join("\n")).unwrap();
+        assert_refused(&with(&folder, "import --resume", &file), 1, why);
+    }
 }

@@ -10,6 +10,7 @@ use model::{
 use query::Query;
 
 use crate::error::StoreError;
+use crate::staged::{Since, Transaction, TransactionOp, TransactionRefusal};
 
 /// Most rows one batch may change.
 pub const BATCH_ROWS_MAX: usize = 10_000;
@@ -47,9 +48,13 @@ impl WriteBatch {
             Op::Matching(op) => op.query.limit as usize,
             Op::Related(op) => match &**op {
                 RelatedOp::Link(op) => op.holders.len().max(1),
-                RelatedOp::Need { .. } | RelatedOp::Write(_) | RelatedOp::Hold(_) => 1,
+                RelatedOp::Need { .. }
+                | RelatedOp::Write(_)
+                | RelatedOp::Free(_)
+                | RelatedOp::Hold(_) => 1,
             },
-            Op::Row(_) | Op::Catalogue(_) => 1,
+            Op::Row(_) | Op::Catalogue(_) | Op::Transaction(_) => 1,
+            Op::Since(_) => 0,
         };
         self.ops.iter().map(rows).sum()
     }
@@ -65,6 +70,7 @@ impl WriteBatch {
             }
             Op::Matching(op) => op.query.table.relations().next().is_some(),
             Op::Related(_) | Op::Catalogue(_) => true,
+            Op::Transaction(_) | Op::Since(_) => false,
         };
         self.ops.len() > 1 || self.ops.iter().any(goes_on)
     }
@@ -81,6 +87,20 @@ pub enum Op {
     Related(Box<RelatedOp>),
     /// On a container.
     Catalogue(CatalogueOp),
+    /// On a transaction of a client.
+    Transaction(TransactionOp),
+    /// None: says what holds for the operations on rows that follow.
+    Since(Since),
+}
+
+impl Op {
+    /// Whether it was checked against a catalogue, which must not have changed since.
+    pub(crate) fn needs_catalogue(&self) -> bool {
+        match self {
+            Op::Row(_) | Op::Matching(_) | Op::Related(_) => true,
+            Op::Catalogue(_) | Op::Transaction(_) | Op::Since(_) => false,
+        }
+    }
 }
 
 /// What the write of a row does at the other ends of its relationships. [`Applied::rows`] does not
@@ -102,6 +122,8 @@ pub enum RelatedOp {
     Write(RowOp),
     /// Gives rows a link, and takes it from all others.
     Link(LinkOp),
+    /// Takes one row's links away, unless it holds those that it is to hold.
+    Free(HoldOp),
     /// Sets which links one row holds.
     Hold(HoldOp),
 }
@@ -406,6 +428,9 @@ pub struct Applied {
     pub changes: Changes,
     /// What changed in the catalogue, in order.
     pub catalogue: Vec<CatalogueChange>,
+    /// Transactions of clients as they became; one that was removed as it was. Such a batch must
+    /// be made durable though it takes no mark.
+    pub transactions: Vec<Transaction>,
     /// [`model::Catalogue::epoch`] after this batch.
     pub catalogue_epoch: u64,
 }
@@ -477,6 +502,8 @@ pub enum Refusal {
     },
     /// The catalogue is not the one the operations were checked under.
     CatalogueMoved,
+    /// A transaction of a client stands against it.
+    Transaction(TransactionRefusal),
     /// A container of this id is there already.
     Exists(Container),
     /// There is no container of this kind and id.

@@ -7,12 +7,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use model::{Catalogue, Mark, Row, RowId, Selection, Table, Value};
+use model::{Catalogue, Mark, ProjectId, Row, RowId, Selection, Table, Value};
 use query::{Query, Visibility};
 
 pub mod batch;
 pub mod error;
 mod sqlite;
+pub mod staged;
 
 pub use batch::{
     Applied, CatalogueOp, Changes, Container, Guard, HoldOp, LinkOp, Matched, MatchingAct,
@@ -21,6 +22,10 @@ pub use batch::{
 };
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
+pub use staged::{
+    OperationsOf, Since, StagedOperation, Transaction, TransactionOp, TransactionRefusal,
+    TransactionStatus,
+};
 
 /// What a store call returns. An embedded store has the answer, long reads apart, before the future
 /// is first polled.
@@ -62,6 +67,30 @@ pub trait Store: Send + Sync {
         batches: &'a [WriteBatch],
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>>;
+
+    /// Runs each batch whole or not at all, to look at what would be: nobody else ever sees it, and
+    /// nothing of it stays. `first` is a mark that was never given.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] past `limit_ms`, within which the preview must end, too: as long
+    /// as it exists nothing can be written.
+    fn preview<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+        limit_ms: u64,
+    ) -> StoreFuture<'a, Box<dyn Preview>>;
+
+    /// The transactions of a project, oldest first.
+    fn transactions<'a>(&'a self, project: &'a ProjectId) -> StoreFuture<'a, Vec<Transaction>>;
+
+    /// The transaction of this id with operations of it, as of one snapshot.
+    fn transaction<'a>(
+        &'a self,
+        project: &'a ProjectId,
+        id: &'a str,
+        operations: OperationsOf<'a>,
+    ) -> StoreFuture<'a, Option<Staged>>;
 
     /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
     /// above them.
@@ -131,6 +160,30 @@ pub trait Pending: Send {
     /// # Errors
     /// Nothing of it is visible, and the store is ready for the next `apply`.
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>>;
+}
+
+/// A transaction and operations of it, in the order of their effect.
+pub type Staged = (Transaction, Vec<StagedOperation>);
+
+/// Rows as batches would leave them. Dropped, it is as if it had never been.
+pub trait Preview: Send {
+    /// What would become of each batch, in order.
+    fn outcomes(&self) -> &[Outcome];
+
+    /// The mark of the state that the batches ran on.
+    fn mark(&self) -> Mark;
+
+    /// As [`Store::list`], of what would be.
+    ///
+    /// # Errors
+    /// As there; [`StoreError::Timeout`] when the preview's time is over.
+    fn list(&self, listing: Listing<'_>) -> Result<Listed, StoreError>;
+
+    /// As [`Store::get`], of what would be.
+    ///
+    /// # Errors
+    /// As there.
+    fn get(&self, point: Point<'_>) -> Result<Option<Row>, StoreError>;
 }
 
 /// What a store knows when it is opened.

@@ -195,11 +195,9 @@ describe('what is not built yet is refused in the error shape', () => {
   for (const [what, call] of Object.entries({
     'createPointColumn': () => db.createPointColumn({ ...T, key: 'k', required: false }),
     'an encrypted column': () => db.createVarcharColumn({ ...T, key: 'k', required: false, size: 200, encrypt: true }),
-    'createTransaction': () => db.createTransaction(),
-    'listTransactions': () => db.listTransactions(),
     'a spatial index': () => db.createIndex({ ...T, key: 'i', type: 'spatial', columns: ['n'] }),
     'databases by chance': () => db.list({ queries: [Query.orderRandom()] }),
-    'a row in a transaction': () => db.createRow({ ...T, rowId: 'staged', data: { n: 1 }, transactionId: 'tx' }),
+    'a row in an unknown transaction': () => db.createRow({ ...T, rowId: 'staged', data: { n: 1 }, transactionId: 'tx' }),
   })) {
     test(what, async () => {
       const error = await call().then(() => null, (error) => error);

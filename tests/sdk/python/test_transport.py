@@ -69,7 +69,6 @@ def test_health_is_public_where_documented(server: Server) -> None:
 
 NOT_BUILT: dict[str, Callable[[TablesDB], Any]] = {
     "create_point_column": lambda db: db.create_point_column(DB, T, "k", False),
-    "create_transaction": lambda db: db.create_transaction(),
 }
 
 

@@ -194,6 +194,31 @@ impl Store for Gated {
         })
     }
 
+    fn preview<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+        limit_ms: u64,
+    ) -> StoreFuture<'a, Box<dyn store::Preview>> {
+        self.inner.preview(batches, first, limit_ms)
+    }
+
+    fn transactions<'a>(
+        &'a self,
+        project: &'a model::ProjectId,
+    ) -> StoreFuture<'a, Vec<store::Transaction>> {
+        self.inner.transactions(project)
+    }
+
+    fn transaction<'a>(
+        &'a self,
+        project: &'a model::ProjectId,
+        id: &'a str,
+        operations: store::OperationsOf<'a>,
+    ) -> StoreFuture<'a, Option<store::Staged>> {
+        self.inner.transaction(project, id, operations)
+    }
+
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         self.inner.reserve(horizon)
     }

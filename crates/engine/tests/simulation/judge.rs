@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use engine::EngineError;
 use futures_executor::block_on;
-use model::{Catalogue, Mark, Page, TableNumber};
+use model::{Catalogue, Mark, Page, RowId, Selection, TableNumber};
 use query::Limits;
-use store::{Changes, Listing, Outcome, Store, TotalCap};
+use store::{Changes, Listing, Outcome, Point, Store, TotalCap};
 
 use super::domain::PROJECT;
 use super::question::{Question, table_at};
@@ -141,6 +141,37 @@ impl Judge {
         };
         let total = if question.total { listed.total } else { 0 };
         Ok((stage::encode_page(&page, question.family), total))
+    }
+
+    /// The row, as a page, if whoever asks the question may read it in the state that stands.
+    pub fn row(&self, question: &Question, id: &RowId) -> Option<Vec<u8>> {
+        let actor = &question.caller.actor;
+        let database = self
+            .catalogue
+            .project(PROJECT)?
+            .databases
+            .get(question.database)?;
+        let table = database.tables.get(question.table)?;
+        let is_seen = actor.bypasses_grants() || (database.enabled && table.enabled);
+        if !is_seen {
+            return None;
+        }
+        let point = Point {
+            table,
+            id,
+            selection: &Selection::All,
+            visibility: &query::visibility(table, actor)?,
+            at: None,
+            catalogue_epoch: self.catalogue.epoch,
+        };
+        let row = block_on(self.store.get(point)).ok()?.answer?;
+        let page = Page {
+            table: table.clone(),
+            selection: Selection::All,
+            rows: vec![row],
+            related: Vec::new(),
+        };
+        Some(stage::encode_page(&page, question.family))
     }
 
     /// The next state is about to take this one's place. If it moves the catalogue, `further`

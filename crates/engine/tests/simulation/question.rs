@@ -1,4 +1,8 @@
 //! Lists to ask for: every method of the query language, over the few values of the domain.
+//!
+//! Much here looks like the questions of `store/tests/reads.rs` and stays apart from them on
+//! purpose: the two check the same rules with answers of their own, and a mistake in what they
+//! shared would be a mistake that neither finds.
 
 use engine::{Caller, Family};
 use model::{Catalogue, Table};

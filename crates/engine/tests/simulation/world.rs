@@ -1,18 +1,22 @@
 //! One run: an engine over a gated store, requests in flight, and the order in which all move.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use engine::{Config, Durability, Engine, EngineError, ListAnswer, ListRows, LongReads, Place};
+use engine::{
+    Config, Durability, Engine, EngineError, ListAnswer, ListRows, LongReads, Place, PreparedList,
+};
 use list_cache::Rule;
+use model::RowId;
 use query::Limits;
 use store::{Options, Store, TotalCap};
 
 use super::chance::Chance;
-use super::domain::{DATABASES, TABLES};
+use super::domain::{self, DATABASES, TABLES};
 use super::gate::{self, Fate, GatedClock, Moment, Stop};
 use super::gated::{self, Gated};
 use super::judge::{Judge, Verdict};
@@ -26,7 +30,7 @@ const POOL: usize = 18;
 /// The same where lists are evicted: more than are kept.
 const POOL_OF_SMALL: usize = 110;
 /// Keeps a few dozen lists of a few rows.
-const SMALL_BYTES: u64 = 84 << 10;
+const SMALL_BYTES: u64 = 128 << 10;
 /// Groups and watches beyond which lists are not watched one by one, in some runs.
 const NARROW: usize = 2;
 /// What happens in a step, and how often.
@@ -79,8 +83,17 @@ pub struct Failure {
     pub what: String,
 }
 
+type Prepared = Arc<Mutex<Names>>;
 type Found = Result<(), String>;
 type Answering = Pin<Box<dyn Future<Output = Result<ListAnswer, EngineError>>>>;
+
+/// What a server keeps of questions that come again.
+#[derive(Default)]
+struct Names {
+    /// By the numbers of the questions.
+    lists: HashMap<usize, Arc<PreparedList>>,
+    hits: u64,
+}
 
 /// A request for a list, in flight.
 struct Reader {
@@ -106,6 +119,9 @@ pub struct World {
     judge: Judge,
     pool: Vec<Arc<Question>>,
     asked: usize,
+    prepared: Prepared,
+    /// Requests for lists so far.
+    arrivals: usize,
     readers: Vec<Reader>,
     writes: Vec<Write>,
     stop: Stop,
@@ -236,6 +252,8 @@ impl World {
             judge: Judge::new(inner, LIMITS, total_cap),
             pool: Vec::new(),
             asked: 0,
+            prepared: Prepared::default(),
+            arrivals: 0,
             readers: Vec::new(),
             writes: Vec::new(),
             stop,
@@ -273,6 +291,8 @@ impl World {
         self.tally.states(self.judge.stands());
         self.finish().map_err(failed(steps))?;
         self.tally.lists(&self.engine.list_counts());
+        self.tally
+            .add("hits by name", self.prepared.lock().unwrap().hits);
         Ok(())
     }
 
@@ -380,13 +400,41 @@ impl World {
         if !self.judge.may_be_asked(&question) {
             return Ok(());
         }
+        self.read_row(&question)?;
         self.ask(question);
         self.go_on(self.readers.len() - 1)
+    }
+
+    /// A row of the table that the question is about, read at once or not at all.
+    fn read_row(&mut self, question: &Question) -> Found {
+        let id = RowId::new(domain::IDS[self.arrivals % domain::IDS.len()]).expect("an id");
+        let place = Place {
+            database: question.database,
+            table: question.table,
+        };
+        self.gated.let_reads_pass(usize::MAX);
+        let Ok(table) = self.engine.prepare_table(&question.caller, place) else {
+            return Ok(());
+        };
+        let Some(page) = self.engine.row_at_once(&table, &id) else {
+            return Ok(());
+        };
+        self.tally.count("rows at once", true);
+        let found = stage::encode_page(&page, question.family);
+        match self.judge.row(question, &id) {
+            Some(row) if row == found => Ok(()),
+            row => Err(format!(
+                "{question:?}: row {id} at once is {found:?}, and {row:?} stands"
+            )),
+        }
     }
 
     fn ask(&mut self, question: Arc<Question>) {
         let (engine, asked) = (self.engine.clone(), question.clone());
         let bypass = self.chance.one_in(30);
+        self.arrivals += 1;
+        // Every other one first looks by names, as servers do.
+        let prepared = (!bypass && self.arrivals.is_multiple_of(2)).then(|| self.prepared.clone());
         let answering = async move {
             let list = ListRows {
                 place: Place {
@@ -399,7 +447,11 @@ impl World {
                 bypass,
                 family: asked.family,
             };
-            engine.list_rows(&asked.caller, &list).await
+            let held = prepared.and_then(|known| held(&engine, &known, &asked, &list));
+            match held {
+                Some(answer) => Ok(answer),
+                None => engine.list_rows(&asked.caller, &list).await,
+            }
         };
         self.tally.count(
             "asked while hidden",
@@ -557,10 +609,15 @@ impl World {
                 list.mark
             ));
         }
+        if question.is_random && list.cached.is_some() {
+            return Err(format!(
+                "{question:?} is drawn anew each time, never cached"
+            ));
+        }
         if list.tag != self.engine.fingerprint(&list.rows) {
             return Err(format!("{question:?} carries a foreign tag"));
         }
-        if question.ttl_s > 0 && list.mark < reader.purge_mark {
+        if list.cached.is_some() && list.mark < reader.purge_mark {
             return Err(format!(
                 "{question:?} was purged and is answered as of {:?}",
                 list.mark
@@ -741,8 +798,45 @@ impl World {
                 return Err("nothing is left to wait for".to_owned());
             }
         }
+        self.purge_all()
+    }
+
+    /// When everything is purged, nothing is watched that is nowhere.
+    fn purge_all(&mut self) -> Found {
+        for write in write::purges(&mut self.scene()) {
+            self.begin(write);
+            self.settle()?;
+        }
+        let counts = self.engine.list_counts();
+        if counts.watches + counts.degraded > 0 {
+            return Err(format!(
+                "all is purged and something is watched: {counts:?}"
+            ));
+        }
         Ok(())
     }
+}
+
+/// The answer, if the cache holds it under names that were made some time before.
+fn held(
+    engine: &Engine,
+    known: &Mutex<Names>,
+    asked: &Question,
+    list: &ListRows<'_>,
+) -> Option<ListAnswer> {
+    let prepared = known.lock().unwrap().lists.get(&asked.number).cloned();
+    let prepared = match prepared {
+        Some(prepared) => prepared,
+        None => Arc::new(engine.prepare(&asked.caller, list).ok()??),
+    };
+    let answer = engine.held(&prepared);
+    let mut known = known.lock().unwrap();
+    match &answer {
+        Some(_) => known.lists.insert(asked.number, prepared),
+        None => known.lists.remove(&asked.number),
+    };
+    known.hits += u64::from(answer.is_some());
+    answer
 }
 
 impl Drop for World {

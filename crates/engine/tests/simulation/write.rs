@@ -437,6 +437,26 @@ fn purge(site: Site, number: TableNumber) -> Write {
     }
 }
 
+/// Purges of every table there is.
+pub fn purges(scene: &mut Scene<'_>) -> Vec<Write> {
+    let places = DATABASES
+        .iter()
+        .flat_map(|database| TABLES.iter().map(move |table| (*database, *table)));
+    let known = places.filter_map(|(database, table)| {
+        let number = table_at(scene.catalogue, database, table)?.number;
+        let site = Site {
+            engine: scene.engine.clone(),
+            caller: stage::key(),
+            database,
+            table,
+            columns: Vec::new(),
+            has_link: false,
+        };
+        Some(purge(site, number))
+    });
+    known.collect()
+}
+
 /// Puts back a container without which little can be asked.
 fn missing(scene: &mut Scene<'_>) -> Option<Write> {
     let Some(project) = scene.catalogue.project(PROJECT) else {

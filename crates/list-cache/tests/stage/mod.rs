@@ -268,6 +268,43 @@ impl World {
         })
     }
 
+    /// The same without the total.
+    pub fn asking_rows<'a>(&'a self, query: &'a Query, contract: Contract) -> Asking<'a> {
+        self.lists.ask(Asked {
+            query,
+            family: Family::Tables,
+            total: false,
+            contract,
+        })
+    }
+
+    /// Caches the rows alone, which are read if need be.
+    pub fn ask_rows(&self, query: &Query, contract: Contract) -> Answer {
+        let mut asking = self.asking_rows(query, contract);
+        loop {
+            match asking.step(self.now_ms) {
+                Step::Answer(answer) => return answer,
+                Step::Read(reading) => {
+                    let found = self.found(query, &reading);
+                    asking.fill(reading, found);
+                }
+                Step::Wait(_) => panic!("nobody else reads"),
+            }
+        }
+    }
+
+    /// Asks for the rows of so many other lists that whatever was cached before is evicted.
+    pub fn crowd_out(&self, contract: Contract) {
+        for n in 0..2_000 {
+            let filler = format!(r#"{{"method":"equal","attribute":"m","values":[{n}]}}"#);
+            let filler = self::query(&[&filler]);
+            // Twice, so that it counts as in use.
+            for _ in 0..2 {
+                self.ask_rows(&filler, contract);
+            }
+        }
+    }
+
     /// The names of what [`World::asking`] asks for.
     pub fn names(&self, query: &Query, contract: Contract) -> Names {
         self.lists.name(Asked {

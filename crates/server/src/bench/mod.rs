@@ -1,10 +1,20 @@
-//! `tidemark bench`: the published list benchmark through a built-in client, and the static
-//! responder that is its floor.
+//! `tidemark bench`: the published benchmarks through a built-in client or a load generator, the
+//! static responder that is their floor, and reports of what was measured.
 
 pub mod answer;
+pub mod codes;
+pub mod compare;
 pub mod floor;
+pub mod gallery;
 pub mod machine;
+mod page;
 mod percentile;
 mod phase;
+pub mod prices;
+pub mod published;
+pub mod record;
 mod report;
+pub mod run;
 pub mod ttl;
+
+pub use phase::Until;

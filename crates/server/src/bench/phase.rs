@@ -1,13 +1,27 @@
 //! One phase of the benchmark: one request, sent again and again, each time measured.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
+use hyper::header::HeaderValue;
+use tokio::task::JoinSet;
 
+use super::run::{Role, Sample};
 use crate::client::{Answer, Client};
+
+/// When a slice is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// After so many calls, of all connections together.
+    Calls(usize),
+    /// When so much time has passed; a call that is under way is waited for.
+    Elapsed(Duration),
+}
 
 /// One request, its samples, and its last answer.
 pub struct Phase {
@@ -15,32 +29,53 @@ pub struct Phase {
     pub name: &'static str,
     /// Its name for people.
     pub title: String,
-    /// Where it is asked: a position in the list of clients.
-    pub client_idx: usize,
-    /// One for each call, in order.
-    pub samples: Vec<Duration>,
+    /// What it is to the others.
+    pub role: Role,
+    /// Where it is asked: a position in the list of pools.
+    pub pool_idx: usize,
+    /// One for each call, in the order of their answers.
+    pub samples: Vec<Sample>,
     /// Time spent in this phase, preparing requests included.
     pub wall: Duration,
-    /// Calls whose answer said `X-Appwrite-Cache: hit`.
+    /// Calls whose answer said that it came from a cache.
     pub hits: u64,
-    /// Calls whose answer said `X-Appwrite-Cache: miss`.
+    /// Calls whose answer said that it did not, though it could have.
     pub misses: u64,
     request: Request<Full<Bytes>>,
     last: Option<Answer>,
 }
 
+/// What one connection has seen in a slice.
+struct Seen {
+    samples: Vec<Sample>,
+    hits: u64,
+    misses: u64,
+    last: Option<Answer>,
+}
+
+/// What the connections of a slice share.
+struct Slice {
+    request: Request<Full<Bytes>>,
+    /// Calls begun.
+    begun: AtomicUsize,
+    until: Until,
+    /// When the run began: samples are told from here.
+    origin: Instant,
+    start: Instant,
+}
+
 impl Phase {
     /// A phase without samples.
     pub fn new(
-        name: &'static str,
-        title: String,
-        client_idx: usize,
+        (name, title, role): (&'static str, &str, Role),
+        pool_idx: usize,
         request: Request<Full<Bytes>>,
     ) -> Phase {
         Phase {
             name,
-            title,
-            client_idx,
+            title: title.to_owned(),
+            role,
+            pool_idx,
             samples: Vec::new(),
             wall: Duration::ZERO,
             hits: 0,
@@ -64,27 +99,52 @@ impl Phase {
         Ok(self.last.insert(answer))
     }
 
-    /// Sends the request `count` times. A sample begins when a request that stands ready is
-    /// handed over, and ends when the last byte of its answer has come.
+    /// Sends the request over every connection of `pool`, each again when its answer has come.
+    /// A sample begins when a request that stands ready is handed over, and ends when the last
+    /// byte of its answer has come.
     ///
     /// # Errors
-    /// When the connection breaks or the server refuses.
-    pub async fn measure(&mut self, client: &mut Client, count: usize) -> Result<()> {
-        let began = Instant::now();
-        for _ in 0..count {
-            let request = self.request.clone();
-            let before = Instant::now();
-            let answer = client.send(request).await;
-            self.samples.push(before.elapsed());
-            let answer = answer.with_context(|| format!("{}: the connection broke", self.title))?;
-            if !answer.status.is_success() {
-                bail!("{}: status {} while timing", self.title, answer.status);
-            }
-            self.tally(&answer);
-            self.last = Some(answer);
+    /// When a connection breaks or the server refuses; the pool is of no use then.
+    pub async fn measure(
+        &mut self,
+        pool: &mut Vec<Client>,
+        until: Until,
+        origin: Instant,
+    ) -> Result<()> {
+        let start = Instant::now();
+        let slice = Arc::new(Slice {
+            request: self.request.clone(),
+            begun: AtomicUsize::new(0),
+            until,
+            origin,
+            start,
+        });
+        let mut tasks = JoinSet::new();
+        for mut client in std::mem::take(pool) {
+            let slice = slice.clone();
+            tasks.spawn(async move {
+                let seen = slice.drive(&mut client).await;
+                seen.map(|seen| (client, seen))
+            });
         }
-        self.wall += began.elapsed();
+        let before = self.samples.len();
+        while let Some(done) = tasks.join_next().await {
+            let done = done.context("a connection's task has panicked")?;
+            let (client, seen) = done.with_context(|| self.title.clone())?;
+            pool.push(client);
+            self.take(seen);
+        }
+        self.wall += start.elapsed();
+        // Each connection has its own in order already.
+        self.samples[before..].sort_by_key(|sample| sample.ended);
         Ok(())
+    }
+
+    fn take(&mut self, seen: Seen) {
+        self.samples.extend(seen.samples);
+        self.hits += seen.hits;
+        self.misses += seen.misses;
+        self.last = seen.last.or(self.last.take());
     }
 
     /// The body of the last answer; empty before the first.
@@ -92,14 +152,56 @@ impl Phase {
         self.last.as_ref().map_or(&[], |answer| &answer.body)
     }
 
+    /// Calls a second of the time spent in this phase.
+    pub fn per_second(&self) -> f64 {
+        self.samples.len() as f64 / self.wall.as_secs_f64()
+    }
+}
+
+impl Slice {
+    async fn drive(&self, client: &mut Client) -> Result<Seen> {
+        let mut seen = Seen {
+            samples: Vec::new(),
+            hits: 0,
+            misses: 0,
+            last: None,
+        };
+        while self.goes_on() {
+            let request = self.request.clone();
+            let before = Instant::now();
+            let answer = client.send(request).await;
+            let after = Instant::now();
+            seen.samples.push(Sample {
+                ended: after - self.origin,
+                took: after - before,
+            });
+            let answer = answer.context("the connection broke")?;
+            if !answer.status.is_success() {
+                bail!("status {} while timing", answer.status);
+            }
+            seen.tally(&answer);
+            seen.last = Some(answer);
+        }
+        Ok(seen)
+    }
+
+    fn goes_on(&self) -> bool {
+        match self.until {
+            Until::Calls(count) => self.begun.fetch_add(1, Ordering::Relaxed) < count,
+            Until::Elapsed(limit) => self.start.elapsed() < limit,
+        }
+    }
+}
+
+impl Seen {
+    /// Ours say `X-Tidemark-Cache`, of every list; others say `X-Appwrite-Cache`, of those with
+    /// `ttl` only.
     fn tally(&mut self, answer: &Answer) {
-        match answer
-            .headers
-            .get("x-appwrite-cache")
-            .map(hyper::header::HeaderValue::as_bytes)
-        {
-            Some(b"hit") => self.hits += 1,
-            Some(b"miss") => self.misses += 1,
+        let header = |name| answer.headers.get(name).map(HeaderValue::as_bytes);
+        let said = header("x-tidemark-cache").or_else(|| header("x-appwrite-cache"));
+        match said {
+            Some(said) if said.starts_with(b"hit") => self.hits += 1,
+            Some(said) if said.starts_with(b"miss") => self.misses += 1,
             _ => {}
         }
     }

@@ -1,60 +1,129 @@
-//! The benchmark's report in Markdown, and the raw samples as JSON.
+//! The list benchmark's report in Markdown, and its run for the page.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::percentile::{POINTS, Sorted, odd_to_even, ratio, second_to_first};
 use super::phase::Phase;
+use super::published;
+use super::record::{PAGE, RUN};
+use super::run::{FORMAT, Group, Prices, Run, Series};
 
-/// The published results, one connection on their authors' machine: point, milliseconds
-/// without and with `ttl`.
-const PUBLISHED_MS: [(&str, f64, f64); 7] = [
-    ("min", 10.783, 4.146),
-    ("p50", 13.187, 6.108),
-    ("p90", 15.173, 7.862),
-    ("p95", 16.450, 8.966),
-    ("p99", 21.303, 12.527),
-    ("max", 118.957, 75.173),
-    ("avg", 13.626, 6.440),
-];
-const PUBLISHED_WALL: [&str; 2] = ["22m43.4s", "10m44.5s"];
-const PUBLISHED_PER_SECOND: [u32; 2] = [73, 155];
-const PUBLISHED_IN: &str =
-    "appwrite-community/ttl-benchmark and its write-up of 21 April 2026 (100,000 calls a phase)";
+const TITLE: &str = "TTL list cache, built-in client";
+const METHOD: &str = "\
+     The published list of 25 rows, asked for again and again; each connection sends its next \
+     request when the last is answered (a closed loop, as published). Latencies are therefore \
+     those of requests that were sent: while an answer is slow the requests that would have waited \
+     behind it are never sent, and do not count (coordinated omission). The phases took turns in \
+     slices. Before and after timing, every column of the page and the total were equal to the answer \
+     computed from the catalog's definition. The floor answers from memory with the bytes and \
+     headers of the server's own answer: the share of client, network and HTTP library in every \
+     sample. Percentiles are by nearest rank, of all samples. Samples in this file are within \
+     0.16 % of the measured ones.";
 
-/// A finished run: three phases, in the order plain, ttl, floor.
+/// A finished run: four phases, in the order uncached, exact, ttl, floor.
 pub struct Report<'a> {
     /// Everything a reader needs to repeat the run, in the order shown.
     pub parameters: Vec<(&'static str, Value)>,
+    /// Where it ran, in the order shown.
+    pub machine: Vec<(&'static str, Value)>,
+    /// Servers to reckon prices with.
+    pub prices: Prices,
+    /// Connections of each phase.
+    pub connections: u32,
     /// What was measured.
-    pub phases: &'a [Phase; 3],
+    pub phases: &'a [Phase; 4],
 }
 
 impl Report<'_> {
-    /// Every sample in microseconds, one line of JSON.
-    pub fn raw(&self) -> String {
-        let parameters: serde_json::Map<String, Value> = self
-            .parameters
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), value.clone()))
-            .collect();
-        let lists = self.phases.iter().map(|phase| {
-            let samples = phase.samples.iter().map(|sample| us(*sample));
-            format!(
-                r#""{}":[{}]"#,
-                phase.name,
-                samples.collect::<Vec<_>>().join(",")
-            )
-        });
-        let lists: Vec<String> = lists.collect();
-        let parameters = Value::Object(parameters);
+    /// The run as page and programs read it, with the published figures beside.
+    ///
+    /// # Errors
+    /// When a phase has no samples.
+    pub fn run(&self) -> Result<Run> {
+        let object = |pairs: &[(&'static str, Value)]| -> Map<String, Value> {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(key, value)| ((*key).to_owned(), value.clone()))
+                .collect()
+        };
+        let series = self.phases.iter().map(|phase| self.series(phase));
+        let mut series = series.collect::<Result<Vec<Series>>>()?;
+        series.extend(published::list().map(|series| Series {
+            // The page compares with our own list without a cache unless asked otherwise.
+            role: super::run::Role::Other,
+            ..series
+        }));
+        let started = self.parameters.iter().find(|(key, _)| *key == "started");
+        let connections = self.connections;
+        Ok(Run {
+            format: FORMAT.to_owned(),
+            kind: "ttl".to_owned(),
+            title: TITLE.to_owned(),
+            lead: self.lead(),
+            method: METHOD.to_owned(),
+            started: started
+                .and_then(|(_, value)| value.as_str())
+                .unwrap_or_default()
+                .to_owned(),
+            machine: object(&self.machine),
+            parameters: object(&self.parameters),
+            prices: Some(self.prices.clone()),
+            columns: None,
+            groups: vec![Group {
+                key: "list".to_owned(),
+                title: "list of 25 rows".to_owned(),
+                connections,
+                series,
+            }],
+        })
+    }
+
+    fn lead(&self) -> String {
+        let of = |wanted: &str| {
+            let pairs = self.machine.iter().chain(&self.parameters);
+            let found = pairs.into_iter().find(|(key, _)| *key == wanted);
+            found.map_or(String::new(), |(_, value)| match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            })
+        };
         format!(
-            "{{\"unit\":\"us\",\"parameters\":{parameters},\"samples\":{{{}}}}}\n",
-            lists.join(",")
+            "The published list query over {} rows, {}; {} connection{}, {} cores of {}.",
+            of("rows"),
+            if of("index") == "true" {
+                "with an index"
+            } else {
+                "without an index, as published"
+            },
+            self.connections,
+            if self.connections == 1 { "" } else { "s" },
+            of("cores"),
+            of("cpu"),
         )
+    }
+
+    fn series(&self, phase: &Phase) -> Result<Series> {
+        let Phase {
+            name,
+            title,
+            role,
+            wall,
+            samples,
+            ..
+        } = phase;
+        let series = Series::measured(name, title, *role, self.connections, *wall, samples);
+        let mut series = series.with_context(|| format!("{title}: no samples"))?;
+        let told = phase.hits + phase.misses;
+        if told > 0 && *role != super::run::Role::Floor {
+            series.hits_percent = Some(100.0 * phase.hits as f64 / told as f64);
+        }
+        // The first failed answer ends a run, so whatever is reported had none.
+        series.errors = Some(0);
+        Ok(series)
     }
 
     /// One line for each phase.
@@ -63,40 +132,41 @@ impl Report<'_> {
     /// When a phase has no samples.
     pub fn summary(&self) -> Result<String> {
         let sorted = self.sorted()?;
-        let [plain_us, _, floor_us] = [0, 1, 2].map(|idx: usize| sorted[idx].median());
+        let [uncached, exact, _, floor] = sorted.each_ref().map(Sorted::median);
         let rows = self.phases.iter().zip(&sorted).map(|(phase, sorted)| {
+            let own = sorted.median();
             vec![
                 phase.title.clone(),
                 wall(phase.wall),
-                per_second(phase).to_string(),
+                format!("{:.0}", phase.per_second()),
                 us(sorted.average()),
-                us(sorted.median()),
+                us(own),
                 us(sorted.at(990)),
-                times(ratio(sorted.median(), floor_us)),
-                times(ratio(plain_us, sorted.median())),
+                times(ratio(own, floor)),
+                times(ratio(uncached, own)),
+                times(ratio(exact, own)),
             ]
         });
-        let head = "phase|wall|calls/s|avg µs|p50 µs|p99 µs|p50 to floor|no ttl to this";
+        let head =
+            "phase|wall|calls/s|avg µs|p50 µs|p99 µs|p50 to floor|no cache to this|exact to this";
         Ok(table(head, rows.collect()))
     }
 
-    fn sorted(&self) -> Result<[Sorted; 3]> {
+    fn sorted(&self) -> Result<[Sorted; 4]> {
         let sort = |phase: &Phase| {
-            let samples = phase.samples.iter().copied();
+            let samples = phase.samples.iter().map(|sample| sample.took);
             Sorted::new(samples).with_context(|| format!("{}: no samples", phase.title))
         };
-        let [plain, ttl, floor] = self.phases;
-        Ok([sort(plain)?, sort(ttl)?, sort(floor)?])
+        let [uncached, exact, ttl, floor] = self.phases;
+        Ok([sort(uncached)?, sort(exact)?, sort(ttl)?, sort(floor)?])
     }
 
-    fn front_matter(&self, sorted: &[Sorted; 3]) -> String {
+    fn front_matter(&self, sorted: &[Sorted; 4]) -> String {
         // A JSON scalar is a YAML scalar, so every value is quoted as it must be.
-        let mut lines: String = self
-            .parameters
-            .iter()
-            .fold(String::new(), |lines, (key, value)| {
-                lines + &format!("{key}: {value}\n")
-            });
+        let mut lines = String::new();
+        for (key, value) in self.parameters.iter().chain(&self.machine) {
+            writeln!(lines, "{key}: {value}").expect("writing to a string cannot fail");
+        }
         for (phase, sorted) in self.phases.iter().zip(sorted) {
             let name = phase.name;
             let (average, wall_ms) = (us(sorted.average()), phase.wall.as_millis());
@@ -109,29 +179,31 @@ impl Report<'_> {
         lines
     }
 
-    fn percentiles([plain, ttl, floor]: &[Sorted; 3]) -> String {
-        let line = |name: &str, [plain, ttl, floor]: [Duration; 3]| {
-            let delta = plain.as_secs_f64() - ttl.as_secs_f64();
-            vec![
-                name.to_owned(),
-                us(plain),
-                us(ttl),
-                us(floor),
-                format!("{:.1}", delta * 1e6),
-                times(ratio(plain, ttl)),
-                times(ratio(plain, floor)),
-                times(ratio(ttl, floor)),
+    fn percentiles(sorted: &[Sorted; 4]) -> String {
+        let line = |name: &str, values: [Duration; 4]| {
+            let [uncached, exact, ttl, floor] = values;
+            let ratios = [
+                (uncached, exact),
+                (uncached, ttl),
+                (exact, ttl),
+                (exact, floor),
+            ];
+            let ratios = ratios.map(|(left, right)| times(ratio(left, right)));
+            [
+                vec![name.to_owned()],
+                values.map(us).to_vec(),
+                ratios.to_vec(),
             ]
+            .concat()
         };
+        let each = |value: &dyn Fn(&Sorted) -> Duration| sorted.each_ref().map(value);
         let mut rows: Vec<Vec<String>> = POINTS
             .iter()
-            .map(|(name, at)| line(name, [plain.at(*at), ttl.at(*at), floor.at(*at)]))
+            .map(|(name, at)| line(name, each(&|sorted| sorted.at(*at))))
             .collect();
-        rows.push(line(
-            "avg",
-            [plain.average(), ttl.average(), floor.average()],
-        ));
-        let head = "µs|no ttl|ttl|floor|no ttl − ttl|no ttl / ttl|no ttl / floor|ttl / floor";
+        rows.push(line("avg", each(&Sorted::average)));
+        let head =
+            "µs|no cache|exact|ttl|floor|no cache / exact|no cache / ttl|exact / ttl|exact / floor";
         table(head, rows)
     }
 
@@ -139,7 +211,8 @@ impl Report<'_> {
         let shown =
             |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.3}"));
         let rows = self.phases.iter().map(|phase| {
-            let [turns, halves] = [odd_to_even, second_to_first].map(|pair| pair(&phase.samples));
+            let took: Vec<Duration> = phase.samples.iter().map(|sample| sample.took).collect();
+            let [turns, halves] = [odd_to_even, second_to_first].map(|pair| pair(&took));
             vec![phase.title.clone(), shown(turns), shown(halves)]
         });
         table(
@@ -148,55 +221,60 @@ impl Report<'_> {
         )
     }
 
-    fn beside_published(&self, [plain, ttl, _]: &[Sorted; 3]) -> String {
+    fn beside_published(&self, [uncached, exact, ttl, _]: &[Sorted; 4]) -> String {
         let here = |sorted: &Sorted, name: &str| {
             let at = POINTS.iter().find(|(point, _)| *point == name);
-            at.map_or_else(|| sorted.average(), |(_, per_mille)| sorted.at(*per_mille))
+            ms(at.map_or_else(|| sorted.average(), |(_, per_mille)| sorted.at(*per_mille)))
         };
-        let mut rows: Vec<Vec<String>> = PUBLISHED_MS
+        let line =
+            |name: &str, cells: [String; 5]| [vec![name.to_owned()], cells.to_vec()].concat();
+        let mut rows: Vec<Vec<String>> = published::LIST_MS
             .iter()
-            .map(|(name, plain_ms, ttl_ms)| {
-                vec![
-                    (*name).to_owned(),
-                    format!("{plain_ms:.3}"),
-                    ms(here(plain, name)),
-                    format!("{ttl_ms:.3}"),
-                    ms(here(ttl, name)),
-                ]
+            .map(|(name, plain, cached)| {
+                let [plain, cached] = [plain, cached].map(|ms| format!("{ms:.3}"));
+                let ours = [uncached, exact, ttl].map(|sorted| here(sorted, name));
+                let [uncached, exact, ttl] = ours;
+                line(name, [plain, uncached, exact, cached, ttl])
             })
             .collect();
-        let [plain, ttl, _] = self.phases;
-        let [plain_rate, ttl_rate] = PUBLISHED_PER_SECOND.map(|rate| rate.to_string());
-        let rates = [
-            plain_rate,
-            per_second(plain).to_string(),
-            ttl_rate,
-            per_second(ttl).to_string(),
-        ];
-        rows.push([vec!["calls/s".to_owned()], rates.to_vec()].concat());
-        let [plain_wall, ttl_wall] = PUBLISHED_WALL.map(str::to_owned);
-        let walls = [plain_wall, wall(plain.wall), ttl_wall, wall(ttl.wall)];
-        rows.push([vec!["wall".to_owned()], walls.to_vec()].concat());
-        table("ms|published, no ttl|here|published, ttl|here", rows)
+        let [uncached, exact, ttl, _] = self.phases;
+        let [plain, cached] = published::LIST_PER_SECOND.map(|rate| rate.to_string());
+        let ours = [uncached, exact, ttl].map(|phase| format!("{:.0}", phase.per_second()));
+        let [own_uncached, own_exact, own_ttl] = ours;
+        rows.push(line(
+            "calls/s",
+            [plain, own_uncached, own_exact, cached, own_ttl],
+        ));
+        let published = published::LIST_WALL_MS.map(|ms| wall(Duration::from_millis(ms as u64)));
+        let [plain, cached] = published;
+        let ours = [uncached, exact, ttl].map(|phase| wall(phase.wall));
+        let [own_uncached, own_exact, own_ttl] = ours;
+        rows.push(line(
+            "wall",
+            [plain, own_uncached, own_exact, cached, own_ttl],
+        ));
+        let head = "ms|published, no cache|no cache, here|exact, here|published, ttl|ttl, here";
+        table(head, rows)
     }
 }
 
-/// The report. `samples` is the name of the file of raw samples beside it.
+/// The report in Markdown; page and samples stand beside it.
 ///
 /// # Errors
 /// When a phase has no samples.
-pub fn render(report: &Report<'_>, samples: &str) -> Result<String> {
+pub fn render(report: &Report<'_>) -> Result<String> {
     let sorted = report.sorted()?;
     Ok(format!(
         "---\n{front}---\n
-# TTL list-cache benchmark, built-in client
+# {TITLE}
 
-Sequential calls over one connection; the phases took turns in slices. Before and after timing,
-every column of the page and the total were equal to the answer computed from the catalog's
-definition. The floor answers from memory with the bytes and headers of the server's own answer:
-the share of client, network and HTTP library in every sample.
+{lead}
+
+{METHOD}
 
 {summary}
+[The same to look at]({PAGE}): open it in a browser. Samples: [{RUN}]({RUN}).
+
 ## Percentiles
 
 By nearest rank.
@@ -210,21 +288,21 @@ Medians of one phase against itself. Differences between phases that are no larg
 ## Beside the published results
 
 Another machine and another client (theirs builds and parses in the official SDK), so only the
-ratios compare. Source: {PUBLISHED_IN}.
+ratios compare. Source: {source}.
 
-{published}
-Raw samples in microseconds: [{samples}]({samples}).
-",
+{published}",
         front = report.front_matter(&sorted),
+        lead = report.lead(),
         summary = report.summary()?,
         percentiles = Report::percentiles(&sorted),
         itself = report.against_itself(),
+        source = published::LIST_IN,
         published = report.beside_published(&sorted),
     ))
 }
 
 /// A Markdown table; `head` names the columns, parted by `|`.
-fn table(head: &str, rows: Vec<Vec<String>>) -> String {
+pub fn table(head: &str, rows: Vec<Vec<String>>) -> String {
     let head: Vec<String> = head.split('|').map(str::to_owned).collect();
     let rule = (0..head.len()).map(|column| if column == 0 { "---" } else { "---:" }.to_owned());
     let lines = [vec![head.clone(), rule.collect()], rows].concat();
@@ -232,10 +310,6 @@ fn table(head: &str, rows: Vec<Vec<String>>) -> String {
         .iter()
         .map(|cells| format!("| {} |\n", cells.join(" | ")));
     lines.collect()
-}
-
-fn per_second(phase: &Phase) -> u64 {
-    (phase.samples.len() as f64 / phase.wall.as_secs_f64()).round() as u64
 }
 
 fn us(duration: Duration) -> String {
@@ -264,78 +338,89 @@ fn wall(wall: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::prices;
+    use crate::bench::run::{Role, Sample, Source};
     use hyper::Request;
     use serde_json::json;
 
-    fn phase(name: &'static str, samples_us: &[u64]) -> Phase {
-        let mut phase = Phase::new(name, name.to_owned(), 0, Request::default());
-        phase.samples = samples_us
-            .iter()
-            .copied()
-            .map(Duration::from_micros)
-            .collect();
-        phase.wall = phase.samples.iter().sum();
+    fn phase(name: &'static str, role: Role, samples_us: &[u64]) -> Phase {
+        let mut phase = Phase::new((name, name, role), 0, Request::default());
+        let mut ended = Duration::ZERO;
+        for took in samples_us.iter().copied().map(Duration::from_micros) {
+            ended += took;
+            phase.samples.push(Sample { ended, took });
+        }
+        phase.wall = ended;
         phase
     }
 
-    fn phases() -> [Phase; 3] {
+    fn phases() -> [Phase; 4] {
         [
-            phase("no_ttl", &[200, 210, 220, 1_000]),
-            phase("ttl", &[50, 60, 70, 80]),
-            phase("floor", &[40, 40, 40, 40]),
+            phase("uncached", Role::Reference, &[200, 210, 220, 1_000]),
+            phase("exact", Role::Subject, &[50, 60, 70, 80]),
+            phase("ttl", Role::Other, &[60, 60, 60, 60]),
+            phase("floor", Role::Floor, &[40, 40, 40, 40]),
         ]
     }
 
+    fn report(phases: &[Phase; 4]) -> Report<'_> {
+        Report {
+            parameters: vec![
+                ("started", json!("2026-11-21T00:00:00.000Z")),
+                ("iterations", json!(4)),
+            ],
+            machine: vec![("cpu", json!("A: \"CPU\"")), ("cores", json!(2))],
+            prices: prices::read(None).unwrap(),
+            connections: 1,
+            phases,
+        }
+    }
+
     #[test]
-    fn the_report_states_parameters_percentiles_deltas_and_the_published_figures() {
+    fn the_report_states_parameters_percentiles_ratios_and_the_published_figures() {
         let phases = phases();
-        let parameters = vec![("iterations", json!(4)), ("cpu", json!("A: \"CPU\""))];
-        let report = Report {
-            parameters,
-            phases: &phases,
-        };
-        let text = render(&report, "x.json").unwrap();
+        let text = render(&report(&phases)).unwrap();
         for part in [
-            "---\niterations: 4\ncpu: \"A: \\\"CPU\\\"\"\nno_ttl_avg_us: 407.5\n",
-            "| p50 | 210.0 | 60.0 | 40.0 | 150.0 | 3.50x | 5.25x | 1.50x |\n",
-            "| max | 1000.0 | 80.0 | 40.0 | 920.0 | 12.50x | 25.00x | 2.00x |\n",
-            "| p50 | 13.187 | 0.210 | 6.108 | 0.060 |\n",
-            "| calls/s | 73 | 2454 | 155 | 15385 |\n",
-            "| wall | 22m43.4s | 0.0s | 10m44.5s | 0.0s |\n",
-            "| floor | 0.0s | 25000 | 40.0 | 40.0 | 40.0 | 1.00x | 5.25x |\n",
-            "[x.json](x.json)",
+            "\niterations: 4\ncpu: \"A: \\\"CPU\\\"\"\ncores: 2\nuncached_avg_us: 407.5\n",
+            "| p50 | 210.0 | 60.0 | 60.0 | 40.0 | 3.50x | 3.50x | 1.00x | 1.50x |\n",
+            "| max | 1000.0 | 80.0 | 60.0 | 40.0 | 12.50x | 16.67x | 1.33x | 2.00x |\n",
+            "| p50 | 13.187 | 0.210 | 0.060 | 6.108 | 0.060 |\n",
+            "| calls/s | 73 | 2454 | 15385 | 155 | 16667 |\n",
+            "| wall | 22m43.4s | 0.0s | 0.0s | 10m44.5s | 0.0s |\n",
+            "| floor | 0.0s | 25000 | 40.0 | 40.0 | 40.0 | 1.00x | 5.25x | 1.50x |\n",
+            "(run.json)",
         ] {
             assert!(text.contains(part), "{part}\n--- is not in\n{text}");
         }
     }
 
     #[test]
-    fn raw_samples_are_json_in_microseconds() {
+    fn the_run_holds_each_phase_and_marks_what_is_quoted() {
         let phases = phases();
-        let report = Report {
-            parameters: vec![("rounds", json!(2))],
-            phases: &phases,
-        };
-        let raw: Value = serde_json::from_str(&report.raw()).unwrap();
-        assert_eq!(raw["unit"], "us");
-        assert_eq!(raw["parameters"]["rounds"], 2);
-        assert_eq!(raw["samples"]["ttl"], json!([50.0, 60.0, 70.0, 80.0]));
+        let run = report(&phases).run().unwrap();
+        let series = &run.groups[0].series;
+        let told: Vec<(&str, Role, Source)> = series
+            .iter()
+            .map(|one| (one.key.as_str(), one.role, one.source))
+            .collect();
+        let wanted = [
+            ("uncached", Role::Reference, Source::Measured),
+            ("exact", Role::Subject, Source::Measured),
+            ("ttl", Role::Other, Source::Measured),
+            ("floor", Role::Floor, Source::Measured),
+            ("published_uncached", Role::Other, Source::Quoted),
+            ("published_ttl", Role::Other, Source::Quoted),
+        ];
+        assert_eq!(told, wanted);
+        assert_eq!(series[0].points_us["p50"] as u32, 210);
     }
 
     #[test]
     fn a_phase_without_samples_makes_no_report() {
         let mut phases = phases();
         phases[1].samples.clear();
-        let report = Report {
-            parameters: Vec::new(),
-            phases: &phases,
-        };
-        assert!(
-            render(&report, "x.json")
-                .unwrap_err()
-                .to_string()
-                .starts_with("ttl: no samples")
-        );
+        let error = render(&report(&phases)).unwrap_err().to_string();
+        assert!(error.starts_with("exact: no samples"), "{error}");
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! `tidemark bench ttl`: the published workload through the built-in client.
 //!
-//! Three phases take turns in slices: the list without `ttl`, with it, and the same bytes from
-//! a static responder in this process. Turns, so that a machine that drifts drifts for all.
+//! Four phases take turns in slices: the list read anew each time, the list as it is (which a
+//! server may keep as long as it is exact), the list with `ttl`, and the same bytes from a static
+//! responder in this process. Turns, so that a machine that drifts drifts for all.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use hyper::Method;
+use hyper::header::HeaderValue;
+use hyper::{Method, Request};
 use indicatif::{ProgressBar, ProgressStyle};
 use model::Timestamp;
 use model::calendar::iso_ms;
@@ -15,45 +18,45 @@ use serde_json::{Value, json};
 use super::answer::{self, Expected};
 use super::floor;
 use super::machine::{self, Machine};
-use super::phase::Phase;
+use super::phase::{Phase, Until};
+use super::record::{Written, write};
 use super::report::{Report, render};
+use super::run::{Prices, Role};
 use crate::client::{Access, Answer, Client, Endpoint};
 use crate::seed::table;
 
-/// The `ttl` of the second phase, in seconds, as published.
+/// The `ttl` of the third phase, in seconds, as published.
 pub const TTL_S: u32 = 300;
-/// Connections of the run, by position: to the server, and to the static responder.
+/// Pools of connections, by position: to the server, and to the static responder.
 const SERVER: usize = 0;
 const FLOOR: usize = 1;
+/// How the wait of a phase that ends by time is drawn: in steps of a tenth of a second.
+const DRAWN_PER_S: f64 = 10.0;
 
 /// What to measure, and where the report goes.
 #[derive(Clone)]
 pub struct Options {
     /// The server.
     pub access: Access,
-    /// Timed calls of each phase.
-    pub iterations: usize,
+    /// How much of each phase is timed.
+    pub until: Until,
     /// Untimed calls of each phase before the first timed one.
     pub warmup: usize,
     /// How many slices each phase is cut into.
     pub rounds: usize,
+    /// Connections that ask at once, each one call after the other.
+    pub connections: usize,
     /// Rows of the catalog the table was seeded with.
     pub rows: u32,
+    /// Servers to reckon prices with.
+    pub prices: Prices,
     /// The folder of reports; created if absent.
     pub out: PathBuf,
     /// When the run began; names the report.
     pub started: Timestamp,
 }
 
-/// What was written.
-pub struct Written {
-    /// The summary, for the terminal.
-    pub summary: String,
-    /// The report.
-    pub path: PathBuf,
-}
-
-/// Checks the server's answers, measures, checks again, writes report and raw samples.
+/// Checks the server's answers, measures, checks again, writes report, page and raw samples.
 ///
 /// # Errors
 /// When the server cannot be reached or refuses, when an answer is not the one the generator
@@ -63,47 +66,94 @@ pub async fn run(options: &Options) -> Result<Written> {
     let mut server = Client::connect(&options.access.endpoint).await?;
     let subject = Subject::ask(&mut server, &options.access).await?;
     expected.check(&subject.plain.body, "the server")?;
-    let floor_at = floor::start(([127, 0, 0, 1], 0).into(), &subject.plain, 1)
+    // One thread serves one connection as fast as many would; more may need all cores.
+    let threads = options.connections.min(crate::config::cores());
+    let floor_at = floor::start(([127, 0, 0, 1], 0).into(), &subject.plain, threads)
         .context("the static responder cannot start")?;
     let floor_endpoint = options.access.endpoint.at(floor_at);
-    let mut clients = [server, Client::connect(&floor_endpoint).await?];
+    let mut pools = [
+        pool(&options.access.endpoint, options.connections).await?,
+        pool(&floor_endpoint, options.connections).await?,
+    ];
     let mut phases = phases(&options.access, &floor_endpoint)?;
     for phase in &mut phases {
-        let body = &phase.ask(&mut clients[phase.client_idx]).await?.body;
-        expected.check(body, "the server")?;
+        let client = first(&mut pools[phase.pool_idx]);
+        expected.check(&phase.ask(client).await?.body, "the server")?;
     }
-    // The check has filled the cache; the second phase begins with an empty one, as published.
-    purge(&mut clients[SERVER], &options.access).await?;
-    measure(&mut phases, &mut clients, options).await?;
+    // The check has filled the cache; the phase with ttl begins with an empty one, as published.
+    purge(first(&mut pools[SERVER]), &options.access).await?;
+    measure(&mut phases, &mut pools, options).await?;
     for phase in &phases {
         expected.check(
             phase.last_body(),
             &format!("{} (after timing)", phase.title),
         )?;
     }
+    let machine = Machine::here();
     let report = Report {
         parameters: parameters(options, &subject, &phases),
+        machine: vec![
+            ("cpu", json!(machine.cpu)),
+            ("cores", json!(machine.cores)),
+            ("memory_mib", json!(machine.memory_mib)),
+            ("kernel", json!(machine.kernel)),
+        ],
+        prices: options.prices.clone(),
+        connections: options.connections as u32,
         phases: &phases,
     };
-    write(&options.out, &stem(options.started), &report)
+    let text = render(&report)?;
+    let mut written = write(&options.out, options.started, &report.run()?, &text)?;
+    written.summary = report.summary()?;
+    Ok(written)
 }
 
-fn phases(access: &Access, floor: &Endpoint) -> Result<[Phase; 3]> {
+async fn pool(endpoint: &Endpoint, connections: usize) -> Result<Vec<Client>> {
+    let mut clients = Vec::with_capacity(connections);
+    for _ in 0..connections {
+        clients.push(Client::connect(endpoint).await?);
+    }
+    Ok(clients)
+}
+
+fn first(pool: &mut [Client]) -> &mut Client {
+    pool.first_mut()
+        .expect("the command line demands a connection")
+}
+
+fn phases(access: &Access, floor: &Endpoint) -> Result<[Phase; 4]> {
     let floor = Access {
         endpoint: floor.clone(),
         ..access.clone()
     };
     let list = |access: &Access, ttl_s| access.request(Method::GET, &answer::route(ttl_s), None);
+    let ttl = format!("ttl {TTL_S}");
     Ok([
-        Phase::new("no_ttl", "no ttl".into(), SERVER, list(access, None)?),
         Phase::new(
-            "ttl",
-            format!("ttl {TTL_S}"),
+            ("uncached", "no cache", Role::Reference),
+            SERVER,
+            bypassing(list(access, None)?),
+        ),
+        Phase::new(
+            ("exact", "exact", Role::Subject),
+            SERVER,
+            list(access, None)?,
+        ),
+        Phase::new(
+            ("ttl", &ttl, Role::Other),
             SERVER,
             list(access, Some(TTL_S))?,
         ),
-        Phase::new("floor", "floor".into(), FLOOR, list(&floor, None)?),
+        Phase::new(("floor", "floor", Role::Floor), FLOOR, list(&floor, None)?),
     ])
+}
+
+/// The same, to be read and not taken from a cache. A server that keeps no list without `ttl`
+/// does not know the header and needs none.
+fn bypassing<B>(mut request: Request<B>) -> Request<B> {
+    let headers = request.headers_mut();
+    headers.insert("x-tidemark-cache", HeaderValue::from_static("bypass"));
+    request
 }
 
 async fn purge(client: &mut Client, access: &Access) -> Result<()> {
@@ -117,35 +167,60 @@ async fn purge(client: &mut Client, access: &Access) -> Result<()> {
 }
 
 async fn measure(
-    phases: &mut [Phase; 3],
-    clients: &mut [Client; 2],
+    phases: &mut [Phase; 4],
+    pools: &mut [Vec<Client>; 2],
     options: &Options,
 ) -> Result<()> {
     for phase in &mut *phases {
-        for _ in 0..options.warmup {
-            phase.ask(&mut clients[phase.client_idx]).await?;
+        let pool = &mut pools[phase.pool_idx];
+        for call in 0..options.warmup {
+            let connection = call % pool.len();
+            phase.ask(&mut pool[connection]).await?;
         }
-        phase.samples.reserve(options.iterations);
     }
-    let bar = progress(options.iterations * phases.len());
+    let bar = progress(options, phases.len());
+    let origin = Instant::now();
     for round in 0..options.rounds {
-        let slice = (round + 1) * options.iterations / options.rounds
-            - round * options.iterations / options.rounds;
+        let (until, drawn) = slice(options, round);
         for turn in 0..phases.len() {
             // Another one begins in each round, so that none always follows the same one.
-            let phase = &mut phases[(round + turn) % 3];
-            phase.measure(&mut clients[phase.client_idx], slice).await?;
-            bar.inc(slice as u64);
+            let phase = &mut phases[(round + turn) % 4];
+            let pool = &mut pools[phase.pool_idx];
+            phase.measure(pool, until, origin).await?;
+            bar.inc(drawn);
         }
     }
     bar.finish_and_clear();
     Ok(())
 }
 
-fn progress(calls: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} calls, {eta} left")
+/// The part of a phase that falls into a round, and how far the bar moves for it.
+fn slice(options: &Options, round: usize) -> (Until, u64) {
+    match options.until {
+        Until::Calls(calls) => {
+            let before = |round: usize| round * calls / options.rounds;
+            let count = before(round + 1) - before(round);
+            (Until::Calls(count), count as u64)
+        }
+        Until::Elapsed(whole) => {
+            let part = whole / options.rounds as u32;
+            (Until::Elapsed(part), drawn(part))
+        }
+    }
+}
+
+fn drawn(time: Duration) -> u64 {
+    (time.as_secs_f64() * DRAWN_PER_S).round() as u64
+}
+
+fn progress(options: &Options, phases: usize) -> ProgressBar {
+    let steps = match options.until {
+        Until::Calls(calls) => calls as u64,
+        Until::Elapsed(whole) => drawn(whole),
+    };
+    let style = ProgressStyle::with_template("{bar:30} {percent} %, {eta} left")
         .expect("the template is constant");
-    ProgressBar::new(calls as u64).with_style(style)
+    ProgressBar::new(steps * phases as u64).with_style(style)
 }
 
 /// What the report says of the server under measurement.
@@ -186,69 +261,77 @@ impl Subject {
 fn parameters(
     options: &Options,
     subject: &Subject,
-    phases: &[Phase; 3],
+    phases: &[Phase; 4],
 ) -> Vec<(&'static str, Value)> {
-    let machine = Machine::here();
     let header = subject
         .plain
         .headers
         .get("server")
         .and_then(|name| name.to_str().ok());
+    let length = match options.until {
+        Until::Calls(calls) => ("iterations", json!(calls)),
+        Until::Elapsed(whole) => ("duration_s", json!(whole.as_secs_f64())),
+    };
+    let [_, exact, ttl, _] = phases;
     vec![
         ("started", json!(iso_ms(options.started))),
         (
             "client",
-            json!("built in, one kept-alive connection, answers read but not parsed"),
+            json!("built in, connections kept alive, answers read but not parsed"),
         ),
         ("binary", json!(machine::binary())),
         ("endpoint", json!(options.access.endpoint.to_string())),
         ("server", json!(header.unwrap_or("not sent"))),
         ("server_version", json!(subject.version)),
-        ("iterations", json!(options.iterations)),
+        length,
+        ("connections", json!(options.connections)),
         ("rounds", json!(options.rounds)),
         ("warmup", json!(options.warmup)),
         ("rows", json!(options.rows)),
         ("index", json!(subject.indexed)),
         ("ttl_s", json!(TTL_S)),
         ("body_bytes", json!(subject.plain.body.len())),
-        ("ttl_hits", json!(phases[1].hits)),
-        ("ttl_misses", json!(phases[1].misses)),
+        ("exact_hits", json!(exact.hits)),
+        ("exact_misses", json!(exact.misses)),
+        ("ttl_hits", json!(ttl.hits)),
+        ("ttl_misses", json!(ttl.misses)),
         (
             "floor",
-            json!("hyper, one thread of the client's process, the same bytes and headers"),
+            json!("hyper, in the client's process, the same bytes and headers"),
         ),
-        ("cpu", json!(machine.cpu)),
-        ("cores", json!(machine.cores)),
-        ("memory_mib", json!(machine.memory_mib)),
-        ("kernel", json!(machine.kernel)),
     ]
-}
-
-/// `2026-11-21T12-00-00Z`: a file name on every system, and in the order of time.
-fn stem(started: Timestamp) -> String {
-    format!("{}Z", iso_ms(started)[..19].replace(':', "-"))
-}
-
-fn write(out: &Path, stem: &str, report: &Report<'_>) -> Result<Written> {
-    let cannot = || format!("cannot write the report below {}", out.display());
-    std::fs::create_dir_all(out).with_context(cannot)?;
-    let samples = format!("{stem}.json");
-    std::fs::write(out.join(&samples), report.raw()).with_context(cannot)?;
-    let path = out.join(format!("{stem}.md"));
-    std::fs::write(&path, render(report, &samples)?).with_context(cannot)?;
-    Ok(Written {
-        summary: report.summary()?,
-        path,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn options(until: Until, rounds: usize) -> Options {
+        let endpoint = "http://127.0.0.1:1/v1".parse().unwrap();
+        Options {
+            access: Access {
+                endpoint,
+                project: HeaderValue::from_static("p"),
+                key: HeaderValue::from_static("k"),
+            },
+            until,
+            warmup: 0,
+            rounds,
+            connections: 1,
+            rows: 1,
+            prices: super::super::prices::read(None).unwrap(),
+            out: PathBuf::new(),
+            started: Timestamp(0),
+        }
+    }
+
     #[test]
-    fn reports_are_named_by_the_second_they_began() {
-        let started = model::calendar::parse_iso("2026-11-21T12:34:56.789Z").unwrap();
-        assert_eq!(stem(started), "2026-11-21T12-34-56Z");
+    fn slices_add_up_to_the_whole() {
+        let calls = options(Until::Calls(10), 3);
+        let slices: Vec<Until> = (0..3).map(|round| slice(&calls, round).0).collect();
+        assert_eq!(slices, [3, 3, 4].map(Until::Calls));
+        let timed = options(Until::Elapsed(Duration::from_secs(6)), 4);
+        let wanted = (Until::Elapsed(Duration::from_millis(1_500)), 15);
+        assert_eq!(slice(&timed, 3), wanted);
     }
 }

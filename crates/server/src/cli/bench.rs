@@ -1,7 +1,8 @@
 //! `tidemark bench`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -13,25 +14,39 @@ use hyper::{Request, Uri};
 
 use super::signals::StopSignals;
 use super::{Outside, runtime, say};
-use crate::bench::{floor, ttl};
+use crate::bench::record::{self, Written};
+use crate::bench::{Until, compare, floor, gallery, prices, ttl};
 use crate::client::{Answer, Client, Endpoint};
 use crate::config::{ConnectionArgs, cores, listen_address};
 
 /// Measure a server.
 #[derive(Subcommand)]
 pub enum BenchCommand {
-    /// Time the published list query with and without ttl, beside a static responder
+    /// Time the published list query uncached, exact and with ttl, beside a static responder
     ///
-    /// Three phases take turns in slices: the list without ttl, with ttl=300, and the same bytes
-    /// from a static responder in this process (the floor: what client, network and HTTP library
-    /// cost by themselves). Before and after, every column of the page and the total are compared
-    /// with an answer computed from the catalog's definition; a difference ends the run. Writes
-    /// a report in Markdown and every sample as JSON.
+    /// Four phases take turns in slices: the list read anew each time (X-Tidemark-Cache: bypass),
+    /// the list as it is, which comes from the exact cache, with ttl=300, and the same bytes from
+    /// a static responder in this process (the floor: what client, network and HTTP library cost
+    /// by themselves). Before and after, every column of the page and the total are compared with
+    /// an answer computed from the catalog's definition; a difference ends the run. Writes a
+    /// folder with a report in Markdown, a page to look at, and the samples as JSON.
     #[command(after_help = "Example:
   export APPWRITE_ENDPOINT=http://127.0.0.1:8280/v1 APPWRITE_PROJECT_ID=… APPWRITE_API_KEY=…
   tidemark seed catalog --rows 10000
   tidemark bench ttl --iterations 20000")]
     Ttl(TtlArgs),
+    /// Print two runs side by side, with the noise of each
+    ///
+    /// Says what differs between their machines and parameters, then compares every series that
+    /// both have. A difference no larger than what either run differs from itself is called the
+    /// same.
+    #[command(after_help = "Example:
+  tidemark bench compare bench/results/2026-11-21T12-00-00Z-ttl bench/results/2026-11-22T…-ttl")]
+    Compare(CompareArgs),
+    /// Draw the page of every run in a folder anew, and one page that leads to all of them
+    #[command(after_help = "Example:
+  tidemark bench gallery bench/results")]
+    Gallery(GalleryArgs),
     /// Answer every request with the bytes of one answer: the floor for any HTTP client
     ///
     /// Fetches the URL once, prints `listening on http://ADDRESS:PORT`, and answers until it is
@@ -47,9 +62,17 @@ pub enum BenchCommand {
 pub struct TtlArgs {
     #[command(flatten)]
     connection: ConnectionArgs,
-    /// Timed calls of each phase; the published run has 100000
+    /// Timed calls of each phase, of all connections together; the published run has 100000
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = at_least::<2>())]
     iterations: u32,
+    /// Time each phase for so many seconds, in place of a number of calls
+    #[arg(long, value_name = "SECONDS", conflicts_with = "iterations")]
+    #[arg(value_parser = at_least::<1>())]
+    duration: Option<u32>,
+    /// Connections that ask at once, each one call after the other
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    concurrency: u16,
     /// Untimed calls of each phase before the first timed one
     #[arg(long, value_name = "N", default_value_t = 200)]
     warmup: u32,
@@ -59,9 +82,31 @@ pub struct TtlArgs {
     /// Rows the table was seeded with
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least::<1>())]
     rows: u32,
-    /// The folder for the report; made if absent
+    /// Servers to reckon prices with [default: those of the published load test]
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// The folder for the run's own folder; made if absent
     #[arg(long, value_name = "DIR", default_value = "bench/results")]
     out: PathBuf,
+}
+
+/// Two runs.
+#[derive(Args)]
+pub struct CompareArgs {
+    /// A run's folder, or its run.json
+    #[arg(value_name = "A")]
+    one: PathBuf,
+    /// Another one
+    #[arg(value_name = "B")]
+    other: PathBuf,
+}
+
+/// A folder of runs.
+#[derive(Args)]
+pub struct GalleryArgs {
+    /// Where the runs' folders are
+    #[arg(value_name = "DIR", default_value = "bench/results")]
+    folder: PathBuf,
 }
 
 /// The static responder.
@@ -87,12 +132,21 @@ pub struct FloorArgs {
 pub fn run(command: BenchCommand, outside: &Outside) -> Result<()> {
     match command {
         BenchCommand::Ttl(args) => measure(args, outside),
+        BenchCommand::Compare(args) => {
+            let [one, other] = [&args.one, &args.other].map(|path| record::read(path));
+            say(&compare::compare(&one?, &other?)?)
+        }
+        BenchCommand::Gallery(args) => draw(&args.folder),
         BenchCommand::Floor(args) => runtime()?.block_on(respond(args)),
     }
 }
 
 fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
-    if args.rounds > args.iterations {
+    let until = match args.duration {
+        Some(seconds) => Until::Elapsed(Duration::from_secs(seconds.into())),
+        None => Until::Calls(args.iterations as usize),
+    };
+    if until == Until::Calls(args.iterations as usize) && args.rounds > args.iterations {
         bail!(
             "--rounds {} exceeds --iterations {}",
             args.rounds,
@@ -101,18 +155,36 @@ fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
     }
     let options = ttl::Options {
         access: args.connection.check()?,
-        iterations: args.iterations as usize,
+        until,
         warmup: args.warmup as usize,
         rounds: args.rounds as usize,
+        connections: args.concurrency.into(),
         rows: args.rows,
+        prices: prices::read(args.prices.as_deref())?,
         out: args.out,
         started: outside.clock.now(),
     };
     let written = runtime()?.block_on(ttl::run(&options))?;
+    told(&written)
+}
+
+fn told(written: &Written) -> Result<()> {
+    let (summary, folder) = (&written.summary, &written.folder);
+    let [text, page] = [record::TEXT, record::PAGE].map(|name| folder.join(name));
     say(&format!(
-        "{}\nReport: {}\n",
-        written.summary,
-        written.path.display()
+        "{summary}\nReport: {}\nPage: {}\n",
+        text.display(),
+        page.display()
+    ))
+}
+
+fn draw(folder: &Path) -> Result<()> {
+    let drawn = gallery::draw(folder)?;
+    say(&format!(
+        "{}: {} pages drawn, {} reports in Markdown\n",
+        drawn.path.display(),
+        drawn.pages,
+        drawn.texts
     ))
 }
 

@@ -192,9 +192,16 @@ fn told(copied: &Copied) -> String {
             counted(refused, "row")
         ),
     };
+    let taken = match copied.links_taken {
+        0 => String::new(),
+        taken => format!(
+            "{} without their links: rows that are only here have them, and only one can.\n",
+            counted(taken, "row")
+        ),
+    };
     format!(
         "{table}Copied {}; here already: {same}, brought up to date: {changed}.\n\
-         {refused}{left_out}{differ}",
+         {refused}{taken}{left_out}{differ}",
         counted(created, "row")
     )
 }

@@ -182,11 +182,17 @@ fn tell_compared(compared: Compared) {
         same,
         different,
         overtaken,
+        dropped,
+        has_failed,
     } = compared;
+    if has_failed {
+        tracing::error!("comparing cached lists ended by a fault; please report it");
+    }
     tracing::info!(
         same,
         different,
         overtaken,
+        dropped,
         "compared cached lists with fresh reads"
     );
 }

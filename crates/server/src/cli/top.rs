@@ -136,19 +136,21 @@ fn wait(until: Instant) -> Result<Option<Key>> {
 }
 
 /// The terminal while it shows pictures. Given back as it was, also after a failure.
-struct Screen;
+struct Screen {
+    out: io::Stdout,
+}
 
 impl Screen {
     fn open() -> Result<Screen> {
         terminal::enable_raw_mode().context("the terminal cannot be used; try --once")?;
-        let screen = Screen;
-        execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)?;
+        let mut screen = Screen { out: io::stdout() };
+        execute!(screen.out, EnterAlternateScreen, cursor::Hide)?;
         Ok(screen)
     }
 
     fn show(&self, text: &str, is_held: bool) -> Result<()> {
         let (columns, rows) = terminal::size()?;
-        let mut out = io::stdout().lock();
+        let mut out = self.out.lock();
         queue!(out, cursor::MoveTo(0, 0))?;
         let foot = if is_held {
             "held: space goes on"
@@ -173,7 +175,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         // Where that fails there is no terminal any more.
-        drop(execute!(io::stdout(), cursor::Show, LeaveAlternateScreen));
+        drop(execute!(self.out, cursor::Show, LeaveAlternateScreen));
         drop(terminal::disable_raw_mode());
     }
 }

@@ -62,6 +62,8 @@ kinds! {
     ColumnIndexInvalid 400 "column_index_invalid" legacy "index_invalid";
     ColumnIndexLimitExceeded 400 "column_index_limit_exceeded" legacy "index_limit_exceeded";
     IndexInvalid 400 "index_invalid";
+    TransactionLimitExceeded 400 "transaction_limit_exceeded";
+    TransactionNotReady 400 "transaction_not_ready";
     AccessForbidden 401 "general_access_forbidden";
     UnauthorizedScope 401 "general_unauthorized_scope";
     Unauthorized 401 "user_unauthorized";
@@ -92,6 +94,9 @@ kinds! {
     RowUniqueViolation 409 "row_unique_constraint_violation"
         legacy "document_unique_constraint_violation";
     RowUpdateConflict 409 "row_update_conflict" legacy "document_update_conflict";
+    TransactionExists 409 "transaction_already_exists";
+    TransactionConflict 409 "transaction_conflict";
+    TransactionExpired 410 "transaction_expired";
     PayloadTooLarge 413 "general_payload_too_large";
     Unknown 500 "general_unknown";
     ServiceUnavailable 503 "general_service_unavailable";
@@ -267,6 +272,12 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNotFound(_) => Kind::CursorNotFound,
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
+        E::TransactionNotFound(_) => Kind::TransactionNotFound,
+        E::TransactionExists(_) => Kind::TransactionExists,
+        E::TransactionEnded(_) => Kind::TransactionNotReady,
+        E::TransactionExpired(_) => Kind::TransactionExpired,
+        E::TransactionConflict(_) => Kind::TransactionConflict,
+        E::TransactionTooLarge(_) => Kind::TransactionLimitExceeded,
         E::TooManyRows { .. } | E::BulkOfRelationships(_) => Kind::BadRequest,
         E::ReadersBusy { .. } | E::Overloaded | E::Closing | E::ClockImplausible { .. } => {
             Kind::ServiceUnavailable

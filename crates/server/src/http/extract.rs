@@ -9,7 +9,7 @@ use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use model::calendar::parse_iso;
 use model::catalogue::SecretHash;
-use model::{Actor, Json, ModelError, Scope, Timestamp};
+use model::{Actor, ModelError, Scope, Timestamp};
 use ring::digest;
 
 use super::body::{self, Held};
@@ -259,32 +259,6 @@ pub fn check_queries(queries: Option<Vec<String>>) -> Result<Vec<String>, ApiErr
     Ok(queries)
 }
 
-/// Refuses a request inside a transaction: there are none yet, so none can be found.
-pub fn refuse_transaction(id: Option<&str>) -> Result<(), ApiError> {
-    match id {
-        None | Some("") => Ok(()),
-        Some(id) => {
-            let id: String = id.chars().take(100).collect();
-            Err(ApiError::new(
-                Kind::TransactionNotFound,
-                format!("No transaction `{id}`."),
-            ))
-        }
-    }
-}
-
-/// As [`refuse_transaction`], for a body.
-pub fn refuse_transaction_in(fields: &mut Fields) -> Result<(), ApiError> {
-    match fields.take("transactionId") {
-        None => Ok(()),
-        Some(Json::Text(id)) => refuse_transaction(Some(&id)),
-        Some(_) => Err(ApiError::invalid(
-            "transactionId",
-            "Value must be a string.",
-        )),
-    }
-}
-
 /// SHA-256 of a secret, which is what is stored of it.
 pub fn sha256(secret: &[u8]) -> SecretHash {
     let digest = digest::digest(&digest::SHA256, secret);
@@ -310,19 +284,6 @@ mod tests {
         for ttl_s in [-1, 86_401, i64::MAX] {
             assert_eq!(check_ttl(ttl_s).unwrap_err().kind, Kind::ArgumentInvalid);
         }
-    }
-
-    #[test]
-    fn no_transaction_can_be_found() {
-        assert!(refuse_transaction(None).is_ok());
-        assert!(refuse_transaction(Some("")).is_ok());
-        let error = refuse_transaction(Some("t")).unwrap_err();
-        assert_eq!(error.kind, Kind::TransactionNotFound);
-        let mut fields = Fields::read(br#"{"transactionId":5}"#).unwrap();
-        assert_eq!(
-            refuse_transaction_in(&mut fields).unwrap_err().kind,
-            Kind::ArgumentInvalid
-        );
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub mod route;
 pub mod rows;
 pub mod rows_bulk;
 pub mod tables;
+pub mod transactions;
 pub mod unique;
 pub mod wire;
 
@@ -258,6 +259,12 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::DeleteRows => rows_bulk::delete(asked).await,
         Action::IncrementColumn => rows_bulk::count(asked, false).await,
         Action::DecrementColumn => rows_bulk::count(asked, true).await,
+        Action::ListTransactions => transactions::list(asked).await,
+        Action::CreateTransaction => transactions::create(asked).await,
+        Action::GetTransaction => transactions::get(asked).await,
+        Action::UpdateTransaction => transactions::update(asked).await,
+        Action::DeleteTransaction => transactions::delete(asked).await,
+        Action::StageOperations => transactions::stage(asked).await,
         Action::NotBuilt => Err(not_built(&asked)),
     }
 }

@@ -59,6 +59,12 @@ pub enum Action {
     DeleteRows,
     IncrementColumn,
     DecrementColumn,
+    ListTransactions,
+    CreateTransaction,
+    GetTransaction,
+    UpdateTransaction,
+    DeleteTransaction,
+    StageOperations,
     /// Known to the protocol, not answered by this server.
     NotBuilt,
 }
@@ -172,12 +178,13 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (PATCH, "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/decrement",
         Action::DecrementColumn),
 
-    (GET, "/v1/tablesdb/transactions", Action::NotBuilt),
-    (POST, "/v1/tablesdb/transactions", Action::NotBuilt),
-    (GET, "/v1/tablesdb/transactions/{transaction}", Action::NotBuilt),
-    (PATCH, "/v1/tablesdb/transactions/{transaction}", Action::NotBuilt),
-    (DELETE, "/v1/tablesdb/transactions/{transaction}", Action::NotBuilt),
-    (POST, "/v1/tablesdb/transactions/{transaction}/operations", Action::NotBuilt),
+    (GET, "/v1/tablesdb/transactions", Action::ListTransactions),
+    (POST, "/v1/tablesdb/transactions", Action::CreateTransaction),
+    (GET, "/v1/tablesdb/transactions/{transaction}", Action::GetTransaction),
+    (PATCH, "/v1/tablesdb/transactions/{transaction}", Action::UpdateTransaction),
+    (DELETE, "/v1/tablesdb/transactions/{transaction}", Action::DeleteTransaction),
+    (POST, "/v1/tablesdb/transactions/{transaction}/operations",
+        Action::StageOperations),
 
     (&METHODS, "/v1/account", Action::NotBuilt),
     (&METHODS, "/v1/account/{*rest}", Action::NotBuilt),
@@ -273,6 +280,7 @@ pub struct PathIds<'p> {
     pub column: Cow<'p, str>,
     pub index: Cow<'p, str>,
     pub row: Cow<'p, str>,
+    pub transaction: Cow<'p, str>,
 }
 
 /// The routes, ready to be asked.
@@ -327,6 +335,7 @@ impl Routes {
                 "column" => &mut ids.column,
                 "index" => &mut ids.index,
                 "row" => &mut ids.row,
+                "transaction" => &mut ids.transaction,
                 _ => continue,
             };
             *id = percent_decode_str(raw)

@@ -2,16 +2,17 @@
 
 use std::rc::Rc;
 
-use engine::{Caller, Engine, ListRows, RowInput};
+use engine::{Act, Caller, Engine, ListRows, RowInput};
 use hyper::StatusCode;
 use model::{Json, RowId};
 
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, check_queries, check_ttl, refuse_transaction, refuse_transaction_in};
+use super::extract::{Asked, check_queries, check_ttl};
 use super::fields::Fields;
 use super::relationships::name_inner_rows;
 use super::repeated::{self, List, Meaning, RowOf};
 use super::reply::Reply;
+use super::transactions::{stage_row, stage_rows, transaction_in, transaction_of};
 use super::unique::UNIQUE;
 use super::wire;
 
@@ -21,7 +22,6 @@ pub(super) const ROWS_MAX: usize = 100;
 /// `GET /v1/tablesdb/{database}/tables/{table}/rows`
 pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
-    refuse_transaction(asked.query.transaction.as_deref())?;
     let list = ListRows {
         place: asked.place(),
         texts: &asked.query.queries,
@@ -31,6 +31,12 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
         family: asked.family,
     };
     let engine = &asked.app.shared.engine;
+    if let Some(id) = transaction_of(asked.query.transaction.as_deref()) {
+        // Boxed, so that reads outside of transactions do not carry its state around.
+        let answer = Box::pin(engine.list_rows_staged(&caller, id, &list)).await?;
+        asked.app.counts.listed(answer.cached);
+        return Ok(Reply::list(answer, asked.words));
+    }
     let answer = engine.list_rows(&caller, &list).await?;
     asked.app.counts.listed(answer.cached);
     if answer.cached.is_some_and(|cached| cached.is_hit) {
@@ -77,7 +83,7 @@ fn remember(
 pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let mut fields = asked.fields().await?;
-    refuse_transaction_in(&mut fields)?;
+    let transaction = transaction_in(&mut fields)?;
     let texts = check_queries(fields.texts("queries")?)?;
     let list = ListRows {
         place: asked.place(),
@@ -87,7 +93,11 @@ pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         bypass: asked.bypasses_cache(),
         family: asked.family,
     };
-    let answer = asked.app.shared.engine.list_rows(&caller, &list).await?;
+    let engine = &asked.app.shared.engine;
+    let answer = match transaction {
+        Some(id) => engine.list_rows_staged(&caller, &id, &list).await?,
+        None => engine.list_rows(&caller, &list).await?,
+    };
     asked.app.counts.listed(answer.cached);
     Ok(Reply::list(answer, asked.words))
 }
@@ -95,15 +105,15 @@ pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
 /// `GET /v1/tablesdb/{database}/tables/{table}/rows/{row}`
 pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
-    refuse_transaction(asked.query.transaction.as_deref())?;
     let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
-    let texts = &asked.query.queries;
-    let read = asked
-        .app
-        .shared
-        .engine
-        .get_row(&caller, asked.place(), &id, texts)
-        .await?;
+    let (engine, texts) = (&asked.app.shared.engine, &asked.query.queries);
+    if let Some(transaction) = transaction_of(asked.query.transaction.as_deref()) {
+        let place = asked.place();
+        let read = engine.get_row_staged(&caller, transaction, place, &id, texts);
+        let read = Box::pin(read).await?;
+        return Ok(Reply::ok(wire::encode_page(&read.answer, asked.family)));
+    }
+    let read = engine.get_row(&caller, asked.place(), &id, texts).await?;
     remember_table(&asked, &caller);
     Ok(Reply::ok(wire::encode_page(&read.answer, asked.family)))
 }
@@ -112,10 +122,14 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
 pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let mut fields = asked.fields().await?;
-    refuse_transaction_in(&mut fields)?;
+    let transaction = transaction_in(&mut fields)?;
     let engine = &asked.app.shared.engine;
     match Creation::read(&mut fields, &asked)? {
         Creation::One(row) => {
+            if let Some(id) = transaction {
+                let (act, status) = (Act::Create(row), StatusCode::CREATED);
+                return stage_row(&asked, &caller, &id, act, status).await;
+            }
             let made = engine.create_row(&caller, asked.place(), row).await?;
             Ok(Reply::created(wire::encode_page(
                 &made.answer,
@@ -127,7 +141,11 @@ pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
             // fault of the rows.
             let caller = asked.key_caller()?;
             let rows = rows.into_iter().map(|row| inner_row(&asked, row));
-            let rows = rows.collect::<Result<_, _>>()?;
+            let rows = rows.collect::<Result<Vec<_>, _>>()?;
+            if let Some(id) = transaction {
+                let count = rows.len();
+                return stage_rows(&asked, &caller, &id, Act::CreateMany(rows), count).await;
+            }
             let made = engine.create_rows(&caller, asked.place(), rows).await?;
             Ok(Reply::created(wire::rows(&made.answer, asked.words)))
         }
@@ -174,7 +192,7 @@ impl Creation {
     }
 }
 
-fn name_inner(asked: &Asked<'_>, members: &mut [(String, Json)]) {
+pub(super) fn name_inner(asked: &Asked<'_>, members: &mut [(String, Json)]) {
     let shared = &asked.app.shared;
     name_inner_rows(members, shared.clock.now(), shared.rng);
 }
@@ -209,7 +227,10 @@ pub(super) fn inner_row(asked: &Asked<'_>, mut row: Fields) -> Result<RowInput, 
 pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let unchanged_since = asked.unchanged_since()?;
-    let row = change(&mut asked).await?;
+    let (row, transaction) = change(&mut asked).await?;
+    if let Some(id) = transaction {
+        return stage_row(&asked, &caller, &id, Act::Update(row), StatusCode::OK).await;
+    }
     let written = asked
         .app
         .shared
@@ -223,7 +244,10 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
 pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let unchanged_since = asked.unchanged_since()?;
-    let row = change(&mut asked).await?;
+    let (row, transaction) = change(&mut asked).await?;
+    if let Some(id) = transaction {
+        return stage_row(&asked, &caller, &id, Act::Upsert(row), StatusCode::CREATED).await;
+    }
     let written = asked
         .app
         .shared
@@ -237,26 +261,31 @@ pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     ))
 }
 
-/// The change of the row that the path names.
-async fn change(asked: &mut Asked<'_>) -> Result<RowInput, ApiError> {
+/// The change of the row that the path names, and the transaction it belongs to.
+async fn change(asked: &mut Asked<'_>) -> Result<(RowInput, Option<String>), ApiError> {
     let mut fields = asked.fields().await?;
-    refuse_transaction_in(&mut fields)?;
+    let transaction = transaction_in(&mut fields)?;
     let mut members = fields.object("data")?.unwrap_or_default();
     name_inner(asked, &mut members);
-    Ok(RowInput {
+    let row = RowInput {
         id: asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?,
         members,
         permissions: fields.texts("permissions")?,
-    })
+    };
+    Ok((row, transaction))
 }
 
 /// `DELETE /v1/tablesdb/{database}/tables/{table}/rows/{row}`
 pub async fn delete(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
-    refuse_transaction(asked.query.transaction.as_deref())?;
-    refuse_transaction_in(&mut asked.fields().await?)?;
+    let transaction = transaction_in(&mut asked.fields().await?)?;
     let unchanged_since = asked.unchanged_since()?;
     let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
+    let by_query = transaction_of(asked.query.transaction.as_deref());
+    if let Some(transaction) = transaction.as_deref().or(by_query) {
+        let (act, status) = (Act::Delete(id), StatusCode::NO_CONTENT);
+        return stage_row(&asked, &caller, transaction, act, status).await;
+    }
     asked
         .app
         .shared

@@ -1,13 +1,15 @@
 //! Many rows at once, for keys only; and counting a column of one row up or down.
 
-use engine::{Bulk, EngineError, Increment};
+use engine::{Act, Bulk, EngineError, Increment};
+use hyper::StatusCode;
 use model::{Json, RowId};
 
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, check_queries, refuse_transaction_in};
+use super::extract::{Asked, check_queries};
 use super::fields::Fields;
 use super::reply::Reply;
 use super::rows::{ROWS_MAX, inner_row};
+use super::transactions::{stage_row, stage_rows, transaction_in};
 use super::wire;
 
 /// `PUT /v1/tablesdb/{database}/tables/{table}/rows`
@@ -15,13 +17,17 @@ pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.key_caller()?;
     let unchanged_since = asked.unchanged_since()?;
     let mut fields = asked.fields().await?;
-    refuse_transaction_in(&mut fields)?;
+    let transaction = transaction_in(&mut fields)?;
     let rows = fields.objects(asked.words.rows, ROWS_MAX)?;
     if rows.is_empty() {
         return Err(ApiError::missing(asked.words.rows));
     }
     let rows = rows.into_iter().map(|row| inner_row(&asked, row));
-    let rows = rows.collect::<Result<_, _>>()?;
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    if let Some(id) = transaction {
+        let count = rows.len();
+        return stage_rows(&asked, &caller, &id, Act::UpsertMany(rows), count).await;
+    }
     let engine = &asked.app.shared.engine;
     let written = engine
         .upsert_rows(&caller, asked.place(), rows, unchanged_since)
@@ -34,9 +40,14 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.key_caller()?;
     let unchanged_since = asked.unchanged_since()?;
     let mut fields = asked.fields().await?;
-    refuse_transaction_in(&mut fields)?;
+    let transaction = transaction_in(&mut fields)?;
     let members = fields.object("data")?.unwrap_or_default();
     let texts = queries(&asked, &mut fields)?;
+    if let Some(id) = transaction {
+        // How many rows match is known when it is committed.
+        let act = Act::UpdateMany { texts, members };
+        return stage_rows(&asked, &caller, &id, act, 0).await;
+    }
     let bulk = Bulk {
         place: asked.place(),
         texts: &texts,
@@ -53,8 +64,11 @@ pub async fn delete(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.key_caller()?;
     let unchanged_since = asked.unchanged_since()?;
     let mut fields = asked.fields().await?;
-    refuse_transaction_in(&mut fields)?;
+    let transaction = transaction_in(&mut fields)?;
     let texts = queries(&asked, &mut fields)?;
+    if let Some(id) = transaction {
+        return stage_rows(&asked, &caller, &id, Act::DeleteMany { texts }, 0).await;
+    }
     let bulk = Bulk {
         place: asked.place(),
         texts: &texts,
@@ -81,7 +95,7 @@ pub async fn count(mut asked: Asked<'_>, is_down: bool) -> Result<Reply, ApiErro
     let caller = asked.caller()?;
     let unchanged_since = asked.unchanged_since()?;
     let mut fields = asked.fields().await?;
-    refuse_transaction_in(&mut fields)?;
+    let transaction = transaction_in(&mut fields)?;
     let increment = Increment {
         id: asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?,
         column: &asked.ids.column,
@@ -90,6 +104,20 @@ pub async fn count(mut asked: Asked<'_>, is_down: bool) -> Result<Reply, ApiErro
         bound: fields.take(if is_down { "min" } else { "max" }),
         unchanged_since,
     };
+    if let Some(id) = transaction {
+        let act = Act::Increment {
+            id: increment.id,
+            column: increment.column.to_owned(),
+            is_down,
+            by: increment.by,
+            bound: increment.bound,
+        };
+        let staged = stage_row(&asked, &caller, &id, act, StatusCode::OK).await;
+        return staged.map_err(|error| match error.kind {
+            Kind::RowNotFound => ApiError::new(Kind::ColumnNotFound, error.message(asked.family)),
+            _ => error,
+        });
+    }
     let engine = &asked.app.shared.engine;
     let written = engine.increment_row(&caller, asked.place(), &increment);
     let written = written.await.map_err(|error| match error {

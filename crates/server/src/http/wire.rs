@@ -12,10 +12,12 @@ use serde::Serialize;
 mod containers;
 mod export;
 mod object;
+mod staged;
 
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
 pub use export::encode_export_row;
 use object::Object;
+pub use staged::{sent_row, staged_rows, transaction, transactions};
 
 /// The server version whose protocol is spoken (wire protocol, status).
 pub const WIRE_VERSION: &str = "1.9.6";

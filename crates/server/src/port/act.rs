@@ -54,11 +54,8 @@ pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<Told, Ref
             let caller = administrator(&path.project)?;
             json!(rows::put(engine, &caller, place(&path), rows, may_exist).await?)
         }
-        Ask::PutLinks { path } => {
-            let caller = administrator(&path.project)?;
-            links::put(engine, &caller, place(&path), rows).await?;
-            Value::Null
-        }
+        Ask::PutLinks { path } => links::put(engine, &path, rows).await?,
+        Ask::FreeLinks { path } => links::free(engine, &path, rows).await?,
         Ask::PutTable {
             project,
             database,

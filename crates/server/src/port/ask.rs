@@ -102,6 +102,12 @@ pub enum Ask {
         /// The table of the rows.
         path: TablePath,
     },
+    /// Takes links of relationships from one to one away from those of the rows that follow that
+    /// hold others, all or none; lines as for [`Ask::PutLinks`].
+    FreeLinks {
+        /// The table of the rows.
+        path: TablePath,
+    },
     /// Opens or closes a database to callers without a key.
     EnableDatabase {
         /// The project's id.

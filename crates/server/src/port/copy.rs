@@ -14,6 +14,7 @@ use super::state::{Progress, State};
 use super::target::Target;
 
 mod links;
+mod stale;
 
 /// How the two sides of one table, or of one relationship, compare.
 #[derive(Clone, Debug)]
@@ -33,8 +34,10 @@ pub struct Compared {
 pub struct Copied {
     /// What became of rows in this run.
     pub rows: RowsPut,
-    /// Links that could not be set, because a row that they lead from or to is not here.
+    /// Rows whose links could not be set, because a row that they lead from or to is not here.
     pub links_refused: u64,
+    /// Rows whose links could not be set, because a row that is only here has the only one.
+    pub links_taken: u64,
     /// What could not be created, in words.
     pub left_out: Vec<String>,
     /// Both sides, table by table.
@@ -85,8 +88,9 @@ pub async fn run(
         for relationship in &plan.relationships {
             let refused = links::copy(source, target, &plan.id, relationship, state).await;
             let key = links::name(relationship);
-            copied.links_refused +=
-                refused.with_context(|| format!("relationship {}/{key}", plan.id))?;
+            let refused = refused.with_context(|| format!("relationship {}/{key}", plan.id))?;
+            copied.links_refused += refused.missing;
+            copied.links_taken += refused.taken;
         }
         let ask = Ask::EnableDatabase {
             project: target.project.clone(),
@@ -147,7 +151,10 @@ async fn define(
     for table in source.tables(&plan.id).await? {
         let table = definition::table(&table);
         let mut beginning = table.clone();
-        copied.left_out.extend(schema.take(&mut beginning));
+        let left_out = schema.take(&mut beginning);
+        copied
+            .left_out
+            .extend(left_out.with_context(|| format!("database {}", plan.id))?);
         let ask = Ask::PutTable {
             project: target.project.clone(),
             database: plan.id.clone(),
@@ -220,6 +227,8 @@ fn next(page: &[Map<String, Value>], progress: Progress) -> Progress {
     }
 }
 
+/// Reads both sides of a database once more. Links that are only here, and that no row of the
+/// source could show to be gone, are taken away.
 async fn compare(
     source: &mut Remote,
     target: &mut Target,
@@ -247,12 +256,16 @@ async fn compare(
             target: sum_target(pages, table, &mut here_links).await?,
         });
     }
-    for (relationship, target) in here_links.finish() {
+    for (relationship, mut here) in here_links.finish() {
+        let there = links::sum_source(source, &plan.id, relationship).await?;
+        if there != here && !links::is_read_at_holder(relationship) {
+            here = stale::take_away(source, target, &plan.id, relationship, there.rows).await?;
+        }
         compared.push(Compared {
             database: plan.id.clone(),
             what: links::name(relationship),
-            source: links::sum_source(source, &plan.id, relationship).await?,
-            target,
+            source: there,
+            target: here,
         });
     }
     Ok(())

@@ -158,6 +158,11 @@ impl<'a> Pages<'a> {
         }
     }
 
+    /// The store that is read, to write to it between two pages; they show none of it.
+    pub fn target(&mut self) -> &mut Target {
+        self.target
+    }
+
     /// The next rows, each with its line end, and how many; `None` after the last.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Reads an export, or a CSV file, into a store.
 
+use std::collections::HashSet;
 use std::io::{BufRead, Read};
 use std::mem;
 use std::path::PathBuf;
@@ -12,19 +13,16 @@ use serde_json::Value;
 use super::ask::{Ask, RowsPut, TablePath, TablePut};
 use super::csv::{self, Fields};
 use super::lines::{self, Line};
-use super::links::{Members, Waited, Waiting};
+use super::links::{Foreign, Members, may_have_hidden};
 use super::row_counter;
 use super::schema::Schema;
-use super::target::{Target, is_about_content};
+use super::target::{Target, is_about_content, is_conflict};
+use super::waiting::Waiting;
 
 /// A batch is closed at so many bytes of rows, or …
 pub const BATCH_BYTES: usize = 4 << 20;
 /// … so many rows: beyond them a commit stands alone and is reported without images.
 pub const BATCH_ROWS: usize = 500;
-
-/// A batch of links is closed at so many bytes of them, each of some 25: the row it leads to is
-/// looked for, while other writers wait.
-const LINK_BATCH_BYTES: usize = 256 << 10;
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,6 +112,8 @@ struct Import<'a> {
     /// What the rows of that table hold beside plain content.
     members: Members,
     links: Option<Waiting>,
+    /// Relationships whose links rows came with and that are not here, each with its table.
+    foreign: HashSet<(String, Foreign)>,
     batch: Vec<u8>,
     /// The line of each row of the batch.
     batch_lines: Vec<u64>,
@@ -133,6 +133,7 @@ impl<'a> Import<'a> {
             table: None,
             members: Members::default(),
             links: None,
+            foreign: HashSet::new(),
             batch: Vec::new(),
             batch_lines: Vec::new(),
             rows_read: 0,
@@ -244,7 +245,7 @@ impl<'a> Import<'a> {
         let Some(schema) = &mut self.schema else {
             bail!("a table stands after the first rows");
         };
-        self.done.left_out.extend(schema.take(&mut definition));
+        self.done.left_out.extend(schema.take(&mut definition)?);
         let may_have_more = schema.is_begun(definition["id"].as_str().unwrap_or_default());
         let ask = Ask::PutTable {
             project: self.target.project.clone(),
@@ -276,11 +277,21 @@ impl<'a> Import<'a> {
             bail!("{}: a row stands before its table", at(self.line));
         };
         self.rows_read += 1;
-        if self.members.are_plain() {
+        if self.members.are_plain() && !may_have_hidden(text) {
             self.batch.extend_from_slice(text);
         } else {
             let row = self.members.split(text).with_context(|| at(self.line))?;
             self.batch.extend_from_slice(&row.plain);
+            for foreign in row.foreign {
+                let said = format!(
+                    "{}: the links of the relationship `{}` of table `{}`, which does not come \
+                     with it",
+                    table.table, foreign.key, foreign.table
+                );
+                if self.foreign.insert((table.table.clone(), foreign)) {
+                    self.done.left_out.push(said);
+                }
+            }
             // A row that was there before may have links that it is to lose.
             if let Some(links) = row.links.filter(|_| row.is_linked || self.how.resume) {
                 if self.links.is_none() {
@@ -320,39 +331,36 @@ impl<'a> Import<'a> {
 
     /// Sets the links that waited, now that every row is there.
     async fn put_links(&mut self) -> Result<()> {
-        let Some(waiting) = self.links.take() else {
+        let Some(mut waiting) = self.links.take() else {
             return Ok(());
         };
-        let bar = row_counter("links");
-        let mut batch: Vec<Waited> = Vec::new();
-        let mut bytes = 0;
-        for waited in waiting.read()? {
-            let waited = waited?;
-            let is_other = batch.last().is_some_and(|last| last.table != waited.table);
-            if is_other || bytes >= LINK_BATCH_BYTES || batch.len() >= BATCH_ROWS {
-                self.put_link_batch(&mem::take(&mut batch)).await?;
-                bytes = 0;
+        match self.put_all_links(&mut waiting).await {
+            // Rows far apart may lead where others of them led: then all let go before any takes.
+            Err(error) if self.how.resume && is_conflict(&error) => {
+                for batch in waiting.batches()? {
+                    let batch = batch?;
+                    let path = self.target.path(&self.done.database, &batch.table);
+                    self.target.free_links(&path, &batch.lines()).await?;
+                }
+                self.put_all_links(&mut waiting).await
             }
-            bytes += waited.links.len();
-            batch.push(waited);
-            bar.inc(1);
+            put => put,
         }
-        self.put_link_batch(&batch).await?;
-        bar.finish_and_clear();
-        Ok(())
     }
 
-    async fn put_link_batch(&mut self, batch: &[Waited]) -> Result<()> {
-        let Some(first) = batch.first() else {
-            return Ok(());
-        };
-        let path = self.target.path(&self.done.database, &first.table);
-        let lines: Vec<&[u8]> = batch.iter().map(|waited| &waited.links[..]).collect();
-        let refused = self.target.put_links(&path, &lines).await?;
-        match refused.into_iter().next() {
-            Some((nth, error)) => Err(error.context(at(batch[nth].line))),
-            None => Ok(()),
+    async fn put_all_links(&mut self, waiting: &mut Waiting) -> Result<()> {
+        let bar = row_counter("links");
+        for batch in waiting.batches()? {
+            let batch = batch?;
+            let path = self.target.path(&self.done.database, &batch.table);
+            let refused = self.target.put_links(&path, &batch.lines()).await?;
+            if let Some((nth, error)) = refused.into_iter().next() {
+                return Err(error.context(at(batch.rows[nth].line)));
+            }
+            bar.inc(batch.rows.len() as u64);
         }
+        bar.finish_and_clear();
+        Ok(())
     }
 
     /// Writes the batch. When it is refused, its halves are written, and theirs: so the row at

@@ -1,9 +1,6 @@
-//! Links between rows: told from the rest of a row, and kept until all rows are there.
+//! Links between rows, told from the rest of a row.
 
-use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Seek as _, Write as _};
-use std::path::Path;
+use std::collections::HashSet;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -12,7 +9,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::definition;
-use super::lines::read_line;
 
 /// The member of a row that holds the links of relationships that only the other table shows.
 pub const HIDDEN: &str = "$links";
@@ -28,6 +24,22 @@ pub struct Members {
     pub hidden: HashSet<(String, String)>,
 }
 
+/// A relationship that only the other table shows, where that table is not here or lacks it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Foreign {
+    /// The table that shows it.
+    pub table: String,
+    /// Its key there.
+    pub key: String,
+}
+
+/// Whether a row, as text, may have a member [`HIDDEN`]: so that it need not be taken apart where
+/// it has none. A text that is the same word is taken for it.
+pub fn may_have_hidden(row: &[u8]) -> bool {
+    const MEMBER: &[u8] = b"\"$links\"";
+    row.windows(MEMBER.len()).any(|part| part == MEMBER)
+}
+
 /// A row taken apart, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
@@ -37,6 +49,8 @@ pub struct Split {
     pub links: Option<Vec<u8>>,
     /// Whether one of the links leads anywhere.
     pub is_linked: bool,
+    /// Relationships whose links are not among them, because they are not here.
+    pub foreign: Vec<Foreign>,
 }
 
 impl Members {
@@ -68,13 +82,13 @@ impl Members {
     pub fn split(&self, row: &[u8]) -> Result<Split> {
         let Raw(members) = serde_json::from_slice(row).context("a row is a JSON object")?;
         let (mut plain, mut links) = (Vec::new(), Vec::new());
-        let mut is_linked = false;
+        let (mut is_linked, mut foreign) = (false, Vec::new());
         for (key, text) in members {
             if self.links.contains(&key) {
                 is_linked |= leads_anywhere(text);
                 push(&mut links, &key, text.get());
             } else if key == HIDDEN {
-                let hidden = self.hidden_links(text)?;
+                let hidden = self.hidden_links(text, &mut foreign)?;
                 is_linked |= hidden.1;
                 push(&mut links, HIDDEN, &hidden.0);
             } else if !self.gone.contains(&key) {
@@ -88,11 +102,12 @@ impl Members {
             plain: closed(plain),
             links: self.have_links().then(|| closed(links)),
             is_linked,
+            foreign,
         })
     }
 
     /// Those hidden links whose relationships are there, and whether one leads anywhere.
-    fn hidden_links(&self, text: &RawValue) -> Result<(String, bool)> {
+    fn hidden_links(&self, text: &RawValue, foreign: &mut Vec<Foreign>) -> Result<(String, bool)> {
         let what = || format!("`{HIDDEN}` is a JSON object of JSON objects");
         let Raw(tables) = serde_json::from_str(text.get()).with_context(what)?;
         let (mut out, mut is_linked) = (Vec::new(), false);
@@ -103,6 +118,9 @@ impl Members {
                 if self.hidden.contains(&(table.clone(), key.clone())) {
                     is_linked |= leads_anywhere(text);
                     push(&mut of_table, &key, text.get());
+                } else {
+                    let table = table.clone();
+                    foreign.push(Foreign { table, key });
                 }
             }
             if !of_table.is_empty() {
@@ -158,98 +176,6 @@ impl<'de> Deserialize<'de> for Raw<'de> {
     }
 }
 
-/// Links that wait in a file until all rows are there.
-pub struct Waiting {
-    file: BufWriter<File>,
-    /// How many.
-    pub count: u64,
-    /// The numbers of the tables in the file.
-    tables: HashMap<String, usize>,
-    names: Vec<String>,
-}
-
-/// Links of one row that waited.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waited {
-    /// The row's table.
-    pub table: String,
-    /// The line of the row where it came from.
-    pub line: u64,
-    /// As [`Split::links`].
-    pub links: Vec<u8>,
-}
-
-impl Waiting {
-    /// In a file without a name in `directory`, which goes with the process.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub fn new(directory: &Path) -> Result<Waiting> {
-        let file = tempfile::tempfile_in(directory).with_context(|| {
-            let directory = directory.display();
-            format!("cannot write a file in {directory} for links that wait for their rows")
-        })?;
-        Ok(Waiting {
-            file: BufWriter::new(file),
-            count: 0,
-            tables: HashMap::new(),
-            names: Vec::new(),
-        })
-    }
-
-    /// Keeps the links of a row.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn keep(&mut self, table: &str, line: u64, links: &[u8]) -> Result<()> {
-        let known = self.tables.get(table).copied();
-        let number = known.unwrap_or_else(|| {
-            self.names.push(table.to_owned());
-            self.tables.insert(table.to_owned(), self.names.len() - 1);
-            self.names.len() - 1
-        });
-        self.count += 1;
-        write!(self.file, "{number} {line} ")
-            .and_then(|()| self.file.write_all(links))
-            .and_then(|()| self.file.write_all(b"\n"))
-            .context("cannot keep links until their rows are there")
-    }
-
-    /// All of them, in the order in which they came.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn read(self) -> Result<impl Iterator<Item = Result<Waited>>> {
-        let mut file = self.file.into_inner().context("cannot keep links")?;
-        file.rewind().context("cannot read links that waited")?;
-        let mut from = BufReader::new(file);
-        let names = self.names;
-        Ok(std::iter::from_fn(move || {
-            let mut text = Vec::new();
-            match read_line(&mut from, &mut text) {
-                Ok(true) => Some(Ok(waited(&names, &text))),
-                Ok(false) => None,
-                Err(error) => Some(Err(error).context("cannot read links that waited")),
-            }
-        }))
-    }
-}
-
-fn waited(names: &[String], text: &[u8]) -> Waited {
-    let mut parts = text.splitn(3, |byte| *byte == b' ');
-    let mut number = || {
-        let digits = parts.next().and_then(|part| std::str::from_utf8(part).ok());
-        let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
-        number.expect("this process wrote the line")
-    };
-    let (table, line) = (number() as usize, number());
-    Waited {
-        table: names[table].clone(),
-        line,
-        links: parts.next().expect("this process wrote the line").to_vec(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,6 +199,14 @@ mod tests {
             r#"{"$id":"b1","author":"a1","tags":["x"],"$links":{"shelves":{"books":"s1"}}}"#
         );
         assert!(split.is_linked);
+        let foreign = |table: &str, key: &str| Foreign {
+            table: table.to_owned(),
+            key: key.to_owned(),
+        };
+        let wanted = [foreign("shelves", "other"), foreign("boxes", "books")];
+        assert_eq!(split.foreign, wanted);
+        assert!(may_have_hidden(row));
+        assert!(!may_have_hidden(br#"{"$id":"b1","t":"a \"$links\" b"}"#));
         assert!(members().split(b"[1]").is_err());
     }
 
@@ -284,26 +218,5 @@ mod tests {
         let none = Members::default();
         assert!(none.are_plain() && !members().are_plain());
         assert_eq!(none.split(br#"{"$id":"b1"}"#).unwrap().links, None);
-    }
-
-    #[test]
-    fn links_come_back_as_they_went() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut waiting = Waiting::new(folder.path()).unwrap();
-        waiting.keep("b", 7, b"{\"$id\":\"b 1\"}").unwrap();
-        waiting.keep("a", 8, b"{}").unwrap();
-        waiting.keep("b", 9, b"{}").unwrap();
-        assert_eq!(waiting.count, 3);
-        let read: Vec<Waited> = waiting.read().unwrap().map(Result::unwrap).collect();
-        let seen = |one: &Waited| (one.table.clone(), one.line, one.links.len());
-        assert_eq!(
-            read.iter().map(seen).collect::<Vec<_>>(),
-            [
-                ("b".to_owned(), 7, 13),
-                ("a".to_owned(), 8, 2),
-                ("b".to_owned(), 9, 2)
-            ]
-        );
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

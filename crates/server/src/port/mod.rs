@@ -18,6 +18,7 @@ pub mod remote;
 pub mod schema;
 pub mod state;
 pub mod target;
+pub mod waiting;
 
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -1,5 +1,6 @@
 //! A compatible server as the source of a copy, read over the wire.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,6 +13,9 @@ use crate::client::{Access, Answer, Client};
 
 /// Rows, tables or databases of one page: the most that every server of the protocol gives.
 const PAGE_MAX: usize = 100;
+/// Ids of one look-up. They stand in the route, which servers bound at some 8 KiB, and each has at
+/// most 36 characters, or 108 bytes there.
+const IDS_MAX: usize = 50;
 /// How often a request is sent before its failure counts.
 const ATTEMPTS_MAX: u32 = 8;
 /// The pause after the first failure, doubled after each further one, and the longest pause.
@@ -133,6 +137,32 @@ impl Remote {
         }
     }
 
+    /// Those of the ids that rows of a table have.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn known(
+        &mut self,
+        (database, table): (&str, &str),
+        ids: &[String],
+    ) -> Result<HashSet<String>> {
+        let (databases, tables, rows) = self.words();
+        let (database, table) = (segment(database), segment(table));
+        let route = format!("{databases}/{database}/{tables}/{table}/{rows}");
+        let mut known = HashSet::new();
+        for some in ids.chunks(IDS_MAX) {
+            let wanted = Wanted {
+                ids: some,
+                ..Wanted::all_after(None)
+            };
+            let page = self.page(&route, rows, wanted).await?;
+            for row in objects(&route, page.unwrap_or_default())? {
+                known.extend(row["$id"].as_str().map(str::to_owned));
+            }
+        }
+        Ok(known)
+    }
+
     async fn every(&mut self, route: &str, key: &str) -> Result<Vec<Value>> {
         let mut all: Vec<Value> = Vec::new();
         loop {
@@ -163,6 +193,10 @@ impl Remote {
                 .map(|after| method("cursorAfter", json!([after]))),
         );
         queries.extend(wanted.select.clone().map(|names| method("select", names)));
+        if !wanted.ids.is_empty() {
+            let of_ids = json!({"method": "equal", "attribute": "$id", "values": wanted.ids});
+            queries.push(of_ids);
+        }
         let queries: Vec<String> = (0..)
             .zip(&queries)
             .map(|(nth, query): (u32, _)| format!("queries%5B{nth}%5D={}", encoded(query)))
@@ -228,6 +262,8 @@ struct Wanted<'a> {
     rows_max: usize,
     /// What is shown of each row.
     select: Option<Value>,
+    /// The rows' ids; none means all.
+    ids: &'a [String],
 }
 
 impl<'a> Wanted<'a> {
@@ -236,6 +272,7 @@ impl<'a> Wanted<'a> {
             after,
             rows_max: PAGE_MAX,
             select: None,
+            ids: &[],
         }
     }
 }

@@ -5,9 +5,10 @@
 //! stand, and a relationship when both tables have come to it. Columns so come into the order they
 //! had, because they came so when they were made. Indexes are last.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -70,9 +71,18 @@ pub struct Schema {
 impl Schema {
     /// Takes a table in, without what no server of ours can make. Its definition is cut to what
     /// one call creates; what was left out is said.
-    pub fn take(&mut self, definition: &mut Value) -> Vec<String> {
-        let LeftOut { said, columns_gone } = definition::without_foreign(definition);
+    ///
+    /// # Errors
+    /// When it is no definition, or one of a table that was taken already, or a column stands in
+    /// it that can never be made. Every relationship that is kept can be made after this: columns
+    /// differ in their keys, so that an end has one partner, and both say that they are two.
+    pub fn take(&mut self, definition: &mut Value) -> Result<Vec<String>> {
+        check(definition)?;
         let table = text(&definition["id"]).to_owned();
+        if self.tables.contains(&table) {
+            bail!("table `{table}` stands there twice");
+        }
+        let LeftOut { said, columns_gone } = definition::without_foreign(definition);
         let members = self.members.entry(table.clone()).or_default();
         members.gone.extend(columns_gone);
         let columns = definition["columns"].as_array_mut();
@@ -95,7 +105,7 @@ impl Schema {
             });
         }
         self.tables.push(table);
-        said
+        Ok(said)
     }
 
     /// Whether a table was only begun.
@@ -166,9 +176,13 @@ impl Schema {
             let members = self.members.entry(table.clone()).or_default();
             for column in gone {
                 let (key, related) = (text(&column["key"]), text(&column["relatedTable"]));
+                let why = if self.tables.iter().any(|known| known == related) {
+                    "which does not show its other end"
+                } else {
+                    "which does not come with it"
+                };
                 said.push(format!(
-                    "{table}: the relationship `{key}` to table `{related}`, which does not come \
-                     with it"
+                    "{table}: the relationship `{key}` to table `{related}`, {why}"
                 ));
                 members.gone.insert(key.to_owned());
             }
@@ -220,9 +234,32 @@ impl Schema {
     }
 }
 
+/// Refuses a definition whose columns cannot be made, in whatever order.
+fn check(definition: &Value) -> Result<()> {
+    if !definition.is_object() {
+        bail!("the definition of a table is a JSON object");
+    }
+    let table = text(&definition["id"]);
+    let mut keys = HashSet::new();
+    for column in definition["columns"].as_array().into_iter().flatten() {
+        let key = text(&column["key"]);
+        if !keys.insert(key) {
+            bail!("table `{table}`: the column `{key}` stands there twice");
+        }
+        // Its parent would be made without it, and nothing after it could be.
+        if is_relationship(column) && column["side"] == "child" && column["twoWay"] != true {
+            bail!(
+                "table `{table}`: the relationship `{key}` goes one way, so its child does not \
+                 show it"
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Whether the other table shows the relationship, too.
 fn needs_partner(column: &Value) -> bool {
-    column["twoWay"] == true || column["side"] == "child"
+    column["twoWay"] == true
 }
 
 /// Whether two columns are the two ends of one relationship.
@@ -231,7 +268,11 @@ fn are_partners(one: (&str, &Value), other: (&str, &Value)) -> bool {
         from["relatedTable"] == table && from["twoWayKey"] == to["key"]
     };
     let is_child = |(_, column): (&str, &Value)| column["side"] == "child";
-    leads(one, other) && leads(other, one) && is_child(one) != is_child(other)
+    leads(one, other)
+        && leads(other, one)
+        && is_child(one) != is_child(other)
+        && needs_partner(one.1)
+        && needs_partner(other.1)
 }
 
 /// Makes as many columns of one table as can be made now.

@@ -90,8 +90,7 @@ impl Target {
         Ok(left_out)
     }
 
-    /// Sets links; see [`Ask::PutLinks`]. When they are refused, their halves are set, and theirs:
-    /// so those at fault are found, which are given back by their places.
+    /// Sets links; see [`Ask::PutLinks`]. Those at fault are given back by their places.
     ///
     /// # Errors
     /// As [`Target::ask`], but for refusals of a single row's links.
@@ -100,11 +99,30 @@ impl Target {
         path: &TablePath,
         lines: &[&[u8]],
     ) -> Result<Vec<(usize, anyhow::Error)>> {
+        let ask = Ask::PutLinks { path: path.clone() };
+        self.in_halves(&ask, lines).await
+    }
+
+    /// Takes links away; see [`Ask::FreeLinks`]. Rows that are not here have none.
+    ///
+    /// # Errors
+    /// As [`Target::ask`], but for refusals of a single row's links.
+    pub async fn free_links(&mut self, path: &TablePath, lines: &[&[u8]]) -> Result<()> {
+        let ask = Ask::FreeLinks { path: path.clone() };
+        self.in_halves(&ask, lines).await.map(drop)
+    }
+
+    /// Asks with all lines; where that is refused with their halves, and theirs: so the lines at
+    /// fault are found.
+    async fn in_halves(
+        &mut self,
+        ask: &Ask,
+        lines: &[&[u8]],
+    ) -> Result<Vec<(usize, anyhow::Error)>> {
         let mut refused = Vec::new();
         let mut waiting = vec![(0, lines)];
         while let Some((first, some)) = waiting.pop() {
-            let ask = Ask::PutLinks { path: path.clone() };
-            match self.ask(&ask, &some.join(&b'\n')).await {
+            match self.ask(ask, &some.join(&b'\n')).await {
                 Err(error) if is_about_content(&error) && some.len() > 1 => {
                     let (one, other) = some.split_at(some.len() / 2);
                     waiting.push((first + one.len(), other));
@@ -160,4 +178,11 @@ pub fn is_about_content(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<Refusal>()
         .is_some_and(|refusal| refusal.status.is_client_error())
+}
+
+/// Whether the store refused what it was given because something else stands in its way.
+pub fn is_conflict(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<Refusal>()
+        .is_some_and(|refusal| refusal.status.as_u16() == 409)
 }

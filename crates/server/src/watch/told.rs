@@ -136,20 +136,16 @@ fn routes(seen: &Seen) -> Vec<RouteTold> {
     let mut routes: Vec<RouteTold> = Vec::new();
     for answers in &seen.answered.answers {
         // They come ordered by route.
-        let is_same = |told: &&mut RouteTold| {
-            (&told.method, &told.route) == (&answers.method, &answers.route)
-        };
-        let told = match routes.last_mut().filter(is_same) {
-            Some(_) => routes.last_mut().expect("just seen"),
-            None => {
-                routes.push(RouteTold {
-                    method: answers.method.clone(),
-                    route: answers.route.clone(),
-                    ..RouteTold::default()
-                });
-                routes.last_mut().expect("just put there")
-            }
-        };
+        let is_same =
+            |told: &RouteTold| (&told.method, &told.route) == (&answers.method, &answers.route);
+        if !routes.last().is_some_and(is_same) {
+            routes.push(RouteTold {
+                method: answers.method.clone(),
+                route: answers.route.clone(),
+                ..RouteTold::default()
+            });
+        }
+        let told = routes.last_mut().expect("one of this route stands there");
         told.answers += answers.count;
         match answers.status.unwrap_or_default() {
             400..500 => told.refusals += answers.count,

@@ -109,13 +109,17 @@ fn set(world: &mut World, case: &Case) {
     world.make("PUT", "/v1/tablesdb/access", &body);
 }
 
-/// What the caller of the case gets for this verb.
-fn ask(world: &mut World, case: &Case, verb: &str) -> Answer {
-    let who = match case[0] {
+fn caller(case: &Case) -> Who {
+    match case[0] {
         "guest" => Who::Guest,
         "key" => Who::Key,
         other => panic!("no caller is called {other}"),
-    };
+    }
+}
+
+/// What the caller of the case gets for this verb, inside a transaction if there is one.
+fn ask(world: &mut World, case: &Case, verb: &str, transaction: Option<&str>) -> Answer {
+    let who = caller(case);
     let rows = "/v1/tablesdb/access/tables/t/rows";
     let (name, row) = match verb.strip_suffix('0') {
         Some(name) => (name, format!("{rows}/absent")),
@@ -137,6 +141,16 @@ fn ask(world: &mut World, case: &Case, verb: &str) -> Answer {
         "drops" => ("DELETE", rows, "{}"),
         other => panic!("no verb is called {other}"),
     };
+    let Some(id) = transaction else {
+        return world.client.ask(who, method, path, body.as_bytes());
+    };
+    if method == "GET" {
+        let path = format!("{path}?transactionId={id}");
+        return world.client.ask(who, method, &path, b"");
+    }
+    let rest = body.strip_prefix('{').unwrap_or("}");
+    let comma = if rest == "}" { "" } else { "," };
+    let body = format!(r#"{{"transactionId":"{id}"{comma}{rest}"#);
     world.client.ask(who, method, path, body.as_bytes())
 }
 
@@ -186,7 +200,7 @@ fn every_combination_is_answered_as_the_table_says() {
         set(&mut world, &case);
         let before = written(&mut world);
         for (verb, wanted) in verbs.iter().zip(&spoken[0].answers) {
-            let answer = ask(&mut world, &case, verb);
+            let answer = ask(&mut world, &case, verb, None);
             let got = in_words(verb, &answer);
             if got != *wanted {
                 wrong.push(format!("{case:?} {verb}: {got} instead of {wanted}"));
@@ -199,6 +213,45 @@ fn every_combination_is_answered_as_the_table_says() {
                 set(&mut world, &case);
             }
         }
+        world.make("DELETE", TABLE_PATH, "");
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    world.end();
+}
+
+/// Staging is judged by the same grants, and writes nothing.
+#[test]
+fn every_combination_is_answered_alike_inside_a_transaction() {
+    let (verbs, lines) = read_table();
+    let mut world = World::new();
+    world.make(
+        "POST",
+        "/v1/tablesdb",
+        r#"{"databaseId":"access","name":"A"}"#,
+    );
+    let mut wrong = Vec::new();
+    for case in every_case() {
+        let line = lines.iter().find(|line| line.speaks_of(&case));
+        let line = line.expect("a line speaks of each case");
+        set(&mut world, &case);
+        let before = written(&mut world);
+        for (verb, wanted) in verbs.iter().zip(&line.answers) {
+            let path = "/v1/tablesdb/transactions";
+            let made = world.client.ask(caller(&case), "POST", path, b"{}");
+            let id = made.json()["$id"].as_str().unwrap().to_owned();
+            let answer = ask(&mut world, &case, verb, Some(&id));
+            let got = in_words(verb, &answer);
+            if got != *wanted {
+                wrong.push(format!("{case:?} {verb}: {got} instead of {wanted}"));
+            }
+            world.make("DELETE", &format!("{path}/{id}"), "");
+        }
+        assert_eq!(written(&mut world), before, "{case:?}");
         world.make("DELETE", TABLE_PATH, "");
     }
     assert!(

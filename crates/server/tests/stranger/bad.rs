@@ -422,6 +422,95 @@ const WRONG_INDEXES: &[(&str, &[Kind])] = &[
     ),
 ];
 
+/// The first operation is right: operations are staged all or none.
+const NO_OPERATIONS: &[&str] = &[
+    "[]",
+    "[5]",
+    "[null]",
+    "[[]]",
+    "[{}]",
+    r#"[{"action":"delete","databaseId":"d","tableId":"t","rowId":"r1"},{"action":"delete"}]"#,
+    r#"[{"action":"delete","databaseId":"d","tableId":"t","rowId":"r1"},5]"#,
+    r#"[{"action":"fly","databaseId":"d","tableId":"t","rowId":"r1"}]"#,
+    r#"[{"action":"fly\u0000","databaseId":"d","tableId":"t","rowId":"r1"}]"#,
+    r#"[{"action":5,"databaseId":"d","tableId":"t","rowId":"r1"}]"#,
+    r#"[{"action":"delete","databaseId":5,"tableId":"t","rowId":"r1"}]"#,
+    r#"[{"action":"delete","databaseId":"d","tableId":[],"rowId":"r1"}]"#,
+    r#"[{"action":"delete","databaseId":"d","tableId":"t","rowId":5}]"#,
+    r#"[{"action":"delete","databaseId":"d","tableId":"t","rowId":"_x"}]"#,
+    r#"[{"action":"delete","databaseId":"d","tableId":"t","rowId":"a\u0000"}]"#,
+    r#"[{"action":"delete","databaseId":"d","tableId":"t"}]"#,
+    r#"[{"action":"delete","databaseId":"d","rowId":"r1"}]"#,
+    r#"[{"action":"create","databaseId":"d","tableId":"t","rowId":"x"}]"#,
+    r#"[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":null}]"#,
+    r#"[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":5}]"#,
+    r#"[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":[1]}]"#,
+    r#"[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":"{"}]"#,
+    r#"[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":{"n":1,"$permissions":5}}]"#,
+    r#"[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":{"n":1,"$permissions":["fly(\"any\")"]}}]"#,
+    r#"[{"action":"increment","databaseId":"d","tableId":"t","rowId":"r1","data":{}}]"#,
+    r#"[{"action":"increment","databaseId":"d","tableId":"t","rowId":"r1","data":{"column":5}}]"#,
+    r#"[{"action":"increment","databaseId":"d","tableId":"t","rowId":"r1","data":{"column":"n","value":-1}}]"#,
+    r#"[{"action":"increment","databaseId":"d","tableId":"t","rowId":"r1","data":{"column":"n","max":"x"}}]"#,
+    r#"[{"action":"bulkCreate","databaseId":"d","tableId":"t","data":{}}]"#,
+    r#"[{"action":"bulkCreate","databaseId":"d","tableId":"t","data":[]}]"#,
+    r#"[{"action":"bulkCreate","databaseId":"d","tableId":"t","data":[{"$id":"_x","n":1}]}]"#,
+    r#"[{"action":"bulkUpsert","databaseId":"d","tableId":"t","data":[{"$id":"a","n":1},5]}]"#,
+    r#"[{"action":"bulkUpdate","databaseId":"d","tableId":"t","data":{"data":5}}]"#,
+    r#"[{"action":"bulkUpdate","databaseId":"d","tableId":"t","data":{"queries":"x","data":{"n":1}}}]"#,
+    r#"[{"action":"bulkDelete","databaseId":"d","tableId":"t","data":{"queries":[5]}}]"#,
+];
+const WRONG_OPERATIONS: &[(&str, &[Kind])] = &[
+    (
+        r#"[{"action":"delete","databaseId":"nobody","tableId":"t","rowId":"r1"}]"#,
+        &[Kind::DatabaseNotFound],
+    ),
+    (
+        r#"[{"action":"delete","databaseId":"d","tableId":"' OR 1=1 --","rowId":"r1"}]"#,
+        &[Kind::TableNotFound],
+    ),
+    (
+        r#"[{"action":"delete","databaseId":"d/t","tableId":"\u0000","rowId":"r1"}]"#,
+        &[Kind::DatabaseNotFound],
+    ),
+    (
+        r#"[{"action":"delete","databaseId":"d","tableId":"t","rowId":"absent"}]"#,
+        &[Kind::RowNotFound],
+    ),
+    (
+        r#"[{"action":"update","databaseId":"d","tableId":"t","rowId":"absent","data":{"nobody":1}}]"#,
+        &[Kind::RowNotFound],
+    ),
+    (
+        r#"[{"action":"update","databaseId":"d","tableId":"t","rowId":"r1","data":{}}]"#,
+        &[Kind::RowMissingPayload],
+    ),
+    (
+        r#"[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":{}}]"#,
+        &[Kind::RowMissingData],
+    ),
+    (
+        r#"[{"action":"increment","databaseId":"d","tableId":"t","rowId":"r1","data":{"column":"nobody"}}]"#,
+        &[Kind::ColumnNotFound],
+    ),
+    (
+        r#"[{"action":"increment","databaseId":"d","tableId":"t","rowId":"r1","data":{"column":"s"}}]"#,
+        &[Kind::AttributeTypeInvalid],
+    ),
+    (
+        r#"[{"action":"bulkUpdate","databaseId":"d","tableId":"t","data":{"data":{}}}]"#,
+        &[Kind::RowMissingPayload],
+    ),
+    (
+        r#"[{"action":"bulkDelete","databaseId":"d","tableId":"t","data":{"queries":["x"]}}]"#,
+        &[Kind::QueryInvalid],
+    ),
+    (
+        r#"[{"action":"bulkDelete","databaseId":"d","tableId":"p","data":{}}]"#,
+        &[Kind::BadRequest],
+    ),
+];
+
 /// Values and the refusal they share.
 type Group = (&'static [&'static str], &'static [Kind]);
 
@@ -477,6 +566,11 @@ fn written(takes: Takes) -> Vec<Group> {
             (NO_INTEGER, ARGUMENT),
             (&["-1", "86401", "9007199254740993"], ARGUMENT),
         ],
+        Takes::OpenTime => vec![
+            (NO_INTEGER, ARGUMENT),
+            (&["-1", "0", "59", "3601", "9223372036854775807"], ARGUMENT),
+        ],
+        Takes::Operations => vec![(NO_LIST, ARGUMENT), (NO_OPERATIONS, ARGUMENT)],
         Takes::Transaction => {
             let unknown: &[&str] = &[r#""nobody""#, r#""a\u0000""#, r#""' OR 1=1 --""#];
             vec![(NO_TEXT, ARGUMENT), (unknown, NO_TRANSACTION)]
@@ -544,6 +638,17 @@ fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
             cases
         }
         Takes::Indexes => own(WRONG_INDEXES),
+        Takes::Operations => {
+            let mut cases: Vec<_> = own(WRONG_OPERATIONS);
+            let many = list_of(101, |n| {
+                format!(
+                    r#"{{"action":"create","databaseId":"d","tableId":"t","rowId":"m{n}",
+                        "data":{{"n":1}}}}"#
+                )
+            });
+            cases.push((many, &[Kind::TransactionLimitExceeded]));
+            cases
+        }
         Takes::IndexColumns => own(WRONG_INDEX_COLUMNS),
         Takes::Orders => own(&[
             (r#"["ASC","DESC"]"#, &[Kind::ColumnIndexInvalid]),

@@ -49,6 +49,7 @@ fn absence(name: &str) -> &'static [Kind] {
         "index" => &[Kind::ColumnIndexNotFound, Kind::ArgumentInvalid],
         "row" => &[Kind::RowNotFound, Kind::ArgumentInvalid],
         "kind" => &[Kind::RouteNotFound, Kind::ArgumentInvalid],
+        "transaction" => &[Kind::TransactionNotFound],
         other => panic!("no refusal is known for `{{{other}}}`"),
     }
 }
@@ -286,6 +287,9 @@ fn every_caller_who_may_not() {
             // The table of the world lets everybody read and nobody write.
             Open::Guests if reads => return,
             Open::Guests => Kind::Unauthorized,
+            // The transaction of the world is a key's.
+            Open::Owners if known.ids().next().is_none() => return,
+            Open::Owners => Kind::TransactionNotFound,
             Open::Keys | Open::All => Kind::UnauthorizedScope,
         };
         wrong.check(known, "a guest", &answer, &or_not_built(refusal));

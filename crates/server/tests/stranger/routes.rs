@@ -4,7 +4,7 @@
 use engine::Family;
 use server::http::route::{Action, Route, routes};
 
-use super::world::DATABASE;
+use super::world::{DATABASE, open_transaction};
 
 /// What a parameter of the query string takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +41,11 @@ pub enum Takes {
     PutRows,
     Queries,
     Ttl,
+    /// How long a transaction stays open.
+    OpenTime,
     Transaction,
+    /// Operations of a transaction.
+    Operations,
     /// Definitions inside the creation of a table.
     Columns,
     Indexes,
@@ -102,6 +106,8 @@ pub enum Open {
     All,
     /// To all who name a project; grants decide.
     Guests,
+    /// To all who name a project; what somebody else has is not found.
+    Owners,
     /// To keys.
     Keys,
 }
@@ -140,6 +146,9 @@ const fn optional(name: &'static str, takes: Takes, right: &'static str) -> Fiel
 
 const NO_IDS: &[(&str, &str)] = &[];
 const TRANSACTION: Field = optional("transactionId", Takes::Transaction, "");
+/// Understood by both families.
+const OPERATIONS: &str = r#"[{"action":"increment","databaseId":"d","tableId":"t","rowId":"r1",
+    "data":{"column":"n"}}]"#;
 const ROW_GRANTS: Field = optional("permissions", Takes::RowGrants, r#"["read(\"any\")"]"#);
 const CONTAINERS: &[Asks] = &[Asks::ContainerQueries, Asks::Search, Asks::Total];
 const COLUMN_LIST: &[Asks] = &[Asks::ContainerQueries, Asks::Total];
@@ -382,6 +391,19 @@ const SPECS: &[Spec] = specs! {
     PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}/{column}/decrement" Guests &[], Some(&[
         optional("value", Takes::Operand, "1"), optional("min", Takes::Bound, "-100"), TRANSACTION,
     ]);
+
+    GET "/v1/tablesdb/transactions" Owners CONTAINERS, None;
+    POST "/v1/tablesdb/transactions" Owners &[], Some(&[
+        optional("ttl", Takes::OpenTime, "60"),
+    ]);
+    GET "/v1/tablesdb/transactions/{transaction}" Owners &[], None;
+    PATCH "/v1/tablesdb/transactions/{transaction}" Owners &[], Some(&[
+        optional("commit", Takes::Flag, "true"), optional("rollback", Takes::Flag, "false"),
+    ]);
+    DELETE "/v1/tablesdb/transactions/{transaction}" Owners &[], None;
+    POST "/v1/tablesdb/transactions/{transaction}/operations" Owners &[], Some(&[
+        needed("operations", Takes::Operations, OPERATIONS),
+    ]);
 };
 
 /// A route of the router with its parameters.
@@ -431,6 +453,7 @@ impl Known {
             "column" => "spare",
             "index" => "by_n",
             "kind" => "integer",
+            "transaction" => open_transaction(),
             _ => "x",
         }
     }

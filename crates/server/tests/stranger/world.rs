@@ -1,6 +1,7 @@
 //! A server with something to lose: a database with a table of every kind of column and some
 //! rows. What it holds is read before and after.
 
+use std::cell::Cell;
 use std::fs;
 
 use super::asking::{Answer, Client, Who};
@@ -34,6 +35,16 @@ const INDEXES: &str = r#"[
 ]"#;
 /// Ids of the rows of each table.
 pub const ROWS: [&str; 3] = ["r1", "r2", "r3"];
+
+thread_local! {
+    /// The latest transaction of the world of this thread.
+    static TRANSACTION: Cell<&'static str> = const { Cell::new("none") };
+}
+
+/// A transaction that is open.
+pub fn open_transaction() -> &'static str {
+    TRANSACTION.get()
+}
 
 /// A running server and a client of it.
 pub struct World {
@@ -78,6 +89,7 @@ impl World {
     pub fn furnish(&mut self, database: &str) {
         let body = format!(r#"{{"databaseId":"{database}","name":"D"}}"#);
         self.make("POST", "/v1/tablesdb", &body);
+        self.open_transaction();
         let body = format!(
             r#"{{"tableId":"t","name":"T","permissions":["read(\"any\")"],"rowSecurity":true,
                 "columns":{COLUMNS},"indexes":{INDEXES}}}"#
@@ -102,6 +114,13 @@ impl World {
                 &body,
             );
         }
+    }
+
+    /// Opens a transaction for [`open_transaction`].
+    fn open_transaction(&mut self) {
+        let made = self.make("POST", "/v1/tablesdb/transactions", r#"{"ttl":3600}"#);
+        let id = made.json()["$id"].as_str().unwrap().to_owned();
+        TRANSACTION.set(id.leak());
     }
 
     /// Everything the project holds apart from databases other than [`DATABASE`]: schema,

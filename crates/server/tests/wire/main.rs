@@ -12,4 +12,5 @@ mod rows;
 mod schema;
 mod site;
 mod tls;
+mod transactions;
 mod transport;

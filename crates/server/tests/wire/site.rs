@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -44,16 +45,21 @@ const LONG_READS: LongReads = LongReads {
     waiting_max: 100,
 };
 
-struct SystemClock(Instant);
+/// The system's clock, which a test can put forward.
+struct SystemClock {
+    since: Instant,
+    ahead_us: AtomicI64,
+}
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Timestamp(since.as_micros() as i64)
+        Timestamp(since.as_micros() as i64 + self.ahead_us.load(Ordering::Relaxed))
     }
 
     fn elapsed_ms(&self) -> u64 {
-        self.0.elapsed().as_millis() as u64
+        let ahead_ms = self.ahead_us.load(Ordering::Relaxed) / 1_000;
+        self.since.elapsed().as_millis() as u64 + ahead_ms as u64
     }
 }
 
@@ -85,6 +91,7 @@ pub struct Site {
     pub runtime: tokio::runtime::Runtime,
     engine: Arc<Engine>,
     watch: Arc<Watch>,
+    clock: Arc<SystemClock>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
     _directory: tempfile::TempDir,
@@ -141,7 +148,10 @@ impl Site {
 
     fn open(limits: Limits, tls: Option<TlsFiles>, long_reads: LongReads) -> Site {
         let directory = tempfile::tempdir().unwrap();
-        let clock = Arc::new(SystemClock(Instant::now()));
+        let clock = Arc::new(SystemClock {
+            since: Instant::now(),
+            ahead_us: AtomicI64::new(0),
+        });
         let config = Config {
             long_reads,
             ..config(directory.path())
@@ -166,7 +176,7 @@ impl Site {
             access_log: true,
             counts,
             traces: None,
-            clock,
+            clock: clock.clone(),
             rng,
         };
         let served = engine.clone();
@@ -180,6 +190,7 @@ impl Site {
             runtime,
             engine,
             watch: Arc::new(watch),
+            clock,
             stop: Some(stop),
             thread: Some(thread),
             _directory: directory,
@@ -192,6 +203,12 @@ impl Site {
         let drained = self.thread.take().unwrap().join().unwrap();
         self.engine.close().unwrap();
         drained
+    }
+
+    /// Puts the server's clock forward.
+    pub fn skip_s(&self, seconds: i64) {
+        let by_us = seconds * 1_000_000;
+        self.clock.ahead_us.fetch_add(by_us, Ordering::Relaxed);
     }
 
     /// Revokes the key with this id.

@@ -119,7 +119,7 @@ fn what_is_not_built_is_refused_in_shape() {
         ("GET", "/v1/account"),
         ("POST", "/v1/users"),
         ("GET", "/v1/functions/f/executions"),
-        ("POST", "/v1/tablesdb/transactions"),
+        ("POST", "/v1/tablesdb/d/tables/t/columns/point"),
         ("POST", "/v1/tablesdb/d/tables/t/columns/point"),
         ("POST", "/v1/ping"),
     ] {

@@ -120,6 +120,7 @@ impl Run<'_> {
         }
         self.close("api_key", "project = ?2", params![self.mark.0, id.as_str()])?;
         self.close("project", "id = ?2", params![self.mark.0, id.as_str()])?;
+        self.delete_transactions(id)?;
         self.change_catalogue(CatalogueChange::ProjectGone(id.clone()));
         Ok(())
     }

@@ -8,8 +8,10 @@ use rusqlite::{Connection, params};
 
 use super::checkpoint::Backlog;
 use super::deadline::Deadline;
+use super::matching::SEARCH_MAX;
 use super::row_sql::RowSql;
 use super::run::{Halt, Run};
+use super::staged::StagedRun;
 use super::touched::Touched;
 use crate::batch::{Applied, Op, Outcome, Refusal, WriteBatch};
 use crate::{EncodeRow, StoreError};
@@ -85,13 +87,13 @@ pub(super) struct Writer {
     /// As of the latest commit.
     pub(super) committed: State,
     /// As of the open transaction; equal to `committed` when none is open.
-    state: State,
+    pub(super) state: State,
     backlog: Backlog,
-    deadline: Deadline,
+    pub(super) deadline: Deadline,
 }
 
 /// How a batch ended other than by success.
-enum End {
+pub(super) enum End {
     /// Its savepoint is rolled back, the transaction lives.
     Alone(Refusal),
     /// SQLite ended the whole transaction over it.
@@ -149,7 +151,7 @@ impl Writer {
         }
     }
 
-    fn begin(&mut self) -> Result<(), StoreError> {
+    pub(super) fn begin(&mut self) -> Result<(), StoreError> {
         if !self.connection.is_autocommit() {
             // An earlier rollback could not be run, for want of memory.
             self.rollback();
@@ -197,9 +199,9 @@ impl Writer {
     }
 
     /// Runs one batch in its own savepoint.
-    fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
-        let has_rows = batch.ops.iter().any(|op| !matches!(op, Op::Catalogue(_)));
-        if has_rows && batch.catalogue_epoch != self.state.catalogue.epoch {
+    pub(super) fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
+        let needs_catalogue = batch.ops.iter().any(Op::needs_catalogue);
+        if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
             return Err(End::Alone(Refusal::CatalogueMoved));
         }
         if let Err(error) = self.execute("SAVEPOINT batch") {
@@ -214,11 +216,13 @@ impl Writer {
             touched: Touched::new(batch.ops.len(), batch.meets_rows_again()),
             unchanged_since: batch.unchanged_since,
             deadline: &self.deadline,
+            search_left: SEARCH_MAX,
+            staged: StagedRun::default(),
             catalogue: Vec::new(),
         };
         let ran = run.run(batch);
         match ran {
-            Ok((applied, _)) if applied.mark.is_none() => {
+            Ok((applied, _)) if applied.mark.is_none() && applied.transactions.is_empty() => {
                 // What it wrote, if anything, it took back itself; nothing of that shall stay.
                 self.undo_savepoint().map_err(End::WithAll)?;
                 Ok(applied)

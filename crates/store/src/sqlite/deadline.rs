@@ -11,8 +11,9 @@ const STEPS_PER_LOOK: i32 = 4_000;
 
 /// Interrupts what a connection does after an instant that is set before it.
 ///
-/// Only searches are given one. SQLite ends the whole transaction over a writing statement that
-/// is interrupted, but not over a reading one (SQLite manual, `sqlite3_interrupt`).
+/// Only searches are given one, and previews, which leave nothing behind. SQLite ends the whole
+/// transaction over a writing statement that is interrupted, but not over a reading one (SQLite
+/// manual, `sqlite3_interrupt`).
 pub(super) struct Deadline {
     since: Instant,
     /// In microseconds from `since` on.
@@ -29,14 +30,25 @@ impl Deadline {
         Ok(Deadline { since, at_us })
     }
 
-    /// Runs `search` with this limit.
+    /// Runs `search` with this limit, or with one that stands already and is nearer.
     pub(super) fn within<T>(&self, limit: Duration, search: impl FnOnce() -> T) -> T {
-        let limit_us = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
-        let at_us = elapsed_us(self.since).saturating_add(limit_us);
+        let before_us = self.at_us.load(Ordering::Relaxed);
+        let at_us = self.instant_us(limit).min(before_us);
         self.at_us.store(at_us, Ordering::Relaxed);
         let found = search();
-        self.at_us.store(u64::MAX, Ordering::Relaxed);
+        self.at_us.store(before_us, Ordering::Relaxed);
         found
+    }
+
+    /// From now on everything has this limit, writing statements as well; `None` lifts it.
+    pub(super) fn limit(&self, limit: Option<Duration>) {
+        let at_us = limit.map_or(u64::MAX, |limit| self.instant_us(limit));
+        self.at_us.store(at_us, Ordering::Relaxed);
+    }
+
+    fn instant_us(&self, limit: Duration) -> u64 {
+        let limit_us = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
+        elapsed_us(self.since).saturating_add(limit_us)
     }
 }
 

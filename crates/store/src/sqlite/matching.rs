@@ -1,6 +1,6 @@
 //! Operations on all rows that match: the rows are found first, then changed one by one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::{Row, RowId, Selection};
 use query::{Dialect, Query, Side, emit};
@@ -13,14 +13,16 @@ use super::run::{Halt, Run, Step};
 use crate::StoreError;
 use crate::batch::{BATCH_ROWS_MAX, Matched, MatchingAct, MatchingOp, Refusal};
 
-/// How long the search may keep other writers waiting. Whoever hands the operation in splits a
+/// How long the searches of one batch may keep other writers waiting. Whoever hands the operation in splits a
 /// search through a large table; this bounds what was not foreseen.
-const SEARCH_MAX: Duration = Duration::from_secs(5);
+pub(super) const SEARCH_MAX: Duration = Duration::from_secs(5);
 
 impl Run<'_> {
     /// Runs one operation on all rows that match.
     pub(super) fn matching_op(&mut self, op: &MatchingOp) -> Step<Matched> {
+        let began = Instant::now();
         let found = self.find(op)?;
+        self.search_left = self.search_left.saturating_sub(began.elapsed());
         let mut matched = Matched {
             count: found.len(),
             last_seq: found.iter().map(|(seq, _)| *seq).max(),
@@ -50,7 +52,7 @@ impl Run<'_> {
             ..op.query.clone()
         };
         let search = || self.search(&query, op.walks);
-        let found = self.deadline.within(SEARCH_MAX, search);
+        let found = self.deadline.within(self.search_left, search);
         let found = found.map_err(explain)?;
         if found.len() > rows_max {
             return Err(Refusal::TooManyRows { rows_max }.into());

@@ -24,6 +24,7 @@ pub(crate) mod inspect;
 mod links;
 mod matching;
 mod migrate;
+mod preview;
 mod read;
 mod related;
 mod relation_write;
@@ -32,6 +33,7 @@ mod row_write;
 mod run;
 mod schema;
 mod schema_write;
+mod staged;
 mod touched;
 mod upkeep;
 
@@ -39,7 +41,7 @@ use std::future::ready;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use model::{Mark, Row};
+use model::{Mark, ProjectId, Row};
 use query::Query;
 use rusqlite::wal::CheckpointMode;
 
@@ -50,8 +52,8 @@ use self::directory::Directory;
 use self::read::Readers;
 use crate::batch::{Outcome, WriteBatch};
 use crate::{
-    Counts, Listed, Listing, Loaded, Options, Pending, Point, Snapshot, Store, StoreError,
-    StoreFuture,
+    Counts, Listed, Listing, Loaded, OperationsOf, Options, Pending, Point, Preview, Snapshot,
+    Staged, Store, StoreError, StoreFuture, Transaction,
 };
 
 /// The store behind the border.
@@ -194,6 +196,33 @@ impl Store for SqliteStore {
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>> {
         Box::pin(ready(self.begin(batches, first)))
+    }
+
+    fn preview<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+        limit_ms: u64,
+    ) -> StoreFuture<'a, Box<dyn Preview>> {
+        Box::pin(ready(preview::begin(
+            &self.shared,
+            batches,
+            first,
+            limit_ms,
+        )))
+    }
+
+    fn transactions<'a>(&'a self, project: &'a ProjectId) -> StoreFuture<'a, Vec<Transaction>> {
+        Box::pin(ready(self.readers.transactions(project)))
+    }
+
+    fn transaction<'a>(
+        &'a self,
+        project: &'a ProjectId,
+        id: &'a str,
+        operations: OperationsOf<'a>,
+    ) -> StoreFuture<'a, Option<Staged>> {
+        Box::pin(ready(self.readers.transaction(project, id, operations)))
     }
 
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {

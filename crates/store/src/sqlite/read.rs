@@ -41,8 +41,10 @@ use crate::{
 mod explain;
 mod point;
 mod pool;
+pub(super) mod preview;
 mod row;
 mod slow;
+mod staged;
 mod watch;
 
 /// Statements that a reading connection keeps prepared: the shapes of queries in use at once.
@@ -464,6 +466,15 @@ const STAMP_COLUMNS: usize = 2;
 
 fn read_stamp(stamp: &mut Rows<'_>, catalogue_epoch: u64) -> Step<Mark> {
     stamp_of(stamp.next()?.ok_or_else(no_stamp)?, catalogue_epoch)
+}
+
+/// The row of a statement of [`emit::point`], whatever its stamp.
+fn row_of_point(mut found: Rows<'_>, shape: &Shape<'_>) -> Step<Option<Row>> {
+    let row = found.next()?.ok_or_else(no_stamp)?;
+    if row.get_ref(STAMP_COLUMNS)? == ValueRef::Null {
+        return Ok(None);
+    }
+    shape.read(row, STAMP_COLUMNS).map(Some)
 }
 
 /// The answer of a statement of [`emit::point`].

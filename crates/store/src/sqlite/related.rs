@@ -41,6 +41,7 @@ impl Run<'_> {
             } => self.need(table, id, guard, column),
             RelatedOp::Write(op) => self.row_op(op).map(drop),
             RelatedOp::Link(op) => self.link(op),
+            RelatedOp::Free(op) => self.free(op),
             RelatedOp::Hold(op) => self.hold(op),
         }
     }
@@ -60,26 +61,38 @@ impl Run<'_> {
     }
 
     fn hold(&mut self, op: &HoldOp) -> Step<()> {
-        let target = self.target(&op.table, &op.id);
-        let row = self.current(&target)?;
-        let row = row.ok_or_else(|| Refusal::RowNotFound(op.id.clone()))?;
+        let row = self.holder(op)?;
         let column = &op.table.columns[op.column];
         for id in &op.links {
             self.need(&op.related, id, &Guard::Open, column.key.as_str())?;
         }
         need_room(column, op.links.len())?;
-        let mut links = op.links.iter().map(|id| Value::Text(id.to_string()));
-        let value = if column.array && !op.links.is_empty() {
-            Value::List(links.collect())
-        } else {
-            links.next().unwrap_or(Value::Null)
-        };
+        self.set_links(op, row, wanted(op))
+    }
+
+    /// A row that must give a link up, so that another can have it, does so first.
+    fn free(&mut self, op: &HoldOp) -> Step<()> {
+        let row = self.holder(op)?;
+        if row.image.values[op.column] == wanted(op) {
+            return Ok(());
+        }
+        self.set_links(op, row, Value::Null)
+    }
+
+    fn holder(&mut self, op: &HoldOp) -> Step<Current> {
+        let target = self.target(&op.table, &op.id);
+        let row = self.current(&target)?;
+        Ok(row.ok_or_else(|| Refusal::RowNotFound(op.id.clone()))?)
+    }
+
+    fn set_links(&mut self, op: &HoldOp, row: Current, value: Value) -> Step<()> {
         let mut patch = Patch::default();
         patch.put(op.column, Edit::Set(value));
         let stamps = Stamps {
             updated: Some(row.image.updated),
             ..Stamps::default()
         };
+        let target = self.target(&op.table, &op.id);
         self.update(&target, row, &patch, None, stamps).map(drop)
     }
 
@@ -233,6 +246,16 @@ fn need_few(rows: usize) -> Result<(), Refusal> {
         return Err(Refusal::TooManyRows { rows_max });
     }
     Ok(())
+}
+
+/// The value of a column that holds the links of `op`.
+fn wanted(op: &HoldOp) -> Value {
+    let mut links = op.links.iter().map(|id| Value::Text(id.to_string()));
+    if op.table.columns[op.column].array && !op.links.is_empty() {
+        Value::List(links.collect())
+    } else {
+        links.next().unwrap_or(Value::Null)
+    }
 }
 
 /// A list of links has a limit, as every list has.

@@ -42,6 +42,8 @@ pub(super) struct RowSql {
     pub(super) drop_grants: String,
     /// Takes back what `close_grants` did: `?1` seq, `?2` mark.
     pub(super) reopen_grants: String,
+    /// The mark of the last change of the grants: `?1` seq → mark, if there was any.
+    pub(super) grants_from: String,
 }
 
 /// Parameters before the columns of `append_piece`, and of `insert_now` and `update_now`.
@@ -104,6 +106,10 @@ impl RowSql {
             close_grants: format!("UPDATE {grants} SET st = ?2 WHERE seq = ?1 AND st = {END}"),
             drop_grants: format!("DELETE FROM {grants} WHERE seq = ?1 AND st = {END} AND sf = ?2"),
             reopen_grants: format!("UPDATE {grants} SET st = {END} WHERE seq = ?1 AND st = ?2"),
+            grants_from: format!(
+                "SELECT max(max(sf, CASE st WHEN {END} THEN sf ELSE st END)) FROM {grants} \
+                 WHERE seq = ?1"
+            ),
         }
     }
 }

@@ -43,7 +43,9 @@ pub(super) struct Current {
     /// The piece it shows.
     rid: i64,
     /// Whether its piece was made by this very batch, so that nobody has ever known it.
-    is_own: bool,
+    pub(super) is_own: bool,
+    /// The mark from which its values are known.
+    pub(super) known_from: i64,
     pub(super) image: Image,
 }
 
@@ -130,8 +132,9 @@ impl Run<'_> {
 
     /// Judged here, inside the transaction: what was read earlier might have changed since.
     pub(super) fn judge_age(&self, target: &Target<'_>, row: &Current) -> Step<()> {
+        let updated = self.updated_before(target, row)?;
         match self.unchanged_since {
-            Some(since) if row.image.updated > since.cut_to_ms() => {
+            Some(since) if updated > since.cut_to_ms() => {
                 Err(Refusal::RowMoved(target.id.clone()).into())
             }
             _ => Ok(()),
@@ -190,6 +193,7 @@ impl Run<'_> {
             seq: row.get(0)?,
             rid: row.get(1)?,
             is_own: known_from == self.mark.0,
+            known_from,
             image: Image {
                 created: Timestamp(row.get(3)?),
                 updated: Timestamp(row.get(4)?),

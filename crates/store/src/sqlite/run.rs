@@ -1,12 +1,14 @@
 //! One batch on its way through the open transaction.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{CatalogueChange, Mark, TableNumber, Timestamp};
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::commit::{RowTexts, State};
 use super::deadline::Deadline;
+use super::staged::StagedRun;
 use super::touched::Touched;
 use crate::batch::{
     Applied, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, WriteBatch, WrittenRow,
@@ -55,6 +57,10 @@ pub(super) struct Run<'w> {
     pub(super) unchanged_since: Option<Timestamp>,
     /// Stops a search for matching rows.
     pub(super) deadline: &'w Deadline,
+    /// How long its searches may still take, together.
+    pub(super) search_left: Duration,
+    /// What the batch has to do with transactions of clients.
+    pub(super) staged: StagedRun,
     pub(super) catalogue: Vec<CatalogueChange>,
 }
 
@@ -74,6 +80,8 @@ impl Run<'_> {
                 Op::Matching(op) => matched.push(self.matching_op(op)?),
                 Op::Related(op) => self.related_op(op)?,
                 Op::Catalogue(op) => self.catalogue_op(op)?,
+                Op::Transaction(op) => self.transaction_op(op)?,
+                Op::Since(since) => self.hold_since(*since),
             }
             if self.touched.len() > BATCH_ROWS_MAX {
                 return Err(Refusal::TooManyRows {
@@ -127,6 +135,7 @@ impl Run<'_> {
                 self.touched.into_changes()
             },
             catalogue: self.catalogue,
+            transactions: self.staged.changed,
             catalogue_epoch: self.state.catalogue.epoch,
         };
         (applied, self.state)

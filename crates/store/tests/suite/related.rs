@@ -286,6 +286,49 @@ pub fn links_that_are_brought_in_leave_the_time_of_change_alone(place: &dyn Plac
     assert_eq!(held(&db, "n1", None), Value::Null);
 }
 
+pub fn links_change_places_once_they_are_freed(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    relate(&mut db, RelationKind::OneToOne, OnDelete::SetNull);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    for id in ["o1", "o2", "o3"] {
+        db.ok(vec![insert(&others, id, Value::Null)]);
+    }
+    for (id, to) in [("n1", "o1"), ("n2", "o2"), ("n3", "o3")] {
+        db.ok(vec![insert(&notes, id, link(to))]);
+    }
+    let op = |id: &str, to: &str| HoldOp {
+        table: notes.clone(),
+        id: row_id(id),
+        column: last(&notes),
+        related: others.clone(),
+        links: vec![row_id(to)],
+    };
+    let give = |id, to| Op::Related(Box::new(RelatedOp::Hold(op(id, to))));
+    let free = |id, to| Op::Related(Box::new(RelatedOp::Free(op(id, to))));
+    let links = |db: &Db| ["n1", "n2", "n3"].map(|id| held(db, id, None));
+    let taken = Refusal::Unique {
+        index: Some("k".to_owned()),
+    };
+    let gives = [give("n1", "o2"), give("n2", "o1")];
+    assert_eq!(db.refused(gives.to_vec()), taken);
+    let before = db.get("n1").unwrap();
+    let mut batch = vec![free("n1", "o2"), free("n2", "o1")];
+    batch.extend(gives);
+    db.ok(batch);
+    assert_eq!(links(&db), [link("o2"), link("o1"), link("o3")]);
+    assert_eq!(db.get("n1").unwrap().updated, before.updated);
+    // Who holds what it is to hold is not written, and who is not there is named.
+    assert_eq!(db.ok(vec![free("n3", "o3")]).mark, None);
+    let absent = Refusal::RowNotFound(row_id("n4"));
+    assert_eq!(db.refused(vec![free("n4", "o1")]), absent);
+    // From one batch to the next.
+    db.ok(vec![free("n2", "o3"), free("n3", "o1")]);
+    assert_eq!(links(&db), [link("o2"), Value::Null, Value::Null]);
+    db.ok(vec![give("n2", "o3")]);
+    db.ok(vec![give("n3", "o1")]);
+    assert_eq!(links(&db), [link("o2"), link("o3"), link("o1")]);
+}
+
 pub fn deletions_go_no_further_than_a_commit_may(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     relate(&mut db, RelationKind::ManyToOne, OnDelete::Cascade);

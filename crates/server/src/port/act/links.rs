@@ -1,25 +1,31 @@
 //! Links of rows that are brought in, once the rows are there.
 
-use engine::{Caller, Engine, LinkColumn, Place, RowLinks};
+use engine::{Engine, LinkColumn, RowLinks};
 use model::{Json, RowId};
+use serde_json::Value;
 
-use super::refusal;
 use super::rows::{lines, object};
+use super::{administrator, place, refusal};
 use crate::admin::act::Refusal;
+use crate::port::ask::TablePath;
 use crate::port::links::HIDDEN;
 
 /// Sets the links of rows, all or none.
-pub async fn put(
-    engine: &Engine,
-    caller: &Caller,
-    place: Place<'_>,
-    rows: &[u8],
-) -> Result<(), Refusal> {
+pub async fn put(engine: &Engine, path: &TablePath, rows: &[u8]) -> Result<Value, Refusal> {
     let links = lines(rows).map(links).collect::<Result<Vec<_>, _>>()?;
-    engine
-        .bring_links(caller, place, links)
-        .await
-        .map_err(refusal)
+    let caller = administrator(&path.project)?;
+    let done = engine.bring_links(&caller, place(path), links).await;
+    done.map_err(refusal)?;
+    Ok(Value::Null)
+}
+
+/// Takes links from one to one away from rows that hold others, all or none.
+pub async fn free(engine: &Engine, path: &TablePath, rows: &[u8]) -> Result<Value, Refusal> {
+    let links = lines(rows).map(links).collect::<Result<Vec<_>, _>>()?;
+    let caller = administrator(&path.project)?;
+    let done = engine.free_links(&caller, place(path), links).await;
+    done.map_err(refusal)?;
+    Ok(Value::Null)
 }
 
 /// The links of a row: by the keys of its own columns and, under `$links`, by table and key of

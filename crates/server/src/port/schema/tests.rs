@@ -33,7 +33,8 @@ fn taken(tables: Vec<(&str, Vec<Value>)>) -> (Schema, Vec<usize>, Vec<String>, V
     let mut begun = Vec::new();
     for (id, columns) in tables {
         let mut definition = json!({"id": id, "columns": columns, "indexes": [{"key": "i"}]});
-        assert_eq!(schema.take(&mut definition), <[&str; 0]>::default());
+        let left_out = schema.take(&mut definition).unwrap();
+        assert_eq!(left_out, <[&str; 0]>::default());
         begun.push(definition["columns"].as_array().unwrap().len());
     }
     let (steps, left_out) = schema.finish();
@@ -131,5 +132,84 @@ fn a_relationship_without_its_other_end_is_left_out_and_named() {
     assert_eq!(
         *gone,
         ["there", "one_way", "child"].map(str::to_owned).into()
+    );
+}
+
+/// Why the first of the tables that cannot be taken is refused.
+fn refused(tables: Vec<(&str, Vec<Value>)>) -> String {
+    let mut schema = Schema::default();
+    let mut taken = tables
+        .into_iter()
+        .map(|(id, columns)| schema.take(&mut json!({"id": id, "columns": columns})));
+    let refused = taken.find_map(Result::err);
+    refused.expect("one of them is malformed").to_string()
+}
+
+#[test]
+fn a_column_that_stands_twice_is_refused_wherever_it_stands() {
+    let (parent, child) = ends("manyToOne", ("a", "p"), ("b", "c"), true);
+    assert_eq!(
+        refused(vec![("a", vec![parent.clone(), parent.clone()])]),
+        "table `a`: the column `p` stands there twice"
+    );
+    assert_eq!(
+        refused(vec![
+            ("a", vec![parent.clone()]),
+            ("b", vec![plain("x"), child.clone(), child])
+        ]),
+        "table `b`: the column `c` stands there twice"
+    );
+    assert_eq!(
+        refused(vec![("a", vec![parent, plain("x"), plain("x")])]),
+        "table `a`: the column `x` stands there twice"
+    );
+}
+
+#[test]
+fn a_table_that_stands_twice_or_is_none_is_refused() {
+    let (parent, _) = ends("manyToOne", ("a", "p"), ("b", "c"), true);
+    assert_eq!(
+        refused(vec![("a", vec![parent.clone()]), ("a", vec![parent])]),
+        "table `a` stands there twice"
+    );
+    for none in [json!(5), json!("a"), json!(["a"]), Value::Null] {
+        let error = Schema::default().take(&mut none.clone()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the definition of a table is a JSON object",
+            "{none}"
+        );
+    }
+}
+
+#[test]
+fn the_child_of_a_relationship_that_goes_one_way_is_refused() {
+    let (parent, child) = ends("manyToOne", ("a", "p"), ("b", "c"), false);
+    assert_eq!(
+        refused(vec![("a", vec![parent]), ("b", vec![child])]),
+        "table `b`: the relationship `c` goes one way, so its child does not show it"
+    );
+}
+
+#[test]
+fn ends_that_do_not_lead_to_each_other_are_left_out_and_named() {
+    let (two, _) = ends("manyToOne", ("a", "two"), ("b", "c"), true);
+    let (one, _) = ends("manyToOne", ("a", "one"), ("b", "c"), false);
+    let (_, other) = ends("manyToOne", ("z", "two"), ("b", "c"), true);
+    let (own, _) = ends("oneToOne", ("a", "own"), ("a", "own"), true);
+    let (_, of_one) = ends("manyToOne", ("a", "one"), ("b", "d"), true);
+    let (_, _, steps, left_out) = taken(vec![
+        ("a", vec![two, one, own]),
+        ("b", vec![plain("x"), other, of_one]),
+    ]);
+    assert_eq!(steps, ["a.one", "a.i", "b.i"]);
+    assert_eq!(
+        left_out,
+        [
+            "a: the relationship `two` to table `b`, which does not show its other end",
+            "a: the relationship `own` to table `a`, which does not show its other end",
+            "b: the relationship `c` to table `z`, which does not come with it",
+            "b: the relationship `d` to table `a`, which does not show its other end",
+        ]
     );
 }

@@ -1,0 +1,85 @@
+// Price per request, on a server of the price file or at a price that the reader types.
+
+import { chip, find, make, named, table } from './elements.js';
+import { explain, priceOf, rateOf } from './scale.js';
+import * as words from './words.js';
+
+let prices = null;
+
+export function preparePrice(run, redraw) {
+  prices = run.prices ?? null;
+  find('price').hidden = prices === null;
+  if (prices === null) return;
+  const cores = run.machine.cores;
+  const nearest = prices.servers.findIndex((server) => server.cores === cores);
+  const options = prices.servers.map((server, place) =>
+    make(
+      'option',
+      { value: place, selected: place === Math.max(nearest, 0) },
+      `${server.name}: ${words.money(server.monthly, server.currency)}`,
+    ),
+  );
+  find('price-server').replaceChildren(
+    ...options,
+    make('option', { value: 'own' }, 'my own price'),
+  );
+  find('price-server').addEventListener('change', () => {
+    const server = prices.servers[find('price-server').value];
+    if (server) find('price-month').value = server.monthly;
+    redraw();
+  });
+  find('price-month').addEventListener('input', () => {
+    find('price-server').value = 'own';
+    redraw();
+  });
+  find('price-month').value = prices.servers[Math.max(nearest, 0)].monthly;
+}
+
+export function renderPrice({ group, number }) {
+  if (prices === null) return;
+  const monthly = Number(find('price-month').value);
+  const server = prices.servers[find('price-server').value] ?? prices.servers[0];
+  const { currency } = server;
+  const rows = group.series.flatMap((series) => {
+    const price = priceOf(rateOf(series), monthly);
+    if (price === null) return [];
+    const kind = series.source === 'quoted' ? 'quoted' : 'measured';
+    const isOwn = number === series.count;
+    return [
+      [
+        named(series),
+        make('span', {}, words.rate(rateOf(series)), ' ', chip(kind)),
+        words.money(price.billion, currency),
+        make(
+          'span',
+          {},
+          words.money((price.billion * number) / 1e9, currency),
+          ' ',
+          chip(isOwn ? kind : 'extrapolated', explain(series, number)),
+        ),
+        words.money(price.perRate, currency),
+      ],
+    ];
+  });
+  find('price-body').replaceChildren(
+    table(
+      'Price per request by series',
+      [
+        'series',
+        'rate',
+        'a billion',
+        `${words.requests(number)} requests`,
+        'per request/s kept up',
+      ],
+      rows,
+    ),
+  );
+  const loop =
+    group.connections === 1
+      ? ' One connection that waits for each answer leaves most of a server unused: these prices ' +
+        'are upper bounds.'
+      : '';
+  find('price-hint').textContent =
+    `A server of ${words.money(monthly, currency)} a month that does this alone, all month ` +
+    `(365.25 / 12 days).${loop} Server prices: ${prices.source}.`;
+}

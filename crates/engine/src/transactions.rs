@@ -1,0 +1,293 @@
+//! Transactions of clients: operations are staged one by one and committed together, all or none.
+//!
+//! What is staged stands on disk and is nothing but text there: no row is touched and no lock is
+//! held before the commit, which makes one batch of it, with one mark. What a commit would do is
+//! found out by trying it (`trial`): for the answer to whoever stages, and for reads inside the
+//! transaction, which therefore see what they would see after a commit at that moment.
+
+use model::{Actor, Scope, Timestamp};
+use store::{Op, OperationsOf, Staged, TransactionOp, WriteBatch};
+
+use crate::Engine;
+use crate::asked::{Caller, ListContainers, Listed};
+use crate::authorize;
+use crate::commit::answer;
+use crate::error::EngineError;
+use crate::listing::{self, Listable, TRANSACTIONS, no_such_attribute};
+use crate::rows::READ_ROWS;
+use crate::rows_write::{WRITE_ROWS, author};
+
+mod commit;
+mod operation;
+mod plan;
+mod read;
+mod stage;
+mod text;
+mod trial;
+
+pub use operation::{Act, Operation};
+pub use stage::Echo;
+pub use store::{Transaction, TransactionStatus};
+pub(crate) use trial::Trial;
+
+/// Shortest time that a transaction stays open, in seconds (wire protocol, transactions).
+pub const TRANSACTION_TTL_S_MIN: i64 = 60;
+/// Longest time.
+pub const TRANSACTION_TTL_S_MAX: i64 = 3_600;
+/// The time where none is asked for.
+pub const TRANSACTION_TTL_S_DEFAULT: i64 = 300;
+
+/// The owner of what a key created.
+const OF_KEYS: &str = "key";
+/// The owner of what a guest created. Guests are not told apart: whoever knows the id may use it.
+const OF_GUESTS: &str = "guest";
+
+impl Engine {
+    /// Opens a transaction for `ttl_s` seconds.
+    ///
+    /// # Errors
+    /// [`EngineError::Argument`] for a time that is too short or too long,
+    /// [`EngineError::TransactionTooLarge`] when the project has too many.
+    pub async fn create_transaction(
+        &self,
+        caller: &Caller,
+        id: &str,
+        ttl_s: i64,
+    ) -> Result<Transaction, EngineError> {
+        authorize::need_scope(caller, WRITE_ROWS)?;
+        authorize::project(&self.catalogue(), caller)?;
+        if !(TRANSACTION_TTL_S_MIN..=TRANSACTION_TTL_S_MAX).contains(&ttl_s) {
+            return Err(EngineError::Argument {
+                name: "ttl",
+                why: format!(
+                    "Value must be an integer from {TRANSACTION_TTL_S_MIN} to \
+                     {TRANSACTION_TTL_S_MAX}."
+                ),
+            });
+        }
+        let now = self.shared.clock.now();
+        let op = TransactionOp::Create {
+            project: caller.project.clone(),
+            id: id.to_owned(),
+            owner: owner(&caller.actor),
+            now,
+            expires: Timestamp(now.0 + ttl_s * 1_000_000),
+        };
+        self.change_transaction(caller, op).await
+    }
+
+    /// The transaction `id`.
+    ///
+    /// # Errors
+    /// [`EngineError::TransactionNotFound`], also for one that is somebody else's.
+    pub async fn get_transaction(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Transaction, EngineError> {
+        let found = self.find(caller, READ_ROWS, id, OperationsOf::Nothing);
+        Ok(self.as_of_now(found.await?.0))
+    }
+
+    /// The transactions that the caller may see: a key all of the project, a user its own, a guest
+    /// none, because guests are not told apart.
+    ///
+    /// # Errors
+    /// [`EngineError::Query`] for a query that is not understood here.
+    pub async fn list_transactions(
+        &self,
+        caller: &Caller,
+        asked: ListContainers<'_>,
+    ) -> Result<Listed<Transaction>, EngineError> {
+        authorize::need_scope(caller, READ_ROWS)?;
+        authorize::project(&self.catalogue(), caller)?;
+        let mut all = if matches!(caller.actor, Actor::Guest) {
+            Vec::new()
+        } else {
+            self.shared.store.transactions(&caller.project).await?
+        };
+        all.retain(|transaction| may_see(&caller.actor, &transaction.owner));
+        let all = all.into_iter().map(|one| self.as_of_now(one)).collect();
+        listing::page(all, &TRANSACTIONS, asked, self.limits)
+    }
+
+    /// Ends a transaction without any effect.
+    ///
+    /// # Errors
+    /// [`EngineError::TransactionNotFound`], [`EngineError::TransactionEnded`],
+    /// [`EngineError::TransactionExpired`].
+    pub async fn roll_back_transaction(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Transaction, EngineError> {
+        let (known, _) = self
+            .find_open(caller, WRITE_ROWS, id, OperationsOf::Nothing)
+            .await?;
+        self.change_transaction(caller, self.end(&known, TransactionStatus::Failed, None))
+            .await
+    }
+
+    /// Removes a transaction, whatever has become of it; what it committed stays.
+    ///
+    /// # Errors
+    /// [`EngineError::TransactionNotFound`].
+    pub async fn delete_transaction(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
+        let (known, _) = self
+            .find(caller, WRITE_ROWS, id, OperationsOf::Nothing)
+            .await?;
+        let op = TransactionOp::Delete {
+            project: known.project,
+            id: known.id,
+        };
+        self.change_transaction(caller, op).await.map(drop)
+    }
+
+    /// A transaction that the caller may see.
+    async fn find(
+        &self,
+        caller: &Caller,
+        scopes: &'static [Scope],
+        id: &str,
+        operations: OperationsOf<'_>,
+    ) -> Result<Staged, EngineError> {
+        authorize::need_scope(caller, scopes)?;
+        authorize::project(&self.catalogue(), caller)?;
+        let store = &self.shared.store;
+        let found = store.transaction(&caller.project, id, operations).await?;
+        found
+            .filter(|(known, _)| may_see(&caller.actor, &known.owner))
+            .ok_or_else(|| EngineError::TransactionNotFound(shown(id)))
+    }
+
+    /// A transaction that the caller may see and that has not ended.
+    async fn find_open(
+        &self,
+        caller: &Caller,
+        scopes: &'static [Scope],
+        id: &str,
+        operations: OperationsOf<'_>,
+    ) -> Result<Staged, EngineError> {
+        let found = self.find(caller, scopes, id, operations).await?;
+        if found.0.status != TransactionStatus::Pending {
+            return Err(EngineError::TransactionEnded(shown(id)));
+        }
+        if found.0.expires <= self.shared.clock.now() {
+            return Err(EngineError::TransactionExpired(shown(id)));
+        }
+        Ok(found)
+    }
+
+    /// One that nobody ended in time can never be committed.
+    fn as_of_now(&self, mut transaction: Transaction) -> Transaction {
+        let is_open = transaction.status == TransactionStatus::Pending;
+        if is_open && transaction.expires <= self.shared.clock.now() {
+            transaction.status = TransactionStatus::Failed;
+        }
+        transaction
+    }
+
+    fn end(
+        &self,
+        known: &Transaction,
+        status: TransactionStatus,
+        operation_count: Option<usize>,
+    ) -> TransactionOp {
+        TransactionOp::End {
+            project: known.project.clone(),
+            id: known.id.clone(),
+            now: self.shared.clock.now(),
+            status,
+            operation_count,
+        }
+    }
+
+    async fn change_transaction(
+        &self,
+        caller: &Caller,
+        op: TransactionOp,
+    ) -> Result<Transaction, EngineError> {
+        let batch = WriteBatch {
+            catalogue_epoch: self.catalogue().epoch,
+            ops: vec![Op::Transaction(op)],
+            author: author(&caller.actor),
+            unchanged_since: None,
+        };
+        let applied = answer(self.writer.commit(batch).await?)?;
+        let mut changed = applied.transactions.into_iter();
+        Ok(changed.next().expect("one operation changes one"))
+    }
+}
+
+/// Whose a transaction is that this actor creates.
+fn owner(actor: &Actor) -> String {
+    match actor {
+        Actor::Key { .. } => OF_KEYS.to_owned(),
+        Actor::Guest => OF_GUESTS.to_owned(),
+        Actor::User { roles } => {
+            let mut names = roles.iter().map(model::Role::as_str);
+            let own = names.find(|name| name.starts_with("user:") && !name.contains('/'));
+            own.expect("a user holds its own role").to_owned()
+        }
+    }
+}
+
+fn may_see(actor: &Actor, owner_of_it: &str) -> bool {
+    matches!(actor, Actor::Key { .. }) || owner(actor) == owner_of_it
+}
+
+/// An id as a message shows it: what a client sent may be long.
+fn shown(id: &str) -> String {
+    id.chars().take(100).collect()
+}
+
+/// A refusal that concerns a transaction as the error its caller sees.
+pub(crate) fn refused_transaction(refusal: store::TransactionRefusal) -> EngineError {
+    use store::TransactionRefusal as R;
+    match refusal {
+        R::NotFound(id) => EngineError::TransactionNotFound(shown(&id)),
+        R::Exists(id) => EngineError::TransactionExists(shown(&id)),
+        R::Ended(id) => EngineError::TransactionEnded(shown(&id)),
+        R::Expired(id) => EngineError::TransactionExpired(shown(&id)),
+        R::LimitExceeded(why) => EngineError::TransactionTooLarge(why),
+        // The commit tries again before anybody sees this.
+        R::Moved => EngineError::Overloaded,
+        R::Conflict(id) => EngineError::TransactionConflict(id),
+    }
+}
+
+impl Listable for Transaction {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.id
+    }
+
+    fn sequence(&self) -> i64 {
+        self.seq
+    }
+
+    fn times(&self) -> (Timestamp, Timestamp) {
+        (self.created, self.updated)
+    }
+
+    fn attribute(&self, position: usize) -> model::Value {
+        match position {
+            0 => model::Value::Text(status_text(self.status).to_owned()),
+            1 => model::Value::Int(self.operation_count as i64),
+            2 => model::Value::Instant(self.expires),
+            other => no_such_attribute(other),
+        }
+    }
+}
+
+/// What a status is called (wire protocol, transactions).
+pub fn status_text(status: TransactionStatus) -> &'static str {
+    match status {
+        TransactionStatus::Pending => "pending",
+        TransactionStatus::Committed => "committed",
+        TransactionStatus::Failed => "failed",
+    }
+}

@@ -1,0 +1,117 @@
+//! The commit: all operations in one batch, in the order in which they were staged.
+
+use model::Catalogue;
+use store::{
+    Op, OperationsOf, Outcome, Refusal, Since, Staged, Transaction, TransactionRefusal,
+    TransactionStatus,
+};
+
+use super::plan::{doer, plan};
+use super::trial::kept;
+use crate::Engine;
+use crate::asked::Caller;
+use crate::commit::refused;
+use crate::error::EngineError;
+use crate::rows::ATTEMPTS_MAX;
+use crate::rows_write::{WRITE_ROWS, batch};
+
+impl Engine {
+    /// Commits a transaction: one batch, one mark. If an operation cannot be done, none is, and
+    /// the transaction has failed.
+    ///
+    /// # Errors
+    /// [`EngineError::TransactionNotFound`], [`EngineError::TransactionEnded`],
+    /// [`EngineError::TransactionExpired`]; [`EngineError::TransactionConflict`],
+    /// [`EngineError::TransactionTooLarge`] when it would change more than 10,000 rows, and
+    /// whatever keeps one of the operations from being done.
+    pub async fn commit_transaction(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Transaction, EngineError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let publications = self.shared.marks.publications();
+            let catalogue = self.catalogue();
+            let wanted = OperationsOf::Everything;
+            let found = self.find_open(caller, WRITE_ROWS, id, wanted).await?;
+            let ops = match self.ops(&catalogue, caller, &found) {
+                Ok(ops) => ops,
+                Err(error) => return Err(self.fail(caller, &found.0, conflict_of(error)).await),
+            };
+            let outcome = self.writer.commit(batch(&catalogue, caller, ops)).await?;
+            let judged = self.judge_commit(caller, &found.0, outcome).await?;
+            if let Some(committed) = judged {
+                return Ok(committed);
+            }
+            let epoch = catalogue.epoch;
+            self.shared.newer_catalogue(epoch, publications).await;
+        }
+        Err(EngineError::Overloaded)
+    }
+
+    /// Everything that the commit does.
+    fn ops(
+        &self,
+        catalogue: &Catalogue,
+        caller: &Caller,
+        (known, staged): &Staged,
+    ) -> Result<Vec<Op>, EngineError> {
+        let count = Some(staged.len());
+        let end = self.end(known, TransactionStatus::Committed, count);
+        let mut ops = vec![Op::Transaction(end)];
+        for (kept, staged) in kept(staged)?.iter().zip(staged) {
+            let operation = &kept.operation;
+            ops.push(Op::Since(Since {
+                mark: operation.may_conflict().then_some(staged.seen),
+                instant: operation.unchanged_since,
+            }));
+            ops.extend(plan(catalogue, &doer(caller, kept), operation)?);
+        }
+        Ok(ops)
+    }
+
+    /// The transaction, if it is committed; `None` if it must be tried again.
+    async fn judge_commit(
+        &self,
+        caller: &Caller,
+        known: &Transaction,
+        outcome: Outcome,
+    ) -> Result<Option<Transaction>, EngineError> {
+        use TransactionRefusal as R;
+        match outcome {
+            Ok(applied) => {
+                let mut changed = applied.transactions.into_iter();
+                Ok(Some(changed.next().expect("it was ended by the batch")))
+            }
+            Err(Refusal::CatalogueMoved | Refusal::Transaction(R::Moved)) => Ok(None),
+            // Nothing is known against the operations.
+            Err(
+                refusal @ (Refusal::Failed(_)
+                | Refusal::Transaction(R::NotFound(_) | R::Ended(_) | R::Expired(_))),
+            ) => Err(refused(refusal)),
+            Err(refusal) => Err(self
+                .fail(caller, known, conflict_of(refused(refusal)))
+                .await),
+        }
+    }
+
+    /// Ends a transaction that cannot be committed. What goes wrong meanwhile changes nothing for
+    /// the caller: the transaction expires.
+    async fn fail(&self, caller: &Caller, known: &Transaction, error: EngineError) -> EngineError {
+        let end = self.end(known, TransactionStatus::Failed, None);
+        let _ = self.change_transaction(caller, end).await;
+        error
+    }
+}
+
+/// What an error means inside a commit.
+fn conflict_of(error: EngineError) -> EngineError {
+    match error {
+        EngineError::RowExists(id) => EngineError::TransactionConflict(id),
+        EngineError::TooManyRows { rows_max } => {
+            let why = format!("A transaction can change {rows_max} rows.");
+            EngineError::TransactionTooLarge(why)
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,207 @@
+//! What an operation does under today's catalogue.
+
+use std::sync::Arc;
+
+use model::{Action, Actor, Catalogue, KeyId, Patch, Scope, Table};
+use query::Query;
+use store::batch::BATCH_ROWS_MAX;
+use store::{MatchingAct, MatchingOp, Op, Refusal, RowAct, RowOp, Stamps};
+
+use super::operation::{Act, Operation};
+use super::text::Kept;
+use crate::asked::{Caller, Place};
+use crate::authorize;
+use crate::bulk;
+use crate::content::PermissionsIn;
+use crate::error::EngineError;
+use crate::increment::{self, Increment};
+use crate::links::{self, Scene};
+use crate::rows_write::{
+    WRITE_ROWS, insert, need_duplicate_free, need_no_relationships, need_payload, put, update,
+};
+
+/// What a key must hold to write rows.
+const SCOPES: &[Scope] = &[Scope::RowsRead, Scope::RowsWrite];
+
+/// The table of an operation, as the caller sees it.
+pub(super) fn table<'c>(
+    catalogue: &'c Catalogue,
+    caller: &Caller,
+    operation: &Operation,
+) -> Result<&'c Arc<Table>, EngineError> {
+    let place = Place {
+        database: &operation.database,
+        table: &operation.table,
+    };
+    authorize::table(catalogue, caller, place)
+}
+
+/// What `operation` does when `caller` is the one who does it.
+pub(super) fn plan(
+    catalogue: &Catalogue,
+    caller: &Caller,
+    operation: &Operation,
+) -> Result<Vec<Op>, EngineError> {
+    let table = table(catalogue, caller, operation)?;
+    let actor = &caller.actor;
+    if operation.row().is_none() {
+        authorize::need_key(caller, WRITE_ROWS)?;
+        need_no_relationships(table)?;
+    }
+    let scene = Scene {
+        catalogue,
+        caller,
+        database: &operation.database,
+    };
+    match &operation.act {
+        Act::Create(row) => {
+            if row.members.is_empty() {
+                return Err(EngineError::RowDataMissing);
+            }
+            let linked = links::take_apart(scene, table, row)?;
+            let grants_in = PermissionsIn::Parameter;
+            let op = insert(table, actor, &linked.row, &linked.held, grants_in)?;
+            Ok(linked.into_ops(op))
+        }
+        Act::Update(row) => {
+            need_payload(row)?;
+            let linked = links::take_apart(scene, table, row)?;
+            let op = update(table, actor, &linked.row, &linked.held)?;
+            Ok(linked.into_ops(op))
+        }
+        Act::Upsert(row) => {
+            need_payload(row)?;
+            let linked = links::take_apart(scene, table, row)?;
+            let op = put(table, actor, &linked.row, &linked.held)?;
+            Ok(linked.into_ops(op))
+        }
+        Act::CreateMany(rows) => {
+            let insert = |row| insert(table, actor, row, &[], PermissionsIn::Content).map(Op::Row);
+            rows.iter().map(insert).collect()
+        }
+        Act::UpsertMany(rows) => {
+            need_duplicate_free(rows)?;
+            let put = |row| put(table, actor, row, &[]).map(Op::Row);
+            rows.iter().map(put).collect()
+        }
+        Act::Delete(_) | Act::Increment { .. } => one(table, actor, operation).map(|op| vec![op]),
+        Act::UpdateMany { texts, members } => {
+            if members.is_empty() {
+                return Err(EngineError::PayloadMissing);
+            }
+            let act = bulk::update(table, actor, members)?;
+            Ok(vec![matching(bulk::resolve(table, texts)?, act)])
+        }
+        Act::DeleteMany { texts } => Ok(vec![matching(
+            bulk::resolve(table, texts)?,
+            MatchingAct::Delete,
+        )]),
+    }
+}
+
+/// A deletion or a count.
+fn one(table: &Arc<Table>, actor: &Actor, operation: &Operation) -> Result<Op, EngineError> {
+    let (id, act) = match &operation.act {
+        Act::Delete(id) => {
+            let guard = authorize::guard(table, actor, Action::Delete);
+            (id, RowAct::Delete { guard })
+        }
+        Act::Increment {
+            id,
+            column,
+            is_down,
+            by,
+            bound,
+        } => {
+            let asked = Increment {
+                id: id.clone(),
+                column,
+                is_down: *is_down,
+                by: by.clone(),
+                bound: bound.clone(),
+                unchanged_since: None,
+            };
+            (id, change(table, actor, increment::patch(table, &asked)?))
+        }
+        _ => unreachable!("the caller matched these two"),
+    };
+    Ok(Op::Row(RowOp {
+        table: table.clone(),
+        id: id.clone(),
+        act,
+    }))
+}
+
+fn change(table: &Table, actor: &Actor, patch: Patch) -> RowAct {
+    RowAct::Update {
+        patch,
+        permissions: None,
+        stamps: Stamps::default(),
+        guard: authorize::guard(table, actor, Action::Update),
+    }
+}
+
+fn matching(query: Query, act: MatchingAct) -> Op {
+    let rows_max = u32::try_from(BATCH_ROWS_MAX).expect("a batch has fewer rows");
+    Op::Matching(Box::new(MatchingOp {
+        may_leave_rows: query.limit <= rows_max,
+        query: Query {
+            limit: query.limit.min(rows_max),
+            ..query
+        },
+        walks: false,
+        act,
+        rows_returned_max: 0,
+    }))
+}
+
+/// An operation that asks of a row what `operation` does and leaves it as it is: whether it is
+/// there, and whether the caller may. `None` where nothing has to be asked.
+pub(super) fn probe(table: &Arc<Table>, caller: &Caller, operation: &Operation) -> Option<Op> {
+    let actor = &caller.actor;
+    let (id, act) = match &operation.act {
+        Act::Update(row) => (&row.id, change(table, actor, Patch::default())),
+        Act::Upsert(row) => {
+            let forbidden = Refusal::RowForbidden(row.id.clone());
+            let refusal = if authorize::may_create(table, actor) {
+                Refusal::Invalid(model::ModelError::NulCharacter)
+            } else {
+                forbidden
+            };
+            let act = RowAct::Put {
+                patch: Patch::default(),
+                insert: Err(Box::new(refusal)),
+                permissions: None,
+                insert_permissions: Vec::new(),
+                stamps: Stamps::default(),
+                guard: authorize::guard(table, actor, Action::Update),
+            };
+            (&row.id, act)
+        }
+        _ => return None,
+    };
+    Some(Op::Row(RowOp {
+        table: table.clone(),
+        id: id.clone(),
+        act,
+    }))
+}
+
+/// Who does an operation that was staged: what a key staged has the rights of keys, whoever
+/// commits it; they were judged then.
+pub(super) fn doer(caller: &Caller, kept: &Kept) -> Caller {
+    match &kept.key {
+        Some(key) => by_key(caller, key),
+        None => caller.clone(),
+    }
+}
+
+fn by_key(caller: &Caller, key: &KeyId) -> Caller {
+    Caller {
+        project: caller.project.clone(),
+        actor: Actor::Key {
+            id: key.clone(),
+            scopes: SCOPES.into(),
+        },
+    }
+}

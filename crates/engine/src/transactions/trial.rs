@@ -1,0 +1,103 @@
+//! Finding out what operations would do, on the writer's thread and without a trace.
+
+use futures_channel::oneshot;
+use futures_executor::block_on;
+use model::{Catalogue, Mark};
+use store::{Op, Outcome, Preview, StagedOperation, StoreError, WriteBatch};
+
+use super::plan::{doer, plan};
+use super::text::{self, Kept};
+use crate::Engine;
+use crate::asked::Caller;
+use crate::error::EngineError;
+use crate::rows_write::batch;
+use crate::shared::Shared;
+
+/// How long one trial may keep writers waiting. At the 18.7 microseconds a change that the
+/// bitemporal page measured (section 7), a transaction of as many rows as one commit may change
+/// takes a fifth of it; the rest is for what a read inside it looks at.
+const TRIAL_MS_MAX: u64 = 1_000;
+
+/// Batches to try, and what to look at then.
+pub(crate) struct Trial {
+    batches: Vec<WriteBatch>,
+    look: Box<Look>,
+}
+
+type Look = dyn FnOnce(Result<&dyn Preview, StoreError>) + Send;
+
+impl Trial {
+    /// Runs it. Blocks.
+    pub(crate) fn run(self, shared: &Shared) {
+        let first = shared.marks.untaken(shared.clock.now());
+        let preview = shared.store.preview(&self.batches, first, TRIAL_MS_MAX);
+        match block_on(preview) {
+            Ok(preview) => (self.look)(Ok(&*preview)),
+            Err(error) => (self.look)(Err(error)),
+        }
+    }
+}
+
+/// What a trial said.
+pub(super) struct Tried<T> {
+    pub(super) outcomes: Vec<Outcome>,
+    /// The mark of the state it was tried on.
+    pub(super) mark: Mark,
+    pub(super) seen: T,
+}
+
+impl Engine {
+    /// Tries the batches one after the other, each whole or not at all, and then looks.
+    pub(super) async fn try_out<T: Send + 'static>(
+        &self,
+        batches: Vec<WriteBatch>,
+        look: impl FnOnce(&dyn Preview) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<Tried<T>, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        let look = move |preview: Result<&dyn Preview, StoreError>| {
+            let tried = preview.and_then(|preview| {
+                Ok(Tried {
+                    outcomes: preview.outcomes().to_vec(),
+                    mark: preview.mark(),
+                    seen: look(preview)?,
+                })
+            });
+            // A caller that went away needs no answer.
+            let _ = reply.send(tried);
+        };
+        self.writer.run_trial(Trial {
+            batches,
+            look: Box::new(look),
+        })?;
+        let tried = answer.await.map_err(|_| EngineError::Closing)?;
+        Ok(tried?)
+    }
+}
+
+/// The operations of a transaction as they were staged.
+pub(super) fn kept(staged: &[StagedOperation]) -> Result<Vec<Kept>, EngineError> {
+    let read = |staged: &StagedOperation| {
+        text::read(&staged.body).ok_or_else(|| {
+            EngineError::Store(StoreError::Corrupt {
+                detail: "a staged operation cannot be read".to_owned(),
+            })
+        })
+    };
+    staged.iter().map(read).collect()
+}
+
+/// A batch for each operation that can be done under today's catalogue; the others would fail,
+/// and show nothing.
+pub(super) fn batches<'k>(
+    catalogue: &Catalogue,
+    caller: &Caller,
+    kept: impl IntoIterator<Item = &'k Kept>,
+) -> Vec<WriteBatch> {
+    let planned = kept.into_iter().filter_map(|kept| {
+        let doer = doer(caller, kept);
+        plan(catalogue, &doer, &kept.operation).ok()
+    });
+    planned
+        .map(|ops: Vec<Op>| batch(catalogue, caller, ops))
+        .collect()
+}

@@ -1,0 +1,120 @@
+//! Those who miss at once: one reads, whatever the others want and whenever they come.
+
+mod stage;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+use list_cache::{Asking, Joined, Step};
+use query::Query;
+use stage::{EXACT, World, query, row, says};
+
+fn first_of_all() -> Query {
+    query(&[
+        r#"{"method":"orderAsc","attribute":"m"}"#,
+        r#"{"method":"limit","values":[1]}"#,
+    ])
+}
+
+fn waits(asking: &mut Asking<'_>) -> Option<Joined> {
+    match asking.step(0) {
+        Step::Wait(joined) => Some(joined),
+        _ => None,
+    }
+}
+
+#[test]
+fn who_wants_the_total_as_well_waits_for_one_who_does() {
+    let world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
+    let query = first_of_all();
+    let mut of_rows = world.asking_rows(&query, EXACT);
+    let Step::Read(_rows_alone) = of_rows.step(0) else {
+        panic!("nobody reads yet");
+    };
+    let mut leader = world.asking(&query, EXACT);
+    let Step::Read(reading) = leader.step(0) else {
+        panic!("nobody reads the total");
+    };
+    assert!(reading.rows() && reading.total());
+    for _ in 0..3 {
+        assert!(waits(&mut world.asking(&query, EXACT)).is_some());
+    }
+    assert!(waits(&mut world.asking_rows(&query, EXACT)).is_some());
+}
+
+#[test]
+fn those_whose_total_moves_while_they_wait_for_rows_share_one_more_read() {
+    let mut world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
+    let query = first_of_all();
+    world.ask(&query, EXACT);
+    // The rows go, the total stays.
+    world.commit(&[("a", row(7, 1))]);
+    let changes = world.changes(&[("c", row(1, 9))]);
+    let mut shown = World::with(&[("a", 7, 1), ("b", 1, 2)]);
+    shown.commit(&[("c", row(1, 9))]);
+    let mut leader = world.asking(&query, EXACT);
+    let Step::Read(reading) = leader.step(0) else {
+        panic!("the rows are nowhere");
+    };
+    assert!(!reading.total());
+    let mut others: Vec<Asking<'_>> = (0..4).map(|_| world.asking(&query, EXACT)).collect();
+    let joined: Vec<Joined> = others.iter_mut().filter_map(waits).collect();
+    assert_eq!(joined.len(), 4);
+    let withheld = world.withhold(&changes);
+    let found = world.found(&query, &reading);
+    leader.fill(reading, found);
+    world.lists.publish(withheld, true);
+    for (other, joined) in others.iter_mut().zip(&joined) {
+        let Poll::Ready(landed) = joined.look() else {
+            panic!("the read has ended");
+        };
+        other.landed(landed);
+    }
+    let mut next = others.pop().unwrap();
+    let Step::Read(reading) = next.step(0) else {
+        panic!("its total is altered");
+    };
+    assert!(reading.rows() && reading.total());
+    let joined: Vec<Joined> = others.iter_mut().filter_map(waits).collect();
+    assert_eq!(joined.len(), 3);
+    let found = shown.found(&query, &reading);
+    next.fill(reading, found);
+    let (body, total, _) = shown.read(&query);
+    for (other, joined) in others.iter_mut().zip(&joined) {
+        let Poll::Ready(landed) = joined.look() else {
+            panic!("the read has ended");
+        };
+        other.landed(landed);
+        let Step::Answer(answer) = other.step(0) else {
+            panic!("it is of one snapshot");
+        };
+        assert!(says(&answer, &body, total));
+    }
+}
+
+#[test]
+fn of_those_who_come_in_one_moment_one_reads() {
+    const THREADS: usize = 8;
+    let world = World::with(&[("a", 1, 1)]);
+    let query = first_of_all();
+    let (ready, done) = (Barrier::new(THREADS), Barrier::new(THREADS));
+    let leaders = AtomicUsize::new(0);
+    let rounds = 1_000;
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    let mut asking = world.asking_rows(&query, EXACT);
+                    ready.wait();
+                    let step = asking.step(0);
+                    let leads = matches!(step, Step::Read(_));
+                    leaders.fetch_add(usize::from(leads), Ordering::Relaxed);
+                    done.wait();
+                    drop(step);
+                }
+            });
+        }
+    });
+    assert_eq!(leaders.into_inner(), rounds);
+}

@@ -1,0 +1,355 @@
+//! Transactions: create, list, get, commit or roll back, delete; and staging operations, by the
+//! route of its own or by those of rows.
+
+use engine::{Act, Caller, Echo, EngineError, Operation, TRANSACTION_TTL_S_DEFAULT, Transaction};
+use hyper::StatusCode;
+use model::{Json, RowId};
+
+use super::error::{ApiError, Kind};
+use super::extract::{Asked, check_queries};
+use super::fields::Fields;
+use super::reply::Reply;
+use super::rows::{ROWS_MAX, inner_row, name_inner};
+use super::unique::unique_id;
+use super::wire;
+
+/// The parameter that most refusals are about.
+const OPERATIONS: &str = "operations";
+/// Most operations of one request, as of one transaction (wire protocol, limits).
+const OPERATIONS_MAX: usize = 100;
+
+/// `POST /v1/tablesdb/transactions`
+pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let ttl_s = asked.fields().await?.integer("ttl")?;
+    let id = new_id(&asked);
+    let engine = &asked.app.shared.engine;
+    let made = engine
+        .create_transaction(&caller, &id, ttl_s.unwrap_or(TRANSACTION_TTL_S_DEFAULT))
+        .await?;
+    Ok(Reply::created(wire::transaction(&made)))
+}
+
+/// An id of 36 characters, as long as ids can be: whoever knows the id of a guest's transaction
+/// may use it, so it holds 92 bits of chance.
+fn new_id(asked: &Asked<'_>) -> String {
+    let shared = &asked.app.shared;
+    let mut chance = [0; 8];
+    (shared.rng)(&mut chance);
+    let id = unique_id(shared.clock.now(), shared.rng);
+    format!("{id}{:016x}", u64::from_ne_bytes(chance))
+}
+
+/// `GET /v1/tablesdb/transactions`
+pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let engine = &asked.app.shared.engine;
+    let listed = engine
+        .list_transactions(&caller, asked.containers()?)
+        .await?;
+    Ok(Reply::ok(wire::transactions(listed.total, &listed.items)))
+}
+
+/// `GET /v1/tablesdb/transactions/{transaction}`
+pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let engine = &asked.app.shared.engine;
+    let found = engine
+        .get_transaction(&caller, &asked.ids.transaction)
+        .await?;
+    Ok(Reply::ok(wire::transaction(&found)))
+}
+
+/// `PATCH /v1/tablesdb/transactions/{transaction}`
+pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let mut fields = asked.fields().await?;
+    let commit = fields.flag("commit")?.unwrap_or(false);
+    let rollback = fields.flag("rollback")?.unwrap_or(false);
+    if commit == rollback {
+        let message = "Either `commit` or `rollback` must be true, and not both.";
+        return Err(ApiError::new(Kind::BadRequest, message));
+    }
+    let (engine, id) = (&asked.app.shared.engine, &asked.ids.transaction);
+    let ended = if commit {
+        engine.commit_transaction(&caller, id).await?
+    } else {
+        engine.roll_back_transaction(&caller, id).await?
+    };
+    Ok(Reply::ok(wire::transaction(&ended)))
+}
+
+/// `DELETE /v1/tablesdb/transactions/{transaction}`
+pub async fn delete(asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let engine = &asked.app.shared.engine;
+    engine
+        .delete_transaction(&caller, &asked.ids.transaction)
+        .await?;
+    Ok(Reply::empty())
+}
+
+/// `POST /v1/tablesdb/transactions/{transaction}/operations`
+pub async fn stage(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let mut fields = asked.fields().await?;
+    let sent = fields.list(OPERATIONS)?;
+    let sent = sent.ok_or_else(|| ApiError::missing(OPERATIONS))?;
+    if sent.is_empty() {
+        return Err(invalid("At least one operation is needed."));
+    }
+    if sent.len() > OPERATIONS_MAX {
+        let message = format!("A transaction can have {OPERATIONS_MAX} operations.");
+        return Err(ApiError::new(Kind::TransactionLimitExceeded, message));
+    }
+    let operations = sent
+        .into_iter()
+        .map(|json| read(&asked, Fields::within(OPERATIONS, json)?))
+        .collect::<Result<Vec<_>, _>>()?;
+    let staged = asked
+        .app
+        .shared
+        .engine
+        .stage(&caller, &asked.ids.transaction, operations);
+    let (transaction, _) = staged.await.map_err(|error| match error {
+        // The protocol has another answer here than where a transaction is committed.
+        EngineError::TransactionEnded(_) => ApiError::new(Kind::BadRequest, error.to_string()),
+        other => other.into(),
+    })?;
+    Ok(Reply::created(wire::transaction(&transaction)))
+}
+
+fn invalid(why: impl Into<String>) -> ApiError {
+    ApiError::invalid(OPERATIONS, why)
+}
+
+/// One operation as sent.
+fn read(asked: &Asked<'_>, mut fields: Fields) -> Result<Operation, ApiError> {
+    let action = fields.required_text("action")?;
+    Ok(Operation {
+        database: fields.required_text("databaseId")?,
+        table: in_either_words(&mut fields, asked.words.table_id, "tableId", "collectionId")?,
+        act: act(asked, &action, fields)?,
+        unchanged_since: None,
+    })
+}
+
+/// A text by its name in either family, because operations of both can stand in one transaction;
+/// a refusal names it as `own`.
+fn in_either_words(
+    fields: &mut Fields,
+    own: &'static str,
+    newer: &'static str,
+    older: &'static str,
+) -> Result<String, ApiError> {
+    let other = if own == newer { older } else { newer };
+    if !fields.holds(own) && fields.holds(other) {
+        return fields.required_text(other);
+    }
+    fields.required_text(own)
+}
+
+fn act(asked: &Asked<'_>, action: &str, mut fields: Fields) -> Result<Act, ApiError> {
+    let row = |fields: &mut Fields| -> Result<RowId, ApiError> {
+        let id = in_either_words(fields, asked.words.row_id, "rowId", "documentId")?;
+        asked.id(OPERATIONS, &id, RowId::new)
+    };
+    Ok(match action {
+        "create" | "update" => {
+            let (id, mut members) = (row(&mut fields)?, data(&mut fields)?);
+            let permissions = take_permissions(&mut members)?;
+            name_inner(asked, &mut members);
+            let row = engine::RowInput {
+                id,
+                members,
+                permissions,
+            };
+            if action == "create" {
+                Act::Create(row)
+            } else {
+                Act::Update(row)
+            }
+        }
+        "upsert" => {
+            let (id, mut members) = (row(&mut fields)?, data(&mut fields)?);
+            name_inner(asked, &mut members);
+            Act::Upsert(engine::RowInput {
+                id,
+                members,
+                permissions: None,
+            })
+        }
+        "delete" => Act::Delete(row(&mut fields)?),
+        "increment" | "decrement" => {
+            let id = row(&mut fields)?;
+            let mut data = inner(data(&mut fields)?);
+            let is_down = action == "decrement";
+            Act::Increment {
+                id,
+                column: match data.text("column")? {
+                    Some(column) => column,
+                    None => data.required_text("attribute")?,
+                },
+                is_down,
+                by: data.take("value").unwrap_or(Json::Int(1)),
+                bound: data.take(if is_down { "min" } else { "max" }),
+            }
+        }
+        "bulkCreate" => Act::CreateMany(rows(asked, &mut fields)?),
+        "bulkUpsert" => Act::UpsertMany(rows(asked, &mut fields)?),
+        "bulkUpdate" => {
+            let mut data = inner(data(&mut fields)?);
+            Act::UpdateMany {
+                texts: check_queries(data.texts("queries")?)?,
+                members: data.object("data")?.unwrap_or_default(),
+            }
+        }
+        "bulkDelete" => Act::DeleteMany {
+            texts: check_queries(inner(data(&mut fields)?).texts("queries")?)?,
+        },
+        other => {
+            let other: String = other.chars().take(100).collect();
+            return Err(invalid(format!("There is no action `{other}`.")));
+        }
+    })
+}
+
+/// The members of an operation's `data`.
+fn data(fields: &mut Fields) -> Result<Vec<(String, Json)>, ApiError> {
+    let data = fields.object("data")?;
+    data.ok_or_else(|| invalid("`data` is missing."))
+}
+
+fn inner(members: Vec<(String, Json)>) -> Fields {
+    Fields::within(OPERATIONS, Json::Object(members)).expect("an object is one")
+}
+
+/// Many rows, each with its `$id` and `$permissions`.
+fn rows(asked: &Asked<'_>, fields: &mut Fields) -> Result<Vec<engine::RowInput>, ApiError> {
+    let rows = fields.objects("data", ROWS_MAX)?;
+    if rows.is_empty() {
+        return Err(invalid("`data` must hold rows."));
+    }
+    rows.into_iter().map(|row| inner_row(asked, row)).collect()
+}
+
+/// The grants of one row, which an operation has among its members.
+fn take_permissions(members: &mut Vec<(String, Json)>) -> Result<Option<Vec<String>>, ApiError> {
+    let Some(position) = members.iter().rposition(|(key, _)| key == "$permissions") else {
+        return Ok(None);
+    };
+    let wanted = "`$permissions` must be an array of strings.";
+    match members.remove(position).1 {
+        Json::Null => Ok(None),
+        Json::List(texts) => texts
+            .into_iter()
+            .map(|text| match text {
+                Json::Text(text) => Ok(text),
+                _ => Err(invalid(wanted)),
+            })
+            .collect::<Result<_, _>>()
+            .map(Some),
+        _ => Err(invalid(wanted)),
+    }
+}
+
+/// The transaction that a request belongs to.
+pub fn transaction_of(id: Option<&str>) -> Option<&str> {
+    id.filter(|id| !id.is_empty())
+}
+
+/// As [`transaction_of`], for a body.
+pub fn transaction_in(fields: &mut Fields) -> Result<Option<String>, ApiError> {
+    let id = fields.text("transactionId")?;
+    Ok(id.filter(|id| !id.is_empty()))
+}
+
+/// Stages what a route of rows would do, to the table of its path.
+pub async fn stage_act(
+    asked: &Asked<'_>,
+    caller: &Caller,
+    transaction: &str,
+    act: Act,
+) -> Result<(Transaction, Echo), ApiError> {
+    let operation = Operation {
+        database: asked.ids.database.to_string(),
+        table: asked.ids.table.to_string(),
+        act,
+        unchanged_since: asked.unchanged_since()?,
+    };
+    let engine = &asked.app.shared.engine;
+    let staged = engine.stage(caller, transaction, vec![operation]).await?;
+    let (transaction, echoes) = staged;
+    let echo = echoes.into_iter().next().unwrap_or(Echo::Nothing);
+    Ok((transaction, echo))
+}
+
+/// Stages a change of one row, and answers what it would be.
+pub async fn stage_row(
+    asked: &Asked<'_>,
+    caller: &Caller,
+    transaction: &str,
+    act: Act,
+    status: StatusCode,
+) -> Result<Reply, ApiError> {
+    let (_, echo) = stage_act(asked, caller, transaction, act).await?;
+    Ok(match echo {
+        Echo::Row(page) => Reply::json(status, wire::encode_page(&page, asked.family)),
+        Echo::Sent { table, row } => {
+            let now = asked.app.shared.clock.now();
+            Reply::json(status, wire::sent_row(&table, &row, now, asked.words))
+        }
+        Echo::Nothing => Reply::empty(),
+    })
+}
+
+/// Stages a change of many rows, of which it is known that there are `total`, or 0.
+pub async fn stage_rows(
+    asked: &Asked<'_>,
+    caller: &Caller,
+    transaction: &str,
+    act: Act,
+    total: usize,
+) -> Result<Reply, ApiError> {
+    stage_act(asked, caller, transaction, act).await?;
+    Ok(Reply::ok(wire::staged_rows(total as u64, asked.words)))
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Family;
+
+    use super::*;
+
+    #[test]
+    fn an_empty_id_names_no_transaction() {
+        assert_eq!(transaction_of(None), None);
+        assert_eq!(transaction_of(Some("")), None);
+        assert_eq!(transaction_of(Some("t")), Some("t"));
+        let mut fields = Fields::read(br#"{"transactionId":""}"#).unwrap();
+        assert_eq!(transaction_in(&mut fields).unwrap(), None);
+        let mut fields = Fields::read(br#"{"transactionId":"t"}"#).unwrap();
+        assert_eq!(transaction_in(&mut fields).unwrap().as_deref(), Some("t"));
+        let mut fields = Fields::read(br#"{"transactionId":5}"#).unwrap();
+        let refused = transaction_in(&mut fields).unwrap_err();
+        assert_eq!(refused.kind, Kind::ArgumentInvalid);
+    }
+
+    #[test]
+    fn grants_are_taken_out_of_members() {
+        let members = |json: &str| match engine::read_json(json.as_bytes()).unwrap() {
+            Json::Object(members) => members,
+            other => panic!("{other}"),
+        };
+        let mut one = members(r#"{"n":1,"$permissions":["read(\"any\")"]}"#);
+        let wanted = Some(vec!["read(\"any\")".to_owned()]);
+        assert_eq!(take_permissions(&mut one).unwrap(), wanted);
+        assert_eq!(one, [("n".to_owned(), Json::Int(1))]);
+        assert_eq!(take_permissions(&mut one).unwrap(), None);
+        for wrong in [r#"{"$permissions":"x"}"#, r#"{"$permissions":[1]}"#] {
+            let refused = take_permissions(&mut members(wrong)).unwrap_err();
+            let said = refused.message(Family::Tables);
+            assert!(said.contains("array of strings"), "{said}");
+        }
+    }
+}

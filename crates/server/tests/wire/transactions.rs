@@ -1,0 +1,776 @@
+//! Transactions: staged in both families and by every route, read inside, committed whole or not
+//! at all.
+
+use crate::site::{Answer, ROWS_KEY, Site};
+use serde_json::{Value, json};
+
+/// A route family and its words.
+#[derive(Clone, Copy)]
+struct Family {
+    root: &'static str,
+    table: &'static str,
+    rows: &'static str,
+    table_id: &'static str,
+    row_id: &'static str,
+    of: &'static str,
+}
+
+const TABLES: Family = Family {
+    root: "/v1/tablesdb",
+    table: "/v1/tablesdb/d/tables/t/rows",
+    rows: "rows",
+    table_id: "tableId",
+    row_id: "rowId",
+    of: "row",
+};
+const DOCUMENTS: Family = Family {
+    root: "/v1/databases",
+    table: "/v1/databases/d/collections/t/documents",
+    rows: "documents",
+    table_id: "collectionId",
+    row_id: "documentId",
+    of: "document",
+};
+const FAMILIES: [Family; 2] = [TABLES, DOCUMENTS];
+const ROWS: &str = TABLES.table;
+
+fn site() -> Site {
+    let site = Site::start();
+    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    let table = r#"{
+        "tableId": "t", "name": "T", "permissions": ["read(\"any\")", "create(\"any\")"],
+        "rowSecurity": true,
+        "columns": [
+            {"key": "name", "type": "varchar", "size": 20},
+            {"key": "n", "type": "integer", "max": 1000},
+            {"key": "code", "type": "varchar", "size": 20},
+            {"key": "tags", "type": "varchar", "size": 5, "array": true}
+        ],
+        "indexes": [{"key": "one_code", "type": "unique", "attributes": ["code"]},
+            {"key": "words", "type": "fulltext", "attributes": ["name"]}]
+    }"#;
+    let made = site.ask("POST", "/v1/tablesdb/d/tables", table);
+    assert_eq!(made.status, 201, "{}", made.text);
+    for (id, n) in [("a", 1), ("b", 2), ("c", 3)] {
+        let row = json!({"rowId": id, "data": {"n": n, "code": id, "name": format!("row {id}")}});
+        let made = site.ask("POST", ROWS, &row.to_string());
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+    site
+}
+
+impl Family {
+    fn transactions(&self) -> String {
+        format!("{}/transactions", self.root)
+    }
+
+    fn open(&self, site: &Site, key: Option<&str>) -> String {
+        let made = site.ask_as(key, "POST", &self.transactions(), "{}");
+        assert_eq!(made.status, 201, "{}", made.text);
+        made.json()["$id"].as_str().unwrap().to_owned()
+    }
+
+    fn operations(&self, id: &str) -> String {
+        format!("{}/{id}/operations", self.transactions())
+    }
+
+    /// An operation on the table `t`.
+    fn op(&self, action: &str, row: &str, data: Value) -> Value {
+        let mut op = json!({"action": action, "databaseId": "d", self.table_id: "t"});
+        if !row.is_empty() {
+            op[self.row_id] = json!(row);
+        }
+        if !data.is_null() {
+            op["data"] = data;
+        }
+        op
+    }
+
+    fn stage(&self, site: &Site, id: &str, operations: Value) -> Answer {
+        let body = json!({"operations": operations}).to_string();
+        site.ask("POST", &self.operations(id), &body)
+    }
+
+    fn end(&self, site: &Site, id: &str, how: &str) -> Answer {
+        let path = format!("{}/{id}", self.transactions());
+        site.ask("PATCH", &path, &json!({how: true}).to_string())
+    }
+
+    fn get(&self, site: &Site, id: &str) -> Answer {
+        site.ask("GET", &format!("{}/{id}", self.transactions()), "")
+    }
+}
+
+#[track_caller]
+fn refused(answer: &Answer, refusal: &str) {
+    assert_eq!(answer.refusal(), refusal, "{}", answer.text);
+}
+
+/// Ids and `n` of all rows, as whoever asks sees them.
+fn rows(site: &Site, transaction: &str) -> Vec<(String, Value)> {
+    let order = r#"{"method":"orderAsc","attribute":"$id"}"#;
+    let order = percent_encoding::utf8_percent_encode(order, percent_encoding::NON_ALPHANUMERIC);
+    let path = format!("{ROWS}?queries[0]={order}&transactionId={transaction}");
+    let list = site.ask("GET", &path, "");
+    assert_eq!(list.status, 200, "{}", list.text);
+    let list = list.json();
+    let found = list["rows"].as_array().unwrap().iter();
+    let found: Vec<_> = found
+        .map(|row| (row["$id"].as_str().unwrap().to_owned(), row["n"].clone()))
+        .collect();
+    assert_eq!(list["total"], found.len());
+    found
+}
+
+fn of(pairs: &[(&str, i64)]) -> Vec<(String, Value)> {
+    let pairs = pairs.iter();
+    pairs.map(|(id, n)| ((*id).to_owned(), json!(n))).collect()
+}
+
+const BEFORE: [(&str, i64); 3] = [("a", 1), ("b", 2), ("c", 3)];
+
+#[test]
+fn a_transaction_is_made_found_listed_and_deleted() {
+    for family in FAMILIES {
+        let site = site();
+        let path = family.transactions();
+        let made = site.ask("POST", &path, r#"{"ttl":60}"#);
+        assert_eq!(made.status, 201);
+        let json = made.json();
+        assert_eq!(
+            (&json["status"], &json["operations"]),
+            (&json!("pending"), &json!(0))
+        );
+        let id = json["$id"].as_str().unwrap();
+        assert_eq!(id.len(), 36);
+        for key in ["$createdAt", "$updatedAt", "expiresAt"] {
+            assert!(json[key].as_str().unwrap().ends_with("+00:00"), "{key}");
+        }
+        assert_eq!(family.get(&site, id).json(), json);
+        let other = family.open(&site, Some(ROWS_KEY));
+        let listed = site.ask("GET", &path, "").json();
+        assert_eq!(
+            (&listed["total"], &listed["transactions"][0]),
+            (&json!(2), &json)
+        );
+        let last = r#"{"method":"orderDesc","attribute":"$createdAt"}"#;
+        let last = percent_encoding::utf8_percent_encode(last, percent_encoding::NON_ALPHANUMERIC);
+        let listed = site.ask("GET", &format!("{path}?queries[0]={last}&total=false"), "");
+        assert_eq!(listed.json()["transactions"][0]["$id"], json!(other));
+        assert_eq!(
+            site.ask("DELETE", &format!("{path}/{id}"), "{}").status,
+            204
+        );
+        refused(&family.get(&site, id), "404 transaction_not_found");
+        let again = site.ask("DELETE", &format!("{path}/{id}"), "{}");
+        refused(&again, "404 transaction_not_found");
+    }
+}
+
+#[test]
+fn every_action_is_staged_and_committed_in_order() {
+    for family in FAMILIES {
+        let site = site();
+        let id = family.open(&site, Some(ROWS_KEY));
+        let equal = |n: i64| json!({"method": "equal", "attribute": "n", "values": [n]});
+        let operations = json!([
+            family.op(
+                "create",
+                "x",
+                json!({"n": 10, "$permissions": ["read(\"any\")"]})
+            ),
+            family.op("update", "x", json!({"n": 11})),
+            family.op(
+                "update",
+                "a",
+                json!({"name": "A", "n": r#"{"method":"increment","values":[4]}"#})
+            ),
+            family.op("upsert", "y", json!({"n": 20})),
+            family.op("upsert", "b", json!({"n": 21})),
+            family.op("increment", "x", json!({"column": "n"})),
+            family.op(
+                "decrement",
+                "x",
+                json!({"attribute": "n", "value": 3, "min": 0})
+            ),
+            family.op("delete", "c", Value::Null),
+            family.op(
+                "bulkCreate",
+                "",
+                json!([{"$id": "m1", "n": 100}, {"$id": "m2", "n": 100}])
+            ),
+            family.op(
+                "bulkUpsert",
+                "",
+                json!([{"$id": "m1", "n": 101}, {"$id": "m3", "n": 102}])
+            ),
+            family.op(
+                "bulkUpdate",
+                "",
+                json!({"queries": [equal(20).to_string()], "data": {"n": 22}})
+            ),
+            family.op(
+                "bulkDelete",
+                "",
+                json!({"queries": [equal(100).to_string()]})
+            ),
+        ]);
+        let staged = family.stage(&site, &id, operations);
+        assert_eq!(staged.status, 201, "{}", staged.text);
+        assert_eq!(staged.json()["operations"], 12);
+        let after = of(&[
+            ("a", 5),
+            ("b", 21),
+            ("m1", 101),
+            ("m3", 102),
+            ("x", 9),
+            ("y", 22),
+        ]);
+        assert_eq!(rows(&site, &id), after, "inside");
+        assert_eq!(rows(&site, ""), of(&BEFORE), "outside");
+        let committed = family.end(&site, &id, "commit");
+        assert_eq!(committed.status, 200, "{}", committed.text);
+        assert_eq!(committed.json()["status"], "committed");
+        assert_eq!(rows(&site, ""), after);
+        let x = site.ask("GET", &format!("{ROWS}/x"), "").json();
+        assert_eq!(x["$permissions"], json!(["read(\"any\")"]));
+        assert_eq!(family.get(&site, &id).json()["status"], "committed");
+        for how in ["commit", "rollback"] {
+            refused(&family.end(&site, &id, how), "400 transaction_not_ready");
+        }
+        let more = family.stage(&site, &id, json!([family.op("delete", "x", Value::Null)]));
+        refused(&more, "400 general_bad_request");
+    }
+}
+
+#[test]
+fn the_routes_of_rows_stage_and_answer_what_would_be() {
+    for family in FAMILIES {
+        let site = site();
+        let id = family.open(&site, Some(ROWS_KEY));
+        let path = family.table;
+        let ask = |method: &str, path: &str, mut body: Value| {
+            body["transactionId"] = json!(id);
+            site.ask(method, path, &body.to_string())
+        };
+        let made = ask(
+            "POST",
+            path,
+            json!({family.row_id: "x", "data": {"n": 1, "code": "x"}}),
+        );
+        assert_eq!(made.status, 201, "{}", made.text);
+        let json = made.json();
+        assert_eq!(
+            (&json["$id"], &json["n"], &json["tags"]),
+            (&json!("x"), &json!(1), &json!([]))
+        );
+        assert_eq!(json["$sequence"], "4");
+        let many = ask(
+            "POST",
+            path,
+            json!({family.rows: [{"$id": "m1", "n": 1}, {"n": 2}]}),
+        );
+        assert_eq!(many.status, 200, "{}", many.text);
+        assert_eq!(many.json(), json!({"total": 2, family.rows: []}));
+        let changed = ask("PATCH", &format!("{path}/x"), json!({"data": {"n": 2}}));
+        assert_eq!(
+            (changed.status.as_u16(), &changed.json()["code"]),
+            (200, &json!("x"))
+        );
+        let put = ask("PUT", &format!("{path}/y"), json!({"data": {"n": 7}}));
+        assert_eq!((put.status.as_u16(), &put.json()["n"]), (201, &json!(7)));
+        let put = ask("PUT", path, json!({family.rows: [{"$id": "m1", "n": 9}]}));
+        assert_eq!(put.json(), json!({"total": 1, family.rows: []}));
+        let up = ask(
+            "PATCH",
+            &format!("{path}/x/n/increment"),
+            json!({"value": 5}),
+        );
+        assert_eq!((up.status.as_u16(), &up.json()["n"]), (200, &json!(7)));
+        let down = ask(
+            "PATCH",
+            &format!("{path}/x/n/decrement"),
+            json!({"value": 1}),
+        );
+        assert_eq!(down.json()["n"], 6);
+        let all = ask("PATCH", path, json!({"data": {"name": "all"}}));
+        assert_eq!(all.json(), json!({"total": 0, family.rows: []}));
+        let gone = ask("DELETE", &format!("{path}/a"), json!({}));
+        assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
+        let two = json!({"method": "equal", "attribute": "n", "values": [2]}).to_string();
+        let gone = ask("DELETE", path, json!({"queries": [two]}));
+        assert_eq!(gone.json(), json!({"total": 0, family.rows: []}));
+        // Read inside, one by one and by a query in a body.
+        let inside = format!("{path}/x?transactionId={id}");
+        assert_eq!(site.ask("GET", &inside, "").json()["name"], "all");
+        let inside = format!("{path}/a?transactionId={id}");
+        let missing = format!("404 {}_not_found", family.of);
+        refused(&site.ask("GET", &inside, ""), &missing);
+        let wanted = json!({"method": "search", "attribute": "name", "values": ["all"]});
+        let found = ask(
+            "POST",
+            &format!("{path}/query"),
+            json!({"queries": [wanted.to_string()]}),
+        );
+        assert_eq!(
+            (&found.json()["total"], found.header("x-appwrite-cache")),
+            (&json!(4), "")
+        );
+        assert!(found.header("x-tidemark-cache").starts_with("bypass; "));
+        refused(&site.ask("GET", &format!("{path}/x"), ""), &missing);
+        assert_eq!(family.get(&site, &id).json()["operations"], 10);
+        assert_eq!(family.end(&site, &id, "commit").status, 200);
+        assert_eq!(
+            rows(&site, ""),
+            of(&[("c", 3), ("m1", 9), ("x", 6), ("y", 7)])
+        );
+    }
+}
+
+#[test]
+fn a_rollback_leaves_nothing() {
+    let site = site();
+    let id = TABLES.open(&site, Some(ROWS_KEY));
+    TABLES.stage(&site, &id, json!([TABLES.op("delete", "a", Value::Null)]));
+    let ended = TABLES.end(&site, &id, "rollback");
+    assert_eq!(
+        (ended.status.as_u16(), &ended.json()["status"]),
+        (200, &json!("failed"))
+    );
+    assert_eq!(rows(&site, ""), of(&BEFORE));
+    let inside = format!("{ROWS}?transactionId={id}");
+    refused(&site.ask("GET", &inside, ""), "400 transaction_not_ready");
+    for body in [
+        "{}",
+        r#"{"commit":true,"rollback":true}"#,
+        r#"{"commit":false}"#,
+    ] {
+        let path = format!("/v1/tablesdb/transactions/{id}");
+        refused(&site.ask("PATCH", &path, body), "400 general_bad_request");
+    }
+}
+
+/// What another client does between staging and commit, and what that makes of the commit.
+type Conflict = (&'static str, &'static str, &'static str, &'static str);
+
+#[rustfmt::skip]
+const CONFLICTS: &[Conflict] = &[
+    // The staged operation, another client's request, its body, the answer to the commit.
+    (r#"{"action":"update","rowId":"a","data":{"n":5}}"#, "PATCH /a", r#"{"data":{"n":6}}"#, "409 transaction_conflict"),
+    (r#"{"action":"update","rowId":"a","data":{"n":5}}"#, "PATCH /a", r#"{"permissions":["read(\"any\")"]}"#, "409 transaction_conflict"),
+    (r#"{"action":"update","rowId":"a","data":{"n":5}}"#, "PATCH /a", r#"{"data":{"n":1}}"#, "200"),
+    (r#"{"action":"update","rowId":"a","data":{"n":5}}"#, "PATCH /b", r#"{"data":{"n":6}}"#, "200"),
+    (r#"{"action":"update","rowId":"a","data":{"n":5}}"#, "DELETE /a", "{}", "404 row_not_found"),
+    (r#"{"action":"upsert","rowId":"a","data":{"n":5}}"#, "PATCH /a", r#"{"data":{"n":6}}"#, "409 transaction_conflict"),
+    (r#"{"action":"upsert","rowId":"x","data":{"n":5}}"#, "PUT /x", r#"{"data":{"n":6}}"#, "409 transaction_conflict"),
+    (r#"{"action":"delete","rowId":"a"}"#, "PATCH /a", r#"{"data":{"n":6}}"#, "409 transaction_conflict"),
+    (r#"{"action":"delete","rowId":"a"}"#, "DELETE /a", "{}", "404 row_not_found"),
+    (r#"{"action":"create","rowId":"x","data":{"n":5}}"#, "PUT /x", r#"{"data":{"n":6}}"#, "409 transaction_conflict"),
+    (r#"{"action":"create","rowId":"a","data":{"n":5}}"#, "PATCH /b", r#"{"data":{"n":6}}"#, "409 transaction_conflict"),
+    (r#"{"action":"create","rowId":"x","data":{"code":"z"}}"#, "PATCH /b", r#"{"data":{"code":"z"}}"#, "409 row_unique_constraint_violation"),
+    (r#"{"action":"create","rowId":"x","data":{"n":"text"}}"#, "PATCH /b", r#"{"data":{"n":6}}"#, "400 row_invalid_structure"),
+    (r#"{"action":"update","rowId":"a","data":{"colour":1}}"#, "PATCH /b", r#"{"data":{"n":6}}"#, "400 row_invalid_structure"),
+    (r#"{"action":"increment","rowId":"a","data":{"column":"n"}}"#, "PATCH /a", r#"{"data":{"n":6}}"#, "200"),
+    (r#"{"action":"increment","rowId":"a","data":{"column":"n"}}"#, "PATCH /a", r#"{"data":{"n":1000}}"#, "400 row_invalid_structure"),
+    (r#"{"action":"increment","rowId":"a","data":{"column":"n","max":6}}"#, "PATCH /a", r#"{"data":{"n":6}}"#, "400 column_limit_exceeded"),
+    (r#"{"action":"increment","rowId":"a","data":{"column":"n"}}"#, "DELETE /a", "{}", "404 row_not_found"),
+    (r#"{"action":"bulkUpdate","data":{"data":{"name":"x"}}}"#, "PATCH /c", r#"{"data":{"n":6}}"#, "409 transaction_conflict"),
+    (r#"{"action":"bulkUpdate","data":{"data":{"name":"x"}}}"#, "DELETE /c", "{}", "200"),
+    (r#"{"action":"bulkDelete","data":{}}"#, "PATCH /c", r#"{"data":{"n":6}}"#, "409 transaction_conflict"),
+    (r#"{"action":"bulkUpsert","data":[{"$id":"a","n":5}]}"#, "PATCH /a", r#"{"data":{"n":6}}"#, "409 transaction_conflict"),
+    (r#"{"action":"bulkCreate","data":[{"$id":"x","n":5}]}"#, "PUT /x", r#"{"data":{"n":6}}"#, "409 transaction_conflict"),
+];
+
+#[test]
+fn what_others_did_since_is_found_at_the_commit() {
+    let site = site();
+    let restore = || {
+        site.ask("DELETE", ROWS, "{}");
+        for (id, n) in BEFORE {
+            let body = json!({"data": {"n": n, "code": id, "name": null}, "permissions": []});
+            let put = site.ask("PUT", &format!("{ROWS}/{id}"), &body.to_string());
+            assert_eq!(put.status, 200, "{}", put.text);
+        }
+    };
+    for (operation, request, body, wanted) in CONFLICTS {
+        restore();
+        let id = TABLES.open(&site, Some(ROWS_KEY));
+        let mut operation: Value = serde_json::from_str(operation).unwrap();
+        operation["databaseId"] = json!("d");
+        operation["tableId"] = json!("t");
+        // A second one that could be done: it must not be, where the first one cannot.
+        let other = TABLES.op("create", "beside", json!({"n": 0}));
+        let staged = TABLES.stage(&site, &id, json!([other, operation]));
+        assert_eq!(staged.status, 201, "{operation} {}", staged.text);
+        let (method, row) = request.split_once(' ').unwrap();
+        let done = site.ask(method, &format!("{ROWS}{row}"), body);
+        assert!(done.status.is_success(), "{request} {}", done.text);
+        let before = rows(&site, "");
+        let committed = TABLES.end(&site, &id, "commit");
+        assert_eq!(
+            committed.refusal(),
+            *wanted,
+            "{operation} {request} {body} {}",
+            committed.text
+        );
+        let status = TABLES.get(&site, &id).json()["status"].clone();
+        if *wanted == "200" {
+            assert_eq!(status, "committed");
+        } else {
+            assert_eq!(
+                (status, rows(&site, "")),
+                (json!("failed"), before),
+                "{operation}"
+            );
+        }
+    }
+}
+
+#[test]
+fn two_transactions_that_count_one_row_both_count() {
+    let site = site();
+    let [one, two] = [(); 2].map(|()| TABLES.open(&site, Some(ROWS_KEY)));
+    for (id, by) in [(&one, 10), (&two, 5)] {
+        let op = TABLES.op("increment", "a", json!({"column": "n", "value": by}));
+        assert_eq!(TABLES.stage(&site, id, json!([op])).status, 201);
+    }
+    for id in [&one, &two] {
+        assert_eq!(TABLES.end(&site, id, "commit").status, 200);
+    }
+    assert_eq!(rows(&site, "")[0], ("a".to_owned(), json!(16)));
+}
+
+#[test]
+fn an_operation_that_comes_after_a_count_conflicts_all_the_same() {
+    let site = site();
+    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let count = TABLES.op("increment", "a", json!({"column": "n"}));
+    let update = TABLES.op("update", "a", json!({"name": "x"}));
+    assert_eq!(TABLES.stage(&site, &id, json!([count, update])).status, 201);
+    site.ask("PATCH", &format!("{ROWS}/a"), r#"{"data":{"name":"y"}}"#);
+    refused(
+        &TABLES.end(&site, &id, "commit"),
+        "409 transaction_conflict",
+    );
+}
+
+#[test]
+fn the_row_of_an_operation_must_be_there_when_it_is_staged() {
+    let site = site();
+    let id = TABLES.open(&site, Some(ROWS_KEY));
+    for op in [
+        TABLES.op("update", "x", json!({"n": 1})),
+        TABLES.op("update", "x", json!({"n": "text"})),
+        TABLES.op("delete", "x", Value::Null),
+        TABLES.op("increment", "x", json!({"column": "n"})),
+    ] {
+        let staged = TABLES.stage(&site, &id, json!([op]));
+        refused(&staged, "404 row_not_found");
+    }
+    let body = json!({"transactionId": id}).to_string();
+    let path = format!("{ROWS}/x/n/increment");
+    refused(&site.ask("PATCH", &path, &body), "404 column_not_found");
+    // Of several none is staged if one is refused.
+    let made = TABLES.op("create", "x", json!({"n": 1}));
+    let missing = TABLES.op("delete", "z", Value::Null);
+    refused(
+        &TABLES.stage(&site, &id, json!([made, missing])),
+        "404 row_not_found",
+    );
+    assert_eq!(TABLES.get(&site, &id).json()["operations"], 0);
+    // What the transaction makes is there, and what it deletes is not.
+    let update = TABLES.op("update", "x", json!({"n": 2}));
+    assert_eq!(TABLES.stage(&site, &id, json!([made, update])).status, 201);
+    let gone = TABLES.op("delete", "x", Value::Null);
+    assert_eq!(TABLES.stage(&site, &id, json!([gone])).status, 201);
+    refused(
+        &TABLES.stage(&site, &id, json!([update])),
+        "404 row_not_found",
+    );
+}
+
+#[test]
+fn what_cannot_be_written_yet_is_answered_as_it_was_sent() {
+    let site = site();
+    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let body = json!({"rowId": "a", "data": {"n": "text", "colour": "\"\\é"}, "transactionId": id});
+    let staged = site.ask("POST", ROWS, &body.to_string());
+    assert_eq!(staged.status, 201, "{}", staged.text);
+    let json = staged.json();
+    for (key, value) in [
+        ("$id", json!("a")),
+        ("$sequence", json!("0")),
+        ("$permissions", json!([])),
+        ("$tableId", json!("t")),
+        ("n", json!("text")),
+        ("colour", json!("\"\\é")),
+        ("name", Value::Null),
+        ("tags", json!([])),
+    ] {
+        assert_eq!(json[key], value, "{key}");
+    }
+}
+
+#[test]
+fn an_open_transaction_ends_with_its_time() {
+    let site = site();
+    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let op = json!([TABLES.op("delete", "a", Value::Null)]);
+    assert_eq!(TABLES.stage(&site, &id, op.clone()).status, 201);
+    site.skip_s(299);
+    assert_eq!(rows(&site, &id).len(), 2);
+    site.skip_s(2);
+    assert_eq!(TABLES.get(&site, &id).json()["status"], "failed");
+    for how in ["commit", "rollback"] {
+        refused(&TABLES.end(&site, &id, how), "410 transaction_expired");
+    }
+    refused(&TABLES.stage(&site, &id, op), "410 transaction_expired");
+    let inside = format!("{ROWS}?transactionId={id}");
+    refused(&site.ask("GET", &inside, ""), "410 transaction_expired");
+    let body = json!({"data": {"n": 1}, "transactionId": id}).to_string();
+    let path = format!("{ROWS}/a");
+    refused(&site.ask("PATCH", &path, &body), "410 transaction_expired");
+    assert_eq!(rows(&site, ""), of(&BEFORE));
+    // An hour later it is removed when the next one is made.
+    site.skip_s(3_590);
+    TABLES.open(&site, Some(ROWS_KEY));
+    assert_eq!(TABLES.get(&site, &id).status, 200);
+    site.skip_s(20);
+    TABLES.open(&site, Some(ROWS_KEY));
+    refused(&TABLES.get(&site, &id), "404 transaction_not_found");
+}
+
+#[test]
+fn a_transaction_has_a_hundred_operations_and_lives_an_hour_at_most() {
+    let site = site();
+    for (ttl, wanted) in [
+        ("59", "400"),
+        ("60", "201"),
+        ("3600", "201"),
+        ("3601", "400"),
+    ] {
+        let made = site.ask(
+            "POST",
+            "/v1/tablesdb/transactions",
+            &format!(r#"{{"ttl":{ttl}}}"#),
+        );
+        assert_eq!(made.status.as_str(), wanted, "{}", made.text);
+    }
+    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let op = |n: usize| TABLES.op("create", &format!("x{n}"), json!({"n": n}));
+    let many = |count: usize| Value::Array((0..count).map(op).collect());
+    let limit = "400 transaction_limit_exceeded";
+    refused(&TABLES.stage(&site, &id, many(101)), limit);
+    assert_eq!(TABLES.stage(&site, &id, many(99)).status, 201);
+    refused(&TABLES.stage(&site, &id, json!([op(100), op(101)])), limit);
+    assert_eq!(TABLES.stage(&site, &id, json!([op(100)])).status, 201);
+    refused(&TABLES.stage(&site, &id, json!([op(101)])), limit);
+    let body = json!({"data": {"n": 1}, "transactionId": id}).to_string();
+    refused(&site.ask("PATCH", &format!("{ROWS}/a"), &body), limit);
+    assert_eq!(TABLES.get(&site, &id).json()["operations"], 100);
+    assert_eq!(TABLES.end(&site, &id, "commit").status, 200);
+    assert_eq!(site.ask("GET", ROWS, "").json()["total"], 103);
+}
+
+#[test]
+fn a_commit_changes_ten_thousand_rows_and_no_more() {
+    let site = site();
+    let commit = |count: usize| {
+        let id = TABLES.open(&site, Some(ROWS_KEY));
+        let rows = |from: usize, to: usize| {
+            let row = |n: usize| json!({"$id": format!("r{n}")});
+            Value::Array((from..to).map(row).collect())
+        };
+        // The table has three rows, and each operation puts a hundred.
+        for from in (3..count).step_by(100) {
+            let op = TABLES.op("bulkUpsert", "", rows(from, count.min(from + 100)));
+            assert_eq!(TABLES.stage(&site, &id, json!([op])).status, 201);
+        }
+        let all = TABLES.op("bulkUpdate", "", json!({"data": {"name": "all"}}));
+        let staged = TABLES.stage(&site, &id, json!([all]));
+        (staged.refusal(), TABLES.end(&site, &id, "commit").refusal())
+    };
+    assert_eq!(commit(9_800), ("201".to_owned(), "200".to_owned()));
+    let more = |from: usize| {
+        let row = |n: usize| json!({"$id": format!("s{n}")});
+        let body = json!({"rows": (from..from + 100).map(row).collect::<Vec<_>>()});
+        assert_eq!(site.ask("POST", ROWS, &body.to_string()).status, 201);
+    };
+    for from in [0, 100, 200] {
+        more(from);
+    }
+    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let all = TABLES.op("bulkDelete", "", json!({}));
+    assert_eq!(TABLES.stage(&site, &id, json!([all])).status, 201);
+    let refusal = TABLES.end(&site, &id, "commit");
+    refused(&refusal, "400 transaction_limit_exceeded");
+    assert_eq!(TABLES.get(&site, &id).json()["status"], "failed");
+}
+
+/// Bodies of `operations` that cannot be meant.
+#[rustfmt::skip]
+const BAD_OPERATIONS: &[(&str, &str)] = &[
+    ("{}", "400 general_argument_invalid"),
+    (r#"{"operations":[]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":{}}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[5]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"x","databaseId":"d","tableId":"t","rowId":"a","data":{}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":5,"databaseId":"d","tableId":"t","rowId":"a","data":{}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"create","tableId":"t","rowId":"x","data":{"n":1}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"create","databaseId":"d","rowId":"x","data":{"n":1}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"create","databaseId":"d","tableId":"t","data":{"n":1}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"create","databaseId":"d","tableId":"t","rowId":"-x","data":{"n":1}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"create","databaseId":"d","tableId":"t","rowId":"x"}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":[1]}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":{}}]}"#, "400 row_missing_data"),
+    (r#"{"operations":[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":{"n":1,"$permissions":5}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"create","databaseId":"d","tableId":"t","rowId":"x","data":{"n":1,"$permissions":["x"]}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"create","databaseId":"z","tableId":"t","rowId":"x","data":{"n":1}}]}"#, "404 database_not_found"),
+    (r#"{"operations":[{"action":"create","databaseId":"d","tableId":"z","rowId":"x","data":{"n":1}}]}"#, "404 table_not_found"),
+    (r#"{"operations":[{"action":"update","databaseId":"d","tableId":"t","rowId":"a","data":{}}]}"#, "400 row_missing_payload"),
+    (r#"{"operations":[{"action":"increment","databaseId":"d","tableId":"t","rowId":"a","data":{}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"increment","databaseId":"d","tableId":"t","rowId":"a","data":{"column":"z"}}]}"#, "404 column_not_found"),
+    (r#"{"operations":[{"action":"increment","databaseId":"d","tableId":"t","rowId":"a","data":{"column":"name"}}]}"#, "400 attribute_type_invalid"),
+    (r#"{"operations":[{"action":"increment","databaseId":"d","tableId":"t","rowId":"a","data":{"column":"n","value":0}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"increment","databaseId":"d","tableId":"t","rowId":"a","data":{"column":"n","max":1}}]}"#, "400 column_limit_exceeded"),
+    (r#"{"operations":[{"action":"bulkCreate","databaseId":"d","tableId":"t","data":[]}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"bulkCreate","databaseId":"d","tableId":"t","data":{"n":1}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"bulkCreate","databaseId":"d","tableId":"t","data":[1]}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"bulkUpdate","databaseId":"d","tableId":"t","data":{"data":{}}}]}"#, "400 row_missing_payload"),
+    (r#"{"operations":[{"action":"bulkUpdate","databaseId":"d","tableId":"t","data":{"queries":["x"],"data":{"n":1}}}]}"#, "400 general_query_invalid"),
+    (r#"{"operations":[{"action":"bulkDelete","databaseId":"d","tableId":"t","data":{"queries":[5]}}]}"#, "400 general_argument_invalid"),
+    (r#"{"operations":[{"action":"bulkDelete","databaseId":"d","tableId":"t"}]}"#, "400 general_argument_invalid"),
+];
+
+#[test]
+fn operations_that_cannot_be_meant_are_refused() {
+    let site = site();
+    let id = TABLES.open(&site, Some(ROWS_KEY));
+    for (body, refusal) in BAD_OPERATIONS {
+        let answer = site.ask("POST", &TABLES.operations(&id), body);
+        assert_eq!(answer.refusal(), *refusal, "{body} {}", answer.text);
+        let legacy = body
+            .replace("tableId", "collectionId")
+            .replace("rowId", "documentId");
+        let legacy_refusal = refusal
+            .replace("table_", "collection_")
+            .replace("row_", "document_")
+            .replace("column_", "attribute_");
+        let answer = site.ask("POST", &DOCUMENTS.operations(&id), &legacy);
+        assert_eq!(answer.refusal(), legacy_refusal, "{legacy} {}", answer.text);
+    }
+    assert_eq!(TABLES.get(&site, &id).json()["operations"], 0);
+}
+
+#[test]
+fn guests_and_keys_do_not_meet_in_a_transaction() {
+    let site = site();
+    let of_key = TABLES.open(&site, Some(ROWS_KEY));
+    let of_guest = TABLES.open(&site, None);
+    let path = |id: &str| format!("/v1/tablesdb/transactions/{id}");
+    let not_found = "404 transaction_not_found";
+    let op = |action: &str, row: &str| {
+        let data = json!({"n": 1, "$createdAt": "2000-01-01T00:00:00.000+00:00"});
+        json!({"operations": [TABLES.op(action, row, data)]}).to_string()
+    };
+    let guest = |method: &str, path: &str, body: &str| site.ask_as(None, method, path, body);
+    refused(&guest("GET", &path(&of_key), ""), not_found);
+    refused(
+        &guest("PATCH", &path(&of_key), r#"{"commit":true}"#),
+        not_found,
+    );
+    refused(&guest("DELETE", &path(&of_key), ""), not_found);
+    refused(
+        &guest("POST", &TABLES.operations(&of_key), &op("create", "x")),
+        not_found,
+    );
+    refused(
+        &guest("GET", &format!("{ROWS}?transactionId={of_key}"), ""),
+        not_found,
+    );
+    assert_eq!(guest("GET", &path(&of_guest), "").status, 200);
+    // Guests are not told apart, so a list would show one what another does.
+    let listed = guest("GET", "/v1/tablesdb/transactions", "").json();
+    assert_eq!(listed, json!({"total": 0, "transactions": []}));
+    let listed = site.ask("GET", "/v1/tablesdb/transactions", "").json();
+    assert_eq!(listed["total"], 2);
+    // A guest may create rows here, not change them, and not many.
+    let operations = TABLES.operations(&of_guest);
+    assert_eq!(guest("POST", &operations, &op("create", "x")).status, 201);
+    refused(
+        &guest("POST", &operations, &op("update", "a")),
+        "401 user_unauthorized",
+    );
+    refused(
+        &guest("POST", &operations, &op("delete", "a")),
+        "401 user_unauthorized",
+    );
+    refused(
+        &guest("POST", &operations, &op("upsert", "a")),
+        "401 user_unauthorized",
+    );
+    let many = json!({"operations": [TABLES.op("bulkDelete", "", json!({}))]}).to_string();
+    refused(
+        &guest("POST", &operations, &many),
+        "401 general_unauthorized_scope",
+    );
+    // What a key adds to it is done with a key's rights, and a guest's is not.
+    assert_eq!(
+        site.ask("POST", &operations, &op("update", "a")).status,
+        201
+    );
+    assert_eq!(
+        guest("PATCH", &path(&of_guest), r#"{"commit":true}"#).status,
+        200
+    );
+    let x = site.ask("GET", &format!("{ROWS}/x"), "").json();
+    assert!(
+        !x["$createdAt"].as_str().unwrap().starts_with("2000"),
+        "{x}"
+    );
+    let a = site.ask("GET", &format!("{ROWS}/a"), "").json();
+    assert!(a["$createdAt"].as_str().unwrap().starts_with("2000"), "{a}");
+}
+
+#[test]
+fn a_list_that_was_cached_is_exact_after_a_commit() {
+    let site = site();
+    let list = || site.ask("GET", ROWS, "");
+    list();
+    assert!(list().header("x-tidemark-cache").starts_with("hit"));
+    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let ops = json!([
+        TABLES.op("update", "a", json!({"n": 7})),
+        TABLES.op("create", "x", json!({"n": 8})),
+    ]);
+    TABLES.stage(&site, &id, ops);
+    assert!(
+        list().header("x-tidemark-cache").starts_with("hit"),
+        "staging alters nothing"
+    );
+    let mark = |answer: &Answer| -> i64 {
+        let told = answer.header("x-tidemark-cache").to_owned();
+        let mark = told
+            .split("mark=")
+            .nth(1)
+            .unwrap()
+            .split(';')
+            .next()
+            .unwrap();
+        mark.parse().unwrap()
+    };
+    let before = mark(&list());
+    assert_eq!(TABLES.end(&site, &id, "commit").status, 200);
+    let after = list();
+    assert!(after.header("x-tidemark-cache").starts_with("miss"));
+    assert_eq!(
+        (&after.json()["total"], &after.json()["rows"][0]["n"]),
+        (&json!(4), &json!(7))
+    );
+    assert!(mark(&after) > before);
+    // Both changes have one mark.
+    let stamps =
+        |id: &str| site.ask("GET", &format!("{ROWS}/{id}"), "").json()["$updatedAt"].clone();
+    assert_eq!(stamps("a"), stamps("x"));
+}

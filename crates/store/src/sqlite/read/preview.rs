@@ -1,0 +1,119 @@
+//! Reading inside the open transaction of a preview, on the connection that writes.
+
+use model::Row;
+use query::{Dialect, Side, emit};
+use rusqlite::Connection;
+
+use super::row::Shape;
+use super::{Halt, Step, bind};
+use crate::sqlite::cursor::cursor_values;
+use crate::sqlite::fault::corrupt;
+use crate::{EncodeRow, Listed, Listing, Point, StoreError, TotalCap};
+
+/// As [`crate::Store::list`], of what the connection sees.
+pub(in crate::sqlite) fn list(
+    connection: &Connection,
+    encode_row: EncodeRow,
+    listing: Listing<'_>,
+) -> Result<Listed, StoreError> {
+    let reading = Reading {
+        connection,
+        encode_row,
+    };
+    let mut listed = Listed::default();
+    if listing.rows {
+        listed.rows = reading.rows(listing).map_err(explain)?;
+    }
+    if let Some(cap) = listing.total {
+        listed.total = reading.total(listing, cap).map_err(explain)?;
+    }
+    Ok(listed)
+}
+
+/// As [`crate::Store::get`], of what the connection sees.
+pub(in crate::sqlite) fn get(
+    connection: &Connection,
+    encode_row: EncodeRow,
+    point: Point<'_>,
+) -> Result<Option<Row>, StoreError> {
+    let reading = Reading {
+        connection,
+        encode_row,
+    };
+    reading.get(point).map_err(explain)
+}
+
+struct Reading<'c> {
+    connection: &'c Connection,
+    encode_row: EncodeRow,
+}
+
+impl Reading<'_> {
+    fn rows(&self, listing: Listing<'_>) -> Step<Vec<Row>> {
+        let query = listing.query;
+        let cursor = cursor_values::<Halt>(self.connection, query)?;
+        let statement = emit::rows(query, cursor.as_deref(), Dialect::Sqlite);
+        let shape = Shape {
+            connection: self.connection,
+            encode_row: self.encode_row,
+            table: &query.table,
+            selection: &query.selection,
+            is_now: query.at.is_none(),
+        };
+        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let mut found = bind(&mut prepared, &statement.parameters)?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next()? {
+            rows.push(shape.read(row, 0)?);
+        }
+        let place = query.cursor.as_ref();
+        if place.is_some_and(|place| place.side == Side::Before) {
+            rows.reverse();
+        }
+        Ok(rows)
+    }
+
+    fn total(&self, listing: Listing<'_>, cap: TotalCap) -> Step<u64> {
+        let cap = match cap {
+            TotalCap::None => None,
+            TotalCap::UpTo(cap) => Some(cap),
+        };
+        let statement = emit::total(listing.query, cap, Dialect::Sqlite);
+        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let mut found = bind(&mut prepared, &statement.parameters)?;
+        let row = found.next()?;
+        let row = row.ok_or_else(|| corrupt("a count gave no row"))?;
+        let count: i64 = row.get(0)?;
+        Ok(count.unsigned_abs())
+    }
+
+    fn get(&self, point: Point<'_>) -> Step<Option<Row>> {
+        let (table, id) = (point.table, point.id.as_str());
+        let statement = emit::point(
+            table,
+            id,
+            point.selection,
+            point.visibility,
+            Dialect::Sqlite,
+        );
+        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let found = bind(&mut prepared, &statement.parameters)?;
+        let shape = Shape {
+            connection: self.connection,
+            encode_row: self.encode_row,
+            table,
+            selection: point.selection,
+            is_now: true,
+        };
+        super::row_of_point(found, &shape)
+    }
+}
+
+/// Who is interrupted here has run out of the preview's time; the preview knows its limit.
+fn explain(halt: Halt) -> StoreError {
+    match halt {
+        Halt::Store(error) => error,
+        Halt::Database(error) => error.into(),
+        Halt::Long => unreachable!("nothing is given up on the thread that writes"),
+    }
+}

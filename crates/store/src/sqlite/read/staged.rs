@@ -1,0 +1,77 @@
+//! Reading transactions of clients and their operations.
+
+use std::time::Duration;
+
+use model::{Mark, ProjectId};
+use rusqlite::params;
+
+use super::{Limit, Readers, Step};
+use crate::sqlite::staged::{COLUMNS, find, transaction};
+use crate::{OperationsOf, Staged, StagedOperation, StoreError, Transaction};
+
+impl Readers {
+    /// What [`crate::Store::transactions`] promises. A project has few.
+    pub(in crate::sqlite) fn transactions(
+        &self,
+        project: &ProjectId,
+    ) -> Result<Vec<Transaction>, StoreError> {
+        self.look(|connection| {
+            let sql = format!("SELECT {COLUMNS} FROM staged WHERE project = ?1 ORDER BY seq");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([project.as_str()])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                found.push(transaction(row)?);
+            }
+            Ok(found)
+        })
+    }
+
+    /// What [`crate::Store::transaction`] promises.
+    pub(in crate::sqlite) fn transaction(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        operations: OperationsOf<'_>,
+    ) -> Result<Option<Staged>, StoreError> {
+        self.look(|connection| {
+            // Both statements on one snapshot.
+            let snapshot = connection.unchecked_transaction()?;
+            let Some(found) = find(&snapshot, project, id)? else {
+                return Ok(None);
+            };
+            let place = match operations {
+                OperationsOf::Nothing => return Ok(Some((found, Vec::new()))),
+                OperationsOf::Everything => None,
+                OperationsOf::Place(place) => Some(place),
+            };
+            let mut statement = snapshot.prepare_cached(
+                "SELECT seen, place, id, body FROM staged_op \
+                 WHERE tx = ?1 AND (?2 IS NULL OR place = ?2) ORDER BY n",
+            )?;
+            let mut rows = statement.query(params![found.seq, place])?;
+            let mut staged = Vec::new();
+            while let Some(row) = rows.next()? {
+                staged.push(StagedOperation {
+                    seen: Mark(row.get(0)?),
+                    place: row.get(1)?,
+                    row: row.get(2)?,
+                    body: row.get::<_, String>(3)?.into(),
+                });
+            }
+            drop(rows);
+            drop(statement);
+            Ok(Some((found, staged)))
+        })
+    }
+
+    fn look<T>(
+        &self,
+        read: impl FnOnce(&rusqlite::Connection) -> Step<T>,
+    ) -> Result<T, StoreError> {
+        let shared = &self.shared;
+        let limit = Limit::Short(Duration::MAX, shared.stop_after());
+        let answer = shared.with_reader(limit, |reader| read(&reader.connection));
+        answer.map_err(|halt| shared.explain(halt))
+    }
+}

@@ -1,0 +1,395 @@
+//! Transactions of clients on disk: opened, filled, ended; and what the operations of one ask of
+//! the rows they change.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use model::{Mark, ProjectId, RowId, TableNumber, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::fault::corrupt;
+use super::row_write::{Current, Target};
+use super::run::{Run, Step};
+use crate::StoreError;
+use crate::batch::Refusal;
+use crate::staged::{
+    KEPT_US, OPERATION_BYTES_MAX, OPERATIONS_MAX, PROJECT_BYTES_MAX, Since, StagedOperation,
+    TRANSACTIONS_MAX, Transaction, TransactionOp, TransactionRefusal, TransactionStatus,
+};
+
+/// The tables of format 2.
+///
+/// - `staged`: one row a transaction, kept until `keep`. `count` and `bytes` are of its
+///   operations.
+/// - `staged_op`: the operations of those that are open; `n` is their order. `seen` is the mark
+///   whose state whoever staged one had before their eyes.
+pub(super) const STAGED_TABLES: &str = "
+CREATE TABLE staged (
+  seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+  project TEXT    NOT NULL,
+  id      TEXT    NOT NULL,
+  owner   TEXT    NOT NULL,
+  status  TEXT    NOT NULL,
+  created INTEGER NOT NULL,
+  updated INTEGER NOT NULL,
+  expires INTEGER NOT NULL,
+  keep    INTEGER NOT NULL,
+  count   INTEGER NOT NULL,
+  bytes   INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX staged_id ON staged (project, id);
+CREATE INDEX staged_open ON staged (project, status, bytes);
+CREATE INDEX staged_keep ON staged (keep);
+CREATE TABLE staged_op (
+  tx    INTEGER NOT NULL,
+  n     INTEGER NOT NULL,
+  seen  INTEGER NOT NULL,
+  place TEXT    NOT NULL,
+  id    TEXT,
+  body  TEXT    NOT NULL
+);
+CREATE UNIQUE INDEX staged_op_order ON staged_op (tx, n);
+CREATE TRIGGER staged_gone AFTER DELETE ON staged BEGIN
+  DELETE FROM staged_op WHERE tx = old.seq;
+END;
+";
+
+/// Most transactions that are removed for a new one: more than one, so that they cannot pile up,
+/// and few enough that nobody waits for it.
+const REMOVED_MAX: i64 = 100;
+
+/// The columns of a transaction, as [`transaction`] reads them.
+pub(super) const COLUMNS: &str =
+    "seq, project, id, owner, status, created, updated, expires, count, bytes";
+
+/// What one batch has to do with transactions.
+#[derive(Default)]
+pub(super) struct StagedRun {
+    /// Those it changed.
+    pub(super) changed: Vec<Transaction>,
+    /// What holds for the operations on rows; `None` in a batch of any other kind.
+    since: Option<Since>,
+    /// What the rows that it changes were before it.
+    entered: RefCell<HashMap<(TableNumber, RowId), Entered>>,
+}
+
+/// A row before the batch.
+#[derive(Clone, Copy)]
+struct Entered {
+    /// The mark of its last change; below any when it was not there.
+    changed: Mark,
+    updated: Timestamp,
+}
+
+impl Run<'_> {
+    /// From now on this holds for operations on rows.
+    pub(super) fn hold_since(&mut self, since: Since) {
+        self.staged.since = Some(since);
+        self.unchanged_since = since.instant;
+    }
+
+    /// `$updatedAt` of a row that is about to be changed, before the batch.
+    ///
+    /// # Errors
+    /// [`TransactionRefusal::Conflict`] when another commit changed the row since the operation
+    /// was staged.
+    pub(super) fn updated_before(&self, target: &Target<'_>, row: &Current) -> Step<Timestamp> {
+        let Some(since) = self.staged.since else {
+            return Ok(row.image.updated);
+        };
+        let entered = self.entered(target, row)?;
+        if since.mark.is_some_and(|seen| entered.changed > seen) {
+            let conflict = TransactionRefusal::Conflict(target.id.clone());
+            return Err(Refusal::Transaction(conflict).into());
+        }
+        Ok(entered.updated)
+    }
+
+    fn entered(&self, target: &Target<'_>, row: &Current) -> Step<Entered> {
+        let key = (target.table.number, target.id.clone());
+        if let Some(entered) = self.staged.entered.borrow().get(&key) {
+            return Ok(*entered);
+        }
+        let entered = if row.is_own {
+            // Whatever was changed was asked about first, so this batch has inserted it.
+            Entered {
+                changed: Mark::ZERO,
+                updated: Timestamp(i64::MIN),
+            }
+        } else {
+            let mut statement = self.statement(&target.sql.grants_from)?;
+            let granted: Option<i64> = statement.query_row(params![row.seq], |row| row.get(0))?;
+            Entered {
+                changed: Mark(row.known_from.max(granted.unwrap_or(0))),
+                updated: row.image.updated,
+            }
+        };
+        self.staged.entered.borrow_mut().insert(key, entered);
+        Ok(entered)
+    }
+
+    pub(super) fn transaction_op(&mut self, op: &TransactionOp) -> Step<()> {
+        let changed = match op {
+            TransactionOp::Create {
+                project,
+                id,
+                owner,
+                now,
+                expires,
+            } => self.create_transaction((project, id), owner, (*now, *expires))?,
+            TransactionOp::Stage {
+                project,
+                id,
+                now,
+                operations,
+            } => self.stage((project, id), *now, operations)?,
+            TransactionOp::End {
+                project,
+                id,
+                now,
+                status,
+                operation_count,
+            } => self.end_transaction((project, id), *now, *status, *operation_count)?,
+            TransactionOp::Delete { project, id } => {
+                let known = self.known_transaction((project, id))?;
+                self.statement("DELETE FROM staged WHERE seq = ?1")?
+                    .execute([known.seq])?;
+                known
+            }
+        };
+        self.staged.changed.push(changed);
+        Ok(())
+    }
+
+    /// Removes the transactions of a project that goes.
+    pub(super) fn delete_transactions(&self, project: &ProjectId) -> Step<()> {
+        self.statement("DELETE FROM staged WHERE project = ?1")?
+            .execute([project.as_str()])?;
+        Ok(())
+    }
+
+    fn known_transaction(&self, (project, id): (&ProjectId, &str)) -> Step<Transaction> {
+        let known = find(self.connection, project, id)?;
+        known.ok_or_else(|| refuse(TransactionRefusal::NotFound(id.to_owned())).into())
+    }
+
+    fn open_transaction(&self, named: (&ProjectId, &str)) -> Step<Transaction> {
+        let known = self.known_transaction(named)?;
+        if known.status != TransactionStatus::Pending {
+            return Err(refuse(TransactionRefusal::Ended(known.id)).into());
+        }
+        Ok(known)
+    }
+
+    fn create_transaction(
+        &mut self,
+        (project, id): (&ProjectId, &str),
+        owner: &str,
+        (now, expires): (Timestamp, Timestamp),
+    ) -> Step<Transaction> {
+        if self.state.catalogue.project(project.as_str()).is_none() {
+            let kind = crate::Container::Project;
+            return Err(Refusal::NotFound(kind, project.to_string()).into());
+        }
+        if find(self.connection, project, id)?.is_some() {
+            return Err(refuse(TransactionRefusal::Exists(id.to_owned())).into());
+        }
+        self.make_room(project, now)?;
+        let keep = expires.0.saturating_add(KEPT_US);
+        let pending = status_text(TransactionStatus::Pending);
+        let instant = now.cut_to_ms();
+        self.statement(
+            "INSERT INTO staged (project, id, owner, status, created, updated, expires, keep, \
+             count, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, 0, 0)",
+        )?
+        .execute(params![
+            project.as_str(),
+            id,
+            owner,
+            pending,
+            instant.0,
+            expires.cut_to_ms().0,
+            keep
+        ])?;
+        self.known_transaction((project, id))
+    }
+
+    /// Removes transactions that are no longer kept, and, where a project has too many, the
+    /// oldest of those that have ended.
+    fn make_room(&self, project: &ProjectId, now: Timestamp) -> Step<()> {
+        self.statement(
+            "DELETE FROM staged WHERE seq IN (SELECT seq FROM staged WHERE keep < ?1 \
+             ORDER BY keep LIMIT ?2)",
+        )?
+        .execute(params![now.0, REMOVED_MAX])?;
+        let count: i64 = self
+            .statement("SELECT count(*) FROM staged WHERE project = ?1")?
+            .query_row([project.as_str()], |row| row.get(0))?;
+        if count < TRANSACTIONS_MAX as i64 || self.remove_ended(project, now)? > 0 {
+            return Ok(());
+        }
+        let why = format!("A project can have {TRANSACTIONS_MAX} open transactions.");
+        Err(refuse(TransactionRefusal::LimitExceeded(why)).into())
+    }
+
+    /// Removes the oldest transactions that have ended or expired; how many.
+    fn remove_ended(&self, project: &ProjectId, now: Timestamp) -> Step<usize> {
+        let removed = self
+            .statement(
+                "DELETE FROM staged WHERE seq IN (SELECT seq FROM staged WHERE project = ?1 \
+                 AND (status <> ?2 OR expires <= ?3) ORDER BY seq LIMIT ?4)",
+            )?
+            .execute(params![
+                project.as_str(),
+                status_text(TransactionStatus::Pending),
+                now.0,
+                REMOVED_MAX
+            ])?;
+        Ok(removed)
+    }
+
+    fn stage(
+        &mut self,
+        named: (&ProjectId, &str),
+        now: Timestamp,
+        operations: &[StagedOperation],
+    ) -> Step<Transaction> {
+        let known = self.open_transaction(named)?;
+        need_time(&known, now)?;
+        let count = known.operation_count + operations.len();
+        let added: usize = operations.iter().map(|op| op.body.len()).sum();
+        let bytes = known.operation_bytes + added;
+        if count > OPERATIONS_MAX {
+            let why = format!("A transaction can have {OPERATIONS_MAX} operations.");
+            return Err(refuse(TransactionRefusal::LimitExceeded(why)).into());
+        }
+        if bytes > OPERATION_BYTES_MAX {
+            let why = format!("A transaction can hold {OPERATION_BYTES_MAX} bytes of operations.");
+            return Err(refuse(TransactionRefusal::LimitExceeded(why)).into());
+        }
+        self.need_bytes(named.0, added, now)?;
+        let mut insert = self.statement(
+            "INSERT INTO staged_op (tx, n, seen, place, id, body) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        for (n, op) in (known.operation_count as i64..).zip(operations) {
+            insert.execute(params![
+                known.seq, n, op.seen.0, op.place, op.row, &*op.body
+            ])?;
+        }
+        drop(insert);
+        self.statement("UPDATE staged SET count = ?2, bytes = ?3, updated = ?4 WHERE seq = ?1")?
+            .execute(params![
+                known.seq,
+                count as i64,
+                bytes as i64,
+                now.cut_to_ms().0
+            ])?;
+        self.known_transaction(named)
+    }
+
+    /// Refuses what would let the open transactions of one project take too much of the disk.
+    fn need_bytes(&self, project: &ProjectId, added: usize, now: Timestamp) -> Step<()> {
+        let pending = status_text(TransactionStatus::Pending);
+        let fits = || -> Step<bool> {
+            let held: i64 = self
+                .statement(
+                    "SELECT coalesce(sum(bytes), 0) FROM staged WHERE project = ?1 AND status = ?2",
+                )?
+                .query_row(params![project.as_str(), pending], |row| row.get(0))?;
+            Ok(held as usize + added <= PROJECT_BYTES_MAX)
+        };
+        if fits()? || (self.remove_ended(project, now)? > 0 && fits()?) {
+            return Ok(());
+        }
+        let why = format!(
+            "The open transactions of a project can hold {PROJECT_BYTES_MAX} bytes of operations."
+        );
+        Err(refuse(TransactionRefusal::LimitExceeded(why)).into())
+    }
+
+    fn end_transaction(
+        &mut self,
+        named: (&ProjectId, &str),
+        now: Timestamp,
+        status: TransactionStatus,
+        operation_count: Option<usize>,
+    ) -> Step<Transaction> {
+        let known = self.open_transaction(named)?;
+        if status == TransactionStatus::Committed {
+            need_time(&known, now)?;
+        }
+        if operation_count.is_some_and(|count| count != known.operation_count) {
+            return Err(refuse(TransactionRefusal::Moved).into());
+        }
+        self.statement("DELETE FROM staged_op WHERE tx = ?1")?
+            .execute([known.seq])?;
+        self.statement(
+            "UPDATE staged SET status = ?2, updated = ?3, keep = expires, bytes = 0 WHERE seq = ?1",
+        )?
+        .execute(params![known.seq, status_text(status), now.cut_to_ms().0])?;
+        self.known_transaction(named)
+    }
+}
+
+fn need_time(known: &Transaction, now: Timestamp) -> Result<(), Refusal> {
+    if known.expires <= now {
+        return Err(refuse(TransactionRefusal::Expired(known.id.clone())));
+    }
+    Ok(())
+}
+
+fn refuse(refusal: TransactionRefusal) -> Refusal {
+    Refusal::Transaction(refusal)
+}
+
+/// The transaction of this id.
+pub(super) fn find(
+    connection: &Connection,
+    project: &ProjectId,
+    id: &str,
+) -> Result<Option<Transaction>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM staged WHERE project = ?1 AND id = ?2");
+    let found = connection
+        .prepare_cached(&sql)?
+        .query_row(params![project.as_str(), id], |row| Ok(transaction(row)))
+        .optional()?;
+    found.transpose()
+}
+
+/// A transaction, from [`COLUMNS`].
+pub(super) fn transaction(row: &Row<'_>) -> Result<Transaction, StoreError> {
+    let project: String = row.get(1)?;
+    let status: String = row.get(4)?;
+    Ok(Transaction {
+        seq: row.get(0)?,
+        project: ProjectId::new(&project).map_err(|error| corrupt(error.to_string()))?,
+        id: row.get(2)?,
+        owner: row.get(3)?,
+        status: parse_status(&status)
+            .ok_or_else(|| corrupt(format!("unknown status of a transaction {status:?}")))?,
+        created: Timestamp(row.get(5)?),
+        updated: Timestamp(row.get(6)?),
+        expires: Timestamp(row.get(7)?),
+        operation_count: row.get::<_, i64>(8)? as usize,
+        operation_bytes: row.get::<_, i64>(9)? as usize,
+    })
+}
+
+/// Written to disk: never to be changed.
+fn status_text(status: TransactionStatus) -> &'static str {
+    match status {
+        TransactionStatus::Pending => "pending",
+        TransactionStatus::Committed => "committed",
+        TransactionStatus::Failed => "failed",
+    }
+}
+
+fn parse_status(text: &str) -> Option<TransactionStatus> {
+    Some(match text {
+        "pending" => TransactionStatus::Pending,
+        "committed" => TransactionStatus::Committed,
+        "failed" => TransactionStatus::Failed,
+        _ => return None,
+    })
+}

@@ -1,0 +1,160 @@
+//! Transactions of clients: operations that are staged one by one, kept on disk, and committed
+//! together by one batch.
+//!
+//! A store keeps them and says no more of them than it must to keep two requests apart: whether
+//! one is still open, and how many operations it holds. What an operation means is text to it.
+
+use model::{Mark, ProjectId, RowId, Timestamp};
+
+/// Most operations that one transaction can hold (wire protocol, transactions).
+pub const OPERATIONS_MAX: usize = 100;
+/// Most bytes of operations that one transaction can hold: a commit has them in memory.
+pub const OPERATION_BYTES_MAX: usize = 32 << 20;
+/// Most transactions that are kept of one project, those that have ended among them; of these the
+/// oldest go first.
+pub const TRANSACTIONS_MAX: usize = 5_000;
+/// Most bytes of operations that the open transactions of one project can hold together: what
+/// somebody stages and never commits stands on the disk until it expires.
+pub const PROJECT_BYTES_MAX: usize = 1 << 30;
+/// How long a transaction that nobody has ended is kept after it expired, in microseconds, so that
+/// whoever asks late is told so.
+pub const KEPT_US: i64 = 3_600_000_000;
+
+/// What has become of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// Operations can be staged, until it expires.
+    Pending,
+    /// All its operations are in effect.
+    Committed,
+    /// None of them is, or ever will be: it was rolled back, or could not be committed.
+    Failed,
+}
+
+/// A transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Rises with each transaction of the store.
+    pub seq: i64,
+    /// Its project.
+    pub project: ProjectId,
+    /// Its id, unique within the project.
+    pub id: String,
+    /// Who may see it, in words of whoever created it.
+    pub owner: String,
+    /// What has become of it.
+    pub status: TransactionStatus,
+    /// When it was created, cut to milliseconds.
+    pub created: Timestamp,
+    /// When it last changed, cut to milliseconds.
+    pub updated: Timestamp,
+    /// From when on it can no longer be committed.
+    pub expires: Timestamp,
+    /// How many operations have been staged.
+    pub operation_count: usize,
+    /// Their bytes.
+    pub operation_bytes: usize,
+}
+
+/// An operation that waits for the commit of its transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedOperation {
+    /// The mark whose state whoever staged it had before their eyes.
+    pub seen: Mark,
+    /// The table it is about.
+    pub place: String,
+    /// The row it is about, if it is about one.
+    pub row: Option<String>,
+    /// What it does.
+    pub body: Box<str>,
+}
+
+/// Which operations are wanted with a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationsOf<'a> {
+    /// None.
+    Nothing,
+    /// All of them.
+    Everything,
+    /// Those about one table.
+    Place(&'a str),
+}
+
+/// A change of a transaction. It takes no mark and changes no row; a batch that ends one may do
+/// so beside it.
+#[derive(Clone, Debug)]
+pub enum TransactionOp {
+    /// Opens one.
+    Create {
+        /// Its project.
+        project: ProjectId,
+        /// Its id.
+        id: String,
+        /// Who may see it.
+        owner: String,
+        /// The clock.
+        now: Timestamp,
+        /// From when on it can no longer be committed.
+        expires: Timestamp,
+    },
+    /// Adds operations to one that is open.
+    Stage {
+        /// Its project.
+        project: ProjectId,
+        /// Its id.
+        id: String,
+        /// The clock.
+        now: Timestamp,
+        /// The operations, in the order of their effect.
+        operations: Vec<StagedOperation>,
+    },
+    /// Ends one that is open; its operations are no longer kept.
+    End {
+        /// Its project.
+        project: ProjectId,
+        /// Its id.
+        id: String,
+        /// The clock.
+        now: Timestamp,
+        /// How it ends.
+        status: TransactionStatus,
+        /// How many operations it must hold; with another number it is
+        /// [`TransactionRefusal::Moved`].
+        operation_count: Option<usize>,
+    },
+    /// Removes one, whatever has become of it.
+    Delete {
+        /// Its project.
+        project: ProjectId,
+        /// Its id.
+        id: String,
+    },
+}
+
+/// What holds for the operations on rows that follow in a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Since {
+    /// A row that another commit changed after this mark is [`TransactionRefusal::Conflict`].
+    pub mark: Option<Mark>,
+    /// As [`crate::WriteBatch::unchanged_since`], by what the row was before the batch.
+    pub instant: Option<Timestamp>,
+}
+
+/// Why a transaction could not be changed, or committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionRefusal {
+    /// There is none of this id.
+    NotFound(String),
+    /// One of this id is there already.
+    Exists(String),
+    /// It has ended.
+    Ended(String),
+    /// It was not ended in time.
+    Expired(String),
+    /// It would hold more operations, or larger ones, than it can; a sentence.
+    LimitExceeded(String),
+    /// Its operations are not those that the batch was made of.
+    Moved,
+    /// Another commit has changed a row since an operation on it was staged.
+    Conflict(RowId),
+}
