@@ -22,10 +22,11 @@ pub fn advise(query: &Query) -> Option<Vec<(Field, Direction)>> {
     if columns.is_empty() {
         return None;
     }
+    // Without the tie-break: to sort rows that tie is no reason for another index.
     let keys = if query.random {
         Vec::new()
     } else {
-        query.total_order()
+        query.order.clone()
     };
     let wanted = usefulness(&imagined(&columns), &demands, &keys).strength();
     let available = query.table.indexes.iter();

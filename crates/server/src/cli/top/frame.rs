@@ -23,9 +23,9 @@ impl Frame<'_> {
         text += &self.routes();
         let queries = self.queries();
         let hottest = |asked: &Asked| (asked.per_s * 1e3) as u64;
-        text += &self.listed("HOTTEST QUERIES", &queries, hottest);
+        text += &listed("HOTTEST QUERIES", &queries, hottest);
         let slowest = |asked: &Asked| asked.mean_ns.unwrap_or_default() as u64;
-        text += &self.listed("SLOWEST QUERIES", &queries, slowest);
+        text += &listed("SLOWEST QUERIES", &queries, slowest);
         text
     }
 
@@ -209,24 +209,6 @@ impl Frame<'_> {
         });
         queries.filter(|asked| asked.per_s > 0.0).collect()
     }
-
-    fn listed(&self, title: &str, queries: &[Asked], rank: impl Fn(&Asked) -> u64) -> String {
-        let mut queries: Vec<&Asked> = queries.iter().filter(|asked| rank(asked) > 0).collect();
-        queries.sort_by_key(|asked| (std::cmp::Reverse(rank(asked)), &asked.name));
-        queries.truncate(LINES_MAX);
-        let row = |asked: &&Asked| {
-            vec![
-                per_s(asked.per_s),
-                asked.hits.clone(),
-                time(asked.mean_ns),
-                time(Some(asked.slowest_ns as f64)),
-                asked.name.clone(),
-            ]
-        };
-        let rows: Vec<Vec<String>> = queries.iter().map(row).collect();
-        let head = ["RATE", "HITS", "READ", "SLOWEST", title];
-        format!("\n{}", table::render(&head, &rows))
-    }
 }
 
 const STRING: &str = "writing to a string cannot fail";
@@ -238,6 +220,25 @@ struct Asked {
     hits: String,
     mean_ns: Option<f64>,
     slowest_ns: u64,
+}
+
+/// Those that rank highest, under this title.
+fn listed(title: &str, queries: &[Asked], rank: impl Fn(&Asked) -> u64) -> String {
+    let mut queries: Vec<&Asked> = queries.iter().filter(|asked| rank(asked) > 0).collect();
+    queries.sort_by_key(|asked| (std::cmp::Reverse(rank(asked)), &asked.name));
+    queries.truncate(LINES_MAX);
+    let row = |asked: &&Asked| {
+        vec![
+            per_s(asked.per_s),
+            asked.hits.clone(),
+            time(asked.mean_ns),
+            time(Some(asked.slowest_ns as f64)),
+            asked.name.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = queries.iter().map(row).collect();
+    let head = ["RATE", "HITS", "READ", "SLOWEST", title];
+    format!("\n{}", table::render(&head, &rows))
 }
 
 /// `1,234/s`; fewer than ten with a decimal.
