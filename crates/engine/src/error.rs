@@ -123,6 +123,8 @@ pub enum EngineError {
     TransactionConflict(RowId),
     /// The transaction would be larger than one can be; a sentence.
     TransactionTooLarge(String),
+    /// The key of the request was used for another one.
+    RequestKeyReused,
     /// The server is shutting down.
     Closing,
     /// The clock is so far ahead of the last commit that a wrong year must be feared.
@@ -230,18 +232,13 @@ impl fmt::Display for EngineError {
                 waiting_max: *waiting_max,
             }
             .fmt(f),
-            E::TransactionNotFound(id) => write!(f, "No transaction `{id}`."),
-            E::TransactionExists(id) => write!(f, "A transaction `{id}` already exists."),
-            E::TransactionEnded(id) => {
-                write!(f, "Transaction `{id}` has been committed or has failed.")
-            }
-            E::TransactionExpired(id) => write!(f, "Transaction `{id}` has expired."),
-            E::TransactionConflict(id) => write!(
-                f,
-                "Row `{id}` was created or changed by somebody else since the transaction's \
-                 operation on it was staged."
-            ),
-            E::TransactionTooLarge(why) => f.write_str(why),
+            E::TransactionNotFound(_)
+            | E::TransactionExists(_)
+            | E::TransactionEnded(_)
+            | E::TransactionExpired(_)
+            | E::TransactionConflict(_)
+            | E::TransactionTooLarge(_) => self.fmt_of_transactions(f),
+            E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(
@@ -302,6 +299,28 @@ impl EngineError {
                 )
             }
             _ => unreachable!("the caller matched what keeps a row from being written"),
+        }
+    }
+}
+
+impl EngineError {
+    /// What keeps a transaction from going on.
+    fn fmt_of_transactions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
+            E::TransactionNotFound(id) => write!(f, "No transaction `{id}`."),
+            E::TransactionExists(id) => write!(f, "A transaction `{id}` already exists."),
+            E::TransactionEnded(id) => {
+                write!(f, "Transaction `{id}` has been committed or has failed.")
+            }
+            E::TransactionExpired(id) => write!(f, "Transaction `{id}` has expired."),
+            E::TransactionConflict(id) => write!(
+                f,
+                "Row `{id}` was created or changed by somebody else since the transaction's \
+                 operation on it was staged."
+            ),
+            E::TransactionTooLarge(why) => f.write_str(why),
+            _ => unreachable!("the caller matched what concerns transactions"),
         }
     }
 }

@@ -216,7 +216,9 @@ fn take_request(stream: &mut BufReader<TcpStream>) -> (String, Vec<u8>) {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let digit = |value| char::from_digit(u32::from(value), 16).expect("half a byte");
+    digits.map(digit).collect()
 }
 
 #[test]

@@ -23,8 +23,8 @@ pub use batch::{
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
 pub use staged::{
-    OperationsOf, Since, StagedOperation, Transaction, TransactionOp, TransactionRefusal,
-    TransactionStatus,
+    Once, OperationsOf, Repeated, Since, StagedOperation, Transaction, TransactionOp,
+    TransactionRefusal, TransactionStatus,
 };
 
 /// What a store call returns. An embedded store has the answer, long reads apart, before the future

@@ -96,6 +96,7 @@ kinds! {
     RowUpdateConflict 409 "row_update_conflict" legacy "document_update_conflict";
     TransactionExists 409 "transaction_already_exists";
     TransactionConflict 409 "transaction_conflict";
+    RequestKeyReused 409 "general_idempotency_key_reused";
     TransactionExpired 410 "transaction_expired";
     PayloadTooLarge 413 "general_payload_too_large";
     Unknown 500 "general_unknown";
@@ -272,6 +273,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNotFound(_) => Kind::CursorNotFound,
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
+        E::RequestKeyReused => Kind::RequestKeyReused,
         E::TransactionNotFound(_) => Kind::TransactionNotFound,
         E::TransactionExists(_) => Kind::TransactionExists,
         E::TransactionEnded(_) => Kind::TransactionNotReady,

@@ -65,6 +65,8 @@ pub enum Action {
     UpdateTransaction,
     DeleteTransaction,
     StageOperations,
+    BatchRead,
+    BatchWrite,
     /// Known to the protocol, not answered by this server.
     NotBuilt,
 }
@@ -185,6 +187,9 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (DELETE, "/v1/tablesdb/transactions/{transaction}", Action::DeleteTransaction),
     (POST, "/v1/tablesdb/transactions/{transaction}/operations",
         Action::StageOperations),
+
+    (POST, "/v1/tidemark/databases/{database}/batch/reads", Action::BatchRead),
+    (POST, "/v1/tidemark/databases/{database}/batch/writes", Action::BatchWrite),
 
     (&METHODS, "/v1/account", Action::NotBuilt),
     (&METHODS, "/v1/account/{*rest}", Action::NotBuilt),

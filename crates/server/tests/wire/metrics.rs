@@ -1,6 +1,7 @@
 //! What can be read of a server at /metrics, and what stands about it in the documentation.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use openmetrics_parser::openmetrics::parse_openmetrics;
 use server::watch::exposition::Exposition;
@@ -74,7 +75,7 @@ fn text_of(site: &Site) -> String {
 
 /// The value of this series, exactly as it is written.
 #[track_caller]
-fn value(text: &str, series: &str) -> f64 {
+fn value(text: &str, series: &str) -> u64 {
     let found = text.lines().find_map(|line| {
         let rest = line.strip_prefix(series)?;
         rest.strip_prefix(' ')?.parse().ok()
@@ -99,37 +100,37 @@ fn what_is_served_after_load_is_sound_by_a_parser_of_others() {
             value(&text, &series)
         };
         let created = format!(r#"method="POST",route="{rows}",status="201""#);
-        assert_eq!(requests(&created), 5.0);
+        assert_eq!(requests(&created), 5);
         let listed = format!(r#"method="GET",route="{rows}",status="200""#);
-        assert_eq!(requests(&listed), 15.0, "those answered at once, too");
+        assert_eq!(requests(&listed), 15, "those answered at once, too");
         let read = format!(r#"method="GET",route="{rows}/{{row}}",status="200""#);
-        assert_eq!(requests(&read), 15.0);
+        assert_eq!(requests(&read), 15);
         let missing = format!(r#"method="GET",route="{rows}/{{row}}",status="404""#);
-        assert_eq!(requests(&missing), 1.0);
+        assert_eq!(requests(&missing), 1);
         let timed = format!(
             r#"tidemark_http_request_duration_seconds_count{{method="GET",route="{rows}"}}"#
         );
-        assert_eq!(value(&text, &timed), 15.0);
+        assert_eq!(value(&text, &timed), 15);
         let all = format!(
             r#"tidemark_http_request_duration_seconds_bucket{{le="+Inf",method="GET",route="{rows}"}}"#
         );
-        assert_eq!(value(&text, &all), 15.0);
+        assert_eq!(value(&text, &all), 15);
     }
     let nowhere = r#"tidemark_http_requests_total{method="none",route="none",status="404"}"#;
-    assert_eq!(value(&text, nowhere), 1.0);
+    assert_eq!(value(&text, nowhere), 1);
     let lists = |result: &str| {
         let series = format!(r#"tidemark_list_cache_requests_total{{result="{result}"}}"#);
         value(&text, &series)
     };
-    assert_eq!(lists("hit") + lists("miss") + lists("bypass"), 30.0);
-    assert!(lists("hit") >= 15.0 && lists("miss") >= 2.0, "{text}");
-    assert!(value(&text, "tidemark_commits_total") >= 12.0);
-    assert_eq!(value(&text, "tidemark_commit_rows_total"), 10.0);
-    assert_eq!(value(&text, "tidemark_pending_marks"), 0.0);
-    assert!(value(&text, "tidemark_list_cache_entries") > 0.0);
-    assert!(value(&text, "tidemark_list_cache_invalidations_total") > 0.0);
-    assert!(value(&text, "tidemark_http_connections") >= 1.0);
-    assert!(value(&text, "process_resident_memory_bytes") > 1e6);
+    assert_eq!(lists("hit") + lists("miss") + lists("bypass"), 30);
+    assert!(lists("hit") >= 15 && lists("miss") >= 2, "{text}");
+    assert!(value(&text, "tidemark_commits_total") >= 12);
+    assert_eq!(value(&text, "tidemark_commit_rows_total"), 10);
+    assert_eq!(value(&text, "tidemark_pending_marks"), 0);
+    assert!(value(&text, "tidemark_list_cache_entries") > 0);
+    assert!(value(&text, "tidemark_list_cache_invalidations_total") > 0);
+    assert!(value(&text, "tidemark_http_connections") >= 1);
+    assert!(value(&text, "process_resident_memory_bytes") > 1_000_000);
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn the_page_lists_every_metric_as_it_is() {
             some => some,
         };
         let kind = metric.kind.word();
-        wanted += &format!("| `{name}` | {kind} | {labels} | {help} |\n");
+        writeln!(wanted, "| `{name}` | {kind} | {labels} | {help} |").unwrap();
     }
     let rows = PAGE
         .lines()

@@ -1,7 +1,5 @@
 //! One frame of `tidemark top`, as plain text.
 
-use std::fmt::Write as _;
-
 use crate::cli::table;
 use crate::watch::told::{Held, QueryTold, RouteTold, Told};
 
@@ -52,85 +50,81 @@ impl Frame<'_> {
 
     fn head(&self) -> String {
         let now = self.now;
-        let cores = self
-            .earlier()
-            .map_or(now.cpu_s, |before| now.cpu_s - before.cpu_s);
-        let sum =
-            |of: fn(&RouteTold) -> u64| move |told: &Told| told.routes.iter().map(of).sum::<u64>();
-        let took = self.took();
-        let (hits, lists) = (
-            self.more(|told| told.hits),
-            self.more(|told| told.hits + told.misses + told.bypasses),
-        );
-        let commits = self.more(|told| told.commits);
-        let of_commit = self.more(|told| told.commit_requests);
-        let sync = self
-            .earlier()
-            .map_or(now.sync.clone(), |before| now.sync.since(&before.sync));
-        let mut text = String::new();
-        writeln!(
-            text,
-            "tidemark {}   up {}   {} connections   {}   {:.2} cores\n",
+        let before_s = self.earlier().map_or(0.0, |before| before.cpu_s);
+        let head = format!(
+            "tidemark {}   up {}   {} connections   {}   {:.2} cores\n\n",
             now.version,
             span(now.up_ms / 1_000),
             now.connections,
             bytes(now.resident_bytes),
-            cores / self.over_s()
-        )
-        .expect(STRING);
-        let rows = [
-            (
-                "requests",
-                self.rate(sum(|route| route.answers)),
-                format!(
-                    "4xx {}   5xx {}   p50 {}   p99 {}",
-                    self.rate(sum(|route| route.refusals)),
-                    self.rate(sum(|route| route.failures)),
-                    time(took.quantile(0.5)),
-                    time(took.quantile(0.99))
-                ),
-            ),
-            (
-                "lists",
-                self.rate(|told| told.hits + told.misses + told.bypasses),
-                format!(
-                    "hits {}   {} of {} in {} entries   invalidated {}   evicted {}",
-                    share(hits, lists),
-                    bytes(now.cache_bytes),
-                    bytes(now.cache_bytes_max),
-                    now.cache_entries,
-                    self.rate(|told| told.invalidations),
-                    self.rate(|told| told.evictions)
-                ),
-            ),
-            (
-                "commits",
-                self.rate(|told| told.commits),
-                format!(
-                    "rows {}   {:.1} requests each   sync p50 {} p99 {}   waiting {}   pending {}",
-                    self.rate(|told| told.commit_rows),
-                    of_commit as f64 / commits.max(1) as f64,
-                    time(sync.quantile(0.5)),
-                    time(sync.quantile(0.99)),
-                    now.writes_waiting,
-                    now.pending_marks
-                ),
-            ),
-            (
-                "long reads",
-                self.rate(|told| told.long_reads),
-                format!(
-                    "running {}   waiting {}   slow queries {}",
-                    now.long_running,
-                    now.long_waiting,
-                    self.rate(|told| told.slow_queries)
-                ),
-            ),
-        ];
-        for (name, rate, rest) in rows {
-            writeln!(text, "{name:<11}{rate:>9}   {rest}").expect(STRING);
-        }
-        text
+            (now.cpu_s - before_s) / self.over_s()
+        );
+        [
+            head,
+            self.requests(),
+            self.lists(),
+            self.commits(),
+            self.long_reads(),
+        ]
+        .concat()
+    }
+
+    fn requests(&self) -> String {
+        let sum =
+            |of: fn(&RouteTold) -> u64| move |told: &Told| told.routes.iter().map(of).sum::<u64>();
+        let took = self.took();
+        let rest = format!(
+            "4xx {}   5xx {}   p50 {}   p99 {}",
+            self.rate(sum(|route| route.refusals)),
+            self.rate(sum(|route| route.failures)),
+            time(took.quantile(0.5)),
+            time(took.quantile(0.99))
+        );
+        line("requests", &self.rate(sum(|route| route.answers)), &rest)
+    }
+
+    fn lists(&self) -> String {
+        let (now, all) = (self.now, |told: &Told| {
+            told.hits + told.misses + told.bypasses
+        });
+        let rest = format!(
+            "hits {}   {} of {} in {} entries   invalidated {}   evicted {}",
+            share(self.more(|told| told.hits), self.more(all)),
+            bytes(now.cache_bytes),
+            bytes(now.cache_bytes_max),
+            now.cache_entries,
+            self.rate(|told| told.invalidations),
+            self.rate(|told| told.evictions)
+        );
+        line("lists", &self.rate(all), &rest)
+    }
+
+    fn commits(&self) -> String {
+        let now = self.now;
+        let sync = self.earlier();
+        let sync = sync.map_or(now.sync.clone(), |before| now.sync.since(&before.sync));
+        let commits = self.more(|told| told.commits);
+        let of_commit = self.more(|told| told.commit_requests);
+        let rest = format!(
+            "rows {}   {:.1} requests each   sync p50 {} p99 {}   waiting {}   pending {}",
+            self.rate(|told| told.commit_rows),
+            of_commit as f64 / commits.max(1) as f64,
+            time(sync.quantile(0.5)),
+            time(sync.quantile(0.99)),
+            now.writes_waiting,
+            now.pending_marks
+        );
+        line("commits", &self.rate(|told| told.commits), &rest)
+    }
+
+    fn long_reads(&self) -> String {
+        let rest = format!(
+            "running {}   waiting {}   slow queries {}",
+            self.now.long_running,
+            self.now.long_waiting,
+            self.rate(|told| told.slow_queries)
+        );
+        line("long reads", &self.rate(|told| told.long_reads), &rest)
     }
 
     /// How long all answers took.
@@ -211,7 +205,9 @@ impl Frame<'_> {
     }
 }
 
-const STRING: &str = "writing to a string cannot fail";
+fn line(name: &str, rate: &str, rest: &str) -> String {
+    format!("{name:<11}{rate:>9}   {rest}\n")
+}
 
 /// A query between two looks.
 struct Asked {
