@@ -43,6 +43,7 @@ mod scratch;
 mod starts;
 mod trace;
 mod traffic;
+mod watched;
 mod ways;
 mod workload;
 mod writers;
@@ -71,6 +72,7 @@ enum Command {
     Mixed(mixed::Arguments),
     Writers(writers::Arguments),
     Peers(peers::Arguments),
+    Watched(watched::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Mixed(arguments) => mixed::run(&arguments),
         Command::Writers(arguments) => writers::run(&arguments),
         Command::Peers(arguments) => peers::run(&arguments),
+        Command::Watched(arguments) => watched::run(&arguments),
     };
     match run {
         Ok(code) => code,

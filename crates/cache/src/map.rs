@@ -107,6 +107,11 @@ impl<K: Hash + Eq + Clone, V: Clone> WeightedMap<K, V> {
     pub fn bytes(&self) -> u64 {
         self.entries.weight()
     }
+
+    /// How many entries there are.
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! older read afterwards, and N waiting clients share one sync.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ use store::{
 use crate::error::{ColumnFault, EngineError};
 use crate::plausible::Plausible;
 use crate::shared::Shared;
+use crate::tally::{Writes, Written};
 use crate::told;
 use crate::transactions::{Trial, refused_transaction};
 
@@ -105,6 +107,7 @@ struct Queue {
 pub(crate) struct Writer {
     line: Arc<Line>,
     waiting_max: usize,
+    written: Arc<Written>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -128,8 +131,10 @@ impl Writer {
         waiting_max: usize,
     ) -> std::io::Result<Writer> {
         let line = Arc::<Line>::default();
+        let written = Arc::<Written>::default();
         let mut group = GroupCommit {
             shared,
+            written: written.clone(),
             plausible,
             line: line.clone(),
             company: 0,
@@ -144,6 +149,7 @@ impl Writer {
         Ok(Writer {
             line,
             waiting_max,
+            written,
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -200,12 +206,30 @@ impl Writer {
             return Err(EngineError::Closing);
         }
         if queue.waiting.len() >= self.waiting_max {
+            self.written.refused.fetch_add(1, Ordering::Relaxed);
             return Err(EngineError::Overloaded);
         }
         queue.waiting.push_back(work);
         drop(queue);
         self.line.filled.notify_one();
         Ok(())
+    }
+
+    /// What was written, and what waits.
+    pub(crate) fn writes(&self) -> Writes {
+        let written = &*self.written;
+        Writes {
+            commits: written.commits.get(),
+            failed: written.failed.get(),
+            rows: written.rows.get(),
+            refused: written.refused.load(Ordering::Relaxed),
+            waiting: self.line.lock().waiting.len(),
+            waiting_max: self.waiting_max,
+            pending: written.pending.get(),
+            requests: written.requests.read(),
+            apply_ns: written.apply_ns.read(),
+            sync_ns: written.sync_ns.read(),
+        }
     }
 
     /// Takes no more requests, finishes those that wait, and ends the thread.
@@ -226,6 +250,7 @@ impl Writer {
 
 struct GroupCommit {
     shared: Arc<Shared>,
+    written: Arc<Written>,
     plausible: Plausible,
     line: Arc<Line>,
     /// What the next group should wait for: the requests the last one answered plus those that
@@ -505,7 +530,15 @@ impl GroupCommit {
     }
 
     fn commit_group(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
-        let shared = &self.shared;
+        self.written.pending.set(batches.len() as u64);
+        let committed = self.commit_counted(batches);
+        self.written.pending.set(0);
+        self.written.failed.add(u64::from(committed.is_err()));
+        committed
+    }
+
+    fn commit_counted(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
+        let (shared, began) = (&self.shared, Instant::now());
         let first = shared.marks.begin(shared.clock.now());
         let pending = match block_on(shared.store.apply(batches, first)) {
             Ok(pending) => pending,
@@ -517,11 +550,19 @@ impl GroupCommit {
         let Some(last) = last_mark(pending.outcomes()) else {
             return self.commit_aside(pending, first);
         };
+        let apply_ns = nanoseconds(began);
         let batch = batch(&*pending, &shared.catalogue());
         let withheld = shared.lists.withhold(batch);
+        let syncing = Instant::now();
         let committed = block_on(pending.commit());
+        let sync_ns = nanoseconds(syncing);
         match &committed {
             Ok(outcomes) => {
+                self.written.commits.add(1);
+                self.written.rows.add(changed_rows(outcomes));
+                self.written.requests.record(batches.len() as u64);
+                self.written.apply_ns.record(apply_ns);
+                self.written.sync_ns.record(sync_ns);
                 shared.take_in(outcomes);
                 shared.marks.publish(last);
                 self.plausible.committed(last, shared.clock.elapsed_ms());
@@ -559,6 +600,20 @@ impl GroupCommit {
         shared.lists.publish(withheld, committed.is_ok());
         committed
     }
+}
+
+fn nanoseconds(since: Instant) -> u64 {
+    since.elapsed().as_nanos() as u64
+}
+
+/// Rows whose images are at hand.
+fn changed_rows(outcomes: &[Outcome]) -> u64 {
+    let images = |changes: &Changes| match changes {
+        Changes::Images(changes) => changes.len() as u64,
+        Changes::Tables(_) => 0,
+    };
+    let applied = outcomes.iter().flatten();
+    applied.map(|applied| images(&applied.changes)).sum()
 }
 
 enum Taken {

@@ -31,6 +31,7 @@ mod indexes;
 mod links;
 mod listing;
 mod marks;
+mod observed;
 mod paranoid;
 mod pinned;
 mod plausible;
@@ -43,6 +44,7 @@ mod rows_write;
 mod shared;
 mod shorten;
 mod tables;
+pub mod tally;
 mod temporal;
 mod times;
 mod told;
@@ -64,6 +66,7 @@ pub use export::{ExportPage, ExportStart};
 pub use increment::Increment;
 pub use indexes::IndexOf;
 pub use list_cache::{Counts as ListCounts, Family};
+pub use observed::{Asked as AskedLists, SlowQuery, TellSlow};
 pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
@@ -72,7 +75,11 @@ pub use projects::NewKey;
 pub use query::json::read as read_json;
 pub use query::{Frame, QueryError, instant};
 pub use relations::{NewRelationship, RelationshipChange};
-pub use store::{Durability, EncodeRow, Inspection, LongReads, StoreError, inspect};
+pub use store::{
+    Counts as StoreCounts, Durability, EncodeRow, Inspection, LongReadCounts, LongReads,
+    StoreError, inspect,
+};
+pub use tally::Writes;
 pub use temporal::{
     CommitRecord, META_BYTES_MAX, OPERATIONS_MAX, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX,
     TimedTransaction, Transacted, TransactionAct, TransactionOp,
@@ -84,6 +91,7 @@ pub use transactions::{
 
 use commit::Writer;
 use marks::Marks;
+use observed::Observed;
 use paranoid::{Hit, Paranoid};
 use plausible::Plausible;
 use shared::Shared;
@@ -134,6 +142,7 @@ pub struct Engine {
     /// See [`Engine::fingerprint`].
     seed: u64,
     paranoid: OnceLock<Paranoid>,
+    observed: Observed,
 }
 
 /// What an engine says of itself.
@@ -147,6 +156,8 @@ pub struct Status {
     pub lineage: String,
     /// Bytes of all cached lists.
     pub list_cache_bytes: u64,
+    /// How many entries they are: rows and total of a list are two.
+    pub list_cache_entries: usize,
     /// What watches over them, and what became of them.
     pub lists: ListCounts,
 }
@@ -213,6 +224,7 @@ impl Engine {
             seed: list_cache::fingerprint(0, loaded.lineage.as_bytes()) as u64,
             lineage: loaded.lineage,
             paranoid: OnceLock::new(),
+            observed: Observed::default(),
         }))
     }
 
@@ -243,8 +255,19 @@ impl Engine {
             horizon: self.shared.marks.horizon(),
             lineage: self.lineage.clone(),
             list_cache_bytes: self.shared.lists.bytes(),
+            list_cache_entries: self.shared.lists.entries(),
             lists: self.shared.lists.counts(),
         }
+    }
+
+    /// What the writer has done, and what waits for it.
+    pub fn writes(&self) -> Writes {
+        self.writer.writes()
+    }
+
+    /// What the store has at work.
+    pub fn store_counts(&self) -> StoreCounts {
+        self.shared.store.counts()
     }
 
     /// From now on compares one of `every` exact hits with a fresh read, on a thread of its own,

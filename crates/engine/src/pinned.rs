@@ -69,7 +69,7 @@ impl Engine {
             place: false,
             catalogue_epoch: epoch,
         };
-        let listed = self.shared.store.list(listing).await?.answer;
+        let listed = self.read_list(listing).await?.answer;
         let page = Page {
             table: Arc::clone(&query.table),
             selection: query.selection.clone(),

@@ -13,6 +13,7 @@ use crate::Engine;
 use crate::asked::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
+use crate::observed::Shape;
 use crate::paranoid::Hit;
 use crate::rows::{READ_ROWS, related, times};
 
@@ -24,6 +25,8 @@ pub struct PreparedList {
     names: Names,
     /// What the names stand for, where hits are compared with fresh reads.
     asked: Option<(Box<Query>, Family)>,
+    /// What its answers are counted as.
+    pub(crate) shape: Arc<Shape>,
 }
 
 impl PreparedList {
@@ -123,6 +126,7 @@ impl Engine {
         Ok(Some(PreparedList {
             catalogue_epoch: catalogue.epoch,
             table: query.table.number,
+            shape: self.shape_of(&query),
             names,
             asked: (self.compared().is_some() && contract == Contract::Exact)
                 .then(|| (Box::new(query), asked.family)),

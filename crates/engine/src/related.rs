@@ -83,7 +83,7 @@ impl<'a> Gathering<'a> {
             place: false,
             catalogue_epoch: self.catalogue.epoch,
         };
-        let read = self.engine.shared.store.list(listing).await?;
+        let read = self.engine.read_list(listing).await?;
         self.saw(read.mark);
         let page = Page {
             table: query.table,
@@ -242,7 +242,7 @@ impl<'a> Gathering<'a> {
                 place: false,
                 catalogue_epoch: self.catalogue.epoch,
             };
-            let read = self.engine.shared.store.list(listing).await?;
+            let read = self.engine.read_list(listing).await?;
             self.saw(read.mark);
             let count = read.answer.rows.len();
             self.rows_left = self.rows_left.checked_sub(count).ok_or_else(|| {

@@ -333,6 +333,9 @@ impl Reading<'_> {
         if !was_read_here && self.catalogue.epoch != shared.catalogue_epoch() {
             return Err(StoreError::CatalogueMoved.into());
         }
+        if answer.is_hit {
+            self.engine.shape_of(self.query).hit(1);
+        }
         if answer.is_hit && contract == Contract::Exact {
             self.engine.look_again(|| {
                 let (family, epoch) = (self.asked.family, self.catalogue.epoch);
@@ -391,7 +394,7 @@ impl Reading<'_> {
             place: rows && for_keeping,
             catalogue_epoch: self.catalogue.epoch,
         };
-        let Snapshot { answer, mark } = shared.store.list(listing).await?;
+        let Snapshot { answer, mark } = self.engine.read_list(listing).await?;
         let total = total.then_some(answer.total);
         let rows = rows.then(|| {
             let page = Page {

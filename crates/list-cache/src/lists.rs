@@ -245,6 +245,11 @@ impl ListCache {
         self.entries.bytes()
     }
 
+    /// How many entries there are; the rows of a list and its total are two.
+    pub fn entries(&self) -> usize {
+        self.entries.entries()
+    }
+
     /// What the registry holds, and has done.
     pub fn counts(&self) -> Counts {
         self.lock().registry.counts()

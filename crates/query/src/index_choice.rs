@@ -92,7 +92,7 @@ pub(crate) enum Demand {
 
 impl Demand {
     /// Whether all matching rows have the same there, so that it takes no part in an order.
-    fn is_fixed(self) -> bool {
+    pub(crate) fn is_fixed(self) -> bool {
         self >= Demand::Null
     }
 }
@@ -155,7 +155,7 @@ pub(crate) fn demand_on(demands: &[(Field, Demand)], field: Field) -> Option<Dem
 
 /// What an index does for a query. Ordered: what counts more stands first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Use {
+pub(crate) struct Use {
     /// Whether the filter fixes every column of a unique index: one row at most.
     at_once: bool,
     /// Leading columns that the filter fixes to one or several values.
@@ -166,6 +166,13 @@ struct Use {
     range: bool,
     /// Short indexes are smaller.
     columns: Reverse<usize>,
+}
+
+impl Use {
+    /// What it does, whatever its size.
+    pub(crate) fn strength(self) -> impl Ord {
+        (self.at_once, self.fixed, self.order, self.range)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -220,7 +227,7 @@ fn has_any(filter: &Filter) -> bool {
     }
 }
 
-fn usefulness(index: &Index, demands: &[(Field, Demand)], keys: &[OrderKey]) -> Use {
+pub(crate) fn usefulness(index: &Index, demands: &[(Field, Demand)], keys: &[OrderKey]) -> Use {
     let on = |at: usize| demand_on(demands, index.columns.get(at)?.field);
     let fixed = (0..index.columns.len())
         .take_while(|at| on(*at) > Some(Demand::Range))

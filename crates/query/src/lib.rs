@@ -3,6 +3,7 @@
 //! Pure: reads no clock, opens no file, knows no driver. `resolve` refuses what cannot be done,
 //! so `emit` cannot fail. What a dialect cannot do alike is decided here, never in a store.
 
+pub mod advice;
 pub mod ast;
 pub mod dialect;
 pub mod emit;
@@ -19,9 +20,11 @@ pub mod predicate;
 pub mod query;
 pub mod resolve;
 pub mod search;
+pub mod shape;
 pub mod times;
 pub mod visibility;
 
+pub use advice::advise;
 pub use ast::Ast;
 pub use dialect::Dialect;
 pub use equalities::{Equality, equalities};
@@ -33,5 +36,6 @@ pub use resolve::{
     Limits, RelatedNames, resolve, resolve_related, resolve_selection, select_names,
 };
 pub use search::Search;
+pub use shape::{shape, shape_number};
 pub use times::{AskedTimes, AskedValid, asked_times, instant};
 pub use visibility::{Visibility, visibility};

@@ -315,4 +315,4 @@ fn write_length(out: &mut Vec<u8>, length: usize) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

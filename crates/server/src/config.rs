@@ -15,9 +15,10 @@ use engine::{Clock, Durability, LongReads};
 use hyper::header::HeaderValue;
 use model::ProjectId;
 
-use crate::cli::{bench, key, project, seed};
+use crate::cli::{bench, key, project, seed, top};
 use crate::client::{Access, Endpoint};
 use crate::http::Rng;
+use crate::http::counts::Counts;
 use crate::http::forwarded::TrustedProxies;
 use crate::http::tidemark::SetClock;
 use crate::http::wire::{encode_page, encode_row};
@@ -26,8 +27,11 @@ use crate::serve::ServeConfig;
 use crate::serve::tls::TlsFiles;
 
 mod limits;
+mod watch;
 
 use limits::LimitArgs;
+use watch::WatchArgs;
+pub use watch::WatchSetup;
 
 pub mod file;
 mod port;
@@ -117,6 +121,11 @@ pub enum Command {
     /// none does. Ids, times and permissions of rows are kept. An imported database is closed to
     /// callers without a key until it is complete.
     Import(Box<ImportArgs>),
+    /// Show what a running server does: rates, times, hits, the hottest and slowest queries
+    ///
+    /// Asks the server that runs on the data directory, twice a look apart, and shows what came
+    /// between. Changes nothing.
+    Top(top::TopArgs),
     /// Look at data directory, settings and machine, and say what to do
     ///
     /// Changes nothing, and works beside a running server. The exit code is 1 where something is
@@ -418,6 +427,8 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEMARK_TEST_CLOCK")]
     test_clock: bool,
     #[command(flatten)]
+    watch: WatchArgs,
+    #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
     log: LogArgs,
@@ -462,6 +473,8 @@ pub struct ServeSetup {
     pub engine: engine::Config,
     /// Compare one of so many hits with a fresh read; 0 for none.
     pub paranoid: u32,
+    /// For those who watch.
+    pub watch: WatchSetup,
     /// For HTTP.
     pub http: ServeConfig,
     /// For the first start.
@@ -536,6 +549,8 @@ impl ServeArgs {
             tls,
             access_log: false,
             test_clock: self.test_clock.then(|| SetClock::over(clock.clone())),
+            counts: Counts::new(threads),
+            traces: None,
             clock,
             rng,
         };
@@ -546,6 +561,7 @@ impl ServeArgs {
         Ok(ServeSetup {
             engine,
             paranoid: self.paranoid,
+            watch: self.watch.check()?,
             http,
             bootstrap,
             log,

@@ -14,3 +14,4 @@ pub mod port;
 pub mod secret;
 pub mod seed;
 pub mod serve;
+pub mod watch;

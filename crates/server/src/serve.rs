@@ -16,9 +16,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 use crate::http::cors::Origins;
+use crate::http::counts::Counts;
 use crate::http::forwarded::TrustedProxies;
 use crate::http::tidemark::SetClock;
 use crate::http::{Rng, Shared};
+use crate::watch::trace::Traces;
 
 mod connection;
 mod files;
@@ -53,6 +55,10 @@ pub struct ServeConfig {
     pub tls: Option<TlsFiles>,
     /// Whether each request writes a line to the log (level debug, target `access`).
     pub access_log: bool,
+    /// Where each thread counts what it answers; of as many threads as there are.
+    pub counts: Arc<Counts>,
+    /// Where spans go; `None` for nowhere.
+    pub traces: Option<Arc<Traces>>,
     /// Gives ids their time.
     pub clock: Arc<dyn Clock>,
     /// The clock of the engine, where clients set it by a header; only for tests.
@@ -169,7 +175,11 @@ pub fn run(
             .collect::<io::Result<Vec<Worker>>>()
             .map_err(ServeError::Start)?;
         bound(address).map_err(ServeError::Bound)?;
-        let refusals = Refusals::new(limits.connections_max, shared.tls.is_some());
+        let refusals = Refusals::new(
+            limits.connections_max,
+            shared.tls.is_some(),
+            shared.counts.clone(),
+        );
         accept_until(shutdown, &listener, &workers, &refusals).await;
         drop(listener);
         Ok(drain(workers).await)

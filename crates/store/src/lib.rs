@@ -138,6 +138,48 @@ pub trait Store: Send + Sync {
     /// Ends background work and closes the database; `horizon` is the highest mark ever read,
     /// and replaces what was reserved ahead.
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()>;
+
+    /// How the rows of a list are found: the database's own plan, a step a line, with the words
+    /// of the schema in it. It is not read for it. Empty where the store cannot tell.
+    ///
+    /// # Errors
+    /// As for [`Store::list`].
+    fn explain<'a>(&'a self, _query: &'a Query) -> StoreFuture<'a, Vec<String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// What is at work, and what waits. A store that counts nothing says so by zeros.
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+}
+
+/// What a store has at work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Bytes of commits that stand in the log and not yet in the database file.
+    pub log_backlog_bytes: u64,
+    /// The reads that are not short.
+    pub long_reads: LongReadCounts,
+}
+
+/// Reads on threads for long reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongReadCounts {
+    /// How many were taken in since the start.
+    pub taken: u64,
+    /// How many were refused since the start, because too many waited.
+    pub refused: u64,
+    /// How many wait for a thread now.
+    pub waiting: usize,
+    /// Most that may wait.
+    pub waiting_max: usize,
+    /// How many run now.
+    pub running: usize,
+    /// Threads that have been started.
+    pub threads: usize,
+    /// Most threads.
+    pub threads_max: usize,
 }
 
 /// A transaction that ran and that nobody sees yet. Dropped, it is rolled back.
@@ -249,6 +291,9 @@ pub struct Listed {
     /// Of a page with as many rows as its limit: what the row that was read last has in each key
     /// of [`Query::read_order`].
     pub last_place: Option<Vec<Value>>,
+    /// Rows that a read of whole tables went through, as far as the store counts them: none where
+    /// an index led to the rows.
+    pub scanned: u64,
 }
 
 /// A row to read.

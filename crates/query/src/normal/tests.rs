@@ -15,7 +15,7 @@ const LIMITS: Limits = Limits {
     page_rows_max: 100,
 };
 
-fn table() -> Arc<model::Table> {
+pub(crate) fn table() -> Arc<model::Table> {
     let column = |number: u32, key: &str, kind, array| Column {
         number: ColumnNumber(number),
         key: ColumnKey::new(key).unwrap(),
@@ -52,7 +52,7 @@ fn table() -> Arc<model::Table> {
     })
 }
 
-fn query(texts: &[String]) -> Query {
+pub(crate) fn query(texts: &[String]) -> Query {
     let ast = parse(texts).unwrap();
     resolve(&ast, &table(), Visibility::Everything, None, &LIMITS).unwrap()
 }

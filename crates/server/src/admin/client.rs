@@ -18,7 +18,8 @@ use super::socket;
 use crate::client::Client;
 use crate::http::Rng;
 use crate::port;
-use crate::port::ask::{Ask, Told};
+use crate::port::ask::{Ask, Told as ToldByPort};
+use crate::watch::told::Told;
 
 /// Longest time a running server may take for one act.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -97,7 +98,7 @@ impl Administration {
     ///
     /// # Errors
     /// The [`Refusal`] itself where the store refused, else what broke.
-    pub async fn port(&mut self, ask: &Ask, rows: &[u8]) -> Result<Told> {
+    pub async fn port(&mut self, ask: &Ask, rows: &[u8]) -> Result<ToldByPort> {
         match self {
             Administration::Offline { engine, .. } => {
                 Ok(port::act::perform(engine, ask.clone(), rows).await?)
@@ -151,7 +152,33 @@ async fn connect(directory: &Path) -> Result<Option<UnixStream>> {
     }
 }
 
-async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<Told> {
+/// What the server that runs on `directory` tells of itself; `None` when none runs.
+///
+/// # Errors
+/// When it does not answer, or not in a way that is understood.
+pub async fn tell_top(directory: &Path) -> Result<Option<Told>> {
+    let Some(stream) = connect(directory).await? else {
+        return Ok(None);
+    };
+    let asking = async {
+        let mut client = Client::over(stream).await?;
+        let request = Request::get(socket::TOP)
+            .header(HOST, "tidemark")
+            .body(Full::default())?;
+        client
+            .send(request)
+            .await
+            .context("the running server broke off")
+    };
+    let answer = tokio::time::timeout(ANSWER_MAX, asking).await;
+    let answer = answer.context("the running server did not answer in time")??;
+    let told = serde_json::from_slice(&answer.body).ok();
+    let told = told.filter(|_| answer.status.is_success());
+    let why = || anyhow!("the running server does not know `tidemark top`; is it older?");
+    told.ok_or_else(why).map(Some)
+}
+
+async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<ToldByPort> {
     let request = Request::post(port::ask::ROUTE)
         .header(HOST, "tidemark")
         .body(Full::from(port::ask::frame(ask, rows)))?;
@@ -162,7 +189,7 @@ async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<Told> {
     if answer.status.is_success() {
         let (head, rows) = port::ask::unframe(&answer.body)?;
         let rows = rows.to_vec();
-        return Ok(Told { head, rows });
+        return Ok(ToldByPort { head, rows });
     }
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let message = body["message"]

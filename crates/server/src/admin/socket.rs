@@ -26,9 +26,15 @@ use super::act::{self, Refusal};
 use crate::http::Rng;
 use crate::port;
 use crate::port::ask::Told;
+use crate::watch::exposition::Exposition;
+use crate::watch::{Watch, listener};
 
 /// The socket's name in the data directory.
 const NAME: &str = "admin.sock";
+/// Where metrics are read here, whatever the settings say: who may open the socket may do more.
+const METRICS: &str = "/metrics";
+/// What `tidemark top` asks for.
+pub const TOP: &str = "/top";
 /// Where it is made, out of everybody's reach, before it takes its name.
 const CRADLE: &str = ".admin";
 /// Longest path of a socket that all systems take: macOS has 104 bytes, one of them a zero
@@ -46,6 +52,8 @@ pub struct Socket {
 /// What the socket's tasks share.
 struct Administrator {
     engine: Arc<Engine>,
+    watch: Arc<Watch>,
+    exposition: Exposition,
     rng: Rng,
 }
 
@@ -93,8 +101,13 @@ impl Socket {
     }
 
     /// Serves until its task is dropped. Runs where tasks may stay on their thread.
-    pub async fn serve(self, engine: Arc<Engine>, rng: Rng) {
-        let administrator = Rc::new(Administrator { engine, rng });
+    pub async fn serve(self, engine: Arc<Engine>, watch: Arc<Watch>, rng: Rng) {
+        let administrator = Rc::new(Administrator {
+            engine,
+            exposition: Exposition::new(watch.clone()),
+            watch,
+            rng,
+        });
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => {
@@ -136,17 +149,30 @@ async fn answer(
     if request.uri().path() == port::ask::ROUTE {
         return answer_port(request, administrator.engine.clone()).await;
     }
+    if request.uri().path() == METRICS {
+        return listener::metrics(&administrator.exposition);
+    }
+    if request.uri().path() == TOP {
+        // Not logged: it is asked once a second.
+        let told = serde_json::to_vec(&administrator.watch.tell());
+        let told = told.expect("names and numbers can be written");
+        return json_answer(StatusCode::OK, told);
+    }
     let line = format!("{} {}", request.method(), request.uri().path());
     let (status, body) = match administrator.perform(request).await {
         Ok(body) => (StatusCode::OK, body),
         Err(refusal) => (refusal.status, json!({ "message": refusal.message })),
     };
     tracing::info!(target: "admin", %line, status = status.as_u16(), "answered");
-    let body = Full::from(body.to_string());
+    json_answer(status, body.to_string().into_bytes())
+}
+
+fn json_answer(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
     let answer = Response::builder()
         .status(status)
         .header(CONTENT_TYPE, "application/json");
-    answer.body(body).expect("status and header are constant")
+    let answer = answer.body(Full::from(body));
+    answer.expect("status and header are constant")
 }
 
 /// A step of an export or import. Not logged one by one: there may be thousands.

@@ -22,6 +22,7 @@ pub mod seed;
 pub mod serve;
 mod signals;
 mod table;
+pub mod top;
 
 /// What every command is given from outside.
 #[derive(Clone)]
@@ -59,6 +60,7 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Export(args) => export::run(args.check()?, outside)?,
         Command::Import(args) => return import::run(args.check()?, outside),
         Command::Seed(command) => seed::run(command)?,
+        Command::Top(args) => top::run(args)?,
         Command::Bench(command) => bench::run(command, &outside)?,
     }
     Ok(ExitCode::SUCCESS)

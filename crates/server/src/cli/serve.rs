@@ -19,10 +19,13 @@ use super::bootstrap::{self, Prepared};
 use super::signals::StopSignals;
 use super::{Outside, log, runtime, say};
 use crate::admin::socket::Socket;
-use crate::config::{Bootstrap, ServeSetup, reachable};
+use crate::config::{Bootstrap, ServeSetup, WatchSetup, reachable};
 use crate::doctor::holder;
 use crate::http::Rng;
-use crate::serve::{self, Drained, ServeError};
+use crate::serve::{self, Drained, ServeConfig, ServeError};
+use crate::watch::listener::Listener;
+use crate::watch::trace::Traces;
+use crate::watch::{Watch, slow::tell_slow};
 
 /// The exit code after a second signal: 128 + 2, as shells report an interrupted program.
 const CUT_SHORT: u8 = 130;
@@ -97,11 +100,14 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
     let ServeSetup {
         engine: config,
         paranoid,
-        http,
+        watch: watching,
+        mut http,
         bootstrap,
         ..
     } = setup;
     let directory = config.directory.clone();
+    let list_cache_bytes = config.list_cache_bytes;
+    let traces = begin_tracing(&mut http, &watching)?;
     let clock: Arc<dyn Clock> = match &http.test_clock {
         Some(set) => {
             refuse_real_data(&directory)?;
@@ -120,8 +126,15 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
             .context("cannot start a thread")?;
         tracing::info!(one_of = paranoid, "comparing cached lists with fresh reads");
     }
+    if let Some(threshold) = watching.slow_query {
+        engine.tell_slow(threshold, tell_slow);
+    }
+    let (counts, clock) = (http.counts.clone(), outside.clock.clone());
+    let watch = Watch::new(engine.clone(), counts, list_cache_bytes, clock);
     let opening = Opening {
         engine: &engine,
+        watch: Arc::new(watch),
+        metrics_listen: watching.metrics_listen,
         rng: outside.rng,
         directory: &directory,
         scheme: if http.tls.is_some() { "https" } else { "http" },
@@ -139,6 +152,9 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
             drop(stopped.await);
         },
     );
+    if let Some(traces) = traces {
+        traces.close();
+    }
     // Also after a failure: what the start has written is kept in order.
     let closed = engine
         .close()
@@ -180,6 +196,17 @@ fn mark_real_data(directory: &Path) -> Result<()> {
     std::fs::write(&path, "").with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Starts what sends traces, if they are wanted.
+fn begin_tracing(http: &mut ServeConfig, watching: &WatchSetup) -> Result<Option<Arc<Traces>>> {
+    let traces = watching.traces.as_ref().map(Traces::start).transpose()?;
+    let traces = traces.map(Arc::new);
+    if traces.is_some() {
+        http.counts.begin_timing();
+        http.traces.clone_from(&traces);
+    }
+    Ok(traces)
+}
+
 fn tell_difference(difference: &Difference) {
     tracing::error!("{difference}; please report it. --list-cache=off is exact meanwhile");
 }
@@ -208,6 +235,8 @@ fn tell_compared(compared: Compared) {
 /// What the moment between binding the port and the first request needs.
 struct Opening<'a> {
     engine: &'a Arc<Engine>,
+    watch: Arc<Watch>,
+    metrics_listen: Option<SocketAddr>,
     rng: Rng,
     directory: &'a Path,
     scheme: &'static str,
@@ -220,20 +249,45 @@ impl Opening<'_> {
     fn announce(&self, bound: SocketAddr, wanted: &Bootstrap) -> Result<()> {
         match Socket::bind(self.directory) {
             Ok(socket) => {
-                tokio::task::spawn_local(socket.serve(self.engine.clone(), self.rng));
+                let (engine, watch) = (self.engine.clone(), self.watch.clone());
+                tokio::task::spawn_local(socket.serve(engine, watch, self.rng));
             }
             Err(error) => tracing::warn!(
                 %error,
                 "no admin.sock: projects and keys can be changed only while no server runs"
             ),
         }
+        let metrics = self
+            .metrics_listen
+            .map(|address| self.show_metrics(address));
+        let metrics = metrics.transpose()?;
         let prepared = wait_apart(bootstrap::prepare(self.engine, self.rng, wanted))??;
         let endpoint = format!("{}://{}/v1", self.scheme, reachable(bound));
-        say(&banner(self.directory, &endpoint, &prepared))?;
+        say(&banner(self.directory, &endpoint, metrics, &prepared))?;
         match &wanted.file {
             Some(path) => prepared.write_file(path, &endpoint),
             None => Ok(()),
         }
+    }
+}
+
+impl Opening<'_> {
+    /// Opens the address where metrics are read, and says which one was bound.
+    fn show_metrics(&self, address: SocketAddr) -> Result<SocketAddr> {
+        let listener = Listener::bind(address).with_context(|| {
+            format!(
+                "cannot show metrics at {address}. Choose another address with --metrics-listen"
+            )
+        })?;
+        let bound = listener.address()?;
+        if !bound.ip().is_loopback() {
+            tracing::warn!(
+                listen = %bound,
+                "metrics are shown beyond this machine, to whoever can connect"
+            );
+        }
+        tokio::task::spawn_local(listener.serve(self.watch.clone()));
+        Ok(bound)
     }
 }
 
@@ -247,9 +301,19 @@ fn wait_apart<T: Send>(work: impl Future<Output = T> + Send) -> Result<T> {
     })
 }
 
-fn banner(directory: &Path, endpoint: &str, prepared: &Prepared) -> String {
+fn banner(
+    directory: &Path,
+    endpoint: &str,
+    metrics: Option<SocketAddr>,
+    prepared: &Prepared,
+) -> String {
     let (version, directory) = (env!("CARGO_PKG_VERSION"), directory.display());
     let mut text = format!("Tidemark {version} serves {directory}\n\n  endpoint    {endpoint}\n");
+    if let Some(metrics) = metrics {
+        let metrics = reachable(metrics);
+        writeln!(text, "  metrics     http://{metrics}/metrics")
+            .expect("writing to a string cannot fail");
+    }
     for project in prepared.projects.iter().take(PROJECTS_NAMED_MAX) {
         writeln!(text, "  project id  {project}").expect("writing to a string cannot fail");
     }
@@ -342,21 +406,26 @@ mod tests {
     #[test]
     fn the_key_is_shown_at_the_first_start_only() {
         let key = KeySecret::new("standard_0123456789").unwrap();
-        let first = banner(Path::new("d"), "http://h:1/v1", &prepared(1, Some(key)));
+        let first = banner(
+            Path::new("d"),
+            "http://h:1/v1",
+            None,
+            &prepared(1, Some(key)),
+        );
         assert!(
             first.contains(
                 "  endpoint    http://h:1/v1\n  project id  p0\n  API key     standard_0"
             )
         );
-        let later = banner(Path::new("d"), "http://h:1/v1", &prepared(1, None));
+        let later = banner(Path::new("d"), "http://h:1/v1", None, &prepared(1, None));
         assert!(!later.contains("API key"), "{later}");
     }
 
     #[test]
     fn many_projects_are_counted() {
-        let text = banner(Path::new("d"), "e", &prepared(10, None));
+        let text = banner(Path::new("d"), "e", None, &prepared(10, None));
         assert!(!text.contains("more"), "{text}");
-        let text = banner(Path::new("d"), "e", &prepared(12, None));
+        let text = banner(Path::new("d"), "e", None, &prepared(12, None));
         assert!(text.contains("p9\n              and 2 more"), "{text}");
     }
 

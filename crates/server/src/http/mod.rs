@@ -12,17 +12,19 @@ use std::task::Poll;
 use std::time::Instant;
 
 use engine::{Clock, Engine, Family};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use tokio_rustls::TlsAcceptor;
 
+pub mod access;
 pub mod batch;
 pub mod body;
 pub mod callers;
 pub mod columns;
 pub mod cors;
+pub mod counts;
 pub mod databases;
 pub mod error;
 pub mod etag;
@@ -44,19 +46,22 @@ pub mod transactions;
 pub mod unique;
 pub mod wire;
 
+use access::Asking;
 use body::Budget;
 use callers::Callers;
 use cors::{Origin, Origins};
+use counts::{Counts, ThreadCounts};
 use error::{ApiError, Kind};
 use extract::Asked;
 use forwarded::{Client, TrustedProxies};
-use repeated::Repeated;
+use repeated::{AtOnce, Repeated};
 use reply::{Reply, ReplyBody};
-use route::{Action, Routes};
+use route::{Action, Route, Routes};
 use tidemark::SetClock;
 use unique::RequestIds;
 
 use crate::serve::{Limits, ServeConfig};
+use crate::watch::trace::{Incoming as Trace, Traces};
 
 /// Fills the slice with chance. The binary passes the system's, tests one they know.
 pub type Rng = fn(&mut [u8]);
@@ -69,13 +74,17 @@ pub struct Shared {
     pub limits: Limits,
     /// Makes TLS of a connection; `None` leaves it plain.
     pub tls: Option<TlsAcceptor>,
+    /// What all threads have answered.
+    pub counts: Arc<Counts>,
     clock: Arc<dyn Clock>,
     /// The clock of the engine, where clients set it.
     test_clock: Option<Arc<SetClock>>,
     rng: Rng,
     origins: Origins,
     proxies: TrustedProxies,
+    traces: Option<Arc<Traces>>,
     routes: Routes,
+    at_once: AtOnce,
     bodies: Budget,
     access_log: bool,
 }
@@ -88,8 +97,12 @@ impl Shared {
         origins: Origins,
         tls: Option<TlsAcceptor>,
     ) -> Shared {
+        let routes = Routes::new();
         Shared {
             engine,
+            at_once: AtOnce::new(&routes),
+            counts: config.counts,
+            traces: config.traces,
             limits: config.limits,
             tls,
             clock: config.clock,
@@ -97,7 +110,7 @@ impl Shared {
             rng: config.rng,
             origins,
             proxies: config.proxies,
-            routes: Routes::new(),
+            routes,
             bodies: Budget::new(config.limits.bodies_bytes_max),
             access_log: config.access_log,
         }
@@ -108,6 +121,7 @@ impl Shared {
 pub struct App {
     /// What all threads share.
     pub shared: Arc<Shared>,
+    counts: Arc<ThreadCounts>,
     callers: Callers,
     repeated: Repeated,
     request_ids: RequestIds,
@@ -118,11 +132,17 @@ impl App {
     pub fn new(shared: Arc<Shared>, thread: usize) -> App {
         let request_ids = RequestIds::new(thread, shared.rng);
         App {
+            counts: shared.counts.thread(thread),
             shared,
             callers: Callers::default(),
             repeated: Repeated::new(),
             request_ids,
         }
+    }
+
+    /// Tells the engine what this thread has answered without asking it for more than that.
+    pub fn report(&self) {
+        self.repeated.report(&self.shared.engine);
     }
 }
 
@@ -136,41 +156,40 @@ pub fn answer_at_once<B>(
     if app.shared.test_clock.is_some() {
         return None;
     }
-    let began = app.shared.access_log.then(Instant::now);
+    let began = app.is_timed().then(Instant::now);
     // Whatever goes wrong here is met again on the long way, and told there.
-    let response = catch_unwind(AssertUnwindSafe(|| repeated::answer(app, request)));
-    let response = response.unwrap_or_default()?;
-    if let Some(began) = began {
-        let found = app
-            .shared
-            .routes
-            .find(request.method(), request.uri().path());
-        let pattern = found.map_or("", |(route, _)| &route.pattern);
-        let client = app.shared.proxies.client(peer, request.headers());
-        log_access((request.method(), client), pattern, &response, began);
-    }
+    let answer = catch_unwind(AssertUnwindSafe(|| repeated::answer(app, request)));
+    let (response, route) = answer.unwrap_or_default()?;
+    let asking = Asking {
+        method: request.method(),
+        headers: request.headers(),
+        peer,
+    };
+    app.answered(asking, Some(app.shared.routes.at(route)), &response, began);
     Some(response)
 }
 
 /// Answers one request of a connection that `peer` opened. Whatever goes wrong becomes an answer,
 /// too.
 pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Response<ReplyBody> {
-    let began = app.shared.access_log.then(Instant::now);
+    let began = app.is_timed().then(Instant::now);
     let (head, body) = request.into_parts();
     let request_id = app.request_ids.name(&head.headers);
     let origin = app.shared.origins.judge(&head.headers);
-    let mut pattern = "";
-    let contained = contain(reply_to(app, &head, body, &origin, &mut pattern)).await;
+    let mut route = None;
+    let contained = contain(reply_to(app, &head, body, &origin, &mut route)).await;
     let outcome = contained.unwrap_or_else(|panic| Err(ApiError::internal(panic)));
     let reply = outcome.unwrap_or_else(|error| {
         log_failure(&error, &request_id, &head);
         error.reply(Routes::family_of(head.uri.path()))
     });
     let response = reply.into_response(request_id, &origin);
-    if let Some(began) = began {
-        let client = app.shared.proxies.client(peer, &head.headers);
-        log_access((&head.method, client), pattern, &response, began);
-    }
+    let asking = Asking {
+        method: &head.method,
+        headers: &head.headers,
+        peer,
+    };
+    app.answered(asking, route, &response, began);
     response
 }
 
@@ -179,7 +198,7 @@ async fn reply_to<'a>(
     head: &Parts,
     body: Incoming,
     origin: &Origin,
-    pattern: &mut &'a str,
+    found: &mut Option<&'a Route>,
 ) -> Result<Reply, ApiError> {
     if head.method == Method::OPTIONS {
         return Ok(Reply::preflight(origin));
@@ -194,7 +213,7 @@ async fn reply_to<'a>(
         tidemark::set_clock(clock, &app.shared.engine, &head.headers)?;
     }
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
-    *pattern = &route.pattern;
+    *found = Some(route);
     let asked = Asked::new(app, head, (route.family, ids), body)?;
     let reply = match route.action {
         Action::ListRows => rows::list(asked).await,
@@ -312,29 +331,9 @@ fn log_failure(error: &ApiError, request_id: &HeaderValue, head: &Parts) {
         method = %head.method,
         path = &path[..path.floor_char_boundary(LOGGED_PATH_BYTES)],
         status = status.as_u16(),
+        trace_id = Trace::of(&head.headers).map(|trace| trace.trace_id()),
         detail,
         "a request failed"
-    );
-}
-
-/// The pattern instead of the path, and no query: what users look for is not the log's business.
-fn log_access(
-    (method, client): (&Method, Client),
-    pattern: &str,
-    response: &Response<ReplyBody>,
-    began: Instant,
-) {
-    let request_id = response.headers().get(reply::X_REQUEST_ID);
-    tracing::debug!(
-        target: "access",
-        request = request_id.and_then(|id| id.to_str().ok()).unwrap_or_default(),
-        client = %client.address,
-        secure = client.is_secure,
-        method = %method,
-        route = pattern,
-        status = response.status().as_u16(),
-        us = began.elapsed().as_micros() as u64,
-        bytes = response.body().size_hint().exact().unwrap_or_default(),
     );
 }
 

@@ -6,7 +6,7 @@
 //! is the same. Whether the list is still in the cache is asked each time, and rows are read; where
 //! there is none, or anything is out of the ordinary, the request goes the long way.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use bytes::{Buf, Bytes};
@@ -19,6 +19,7 @@ use model::RowId;
 use super::cors::Origin;
 use super::extract::X_TIDEMARK_CACHE;
 use super::reply::{Reply, ReplyBody, X_REQUEST_ID, shared_bytes};
+use super::route::{Action, Routes};
 use super::wire::{self, Words};
 use super::{App, etag};
 
@@ -47,6 +48,33 @@ struct Known {
     meaning: Meaning,
 }
 
+/// Which routes are answered at once, by their places.
+#[derive(Clone, Copy, Debug)]
+pub struct AtOnce {
+    lists: [usize; 2],
+    rows: [usize; 2],
+}
+
+impl AtOnce {
+    /// Looks the routes up.
+    pub fn new(routes: &Routes) -> AtOnce {
+        let places =
+            |action| [Family::Tables, Family::Documents].map(|of| routes.position(action, of));
+        AtOnce {
+            lists: places(Action::ListRows),
+            rows: places(Action::GetRow),
+        }
+    }
+
+    fn list(&self, family: Family) -> usize {
+        self.lists[usize::from(family == Family::Documents)]
+    }
+
+    fn row(&self, family: Family) -> usize {
+        self.rows[usize::from(family == Family::Documents)]
+    }
+}
+
 /// What a target asks for.
 pub enum Meaning {
     /// A list.
@@ -60,8 +88,11 @@ pub enum Meaning {
 /// A list and what went before its rows the last time.
 pub struct List {
     prepared: PreparedList,
+    family: Family,
     words: &'static Words,
     head: RefCell<Option<Head>>,
+    /// Answers since they were last reported.
+    answers: Cell<u64>,
 }
 
 /// A table whose rows are read.
@@ -107,6 +138,9 @@ impl Repeated {
             known.is_none_or(|known| known.is(fingerprint, target, &caller))
         };
         let position = set.iter().position(gives_way).unwrap_or(WAYS - 1);
+        if let Some(Meaning::List(list)) = set[position].as_ref().map(|known| &known.meaning) {
+            list.report(engine);
+        }
         set[position] = Some(Rc::new(Known {
             fingerprint,
             target: target.into(),
@@ -128,6 +162,16 @@ impl Repeated {
             Meaning::List(list) => engine.held(&list.prepared).is_some(),
             Meaning::RowOf(_) | Meaning::Longer => true,
         })
+    }
+
+    /// Tells the engine how often each list was answered since the last time. Walks over all.
+    pub fn report(&self, engine: &Engine) {
+        let sets = self.sets.borrow();
+        for known in sets.iter().flatten().flatten() {
+            if let Meaning::List(list) = &known.meaning {
+                list.report(engine);
+            }
+        }
     }
 
     fn find(&self, engine: &Engine, target: &str, caller: &Rc<Caller>) -> Option<Rc<Known>> {
@@ -157,8 +201,9 @@ pub fn around_row(target: &str) -> Option<(&str, &str)> {
     (!target.contains('?')).then(|| target.split_at(position))
 }
 
-/// The answer to a request whose meaning is remembered, if it can be given at once.
-pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<ReplyBody>> {
+/// The answer to a request whose meaning is remembered, if it can be given at once, and the place
+/// of its route.
+pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>, usize)> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
@@ -187,7 +232,10 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<ReplyBody>>
     match &known.meaning {
         Meaning::List(list) => {
             let answer = engine.held(&list.prepared)?;
-            Some(list.response(answer, headers, (of_request(app), &origin)))
+            app.counts.listed(answer.cached);
+            list.answers.set(list.answers.get() + 1);
+            let response = list.response(answer, headers, (of_request(app), &origin));
+            Some((response, app.shared.at_once.list(list.family)))
         }
         Meaning::RowOf(table) => {
             let body = table.read(engine, id)?;
@@ -196,7 +244,8 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<ReplyBody>>
             answered.insert(header::ETAG, tag);
             let pieces = [Bytes::from(body), Bytes::new(), Bytes::new()];
             let of_request = (of_request(app), &origin);
-            Some(respond(answered, pieces, headers, of_request))
+            let response = respond(answered, pieces, headers, of_request);
+            Some((response, app.shared.at_once.row(table.family)))
         }
         Meaning::Longer => None,
     }
@@ -211,12 +260,21 @@ impl Known {
 }
 
 impl List {
-    /// A list whose answers are written in these words.
-    pub fn new(list: PreparedList, words: &'static Words) -> List {
+    /// A list whose answers are written in the words of this family.
+    pub fn new(list: PreparedList, family: Family) -> List {
         List {
             prepared: list,
-            words,
+            family,
+            words: wire::words(family),
             head: RefCell::default(),
+            answers: Cell::new(0),
+        }
+    }
+
+    fn report(&self, engine: &Engine) {
+        let answers = self.answers.take();
+        if answers > 0 {
+            engine.count_held(&self.prepared, answers);
         }
     }
 

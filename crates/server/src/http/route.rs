@@ -107,6 +107,8 @@ pub struct Route {
     pub family: Family,
     /// What it does.
     pub action: Action,
+    /// Its place among [`routes`].
+    pub position: usize,
 }
 
 const GET: &[Method] = &[Method::GET];
@@ -261,15 +263,18 @@ pub fn routes() -> Vec<Route> {
 
 /// Adds a route, and its twin in the older family if it has one.
 fn add(routes: &mut Vec<Route>, method: &Method, pattern: &str, action: Action) {
-    let route = |pattern: String, family| Route {
-        method: method.clone(),
-        pattern,
-        family,
-        action,
+    let mut push = |pattern: String, family| {
+        routes.push(Route {
+            method: method.clone(),
+            pattern,
+            family,
+            action,
+            position: routes.len(),
+        });
     };
-    routes.push(route(pattern.to_owned(), Family::Tables));
+    push(pattern.to_owned(), Family::Tables);
     if pattern.starts_with("/v1/tablesdb") {
-        routes.push(route(in_older_words(pattern), Family::Documents));
+        push(in_older_words(pattern), Family::Documents);
     }
 }
 
@@ -356,6 +361,21 @@ impl Routes {
                 .map_err(|_| not_found())?;
         }
         Ok((&self.all[*matched.value], ids))
+    }
+
+    /// The route at this place.
+    pub fn at(&self, position: usize) -> &Route {
+        &self.all[position]
+    }
+
+    /// The place of the route that does this, where one alone does.
+    ///
+    /// # Panics
+    /// When no route does it.
+    pub fn position(&self, action: Action, family: Family) -> usize {
+        let does = |route: &&Route| (route.action, route.family) == (action, family);
+        let found = self.all.iter().find(does);
+        found.expect("every action has its routes").position
     }
 
     /// The family whose words a refusal uses, for paths without a route, too.

@@ -34,9 +34,11 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
     if let Some(id) = transaction_of(asked.query.transaction.as_deref()) {
         // Boxed, so that reads outside of transactions do not carry its state around.
         let answer = Box::pin(engine.list_rows_staged(&caller, id, &list)).await?;
+        asked.app.counts.listed(answer.cached);
         return Ok(Reply::list(answer, asked.words));
     }
     let answer = engine.list_rows(&caller, &list).await?;
+    asked.app.counts.listed(answer.cached);
     if answer.cached.is_some_and(|cached| cached.is_hit) {
         remember_list(&asked, &caller, &list);
     }
@@ -47,7 +49,7 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
 fn remember_list(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
     remember(asked, asked.target(), caller, |engine| {
         Some(match engine.prepare(caller, list).ok()? {
-            Some(list) => Meaning::List(Box::new(List::new(list, asked.words))),
+            Some(list) => Meaning::List(Box::new(List::new(list, asked.family))),
             None => Meaning::Longer,
         })
     });
@@ -96,6 +98,7 @@ pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         Some(id) => engine.list_rows_staged(&caller, &id, &list).await?,
         None => engine.list_rows(&caller, &list).await?,
     };
+    asked.app.counts.listed(answer.cached);
     Ok(Reply::list(answer, asked.words))
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Family;
@@ -10,6 +11,7 @@ use model::counted;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::http::counts::Counts;
 use crate::http::error::{ApiError, Kind};
 use crate::http::wire;
 
@@ -25,16 +27,18 @@ pub struct Refusals {
     /// Whether clients expect TLS, in which nothing can be said without a handshake.
     is_secret: bool,
     told_now: Rc<Cell<usize>>,
+    counts: Arc<Counts>,
     /// Whether the last connection was refused: the log is told once, not once for each.
     is_full: Cell<bool>,
 }
 
 impl Refusals {
-    pub fn new(connections_max: usize, is_secret: bool) -> Refusals {
+    pub fn new(connections_max: usize, is_secret: bool, counts: Arc<Counts>) -> Refusals {
         Refusals {
             connections_max,
             is_secret,
             told_now: Rc::default(),
+            counts,
             is_full: Cell::new(false),
         }
     }
@@ -55,6 +59,7 @@ impl Refusals {
 
     /// Answers 503 whatever is asked, and closes.
     pub fn refuse(&self, stream: TcpStream) {
+        self.counts.refused.add(1);
         if self.is_secret || self.told_now.get() >= TOLD_MAX {
             return;
         }

@@ -32,7 +32,7 @@ pub struct Worker {
 impl Worker {
     /// Starts the thread. `number` tells its log lines and request ids from those of others.
     pub fn start(number: usize, shared: Arc<Shared>) -> io::Result<Worker> {
-        let live = Arc::new(AtomicUsize::new(0));
+        let live = shared.counts.thread(number).live.clone();
         let (streams, received) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
         let (ready, started) = std::sync::mpsc::sync_channel(1);
@@ -100,12 +100,13 @@ async fn work(
     let limits = shared.limits;
     let app = Rc::new(App::new(shared, number));
     let connections = Rc::new(Connections::new(limits, live));
-    let sweeper = tokio::task::spawn_local(sweep(connections.clone()));
+    let sweeper = tokio::task::spawn_local(sweep(connections.clone(), app.clone()));
     while let Some((stream, peer)) = streams.recv().await {
         connections.open(stream, peer, &app);
     }
     let unfinished = connections.drain().await;
     sweeper.abort();
+    app.report();
     unfinished
 }
 
@@ -186,7 +187,7 @@ impl Drop for Leave<'_> {
     }
 }
 
-async fn sweep(connections: Rc<Connections>) {
+async fn sweep(connections: Rc<Connections>, app: Rc<App>) {
     let mut ticks = tokio::time::interval(SWEEP);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -195,5 +196,6 @@ async fn sweep(connections: Rc<Connections>) {
         for connection in connections.open.borrow().iter() {
             connection.look_over(now_ms, &connections.limits);
         }
+        app.report();
     }
 }

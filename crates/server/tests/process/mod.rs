@@ -91,6 +91,7 @@ pub struct Running {
     pub endpoint: String,
     pub projects: Vec<String>,
     pub key: Option<String>,
+    pub metrics: Option<String>,
     log: Option<BufReader<ChildStderr>>,
 }
 
@@ -114,6 +115,7 @@ impl Running {
             endpoint: String::new(),
             projects: Vec::new(),
             key: None,
+            metrics: None,
             log,
         };
         let first = banner
@@ -129,6 +131,7 @@ impl Running {
             match (line[2..13].trim_end(), line[13..].trim_start()) {
                 ("endpoint", endpoint) => endpoint.clone_into(&mut running.endpoint),
                 ("project id", project) => running.projects.push(project.to_owned()),
+                ("metrics", url) => running.metrics = Some(url.to_owned()),
                 ("API key", key) => running.key = Some(key.to_owned()),
                 (other, _) => panic!("unknown line `{other}`"),
             }
@@ -149,6 +152,11 @@ impl Running {
 
     /// Reads log lines until one holds `part`.
     pub fn read_log_until(&mut self, part: &str) {
+        self.log_line_with(part);
+    }
+
+    /// The next log line that holds `part`.
+    pub fn log_line_with(&mut self, part: &str) -> String {
         let log = self.log.as_mut().expect("launched with a log");
         let mut line = String::new();
         while !line.contains(part) {
@@ -158,6 +166,7 @@ impl Running {
                 "the log ended without `{part}`"
             );
         }
+        line
     }
 
     /// Asks it to end, as an operator does, and returns its exit code.

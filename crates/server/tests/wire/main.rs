@@ -6,6 +6,7 @@ mod cases;
 mod columns;
 mod limits;
 mod long_reads;
+mod metrics;
 mod relationships;
 mod repeat;
 mod repeated;

@@ -14,11 +14,13 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{KeyId, ProjectId, Scope, Timestamp};
 use serde_json::Value;
+use server::http::counts::Counts;
 use server::http::forwarded::TrustedProxies;
 use server::http::tidemark::SetClock;
 use server::http::{extract, wire};
 use server::serve::tls::TlsFiles;
 use server::serve::{self, Drained, Limits, ServeConfig};
+use server::watch::Watch;
 use tokio::sync::oneshot;
 
 pub const PROJECT: &str = "p";
@@ -98,6 +100,7 @@ pub struct Site {
     pub address: SocketAddr,
     pub runtime: tokio::runtime::Runtime,
     engine: Arc<Engine>,
+    watch: Arc<Watch>,
     clock: Arc<SystemClock>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
@@ -187,6 +190,8 @@ impl Site {
         runtime.block_on(create_project(&engine));
         let (bound, address) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
+        let counts = Counts::new(2);
+        let watch = Watch::new(engine.clone(), counts.clone(), 1 << 20, clock.clone());
         let http = ServeConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             threads: 2,
@@ -195,6 +200,8 @@ impl Site {
             proxies: TrustedProxies::None,
             tls,
             access_log: true,
+            counts,
+            traces: None,
             clock: clock.clone(),
             test_clock,
             rng,
@@ -209,6 +216,7 @@ impl Site {
             address: address.recv().unwrap(),
             runtime,
             engine,
+            watch: Arc::new(watch),
             clock,
             stop: Some(stop),
             thread: Some(thread),
@@ -234,6 +242,11 @@ impl Site {
     pub fn revoke(&self, id: &str) {
         let revoked = self.engine.revoke_key(PROJECT, id);
         self.runtime.block_on(revoked).unwrap();
+    }
+
+    /// What can be seen of it.
+    pub fn watch(&self) -> Arc<Watch> {
+        self.watch.clone()
     }
 
     /// Asks it to shut down without waiting.

@@ -49,6 +49,7 @@ struct Log {
 /// The thread. It ends when the writer, with its [`Backlog`], is dropped.
 pub(super) struct Checkpointer {
     thread: JoinHandle<()>,
+    log: Arc<Log>,
 }
 
 impl Backlog {
@@ -113,15 +114,26 @@ pub(super) fn start(
         .map_err(|error| StoreError::Io {
             detail: format!("no thread for checkpoints: {error}"),
         })?;
+    let checkpointer = Checkpointer {
+        thread,
+        log: Arc::clone(&log),
+    };
     let backlog = Backlog {
         log,
         keeper,
         sender,
     };
-    Ok((backlog, Checkpointer { thread }))
+    Ok((backlog, checkpointer))
 }
 
 impl Checkpointer {
+    /// Bytes of log that are not carried over yet, as counted by the commits.
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        let carried = self.log.carried_pages.load(Ordering::Relaxed);
+        let pages = self.log.pages.load(Ordering::Relaxed);
+        pages.saturating_sub(carried) * self.log.page_bytes
+    }
+
     /// Waits until the thread has ended. The writer must have been dropped before.
     pub(super) fn join(self) {
         // A panic over there was reported there; the log is whole whatever became of it.

@@ -50,6 +50,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use model::{Mark, ProjectId, Row, Timestamp};
+use query::Query;
 use rusqlite::wal::CheckpointMode;
 
 use self::checkpoint::Checkpointer;
@@ -59,8 +60,8 @@ use self::directory::Directory;
 use self::read::Readers;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Boundaries, Listed, Listing, Loaded, OperationsOf, Options, Pending, Point, Preview, Recorded,
-    Snapshot, Staged, Store, StoreError, StoreFuture, Transaction,
+    Boundaries, Counts, Listed, Listing, Loaded, OperationsOf, Options, Pending, Point, Preview,
+    Recorded, Snapshot, Staged, Store, StoreError, StoreFuture, Transaction,
 };
 
 /// The store behind the border.
@@ -263,6 +264,20 @@ impl Store for SqliteStore {
 
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         Box::pin(ready(self.close_at(horizon)))
+    }
+
+    fn explain<'a>(&'a self, query: &'a Query) -> StoreFuture<'a, Vec<String>> {
+        Box::pin(ready(self.readers.explain(query)))
+    }
+
+    fn counts(&self) -> Counts {
+        let checkpointer = self.checkpointer.lock();
+        let checkpointer = checkpointer.expect("held for one assignment only");
+        let backlog = checkpointer.as_ref().map(Checkpointer::backlog_bytes);
+        Counts {
+            log_backlog_bytes: backlog.unwrap_or_default(),
+            long_reads: self.readers.long_reads(),
+        }
     }
 }
 

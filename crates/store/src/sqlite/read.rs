@@ -8,7 +8,7 @@
 //! open, and with it that of every other statement of the connection; so the statement that
 //! reads the stamp stays open until the answer is complete, and no transaction is begun.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use query::emit::{self, Statement};
 use query::{Dialect, Frame, Query, Side, Visibility, field};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
-use rusqlite::{CachedStatement, Connection, OpenFlags, Rows};
+use rusqlite::{CachedStatement, Connection, OpenFlags, Rows, StatementStatus};
 
 use super::bind::Bound;
 use super::codec;
@@ -34,9 +34,11 @@ use super::read::row::Shape;
 use super::read::slow::SlowShapes;
 use super::read::watch::Limit;
 use crate::{
-    EncodeRow, Listed, Listing, Options, Point, Snapshot, StoreError, StoreFuture, TotalCap,
+    EncodeRow, Listed, Listing, LongReadCounts, Options, Point, Snapshot, StoreError, StoreFuture,
+    TotalCap,
 };
 
+mod explain;
 mod point;
 mod pool;
 pub(super) mod preview;
@@ -73,6 +75,8 @@ struct Shared {
 struct Reader {
     connection: Connection,
     points: PointTexts,
+    /// Rows that whole tables were read through for, since the read that runs now began.
+    scanned: Cell<u64>,
 }
 
 thread_local! {
@@ -177,6 +181,11 @@ impl Readers {
         }
     }
 
+    /// What is at work on threads for long reads.
+    pub(super) fn long_reads(&self) -> LongReadCounts {
+        self.pool.counts()
+    }
+
     /// Ends the threads for long reads, and what they read.
     pub(super) fn close(&self) {
         self.pool.close();
@@ -264,11 +273,13 @@ impl Reader {
         Ok(Reader {
             connection,
             points: PointTexts::default(),
+            scanned: Cell::new(0),
         })
     }
 
     fn list(&self, shared: &Shared, listing: Listing<'_>) -> Step<Snapshot<Listed>> {
         let query = listing.query;
+        self.scanned.set(0);
         let mut statement = self.connection.prepare_cached(emit::stamp())?;
         // Open until the answer is complete: it holds the snapshot.
         let mut stamp = statement.query(())?;
@@ -280,6 +291,7 @@ impl Reader {
         if let Some(cap) = listing.total {
             listed.total = self.total(shared, query, cap)?;
         }
+        listed.scanned = self.scanned.get();
         Ok(Snapshot {
             answer: listed,
             mark,
@@ -340,21 +352,29 @@ impl Reader {
         }
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
-        if !is_short {
-            let before = watch::used();
-            let answer = read(&mut found)?;
-            // Half, so that shapes on the border do not go to and fro.
-            if watch::used().saturating_sub(before) < shared.short / 2 {
-                shared.slow.forget(&statement.sql);
-            }
-            return Ok(answer);
-        }
-        match watch::count(|| read(&mut found)) {
-            Err(Halt::Database(error)) if is_interrupted(&error) => {
+        let before = (!is_short).then(watch::used);
+        let answer = if is_short {
+            watch::count(|| read(&mut found))
+        } else {
+            read(&mut found)
+        };
+        drop(found);
+        let steps = prepared.reset_status(StatementStatus::FullscanStep);
+        self.scanned
+            .set(self.scanned.get() + u64::from(steps.unsigned_abs()));
+        match (answer, before) {
+            (Err(Halt::Database(error)), None) if is_interrupted(&error) => {
                 shared.slow.remember(&statement.sql);
                 Err(Halt::Long)
             }
-            answer => answer,
+            (Ok(answer), Some(before)) => {
+                // Half, so that shapes on the border do not go to and fro.
+                if watch::used().saturating_sub(before) < shared.short / 2 {
+                    shared.slow.forget(&statement.sql);
+                }
+                Ok(answer)
+            }
+            (answer, _) => answer,
         }
     }
 

@@ -14,7 +14,7 @@ use std::thread::{Builder, JoinHandle};
 
 use futures_channel::oneshot;
 
-use crate::{LongReads, StoreError};
+use crate::{LongReadCounts, LongReads, StoreError};
 
 /// How far these threads stand back, as `nice` counts: each gets a third of the processor time of
 /// a thread it competes with (Linux, `sched(7)`), and is put aside at once when one wakes. At 10
@@ -43,6 +43,9 @@ struct State {
     /// What stops the reads that run now.
     running: Vec<Arc<AtomicBool>>,
     is_closed: bool,
+    /// Since the start.
+    taken: u64,
+    refused: u64,
 }
 
 struct Job {
@@ -111,12 +114,33 @@ impl Pool {
             may_wait = true;
         }
         if !may_wait {
+            state.refused += 1;
             let waiting_max = self.limits.waiting_max;
             return Err(StoreError::ReadersBusy { waiting_max });
         }
+        state.taken += 1;
         state.waiting.push_back(job);
         self.shared.changed.notify_one();
         Ok(())
+    }
+
+    /// What is at work, and what waits.
+    pub(super) fn counts(&self) -> LongReadCounts {
+        // One lock after the other: taken together, in this order, they could wait for each other.
+        let threads = {
+            let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            threads.len()
+        };
+        let state = self.shared.lock();
+        LongReadCounts {
+            taken: state.taken,
+            refused: state.refused,
+            waiting: state.waiting.len(),
+            waiting_max: self.limits.waiting_max,
+            running: state.running.len(),
+            threads,
+            threads_max: self.limits.threads.max(1),
+        }
     }
 
     /// Starts a thread if there may be one more, and says whether it did. Goes on with those

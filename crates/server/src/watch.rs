@@ -1,0 +1,102 @@
+//! What can be seen of a running server from outside: metrics, and what `tidemark top` shows.
+//!
+//! Nobody reports here. Each room counts what it does and owns its counts; whoever looks, at most
+//! some times a second, reads them where they are. So the counting rooms know nothing of this one.
+
+use std::sync::Arc;
+
+use engine::{AskedLists, Clock, Compared, Engine, Status, StoreCounts, Writes};
+
+use crate::http::counts::{Answered, Counts};
+
+pub mod exposition;
+pub mod listener;
+pub mod metric;
+pub mod process;
+pub mod slow;
+pub mod told;
+pub mod trace;
+
+use process::Process;
+
+/// Where there is something to see.
+pub struct Watch {
+    engine: Arc<Engine>,
+    counts: Arc<Counts>,
+    list_cache_bytes_max: u64,
+    clock: Arc<dyn Clock>,
+    /// Seconds since 1970.
+    began_s: f64,
+    /// Milliseconds of the clock that goes on through sleep.
+    began_ms: u64,
+}
+
+/// All that is seen, at about one instant.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Seconds since 1970 at the start.
+    pub began_s: f64,
+    /// Milliseconds since the start.
+    pub up_ms: u64,
+    /// What the threads that answer requests have done.
+    pub answered: Answered,
+    /// Marks and cached lists.
+    pub status: Status,
+    /// Most bytes of cached lists; 0 where there are none.
+    pub list_cache_bytes_max: u64,
+    /// The writer.
+    pub writes: Writes,
+    /// The store.
+    pub store: StoreCounts,
+    /// Reads of lists that took longer than the threshold.
+    pub slow_queries: u64,
+    /// Hits that were compared with fresh reads, where they are.
+    pub compared: Option<Compared>,
+    /// The process.
+    pub process: Process,
+}
+
+impl Watch {
+    /// Of the server that answers by `engine` and counts in `counts`.
+    pub fn new(
+        engine: Arc<Engine>,
+        counts: Arc<Counts>,
+        list_cache_bytes_max: u64,
+        clock: Arc<dyn Clock>,
+    ) -> Watch {
+        Watch {
+            began_s: clock.now().0 as f64 / 1e6,
+            began_ms: clock.elapsed_ms(),
+            engine,
+            counts,
+            list_cache_bytes_max,
+            clock,
+        }
+    }
+
+    /// From now on it is counted how long answers take, too.
+    pub fn begin_timing(&self) {
+        self.counts.begin_timing();
+    }
+
+    /// Looks. Costs some 100 µs, and holds up nobody for more than one of them.
+    pub fn look(&self) -> Seen {
+        Seen {
+            began_s: self.began_s,
+            up_ms: self.clock.elapsed_ms().saturating_sub(self.began_ms),
+            answered: self.counts.read(),
+            status: self.engine.status(),
+            list_cache_bytes_max: self.list_cache_bytes_max,
+            writes: self.engine.writes(),
+            store: self.engine.store_counts(),
+            slow_queries: self.engine.slow_queries(),
+            compared: self.engine.compared(),
+            process: process::look(),
+        }
+    }
+
+    /// The lists that are asked for.
+    pub fn asked(&self) -> Vec<AskedLists> {
+        self.engine.asked()
+    }
+}

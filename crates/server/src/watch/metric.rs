@@ -1,0 +1,403 @@
+//! The metrics: names, labels and words, and where each value comes from.
+//!
+//! Names follow Prometheus's conventions ("Metric and label naming"): base units, `_total` for
+//! what only rises. `docs/reference/metrics.md` has the same table; a test compares the two.
+
+use engine::tally::Distribution;
+
+use super::Seen;
+use super::process::Process;
+
+/// How a value behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only rises, until the process ends.
+    Counter,
+    /// It rises and falls.
+    Gauge,
+    /// How many values lie below which bounds.
+    Histogram,
+}
+
+impl Kind {
+    /// As the text formats call it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// One metric, with its values by labels.
+#[derive(Clone, Debug)]
+pub struct Metric {
+    /// As it is asked for, `_total` included.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: Kind,
+    /// The labels that tell its values apart.
+    pub labels: &'static [&'static str],
+    /// What it is, as a sentence without its full stop.
+    pub help: &'static str,
+    /// A value for each combination of labels that occurs, as many as there are labels.
+    pub samples: Vec<(Vec<String>, Value)>,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Whole(u64),
+    /// A measure.
+    Real(f64),
+    /// Times, in nanoseconds; told in seconds.
+    Times(Distribution),
+    /// Numbers of things.
+    Sizes(Distribution),
+}
+
+/// A metric without labels.
+fn plain(name: &'static str, kind: Kind, help: &'static str, value: Value) -> Metric {
+    Metric {
+        name,
+        kind,
+        labels: &[],
+        help,
+        samples: vec![(Vec::new(), value)],
+    }
+}
+
+fn counter(name: &'static str, help: &'static str, value: u64) -> Metric {
+    plain(name, Kind::Counter, help, Value::Whole(value))
+}
+
+fn gauge(name: &'static str, help: &'static str, value: u64) -> Metric {
+    plain(name, Kind::Gauge, help, Value::Whole(value))
+}
+
+/// Every metric of what was seen. Those that this machine or these settings give no value for have
+/// no samples.
+pub fn metrics(seen: &Seen) -> Vec<Metric> {
+    let mut metrics = vec![Metric {
+        name: "tidemark_build_info",
+        kind: Kind::Gauge,
+        labels: &["version"],
+        help: "Always 1; the label tells the version",
+        samples: vec![(vec![env!("CARGO_PKG_VERSION").to_owned()], Value::Whole(1))],
+    }];
+    metrics.extend(http(seen));
+    metrics.extend(lists(seen));
+    metrics.extend(watched_lists(seen));
+    metrics.extend(writes(seen));
+    metrics.extend(reads(seen));
+    metrics.extend(process(&seen.process, seen.began_s));
+    metrics
+}
+
+fn http(seen: &Seen) -> Vec<Metric> {
+    let answered = &seen.answered;
+    let none = |text: &str| match text {
+        "" => "none".to_owned(),
+        text => text.to_owned(),
+    };
+    let answers = answered.answers.iter().map(|of| {
+        let status = of.status.map_or("other".to_owned(), |of| of.to_string());
+        let labels = vec![none(&of.method), none(&of.route), status];
+        (labels, Value::Whole(of.count))
+    });
+    let times = answered.times.iter().map(|of| {
+        let labels = vec![none(&of.method), none(&of.route)];
+        (labels, Value::Times(of.took_ns.clone()))
+    });
+    vec![
+        Metric {
+            name: "tidemark_http_requests_total",
+            kind: Kind::Counter,
+            labels: &["method", "route", "status"],
+            help: "Answered requests by the pattern of their route",
+            samples: answers.collect(),
+        },
+        Metric {
+            name: "tidemark_http_request_duration_seconds",
+            kind: Kind::Histogram,
+            labels: &["method", "route"],
+            help: "Time from the end of a request's head until its answer stood",
+            samples: times.collect(),
+        },
+        gauge(
+            "tidemark_http_connections",
+            "Open connections",
+            answered.connections as u64,
+        ),
+        counter(
+            "tidemark_http_connections_refused_total",
+            "Connections that were refused because too many were open",
+            answered.refused,
+        ),
+    ]
+}
+
+fn lists(seen: &Seen) -> Vec<Metric> {
+    let (answered, status) = (&seen.answered, &seen.status);
+    let result = |word: &str, count| (vec![word.to_owned()], Value::Whole(count));
+    vec![
+        Metric {
+            name: "tidemark_list_cache_requests_total",
+            kind: Kind::Counter,
+            labels: &["result"],
+            help: "Lists that were asked for, by what the cache had to do with the answer",
+            samples: vec![
+                result("hit", answered.hits),
+                result("miss", answered.misses),
+                result("bypass", answered.bypasses),
+            ],
+        },
+        counter(
+            "tidemark_list_cache_stale_hits_total",
+            "Hits within a ttl that a commit since may have altered",
+            answered.stale,
+        ),
+        gauge(
+            "tidemark_list_cache_entries",
+            "Entries; the rows of a list and its total are two",
+            status.list_cache_entries as u64,
+        ),
+        gauge(
+            "tidemark_list_cache_bytes",
+            "Bytes of all entries",
+            status.list_cache_bytes,
+        ),
+        gauge(
+            "tidemark_list_cache_max_bytes",
+            "Most bytes of all entries",
+            seen.list_cache_bytes_max,
+        ),
+    ]
+}
+
+fn watched_lists(seen: &Seen) -> Vec<Metric> {
+    let lists = &seen.status.lists;
+    let mut metrics = vec![
+        counter(
+            "tidemark_list_cache_invalidations_total",
+            "Entries and open reads that commits took away",
+            lists.invalidations,
+        ),
+        counter(
+            "tidemark_list_cache_evictions_total",
+            "Entries that gave way to others",
+            lists.evictions,
+        ),
+        counter(
+            "tidemark_list_cache_degradations_total",
+            "Entries and reads beyond the bound of their table, which each change of it drops",
+            lists.degradations,
+        ),
+        counter(
+            "tidemark_list_cache_refused_fills_total",
+            "Reads that were not kept because a commit had overtaken them",
+            lists.refused_fills,
+        ),
+        counter(
+            "tidemark_list_cache_patched_totals_total",
+            "Totals that a commit moved and that came back after it",
+            lists.patched_totals,
+        ),
+        gauge(
+            "tidemark_list_cache_watches",
+            "Entries and open reads that are asked about changes",
+            lists.watches,
+        ),
+        gauge(
+            "tidemark_list_cache_degraded_entries",
+            "Entries and open reads beyond the bound of their table now",
+            lists.degraded,
+        ),
+    ];
+    let compared = seen.compared.map(|compared| {
+        let result = |word: &str, count| (vec![word.to_owned()], Value::Whole(count));
+        vec![
+            result("same", compared.same),
+            result("different", compared.different),
+            result("overtaken", compared.overtaken),
+        ]
+    });
+    metrics.push(Metric {
+        name: "tidemark_list_cache_compared_total",
+        kind: Kind::Counter,
+        labels: &["result"],
+        help: "Hits that were compared with fresh reads, with --paranoid",
+        samples: compared.unwrap_or_default(),
+    });
+    metrics
+}
+
+fn writes(seen: &Seen) -> Vec<Metric> {
+    let writes = &seen.writes;
+    let histogram = |name, help, value| plain(name, Kind::Histogram, help, value);
+    vec![
+        counter(
+            "tidemark_commits_total",
+            "Commits; each answers one request or more",
+            writes.commits,
+        ),
+        counter(
+            "tidemark_commit_failures_total",
+            "Groups of requests that the database failed to commit",
+            writes.failed,
+        ),
+        counter(
+            "tidemark_commit_rows_total",
+            "Rows that commits inserted, changed or deleted, where a commit keeps their images",
+            writes.rows,
+        ),
+        histogram(
+            "tidemark_commit_requests",
+            "Requests that one commit answered",
+            Value::Sizes(writes.requests.clone()),
+        ),
+        histogram(
+            "tidemark_commit_apply_duration_seconds",
+            "Time to apply a group of requests before it is made durable",
+            Value::Times(writes.apply_ns.clone()),
+        ),
+        histogram(
+            "tidemark_commit_sync_duration_seconds",
+            "Time to make a group of requests durable and visible",
+            Value::Times(writes.sync_ns.clone()),
+        ),
+        gauge(
+            "tidemark_writes_waiting",
+            "Write requests that wait for the writer",
+            writes.waiting as u64,
+        ),
+        gauge(
+            "tidemark_writes_waiting_max",
+            "Most write requests that may wait",
+            writes.waiting_max as u64,
+        ),
+        counter(
+            "tidemark_writes_refused_total",
+            "Write requests that were refused because too many waited",
+            writes.refused,
+        ),
+        gauge(
+            "tidemark_pending_marks",
+            "Requests between the assignment of their mark and its publication",
+            writes.pending,
+        ),
+        plain(
+            "tidemark_published_mark_timestamp_seconds",
+            Kind::Gauge,
+            "The mark of the latest published commit, in seconds since 1970",
+            Value::Real(seen.status.mark.0 as f64 / 1e6),
+        ),
+    ]
+}
+
+fn reads(seen: &Seen) -> Vec<Metric> {
+    let long = &seen.store.long_reads;
+    vec![
+        counter(
+            "tidemark_long_reads_total",
+            "Reads that went to a thread for long reads",
+            long.taken,
+        ),
+        counter(
+            "tidemark_long_reads_refused_total",
+            "Long reads that were refused because too many waited",
+            long.refused,
+        ),
+        gauge(
+            "tidemark_long_reads_waiting",
+            "Long reads that wait for a thread",
+            long.waiting as u64,
+        ),
+        gauge(
+            "tidemark_long_reads_waiting_max",
+            "Most long reads that may wait",
+            long.waiting_max as u64,
+        ),
+        gauge(
+            "tidemark_long_reads_running",
+            "Long reads that run",
+            long.running as u64,
+        ),
+        gauge(
+            "tidemark_long_read_threads",
+            "Threads for long reads that were started",
+            long.threads as u64,
+        ),
+        gauge(
+            "tidemark_long_read_threads_max",
+            "Most threads for long reads",
+            long.threads_max as u64,
+        ),
+        counter(
+            "tidemark_slow_queries_total",
+            "Reads of lists that took longer than --slow-query-ms",
+            seen.slow_queries,
+        ),
+        gauge(
+            "tidemark_store_log_backlog_bytes",
+            "Bytes of commits in the log that the database file does not have yet",
+            seen.store.log_backlog_bytes,
+        ),
+    ]
+}
+
+/// By the names that every client library of Prometheus gives them.
+fn process(process: &Process, began_s: f64) -> Vec<Metric> {
+    let known = |name, help, value: Option<u64>| Metric {
+        name,
+        kind: Kind::Gauge,
+        labels: &[],
+        help,
+        samples: value
+            .map(|value| (Vec::new(), Value::Whole(value)))
+            .into_iter()
+            .collect(),
+    };
+    let memory = process.memory;
+    vec![
+        plain(
+            "process_cpu_seconds_total",
+            Kind::Counter,
+            "Processor time of the process",
+            Value::Real(process.cpu_s),
+        ),
+        plain(
+            "process_start_time_seconds",
+            Kind::Gauge,
+            "When the server started, in seconds since 1970",
+            Value::Real(began_s),
+        ),
+        known(
+            "process_resident_memory_bytes",
+            "Bytes of the process in memory",
+            memory.map(|memory| memory.resident_bytes),
+        ),
+        known(
+            "process_virtual_memory_bytes",
+            "Bytes of addresses the process uses",
+            memory.map(|memory| memory.virtual_bytes),
+        ),
+        known(
+            "process_threads",
+            "Threads of the process",
+            memory.map(|memory| memory.threads),
+        ),
+        known(
+            "process_open_fds",
+            "Open files of the process, sockets included",
+            process.open_files.map(|files| files as u64),
+        ),
+        known(
+            "process_max_fds",
+            "Most files the process may open",
+            process.open_files_max,
+        ),
+    ]
+}

@@ -1,0 +1,267 @@
+//! What `admin.sock` tells `tidemark top`, at `/top`.
+
+use engine::AskedLists;
+use engine::tally::Distribution;
+use serde::{Deserialize, Serialize};
+
+use super::{Seen, Watch};
+
+/// All that a frame shows, since the start of the server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "each field is named like what it counts")]
+pub struct Told {
+    pub version: String,
+    pub up_ms: u64,
+    pub connections: usize,
+    pub resident_bytes: u64,
+    pub cpu_s: f64,
+    pub routes: Vec<RouteTold>,
+    pub hits: u64,
+    pub misses: u64,
+    pub bypasses: u64,
+    pub stale: u64,
+    pub cache_entries: usize,
+    pub cache_bytes: u64,
+    pub cache_bytes_max: u64,
+    pub invalidations: u64,
+    pub evictions: u64,
+    pub commits: u64,
+    pub commit_requests: u64,
+    pub commit_rows: u64,
+    pub sync: Held,
+    pub writes_waiting: usize,
+    pub pending_marks: u64,
+    pub long_reads: u64,
+    pub long_running: usize,
+    pub long_waiting: usize,
+    pub slow_queries: u64,
+    pub queries: Vec<QueryTold>,
+}
+
+/// One route.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RouteTold {
+    /// Its method; empty where no route was found.
+    pub method: String,
+    /// Its pattern; empty where no route was found.
+    pub route: String,
+    /// How often it was answered.
+    pub answers: u64,
+    /// Of these, with 4xx.
+    pub refusals: u64,
+    /// Of these, with 5xx.
+    pub failures: u64,
+    /// How long that took, as far as it was timed.
+    pub took: Held,
+}
+
+/// Times in nanoseconds, by how many lie below which bounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Held {
+    /// Rising.
+    pub bounds: Vec<u64>,
+    /// One more than bounds: up to each, and beyond all.
+    pub counts: Vec<u64>,
+}
+
+/// Lists of one shape.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueryTold {
+    /// Project, database and table, joined by slashes.
+    pub table: String,
+    /// What is asked, without values.
+    pub shape: String,
+    /// Answers from the cache.
+    pub hits: u64,
+    /// Reads from the store.
+    pub reads: u64,
+    /// How long these took together, in nanoseconds.
+    pub read_ns: u64,
+    /// The longest one.
+    pub slowest_ns: u64,
+}
+
+impl Watch {
+    /// Looks, for `tidemark top`. From the first time on, answers are timed.
+    pub fn tell(&self) -> Told {
+        self.begin_timing();
+        let seen = self.look();
+        Told {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            queries: self.asked().into_iter().map(QueryTold::from).collect(),
+            routes: routes(&seen),
+            ..Told::from(&seen)
+        }
+    }
+}
+
+impl From<&Seen> for Told {
+    fn from(seen: &Seen) -> Told {
+        let (answered, status, writes) = (&seen.answered, &seen.status, &seen.writes);
+        let memory = seen.process.memory;
+        Told {
+            up_ms: seen.up_ms,
+            connections: answered.connections,
+            resident_bytes: memory.map_or(0, |memory| memory.resident_bytes),
+            cpu_s: seen.process.cpu_s,
+            hits: answered.hits,
+            misses: answered.misses,
+            bypasses: answered.bypasses,
+            stale: answered.stale,
+            cache_entries: status.list_cache_entries,
+            cache_bytes: status.list_cache_bytes,
+            cache_bytes_max: seen.list_cache_bytes_max,
+            invalidations: status.lists.invalidations,
+            evictions: status.lists.evictions,
+            commits: writes.commits,
+            commit_requests: writes.requests.sum,
+            commit_rows: writes.rows,
+            sync: Held::from(&writes.sync_ns),
+            writes_waiting: writes.waiting,
+            pending_marks: writes.pending,
+            long_reads: seen.store.long_reads.taken,
+            long_running: seen.store.long_reads.running,
+            long_waiting: seen.store.long_reads.waiting,
+            slow_queries: seen.slow_queries,
+            ..Told::default()
+        }
+    }
+}
+
+fn routes(seen: &Seen) -> Vec<RouteTold> {
+    let mut routes: Vec<RouteTold> = Vec::new();
+    for answers in &seen.answered.answers {
+        // They come ordered by route.
+        let is_same =
+            |told: &RouteTold| (&told.method, &told.route) == (&answers.method, &answers.route);
+        if !routes.last().is_some_and(is_same) {
+            routes.push(RouteTold {
+                method: answers.method.clone(),
+                route: answers.route.clone(),
+                ..RouteTold::default()
+            });
+        }
+        let told = routes.last_mut().expect("one of this route stands there");
+        told.answers += answers.count;
+        match answers.status.unwrap_or_default() {
+            400..500 => told.refusals += answers.count,
+            500.. => told.failures += answers.count,
+            _ => {}
+        }
+    }
+    for times in &seen.answered.times {
+        let of =
+            |told: &&mut RouteTold| (&told.method, &told.route) == (&times.method, &times.route);
+        if let Some(told) = routes.iter_mut().find(of) {
+            told.took = Held::from(&times.took_ns);
+        }
+    }
+    routes
+}
+
+impl From<&Distribution> for Held {
+    fn from(distribution: &Distribution) -> Held {
+        Held {
+            bounds: distribution.bounds.to_vec(),
+            counts: distribution.counts.clone(),
+        }
+    }
+}
+
+impl From<AskedLists> for QueryTold {
+    fn from(asked: AskedLists) -> QueryTold {
+        let (project, database) = (asked.project.as_str(), asked.database.as_str());
+        QueryTold {
+            table: format!("{project}/{database}/{}", asked.table.as_str()),
+            shape: asked.shape,
+            hits: asked.hits,
+            reads: asked.reads,
+            read_ns: asked.read_ns,
+            slowest_ns: asked.slowest_ns,
+        }
+    }
+}
+
+impl Held {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// What came since `before`. Where the server has been started anew meanwhile, all of it.
+    #[must_use]
+    pub fn since(&self, before: &Held) -> Held {
+        let fits = before.bounds == self.bounds && before.counts.len() == self.counts.len();
+        let pairs = || self.counts.iter().zip(&before.counts);
+        if !fits || pairs().any(|(now, before)| now < before) {
+            return self.clone();
+        }
+        Held {
+            bounds: self.bounds.clone(),
+            counts: pairs().map(|(now, before)| now - before).collect(),
+        }
+    }
+
+    /// Takes another one in.
+    pub fn add(&mut self, other: &Held) {
+        if self.counts.is_empty() {
+            self.clone_from(other);
+        } else if self.bounds == other.bounds {
+            for (here, there) in self.counts.iter_mut().zip(&other.counts) {
+                *here += there;
+            }
+        }
+    }
+
+    /// The value below which `share` of all lie, in nanoseconds: within its bounds, as if all
+    /// between two bounds lay evenly. `None` of none, and the last bound of what lies beyond it.
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        let wanted = share * self.count() as f64;
+        let mut below = 0.0;
+        let mut low = 0.0;
+        for (nth, count) in self.counts.iter().enumerate() {
+            let Some(high) = self.bounds.get(nth).map(|bound| *bound as f64) else {
+                break;
+            };
+            let count = *count as f64;
+            if count > 0.0 && below + count >= wanted {
+                return Some(low + (high - low) * (wanted - below) / count);
+            }
+            below += count;
+            low = high;
+        }
+        (self.count() > 0).then_some(low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(counts: &[u64]) -> Held {
+        Held {
+            bounds: vec![10, 20],
+            counts: counts.to_vec(),
+        }
+    }
+
+    #[test]
+    fn quantiles_lie_within_their_bounds() {
+        assert_eq!(held(&[0, 0, 0]).quantile(0.5), None);
+        assert_eq!(held(&[4, 0, 0]).quantile(0.5), Some(5.0));
+        assert_eq!(held(&[2, 2, 0]).quantile(0.75), Some(15.0));
+        assert_eq!(held(&[2, 2, 0]).quantile(1.0), Some(20.0));
+        assert_eq!(held(&[0, 0, 5]).quantile(0.5), Some(20.0), "beyond all");
+    }
+
+    #[test]
+    fn a_server_that_was_started_anew_counts_from_nothing() {
+        assert_eq!(held(&[5, 1, 0]).since(&held(&[2, 1, 0])), held(&[3, 0, 0]));
+        assert_eq!(held(&[1, 1, 0]).since(&held(&[2, 1, 0])), held(&[1, 1, 0]));
+        assert_eq!(held(&[1, 1, 0]).since(&Held::default()), held(&[1, 1, 0]));
+    }
+}

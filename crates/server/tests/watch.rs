@@ -1,0 +1,362 @@
+//! The built binary as somebody watches it: metrics at an address of their own, slow queries in
+//! the log, traces.
+
+mod process;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::thread::JoinHandle;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use process::{Folder, Running, assert_refused, on, text, tidemark};
+use prost::Message as _;
+use serde_json::{Value, json};
+
+const ROWS: &str = "/tablesdb/d/tables/t/rows";
+
+/// Database `d` with table `t`, and some rows.
+fn furnish(server: &Running, rows: usize) {
+    server.call(
+        "POST",
+        "/tablesdb",
+        &json!({"databaseId": "d", "name": "D"}),
+    );
+    let table = json!({
+        "tableId": "t", "name": "T", "permissions": ["read(\"any\")"],
+        "columns": [{"key": "genre", "type": "varchar", "size": 100},
+                    {"key": "title", "type": "varchar", "size": 100},
+                    {"key": "year", "type": "integer"}],
+    });
+    server.call("POST", "/tablesdb/d/tables", &table);
+    for first in (0..rows).step_by(100) {
+        let row = |n: usize| {
+            let title = format!("book {n}");
+            json!({"$id": format!("r{n}"), "genre": "g", "title": title, "year": n})
+        };
+        let rows: Vec<Value> = (first..rows.min(first + 100)).map(row).collect();
+        server.call("POST", ROWS, &json!({ "rows": rows }));
+    }
+}
+
+/// Sends a head and reads the answer to its end.
+fn exchange(mut stream: impl std::io::Read + std::io::Write, line: &str) -> String {
+    write!(
+        stream,
+        "{line} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn at_metrics(server: &Running, line: &str) -> String {
+    let url = server.metrics.as_deref().expect("the banner names it");
+    let authority = url
+        .trim_start_matches("http://")
+        .trim_end_matches("/metrics");
+    exchange(TcpStream::connect(authority).unwrap(), line)
+}
+
+#[test]
+fn metrics_have_an_address_of_their_own_and_only_if_it_is_wanted() {
+    let folder = Folder::new();
+    let wanted = [("TIDEMARK_METRICS_LISTEN", "127.0.0.1:0")];
+    let server = Running::start_with(&folder, &wanted);
+    furnish(&server, 1);
+    let answer = at_metrics(&server, "GET /metrics");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(
+        answer.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{answer}"
+    );
+    assert!(answer.ends_with("# EOF\n"), "{answer}");
+    let created = "tidemark_http_requests_total{method=\"POST\",route=\"/v1/tablesdb\",\
+                   status=\"201\"} 1\n";
+    assert!(answer.contains(created), "{answer}");
+    let head = at_metrics(&server, "HEAD /metrics");
+    assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"));
+    let other = at_metrics(&server, "POST /metrics");
+    assert!(other.starts_with("HTTP/1.1 405") && other.contains("allow: GET, HEAD"));
+    assert!(at_metrics(&server, "GET /").starts_with("HTTP/1.1 404"));
+    // The port of applications does not show them to anybody.
+    let stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    assert!(exchange(stream, "GET /metrics").starts_with("HTTP/1.1 404"));
+    // Who may administer may look without a setting.
+    let stream = UnixStream::connect(folder.data().join("admin.sock")).unwrap();
+    assert!(exchange(stream, "GET /metrics").contains(created));
+    assert_eq!(server.stop(), Some(0));
+    let server = Running::start(&folder);
+    assert_eq!(server.metrics, None);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn an_address_that_is_taken_stops_the_start_and_is_named() {
+    let folder = Folder::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let start = |words: &str| {
+        let mut command = tidemark("serve --listen 127.0.0.1:0");
+        command.args(words.split(' ')).arg("--data");
+        command.arg(folder.data()).output().unwrap()
+    };
+    let refused = start(&format!("--metrics-listen {address}"));
+    assert_refused(&refused, 1, &format!("cannot show metrics at {address}"));
+    let refused = start("--metrics-listen 8281");
+    assert_refused(&refused, 2, "such as 127.0.0.1:8280");
+}
+
+#[test]
+fn a_slow_query_is_logged_with_its_plan_and_the_index_that_would_help() {
+    let folder = Folder::new();
+    let env = [
+        ("TIDEMARK_SLOW_QUERY_MS", "1"),
+        ("TIDEMARK_LOG_FORMAT", "json"),
+        ("TIDEMARK_TOTAL_CAP", "0"),
+    ];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    furnish(&server, 5_000);
+    // Each row is asked twice by a function of ours, which takes milliseconds on any machine.
+    let queries = [
+        r#"{"method":"regex","attribute":"title","values":["secret$"]}"#,
+        r#"{"method":"equal","attribute":"genre","values":["g"]}"#,
+        r#"{"method":"orderDesc","attribute":"year"}"#,
+    ];
+    server.call(
+        "POST",
+        "/tablesdb/d/tables/t/rows/query",
+        &json!({ "queries": queries }),
+    );
+    // Its end ends the log, too, should the line be missing.
+    server.signal("TERM");
+    let line = server.log_line_with("a slow query");
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["target"], "slow");
+    assert_eq!(
+        (&line["database"], &line["table"]),
+        (&json!("d"), &json!("t"))
+    );
+    let shape = r#"equal("genre") regex("title") orderDesc("year")"#;
+    assert_eq!(line["query"], shape);
+    assert_eq!((&line["limit"], &line["rows"]), (&json!(25), &json!(0)));
+    assert_eq!(line["index"], "genre, year DESC");
+    assert!(line["ms"].as_u64() >= Some(1), "{line}");
+    assert!(line["plan"].as_str().unwrap().contains("SCAN"), "{line}");
+    assert!(line["scanned"].as_u64() >= Some(5_000), "{line}");
+    assert!(!line.to_string().contains("secret"), "{line}");
+}
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "b7ad6b7169203331";
+
+/// Lists rows in the words of this family, as part of this trace.
+fn list_within(server: &Running, rows: &str, traceparent: &str) {
+    let key = server.key.as_deref().unwrap();
+    let line = format!(
+        "GET /v1{rows} HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\nX-Appwrite-Key: {key}\
+         \r\ntraceparent: {traceparent}\r\nConnection: close\r\n\r\n"
+    );
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    stream.write_all(line.as_bytes()).unwrap();
+    let answer = std::io::read_to_string(stream).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+/// Takes batches of spans, as a collector does, until one is empty; gives the spans.
+fn collector() -> (String, JoinHandle<Vec<Span>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let taking = std::thread::spawn(move || {
+        let mut spans = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (line, body) = take_request(&mut stream);
+            if body.is_empty() {
+                break;
+            }
+            assert_eq!(line, "POST /v1/traces HTTP/1.1");
+            let batch = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
+            for of_resource in batch.resource_spans {
+                let resource = of_resource.resource.unwrap();
+                let name = resource.attributes.iter().find(|a| a.key == "service.name");
+                assert!(format!("{name:?}").contains("tidemark"), "{resource:?}");
+                let scopes = of_resource.scope_spans.into_iter();
+                spans.extend(scopes.flat_map(|scope| scope.spans));
+            }
+            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        }
+        spans
+    });
+    (address, taking)
+}
+
+/// The first line of a request, and its body.
+fn take_request(stream: &mut BufReader<TcpStream>) -> (String, Vec<u8>) {
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        if line.trim().is_empty() {
+            break;
+        }
+        head.push(line.trim().to_ascii_lowercase());
+    }
+    let length = head
+        .iter()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).unwrap();
+    let line = head.first().cloned().unwrap_or_default();
+    (line.replace("post", "POST").replace("http", "HTTP"), body)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let digit = |value| char::from_digit(u32::from(value), 16).expect("half a byte");
+    digits.map(digit).collect()
+}
+
+#[test]
+fn requests_of_a_trace_reach_the_collector_and_the_log() {
+    let folder = Folder::new();
+    let (address, taking) = collector();
+    let endpoint = format!("http://{address}");
+    let env = [
+        ("TIDEMARK_OTLP_ENDPOINT", endpoint.as_str()),
+        ("TIDEMARK_OTLP_ONE_OF", "0"),
+        ("TIDEMARK_LOG_FORMAT", "json"),
+        ("TIDEMARK_LOG_LEVEL", "info,access=debug"),
+    ];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    furnish(&server, 1);
+    let older = "/databases/d/collections/t/documents";
+    let sampled = format!("00-{TRACE}-{PARENT}-01");
+    list_within(&server, ROWS, &sampled);
+    let line = server.log_line_with("\"trace_id\"");
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(
+        (&line["trace_id"], &line["parent_id"]),
+        (&json!(TRACE), &json!(PARENT))
+    );
+    // The third one is answered at once.
+    list_within(&server, ROWS, &sampled);
+    list_within(&server, ROWS, &sampled);
+    list_within(&server, older, &sampled);
+    list_within(&server, older, &format!("00-{TRACE}-{PARENT}-00"));
+    list_within(&server, older, "00-nonsense-01");
+    let span_id = line["span_id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        server.stop(),
+        Some(0),
+        "and what waits is sent before the end"
+    );
+    // An empty request ends the collector.
+    let mut end = TcpStream::connect(address).unwrap();
+    end.write_all(b"POST / HTTP/1.1\r\n\r\n").unwrap();
+    let spans = taking.join().unwrap();
+    assert_eq!(spans.len(), 4, "{spans:?}");
+    for span in &spans {
+        assert_eq!(hex(&span.trace_id), TRACE);
+        assert_eq!(hex(&span.parent_span_id), PARENT);
+        assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
+    }
+    assert_eq!(hex(&spans[0].span_id), span_id);
+    let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
+    let rows = "GET /v1/tablesdb/{database}/tables/{table}/rows";
+    assert_eq!(names[..3], [rows; 3]);
+    assert_eq!(
+        names[3],
+        "GET /v1/databases/{database}/collections/{table}/documents"
+    );
+    let attributes = format!("{:?}", spans[3].attributes);
+    assert!(
+        attributes.contains("http.response.status_code"),
+        "{attributes}"
+    );
+}
+
+#[test]
+fn a_collector_that_is_gone_holds_up_nobody() {
+    let folder = Folder::new();
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", gone.local_addr().unwrap());
+    drop(gone);
+    let env = [
+        ("TIDEMARK_OTLP_ENDPOINT", endpoint.as_str()),
+        ("TIDEMARK_OTLP_ONE_OF", "1"),
+    ];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    furnish(&server, 1);
+    server.signal("TERM");
+    server.read_log_until("traces cannot be sent; they are lost");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    let refused = tidemark("serve --otlp-endpoint collector:4318 --data")
+        .arg(folder.data())
+        .output()
+        .unwrap();
+    assert_refused(
+        &refused,
+        1,
+        "--otlp-endpoint: `collector:4318` is not of the form",
+    );
+}
+
+/// Asks for the list of all rows so often, on one connection.
+fn list_often(server: &Running, times: usize) {
+    let key = server.key.as_deref().unwrap();
+    let line = format!(
+        "GET /v1{ROWS} HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\n\
+         X-Appwrite-Key: {key}\r\n"
+    );
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    for nth in 1..=times {
+        let end = if nth == times {
+            "Connection: close\r\n\r\n"
+        } else {
+            "\r\n"
+        };
+        stream.write_all(format!("{line}{end}").as_bytes()).unwrap();
+    }
+    let answers = std::io::read_to_string(stream).unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), times);
+}
+
+#[test]
+fn top_shows_routes_queries_and_hits() {
+    let folder = Folder::new();
+    let none = on(&folder, "top --once");
+    assert_refused(&none, 1, "no server runs on the data directory");
+    let server = Running::start(&folder);
+    furnish(&server, 1);
+    // The first look has answers timed.
+    assert!(on(&folder, "top --once --interval-ms 0").status.success());
+    list_often(&server, 200);
+    // Standard output is no terminal here, which is as good as --once. What a thread answers at
+    // once it reports twice a second.
+    let look = || {
+        let shown = on(&folder, "top --interval-ms 0");
+        assert!(shown.status.success(), "{}", text(&shown.stderr));
+        text(&shown.stdout)
+    };
+    let is_reported = |frame: &String| {
+        let mut lines = frame.lines();
+        lines.any(|line| line.contains("default/d/t all rows") && line.contains("99.5 %"))
+    };
+    let frame = (0..1_000).map(|_| look()).find(is_reported);
+    let frame = frame.expect("twice a second");
+    assert!(frame.starts_with("tidemark "), "{frame}");
+    let line = |part: &str| {
+        let found = frame.lines().find(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("`{part}` is not in\n{frame}"))
+    };
+    assert!(line("lists ").contains("hits 99.5 %"), "{frame}");
+    let route = line("GET /v1/tablesdb/{database}/tables/{table}/rows");
+    assert!(route.contains("µs") || route.contains("ms"), "{frame}");
+    assert!(frame.contains("HOTTEST QUERIES") && frame.contains("SLOWEST QUERIES"));
+    assert_eq!(server.stop(), Some(0));
+}

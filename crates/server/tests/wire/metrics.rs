@@ -1,0 +1,263 @@
+//! What can be read of a server at /metrics, and what stands about it in the documentation.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use openmetrics_parser::openmetrics::parse_openmetrics;
+use server::watch::exposition::Exposition;
+use server::watch::metric::{Kind, Metric, metrics};
+
+use crate::site::{KEY, PROJECT, Site};
+
+const DASHBOARD: &str =
+    include_str!("../../../../docs/guides/observability/grafana-dashboard.json");
+const ALERTS: &str = include_str!("../../../../docs/guides/observability/prometheus-alerts.yml");
+const PAGE: &str = include_str!("../../../../docs/reference/metrics.md");
+const AS_KEY: [(&str, &str); 2] = [("x-appwrite-project", PROJECT), ("x-appwrite-key", KEY)];
+
+fn furnished() -> Site {
+    let site = Site::start();
+    let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
+        "columns":[{"key":"n","type":"integer"}]}"#;
+    for (path, body) in [
+        ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
+        ("/v1/tablesdb/d/tables", table),
+    ] {
+        let made = site.ask("POST", path, body);
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+    site
+}
+
+/// Lists, rows, writes, refusals, by the words of both families.
+fn load(site: &Site) {
+    let mut connection = site.connect();
+    let families = [
+        "/v1/tablesdb/d/tables/t/rows",
+        "/v1/databases/d/collections/t/documents",
+    ];
+    for (nth, rows) in families.into_iter().enumerate() {
+        let id = if nth == 0 { "rowId" } else { "documentId" };
+        for n in 0..5 {
+            let body = format!(r#"{{"{id}":"r{nth}-{n}","data":{{"n":{n}}}}}"#);
+            let made = connection.ask(&AS_KEY, "POST", rows, &body).unwrap();
+            assert_eq!(made.status, 201, "{}", made.text);
+            let row = format!("{rows}/r{nth}-{n}");
+            for _ in 0..3 {
+                assert_eq!(
+                    connection.ask(&AS_KEY, "GET", rows, "").unwrap().status,
+                    200
+                );
+                assert_eq!(
+                    connection.ask(&AS_KEY, "GET", &row, "").unwrap().status,
+                    200
+                );
+            }
+        }
+        let missing = format!("{rows}/none");
+        assert_eq!(
+            connection.ask(&AS_KEY, "GET", &missing, "").unwrap().status,
+            404
+        );
+    }
+    assert_eq!(
+        connection
+            .ask(&AS_KEY, "GET", "/nowhere", "")
+            .unwrap()
+            .status,
+        404
+    );
+}
+
+fn text_of(site: &Site) -> String {
+    Exposition::new(site.watch()).text()
+}
+
+/// The value of this series, exactly as it is written.
+#[track_caller]
+fn value(text: &str, series: &str) -> u64 {
+    let found = text.lines().find_map(|line| {
+        let rest = line.strip_prefix(series)?;
+        rest.strip_prefix(' ')?.parse().ok()
+    });
+    found.unwrap_or_else(|| panic!("`{series}` is not in\n{text}"))
+}
+
+#[test]
+fn what_is_served_after_load_is_sound_by_a_parser_of_others() {
+    let site = furnished();
+    site.watch().begin_timing();
+    load(&site);
+    let text = text_of(&site);
+    let parsed = parse_openmetrics(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert!(parsed.families.len() > 30, "{text}");
+    for rows in [
+        "/v1/tablesdb/{database}/tables/{table}/rows",
+        "/v1/databases/{database}/collections/{table}/documents",
+    ] {
+        let requests = |labels: &str| {
+            let series = format!("tidemark_http_requests_total{{{labels}}}");
+            value(&text, &series)
+        };
+        let created = format!(r#"method="POST",route="{rows}",status="201""#);
+        assert_eq!(requests(&created), 5);
+        let listed = format!(r#"method="GET",route="{rows}",status="200""#);
+        assert_eq!(requests(&listed), 15, "those answered at once, too");
+        let read = format!(r#"method="GET",route="{rows}/{{row}}",status="200""#);
+        assert_eq!(requests(&read), 15);
+        let missing = format!(r#"method="GET",route="{rows}/{{row}}",status="404""#);
+        assert_eq!(requests(&missing), 1);
+        let timed = format!(
+            r#"tidemark_http_request_duration_seconds_count{{method="GET",route="{rows}"}}"#
+        );
+        assert_eq!(value(&text, &timed), 15);
+        let all = format!(
+            r#"tidemark_http_request_duration_seconds_bucket{{le="+Inf",method="GET",route="{rows}"}}"#
+        );
+        assert_eq!(value(&text, &all), 15);
+    }
+    let nowhere = r#"tidemark_http_requests_total{method="none",route="none",status="404"}"#;
+    assert_eq!(value(&text, nowhere), 1);
+    let lists = |result: &str| {
+        let series = format!(r#"tidemark_list_cache_requests_total{{result="{result}"}}"#);
+        value(&text, &series)
+    };
+    assert_eq!(lists("hit") + lists("miss") + lists("bypass"), 30);
+    assert!(lists("hit") >= 15 && lists("miss") >= 2, "{text}");
+    assert!(value(&text, "tidemark_commits_total") >= 12);
+    assert_eq!(value(&text, "tidemark_commit_rows_total"), 10);
+    assert_eq!(value(&text, "tidemark_pending_marks"), 0);
+    assert!(value(&text, "tidemark_list_cache_entries") > 0);
+    assert!(value(&text, "tidemark_list_cache_invalidations_total") > 0);
+    assert!(value(&text, "tidemark_http_connections") >= 1);
+    assert!(value(&text, "process_resident_memory_bytes") > 1_000_000);
+}
+
+#[test]
+fn whatever_is_asked_no_label_is_added() {
+    let site = furnished();
+    site.watch().begin_timing();
+    load(&site);
+    let night = std::env::var("TIDEMARK_LANE").is_ok_and(|lane| lane == "night");
+    let distinct = if night { 100_000 } else { 1_000 };
+    let rows = "/v1/tablesdb/d/tables/t/rows";
+    let mut connection = site.connect();
+    let mut ask = |nth: usize| {
+        let query = format!(
+            "{rows}?queries%5B0%5D=%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22n%22%2C\
+             %22values%22%3A%5B{nth}%5D%7D"
+        );
+        let row = format!("{rows}/x{nth}");
+        let nowhere = format!("/v1/nowhere/{nth}");
+        let table = format!("/v1/tablesdb/d{nth}/tables/t{nth}/rows");
+        for (path, status) in [(&query, 200), (&row, 404), (&nowhere, 404), (&table, 404)] {
+            let answer = connection.ask(&AS_KEY, "GET", path, "").unwrap();
+            assert_eq!(answer.status, status, "{path}: {}", answer.text);
+        }
+    };
+    let series = |site: &Site| -> BTreeSet<String> {
+        let text = text_of(site);
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let names = lines.filter_map(|line| line.rsplit_once(' '));
+        names.map(|(name, _)| name.to_owned()).collect()
+    };
+    ask(0);
+    let before = series(&site);
+    (1..distinct).for_each(&mut ask);
+    let after = series(&site);
+    let added: Vec<_> = after.difference(&before).collect();
+    assert!(added.is_empty(), "{added:?}");
+    let shapes = site.watch().asked();
+    assert!(shapes.len() <= 512, "{}", shapes.len());
+    let equal = shapes.iter().find(|asked| asked.shape == "equal(\"n\")");
+    assert_eq!(
+        equal.map(|asked| asked.reads),
+        Some(distinct as u64),
+        "queries that differ in values are counted as one"
+    );
+}
+
+#[test]
+fn the_page_lists_every_metric_as_it_is() {
+    let site = Site::start();
+    let mut wanted = String::new();
+    for metric in metrics(&site.watch().look()) {
+        let Metric {
+            name, labels, help, ..
+        } = metric;
+        let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+        let labels = match labels.join(", ") {
+            none if none.is_empty() => "–".to_owned(),
+            some => some,
+        };
+        let kind = metric.kind.word();
+        writeln!(wanted, "| `{name}` | {kind} | {labels} | {help} |").unwrap();
+    }
+    let rows = PAGE
+        .lines()
+        .filter(|line| line.starts_with("| `tidemark_") || line.starts_with("| `process_"));
+    let rows = rows.collect::<Vec<_>>().join("\n") + "\n";
+    assert!(
+        rows == wanted,
+        "the rows of docs/reference/metrics.md must be\n{wanted}"
+    );
+}
+
+/// Every name of ours in a text, as it is asked for.
+fn names_in(text: &str) -> BTreeSet<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !is_part(c));
+    words
+        .filter(|word| word.starts_with("tidemark_") || word.starts_with("process_"))
+        .collect()
+}
+
+#[test]
+fn dashboard_and_alerts_ask_for_what_is_served() {
+    let site = furnished();
+    load(&site);
+    let mut served = BTreeSet::new();
+    let mut labels = BTreeSet::from(["le", "instance", "job"]);
+    for metric in metrics(&site.watch().look()) {
+        labels.extend(metric.labels);
+        if metric.kind == Kind::Histogram {
+            for part in ["_bucket", "_sum", "_count"] {
+                served.insert(format!("{}{part}", metric.name));
+            }
+        } else {
+            served.insert(metric.name.to_owned());
+        }
+    }
+    for (file, text) in [("dashboard", DASHBOARD), ("alerts", ALERTS)] {
+        let names = names_in(text);
+        assert!(names.len() > 10, "{file}: {names:?}");
+        for name in names {
+            assert!(served.contains(name), "{file}: `{name}` is not served");
+        }
+        // Both in `by (…)` and in `{…}`: a label that is misspelt gives nothing, without a word.
+        for list in text.split("by (").skip(1) {
+            let list = list.split(')').next().unwrap();
+            for label in list.split(',').map(str::trim) {
+                assert!(labels.contains(label), "{file}: no label `{label}`");
+            }
+        }
+    }
+    let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = |panel: &serde_json::Value| panel["targets"].as_array().map_or(0, Vec::len);
+    assert!(panels.iter().map(targets).sum::<usize>() > 40);
+    let unused: Vec<_> = metrics(&site.watch().look())
+        .into_iter()
+        .filter(|metric| metric.name.starts_with("tidemark_"))
+        .filter(|metric| !DASHBOARD.contains(metric.name))
+        .map(|metric| metric.name)
+        .collect();
+    // Bounds that stand beside what they bound elsewhere, and an instant.
+    let known = [
+        "tidemark_writes_waiting_max",
+        "tidemark_published_mark_timestamp_seconds",
+        "tidemark_long_reads_waiting_max",
+        "tidemark_long_read_threads_max",
+    ];
+    assert_eq!(unused, known, "the dashboard shows every other metric");
+}

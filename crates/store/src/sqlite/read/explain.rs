@@ -1,0 +1,111 @@
+//! How SQLite finds the rows of a list, in the words of the schema.
+
+use std::collections::HashMap;
+
+use model::Table;
+use query::emit;
+use query::{Dialect, Query, names};
+
+use super::{Limit, Reader, Readers, Step, bind};
+use crate::StoreError;
+
+/// Most steps that are told; a plan of ours has under ten.
+const STEPS_MAX: usize = 32;
+
+impl Readers {
+    /// What [`crate::Store::explain`] promises. Plans without reading, on the thread that asks.
+    pub(in crate::sqlite) fn explain(&self, query: &Query) -> Result<Vec<String>, StoreError> {
+        let shared = &self.shared;
+        let limit = Limit::Short(std::time::Duration::MAX, shared.stop_after());
+        // From where in the order the rows come changes nothing about how they are found.
+        let query = Query {
+            cursor: None,
+            ..query.clone()
+        };
+        let steps = shared.with_reader(limit, |reader| reader.plan(&query));
+        steps.map_err(|halt| shared.explain(halt))
+    }
+}
+
+impl Reader {
+    fn plan(&self, query: &Query) -> Step<Vec<String>> {
+        let statement = emit::rows(query, None, Dialect::Sqlite);
+        let sql = format!("EXPLAIN QUERY PLAN {}", statement.sql);
+        let mut prepared = self.connection.prepare_cached(&sql)?;
+        let mut found = bind(&mut prepared, &statement.parameters)?;
+        let words = words(&query.table);
+        let mut steps = Vec::new();
+        while let Some(row) = found.next()? {
+            if steps.len() < STEPS_MAX {
+                let detail: String = row.get("detail")?;
+                steps.push(translated(&detail, &words));
+            }
+        }
+        Ok(steps)
+    }
+}
+
+/// Physical names, and what users call what they stand for.
+fn words(table: &Table) -> HashMap<String, String> {
+    let (number, id) = (table.number, table.id.as_str());
+    let mut words = HashMap::from([
+        (names::now(number), id.to_owned()),
+        (names::versions(number), format!("{id} (history)")),
+        (names::grants(number), format!("{id} (grants)")),
+        (names::id_index(number), "$id".to_owned()),
+        (names::role_index(number), "the grants of a role".to_owned()),
+        (
+            names::grants_index(number),
+            "the grants of a row".to_owned(),
+        ),
+    ]);
+    for column in &table.columns {
+        words.insert(names::column(column.number), column.key.as_str().to_owned());
+    }
+    for index in &table.indexes {
+        let key = index.key.as_str();
+        words.insert(names::index(number, index.number), key.to_owned());
+        words.insert(names::versions_index(number, index.number), key.to_owned());
+        words.insert(names::fulltext(number, index.number), key.to_owned());
+    }
+    words
+}
+
+/// A text with every whole word replaced that stands for another one.
+fn translated(text: &str, words: &HashMap<String, String>) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut told = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        told.push_str(words.get(word).map_or(word, String::as_str));
+        let next = after.find(is_part).unwrap_or(after.len());
+        let (between, after) = after.split_at(next);
+        told.push_str(between);
+        rest = after;
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_words_are_translated_and_parts_of_words_are_not() {
+        let words = HashMap::from([
+            ("t1".to_owned(), "books".to_owned()),
+            ("t1_i2".to_owned(), "by_year".to_owned()),
+            ("c3".to_owned(), "year".to_owned()),
+        ]);
+        let told = |text| translated(text, &words);
+        assert_eq!(
+            told("SEARCH t USING INDEX t1_i2 (c3=? AND c3>?)"),
+            "SEARCH t USING INDEX by_year (year=? AND year>?)"
+        );
+        assert_eq!(told("SCAN t1"), "SCAN books");
+        assert_eq!(told("t12 c33 (t1)"), "t12 c33 (books)");
+        assert_eq!(told(""), "");
+    }
+}
