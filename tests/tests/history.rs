@@ -263,6 +263,7 @@ impl Writer<'_> {
             (true, 0..2) if !is_anchor => self.delete(table, slot),
             (true, 2..4) => self.count_up(table, slot),
             (_, 4) => self.upsert_many(table, slot),
+            (_, 5) => self.commit_together(table, slot),
             _ => self.upsert(table, slot),
         }
     }
@@ -342,6 +343,78 @@ impl Writer<'_> {
         self.write(table, "PUT", &route, Some(&body), after)
     }
 
+    /// Two rows put and one deleted by a transaction: all of it at its commit.
+    fn commit_together(&mut self, table: usize, slot: usize) -> Result<()> {
+        let family = self.family();
+        let slots = [slot, (slot + 2) % SLOTS];
+        let rows = slots.map(|slot| (slot, self.drawn(table, slot)));
+        let mut operations: Vec<Value> = Vec::new();
+        for (slot, row) in &rows {
+            let mut data = data(row);
+            data["$permissions"] = self.permissions(table, row);
+            operations.push(self.operation("upsert", table, family, *slot, data));
+        }
+        let mut after = rows.map(|(slot, row)| (slot, Some(row))).to_vec();
+        let last = (slot + 5) % SLOTS;
+        if self.rows[table].contains_key(&last) && self.name(last) != ANCHOR {
+            operations.push(self.operation("delete", table, family, last, json!({})));
+            after.push((last, None));
+        }
+        let transactions = family.route.split("/h/").next().unwrap_or_default();
+        let transactions = format!("{transactions}/transactions");
+        let made = self.asked("POST", &transactions, &json!({}))?;
+        let id = made["$id"].as_str().context("no transaction")?;
+        let one = format!("{transactions}/{id}");
+        let staged = json!({ "operations": operations });
+        self.asked("POST", &format!("{one}/operations"), &staged)?;
+        let sent = self.stage.now();
+        self.asked("PATCH", &one, &json!({"commit": true}))?;
+        let answered = self.stage.now();
+        // Nobody else writes these rows, so they stand until the next write of this thread.
+        let mut shown = Vec::new();
+        for slot in slots {
+            let route = self.row_route(table, family, slot);
+            shown.push(self.asked("GET", &route, &Value::Null)?);
+        }
+        let shown = json!({ family.rows: shown });
+        self.note(table, (sent, answered), after, &shown)
+    }
+
+    fn operation(
+        &self,
+        action: &str,
+        table: usize,
+        family: Family,
+        slot: usize,
+        data: Value,
+    ) -> Value {
+        let table_id = if family == FAMILIES[0] {
+            "tableId"
+        } else {
+            "collectionId"
+        };
+        json!({
+            "action": action,
+            "databaseId": "h",
+            table_id: self.stage.tables[table].id,
+            family.row_id: self.name(slot).id(),
+            "data": data,
+        })
+    }
+
+    /// The answer to a request that must succeed.
+    fn asked(&mut self, method: &str, route: &str, body: &Value) -> Result<Value> {
+        let body = (!body.is_null()).then_some(body);
+        let answer = self.caller.call(method, route, body)?;
+        ensure!(
+            answer.status.is_success(),
+            "{method} {route}: {} {:?}",
+            answer.status,
+            answer.body
+        );
+        Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
+    }
+
     /// By an operator, which the server computes.
     fn count_up(&mut self, table: usize, slot: usize) -> Result<()> {
         let mut row = self.rows[table][&slot].clone();
@@ -378,23 +451,26 @@ impl Writer<'_> {
         after: Vec<(usize, Option<Row>)>,
     ) -> Result<()> {
         let sent = self.stage.now();
-        let answer = self.caller.call(method, route, body)?;
+        let shown = self.asked(method, route, body.unwrap_or(&Value::Null))?;
         let answered = self.stage.now();
-        let what = format!("{method} {route}");
-        ensure!(
-            answer.status.is_success(),
-            "{what}: {} {:?}",
-            answer.status,
-            answer.body
-        );
-        let shown = serde_json::from_slice(&answer.body).unwrap_or_default();
+        self.note(table, (sent, answered), after, &shown)
+            .with_context(|| format!("{method} {route}"))
+    }
+
+    /// Notes what a write came to, by an answer that shows its rows.
+    fn note(
+        &mut self,
+        table: usize,
+        (sent, answered): (u64, u64),
+        after: Vec<(usize, Option<Row>)>,
+        shown: &Value,
+    ) -> Result<()> {
         for (slot, row) in after {
             let Some(mut row) = row else {
                 self.rows[table].remove(&slot);
                 continue;
             };
-            let id = self.name(slot).id();
-            row.sequence = sequence(&shown, &id).with_context(|| what.clone())?;
+            row.sequence = sequence(shown, &self.name(slot).id())?;
             self.rows[table].insert(slot, row);
         }
         self.written[table].push(Write {

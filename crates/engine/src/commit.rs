@@ -43,11 +43,17 @@ const GROUP_REQUESTS_MAX: usize = 1_024;
 const GROUP_ROWS_MAX: usize = store::batch::BATCH_ROWS_MAX;
 /// A request with more rows commits alone.
 const ALONE_ROWS: usize = 1_000;
+/// After so long no further trial is begun in a group. Whoever writes waits for one that runs
+/// longer, and no more.
+const TRIALS_TAKE_MAX: Duration = Duration::from_millis(20);
 /// Under steady load a piece of upkeep is done after so many groups.
 const UPKEEP_EVERY_GROUPS: u32 = 64;
 
 /// What a request is answered with.
 type Answer = Result<Applied, EngineError>;
+
+/// The answer to a batch that was submitted.
+pub(crate) type Submitted = oneshot::Receiver<Result<Outcome, EngineError>>;
 
 enum Work {
     Write {
@@ -144,9 +150,15 @@ impl Writer {
 
     /// Commits `batch`; `Ok` means it is durable and visible.
     pub(crate) async fn commit(&self, batch: WriteBatch) -> Result<Outcome, EngineError> {
+        let answer = self.submit(batch)?;
+        answer.await.map_err(|_| EngineError::Closing)?
+    }
+
+    /// As [`Writer::commit`], which answers later: so several can share a group.
+    pub(crate) fn submit(&self, batch: WriteBatch) -> Result<Submitted, EngineError> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Work::Write { batch, reply })?;
-        answer.await.map_err(|_| EngineError::Closing)?
+        Ok(answer)
     }
 
     /// Makes durable that marks ahead of the clock may be read.
@@ -352,11 +364,26 @@ impl GroupCommit {
                 let _ = reply.send(outcome);
             }
         }
-        // After the answers: whoever commits waits for no trial of the same group.
-        for trial in trials {
-            trial.run(&self.shared);
-        }
+        self.run_trials(trials);
         leaves_upkeep
+    }
+
+    /// Runs trials, after the answers, so that whoever commits waits for none of the same group.
+    /// When they have taken their time the others wait for the next group, and what is to be
+    /// written by then goes before them.
+    fn run_trials(&self, trials: Vec<Trial>) {
+        let began = Instant::now();
+        let mut left = trials.into_iter();
+        for trial in left.by_ref() {
+            trial.run(&self.shared);
+            if began.elapsed() >= TRIALS_TAKE_MAX {
+                break;
+            }
+        }
+        let mut queue = self.line.lock();
+        for trial in left.rev() {
+            queue.waiting.push_front(Work::Try(trial));
+        }
     }
 
     /// Whether a group left something for upkeep.
@@ -506,7 +533,7 @@ impl GroupCommit {
     }
 
     /// Nothing was changed that a reader sees: the outcomes stand, and at most transactions of
-    /// clients have to be made durable.
+    /// clients, or keys of their requests, have to be made durable.
     fn commit_aside(
         &self,
         pending: Box<dyn Pending>,
@@ -514,7 +541,7 @@ impl GroupCommit {
     ) -> Result<Vec<Outcome>, StoreError> {
         let shared = &self.shared;
         let mut applied = pending.outcomes().iter().flatten();
-        if !applied.any(|applied| !applied.transactions.is_empty()) {
+        if !applied.any(|applied| applied.keeps) {
             let outcomes = pending.outcomes().to_vec();
             drop(pending);
             shared.marks.abandon();
@@ -748,6 +775,8 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         },
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         Refusal::Transaction(refusal) => refused_transaction(refusal),
+        // Whoever sends a key looks for this first.
+        Refusal::Repeated(_) => EngineError::RequestKeyReused,
         Refusal::Exists(C::Project) => EngineError::ProjectExists,
         Refusal::Exists(C::Key) => EngineError::KeyExists,
         Refusal::Exists(C::Database) => EngineError::DatabaseExists,

@@ -156,6 +156,8 @@ pub enum EngineError {
     TransactionConflict(RowId),
     /// The transaction would be larger than one can be; a sentence.
     TransactionTooLarge(String),
+    /// The key of the request was used for another one.
+    RequestKeyReused,
     /// The server is shutting down.
     Closing,
     /// The clock is so far ahead of the last commit that a wrong year must be feared.
@@ -267,6 +269,7 @@ impl fmt::Display for EngineError {
             E::CursorNotFound(_) | E::CursorNull(_) | E::Timeout { .. } | E::ReadersBusy { .. } => {
                 self.fmt_of_reading(f)
             }
+            E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(

@@ -10,6 +10,8 @@ use model::{Catalogue, Mark, Page};
 
 pub mod asked;
 mod authorize;
+mod batch_read;
+mod batch_write;
 mod bring;
 mod bulk;
 mod callers;
@@ -50,6 +52,8 @@ pub use asked::{
     Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
     NewIndex, NewTable, Place, RowInput, TableChange,
 };
+pub use batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
+pub use batch_write::{BatchWrite, RequestKey};
 pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
 pub use callers::Identity;

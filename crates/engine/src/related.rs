@@ -126,7 +126,7 @@ impl<'a> Gathering<'a> {
         self.mark.filter(|_| !self.is_torn)
     }
 
-    fn saw(&mut self, mark: Mark) {
+    pub(crate) fn saw(&mut self, mark: Mark) {
         // At given coordinates the answer is the same on every snapshot.
         self.is_torn |= self.at.is_none() && self.mark.is_some_and(|first| first != mark);
         self.mark.get_or_insert(mark);

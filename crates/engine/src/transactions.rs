@@ -26,6 +26,7 @@ mod text;
 mod trial;
 
 pub use operation::{Act, Operation};
+pub(crate) use plan::plan;
 pub use stage::Echo;
 pub use store::{Transaction, TransactionStatus};
 pub(crate) use trial::Trial;
@@ -221,7 +222,7 @@ impl Engine {
 }
 
 /// Whose a transaction is that this actor creates.
-fn owner(actor: &Actor) -> String {
+pub(crate) fn owner(actor: &Actor) -> String {
     match actor {
         Actor::Key { .. } => OF_KEYS.to_owned(),
         Actor::Guest => OF_GUESTS.to_owned(),
@@ -240,6 +241,11 @@ fn may_see(actor: &Actor, owner_of_it: &str) -> bool {
 /// An id as a message shows it: what a client sent may be long.
 fn shown(id: &str) -> String {
     id.chars().take(100).collect()
+}
+
+/// The text that stands for an operation among those of one request.
+pub(crate) fn request_text(operation: &Operation) -> String {
+    text::write(operation, None)
 }
 
 /// A refusal that concerns a transaction as the error its caller sees.

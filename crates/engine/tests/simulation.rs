@@ -31,6 +31,8 @@ mod question;
 mod stage;
 #[path = "simulation/tally.rs"]
 mod tally;
+#[path = "simulation/transact.rs"]
+mod transact;
 #[path = "simulation/world.rs"]
 mod world;
 #[path = "simulation/write.rs"]
@@ -227,6 +229,39 @@ fn no_answer_is_older_than_what_could_be_read_when_it_was_asked_for() {
     let methods = Method::ALL.iter().filter(of_now);
     let methods = methods.map(|method| method.as_str());
     for what in HAPPENS.iter().copied().chain(methods) {
+        assert!(tally.of(what) > 0, "never happened: {what}\n{tally}");
+    }
+}
+
+/// Runs in which writes are staged in transactions. Apart from the others, whose seeds would
+/// otherwise tell other stories.
+const STAGED_SEEDS: u64 = 50;
+
+#[test]
+fn no_answer_is_older_beside_transactions_either() {
+    if asked().is_some() {
+        return;
+    }
+    let runs = in_parallel(STAGED_SEEDS, |seed| {
+        let mut world = World::new(seed, None, true);
+        world.stage_writes();
+        let ran = run_in(&mut world, STEPS);
+        let lines: Vec<&str> = world.trace().lines().collect();
+        let from = lines.len().saturating_sub(TRACE_LINES);
+        let last = lines[from..].join("\n");
+        ran.map(|()| std::mem::take(&mut world.tally))
+            .map_err(|failure| format!("seed {seed}: {failure:?}\n{last}"))
+    });
+    let mut tally = Tally::default();
+    for run in runs {
+        tally.take_in(&run.unwrap_or_else(|failed| panic!("{failed}")));
+    }
+    println!("{tally}");
+    let staged = ["Commit", "RollBack", "groups that only stage"];
+    for what in staged
+        .into_iter()
+        .chain(["exact hits", "invalidations", "commits that failed"])
+    {
         assert!(tally.of(what) > 0, "never happened: {what}\n{tally}");
     }
 }

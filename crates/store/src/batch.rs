@@ -10,7 +10,7 @@ use model::{
 use query::Query;
 
 use crate::error::StoreError;
-use crate::staged::{Since, Transaction, TransactionOp, TransactionRefusal};
+use crate::staged::{Once, Repeated, Since, Transaction, TransactionOp, TransactionRefusal};
 use crate::timed::{TimedDone, TimedOp};
 
 /// Most rows one batch may change.
@@ -65,7 +65,7 @@ impl WriteBatch {
                 | RelatedOp::Hold(_) => 1,
             },
             Op::Row(_) | Op::Timed(_) | Op::Catalogue(_) | Op::Transaction(_) => 1,
-            Op::Since(_) => 0,
+            Op::Since(_) | Op::Once(_) => 0,
         };
         self.ops.iter().map(rows).sum()
     }
@@ -81,7 +81,7 @@ impl WriteBatch {
             }
             Op::Matching(op) => op.query.table.relations().next().is_some(),
             Op::Related(_) | Op::Timed(_) | Op::Catalogue(_) => true,
-            Op::Transaction(_) | Op::Since(_) => false,
+            Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
         };
         self.ops.len() > 1 || self.ops.iter().any(goes_on)
     }
@@ -104,6 +104,8 @@ pub enum Op {
     Transaction(TransactionOp),
     /// None: says what holds for the operations on rows that follow.
     Since(Since),
+    /// None: keeps the batch from running twice.
+    Once(Once),
 }
 
 impl Op {
@@ -111,7 +113,7 @@ impl Op {
     pub(crate) fn needs_catalogue(&self) -> bool {
         match self {
             Op::Row(_) | Op::Matching(_) | Op::Related(_) | Op::Timed(_) => true,
-            Op::Catalogue(_) | Op::Transaction(_) | Op::Since(_) => false,
+            Op::Catalogue(_) | Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
         }
     }
 }
@@ -461,9 +463,11 @@ pub struct Applied {
     pub changes: Changes,
     /// What changed in the catalogue, in order.
     pub catalogue: Vec<CatalogueChange>,
-    /// Transactions of clients as they became; one that was removed as it was. Such a batch must
-    /// be made durable though it takes no mark.
+    /// Transactions of clients as they became; one that was removed as it was.
     pub transactions: Vec<Transaction>,
+    /// Whether something beside rows was kept: a transaction, or the key of a request. Such a
+    /// batch must be made durable even if it takes no mark.
+    pub keeps: bool,
     /// [`model::Catalogue::epoch`] after this batch.
     pub catalogue_epoch: u64,
 }
@@ -559,6 +563,8 @@ pub enum Refusal {
     CatalogueMoved,
     /// A transaction of a client stands against it.
     Transaction(TransactionRefusal),
+    /// It has run before.
+    Repeated(Repeated),
     /// A container of this id is there already.
     Exists(Container),
     /// There is no container of this kind and id.

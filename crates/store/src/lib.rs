@@ -27,8 +27,8 @@ pub use batch::{
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
 pub use staged::{
-    OperationsOf, Since, StagedOperation, Transaction, TransactionOp, TransactionRefusal,
-    TransactionStatus,
+    Once, OperationsOf, Repeated, Since, StagedOperation, Transaction, TransactionOp,
+    TransactionRefusal, TransactionStatus,
 };
 pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
 

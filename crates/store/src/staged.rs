@@ -140,6 +140,37 @@ pub struct Since {
     pub instant: Option<Timestamp>,
 }
 
+/// Makes a batch run once, however often it is sent: the first operation of such a batch.
+///
+/// What was refused can be sent again under the same key. Keys are forgotten after
+/// [`REQUESTS_KEPT_US`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Once {
+    /// The project of whoever sends it.
+    pub project: ProjectId,
+    /// The key that it was sent under.
+    pub key: String,
+    /// Which of the batches of one request it is.
+    pub part: u32,
+    /// Stands for what was asked.
+    pub request: u128,
+    /// The clock.
+    pub now: Timestamp,
+}
+
+/// How long the keys of requests are kept, in microseconds: a client that tries again does so
+/// within seconds, and each write leaves one.
+pub const REQUESTS_KEPT_US: i64 = 3_600_000_000;
+
+/// A batch that has run before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeated {
+    /// Its mark; none if it changed nothing.
+    pub mark: Option<Mark>,
+    /// Whether the same was asked then.
+    pub is_same: bool,
+}
+
 /// Why a transaction could not be changed, or committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionRefusal {

@@ -31,7 +31,8 @@ beforeEach(async () => {
 });
 
 const open = async (client = db) => (await client.createTransaction()).$id;
-const commit = (transactionId, client = db) => client.updateTransaction({ transactionId, commit: true });
+const commit = (transactionId, client = db) =>
+  client.updateTransaction({ transactionId, commit: true });
 const rollback = (transactionId) => db.updateTransaction({ transactionId, rollback: true });
 const op = (action, rowId, data) => ({ action, ...T, rowId, data });
 
@@ -94,14 +95,16 @@ describe('a transaction', () => {
     assert.deepEqual([changed.n, changed.name], [1, 'x']);
     const put = await db.upsertRow({ ...T, rowId: 'y', data: { n: 7 }, transactionId });
     assert.equal(put.n, 7);
-    const up = await db.incrementRowColumn({ ...T, rowId: 'x', column: 'n', value: 5, transactionId });
+    const x = { ...T, rowId: 'x', column: 'n', transactionId };
+    const up = await db.incrementRowColumn({ ...x, value: 5 });
     assert.equal(up.n, 6);
-    const down = await db.decrementRowColumn({ ...T, rowId: 'x', column: 'n', transactionId });
+    const down = await db.decrementRowColumn(x);
     assert.equal(down.n, 5);
     const many = [{ $id: 'm', n: 1 }, { $id: 'o', n: 2 }];
     const { total, rows: none } = await db.createRows({ ...T, rows: many, transactionId });
     assert.deepEqual([total, none], [2, []]);
-    assert.equal((await db.upsertRows({ ...T, rows: [{ $id: 'm', n: 8 }], transactionId })).total, 1);
+    const one = [{ $id: 'm', n: 8 }];
+    assert.equal((await db.upsertRows({ ...T, rows: one, transactionId })).total, 1);
     const queries = [Query.equal('n', 2)];
     assert.equal((await db.deleteRows({ ...T, queries, transactionId })).total, 0);
     assert.equal((await db.updateRows({ ...T, data: { name: 'all' }, transactionId })).total, 0);
@@ -137,8 +140,9 @@ describe('a transaction', () => {
 
   test('of a hundred that update one row, one is committed', async () => {
     const ids = await Promise.all(Array.from({ length: 100 }, () => open()));
-    const staged = ids.map((transactionId, n) => db.updateRow({ ...T, rowId: 'a', data: { n }, transactionId }));
-    await Promise.all(staged);
+    const a = { ...T, rowId: 'a' };
+    const update = (transactionId, n) => db.updateRow({ ...a, data: { n }, transactionId });
+    await Promise.all(ids.map(update));
     const ends = await Promise.allSettled(ids.map((id) => commit(id)));
     const won = ends.filter(({ status }) => status === 'fulfilled');
     const types = new Set(ends.filter(({ reason }) => reason).map(({ reason }) => reason.type));
@@ -188,7 +192,8 @@ describe('a transaction', () => {
     await older.createOperations({ transactionId, operations });
     await older.updateDocument({ ...C, documentId: 'a', data: { n: 5 }, transactionId });
     assert.equal(await rows(transactionId), 'a5 b2 c3 x9');
-    assert.equal((await older.updateTransaction({ transactionId, commit: true })).status, 'committed');
+    const ended = await older.updateTransaction({ transactionId, commit: true });
+    assert.equal(ended.status, 'committed');
     assert.equal(await rows(), 'a5 b2 c3 x9');
   });
 });
@@ -205,5 +210,6 @@ test('what is staged survives the death of the server', async () => {
   assert.equal((await db.getTransaction({ transactionId })).operations, 2);
   assert.deepEqual([await rows(transactionId), await rows()], ['a5 b2 c3 x9', 'a1 b2 c3']);
   assert.equal((await commit(transactionId)).status, 'committed');
-  assert.deepEqual([await rows(), (await db.getRow({ ...T, rowId: 'x' })).name], ['a5 b2 c3 x9', 'é"\\']);
+  const { name } = await db.getRow({ ...T, rowId: 'x' });
+  assert.deepEqual([await rows(), name], ['a5 b2 c3 x9', 'é"\\']);
 });

@@ -38,7 +38,7 @@ pub(super) fn table<'c>(
 }
 
 /// What `operation` does when `caller` is the one who does it.
-pub(super) fn plan(
+pub(crate) fn plan(
     catalogue: &Catalogue,
     caller: &Caller,
     operation: &Operation,

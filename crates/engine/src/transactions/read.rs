@@ -36,7 +36,10 @@ impl Engine {
             need_no_related(&query.table, asked.texts)?;
             let trial = self.staged_of(&catalogue, caller, id, asked.place, &query.table);
             let trial = trial.await?;
-            match self.list_tried(&catalogue, &query, trial, asked).await {
+            match self
+                .list_tried(&catalogue, caller, &query, trial, asked)
+                .await
+            {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
@@ -49,6 +52,7 @@ impl Engine {
     async fn list_tried(
         &self,
         catalogue: &Catalogue,
+        caller: &Caller,
         query: &Query,
         trial: Vec<WriteBatch>,
         asked: &ListRows<'_>,
@@ -62,7 +66,9 @@ impl Engine {
             let read = self.shared.store.list(listing.listing()).await?;
             (read.answer, read.mark)
         } else {
-            let tried = self.tried(trial, move |preview| preview.list(listing.listing()));
+            let tried = self.tried(caller, trial, move |preview| {
+                preview.list(listing.listing())
+            });
             let tried = tried.await?;
             (tried.seen, tried.mark)
         };
@@ -137,7 +143,7 @@ impl Engine {
             let read = self.shared.store.get(point.point()).await?;
             (read.answer, read.mark)
         } else {
-            let tried = self.tried(trial, move |preview| preview.get(point.point()));
+            let tried = self.tried(caller, trial, move |preview| preview.get(point.point()));
             let tried = tried.await?;
             (tried.seen, tried.mark)
         };
@@ -174,10 +180,11 @@ impl Engine {
 
     async fn tried<T: Send + 'static>(
         &self,
+        caller: &Caller,
         batches: Vec<WriteBatch>,
         look: impl FnOnce(&dyn store::Preview) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<Tried<T>, EngineError> {
-        let tried = self.try_out(batches, look).await?;
+        let tried = self.try_out(caller, batches, look).await?;
         let has_moved = |outcome: &store::Outcome| matches!(outcome, Err(Refusal::CatalogueMoved));
         if tried.outcomes.iter().any(has_moved) {
             return Err(StoreError::CatalogueMoved.into());

@@ -122,7 +122,7 @@ impl Engine {
             Attempt::Whole(batch) | Attempt::Probe(batch) => Some(batch.clone()),
             Attempt::Nothing => None,
         }));
-        let tried = self.try_out(all, |_| Ok(())).await?;
+        let tried = self.try_out(caller, all, |_| Ok(())).await?;
         let mut outcomes = tried.outcomes.into_iter().skip(first);
         let mut echoes = Vec::with_capacity(operations.len());
         for (operation, attempt) in operations.iter().zip(&attempts) {

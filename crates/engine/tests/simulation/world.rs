@@ -13,7 +13,7 @@ use engine::{
 use list_cache::Rule;
 use model::{RowId, Timestamp};
 use query::Limits;
-use store::{Options, Store, TotalCap};
+use store::{Options, Outcome, Store, TotalCap};
 
 use super::chance::Chance;
 use super::domain::{self, DATABASES, TABLES};
@@ -126,6 +126,8 @@ pub struct World {
     writes: Vec<Write>,
     stop: Stop,
     kind: RunKind,
+    /// Whether writes of rows are staged in transactions, and how many scenes there were.
+    stages: Option<u64>,
     pool_max: usize,
     pace: [(usize, Move); 5],
     /// Steps that ended well.
@@ -258,6 +260,7 @@ impl World {
             writes: Vec::new(),
             stop,
             kind: plan.kind,
+            stages: None,
             pool_max: if is_small { POOL_OF_SMALL } else { POOL },
             pace: if is_small { PACE_OF_SMALL } else { PACE },
             steps_done: 0,
@@ -267,6 +270,11 @@ impl World {
         };
         world.furnish();
         world
+    }
+
+    /// From now on writes of rows are staged in transactions.
+    pub fn stage_writes(&mut self) {
+        self.stages = Some(0);
     }
 
     fn furnish(&mut self) {
@@ -349,12 +357,14 @@ impl World {
     }
 
     fn scene(&mut self) -> Scene<'_> {
+        self.stages = self.stages.map(|number| number + 1);
         Scene {
             chance: &mut self.chance,
             engine: &self.engine,
             catalogue: self.judge.catalogue(),
             now: self.clock.look(),
             is_large: self.kind == RunKind::Large,
+            stages: self.stages,
         }
     }
 
@@ -719,6 +729,10 @@ impl World {
         self.stop = moved.to;
         match (moved.from, moved.to) {
             (Stop::Committed, _) => self.judge.published(),
+            // Staging makes something durable that no list shows.
+            (Stop::Withheld, Stop::Committed) if !gives_mark(&moved.outcomes) => {
+                self.tally.count("groups that only stage", true);
+            }
             (Stop::Withheld, Stop::Committed) => {
                 let gate = &self.gated.gate;
                 self.tally.count("what was due brought in", gate.brings());
@@ -863,6 +877,11 @@ impl Drop for World {
         // A failed run may have left a writer that panicked; the run has said so.
         let _ = self.engine.close();
     }
+}
+
+fn gives_mark(outcomes: &[Outcome]) -> bool {
+    let mut applied = outcomes.iter().flatten();
+    applied.any(|applied| applied.mark.is_some())
 }
 
 /// Whether the answer is what the verdict says. Rows in random order are compared as a set.

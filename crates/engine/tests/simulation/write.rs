@@ -17,6 +17,7 @@ use super::domain::{
 };
 use super::question::{filter, table_at};
 use super::stage;
+use super::transact::transaction;
 
 pub type Writing = Pin<Box<dyn Future<Output = Result<(), EngineError>>>>;
 
@@ -43,6 +44,8 @@ pub struct Scene<'a> {
     pub now: Timestamp,
     /// Whether many rows may be written at once.
     pub is_large: bool,
+    /// Whether writes are staged in transactions, the next of which has this number.
+    pub stages: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +66,15 @@ enum Kinds {
     Container,
 }
 
+impl Kinds {
+    fn is_of_rows(self) -> bool {
+        !matches!(
+            self,
+            Kinds::Column | Kinds::Index | Kinds::Table | Kinds::Purge | Kinds::Container
+        )
+    }
+}
+
 const WEIGHTS: [(usize, Kinds); 14] = [
     (10, Kinds::Create),
     (22, Kinds::Update),
@@ -81,18 +93,18 @@ const WEIGHTS: [(usize, Kinds); 14] = [
 ];
 
 /// A table that is there, and who writes.
-struct Site {
-    engine: Arc<Engine>,
-    caller: Caller,
-    database: &'static str,
-    table: &'static str,
-    columns: Vec<&'static Attribute>,
+pub struct Site {
+    pub engine: Arc<Engine>,
+    pub caller: Caller,
+    pub database: &'static str,
+    pub table: &'static str,
+    pub columns: Vec<&'static Attribute>,
     has_link: bool,
     is_related: bool,
 }
 
 impl Site {
-    fn place(&self) -> Place<'static> {
+    pub fn place(&self) -> Place<'static> {
         Place {
             database: self.database,
             table: self.table,
@@ -129,6 +141,9 @@ pub fn draw(scene: &mut Scene<'_>) -> Write {
         has_link: known.position(LINK).is_some(),
         is_related: known.has_relationships(),
     };
+    if let Some(number) = scene.stages.filter(|_| kind.is_of_rows()) {
+        return transaction(scene.chance, site, number);
+    }
     match kind {
         Kinds::Create | Kinds::Update | Kinds::Upsert | Kinds::Delete | Kinds::Increment => {
             one_row(scene, site, kind)
@@ -143,7 +158,10 @@ pub fn draw(scene: &mut Scene<'_>) -> Write {
     }
 }
 
-fn write(what: String, writing: impl Future<Output = Result<(), EngineError>> + 'static) -> Write {
+pub fn write(
+    what: String,
+    writing: impl Future<Output = Result<(), EngineError>> + 'static,
+) -> Write {
     Write {
         what,
         writing: Box::pin(writing),
@@ -181,7 +199,7 @@ fn operator(chance: &mut Chance, of: &Attribute) -> Option<String> {
 
 type Members = Vec<(String, Json)>;
 
-fn members(chance: &mut Chance, columns: &[&'static Attribute], may_operate: bool) -> Members {
+pub fn members(chance: &mut Chance, columns: &[&'static Attribute], may_operate: bool) -> Members {
     let mut members = Members::new();
     for of in columns {
         if chance.one_in(2) {
@@ -202,7 +220,7 @@ fn members(chance: &mut Chance, columns: &[&'static Attribute], may_operate: boo
     members
 }
 
-fn input(chance: &mut Chance, site: &Site, id: RowId, may_operate: bool) -> RowInput {
+pub fn input(chance: &mut Chance, site: &Site, id: RowId, may_operate: bool) -> RowInput {
     RowInput {
         id,
         members: members(chance, &site.columns, may_operate),

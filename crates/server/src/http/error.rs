@@ -102,6 +102,7 @@ kinds! {
     ReferenceOverTime 409 "ref_violation";
     TransactionExists 409 "transaction_already_exists";
     TransactionConflict 409 "transaction_conflict";
+    RequestKeyReused 409 "general_idempotency_key_reused";
     TransactionExpired 410 "transaction_expired";
     PayloadTooLarge 413 "general_payload_too_large";
     Unknown 500 "general_unknown";
@@ -291,6 +292,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNotFound(_) => Kind::CursorNotFound,
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
+        E::RequestKeyReused => Kind::RequestKeyReused,
         E::TransactionNotFound(_) => Kind::TransactionNotFound,
         E::TransactionExists(_) => Kind::TransactionExists,
         E::TransactionEnded(_) => Kind::TransactionNotReady,

@@ -18,6 +18,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use tokio_rustls::TlsAcceptor;
 
+pub mod batch;
 pub mod body;
 pub mod callers;
 pub mod columns;
@@ -263,6 +264,8 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::UpdateTransaction => transactions::update(asked).await,
         Action::DeleteTransaction => transactions::delete(asked).await,
         Action::StageOperations => transactions::stage(asked).await,
+        Action::BatchRead => batch::read(asked).await,
+        Action::BatchWrite => batch::write(asked).await,
         Action::NotBuilt => Err(not_built(&asked)),
     }
 }

@@ -71,6 +71,8 @@ pub enum Action {
     UpdateTransaction,
     DeleteTransaction,
     StageOperations,
+    BatchRead,
+    BatchWrite,
     /// Known to the protocol, not answered by this server.
     NotBuilt,
 }
@@ -197,6 +199,8 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (POST, "/v1/tidemark/databases/{database}/heartbeat", Action::Heartbeat),
     (PUT, "/v1/tidemark/databases/{database}/tables/{table}/constraints", Action::Constrain),
     (POST, "/v1/tidemark/test/reset", Action::ResetTests),
+    (POST, "/v1/tidemark/databases/{database}/batch/reads", Action::BatchRead),
+    (POST, "/v1/tidemark/databases/{database}/batch/writes", Action::BatchWrite),
 
     (&METHODS, "/v1/account", Action::NotBuilt),
     (&METHODS, "/v1/account/{*rest}", Action::NotBuilt),

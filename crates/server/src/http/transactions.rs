@@ -104,7 +104,7 @@ pub async fn stage(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     }
     let operations = sent
         .into_iter()
-        .map(|json| read(&asked, Fields::within(OPERATIONS, json)?))
+        .map(|json| read_operation(&asked, Fields::within(OPERATIONS, json)?, None))
         .collect::<Result<Vec<_>, _>>()?;
     let staged = asked
         .app
@@ -123,11 +123,19 @@ fn invalid(why: impl Into<String>) -> ApiError {
     ApiError::invalid(OPERATIONS, why)
 }
 
-/// One operation as sent.
-fn read(asked: &Asked<'_>, mut fields: Fields) -> Result<Operation, ApiError> {
+/// One operation as sent; `database` is where one that names none belongs.
+pub fn read_operation(
+    asked: &Asked<'_>,
+    mut fields: Fields,
+    database: Option<&str>,
+) -> Result<Operation, ApiError> {
     let action = fields.required_text("action")?;
+    let database = match database {
+        Some(database) if !fields.holds("databaseId") => database.to_owned(),
+        _ => fields.required_text("databaseId")?,
+    };
     Ok(Operation {
-        database: fields.required_text("databaseId")?,
+        database,
         table: in_either_words(&mut fields, asked.words.table_id, "tableId", "collectionId")?,
         act: act(asked, &action, fields)?,
         unchanged_since: None,

@@ -10,11 +10,13 @@ use model::{
 };
 use serde::Serialize;
 
+mod batch;
 mod containers;
 mod export;
 mod object;
 mod staged;
 
+pub use batch::{batch_read, batch_written};
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
 pub use export::encode_export_row;
 use object::Object;

@@ -460,6 +460,29 @@ const NO_OPERATIONS: &[&str] = &[
     r#"[{"action":"bulkUpdate","databaseId":"d","tableId":"t","data":{"queries":"x","data":{"n":1}}}]"#,
     r#"[{"action":"bulkDelete","databaseId":"d","tableId":"t","data":{"queries":[5]}}]"#,
 ];
+const NO_READS: &[&str] = &[
+    "[]",
+    "[5]",
+    "[null]",
+    "[[]]",
+    "[{}]",
+    r#"[{"tableId":"t"}]"#,
+    r#"[{"ids":["r1"]}]"#,
+    r#"[{"tableId":5,"ids":["r1"]}]"#,
+    r#"[{"tableId":"t","ids":[]}]"#,
+    r#"[{"tableId":"t","ids":"r1"}]"#,
+    r#"[{"tableId":"t","ids":[5]}]"#,
+    r#"[{"tableId":"t","ids":["_x"]}]"#,
+    r#"[{"tableId":"t","ids":["a\u0000"]}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"index":"one_s","keys":["r1"]}]"#,
+    r#"[{"tableId":"t","index":"one_s"}]"#,
+    r#"[{"tableId":"t","keys":["r1"]}]"#,
+    r#"[{"tableId":"t","index":5,"keys":["r1"]}]"#,
+    r#"[{"tableId":"t","index":"one_s","keys":"r1"}]"#,
+    r#"[{"tableId":"t","index":"one_s","keys":[]}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"queries":[5]}]"#,
+    r#"[{"tableId":"t","ids":["r1"]},5]"#,
+];
 const WRONG_OPERATIONS: &[(&str, &[Kind])] = &[
     (
         r#"[{"action":"delete","databaseId":"nobody","tableId":"t","rowId":"r1"}]"#,
@@ -526,6 +549,9 @@ pub fn values(takes: Takes) -> Vec<Bad> {
 
 /// What can be written down.
 fn written(takes: Takes) -> Vec<Group> {
+    if is_of_batches(takes) {
+        return of_batches(takes);
+    }
     match takes {
         Takes::Id | Takes::Key => vec![(NO_TEXT, ARGUMENT), (NO_ID, ARGUMENT)],
         Takes::Name => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""a\u0000""#], ARGUMENT)],
@@ -566,15 +592,6 @@ fn written(takes: Takes) -> Vec<Group> {
             (NO_INTEGER, ARGUMENT),
             (&["-1", "86401", "9007199254740993"], ARGUMENT),
         ],
-        Takes::OpenTime => vec![
-            (NO_INTEGER, ARGUMENT),
-            (&["-1", "0", "59", "3601", "9223372036854775807"], ARGUMENT),
-        ],
-        Takes::Operations => vec![(NO_LIST, ARGUMENT), (NO_OPERATIONS, ARGUMENT)],
-        Takes::Transaction => {
-            let unknown: &[&str] = &[r#""nobody""#, r#""a\u0000""#, r#""' OR 1=1 --""#];
-            vec![(NO_TEXT, ARGUMENT), (unknown, NO_TRANSACTION)]
-        }
         Takes::Columns => vec![(NO_LIST, ARGUMENT), (NO_COLUMNS, ARGUMENT)],
         Takes::Indexes => vec![(NO_LIST, ARGUMENT), (NO_INDEXES, ARGUMENT)],
         Takes::Words => vec![(NO_TEXT, ARGUMENT)],
@@ -598,11 +615,90 @@ fn written(takes: Takes) -> Vec<Group> {
         Takes::RelationType | Takes::OnDelete => {
             vec![(NO_TEXT, ARGUMENT), (NO_RELATION, ARGUMENT)]
         }
+        other => unreachable!("{other:?} is a part of batches"),
+    }
+}
+
+/// Whether it is a member of transactions or batches.
+fn is_of_batches(takes: Takes) -> bool {
+    matches!(
+        takes,
+        Takes::OpenTime
+            | Takes::Operations
+            | Takes::BatchOperations
+            | Takes::Reads
+            | Takes::Transaction
+    )
+}
+
+fn of_batches(takes: Takes) -> Vec<Group> {
+    match takes {
+        Takes::OpenTime => vec![
+            (NO_INTEGER, ARGUMENT),
+            (&["-1", "0", "59", "3601", "9223372036854775807"], ARGUMENT),
+        ],
+        Takes::Operations | Takes::BatchOperations => {
+            vec![(NO_LIST, ARGUMENT), (NO_OPERATIONS, ARGUMENT)]
+        }
+        Takes::Reads => vec![(NO_LIST, ARGUMENT), (NO_READS, ARGUMENT)],
+        Takes::Transaction => {
+            let unknown: &[&str] = &[r#""nobody""#, r#""a\u0000""#, r#""' OR 1=1 --""#];
+            vec![(NO_TEXT, ARGUMENT), (unknown, NO_TRANSACTION)]
+        }
+        other => unreachable!("{other:?} is no part of a batch"),
+    }
+}
+
+/// As [`built`], of transactions and batches.
+fn built_of_batches(takes: Takes) -> Vec<(String, &'static [Kind])> {
+    let own = |cases: &[(&str, &'static [Kind])]| -> Vec<(String, &'static [Kind])> {
+        cases
+            .iter()
+            .map(|(json, kinds)| ((*json).to_owned(), *kinds))
+            .collect()
+    };
+    match takes {
+        Takes::Operations => {
+            let mut cases: Vec<_> = own(WRONG_OPERATIONS);
+            let many = list_of(101, |n| {
+                format!(
+                    r#"{{"action":"create","databaseId":"d","tableId":"t","rowId":"m{n}",
+                        "data":{{"n":1}}}}"#
+                )
+            });
+            cases.push((many, &[Kind::TransactionLimitExceeded]));
+            cases
+        }
+        Takes::BatchOperations => {
+            // The row is not there when all is done at once, and is looked for alike.
+            let mut cases: Vec<_> = own(WRONG_OPERATIONS);
+            cases.retain(|(json, _)| !json.contains(r#"absent","data":{"nobody""#));
+            let many = list_of(1_001, |n| {
+                format!(r#"{{"action":"create","tableId":"t","rowId":"m{n}","data":{{"n":1}}}}"#)
+            });
+            cases.push((many, ARGUMENT));
+            cases
+        }
+        Takes::Reads => {
+            let part = |ids: usize| {
+                let ids = list_of(ids, |n| format!(r#""m{n}""#));
+                format!(r#"{{"tableId":"t","ids":{ids}}}"#)
+            };
+            vec![
+                (list_of(101, |_| part(1)), ARGUMENT),
+                (list_of(1, |_| part(1_001)), ARGUMENT),
+                (list_of(2, |_| part(501)), ARGUMENT),
+            ]
+        }
+        _ => Vec::new(),
     }
 }
 
 /// What is too long or too deep to be written down, and what has a refusal of its own.
 fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
+    if is_of_batches(takes) {
+        return built_of_batches(takes);
+    }
     let own = |cases: &[(&str, &'static [Kind])]| {
         cases
             .iter()
@@ -638,17 +734,6 @@ fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
             cases
         }
         Takes::Indexes => own(WRONG_INDEXES),
-        Takes::Operations => {
-            let mut cases: Vec<_> = own(WRONG_OPERATIONS);
-            let many = list_of(101, |n| {
-                format!(
-                    r#"{{"action":"create","databaseId":"d","tableId":"t","rowId":"m{n}",
-                        "data":{{"n":1}}}}"#
-                )
-            });
-            cases.push((many, &[Kind::TransactionLimitExceeded]));
-            cases
-        }
         Takes::IndexColumns => own(WRONG_INDEX_COLUMNS),
         Takes::Orders => own(&[
             (r#"["ASC","DESC"]"#, &[Kind::ColumnIndexInvalid]),

@@ -282,7 +282,8 @@ fn every_caller_who_may_not() {
             wrong.check(known, &path, &answer, &or_not_built(Kind::ProjectNotFound));
         }
         let answer = world.client.ask(Who::Guest, method, &path, body.as_bytes());
-        let reads = method == "GET" || known.route.pattern.ends_with("/query");
+        let pattern = &known.route.pattern;
+        let reads = method == "GET" || pattern.ends_with("/query") || pattern.ends_with("/reads");
         let refusal = match open {
             // The table of the world lets everybody read and nobody write.
             Open::Guests if reads => return,

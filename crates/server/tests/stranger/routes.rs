@@ -46,6 +46,10 @@ pub enum Takes {
     Transaction,
     /// Operations of a transaction.
     Operations,
+    /// Operations of a batch, which may lack the database.
+    BatchOperations,
+    /// Rows by ids or keys.
+    Reads,
     /// Definitions inside the creation of a table.
     Columns,
     Indexes,
@@ -149,6 +153,8 @@ const TRANSACTION: Field = optional("transactionId", Takes::Transaction, "");
 /// Understood by both families.
 const OPERATIONS: &str = r#"[{"action":"increment","databaseId":"d","tableId":"t","rowId":"r1",
     "data":{"column":"n"}}]"#;
+const BATCH_OPERATIONS: &str =
+    r#"[{"action":"increment","tableId":"t","rowId":"r1","data":{"column":"n"}}]"#;
 const ROW_GRANTS: Field = optional("permissions", Takes::RowGrants, r#"["read(\"any\")"]"#);
 const CONTAINERS: &[Asks] = &[Asks::ContainerQueries, Asks::Search, Asks::Total];
 const COLUMN_LIST: &[Asks] = &[Asks::ContainerQueries, Asks::Total];
@@ -404,6 +410,14 @@ const SPECS: &[Spec] = specs! {
     POST "/v1/tablesdb/transactions/{transaction}/operations" Owners &[], Some(&[
         needed("operations", Takes::Operations, OPERATIONS),
     ]);
+
+    POST "/v1/tidemark/databases/{database}/batch/reads" Guests &[], Some(&[
+        needed("reads", Takes::Reads, r#"[{"tableId":"t","ids":["r1"]}]"#),
+    ]);
+    POST "/v1/tidemark/databases/{database}/batch/writes" Guests &[], Some(&[
+        needed("operations", Takes::BatchOperations, BATCH_OPERATIONS),
+        optional("atomic", Takes::Flag, "true"),
+    ]);
 };
 
 /// A route of the router with its parameters.
@@ -502,6 +516,9 @@ impl Known {
 }
 
 fn in_newer_words(pattern: &str) -> String {
+    if !pattern.starts_with("/v1/databases") {
+        return pattern.to_owned();
+    }
     let word = |segment| match segment {
         "databases" => "tablesdb",
         "collections" => "tables",

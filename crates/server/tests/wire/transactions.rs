@@ -167,55 +167,52 @@ fn a_transaction_is_made_found_listed_and_deleted() {
     }
 }
 
+/// Every action, on rows of its own as far as the others leave it.
+fn every_action(family: Family) -> Value {
+    let equal = |n: i64| json!({"method": "equal", "attribute": "n", "values": [n]}).to_string();
+    let add_four = r#"{"method":"increment","values":[4]}"#;
+    json!([
+        family.op(
+            "create",
+            "x",
+            json!({"n": 10, "$permissions": ["read(\"any\")"]})
+        ),
+        family.op("update", "x", json!({"n": 11})),
+        family.op("update", "a", json!({"name": "A", "n": add_four})),
+        family.op("upsert", "y", json!({"n": 20})),
+        family.op("upsert", "b", json!({"n": 21})),
+        family.op("increment", "x", json!({"column": "n"})),
+        family.op(
+            "decrement",
+            "x",
+            json!({"attribute": "n", "value": 3, "min": 0})
+        ),
+        family.op("delete", "c", Value::Null),
+        family.op(
+            "bulkCreate",
+            "",
+            json!([{"$id": "m1", "n": 100}, {"$id": "m2", "n": 100}])
+        ),
+        family.op(
+            "bulkUpsert",
+            "",
+            json!([{"$id": "m1", "n": 101}, {"$id": "m3", "n": 102}])
+        ),
+        family.op(
+            "bulkUpdate",
+            "",
+            json!({"queries": [equal(20)], "data": {"n": 22}})
+        ),
+        family.op("bulkDelete", "", json!({"queries": [equal(100)]})),
+    ])
+}
+
 #[test]
 fn every_action_is_staged_and_committed_in_order() {
     for family in FAMILIES {
         let site = site();
         let id = family.open(&site, Some(ROWS_KEY));
-        let equal = |n: i64| json!({"method": "equal", "attribute": "n", "values": [n]});
-        let operations = json!([
-            family.op(
-                "create",
-                "x",
-                json!({"n": 10, "$permissions": ["read(\"any\")"]})
-            ),
-            family.op("update", "x", json!({"n": 11})),
-            family.op(
-                "update",
-                "a",
-                json!({"name": "A", "n": r#"{"method":"increment","values":[4]}"#})
-            ),
-            family.op("upsert", "y", json!({"n": 20})),
-            family.op("upsert", "b", json!({"n": 21})),
-            family.op("increment", "x", json!({"column": "n"})),
-            family.op(
-                "decrement",
-                "x",
-                json!({"attribute": "n", "value": 3, "min": 0})
-            ),
-            family.op("delete", "c", Value::Null),
-            family.op(
-                "bulkCreate",
-                "",
-                json!([{"$id": "m1", "n": 100}, {"$id": "m2", "n": 100}])
-            ),
-            family.op(
-                "bulkUpsert",
-                "",
-                json!([{"$id": "m1", "n": 101}, {"$id": "m3", "n": 102}])
-            ),
-            family.op(
-                "bulkUpdate",
-                "",
-                json!({"queries": [equal(20).to_string()], "data": {"n": 22}})
-            ),
-            family.op(
-                "bulkDelete",
-                "",
-                json!({"queries": [equal(100).to_string()]})
-            ),
-        ]);
-        let staged = family.stage(&site, &id, operations);
+        let staged = family.stage(&site, &id, every_action(family));
         assert_eq!(staged.status, 201, "{}", staged.text);
         assert_eq!(staged.json()["operations"], 12);
         let after = of(&[
@@ -243,87 +240,84 @@ fn every_action_is_staged_and_committed_in_order() {
     }
 }
 
+/// Asks a route of rows inside a transaction.
+fn ask_inside(site: &Site, id: &str, method: &str, path: &str, mut body: Value) -> Answer {
+    body["transactionId"] = json!(id);
+    site.ask(method, path, &body.to_string())
+}
+
 #[test]
-fn the_routes_of_rows_stage_and_answer_what_would_be() {
+fn the_routes_of_one_row_stage_and_answer_what_would_be() {
     for family in FAMILIES {
         let site = site();
         let id = family.open(&site, Some(ROWS_KEY));
         let path = family.table;
-        let ask = |method: &str, path: &str, mut body: Value| {
-            body["transactionId"] = json!(id);
-            site.ask(method, path, &body.to_string())
-        };
-        let made = ask(
-            "POST",
-            path,
-            json!({family.row_id: "x", "data": {"n": 1, "code": "x"}}),
-        );
+        let ask = |method, path: &str, body| ask_inside(&site, &id, method, path, body);
+        let new = json!({"n": 1, "code": "x"});
+        let made = ask("POST", path, json!({family.row_id: "x", "data": new}));
         assert_eq!(made.status, 201, "{}", made.text);
         let json = made.json();
-        assert_eq!(
-            (&json["$id"], &json["n"], &json["tags"]),
-            (&json!("x"), &json!(1), &json!([]))
-        );
-        assert_eq!(json["$sequence"], "4");
-        let many = ask(
-            "POST",
-            path,
-            json!({family.rows: [{"$id": "m1", "n": 1}, {"n": 2}]}),
-        );
-        assert_eq!(many.status, 200, "{}", many.text);
-        assert_eq!(many.json(), json!({"total": 2, family.rows: []}));
-        let changed = ask("PATCH", &format!("{path}/x"), json!({"data": {"n": 2}}));
-        assert_eq!(
-            (changed.status.as_u16(), &changed.json()["code"]),
-            (200, &json!("x"))
-        );
-        let put = ask("PUT", &format!("{path}/y"), json!({"data": {"n": 7}}));
-        assert_eq!((put.status.as_u16(), &put.json()["n"]), (201, &json!(7)));
-        let put = ask("PUT", path, json!({family.rows: [{"$id": "m1", "n": 9}]}));
-        assert_eq!(put.json(), json!({"total": 1, family.rows: []}));
-        let up = ask(
-            "PATCH",
-            &format!("{path}/x/n/increment"),
-            json!({"value": 5}),
-        );
-        assert_eq!((up.status.as_u16(), &up.json()["n"]), (200, &json!(7)));
-        let down = ask(
-            "PATCH",
-            &format!("{path}/x/n/decrement"),
-            json!({"value": 1}),
-        );
-        assert_eq!(down.json()["n"], 6);
-        let all = ask("PATCH", path, json!({"data": {"name": "all"}}));
-        assert_eq!(all.json(), json!({"total": 0, family.rows: []}));
-        let gone = ask("DELETE", &format!("{path}/a"), json!({}));
-        assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
-        let two = json!({"method": "equal", "attribute": "n", "values": [2]}).to_string();
-        let gone = ask("DELETE", path, json!({"queries": [two]}));
-        assert_eq!(gone.json(), json!({"total": 0, family.rows: []}));
-        // Read inside, one by one and by a query in a body.
-        let inside = format!("{path}/x?transactionId={id}");
-        assert_eq!(site.ask("GET", &inside, "").json()["name"], "all");
-        let inside = format!("{path}/a?transactionId={id}");
+        let shown = ["$id", "$sequence", "n", "tags"].map(|key| json[key].clone());
+        assert_eq!(shown, [json!("x"), json!("4"), json!(1), json!([])]);
+        #[rustfmt::skip]
+        let cases = [
+            ("PATCH", "x", json!({"data": {"n": 2}}), 200, "code", json!("x")),
+            ("PUT", "y", json!({"data": {"n": 7}}), 201, "n", json!(7)),
+            ("PATCH", "x/n/increment", json!({"value": 5}), 200, "n", json!(7)),
+            ("PATCH", "x/n/decrement", json!({}), 200, "n", json!(6)),
+            ("DELETE", "a", json!({}), 204, "n", Value::Null),
+        ];
+        for (method, row, body, status, key, value) in cases {
+            let answer = ask(method, &format!("{path}/{row}"), body);
+            let got = (answer.status.as_u16(), answer.json()[key].clone());
+            assert_eq!(got, (status, value), "{method} {row} {}", answer.text);
+        }
         let missing = format!("404 {}_not_found", family.of);
-        refused(&site.ask("GET", &inside, ""), &missing);
-        let wanted = json!({"method": "search", "attribute": "name", "values": ["all"]});
-        let found = ask(
-            "POST",
-            &format!("{path}/query"),
-            json!({"queries": [wanted.to_string()]}),
-        );
-        assert_eq!(
-            (&found.json()["total"], found.header("x-appwrite-cache")),
-            (&json!(4), "")
-        );
-        assert!(found.header("x-tidemark-cache").starts_with("bypass; "));
-        refused(&site.ask("GET", &format!("{path}/x"), ""), &missing);
-        assert_eq!(family.get(&site, &id).json()["operations"], 10);
+        for unseen in [format!("a?transactionId={id}"), "x".to_owned()] {
+            refused(&site.ask("GET", &format!("{path}/{unseen}"), ""), &missing);
+        }
+        assert_eq!(family.get(&site, &id).json()["operations"], 6);
         assert_eq!(family.end(&site, &id, "commit").status, 200);
         assert_eq!(
             rows(&site, ""),
-            of(&[("c", 3), ("m1", 9), ("x", 6), ("y", 7)])
+            of(&[("b", 2), ("c", 3), ("x", 6), ("y", 7)])
         );
+    }
+}
+
+#[test]
+fn the_routes_of_many_rows_stage_and_answer_how_many() {
+    for family in FAMILIES {
+        let site = site();
+        let id = family.open(&site, Some(ROWS_KEY));
+        let path = family.table;
+        let two = json!({"method": "equal", "attribute": "n", "values": [2]}).to_string();
+        for (method, body, total) in [
+            (
+                "POST",
+                json!({family.rows: [{"$id": "m1", "n": 1}, {"n": 2}]}),
+                2,
+            ),
+            ("PUT", json!({family.rows: [{"$id": "m1", "n": 9}]}), 1),
+            ("PATCH", json!({"data": {"name": "all"}}), 0),
+            ("DELETE", json!({"queries": [two]}), 0),
+        ] {
+            let answer = ask_inside(&site, &id, method, path, body);
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            assert_eq!(answer.json(), json!({"total": total, family.rows: []}));
+        }
+        // Read inside, one by one and by a query in a body.
+        let inside = format!("{path}/m1?transactionId={id}");
+        assert_eq!(site.ask("GET", &inside, "").json()["name"], "all");
+        let wanted = json!({"method": "search", "attribute": "name", "values": ["all"]});
+        let wanted = json!({"queries": [wanted.to_string()]});
+        let found = ask_inside(&site, &id, "POST", &format!("{path}/query"), wanted);
+        assert_eq!(found.json()["total"], 3, "{}", found.text);
+        assert_eq!(found.header("x-appwrite-cache"), "");
+        assert!(found.header("x-tidemark-cache").starts_with("bypass; "));
+        assert_eq!(family.get(&site, &id).json()["operations"], 4);
+        assert_eq!(family.end(&site, &id, "commit").status, 200);
+        assert_eq!(rows(&site, ""), of(&[("a", 1), ("c", 3), ("m1", 9)]));
     }
 }
 

@@ -21,6 +21,7 @@ use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 
 use super::connection::{self, Location};
+use super::keeper::Keeper;
 use crate::StoreError;
 
 /// So many bytes of log not carried over yet start a checkpoint (SQLite's own default of 1,000
@@ -34,6 +35,7 @@ const READERS_PATIENCE: i32 = 40;
 /// What the writer knows of the log, and whom it tells.
 pub(super) struct Backlog {
     log: Arc<Log>,
+    keeper: Arc<Keeper>,
     sender: SyncSender<()>,
 }
 
@@ -50,8 +52,20 @@ pub(super) struct Checkpointer {
 }
 
 impl Backlog {
+    /// Called before each transaction: nobody stays in the log while it is written. After an error
+    /// SQLite may need all of it, and a reader that never leaves would be waited for in vain.
+    pub(super) fn clear(&self) {
+        self.keeper.leave();
+    }
+
+    /// Called after each transaction that was given up.
+    pub(super) fn settle(&self) {
+        self.keeper.move_on();
+    }
+
     /// Called after each commit: wakes the thread if enough has gathered. Never waits.
     pub(super) fn report(&self) {
+        self.settle();
         let pages = self.log.pages.load(Ordering::Relaxed);
         let carried = self.log.carried_pages.load(Ordering::Relaxed);
         if pages.saturating_sub(carried) * self.log.page_bytes < PASSIVE_BYTES {
@@ -90,15 +104,21 @@ pub(super) fn start(
     // A connection that has read nothing does not know of the log, and its checkpoints do nothing
     // (`sqlite3PagerCheckpoint`).
     own.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
+    let keeper = Arc::new(Keeper::open(location));
     let (sender, receiver) = sync_channel(1);
-    let seen = Arc::clone(&log);
+    let (seen, kept) = (Arc::clone(&log), Arc::clone(&keeper));
     let thread = thread::Builder::new()
         .name("checkpoint".to_owned())
-        .spawn(move || run(&own, &seen, &receiver))
+        .spawn(move || run(&own, (&seen, &kept), &receiver))
         .map_err(|error| StoreError::Io {
             detail: format!("no thread for checkpoints: {error}"),
         })?;
-    Ok((Backlog { log, sender }, Checkpointer { thread }))
+    let backlog = Backlog {
+        log,
+        keeper,
+        sender,
+    };
+    Ok((backlog, Checkpointer { thread }))
 }
 
 impl Checkpointer {
@@ -114,19 +134,22 @@ fn has_patience(asked_before: i32) -> bool {
     asked_before < READERS_PATIENCE
 }
 
-fn run(connection: &Connection, log: &Log, receiver: &Receiver<()>) {
+fn run(connection: &Connection, (log, keeper): (&Log, &Keeper), receiver: &Receiver<()>) {
     while receiver.recv().is_ok() {
         // A failed checkpoint loses nothing: what it would have carried over is in the log, and
         // the next report tries again.
-        let Ok((pages, carried)) = checkpoint(connection, log, CheckpointMode::PASSIVE) else {
-            continue;
-        };
-        let left_bytes = (pages - carried) * log.page_bytes;
-        // With much left over a reader holds the log; a restart would wait for it in vain.
-        if pages * log.page_bytes > RESTART_BYTES && left_bytes < PASSIVE_BYTES {
-            let _ = checkpoint(connection, log, CheckpointMode::RESTART);
-        }
+        let _ = keeper.aside(|| carry_over(connection, log));
     }
+}
+
+fn carry_over(connection: &Connection, log: &Log) -> rusqlite::Result<()> {
+    let (pages, carried) = checkpoint(connection, log, CheckpointMode::PASSIVE)?;
+    let left_bytes = (pages - carried) * log.page_bytes;
+    // With much left over a reader holds the log; a restart would wait for it in vain.
+    if pages * log.page_bytes > RESTART_BYTES && left_bytes < PASSIVE_BYTES {
+        checkpoint(connection, log, CheckpointMode::RESTART)?;
+    }
+    Ok(())
 }
 
 /// Carries over what it can. The pages that stood in the log, and how many of them are over.

@@ -162,6 +162,7 @@ impl Writer {
     }
 
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
+        self.backlog.clear();
         if !self.connection.is_autocommit() {
             // An earlier rollback could not be run, for want of memory.
             self.rollback();
@@ -241,7 +242,7 @@ impl Writer {
         };
         let ran = run.run(batch);
         match ran {
-            Ok((applied, _)) if applied.mark.is_none() && applied.transactions.is_empty() => {
+            Ok((applied, _)) if applied.mark.is_none() && !applied.keeps => {
                 // What it wrote, if anything, it took back itself; nothing of that shall stay.
                 self.undo_savepoint().map_err(End::WithAll)?;
                 Ok(applied)
@@ -388,6 +389,7 @@ impl Writer {
             // still open, and the next one to begin finds it so and tries again.
             let _ = self.execute("ROLLBACK");
         }
+        self.backlog.settle();
     }
 
     /// Runs `change` in a transaction of its own that takes no mark. Durable when it returns.

@@ -13,8 +13,8 @@ use super::run::{Halt, Run, Step};
 use crate::StoreError;
 use crate::batch::{BATCH_ROWS_MAX, Matched, MatchingAct, MatchingOp, Refusal};
 
-/// How long the searches of one batch may keep other writers waiting. Whoever hands the operation in splits a
-/// search through a large table; this bounds what was not foreseen.
+/// How long the searches of one batch may keep other writers waiting. Whoever hands the operation
+/// in splits a search through a large table; this bounds what was not foreseen.
 pub(super) const SEARCH_MAX: Duration = Duration::from_secs(5);
 
 impl Run<'_> {

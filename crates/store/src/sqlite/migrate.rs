@@ -82,6 +82,30 @@ mod tests {
     }
 
     #[test]
+    fn each_older_format_becomes_todays() {
+        let made = |connection: &Connection| -> Vec<String> {
+            let sql = "SELECT coalesce(sql, name) FROM sqlite_schema ORDER BY name";
+            let mut statement = connection.prepare(sql).unwrap();
+            let made = statement.query_map((), |row| row.get(0)).unwrap();
+            made.collect::<Result<_, _>>().unwrap()
+        };
+        let mut today = Connection::open_in_memory().unwrap();
+        migrate(&mut today).unwrap();
+        for format in 1..FORMAT {
+            let mut older = Connection::open_in_memory().unwrap();
+            let steps = &MIGRATIONS[..format as usize];
+            older.execute_batch(&steps.concat()).unwrap();
+            let stamp = format!(
+                "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {format};"
+            );
+            older.execute_batch(&stamp).unwrap();
+            check(&older).unwrap();
+            migrate(&mut older).unwrap();
+            assert_eq!(made(&older), made(&today), "from format {format}");
+        }
+    }
+
+    #[test]
     fn a_newer_format_and_another_programs_file_are_refused() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();

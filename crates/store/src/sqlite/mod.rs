@@ -23,6 +23,7 @@ mod fulltext;
 mod functions;
 mod gather;
 pub(crate) mod inspect;
+mod keeper;
 mod links;
 mod matching;
 mod migrate;

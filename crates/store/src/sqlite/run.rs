@@ -98,6 +98,7 @@ impl Run<'_> {
                 Op::Catalogue(op) => self.catalogue_op(op)?,
                 Op::Transaction(op) => self.transaction_op(op)?,
                 Op::Since(since) => self.hold_since(*since),
+                Op::Once(once) => self.need_first_time(once)?,
             }
             if self.touched.len() > BATCH_ROWS_MAX {
                 return Err(Refusal::TooManyRows {
@@ -117,6 +118,7 @@ impl Run<'_> {
         if !changes_nothing {
             self.record(batch)?;
         }
+        self.keep_request(!changes_nothing)?;
         Ok(self.finish(rows, matched, timed, changes_nothing))
     }
 
@@ -171,6 +173,7 @@ impl Run<'_> {
                 self.touched.into_changes()
             },
             catalogue: self.catalogue,
+            keeps: self.staged.keeps(),
             transactions: self.staged.changed,
             catalogue_epoch: self.state.catalogue.epoch,
         };

@@ -13,8 +13,9 @@ use super::run::{Run, Step};
 use crate::StoreError;
 use crate::batch::Refusal;
 use crate::staged::{
-    KEPT_US, OPERATION_BYTES_MAX, OPERATIONS_MAX, PROJECT_BYTES_MAX, Since, StagedOperation,
-    TRANSACTIONS_MAX, Transaction, TransactionOp, TransactionRefusal, TransactionStatus,
+    KEPT_US, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once, PROJECT_BYTES_MAX, REQUESTS_KEPT_US,
+    Repeated, Since, StagedOperation, TRANSACTIONS_MAX, Transaction, TransactionOp,
+    TransactionRefusal, TransactionStatus,
 };
 
 /// The tables of format 2.
@@ -23,6 +24,8 @@ use crate::staged::{
 ///   operations.
 /// - `staged_op`: the operations of those that are open; `n` is their order. `seen` is the mark
 ///   whose state whoever staged one had before their eyes.
+/// - `request_key`: which requests have run, so that none runs twice; `request` stands for what
+///   was asked.
 pub(super) const STAGED_TABLES: &str = "
 CREATE TABLE staged (
   seq     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -49,6 +52,16 @@ CREATE TABLE staged_op (
   body  TEXT    NOT NULL
 );
 CREATE UNIQUE INDEX staged_op_order ON staged_op (tx, n);
+CREATE TABLE request_key (
+  project TEXT    NOT NULL,
+  key     TEXT    NOT NULL,
+  part    INTEGER NOT NULL,
+  request TEXT    NOT NULL,
+  mark    INTEGER,
+  at      INTEGER NOT NULL,
+  PRIMARY KEY (project, key, part)
+) WITHOUT ROWID;
+CREATE INDEX request_key_at ON request_key (at);
 CREATE TRIGGER staged_gone AFTER DELETE ON staged BEGIN
   DELETE FROM staged_op WHERE tx = old.seq;
 END;
@@ -71,6 +84,15 @@ pub(super) struct StagedRun {
     since: Option<Since>,
     /// What the rows that it changes were before it.
     entered: RefCell<HashMap<(TableNumber, RowId), Entered>>,
+    /// What keeps it from running twice.
+    once: Option<Once>,
+}
+
+impl StagedRun {
+    /// Whether it leaves something beside rows.
+    pub(super) fn keeps(&self) -> bool {
+        self.once.is_some() || !self.changed.is_empty()
+    }
 }
 
 /// A row before the batch.
@@ -161,8 +183,60 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Removes the transactions of a project that goes.
+    /// # Errors
+    /// [`Refusal::Repeated`] when the request has run before.
+    pub(super) fn need_first_time(&mut self, once: &Once) -> Step<()> {
+        let kept_from = once.now.0.saturating_sub(REQUESTS_KEPT_US);
+        self.statement(
+            "DELETE FROM request_key WHERE (project, key, part) IN \
+             (SELECT project, key, part FROM request_key WHERE at < ?1 ORDER BY at LIMIT ?2)",
+        )?
+        .execute(params![kept_from, REMOVED_MAX])?;
+        let known: Option<(String, Option<i64>)> = self
+            .statement(
+                "SELECT request, mark FROM request_key \
+                 WHERE project = ?1 AND key = ?2 AND part = ?3 AND at >= ?4",
+            )?
+            .query_row(
+                params![once.project.as_str(), once.key, once.part, kept_from],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()?;
+        if let Some((request, mark)) = known {
+            let repeated = Repeated {
+                mark: mark.map(Mark),
+                is_same: request == request_text(once),
+            };
+            return Err(Refusal::Repeated(repeated).into());
+        }
+        self.staged.once = Some(once.clone());
+        Ok(())
+    }
+
+    /// Keeps the key of the request, if it has one.
+    pub(super) fn keep_request(&self, has_mark: bool) -> Step<()> {
+        let Some(once) = &self.staged.once else {
+            return Ok(());
+        };
+        self.statement(
+            "INSERT OR REPLACE INTO request_key (project, key, part, request, mark, at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            once.project.as_str(),
+            once.key,
+            once.part,
+            request_text(once),
+            has_mark.then_some(self.mark.0),
+            once.now.0
+        ])?;
+        Ok(())
+    }
+
+    /// Removes the transactions of a project that goes, and the keys of its requests.
     pub(super) fn delete_transactions(&self, project: &ProjectId) -> Step<()> {
+        self.statement("DELETE FROM request_key WHERE project = ?1")?
+            .execute([project.as_str()])?;
         self.statement("DELETE FROM staged WHERE project = ?1")?
             .execute([project.as_str()])?;
         Ok(())
@@ -330,6 +404,10 @@ impl Run<'_> {
         .execute(params![known.seq, status_text(status), now.cut_to_ms().0])?;
         self.known_transaction(named)
     }
+}
+
+fn request_text(once: &Once) -> String {
+    format!("{:032x}", once.request)
 }
 
 fn need_time(known: &Transaction, now: Timestamp) -> Result<(), Refusal> {

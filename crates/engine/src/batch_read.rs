@@ -1,0 +1,308 @@
+//! Many rows by their ids or by unique keys, of several tables, in one request and as of one mark.
+
+use std::sync::Arc;
+
+use model::{
+    Catalogue, Direction, Field, Index, IndexKind, Json, Marked, Page, Row, RowId, Selection,
+    Table, Value,
+};
+use query::{Filter, Frame, Query, Test, Visibility};
+use store::{Listing, Point, StoreError};
+
+use crate::Engine;
+use crate::asked::{Caller, Place};
+use crate::authorize;
+use crate::error::{EngineError, IndexFault};
+use crate::related::Gathering;
+use crate::rows::{ATTEMPTS_MAX, READ_ROWS, selection};
+
+/// Most rows that one request may ask for. A point read takes some 5 microseconds, and the
+/// connections of the thread wait for all of them.
+pub const BATCH_ROWS_READ_MAX: usize = 1_000;
+
+/// Rows of one table.
+#[derive(Clone, Debug)]
+pub struct BatchRead {
+    /// The table's id.
+    pub table: String,
+    /// Which rows.
+    pub rows: WantedRows,
+    /// Query texts, of which only `select` is understood.
+    pub texts: Vec<String>,
+}
+
+/// Which rows are read.
+#[derive(Clone, Debug)]
+pub enum WantedRows {
+    /// Those of these ids.
+    Ids(Vec<RowId>),
+    /// Those with these values in a unique index.
+    Keys {
+        /// The key of the index.
+        index: String,
+        /// For each row a value for each column of the index.
+        keys: Vec<Vec<Json>>,
+    },
+}
+
+impl WantedRows {
+    /// How many rows are asked for.
+    pub fn count(&self) -> usize {
+        match self {
+            WantedRows::Ids(ids) => ids.len(),
+            WantedRows::Keys { keys, .. } => keys.len(),
+        }
+    }
+}
+
+/// What one [`BatchRead`] found.
+#[derive(Clone, Debug)]
+pub struct BatchPart {
+    /// The rows that are there and that the caller may see.
+    pub page: Page,
+    /// For each row asked for its place among them.
+    pub places: Vec<Option<usize>>,
+}
+
+/// One part, resolved under a catalogue.
+struct Planned {
+    table: Arc<Table>,
+    selection: Selection,
+    /// `None`: the caller sees none of the rows.
+    visibility: Option<Visibility>,
+    wanted: Wanted,
+}
+
+enum Wanted {
+    Ids(Vec<RowId>),
+    Filters(Vec<Filter>),
+}
+
+impl Engine {
+    /// Reads rows of tables of one database, all as of one mark. What is wrong about one part is
+    /// told there and leaves the others alone.
+    ///
+    /// # Errors
+    /// [`EngineError::DatabaseNotFound`], or what keeps all parts from being read.
+    pub async fn read_batch(
+        &self,
+        caller: &Caller,
+        database: &str,
+        asked: &[BatchRead],
+    ) -> Result<Marked<Vec<Result<BatchPart, EngineError>>>, EngineError> {
+        authorize::need_scope(caller, READ_ROWS)?;
+        self.settle_due().await?;
+        for _ in 0..ATTEMPTS_MAX {
+            let seen = self.shared.marks.publications();
+            let catalogue = self.catalogue();
+            authorize::database(&catalogue, caller, database)?;
+            let plans: Vec<_> = asked
+                .iter()
+                .map(|part| plan(&catalogue, caller, database, part))
+                .collect();
+            match self.read_planned(&catalogue, caller, plans).await {
+                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
+                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
+                }
+                answer => return answer,
+            }
+        }
+        Err(EngineError::Overloaded)
+    }
+
+    async fn read_planned(
+        &self,
+        catalogue: &Catalogue,
+        caller: &Caller,
+        plans: Vec<Result<Planned, EngineError>>,
+    ) -> Result<Marked<Vec<Result<BatchPart, EngineError>>>, EngineError> {
+        if plans.iter().all(Result::is_err) {
+            let answer = plans.into_iter().map(|plan| plan.map(|_| unreachable!()));
+            return Ok(Marked {
+                answer: answer.collect(),
+                mark: self.shared.marks.published(),
+            });
+        }
+        let read = async |reading: &mut Gathering<'_>| {
+            let mut parts = Vec::with_capacity(plans.len());
+            for plan in &plans {
+                parts.push(match plan {
+                    Ok(plan) => Ok(read_part(reading, plan).await?),
+                    Err(error) => Err(error.clone()),
+                });
+            }
+            Ok(parts)
+        };
+        self.on_one_snapshot(catalogue, caller, read).await
+    }
+}
+
+fn plan(
+    catalogue: &Catalogue,
+    caller: &Caller,
+    database: &str,
+    part: &BatchRead,
+) -> Result<Planned, EngineError> {
+    let place = Place {
+        database,
+        table: &part.table,
+    };
+    let table = authorize::table(catalogue, caller, place)?;
+    let wanted = match &part.rows {
+        WantedRows::Ids(ids) => Wanted::Ids(ids.clone()),
+        WantedRows::Keys { index, keys } => {
+            let index = unique_index(table, index)?;
+            let filters = keys.iter().map(|key| filter(table, index, key));
+            Wanted::Filters(filters.collect::<Result<_, _>>()?)
+        }
+    };
+    Ok(Planned {
+        table: table.clone(),
+        selection: selection(table, &part.texts)?,
+        visibility: query::visibility(table, &caller.actor),
+        wanted,
+    })
+}
+
+fn unique_index<'t>(table: &'t Table, key: &str) -> Result<&'t Index, EngineError> {
+    let named = |index: &&Index| index.key.as_str() == key;
+    let index = table.indexes.iter().find(named);
+    let index = index.ok_or_else(|| {
+        let key = key.chars().take(100).collect();
+        EngineError::Index(IndexFault::NotFound(key))
+    })?;
+    if index.kind != IndexKind::Unique || !index.is_available() {
+        let why = format!(
+            "Index `{}` is not a unique index that can be used.",
+            index.key
+        );
+        return Err(EngineError::Index(IndexFault::Invalid(why)));
+    }
+    Ok(index)
+}
+
+/// The filter that at most one row passes.
+fn filter(table: &Table, index: &Index, key: &[Json]) -> Result<Filter, EngineError> {
+    if key.len() != index.columns.len() {
+        return Err(EngineError::Argument {
+            name: "keys",
+            why: format!(
+                "Index `{}` has {} columns, and a key has {} values.",
+                index.key,
+                index.columns.len(),
+                key.len()
+            ),
+        });
+    }
+    let test = |(part, json): (&model::IndexColumn, &Json)| {
+        let value = match part.field {
+            Field::Id => Value::Text(json.as_str().unwrap_or_default().to_owned()),
+            Field::Column(position) => table.columns[position]
+                .check_single(json)
+                .map_err(EngineError::Structure)?,
+            Field::Sequence | Field::Created | Field::Updated => {
+                let why = format!("Index `{}` has a column of times.", index.key);
+                return Err(EngineError::Index(IndexFault::Invalid(why)));
+            }
+        };
+        Ok(Filter::Field(part.field, Test::In(vec![value])))
+    };
+    let tests = index.columns.iter().zip(key).map(test);
+    Ok(Filter::All(tests.collect::<Result<_, _>>()?))
+}
+
+async fn read_part(reading: &mut Gathering<'_>, plan: &Planned) -> Result<BatchPart, EngineError> {
+    let mut part = BatchPart {
+        page: Page {
+            table: plan.table.clone(),
+            selection: plan.selection.clone(),
+            rows: Vec::new(),
+            related: Vec::new(),
+        },
+        places: Vec::new(),
+    };
+    let Some(visibility) = &plan.visibility else {
+        let count = match &plan.wanted {
+            Wanted::Ids(ids) => ids.len(),
+            Wanted::Filters(filters) => filters.len(),
+        };
+        part.places = vec![None; count];
+        reading.saw(reading.engine.shared.marks.published());
+        return Ok(part);
+    };
+    match &plan.wanted {
+        Wanted::Ids(ids) => {
+            for id in ids {
+                let row = by_id(reading, plan, visibility, id).await?;
+                part.push(row);
+            }
+        }
+        Wanted::Filters(filters) => {
+            for filter in filters {
+                let row = by_filter(reading, plan, visibility, filter).await?;
+                part.push(row);
+            }
+        }
+    }
+    Ok(part)
+}
+
+impl BatchPart {
+    fn push(&mut self, row: Option<Row>) {
+        let place = row.as_ref().map(|_| self.page.rows.len());
+        self.page.rows.extend(row);
+        self.places.push(place);
+    }
+}
+
+async fn by_id(
+    reading: &mut Gathering<'_>,
+    plan: &Planned,
+    visibility: &Visibility,
+    id: &RowId,
+) -> Result<Option<Row>, EngineError> {
+    let point = Point {
+        table: &plan.table,
+        id,
+        selection: &plan.selection,
+        visibility,
+        at: reading.at,
+        catalogue_epoch: reading.catalogue.epoch,
+    };
+    let read = reading.engine.shared.store.get(point).await?;
+    reading.saw(read.mark);
+    Ok(read.answer)
+}
+
+async fn by_filter(
+    reading: &mut Gathering<'_>,
+    plan: &Planned,
+    visibility: &Visibility,
+    filter: &Filter,
+) -> Result<Option<Row>, EngineError> {
+    let query = Query {
+        table: plan.table.clone(),
+        filter: filter.clone(),
+        order: Vec::new(),
+        tie: Direction::Asc,
+        random: false,
+        limit: 1,
+        offset: 0,
+        cursor: None,
+        selection: plan.selection.clone(),
+        visibility: visibility.clone(),
+        at: reading.at,
+        frame: Frame::One,
+        shows_span: false,
+    };
+    let listing = Listing {
+        query: &query,
+        rows: true,
+        total: None,
+        place: false,
+        catalogue_epoch: reading.catalogue.epoch,
+    };
+    let read = reading.engine.shared.store.list(listing).await?;
+    reading.saw(read.mark);
+    Ok(read.answer.rows.into_iter().next())
+}

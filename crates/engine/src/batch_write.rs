@@ -1,0 +1,164 @@
+//! Many writes in one request: together, or each on its own; and requests that run once however
+//! often they are sent.
+
+use model::{Catalogue, Mark};
+use store::{Once, Op, Outcome, Refusal, WriteBatch};
+
+use crate::Engine;
+use crate::asked::Caller;
+use crate::authorize;
+use crate::commit::refused;
+use crate::error::EngineError;
+use crate::rows::ATTEMPTS_MAX;
+use crate::rows_write::{WRITE_ROWS, batch};
+use crate::transactions::{Operation, owner, plan, request_text};
+
+/// Batches of one request that wait for a commit at once: as many as share a sync well, and few
+/// enough to leave room in the queue for others.
+const WAITING_MAX: usize = 100;
+
+/// The key under which a client sends a request again.
+pub type RequestKey<'a> = Option<&'a str>;
+
+/// Operations to do.
+#[derive(Clone, Debug)]
+pub struct BatchWrite {
+    /// In the order of their effect.
+    pub operations: Vec<Operation>,
+    /// Whether all of them have one mark, or none has an effect.
+    pub is_atomic: bool,
+}
+
+/// What became of an operation: its mark, if it changed anything.
+type Written = Result<Option<Mark>, EngineError>;
+
+impl Engine {
+    /// Does the operations; what became of each, in order. Sent again under the same key within
+    /// an hour, those that had an effect are not done again, and have the marks they had.
+    ///
+    /// # Errors
+    /// Of an atomic batch, what keeps one of its operations from being done;
+    /// [`EngineError::RequestKeyReused`].
+    pub async fn write_batch(
+        &self,
+        caller: &Caller,
+        asked: &BatchWrite,
+        key: RequestKey<'_>,
+    ) -> Result<Vec<Written>, EngineError> {
+        authorize::need_scope(caller, WRITE_ROWS)?;
+        authorize::project(&self.catalogue(), caller)?;
+        if asked.is_atomic {
+            let operations = &asked.operations;
+            let mark = self.write_part(caller, operations, self.once(caller, key, 0, operations));
+            let mark = mark.await?;
+            return Ok(vec![Ok(mark); operations.len()]);
+        }
+        let mut written = Vec::with_capacity(asked.operations.len());
+        for (nth, part) in asked.operations.chunks(WAITING_MAX).enumerate() {
+            let first = nth * WAITING_MAX;
+            written.extend(self.write_each(caller, part, key, first).await);
+        }
+        Ok(written)
+    }
+
+    /// Does operations each on its own, in groups with as many others as there are.
+    async fn write_each(
+        &self,
+        caller: &Caller,
+        operations: &[Operation],
+        key: RequestKey<'_>,
+        first: usize,
+    ) -> Vec<Written> {
+        let seen = self.shared.marks.publications();
+        let catalogue = self.catalogue();
+        let onces: Vec<Option<Once>> = (first..)
+            .zip(operations)
+            .map(|(part, one)| self.once(caller, key, part as u32, std::slice::from_ref(one)))
+            .collect();
+        let submitted: Vec<_> = operations
+            .iter()
+            .zip(&onces)
+            .map(|(one, once)| {
+                let batch = prepare(&catalogue, caller, std::slice::from_ref(one), once.clone());
+                self.writer.submit(batch?)
+            })
+            .collect();
+        let mut written = Vec::with_capacity(operations.len());
+        for ((submitted, one), once) in submitted.into_iter().zip(operations).zip(onces) {
+            let outcome = match submitted {
+                Ok(answer) => answer.await.unwrap_or(Err(EngineError::Closing)),
+                Err(error) => Err(error),
+            };
+            written.push(match outcome {
+                Ok(Err(Refusal::CatalogueMoved)) => {
+                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
+                    self.write_part(caller, std::slice::from_ref(one), once)
+                        .await
+                }
+                Ok(outcome) => mark_of(outcome),
+                Err(error) => Err(error),
+            });
+        }
+        written
+    }
+
+    /// Does operations together.
+    async fn write_part(
+        &self,
+        caller: &Caller,
+        operations: &[Operation],
+        once: Option<Once>,
+    ) -> Written {
+        for _ in 0..ATTEMPTS_MAX {
+            let seen = self.shared.marks.publications();
+            let catalogue = self.catalogue();
+            let batch = prepare(&catalogue, caller, operations, once.clone())?;
+            match self.writer.commit(batch).await? {
+                Err(Refusal::CatalogueMoved) => {
+                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
+                }
+                outcome => return mark_of(outcome),
+            }
+        }
+        Err(EngineError::Overloaded)
+    }
+
+    fn once(
+        &self,
+        caller: &Caller,
+        key: RequestKey<'_>,
+        part: u32,
+        operations: &[Operation],
+    ) -> Option<Once> {
+        let text: Vec<String> = operations.iter().map(request_text).collect();
+        Some(Once {
+            project: caller.project.clone(),
+            // Of callers who cannot see each other's transactions, keys do not meet either.
+            key: format!("{} {}", owner(&caller.actor), key?),
+            part,
+            request: self.fingerprint(text.join("\n").as_bytes()),
+            now: self.shared.clock.now(),
+        })
+    }
+}
+
+fn prepare(
+    catalogue: &Catalogue,
+    caller: &Caller,
+    operations: &[Operation],
+    once: Option<Once>,
+) -> Result<WriteBatch, EngineError> {
+    let mut ops: Vec<Op> = once.into_iter().map(Op::Once).collect();
+    for operation in operations {
+        ops.extend(plan(catalogue, caller, operation)?);
+    }
+    Ok(batch(catalogue, caller, ops))
+}
+
+fn mark_of(outcome: Outcome) -> Written {
+    match outcome {
+        Ok(applied) => Ok(applied.mark),
+        Err(Refusal::Repeated(repeated)) if repeated.is_same => Ok(repeated.mark),
+        Err(refusal) => Err(refused(refusal)),
+    }
+}
