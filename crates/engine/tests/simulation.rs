@@ -293,7 +293,7 @@ const MISSED: &[(Rule, u64, usize)] = &[
     (Rule::DegradedAreDropped, 2, 500),
     (Rule::OneInstant, 2, 500),
     (Rule::UnregisterByNumber, 9, 500),
-    (Rule::PurgeIsAFence, 67, 500),
+    (Rule::PurgeIsAFence, 134, 500),
     (Rule::PurgeTakesExactLists, 0, 500),
     (Rule::KeepsWhatIsWatched, 0, 500),
     (Rule::StaleIsTold, 0, 500),
