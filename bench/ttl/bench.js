@@ -1,4 +1,4 @@
-// The published benchmark: two phases of sequential list calls, then the client-side floor.
+// The published benchmark: phases of sequential list calls, and the client-side floor.
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -8,6 +8,7 @@ import { startFloor } from './floor.js';
 import { describeMachine, describeServer } from './machine.js';
 import { progressBar } from './progress.js';
 import { renderReport, renderTable, summarizePhases } from './report.js';
+import { pageOf, runOf } from './run.js';
 import {
   assertAnswer,
   expectedAnswer,
@@ -21,17 +22,21 @@ const US_PER_MS = 1000;
 
 /** Samples are whole microseconds in 32 bits, so one call may last up to 71 minutes. */
 function newPhase(name, title, call, iterations) {
-  return { name, title, call, samples: new Uint32Array(iterations), wallMs: 0, lastAnswer: null };
+  const samples = new Uint32Array(iterations);
+  const ends = new Float64Array(iterations);
+  return { name, title, call, samples, ends, wallMs: 0, lastAnswer: null };
 }
 
-/** Runs `phase` for its samples `from` (inclusive) to `to` (exclusive). */
-async function timeSlice(phase, from, to, bar) {
-  const { call, samples } = phase;
+/** Runs `phase` for its samples `from` to `to` (exclusive); ends are told from `origin`. */
+async function timeSlice(phase, { from, to, origin }, bar) {
+  const { call, samples, ends } = phase;
   const started = performance.now();
   for (let place = from; place < to; place += 1) {
     const before = performance.now();
     phase.lastAnswer = await call();
-    samples[place] = Math.round((performance.now() - before) * US_PER_MS);
+    const after = performance.now();
+    samples[place] = Math.round((after - before) * US_PER_MS);
+    ends[place] = after - origin;
     // Outside the timed span, and rarely, so that drawing does not cool the caches.
     if (place % 256 === 0) bar.report(place);
   }
@@ -47,13 +52,14 @@ async function warmUp(phase, warmup) {
  * `rounds` slices that take turns, so that a machine that drifts drifts for all of them.
  */
 export async function runPhases(phases, { iterations, rounds, warmup }) {
+  const origin = performance.now();
   for (let round = 0; round < rounds; round += 1) {
     const from = Math.floor((round * iterations) / rounds);
     const to = Math.floor(((round + 1) * iterations) / rounds);
     for (const phase of phases) {
       if (round === 0) await warmUp(phase, warmup);
       const bar = progressBar(phase.title, iterations);
-      await timeSlice(phase, from, to, bar);
+      await timeSlice(phase, { from, to, origin }, bar);
       bar.report(to);
       bar.finish();
     }
@@ -96,7 +102,8 @@ async function checkAnswers(phases, expected, when) {
 export async function runBench(connection, options) {
   const tables = openTables(connection);
   const expected = expectedAnswer(options.rowCount);
-  const plain = newPhase('no_ttl', 'no ttl', () => listProducts(tables), options.iterations);
+  const plain = newPhase('exact', 'exact', () => listProducts(tables), options.iterations);
+  const anew = openTables({ ...connection, bypass: true });
   assertAnswer(expected, await plain.call(), 'the server');
   const probed = await probe(connection);
   const floor = await startFloor(
@@ -107,12 +114,13 @@ export async function runBench(connection, options) {
   try {
     const floorTables = openTables({ ...connection, endpoint: `${floor.origin}/v1` });
     const phases = [
+      newPhase('uncached', 'no cache', () => listProducts(anew), options.iterations),
       plain,
       newPhase('ttl', `ttl ${TTL_S}`, () => listProducts(tables, TTL_S), options.iterations),
       newPhase('floor', 'client floor', () => listProducts(floorTables), options.iterations),
     ];
     await checkAnswers(phases, expected, 'before');
-    // The check has filled the cache; the second phase starts from an empty one, as published.
+    // The check has filled the cache; the phase with ttl starts from an empty one, as published.
     await purge(tables);
     const startedAt = new Date();
     await runPhases(phases, options);
@@ -139,25 +147,26 @@ export async function runBench(connection, options) {
   }
 }
 
-/** Writes report and raw samples; returns the report's path. */
-export async function writeResults(run, resultsDir) {
-  const stem = run.parameters.started.replace(/\.\d+Z$/, 'Z').replaceAll(':', '-');
-  await mkdir(resultsDir, { recursive: true });
-  const reportPath = path.join(resultsDir, `${stem}.md`);
-  const samples = Object.fromEntries(run.phases.map(({ name, samples }) => [name, [...samples]]));
-  const raw = { unit: 'us', parameters: run.parameters, samples };
-  await writeFile(path.join(resultsDir, `${stem}.json`), `${JSON.stringify(raw)}\n`);
-  await writeFile(reportPath, renderReport(run, `${stem}.json`));
-  return reportPath;
+/** Writes the run's folder: report, page and samples; returns the folder. */
+export async function writeResults(measured, resultsDir) {
+  const run = runOf(measured);
+  const stem = run.started.replace(/\.\d+Z$/, 'Z').replaceAll(':', '-');
+  const folder = path.join(resultsDir, `${stem}-${run.kind}`);
+  await mkdir(folder, { recursive: true });
+  await writeFile(path.join(folder, 'run.json'), `${JSON.stringify(run)}\n`);
+  await writeFile(path.join(folder, 'report.html'), await pageOf(run));
+  await writeFile(path.join(folder, 'report.md'), renderReport(measured, 'run.json'));
+  return folder;
 }
 
 async function main() {
   const connection = readConnection(process.env);
   const options = readBench(process.env);
   const run = await runBench(connection, options);
-  const reportPath = await writeResults(run, options.resultsDir);
+  const folder = await writeResults(run, options.resultsDir);
   console.log(renderTable(summarizePhases(run.phases)));
-  console.log(`\nReport: ${reportPath}`);
+  console.log(`\nReport: ${path.join(folder, 'report.md')}`);
+  console.log(`Page: ${path.join(folder, 'report.html')}`);
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

@@ -7,6 +7,7 @@ import { createServer } from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import { after, test } from 'node:test';
+import { decode } from '../report/src/codes.js';
 import { runBench, runPhases, writeResults } from './bench.js';
 import {
   expectedAnswer,
@@ -30,7 +31,9 @@ async function serve(answer) {
   const seen = [];
   const server = createServer((request, response) => {
     const url = new URL(request.url, 'http://localhost');
-    seen.push(`${request.method} ${url.pathname}${url.searchParams.has('ttl') ? ' ttl' : ''}`);
+    const ttl = url.searchParams.has('ttl') ? ' ttl' : '';
+    const bypass = request.headers['x-tidemark-cache'] === 'bypass' ? ' bypass' : '';
+    seen.push(`${request.method} ${url.pathname}${ttl}${bypass}`);
     const bodies = {
       [LIST_PATH]: answer,
       '/v1/tablesdb/bench_db/tables/products': TABLE,
@@ -51,29 +54,43 @@ async function serve(answer) {
 
 const options = { iterations: 20, rounds: 1, warmup: 2, rowCount: ROW_COUNT, binary: null };
 
-test('a run times three phases and writes report and samples', async () => {
+test('a run times four phases and writes report, page and samples', async () => {
   const { connection, seen } = await serve(expectedAnswer(ROW_COUNT));
   const run = await runBench(connection, options);
   const count = (what) => seen.filter((request) => request === what).length;
   // First answer, copy for the floor, check, then warm-up and samples.
   assert.equal(count(`GET ${LIST_PATH}`), 3 + 2 + 20);
+  assert.equal(count(`GET ${LIST_PATH} bypass`), 1 + 2 + 20);
   // Two probes, check, then warm-up and samples.
   assert.equal(count(`GET ${LIST_PATH} ttl`), 3 + 2 + 20);
   assert.equal(count('PUT /v1/tablesdb/bench_db/tables/products'), 1);
 
   const resultsDir = await mkdtemp(path.join(os.tmpdir(), 'ttl-bench-'));
   opened.push(() => rm(resultsDir, { recursive: true }));
-  const reportPath = await writeResults(run, resultsDir);
-  const report = await readFile(reportPath, 'utf8');
+  const folder = await writeResults(run, resultsDir);
+  assert.match(folder, /Z-ttl-sdk$/);
+  const read = (name) => readFile(path.join(folder, name), 'utf8');
+  const report = await read('report.md');
   assert.match(report, /\nserver: "one-list"\nserver_version: "1.9.6"\n/);
   assert.match(report, /\ncache_header_of_a_repeated_call: "hit"\n/);
   assert.match(report, /\nsdk: "node-appwrite 27.1.0"\n/);
-  const raw = JSON.parse(await readFile(reportPath.replace(/md$/, 'json'), 'utf8'));
-  assert.deepEqual(Object.keys(raw.samples), ['no_ttl', 'ttl', 'floor']);
-  for (const samples of Object.values(raw.samples)) {
-    assert.equal(samples.length, 20);
-    assert.ok(samples.every((sample) => Number.isInteger(sample) && sample > 0));
+  const raw = JSON.parse(await read('run.json'));
+  const { series } = raw.groups[0];
+  const measured = series.filter(({ source }) => source === 'measured');
+  assert.deepEqual(measured.map(({ key }) => key), ['uncached', 'exact', 'ttl', 'floor']);
+  for (const { samples, points_us: points, timeline } of measured) {
+    const decoded = decode(samples.codes);
+    assert.equal(decoded.length, 20);
+    // By the definition, from what the file holds.
+    const median = [...decoded].sort((left, right) => left - right)[9];
+    assert.ok(Math.abs(points.p50 / median - 1) < 0.002, `${points.p50} is not ${median}`);
+    assert.equal(timeline.rate.length, 60);
   }
+  const quoted = series.filter(({ source }) => source === 'quoted');
+  assert.deepEqual(quoted.map(({ points_us: points }) => points.p50), [13187, 6108]);
+  const page = await read('report.html');
+  const [, embedded] = /<script type="application\/json" id="run">(.*?)<\/script>/s.exec(page);
+  assert.deepEqual(JSON.parse(embedded), raw);
 });
 
 test('a wrong answer ends the run before anything is timed', async () => {
@@ -115,6 +132,7 @@ test('rounds cut each phase in slices that take turns and miss no sample', async
     title: name,
     call: async () => calls.push(name),
     samples: new Uint32Array(5).fill(0xffff_ffff),
+    ends: new Float64Array(5),
     wallMs: 0,
   });
   const phases = [phase('a'), phase('b')];

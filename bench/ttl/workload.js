@@ -14,9 +14,13 @@ export const QUERIES = [
   Query.limit(PAGE_ROWS),
 ];
 
-/** The official client's table API for one server. */
-export function openTables({ endpoint, projectId, apiKey }) {
+/**
+ * The official client's table API for one server; `bypass` asks that lists be read anew. A server
+ * that keeps no list without `ttl` does not know that header and needs none.
+ */
+export function openTables({ endpoint, projectId, apiKey, bypass = false }) {
   const client = new Client().setEndpoint(endpoint).setProject(projectId).setKey(apiKey);
+  if (bypass) client.addHeader('X-Tidemark-Cache', 'bypass');
   return new TablesDB(client);
 }
 

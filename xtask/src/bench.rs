@@ -19,7 +19,16 @@ use crate::tally::Runner;
 pub struct Arguments {
     /// Run only these, by name or group (all when none is given).
     names: Vec<String>,
+    /// Handed to each of them as it stands, such as `-- --quick`.
+    #[arg(last = true)]
+    more: Vec<String>,
 }
+
+/// The load generator of the published test, and the version that reports were checked with.
+const OHA: &str = "oha";
+const OHA_VERSION: &str = "1.16.0";
+/// What stands for it in a command.
+const OHA_PLACE: &str = "{oha}";
 
 /// Rows of the catalog, as in the published benchmark.
 const SEED_ROWS: &str = "10000";
@@ -51,7 +60,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut lane = Lane::default();
     if lane.run("release build", Runner::None, &mut checkout.build_release()) {
-        steps(checkout, &mut lane, &benches);
+        steps(checkout, &mut lane, &benches, &arguments.more);
     }
     Ok(lane.finish())
 }
@@ -94,24 +103,55 @@ pub fn missing(benches: &[Bench]) -> Vec<Missing> {
     prerequisite::for_bench(&system)
 }
 
-/// Runs them one after the other; the release binary must be built.
-pub fn steps(checkout: &Checkout, lane: &mut Lane, benches: &[Bench]) {
+/// Runs them one after the other, with `more` behind each command; the release binary must be
+/// built.
+pub fn steps(checkout: &Checkout, lane: &mut Lane, benches: &[Bench], more: &[String]) {
     for bench in benches {
         lane.step(&format!("bench {}", bench.name), |_| {
-            measure(checkout, bench)
+            measure(checkout, bench, more)
         });
     }
 }
 
-fn measure(checkout: &Checkout, bench: &Bench) -> Result<bool> {
+/// Where oha is: on the path, or where cargo puts it, which fetches and builds it once.
+///
+/// # Errors
+/// When cargo cannot.
+fn oha(checkout: &Checkout) -> Result<String> {
+    let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if is_there(OHA) {
+        return Ok(OHA.to_owned());
+    }
+    let tools = checkout.target()?.join("tools");
+    let program = tools.join("bin").join(OHA).display().to_string();
+    if !is_there(&program) {
+        println!("fetching and building oha {OHA_VERSION}, a few minutes …");
+        let mut install = checkout.cargo();
+        install.args(["install", OHA, "--version", OHA_VERSION, "--locked"]);
+        install.arg("--root").arg(&tools);
+        if !install.status().context("cargo does not start")?.success() {
+            bail!("oha could not be built; put it on the path and start again");
+        }
+    }
+    Ok(program)
+}
+
+fn measure(checkout: &Checkout, bench: &Bench, more: &[String]) -> Result<bool> {
     let binary = checkout.binary()?;
     let binary_text = binary.display().to_string();
+    let oha = if bench.command.iter().any(|word| word == OHA_PLACE) {
+        oha(checkout)?
+    } else {
+        String::new()
+    };
+    let filled = |word: &String| word.replace("{tidemark}", &binary_text);
     let mut words = bench
         .command
         .iter()
-        .map(|word| word.replace("{tidemark}", &binary_text));
+        .map(|word| filled(word).replace(OHA_PLACE, &oha));
     let mut command = checkout.command(words.next().expect("parse refuses an empty command"));
-    command.args(words).env(live::BINARY_VARIABLE, &binary);
+    command.args(words).args(more);
+    command.env(live::BINARY_VARIABLE, &binary);
     if !bench.server {
         return Ok(command.status()?.success());
     }

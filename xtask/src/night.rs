@@ -57,7 +57,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
             .env(live::BINARY_VARIABLE, checkout.binary()?);
         tests.args(["test", "--release", "--no-fail-fast", "-p", "tests"]);
         lane.run("long black-box tests", Runner::Cargo, &mut tests);
-        bench::steps(checkout, &mut lane, &benches);
+        bench::steps(checkout, &mut lane, &benches, &[]);
     } else {
         lane.not_run("long black-box tests");
         lane.not_run("benchmarks");

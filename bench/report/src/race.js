@@ -91,8 +91,8 @@ export function renderRace({ group }) {
   const { lanes, goal } = race;
   find('race-hint').textContent =
     `First to ${words.count(goal)} requests. Each dot is one request and takes as long as ` +
-    'a measured one took, slowed down for all lanes alike; the samples come in the order in which ' +
-    'they were measured and begin again at the end.';
+    'a measured one took, slowed down for all lanes alike; the samples come in the order in ' +
+    'which they were measured and begin again at the end.';
   const paces = [0.1, 0.5, 1, 2, 10].map((factor) => race.pace * factor);
   find('race-pace').replaceChildren(
     ...paces.map((pace) =>

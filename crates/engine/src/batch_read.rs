@@ -6,7 +6,7 @@ use model::{
     Catalogue, Direction, Field, Index, IndexKind, Json, Marked, Page, Row, RowId, Selection,
     Table, Value,
 };
-use query::{Filter, Query, Test, Visibility};
+use query::{Filter, Frame, Query, Test, Visibility};
 use store::{Listing, Point, StoreError};
 
 use crate::Engine;
@@ -91,6 +91,7 @@ impl Engine {
         asked: &[BatchRead],
     ) -> Result<Marked<Vec<Result<BatchPart, EngineError>>>, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
+        self.settle_due().await?;
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
@@ -291,6 +292,8 @@ async fn by_filter(
         selection: plan.selection.clone(),
         visibility: visibility.clone(),
         at: reading.at,
+        frame: Frame::One,
+        shows_span: false,
     };
     let listing = Listing {
         query: &query,

@@ -12,7 +12,7 @@ use model::{
     Value,
 };
 use query::index_choice::{Reach, reach};
-use query::{Filter, Limits, OrderKey, Query, Side, Test, Visibility};
+use query::{Filter, Limits, OrderKey, Query, QueryError, Side, Test, Visibility};
 use store::batch::BATCH_ROWS_MAX;
 use store::{
     Listing, Matched, MatchingAct, MatchingOp, Op, Outcome, Refusal, StoreError, WriteBatch,
@@ -26,6 +26,7 @@ use crate::content::{Content, PermissionsIn, Sent};
 use crate::error::EngineError;
 use crate::rows::ATTEMPTS_MAX;
 use crate::rows_write::{WRITE_ROWS, batch, need_no_relationships};
+use crate::times;
 
 /// Most rows of one slice. As many as may share a commit with other requests (design page,
 /// section 4). At the 18.7 microseconds a change that the bitemporal page measured (section 7), a
@@ -229,6 +230,10 @@ pub(crate) fn resolve(table: &Arc<Table>, texts: &[String]) -> Result<Query, Eng
         page_rows_max: NO_LIMIT,
     };
     let ast = query::parse(texts)?;
+    if query::asked_times(&ast)?.is_some() {
+        let why = "other times than now are for reads of rows only".to_owned();
+        return Err(QueryError::Invalid(why).into());
+    }
     let everything = Visibility::Everything;
     Ok(query::resolve(&ast, table, everything, None, &limits)?)
 }
@@ -244,6 +249,13 @@ pub(crate) fn update(
         permissions_in: PermissionsIn::Content,
         may_operate: true,
     };
+    if times::range(members)
+        .map_err(EngineError::Structure)?
+        .is_some()
+    {
+        let what = "`$validFrom` or `$validTo` in a change of all rows that match".to_owned();
+        return Err(EngineError::Unsupported(what));
+    }
     let content = Content::check(table, actor, sent)?;
     Ok(MatchingAct::Update {
         patch: content.patch,

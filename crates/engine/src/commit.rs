@@ -15,7 +15,7 @@ use futures_executor::block_on;
 use list_cache::Batch;
 use model::{
     Catalogue, CatalogueChange, DatabaseId, IndexStatus, Mark, ProjectId, Table, TableNumber,
-    counted,
+    Timestamp, counted,
 };
 use store::{
     Applied, CatalogueOp, Changes, Op, Outcome, Pending, Refusal, SchemaChange, StoreError,
@@ -36,6 +36,9 @@ const COMPANY_WAIT: Duration = Duration::from_micros(300);
 /// over HTTP came back too late for the wait above, and groups fell apart: 32 clients made 2,660
 /// rows a second, with the longer wait 3,280; eight 1,117 and 1,308.
 const COMPANY_WAIT_MAX: Duration = Duration::from_millis(2);
+/// The writer looks at the clock so often while something is scheduled, since the clock may be
+/// set; and tries so often again what is due and cannot be brought in.
+const CLOCK_WATCH: Duration = Duration::from_secs(1);
 /// Most requests of one group.
 const GROUP_REQUESTS_MAX: usize = 1_024;
 /// Most rows of one group, as of one commit.
@@ -62,6 +65,14 @@ enum Work {
     Reserve {
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
+    /// Forgets every mark; see [`crate::Engine::rewind`].
+    Rewind {
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Before it is answered, all that is due has been brought in.
+    BringDue {
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
     Try(Trial),
 }
 
@@ -70,14 +81,16 @@ impl Work {
     fn moves_catalogue(&self) -> bool {
         match self {
             Work::Write { batch, .. } => batch.ops.iter().any(|op| matches!(op, Op::Catalogue(_))),
-            Work::Reserve { .. } | Work::Try(_) => false,
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } | Work::Try(_) => {
+                false
+            }
         }
     }
 
     fn rows(&self) -> usize {
         match self {
             Work::Write { batch, .. } => batch.rows_max(),
-            Work::Reserve { .. } | Work::Try(_) => 0,
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } | Work::Try(_) => 0,
         }
     }
 }
@@ -86,6 +99,8 @@ impl Work {
 struct Queue {
     waiting: VecDeque<Work>,
     closing: bool,
+    /// Somebody has met something that is due.
+    is_woken: bool,
 }
 
 /// The queue of writes and the thread that empties it.
@@ -125,6 +140,7 @@ impl Writer {
             company: 0,
             patience: COMPANY_WAIT,
             builds_are_due: true,
+            last_due_failure: None,
             failed_builds: Vec::new(),
         };
         let thread = std::thread::Builder::new()
@@ -156,6 +172,27 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Work::Reserve { reply })?;
         answer.await.map_err(|_| EngineError::Closing)?
+    }
+
+    /// Has what is due brought in.
+    pub(crate) async fn bring_due(&self) -> Result<(), EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Work::BringDue { reply })?;
+        answer.await.map_err(|_| EngineError::Closing)?
+    }
+
+    /// Forgets every mark.
+    pub(crate) async fn rewind(&self) -> Result<(), EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Work::Rewind { reply })?;
+        answer.await.map_err(|_| EngineError::Closing)?
+    }
+
+    /// Makes the writer look at the clock: a boundary has passed, and perhaps not by the clock
+    /// that it sleeps by.
+    pub(crate) fn wake(&self) {
+        self.line.lock().is_woken = true;
+        self.line.filled.notify_one();
     }
 
     /// Runs `trial` on the writer's thread, in its turn.
@@ -224,6 +261,8 @@ struct GroupCommit {
     /// Whether indexes may be waiting to be built. Which ones, the catalogue says: so none is
     /// forgotten over a restart.
     builds_are_due: bool,
+    /// When what is due could not be brought in.
+    last_due_failure: Option<Instant>,
     /// Indexes that could not be built, for want of disk perhaps. Trying holds up every writer,
     /// so it is done again when their table's schema has changed, or the engine is opened anew.
     failed_builds: Vec<Build>,
@@ -237,6 +276,8 @@ impl GroupCommit {
         let mut upkeep_is_due = true;
         let mut groups_since_upkeep = 0;
         loop {
+            // Each time, so that an endless line of writes cannot hold up what is due.
+            self.bring_due();
             let group = self.take(upkeep_is_due);
             match group {
                 Taken::Group(group) => {
@@ -247,6 +288,7 @@ impl GroupCommit {
                     self.company = answered + self.line.lock().waiting.len();
                     groups_since_upkeep += 1;
                 }
+                Taken::Due => {}
                 Taken::Nothing => groups_since_upkeep = UPKEEP_EVERY_GROUPS,
                 Taken::End => return,
             }
@@ -268,10 +310,24 @@ impl GroupCommit {
             if has_other_work {
                 return Taken::Nothing;
             }
-            queue = self
+            if std::mem::take(&mut queue.is_woken) && self.shared.is_due() {
+                return Taken::Due;
+            }
+            let Some(until) = self.until_due() else {
+                queue = self
+                    .line
+                    .filled
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if until.is_zero() {
+                return Taken::Due;
+            }
+            (queue, _) = self
                 .line
                 .filled
-                .wait(queue)
+                .wait_timeout(queue, until)
                 .unwrap_or_else(PoisonError::into_inner);
         }
         let expected = self.company.min(GROUP_REQUESTS_MAX);
@@ -293,6 +349,7 @@ impl GroupCommit {
         let mut batches = Vec::with_capacity(group.len());
         let mut replies = Vec::with_capacity(group.len());
         let (mut reservations, mut trials) = (Vec::new(), Vec::new());
+        let mut waiting_for_due = Vec::new();
         for work in group {
             match work {
                 Work::Write { batch, reply } => {
@@ -301,6 +358,20 @@ impl GroupCommit {
                 }
                 Work::Reserve { reply } => reservations.push(reply),
                 Work::Try(trial) => trials.push(trial),
+                Work::BringDue { reply } => waiting_for_due.push(reply),
+                Work::Rewind { reply } => {
+                    let rewound = block_on(self.shared.store.rewind());
+                    if rewound.is_ok() {
+                        self.shared.marks.rewind();
+                    }
+                    let _ = reply.send(rewound.map_err(EngineError::from));
+                }
+            }
+        }
+        if !waiting_for_due.is_empty() {
+            let brought = self.bring_all_due();
+            for reply in waiting_for_due {
+                let _ = reply.send(brought.clone());
             }
         }
         if !reservations.is_empty() {
@@ -367,6 +438,68 @@ impl GroupCommit {
         block_on(self.shared.store.tend()).unwrap_or(false)
     }
 
+    /// How long until something becomes due; `None` if nothing is scheduled.
+    fn until_due(&self) -> Option<Duration> {
+        let first = self.shared.lists.first_boundary();
+        if first == Timestamp::END {
+            return None;
+        }
+        let wait_us = first.0.saturating_sub(self.shared.instant().0);
+        let wait = Duration::from_micros(u64::try_from(wait_us).unwrap_or(0));
+        Some(if self.has_just_failed() {
+            CLOCK_WATCH
+        } else {
+            wait.min(CLOCK_WATCH)
+        })
+    }
+
+    /// Brings in a part of what is due, if anything is. What cannot be brought in is tried again
+    /// with the next group, or a while later; reads go without it.
+    fn bring_due(&mut self) {
+        if self.shared.is_due() && !self.has_just_failed() {
+            self.last_due_failure = match self.bring_some_due() {
+                Ok(()) => None,
+                Err(_) => Some(Instant::now()),
+            };
+        }
+    }
+
+    fn has_just_failed(&self) -> bool {
+        let is_recent = |at: &Instant| at.elapsed() < CLOCK_WATCH;
+        self.last_due_failure.as_ref().is_some_and(is_recent)
+    }
+
+    fn bring_all_due(&mut self) -> Result<(), EngineError> {
+        while self.shared.is_due() {
+            self.bring_some_due()?;
+        }
+        Ok(())
+    }
+
+    /// In the order of a commit: apply, withhold, commit, publish. No mark is given, but every one
+    /// to come is above the instant: it counts as read.
+    fn bring_some_due(&mut self) -> Result<(), EngineError> {
+        let instant = self.due_instant()?;
+        let shared = &self.shared;
+        let pending = block_on(shared.store.bring_due(instant))?;
+        let withheld = shared.lists.withhold(due(&*pending));
+        let committed = block_on(pending.commit());
+        shared.lists.publish(withheld, committed.is_ok());
+        committed?;
+        Ok(())
+    }
+
+    /// The highest mark that can be read now, as an instant.
+    fn due_instant(&self) -> Result<Timestamp, EngineError> {
+        loop {
+            let fixed = self.shared.marks.fix(self.shared.clock.now());
+            if let Ok(mark) = fixed {
+                return Ok(mark.timestamp());
+            }
+            self.reserve()?;
+        }
+    }
+
     fn reserve(&self) -> Result<(), EngineError> {
         let horizon = self.shared.marks.reservation(self.shared.clock.now());
         block_on(self.shared.store.reserve(horizon))?;
@@ -415,10 +548,10 @@ impl GroupCommit {
             }
         };
         let Some(last) = last_mark(pending.outcomes()) else {
-            return self.commit_aside(pending);
+            return self.commit_aside(pending, first);
         };
         let apply_ns = nanoseconds(began);
-        let batch = batch(pending.outcomes(), &shared.catalogue());
+        let batch = batch(&*pending, &shared.catalogue());
         let withheld = shared.lists.withhold(batch);
         let syncing = Instant::now();
         let committed = block_on(pending.commit());
@@ -442,14 +575,29 @@ impl GroupCommit {
 
     /// Nothing was changed that a reader sees: the outcomes stand, and at most transactions of
     /// clients, or keys of their requests, have to be made durable.
-    fn commit_aside(&self, pending: Box<dyn Pending>) -> Result<Vec<Outcome>, StoreError> {
+    fn commit_aside(
+        &self,
+        pending: Box<dyn Pending>,
+        first: Mark,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let shared = &self.shared;
         let mut applied = pending.outcomes().iter().flatten();
-        let committed = if applied.any(|applied| applied.keeps) {
-            block_on(pending.commit())
+        if !applied.any(|applied| applied.keeps) {
+            let outcomes = pending.outcomes().to_vec();
+            drop(pending);
+            shared.marks.abandon();
+            return Ok(outcomes);
+        }
+        // What had become due at their mark comes in with them.
+        let brings = !pending.due().is_empty();
+        let withheld = shared.lists.withhold(due(&*pending));
+        let committed = block_on(pending.commit());
+        if committed.is_ok() && brings {
+            shared.marks.pass(first);
         } else {
-            Ok(pending.outcomes().to_vec())
-        };
-        self.shared.marks.abandon();
+            shared.marks.abandon();
+        }
+        shared.lists.publish(withheld, committed.is_ok());
         committed
     }
 }
@@ -470,6 +618,8 @@ fn changed_rows(outcomes: &[Outcome]) -> u64 {
 
 enum Taken {
     Group(Vec<Work>),
+    /// Something is due.
+    Due,
     Nothing,
     End,
 }
@@ -500,10 +650,26 @@ fn last_mark(outcomes: &[Outcome]) -> Option<Mark> {
         .max()
 }
 
+/// What becomes due, for the cached lists.
+fn due(pending: &dyn Pending) -> Batch {
+    let mut batch = Batch {
+        next: pending.boundaries(),
+        ..Batch::default()
+    };
+    for changes in pending.due() {
+        match changes {
+            Changes::Images(changes) if changes.is_empty() => {}
+            Changes::Images(changes) => batch.due.push(changes.clone()),
+            Changes::Tables(numbers) => batch.due_tables.extend(numbers),
+        }
+    }
+    batch
+}
+
 /// What the group alters, for the cached lists; `catalogue` as it was before.
-fn batch(outcomes: &[Outcome], catalogue: &Catalogue) -> Batch {
-    let mut batch = Batch::default();
-    for applied in outcomes.iter().flatten() {
+fn batch(pending: &dyn Pending, catalogue: &Catalogue) -> Batch {
+    let mut batch = due(pending);
+    for applied in pending.outcomes().iter().flatten() {
         match &applied.changes {
             Changes::Images(changes) if changes.is_empty() => {}
             Changes::Images(changes) => batch.images.push(changes.clone()),
@@ -604,6 +770,7 @@ fn next_build(catalogue: &Catalogue, failed: &[Build]) -> Option<(Build, WriteBa
         })],
         author: None,
         unchanged_since: None,
+        note: None,
     };
     Some(((table.number, number), batch))
 }
@@ -618,6 +785,27 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::RowMoved(id) => EngineError::RowMoved(id),
         Refusal::Unique { index } => EngineError::UniqueViolation { index },
         Refusal::Invalid(error) => EngineError::Structure(error),
+        Refusal::AssertFailed(id) => EngineError::AssertFailed(id),
+        Refusal::UniqueOverTime {
+            columns,
+            other,
+            shared,
+        } => EngineError::UniqueOverTime {
+            columns,
+            other,
+            shared,
+        },
+        Refusal::ReferenceOverTime {
+            column,
+            related,
+            target,
+            missing,
+        } => EngineError::ReferenceOverTime {
+            column,
+            related: related.to_string(),
+            target,
+            missing,
+        },
         Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
         Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
         Refusal::CursorNull(id) => EngineError::CursorNull(id),

@@ -23,6 +23,7 @@ impl Engine {
             ops: vec![Op::Catalogue(op)],
             author: caller.and_then(|caller| author(&caller.actor)),
             unchanged_since: None,
+            note: None,
         };
         answer(self.writer.commit(batch).await?)
     }

@@ -145,11 +145,11 @@ fn stamps(actor: &Actor, system: &[&(String, Json)]) -> Result<Stamps, EngineErr
         let stamp = match key.as_str() {
             "$createdAt" => &mut stamps.created,
             "$updatedAt" => &mut stamps.updated,
-            "$id" | "$sequence" | "$databaseId" | "$tableId" | "$collectionId" | "$permissions" => {
+            "$id" | "$sequence" | "$databaseId" | "$tableId" | "$collectionId" | "$permissions"
+            // Read by `times::range`, or refused by who cannot heed it. The others say of a row
+            // that was read where it stood: sent back with it, they mean nothing.
+            | "$validFrom" | "$validTo" | "$systemFrom" | "$systemTo" | "$version" => {
                 continue;
-            }
-            "$validFrom" | "$validTo" => {
-                return Err(EngineError::Unsupported(format!("`{key}` in row data")));
             }
             other => {
                 let key = other.chars().take(100).collect();

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use model::{ModelError, RowId, Scope, counted};
+use model::{Mark, ModelError, Period, RowId, Scope, counted};
 use query::QueryError;
 use store::StoreError;
+
+use crate::temporal::PIECES_MAX;
 
 /// Why a use case failed. The text is written for the caller, except for
 /// [`EngineError::Store`], whose detail belongs into the log.
@@ -61,6 +63,37 @@ pub enum EngineError {
         id: RowId,
         /// The table of the related rows.
         related: String,
+    },
+    /// What a transaction asserts of a row does not hold.
+    AssertFailed(RowId),
+    /// Another row has the same values at an instant at which both are valid.
+    UniqueOverTime {
+        /// The keys of the columns.
+        columns: Vec<String>,
+        /// The other row.
+        other: RowId,
+        /// What both are valid over.
+        shared: Period,
+    },
+    /// A row would refer to one that is not there at every instant at which the former is.
+    ReferenceOverTime {
+        /// The key of the column that refers.
+        column: String,
+        /// The table it refers to.
+        related: String,
+        /// The row it refers to.
+        target: RowId,
+        /// Where that one is missing.
+        missing: Period,
+    },
+    /// More pieces than one read may look at.
+    TooManyPieces,
+    /// A mark that nobody can read yet.
+    FutureMark {
+        /// The mark.
+        mark: Mark,
+        /// The highest one that can be read.
+        horizon: Mark,
     },
     /// Many rows at once, of a table with relationships.
     BulkOfRelationships(String),
@@ -216,28 +249,26 @@ impl fmt::Display for EngineError {
             | E::DeleteRestricted { .. }
             | E::BulkOfRelationships(_)
             | E::Partly { .. } => self.fmt_of_writing(f),
-            E::Structure(error) => write!(f, "Invalid document structure: {error}"),
-            E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
-            E::Column(fault) => fault.fmt(f),
-            E::Index(fault) => fault.fmt(f),
-            E::Unsupported(what) => write!(f, "{what} is not supported by this server."),
-            E::Query(error) => error.fmt(f),
-            E::CursorNotFound(id) => write!(f, "The cursor's row `{id}` does not exist."),
-            E::CursorNull(id) => write!(
-                f,
-                "The cursor's row `{id}` has no value in a column that the order uses."
-            ),
-            E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
-            E::ReadersBusy { waiting_max } => StoreError::ReadersBusy {
-                waiting_max: *waiting_max,
-            }
-            .fmt(f),
+            E::AssertFailed(_)
+            | E::UniqueOverTime { .. }
+            | E::ReferenceOverTime { .. }
+            | E::TooManyPieces
+            | E::FutureMark { .. } => self.fmt_over_time(f),
             E::TransactionNotFound(_)
             | E::TransactionExists(_)
             | E::TransactionEnded(_)
             | E::TransactionExpired(_)
             | E::TransactionConflict(_)
             | E::TransactionTooLarge(_) => self.fmt_of_transactions(f),
+            E::Structure(error) => write!(f, "Invalid document structure: {error}"),
+            E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
+            E::Column(fault) => fault.fmt(f),
+            E::Index(fault) => fault.fmt(f),
+            E::Unsupported(what) => write!(f, "{what} is not supported by this server."),
+            E::Query(error) => error.fmt(f),
+            E::CursorNotFound(_) | E::CursorNull(_) | E::Timeout { .. } | E::ReadersBusy { .. } => {
+                self.fmt_of_reading(f)
+            }
             E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
@@ -301,10 +332,71 @@ impl EngineError {
             _ => unreachable!("the caller matched what keeps a row from being written"),
         }
     }
-}
 
-impl EngineError {
-    /// What keeps a transaction from going on.
+    /// What keeps a list from being read.
+    fn fmt_of_reading(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
+            E::CursorNotFound(id) => write!(f, "The cursor's row `{id}` does not exist."),
+            E::CursorNull(id) => write!(
+                f,
+                "The cursor's row `{id}` has no value in a column that the order uses."
+            ),
+            E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
+            E::ReadersBusy { waiting_max } => {
+                let waiting_max = *waiting_max;
+                fmt::Display::fmt(&StoreError::ReadersBusy { waiting_max }, f)
+            }
+            _ => unreachable!("the caller matched what keeps a list from being read"),
+        }
+    }
+
+    /// What two time axes forbid.
+    fn fmt_over_time(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
+            E::AssertFailed(id) => {
+                write!(
+                    f,
+                    "What the transaction asserts of row `{id}` does not hold."
+                )
+            }
+            E::UniqueOverTime {
+                columns,
+                other,
+                shared,
+            } => {
+                let columns = columns.join("`, `");
+                write!(
+                    f,
+                    "Row `{other}` has the same values in `{columns}` over {shared:?}."
+                )
+            }
+            E::ReferenceOverTime {
+                column,
+                related,
+                target,
+                missing,
+            } => write!(
+                f,
+                "Column `{column}`: row `{target}` of table `{related}` is not there over \
+                 {missing:?}."
+            ),
+            E::TooManyPieces => write!(
+                f,
+                "At most {PIECES_MAX} pieces are looked at. Ask of one row, or of rows with \
+                 certain values."
+            ),
+            E::FutureMark { mark, horizon } => write!(
+                f,
+                "Nobody can know at {} what will be known then; the horizon is {}.",
+                mark.0, horizon.0
+            ),
+            _ => unreachable!("the caller matched what two time axes forbid"),
+        }
+    }
+
+    /// What became of a client's transaction.
     fn fmt_of_transactions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use EngineError as E;
         match self {
@@ -320,7 +412,7 @@ impl EngineError {
                  operation on it was staged."
             ),
             E::TransactionTooLarge(why) => f.write_str(why),
-            _ => unreachable!("the caller matched what concerns transactions"),
+            _ => unreachable!("the caller matched what is about transactions"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{
     Coordinates, Database, Direction, Field, Mark, Page, RowId, Scope, Selection, Table, Value,
 };
-use query::{Filter, Query, Test, Visibility};
+use query::{Filter, Frame, Query, Test, Visibility};
 use store::{Listing, StoreError};
 
 use crate::Engine;
@@ -158,5 +158,7 @@ fn whole_rows(table: &Arc<Table>, filter: Filter, rows_max: u32, at: Option<Coor
         },
         visibility: Visibility::Everything,
         at,
+        frame: Frame::One,
+        shows_span: false,
     }
 }

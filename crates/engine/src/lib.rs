@@ -20,8 +20,10 @@ mod columns;
 mod commit;
 mod containers;
 mod content;
+mod coordinates;
 mod databases;
 mod definition;
+mod due;
 pub mod error;
 mod export;
 mod increment;
@@ -43,6 +45,8 @@ mod shared;
 mod shorten;
 mod tables;
 pub mod tally;
+mod temporal;
+mod times;
 mod told;
 mod transactions;
 
@@ -68,14 +72,18 @@ pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
 pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
-pub use query::QueryError;
 pub use query::json::read as read_json;
+pub use query::{Frame, QueryError, instant};
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::{
     Counts as StoreCounts, Durability, EncodeRow, Inspection, LongReadCounts, LongReads,
     StoreError, inspect,
 };
 pub use tally::Writes;
+pub use temporal::{
+    CommitRecord, META_BYTES_MAX, OPERATIONS_MAX, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX,
+    TimedTransaction, Transacted, TransactionAct, TransactionOp,
+};
 pub use transactions::{
     Act, Echo, Operation, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN,
     Transaction, TransactionStatus, status_text,
@@ -182,6 +190,7 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Engine>, EngineError> {
         let loaded = futures_executor::block_on(store.load())?;
+        let boundaries = loaded.boundaries.clone();
         let plausible = Plausible::new(loaded.mark, clock.elapsed_ms(), config.accept_clock);
         let shared = Arc::new(Shared::new(
             store,
@@ -194,6 +203,7 @@ impl Engine {
             loaded.catalogue,
             config.encode_page,
         ));
+        shared.lists.expect(boundaries);
         let writer = Writer::start(shared.clone(), plausible, config.writes_waiting_max).map_err(
             |error| StoreError::Io {
                 detail: error.to_string(),
@@ -231,6 +241,11 @@ impl Engine {
         Ok(futures_executor::block_on(
             self.shared.store.close(horizon),
         )?)
+    }
+
+    /// Highest mark that was given or read.
+    pub fn horizon(&self) -> Mark {
+        self.shared.marks.horizon()
     }
 
     /// What the engine says of itself.

@@ -164,6 +164,10 @@ fn resolve(
     limits: query::Limits,
 ) -> Result<Query, EngineError> {
     let ast = query::parse(texts)?;
+    if query::asked_times(&ast)?.is_some() {
+        let why = "other times than now are for reads of rows only".to_owned();
+        return Err(QueryError::Invalid(why).into());
+    }
     let query = query::resolve(&ast, attributes, Visibility::Everything, None, &limits)?;
     if query.random {
         let why = "`orderRandom` is for lists of rows only".to_owned();

@@ -101,6 +101,15 @@ impl Marks {
         self.settle(self.lock());
     }
 
+    /// The batch took no mark, but what it brought in is shown as of `mark`, durably: marks to
+    /// come are above it.
+    pub(crate) fn pass(&self, mark: Mark) {
+        let mut state = self.lock();
+        state.horizon = state.horizon.max(mark);
+        state.reserved = state.reserved.max(mark);
+        self.settle(state);
+    }
+
     fn settle(&self, mut state: MutexGuard<'_, State>) {
         state.pending = None;
         self.publications.fetch_add(1, Ordering::Release);
@@ -177,6 +186,15 @@ impl Marks {
     /// Counts publications and abandoned batches; see [`Marks::after`].
     pub(crate) fn publications(&self) -> u64 {
         self.publications.load(Ordering::Acquire)
+    }
+
+    /// Begins anew from nothing.
+    pub(crate) fn rewind(&self) {
+        let mut state = self.lock();
+        assert!(state.pending.is_none(), "no batch is under way");
+        state.published = Mark::ZERO;
+        state.horizon = Mark::ZERO;
+        state.reserved = Mark::ZERO;
     }
 
     /// Waits until a batch was settled after [`Marks::publications`] said `seen`, or none is

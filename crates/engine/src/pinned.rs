@@ -29,7 +29,7 @@ impl Engine {
     /// settled now.
     ///
     /// # Errors
-    /// [`EngineError::Argument`] for a mark in the future, and whatever keeps a list from being
+    /// [`EngineError::FutureMark`], and whatever keeps a list from being
     /// read.
     pub async fn list_rows_pinned(
         &self,
@@ -101,9 +101,8 @@ impl Engine {
                 Err(Unsettled::Pending) => marks.after(seen).await,
                 Err(Unsettled::ReservationNeeded) => self.writer.reserve().await?,
                 Err(Unsettled::Future) => {
-                    let (mark, horizon) = (mark.0, marks.horizon().0);
-                    let why = format!("{mark} lies in the future; the horizon is {horizon}");
-                    return Err(EngineError::Argument { name: "asOf", why });
+                    let horizon = marks.horizon();
+                    return Err(EngineError::FutureMark { mark, horizon });
                 }
             }
         }

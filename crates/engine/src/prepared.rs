@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use list_cache::{Asked, Contract, Family, Names};
-use model::{Page, RowId, Selection, Table};
+use model::{Page, RowId, Selection, Table, TableNumber};
 use query::{Query, Visibility};
 use store::Point;
 
@@ -15,12 +15,13 @@ use crate::authorize;
 use crate::error::EngineError;
 use crate::observed::Shape;
 use crate::paranoid::Hit;
-use crate::rows::{READ_ROWS, related};
+use crate::rows::{READ_ROWS, related, times};
 
 /// The names under which the cache may hold the answer to one list of one caller.
 #[derive(Debug)]
 pub struct PreparedList {
     catalogue_epoch: u64,
+    table: TableNumber,
     names: Names,
     /// What the names stand for, where hits are compared with fresh reads.
     asked: Option<(Box<Query>, Family)>,
@@ -68,7 +69,9 @@ impl Engine {
     /// for, who must have been asked about anew. Whatever goes wrong, [`Engine::get_row`] says
     /// what it is.
     pub fn row_at_once(&self, prepared: &PreparedTable, id: &RowId) -> Option<Page> {
-        if prepared.catalogue_epoch != self.shared.catalogue_epoch() {
+        if prepared.catalogue_epoch != self.shared.catalogue_epoch()
+            || self.shared.overdue(prepared.table.number).is_some()
+        {
             return None;
         }
         let point = Point {
@@ -101,6 +104,9 @@ impl Engine {
         caller: &Caller,
         asked: &ListRows<'_>,
     ) -> Result<Option<PreparedList>, EngineError> {
+        if times(asked.texts)?.is_some() {
+            return Ok(None);
+        }
         let catalogue = self.catalogue();
         let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
         let Some(contract) = self.contract(caller, asked, &query) else {
@@ -120,6 +126,7 @@ impl Engine {
         Ok(Some(PreparedList {
             catalogue_epoch: catalogue.epoch,
             shape: self.shape_of(&query),
+            table: query.table.number,
             names,
             asked: (self.compared().is_some() && contract == Contract::Exact)
                 .then(|| (Box::new(query), asked.family)),
@@ -129,7 +136,9 @@ impl Engine {
     /// The answer to a list, if the cache holds all of it and the list would be prepared alike
     /// now. For the caller it was prepared for, who must have been asked about anew.
     pub fn held(&self, list: &PreparedList) -> Option<ListAnswer> {
-        if list.catalogue_epoch != self.shared.catalogue_epoch() {
+        if list.catalogue_epoch != self.shared.catalogue_epoch()
+            || self.shared.overdue(list.table).is_some()
+        {
             return None;
         }
         let now_ms = self.shared.clock.elapsed_ms();

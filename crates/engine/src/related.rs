@@ -10,7 +10,7 @@ use model::{
     Catalogue, Content, Coordinates, Direction, Field, Mark, Marked, Page, Related, Relation,
     RelationKind, Row, Selection, Table, Value,
 };
-use query::{Filter, Query, QueryError, RelatedNames, Test, Visibility, select_names};
+use query::{Filter, Frame, Query, QueryError, RelatedNames, Test, Visibility, select_names};
 use store::{Listing, Point};
 
 use crate::Engine;
@@ -232,6 +232,8 @@ impl<'a> Gathering<'a> {
                 selection: selection.clone(),
                 visibility: visibility.clone(),
                 at: self.at,
+                frame: Frame::One,
+                shows_span: false,
             };
             let listing = Listing {
                 query: &query,

@@ -1,13 +1,16 @@
 //! Reading rows of now: lists, cached when the reader allows some age, and single rows.
 
 use list_cache::{Asked, Contract, Read, ReadRows, Step};
-use model::{Actor, Catalogue, Marked, Page, RowId, Scope, Selection, Table};
-use query::{Query, RelatedNames, Visibility};
+use model::{
+    Actor, Catalogue, Direction, Marked, Page, Row, RowId, Scope, Selection, Table, Timestamp,
+};
+use query::{AskedTimes, Frame, Query, RelatedNames, Visibility};
 use store::{Listing, Point, Snapshot, StoreError};
 
 use crate::Engine;
 use crate::asked::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
+use crate::coordinates;
 use crate::error::EngineError;
 use crate::paranoid::Hit;
 use crate::related::Gathering;
@@ -27,6 +30,9 @@ impl Engine {
         caller: &Caller,
         asked: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
+        if let Some(times) = times(asked.texts)? {
+            return self.list_at(caller, asked, times).await;
+        }
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
@@ -38,8 +44,14 @@ impl Engine {
                 query: &query,
                 asked,
             };
+            if !related.is_empty() || query.filters_relationships() {
+                self.settle_due().await?;
+            }
+            let overdue = self.overdue(query.table.number);
             let answer = if !related.is_empty() {
                 reading.answer_with(caller, &related).await
+            } else if let Some(now) = overdue {
+                reading.answer_at(now).await
             } else if let Some(contract) = self.contract(caller, asked, &query) {
                 reading.answer_by(contract).await
             } else {
@@ -66,6 +78,9 @@ impl Engine {
         id: &RowId,
         texts: &[String],
     ) -> Result<Marked<Page>, EngineError> {
+        if let Some(times) = times(texts)? {
+            return self.row_at(caller, place, id, texts, times).await;
+        }
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
@@ -106,12 +121,16 @@ impl Engine {
             catalogue_epoch: catalogue.epoch,
         };
         if !related.is_empty() {
+            self.settle_due().await?;
             let get = async |reading: &mut Gathering<'_>| reading.get(point, &related).await;
             let Marked { answer, mark } = self.on_one_snapshot(catalogue, caller, get).await?;
             let answer = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
             return Ok(Marked { answer, mark });
         }
-        let Snapshot { answer, mark } = self.shared.store.get(point).await?;
+        let Snapshot { answer, mark } = match self.overdue(table.number) {
+            None => self.shared.store.get(point).await?,
+            Some(now) => self.get_overdue(point, now).await?,
+        };
         let row = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
         Ok(Marked {
             answer: Page {
@@ -122,6 +141,39 @@ impl Engine {
             },
             mark,
         })
+    }
+
+    /// The row of now as it is once what is due has been brought in.
+    async fn get_overdue(
+        &self,
+        point: Point<'_>,
+        now: Timestamp,
+    ) -> Result<Snapshot<Option<Row>>, EngineError> {
+        let query = Query {
+            table: point.table.clone(),
+            filter: coordinates::is_row(point.id),
+            order: Vec::new(),
+            tie: Direction::Asc,
+            random: false,
+            limit: 1,
+            offset: 0,
+            cursor: None,
+            selection: point.selection.clone(),
+            visibility: point.visibility.clone(),
+            at: None,
+            frame: Frame::Due(now),
+            shows_span: false,
+        };
+        let listing = Listing {
+            query: &query,
+            rows: true,
+            total: None,
+            place: false,
+            catalogue_epoch: point.catalogue_epoch,
+        };
+        let Snapshot { answer, mark } = self.shared.store.list(listing).await?;
+        let answer = answer.rows.into_iter().next();
+        Ok(Snapshot { answer, mark })
     }
 
     /// What the caller asks of a cached answer; `None` if there can be none.
@@ -158,6 +210,22 @@ impl Engine {
     }
 }
 
+/// The times that the queries name. Texts without such a method, which is nearly all, are not read
+/// for it.
+pub(crate) fn times(texts: &[String]) -> Result<Option<AskedTimes>, EngineError> {
+    let may_name = |text: &String| {
+        let methods = ["asOf", "valid", "versions"];
+        methods.iter().any(|method| text.contains(method))
+            // A method may be written with escapes.
+            || text.contains('\\')
+    };
+    if !texts.iter().any(may_name) {
+        return Ok(None);
+    }
+    let ast = query::parse(texts)?;
+    Ok(query::asked_times(&ast)?)
+}
+
 /// What single-row reads select; any other query method is refused.
 pub(crate) fn selection(table: &Table, texts: &[String]) -> Result<Selection, EngineError> {
     if texts.is_empty() {
@@ -185,6 +253,19 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// What the rows of now will say once what is due has been brought in.
+    async fn answer_at(&self, now: Timestamp) -> Result<ListAnswer, EngineError> {
+        let query = Query {
+            frame: Frame::Due(now),
+            ..self.query.clone()
+        };
+        let reading = Reading {
+            query: &query,
+            ..*self
+        };
+        reading.answer().await
+    }
+
     async fn answer(&self) -> Result<ListAnswer, EngineError> {
         let read = self.read(true, self.asked.total, false).await?;
         let rows = read.rows.expect("rows were asked for");

@@ -8,7 +8,7 @@ use model::{
     Table, Timestamp, Value,
 };
 use query::Visibility;
-use store::{Applied, Op, Outcome, Point, Refusal, RowAct, RowOp, WriteBatch};
+use store::{Applied, Op, Outcome, Point, Refusal, RowAct, RowOp, TimedAct, TimedOp, WriteBatch};
 
 use crate::Engine;
 use crate::asked::{Caller, Place, RowInput};
@@ -19,6 +19,7 @@ use crate::error::EngineError;
 use crate::links::{self, Scene};
 use crate::related::Gathering;
 use crate::rows::ATTEMPTS_MAX;
+use crate::times;
 
 pub(crate) const WRITE_ROWS: &[Scope] = &[Scope::RowsWrite];
 
@@ -44,7 +45,10 @@ impl Engine {
             let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
             let grants_in = PermissionsIn::Parameter;
             let op = insert(table, &caller.actor, &linked.row, &linked.held, grants_in)?;
-            Ok(linked.into_ops(op))
+            match over(&op, &row)? {
+                Some(timed) => Ok(vec![timed]),
+                None => Ok(linked.into_ops(op)),
+            }
         };
         let written = self.write_rows(caller, place, None, plan).await?;
         self.with_links(caller, written, &row.members).await
@@ -64,7 +68,10 @@ impl Engine {
         self.write_rows(caller, place, None, |_, table| {
             need_no_relationships(table)?;
             let grants_in = PermissionsIn::Content;
-            let insert = |row| insert(table, &caller.actor, row, &[], grants_in).map(Op::Row);
+            let insert = |row| {
+                let op = insert(table, &caller.actor, row, &[], grants_in)?;
+                Ok(over(&op, row)?.unwrap_or(Op::Row(op)))
+            };
             rows.iter().map(insert).collect()
         })
         .await
@@ -114,7 +121,10 @@ impl Engine {
         let plan = |catalogue: &Catalogue, table: &Arc<Table>| {
             let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
             let op = act(table, &caller.actor, &linked.row, &linked.held)?;
-            Ok(linked.into_ops(op))
+            match over(&op, &row)? {
+                Some(timed) => Ok(vec![timed]),
+                None => Ok(linked.into_ops(op)),
+            }
         };
         let written = self
             .write_rows(caller, place, unchanged_since, plan)
@@ -141,7 +151,10 @@ impl Engine {
         need_duplicate_free(&rows)?;
         self.write_rows(caller, place, unchanged_since, |_, table| {
             need_no_relationships(table)?;
-            let put = |row| put(table, &caller.actor, row, &[]).map(Op::Row);
+            let put = |row| {
+                let op = put(table, &caller.actor, row, &[])?;
+                Ok(over(&op, row)?.unwrap_or(Op::Row(op)))
+            };
             rows.iter().map(put).collect()
         })
         .await
@@ -187,6 +200,11 @@ impl Engine {
             let catalogue = self.catalogue();
             let table = authorize::table(&catalogue, caller, place)?;
             let ops = build(&catalogue, table)?;
+            let are_timed: Vec<bool> = ops
+                .iter()
+                .filter(|op| matches!(op, Op::Row(_) | Op::Timed(_)))
+                .map(|op| matches!(op, Op::Timed(_)))
+                .collect();
             let batch = WriteBatch {
                 unchanged_since,
                 ..batch(&catalogue, caller, ops)
@@ -195,17 +213,26 @@ impl Engine {
                 Outcome::Err(Refusal::CatalogueMoved) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
-                outcome => return Ok(self.written(table, answer(outcome)?)),
+                outcome => return Ok(self.written(table, answer(outcome)?, &are_timed)),
             }
         }
         Err(EngineError::Overloaded)
     }
 
-    fn written(&self, table: &Arc<Table>, applied: Applied) -> Marked<Page> {
+    /// `are_timed` says of each operation on a row whether it was over a valid period.
+    fn written(&self, table: &Arc<Table>, applied: Applied, are_timed: &[bool]) -> Marked<Page> {
         let mark = applied
             .mark
             .unwrap_or_else(|| self.shared.marks.published());
-        let rows = applied.rows.into_iter().flatten().collect();
+        let (mut rows, mut timed) = (applied.rows.into_iter(), applied.timed.into_iter());
+        let next = |is_timed: &bool| {
+            if *is_timed {
+                timed.next().and_then(|done| done.row)
+            } else {
+                rows.next().flatten()
+            }
+        };
+        let rows = are_timed.iter().filter_map(next).collect();
         let page = Page {
             table: table.clone(),
             selection: Selection::All,
@@ -255,6 +282,69 @@ impl Engine {
     }
 }
 
+/// The operation over the valid period that the row data asks for; `None` where it names no time.
+///
+/// # Errors
+/// [`EngineError::Structure`] for what is no time, [`EngineError::Unsupported`] for a table with
+/// relationships: no row of it can be valid over a period of its own.
+fn over(op: &RowOp, row: &RowInput) -> Result<Option<Op>, EngineError> {
+    let Some(range) = times::range(&row.members).map_err(EngineError::Structure)? else {
+        return Ok(None);
+    };
+    if op.table.has_relationships() {
+        let what = "`$validFrom` or `$validTo` in a table with relationships".to_owned();
+        return Err(EngineError::Unsupported(what));
+    }
+    Ok(Some(Op::Timed(Box::new(TimedOp {
+        table: Arc::clone(&op.table),
+        id: op.id.clone(),
+        range,
+        act: timed(&op.act),
+        is_literal: false,
+    }))))
+}
+
+fn timed(act: &RowAct) -> TimedAct {
+    match act.clone() {
+        RowAct::Insert {
+            values,
+            permissions,
+            stamps,
+        } => TimedAct::Insert {
+            values,
+            permissions,
+            stamps,
+        },
+        RowAct::Update {
+            patch,
+            permissions,
+            stamps,
+            guard,
+        } => TimedAct::Update {
+            patch,
+            permissions,
+            stamps,
+            guard,
+        },
+        RowAct::Put {
+            patch,
+            insert,
+            permissions,
+            insert_permissions,
+            stamps,
+            guard,
+        } => TimedAct::Patch {
+            patch,
+            gap: insert,
+            permissions,
+            insert_permissions,
+            stamps,
+            guard,
+        },
+        RowAct::Delete { guard } => TimedAct::Delete { guard },
+    }
+}
+
 /// Whether the catalogue has the table, and with these columns.
 fn is_of_today(catalogue: &Catalogue, table: &Table) -> bool {
     let project = catalogue.project(table.project.as_str());
@@ -271,6 +361,7 @@ pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> Wri
         ops,
         author: author(&caller.actor),
         unchanged_since: None,
+        note: None,
     }
 }
 

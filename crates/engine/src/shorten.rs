@@ -11,7 +11,7 @@ use std::sync::Arc;
 use model::{
     Catalogue, Column, ColumnNumber, Direction, Field, Mark, Selection, Table, TableNumber, Value,
 };
-use query::{Filter, Query, Test, Visibility};
+use query::{Filter, Frame, Query, Test, Visibility};
 use store::{Listing, Refusal, StoreError};
 
 use crate::Engine;
@@ -148,5 +148,7 @@ fn one_row(table: &Arc<Table>, filter: Filter, tie: Direction) -> Query {
         },
         visibility: Visibility::Everything,
         at: None,
+        frame: Frame::One,
+        shows_span: false,
     }
 }

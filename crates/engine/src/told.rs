@@ -102,7 +102,7 @@ mod tests {
     fn told(images: Vec<Arc<Vec<Change>>>) -> (Vec<i64>, usize) {
         let mut batch = Batch {
             images,
-            tables: vec![],
+            ..Batch::default()
         };
         bounded(&mut batch);
         let rows = batch.images.iter().map(|images| images.len()).sum();

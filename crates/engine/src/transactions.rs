@@ -213,6 +213,7 @@ impl Engine {
             ops: vec![Op::Transaction(op)],
             author: author(&caller.actor),
             unchanged_since: None,
+            note: None,
         };
         let applied = answer(self.writer.commit(batch).await?)?;
         let mut changed = applied.transactions.into_iter();

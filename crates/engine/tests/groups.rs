@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use engine::{Engine, EngineError, StoreError};
 use futures_executor::block_on;
-use model::{Mark, Marked, Page, Row};
+use model::{Mark, Marked, Page, Row, Timestamp};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, row};
 use store::{
     Listed, Listing, Loaded, Op, Options, Outcome, Pending, Point, Snapshot, Store, StoreFuture,
@@ -82,6 +82,14 @@ impl Pending for FragilePending {
         self.inner.outcomes()
     }
 
+    fn due(&self) -> &[store::Changes] {
+        self.inner.due()
+    }
+
+    fn boundaries(&self) -> store::Boundaries {
+        self.inner.boundaries()
+    }
+
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
         if self.fails {
             drop(self.inner);
@@ -119,6 +127,18 @@ impl Store for Fragile {
             let inner = self.inner.apply(batches, first).await?;
             Ok(Box::new(FragilePending { inner, fails }) as Box<dyn Pending>)
         })
+    }
+
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        self.inner.bring_due(instant)
+    }
+
+    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<store::Recorded>> {
+        self.inner.recorded(after, limit)
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        self.inner.rewind()
     }
 
     fn preview<'a>(

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use engine::{Engine, ListRows, NewRelationship, Place, RowInput};
 use futures_executor::block_on;
-use model::{Json, Mark, Page, Row, RowId};
+use model::{Json, Mark, Page, Row, RowId, Timestamp};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, row};
 use store::{Listing, Pending, Point, Snapshot, Store, StoreFuture, WriteBatch};
 
@@ -58,6 +58,18 @@ impl Store for Restless {
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>> {
         self.inner.apply(batches, first)
+    }
+
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        self.inner.bring_due(instant)
+    }
+
+    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<store::Recorded>> {
+        self.inner.recorded(after, limit)
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        self.inner.rewind()
     }
 
     fn preview<'a>(

@@ -300,6 +300,7 @@ fn write_many_rows(directory: &std::path::Path) {
             ops: (slice * 10_000..(slice + 1) * 10_000).map(insert).collect(),
             author: None,
             unchanged_since: None,
+            note: None,
         };
         let pending = block_on(store.apply(&[batch], mark)).unwrap();
         assert!(block_on(pending.commit()).unwrap()[0].is_ok());

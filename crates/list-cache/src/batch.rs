@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use model::{Change, TableNumber};
 
+use crate::boundaries::Next;
+
 /// What one group commit alters, as it is told before it is visible.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
@@ -12,9 +14,27 @@ pub struct Batch {
     /// Tables of which anything may be altered: more rows than images were kept of, another
     /// definition, or gone with all they held.
     pub tables: Vec<TableNumber>,
+    /// Rows that a boundary has passed, before and after.
+    pub due: Vec<Arc<Vec<Change>>>,
+    /// Tables of which more rows became due than images were kept of.
+    pub due_tables: Vec<TableNumber>,
+    /// When each table changes next by itself, once the commit is visible.
+    pub next: Next,
 }
 
 impl Batch {
+    /// Makes what became due a change like any other, if `counts`.
+    pub(crate) fn take_in_due(&mut self, counts: bool) {
+        let (due, tables) = (
+            std::mem::take(&mut self.due),
+            std::mem::take(&mut self.due_tables),
+        );
+        if counts {
+            self.images.extend(due);
+            self.tables.extend(tables);
+        }
+    }
+
     /// The changes of rows of one table.
     pub(crate) fn changes_of(&self, table: TableNumber) -> impl Iterator<Item = &Change> {
         let changes = self.images.iter().flat_map(|changes| changes.iter());

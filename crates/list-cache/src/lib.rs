@@ -9,6 +9,7 @@
 
 mod asking;
 mod batch;
+mod boundaries;
 mod buckets;
 mod entry;
 mod group;
@@ -27,6 +28,7 @@ mod weight;
 
 pub use asking::{Answer, Asked, Asking, Read, ReadRows, Step};
 pub use batch::Batch;
+pub use boundaries::Next;
 pub use cache::fingerprint;
 pub use entry::{Rows, Unaltered};
 pub use key::{Contract, Family};

@@ -5,14 +5,15 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use cache::WeightedMap;
-use model::TableNumber;
-use query::Query;
+use model::{TableNumber, Timestamp};
+use query::{Frame, Query};
 
 use crate::asking::{Asked, Asking};
 use crate::batch::Batch;
+use crate::boundaries::{Boundaries, Next};
 use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
 use crate::key::{Contract, Key};
 use crate::purges::Purges;
@@ -41,6 +42,7 @@ pub struct ListCache {
     purges: RwLock<Purges>,
     purges_of_all: AtomicU64,
     watched: Mutex<Watched>,
+    boundaries: Boundaries,
     rules: Rules,
     total_cap: Option<u64>,
 }
@@ -58,6 +60,8 @@ pub(crate) type Locked<'a> = MutexGuard<'a, Watched>;
 #[must_use = "totals come back when it is published, and nothing it may alter is kept before"]
 pub struct Withheld {
     totals: Vec<Aside>,
+    /// When tables change next if it is given up, and if it becomes visible.
+    next: [Next; 2],
 }
 
 /// What the registry of a cache holds, and has done.
@@ -92,6 +96,7 @@ impl ListCache {
             purges: RwLock::default(),
             purges_of_all: AtomicU64::new(0),
             watched: Mutex::default(),
+            boundaries: Boundaries::default(),
             rules: Rules::default(),
             total_cap: bounds.total_cap,
         }
@@ -101,7 +106,8 @@ impl ListCache {
     /// relationships, which changes of other tables would alter, and not at coordinates.
     pub fn keeps(&self, query: &Query) -> bool {
         let is_watched = !query.random && !query.filters_relationships();
-        query.at.is_none() && (is_watched || !self.rules.hold(Rule::KeepsWhatIsWatched))
+        let is_of_now = query.at.is_none() && query.frame == Frame::One;
+        is_of_now && (is_watched || !self.rules.hold(Rule::KeepsWhatIsWatched))
     }
 
     /// Begins to put an answer together.
@@ -115,7 +121,12 @@ impl ListCache {
     ///
     /// # Panics
     /// When another commit is in flight.
-    pub fn withhold(&self, batch: Batch) -> Withheld {
+    pub fn withhold(&self, mut batch: Batch) -> Withheld {
+        batch.take_in_due(self.rules.hold(Rule::DueRowsAreChanges));
+        let next = [self.boundaries.next(), Arc::clone(&batch.next)];
+        if self.rules.hold(Rule::BoundariesAreMovedBefore) {
+            self.boundaries.expect(&batch.next);
+        }
         let mut locked = self.lock();
         let fallen = locked.registry.withhold(batch, self.total_cap, &self.rules);
         let gone = fallen.gone.iter().filter_map(|(key, number)| {
@@ -125,6 +136,7 @@ impl ListCache {
         let gone: Vec<(Key, Entry)> = gone.collect();
         let mut withheld = Withheld {
             totals: fallen.aside,
+            next,
         };
         if !self.rules.hold(Rule::TotalsWaitForPublish) {
             drop(self.put_back(&mut locked, &mut withheld, true));
@@ -143,6 +155,27 @@ impl ListCache {
         let gone = self.put_back(&mut locked, &mut withheld, committed);
         drop(locked);
         drop(gone);
+        let [given_up, visible] = withheld.next;
+        if self.rules.hold(Rule::BoundariesAreMovedBefore) || committed {
+            self.boundaries
+                .set(if committed { visible } else { given_up });
+        }
+    }
+
+    /// Takes in when each table changes next, as the store says when it is opened.
+    pub fn expect(&self, next: Next) {
+        self.boundaries.set(next);
+    }
+
+    /// The first instant at which anything changes by itself; the end of time if nothing does.
+    pub fn first_boundary(&self) -> Timestamp {
+        self.boundaries.first()
+    }
+
+    /// Whether something of the table was to change by itself up to `now`, and has not been
+    /// brought in: then no list of it is to be looked for, nor kept.
+    pub fn is_overdue(&self, table: TableNumber, now: Timestamp) -> bool {
+        self.boundaries.is_passed(table, now) && self.rules.hold(Rule::ListsEndAtBoundaries)
     }
 
     fn put_back(

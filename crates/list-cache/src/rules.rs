@@ -78,6 +78,13 @@ rules! {
     KeepsWhatIsWatched;
     /// A commit that may have altered an answer within a `ttl` makes it say so.
     StaleIsTold;
+    /// A table whose next boundary has passed serves nothing that is cached, until what is due
+    /// has been brought in.
+    ListsEndAtBoundaries;
+    /// What becomes due alters lists as a commit does.
+    DueRowsAreChanges;
+    /// A commit that schedules something moves the boundary of its table before it is visible.
+    BoundariesAreMovedBefore;
 }
 
 /// Which rules hold.

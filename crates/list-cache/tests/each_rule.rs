@@ -141,6 +141,7 @@ fn the_commit_tells_tables_only(rule: Option<Rule>) -> bool {
     let withheld = world.lists.withhold(Batch {
         images: vec![],
         tables: vec![TABLE],
+        ..Batch::default()
     });
     world.show(changes);
     world.lists.publish(withheld, true);

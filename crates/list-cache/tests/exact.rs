@@ -220,6 +220,7 @@ fn a_commit_that_tells_tables_drops_theirs_only() {
         let withheld = world.lists.withhold(Batch {
             images: vec![],
             tables: vec![table],
+            ..Batch::default()
         });
         world.lists.publish(withheld, true);
         assert_eq!(world.is_hit(&first), hit, "{table:?}");
@@ -327,6 +328,7 @@ fn nothing_stays_registered_that_is_nowhere() {
     let withheld = world.lists.withhold(Batch {
         images: vec![],
         tables: vec![TABLE],
+        ..Batch::default()
     });
     world.lists.publish(withheld, true);
     assert_eq!(world.lists.counts().watches, 0);

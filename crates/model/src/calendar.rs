@@ -185,6 +185,13 @@ pub fn write_iso_ms(instant: Timestamp, out: &mut Vec<u8>) {
     }
 }
 
+/// The instant as `YYYY-MM-DDTHH:MM:SS.uuuuuu+00:00`, with all its digits.
+pub fn iso_us(instant: Timestamp) -> String {
+    let ms = iso_ms(instant);
+    let (before, zone) = ms.split_at(ms.len() - "+00:00".len());
+    format!("{before}{:03}{zone}", instant.0.rem_euclid(1_000))
+}
+
 /// Fills `digits` with the lowest ones of `number`. In place instead of by `write!`: a list of 25
 /// rows formats 50 of these instants.
 fn fill(digits: &mut [u8], mut number: i64) {
@@ -208,6 +215,18 @@ mod tests {
     #[track_caller]
     fn check(text: &str, written: Option<&str>) {
         assert_eq!(parse_iso(text).map(iso_ms).as_deref(), written, "{text}");
+    }
+
+    #[test]
+    fn instants_are_written_to_the_microsecond() {
+        for (us, text) in [
+            (5, "1970-01-01T00:00:00.000005+00:00"),
+            (-1, "1969-12-31T23:59:59.999999+00:00"),
+            (1_767_225_600_123_456, "2026-01-01T00:00:00.123456+00:00"),
+        ] {
+            assert_eq!(iso_us(Timestamp(us)), text);
+            assert_eq!(parse_iso(text), Some(Timestamp(us)));
+        }
     }
 
     #[test]

@@ -131,11 +131,15 @@ impl Catalogue {
 
     /// The table with this number, wherever it is. Walks all tables: for rare use.
     pub fn table_by_number(&self, number: TableNumber) -> Option<&Arc<Table>> {
+        self.tables().find(|table| table.number == number)
+    }
+
+    /// Every table of every database, in no order.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.projects
             .values()
             .flat_map(|project| project.databases.values())
             .flat_map(|database| database.tables.values())
-            .find(|table| table.number == number)
     }
 
     /// Takes one change in. A change inside a container that is gone has no effect.

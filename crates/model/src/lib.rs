@@ -10,16 +10,19 @@ pub mod change;
 pub mod check;
 pub mod count;
 pub mod error;
+pub mod history;
 pub mod id;
 pub mod json;
 pub mod operator;
 pub mod patch;
+pub mod period;
 pub mod permission;
 pub mod relation;
 pub mod row;
 pub mod schema;
 pub mod text;
 pub mod time;
+pub mod timeline;
 pub mod value;
 
 pub use actor::{Actor, Scope};
@@ -27,16 +30,18 @@ pub use catalogue::{ApiKey, Catalogue, CatalogueChange, Database, DatabaseKind, 
 pub use change::{Change, Image};
 pub use count::counted;
 pub use error::ModelError;
+pub use history::{History, Version};
 pub use id::{ColumnKey, DatabaseId, IndexKey, KeyId, ProjectId, RowId, TableId};
 pub use json::Json;
 pub use operator::Operator;
 pub use patch::{Edit, Patch};
+pub use period::{Allen, Period, PeriodPredicate};
 pub use permission::{Action, Grantee, Permission, Role, RoleSet};
 pub use relation::{OnDelete, Relation, RelationKind, Side};
-pub use row::{Content, Marked, Page, Related, Row, Selection};
+pub use row::{Content, Marked, Page, Related, Row, Selection, Span};
 pub use schema::{
     Column, ColumnKind, ColumnNumber, Direction, Field, Index, IndexColumn, IndexKind, IndexStatus,
     Storage, Table, TableNumber,
 };
-pub use time::{Coordinates, Mark, Period, Timestamp};
+pub use time::{Coordinates, Mark, Timestamp};
 pub use value::Value;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::id::RowId;
+use crate::period::Period;
 use crate::schema::{Field, Table};
 use crate::time::{Mark, Timestamp};
 use crate::value::Value;
@@ -22,6 +23,23 @@ pub struct Row {
     pub permissions: Box<str>,
     /// The user's columns.
     pub content: Content,
+    /// Where on both axes it stands; `None` where nobody asked.
+    pub span: Option<Box<Span>>,
+}
+
+/// Where a version of a row stands on both axes, as some coordinates show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Valid over.
+    pub valid: Period,
+    /// Known as exactly this since.
+    pub system_from: Mark,
+    /// Until when it was known, as far as that was over at the mark asked for.
+    pub system_to: Option<Mark>,
+    /// Whether the answer says until when: only one that shows every version does.
+    pub shows_end: bool,
+    /// The mark of the commit that asserted the value.
+    pub origin: Mark,
 }
 
 /// The user's columns of a row.

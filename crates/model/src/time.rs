@@ -1,6 +1,4 @@
-//! Instants, marks, periods, and the coordinates a read looks through.
-
-use crate::error::ModelError;
+//! Instants, marks, and the coordinates a read looks through.
 
 /// Microseconds since 1970-01-01T00:00:00Z, in UTC.
 ///
@@ -12,7 +10,7 @@ pub struct Timestamp(pub i64);
 impl Timestamp {
     /// The beginning of time: valid from here means "always was".
     pub const BOT: Timestamp = Timestamp(i64::MIN);
-    /// The end of time: valid to here means "until further notice".
+    /// The end of time, after every instant: valid to here means "until further notice".
     pub const END: Timestamp = Timestamp(i64::MAX);
 
     /// This instant cut to whole milliseconds, the precision of the wire protocol.
@@ -43,40 +41,6 @@ impl Mark {
     }
 }
 
-/// The half-open span `[from, to)`. `to: None` means "until further notice".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Period {
-    // Invariant: from < to, so the fields stay private.
-    from: Timestamp,
-    to: Option<Timestamp>,
-}
-
-impl Period {
-    /// # Errors
-    /// [`ModelError::EmptyPeriod`] when `to` is not after `from`.
-    pub fn new(from: Timestamp, to: Option<Timestamp>) -> Result<Period, ModelError> {
-        match to {
-            Some(to) if to <= from => Err(ModelError::EmptyPeriod { from, to }),
-            _ => Ok(Period { from, to }),
-        }
-    }
-
-    /// First instant inside.
-    pub fn from(&self) -> Timestamp {
-        self.from
-    }
-
-    /// First instant after, if the period ends.
-    pub fn to(&self) -> Option<Timestamp> {
-        self.to
-    }
-
-    /// Whether `instant` lies inside.
-    pub fn contains(&self, instant: Timestamp) -> bool {
-        self.from <= instant && self.to.is_none_or(|to| instant < to)
-    }
-}
-
 /// The point on both axes that a read looks through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Coordinates {
@@ -89,26 +53,6 @@ pub struct Coordinates {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_period_is_closed_open_and_never_empty() {
-        let period = Period::new(Timestamp(5), Some(Timestamp(7))).unwrap();
-        let inside = [4, 5, 6, 7].map(|at| period.contains(Timestamp(at)));
-        assert_eq!(inside, [false, true, true, false]);
-        let empty = Period::new(Timestamp(5), Some(Timestamp(5)));
-        assert_eq!(
-            empty,
-            Err(ModelError::EmptyPeriod {
-                from: Timestamp(5),
-                to: Timestamp(5)
-            })
-        );
-        assert!(
-            Period::new(Timestamp(5), None)
-                .unwrap()
-                .contains(Timestamp(i64::MAX))
-        );
-    }
 
     #[test]
     fn instants_before_1970_are_cut_downwards() {

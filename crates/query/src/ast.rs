@@ -82,15 +82,15 @@ methods! {
     CursorAfter "cursorAfter";
     CursorBefore "cursorBefore";
     Select "select";
+    AsOf "asOf";
+    ValidAt "validAt";
+    ValidBetween "validBetween";
+    Versions "versions";
 }
 
 /// Methods of the reference's query language that this server knows of and does not offer: the
 /// answer then says so, instead of calling the method unknown.
 const NOT_OFFERED: &[&str] = &[
-    "asOf",
-    "validAt",
-    "validBetween",
-    "versions",
     "exists",
     "notExists",
     "elemMatch",

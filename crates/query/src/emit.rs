@@ -7,7 +7,7 @@ use model::{Coordinates, Selection, Table, Value};
 
 use crate::dialect::Dialect;
 use crate::names;
-use crate::query::Query;
+use crate::query::{Cursor, Frame, Query};
 use crate::visibility::Visibility;
 
 mod condition;
@@ -47,7 +47,7 @@ pub fn rows_in_place(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) 
 
 fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -> Statement {
     let mut out = Writer::new(dialect);
-    let arms: Vec<Arm<'_>> = Source::all(&query.table, query.at)
+    let arms: Vec<Arm<'_>> = Source::of(query)
         .into_iter()
         .map(|source| Arm::new(query, source))
         .collect();
@@ -61,7 +61,7 @@ fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -
     };
     if let ([arm], [part]) = (&arms[..], &parts[..]) {
         arm.write(&mut out, part, keys);
-        keyset::write_order(&mut out, query);
+        keyset::write_order(&mut out, query, &arm.source);
     } else {
         let mut joint = "";
         for (arm, part) in arms
@@ -138,8 +138,9 @@ impl<'a> Arm<'a> {
         let query = self.query;
         out.push("SELECT ");
         self.source.write_columns(out, &query.selection);
+        self.source.write_span(out);
         if keys == Keys::Written {
-            keyset::write_keys(out, query);
+            keyset::write_keys(out, query, &self.source);
         }
         out.push(" FROM ");
         let index = self.hint.as_ref().map(|hint| hint.name.as_str());
@@ -151,11 +152,11 @@ impl<'a> Arm<'a> {
             Part::All => {}
             Part::Beyond(values) => {
                 clause.open(out);
-                keyset::write_beyond(out, query, values);
+                keyset::write_beyond(out, query, &self.source, values);
             }
             Part::Values(values) => {
                 clause.open(out);
-                keyset::write_values_beyond(out, query, values);
+                keyset::write_values_beyond(out, query, &self.source, values);
             }
             Part::Nulls => {
                 clause.open(out);
@@ -178,7 +179,7 @@ fn write_page(out: &mut Writer, query: &Query) {
 
 /// How many rows match, whatever the page; up to `cap`, if there is one.
 pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
-    let sources = Source::all(&query.table, query.at);
+    let sources = Source::of(query);
     let mut out = Writer::new(dialect);
     let is_nested = cap.is_some() || sources.len() > 1;
     let mut joint = if is_nested {
@@ -213,20 +214,22 @@ pub fn cursor_row(query: &Query, dialect: Dialect) -> Option<Statement> {
     let id = cursor.row.as_str();
     let mut out = Writer::new(dialect);
     let everything = &Visibility::Everything;
-    write_one(
-        &mut out,
-        &query.table,
-        query.at,
-        id,
-        everything,
-        |out, _| {
-            for key in &query.order {
-                out.push_field(&query.table, key.field);
-                out.push(", ");
-            }
-            out.push("t.seq");
-        },
-    );
+    let write_keys = |out: &mut Writer, source: &Source<'_>| {
+        for key in &query.order {
+            out.push_field(&query.table, key.field);
+            out.push(", ");
+        }
+        out.push("t.seq");
+        if query.frame.is_wide() {
+            out.push(", t.vf, ");
+            source.write_system_from(out);
+        }
+    };
+    if query.frame == Frame::One {
+        write_one(&mut out, &query.table, query.at, id, everything, write_keys);
+    } else {
+        write_versions_of(&mut out, query, cursor, write_keys);
+    }
     Some(out.finish())
 }
 
@@ -257,6 +260,39 @@ fn write_one(
         }
         joint = " UNION ALL ";
     }
+}
+
+/// Writes SELECTs that together give the version that the cursor names; without a name, the
+/// version that comes first.
+fn write_versions_of(
+    out: &mut Writer,
+    query: &Query,
+    cursor: &Cursor,
+    write_columns: impl Fn(&mut Writer, &Source<'_>),
+) {
+    let mut joint = "SELECT * FROM (";
+    for source in Source::of(query) {
+        out.push(joint);
+        out.push("SELECT ");
+        write_columns(out, &source);
+        out.push(" FROM ");
+        source.write_from(out, None);
+        let mut clause = Clause::of_where();
+        clause.open(out);
+        source.write_id(out, cursor.row.as_str());
+        source.write_period(out, &mut clause);
+        if let Some(version) = cursor.version {
+            clause.open(out);
+            out.push("t.vf = ");
+            out.bind(Value::Instant(version.valid_from));
+            clause.open(out);
+            source.write_system_from(out);
+            out.push(" = ");
+            out.bind(Value::Int(version.system_from.0));
+        }
+        joint = " UNION ALL ";
+    }
+    out.push(") AS named LIMIT 1");
 }
 
 /// One row of now, and the snapshot's stamp before it: mark, catalogue epoch, then the columns of

@@ -21,6 +21,7 @@ pub mod query;
 pub mod resolve;
 pub mod search;
 pub mod shape;
+pub mod times;
 pub mod visibility;
 
 pub use advice::advise;
@@ -30,10 +31,11 @@ pub use equalities::{Equality, equalities};
 pub use error::QueryError;
 pub use parse::parse;
 pub use pattern::Pattern;
-pub use query::{Cursor, Filter, OrderKey, Query, Side, Test};
+pub use query::{Cursor, Filter, Frame, OrderKey, Query, Side, Test, VersionName};
 pub use resolve::{
     Limits, RelatedNames, resolve, resolve_related, resolve_selection, select_names,
 };
 pub use search::Search;
 pub use shape::{shape, shape_number};
+pub use times::{AskedTimes, AskedValid, asked_times, instant};
 pub use visibility::{Visibility, visibility};

@@ -67,6 +67,11 @@ pub fn links_prefix(table: TableNumber) -> String {
     format!("t{}_l", table.0)
 }
 
+/// The index behind a constraint over valid time, on all versions that are not gone.
+pub fn constraint_index(table: TableNumber, place: i64) -> String {
+    format!("t{}_v_k{place}", table.0)
+}
+
 /// The index on the table of now that finds a row by its id.
 pub fn id_index(table: TableNumber) -> String {
     format!("t{}_id", table.0)

@@ -6,7 +6,7 @@
 
 use model::{Direction, Field, Selection, Table, Value};
 
-use crate::query::{Cursor, Filter, Query, Side, Test};
+use crate::query::{Cursor, Filter, Frame, Query, Side, Test};
 use crate::search::Search;
 use crate::visibility::Visibility;
 
@@ -41,6 +41,23 @@ impl Query {
                 out.push(1);
                 out.extend(at.valid.0.to_be_bytes());
                 out.extend(at.system.0.to_be_bytes());
+            }
+        }
+        out.push(u8::from(self.shows_span));
+        match self.frame {
+            Frame::One => out.push(0),
+            Frame::Due(now) => {
+                out.push(1);
+                out.extend(now.0.to_be_bytes());
+            }
+            Frame::Pieces(period) | Frame::Versions(period) => {
+                out.push(if matches!(self.frame, Frame::Pieces(_)) {
+                    2
+                } else {
+                    3
+                });
+                out.extend(period.from().0.to_be_bytes());
+                out.extend(period.end().0.to_be_bytes());
             }
         }
     }
@@ -263,6 +280,14 @@ fn write_cursor(out: &mut Vec<u8>, cursor: Option<&Cursor>) {
                 Side::Before => 2,
             });
             write_bytes(out, cursor.row.as_str().as_bytes());
+            match cursor.version {
+                None => out.push(0),
+                Some(version) => {
+                    out.push(1);
+                    out.extend(version.valid_from.0.to_be_bytes());
+                    out.extend(version.system_from.0.to_be_bytes());
+                }
+            }
         }
     }
 }

@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn methods_that_exist_elsewhere_are_called_unsupported() {
-        for method in ["asOf", "vectorDot", "groupBy", "elemMatch"] {
+        for method in ["vectorDot", "groupBy", "elemMatch"] {
             let text = format!(r#"{{"method":"{method}"}}"#);
             let expected = format!("Invalid query: Method `{method}` is not supported here");
             check_refused(&[&text], &expected);

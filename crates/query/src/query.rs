@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{Coordinates, Direction, Field, RowId, Selection, Table, Value};
+use model::{
+    Coordinates, Direction, Field, Mark, Period, RowId, Selection, Table, Timestamp, Value,
+};
 
 use crate::field;
 use crate::pattern::Pattern;
@@ -34,6 +36,32 @@ pub struct Query {
     pub visibility: Visibility,
     /// The coordinates the read looks through; `None` is now, as known now.
     pub at: Option<Coordinates>,
+    /// How much of each row it shows.
+    pub frame: Frame,
+    /// Whether it shows where each row stands in time. Always, where more than one version of a
+    /// row may be shown.
+    pub shows_span: bool,
+}
+
+/// How much of each row a query shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Frame {
+    /// What is valid at the instant of the coordinates; without them, the rows of now.
+    #[default]
+    One,
+    /// What the rows of now will be once all that is due at this instant has been brought in.
+    Due(Timestamp),
+    /// Every piece, as known at the mark of the coordinates, that shares an instant with this.
+    Pieces(Period),
+    /// Every version that was known at that mark or before it, and shares an instant with this.
+    Versions(Period),
+}
+
+impl Frame {
+    /// Whether it may show more than one version of a row.
+    pub fn is_wide(self) -> bool {
+        matches!(self, Frame::Pieces(_) | Frame::Versions(_))
+    }
 }
 
 impl Query {
@@ -156,8 +184,19 @@ pub struct OrderKey {
 pub struct Cursor {
     /// The row. It is looked up without asking who may see it.
     pub row: RowId,
+    /// Which version of it, where the query may show more than one.
+    pub version: Option<VersionName>,
     /// On which side of it the page lies.
     pub side: Side,
+}
+
+/// What tells versions of one row apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VersionName {
+    /// Valid from.
+    pub valid_from: Timestamp,
+    /// Known as exactly this since.
+    pub system_from: Mark,
 }
 
 /// A side of the cursor's row.

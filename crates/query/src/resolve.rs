@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use model::{Coordinates, Direction, Json, RowId, Selection, Table};
+use model::{Coordinates, Direction, Json, Mark, RowId, Selection, Table, Timestamp};
 
 use crate::ast::{Ast, Call, Method};
 use crate::error::QueryError;
 use crate::field;
 use crate::parse::echo;
-use crate::query::{Cursor, Filter, OrderKey, Query, Side};
+use crate::query::{Cursor, Filter, Frame, OrderKey, Query, Side, VersionName};
 use crate::visibility::Visibility;
 
 mod condition;
@@ -74,6 +74,8 @@ pub fn resolve(
         selection: draft.chosen.selection(),
         visibility,
         at,
+        frame: Frame::One,
+        shows_span: false,
     })
 }
 
@@ -179,6 +181,8 @@ impl<'a> Draft<'a> {
                 let cursor = cursor(call, Side::Before)?;
                 self.cursor.get_or_insert(cursor);
             }
+            // Said by `asked_times`, and settled before the query is resolved.
+            Method::AsOf | Method::ValidAt | Method::ValidBetween | Method::Versions => {}
             Method::Select => self.chosen.take(self.table, &call.values)?,
             _ => self.filters.push(self.conditions.filter(call)?),
         }
@@ -249,17 +253,39 @@ fn offset(call: &Call) -> Result<u64, QueryError> {
 }
 
 fn cursor(call: &Call, side: Side) -> Result<Cursor, QueryError> {
-    let id = match call.values.as_slice() {
-        [Json::Text(text)] => RowId::new(text).ok(),
+    let named = match call.values.as_slice() {
+        [Json::Text(text)] => version_named(text),
         _ => None,
     };
-    match id {
-        Some(row) => Ok(Cursor { row, side }),
+    match named {
+        Some((row, version)) => Ok(Cursor { row, version, side }),
         None => Err(refuse(format!(
             "`{}` needs the id of one row",
             call.method.as_str()
         ))),
     }
+}
+
+/// A row by its id, or a version of it by its `$version`: id, valid from and known from, with `@`
+/// between them.
+fn version_named(text: &str) -> Option<(RowId, Option<VersionName>)> {
+    let mut parts = text.split('@');
+    let row = RowId::new(parts.next()?).ok()?;
+    let Some(from) = parts.next() else {
+        return Some((row, None));
+    };
+    let valid_from = match from {
+        "min" => Timestamp::BOT,
+        from => Timestamp(from.parse().ok()?),
+    };
+    let system_from = Mark(parts.next()?.parse().ok()?);
+    parts.next().is_none().then_some((
+        row,
+        Some(VersionName {
+            valid_from,
+            system_from,
+        }),
+    ))
 }
 
 fn attribute(call: &Call) -> Result<&str, QueryError> {

@@ -20,6 +20,7 @@ use crate::client::{Access, Endpoint};
 use crate::http::Rng;
 use crate::http::counts::Counts;
 use crate::http::forwarded::TrustedProxies;
+use crate::http::tidemark::SetClock;
 use crate::http::wire::{encode_page, encode_row};
 use crate::secret::KeySecret;
 use crate::serve::ServeConfig;
@@ -420,6 +421,11 @@ pub struct ServeArgs {
     /// Accept writes although the clock is far ahead of the last commit
     #[arg(long, env = "TIDEMARK_ACCEPT_CLOCK")]
     accept_clock: bool,
+    /// Let each request set the clock by its header X-Tidemark-Clock; for tests alone
+    ///
+    /// Refuses a data directory that was ever served without it.
+    #[arg(long, env = "TIDEMARK_TEST_CLOCK")]
+    test_clock: bool,
     #[command(flatten)]
     watch: WatchArgs,
     #[command(flatten)]
@@ -531,7 +537,7 @@ impl ServeArgs {
             },
             page_rows_max: self.page_rows_max,
             page_rows_default: PAGE_ROWS_DEFAULT.min(self.page_rows_max),
-            accept_clock: self.accept_clock,
+            accept_clock: self.accept_clock || self.test_clock,
             ..offline_engine(self.data.data)
         };
         let http = ServeConfig {
@@ -544,6 +550,7 @@ impl ServeArgs {
             access_log: false,
             counts: Counts::new(threads),
             traces: None,
+            test_clock: self.test_clock.then(|| SetClock::over(clock.clone())),
             clock,
             rng,
         };

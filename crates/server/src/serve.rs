@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use crate::http::cors::Origins;
 use crate::http::counts::Counts;
 use crate::http::forwarded::TrustedProxies;
+use crate::http::tidemark::SetClock;
 use crate::http::{Rng, Shared};
 use crate::watch::trace::Traces;
 
@@ -60,6 +61,8 @@ pub struct ServeConfig {
     pub traces: Option<Arc<Traces>>,
     /// Gives ids their time.
     pub clock: Arc<dyn Clock>,
+    /// The clock of the engine, where clients set it by a header; only for tests.
+    pub test_clock: Option<Arc<SetClock>>,
     /// Gives ids their chance.
     pub rng: Rng,
 }

@@ -27,6 +27,9 @@ fn every_command_explains_itself_with_an_example() {
         "doctor --help",
         "seed catalog --help",
         "bench ttl --help",
+        "bench load --help",
+        "bench compare --help",
+        "bench gallery --help",
         "bench floor --help",
     ] {
         let output = tidemark(command).output().unwrap();

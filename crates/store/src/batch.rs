@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use model::{
     ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
-    Mark, ModelError, Patch, Permission, ProjectId, RoleSet, Row, RowId, Table, TableId,
+    Mark, ModelError, Patch, Period, Permission, ProjectId, RoleSet, Row, RowId, Table, TableId,
     TableNumber, Timestamp, Value,
 };
 use query::Query;
 
 use crate::error::StoreError;
 use crate::staged::{Once, Repeated, Since, Transaction, TransactionOp, TransactionRefusal};
+use crate::timed::{TimedDone, TimedOp};
 
 /// Most rows one batch may change.
 pub const BATCH_ROWS_MAX: usize = 10_000;
@@ -39,6 +40,16 @@ pub struct WriteBatch {
     /// The batch is refused with [`Refusal::RowMoved`] if a row that it updates or deletes was
     /// changed after this instant, cut to milliseconds as `$updatedAt` is.
     pub unchanged_since: Option<Timestamp>,
+    /// Whether the batch is a transaction that its author knows by its mark: then it takes one
+    /// whatever it changes, and is recorded with what the author says of it.
+    pub note: Option<Note>,
+}
+
+/// What the author of a transaction says of it.
+#[derive(Clone, Debug, Default)]
+pub struct Note {
+    /// Free metadata: a JSON object as text.
+    pub meta: Option<String>,
 }
 
 impl WriteBatch {
@@ -53,7 +64,7 @@ impl WriteBatch {
                 | RelatedOp::Free(_)
                 | RelatedOp::Hold(_) => 1,
             },
-            Op::Row(_) | Op::Catalogue(_) | Op::Transaction(_) => 1,
+            Op::Row(_) | Op::Timed(_) | Op::Catalogue(_) | Op::Transaction(_) => 1,
             Op::Since(_) | Op::Once(_) => 0,
         };
         self.ops.iter().map(rows).sum()
@@ -69,7 +80,7 @@ impl WriteBatch {
                 matches!(op.act, RowAct::Delete { .. }) && op.table.relations().next().is_some()
             }
             Op::Matching(op) => op.query.table.relations().next().is_some(),
-            Op::Related(_) | Op::Catalogue(_) => true,
+            Op::Related(_) | Op::Timed(_) | Op::Catalogue(_) => true,
             Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
         };
         self.ops.len() > 1 || self.ops.iter().any(goes_on)
@@ -85,6 +96,8 @@ pub enum Op {
     Matching(Box<MatchingOp>),
     /// On rows at the other end of a relationship.
     Related(Box<RelatedOp>),
+    /// On a row, over a valid period.
+    Timed(Box<TimedOp>),
     /// On a container.
     Catalogue(CatalogueOp),
     /// On a transaction of a client.
@@ -99,7 +112,7 @@ impl Op {
     /// Whether it was checked against a catalogue, which must not have changed since.
     pub(crate) fn needs_catalogue(&self) -> bool {
         match self {
-            Op::Row(_) | Op::Matching(_) | Op::Related(_) => true,
+            Op::Row(_) | Op::Matching(_) | Op::Related(_) | Op::Timed(_) => true,
             Op::Catalogue(_) | Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
         }
     }
@@ -352,6 +365,14 @@ pub enum CatalogueOp {
     },
     /// Removes a table: at once for readers, its rows bit by bit by [`crate::Store::tend`].
     DeleteTable(ProjectId, DatabaseId, TableId),
+    /// Replaces what must hold of a table's rows over valid time. Refused with
+    /// [`Refusal::UniqueOverTime`] or [`Refusal::ReferenceOverTime`] when it does not hold now.
+    Constrain {
+        /// The table.
+        table: Arc<Table>,
+        /// What must hold.
+        constraints: TableConstraints,
+    },
     /// Changes the columns or indexes of a table. [`Refusal::CatalogueMoved`] when they are not
     /// those of `table` any more: the change was checked against those.
     ChangeSchema {
@@ -360,6 +381,16 @@ pub enum CatalogueOp {
         /// What changes.
         change: SchemaChange,
     },
+}
+
+/// What must hold of a table's rows at every instant of valid time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableConstraints {
+    /// No two rows that are valid at the same instant have equal values in all columns of one of
+    /// these keys. Null equals nothing.
+    pub unique: Vec<Vec<ColumnNumber>>,
+    /// While a row has a text in the column, the row of this id in the table is valid, too.
+    pub refs: Vec<(ColumnNumber, TableNumber)>,
 }
 
 /// A change of a table's columns or indexes. None of them rewrites rows before it is committed.
@@ -426,6 +457,8 @@ pub struct Applied {
     pub rows: Vec<WrittenRow>,
     /// For each matching operation in order, what it found.
     pub matched: Vec<Matched>,
+    /// For each operation over a valid period in order, what it did.
+    pub timed: Vec<TimedDone>,
     /// What changed in rows.
     pub changes: Changes,
     /// What changed in the catalogue, in order.
@@ -480,6 +513,28 @@ pub enum Refusal {
     Unique {
         /// The index's key, where the database names it.
         index: Option<String>,
+    },
+    /// What the batch asserts of the row does not hold.
+    AssertFailed(RowId),
+    /// Another row has the same values at an instant at which both are valid.
+    UniqueOverTime {
+        /// The keys of the columns.
+        columns: Vec<String>,
+        /// The other row.
+        other: RowId,
+        /// What both are valid over.
+        shared: Period,
+    },
+    /// A row would refer to one that is not there at every instant at which the former is.
+    ReferenceOverTime {
+        /// The key of the column that refers.
+        column: String,
+        /// The table it refers to.
+        related: TableId,
+        /// The row it refers to.
+        target: RowId,
+        /// Where that one is missing.
+        missing: Period,
     },
     /// A law of the model, found when the row turned out to be absent or present.
     Invalid(ModelError),

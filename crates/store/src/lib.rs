@@ -3,22 +3,26 @@
 //! Nothing above this crate knows which database answers. SQL text stands here and in
 //! `query::emit` only. This crate knows nothing of roles, scopes, caches or HTTP.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use model::{Catalogue, Mark, ProjectId, Row, RowId, Selection, Table, Value};
+use model::{
+    Catalogue, Mark, ProjectId, Row, RowId, Selection, Table, TableNumber, Timestamp, Value,
+};
 use query::{Query, Visibility};
 
 pub mod batch;
 pub mod error;
 mod sqlite;
 pub mod staged;
+pub mod timed;
 
 pub use batch::{
     Applied, CatalogueOp, Changes, Container, Guard, HoldOp, LinkOp, Matched, MatchingAct,
-    MatchingOp, Op, Outcome, Refusal, RelatedOp, RowAct, RowOp, SchemaChange, Stamps, WriteBatch,
-    WrittenRow,
+    MatchingOp, Note, Op, Outcome, Refusal, RelatedOp, RowAct, RowOp, SchemaChange, Stamps,
+    TableConstraints, WriteBatch, WrittenRow,
 };
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
@@ -26,6 +30,13 @@ pub use staged::{
     Once, OperationsOf, Repeated, Since, StagedOperation, Transaction, TransactionOp,
     TransactionRefusal, TransactionStatus,
 };
+pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
+
+/// The next instant at which a table's rows of now change by themselves, for tables that have one.
+pub type Boundaries = Arc<BTreeMap<TableNumber, Timestamp>>;
+
+/// Most rows that one call of [`Store::bring_due`] brings in.
+pub const DUE_ROWS_MAX: usize = 10_000;
 
 /// What a store call returns. An embedded store has the answer, long reads apart, before the future
 /// is first polled.
@@ -67,6 +78,30 @@ pub trait Store: Send + Sync {
         batches: &'a [WriteBatch],
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>>;
+
+    /// Brings what has become due at `instant`, or begun or ended before it, into what is shown
+    /// now, inside a transaction that nobody sees yet. It takes no mark and has no outcomes;
+    /// [`Pending::due`] says what changes. At most [`DUE_ROWS_MAX`] rows: while a table's
+    /// boundary is not after the instant, more are waiting.
+    ///
+    /// `instant` is no later than every mark to come, and no earlier than the last one.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
+
+    /// Records of commits with marks above `after`, in the order of their marks, at most `limit`.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<Recorded>>;
+
+    /// Forgets every mark and every record of a commit, as if nothing had been committed; for
+    /// tests that set the clock. What the catalogue and the tables hold stays.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn rewind(&self) -> StoreFuture<'_, ()>;
 
     /// Runs each batch whole or not at all, to look at what would be: nobody else ever sees it, and
     /// nothing of it stays. `first` is a mark that was never given.
@@ -152,6 +187,12 @@ pub trait Pending: Send {
     /// What became of each batch, in order.
     fn outcomes(&self) -> &[Outcome];
 
+    /// What became due before, or between, the batches, and was brought into what is shown now.
+    fn due(&self) -> &[Changes];
+
+    /// The next valid-time boundary of each table that has one, once this is committed.
+    fn boundaries(&self) -> Boundaries;
+
     /// Makes it durable, then visible.
     ///
     /// `Ok` means durable: it survives a power cut (with the durability `full`). SQLite needs
@@ -160,6 +201,21 @@ pub trait Pending: Send {
     /// # Errors
     /// Nothing of it is visible, and the store is ready for the next `apply`.
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>>;
+}
+
+/// The record of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its mark.
+    pub mark: Mark,
+    /// What its author said of it.
+    pub meta: Option<String>,
+    /// Who wrote.
+    pub author: Option<String>,
+    /// How many rows it erased.
+    pub erased: Option<u64>,
+    /// The rows it changed, but those that were erased since.
+    pub rows: Vec<(TableNumber, String)>,
 }
 
 /// A transaction and operations of it, in the order of their effect.
@@ -197,6 +253,8 @@ pub struct Loaded {
     pub horizon: Mark,
     /// The identity of this store's one history.
     pub lineage: String,
+    /// The next valid-time boundary of each table that has one.
+    pub boundaries: Boundaries,
 }
 
 /// A list to read.

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_executor::block_on;
-use model::{Mark, Row, Value};
+use model::{Mark, Row, Timestamp, Value};
 use store::{
-    CatalogueOp, Durability, Listed, Listing, Loaded, Op, Options, Outcome, Pending, Point,
-    Refusal, Snapshot, Store, StoreError, StoreFuture, WriteBatch,
+    Boundaries, CatalogueOp, Changes, Durability, Listed, Listing, Loaded, Op, Options, Outcome,
+    Pending, Point, Refusal, Snapshot, Store, StoreError, StoreFuture, WriteBatch,
 };
 use suite::db::{COUNT, Db, Place, TITLE, encode_row, note, notes_called, row_id};
 use tempfile::TempDir;
@@ -573,6 +573,19 @@ impl Store for Retrying {
         Box::pin(std::future::ready(pending))
     }
 
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        let brought = self.faults.call(|| block_on(self.inner.bring_due(instant)));
+        Box::pin(std::future::ready(brought))
+    }
+
+    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<store::Recorded>> {
+        self.inner.recorded(after, limit)
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        self.inner.rewind()
+    }
+
     fn preview<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -628,6 +641,20 @@ impl Pending for RetryingPending {
             .as_ref()
             .expect("taken by the commit alone")
             .outcomes()
+    }
+
+    fn due(&self) -> &[Changes] {
+        self.pending
+            .as_ref()
+            .expect("taken by the commit alone")
+            .due()
+    }
+
+    fn boundaries(&self) -> Boundaries {
+        self.pending
+            .as_ref()
+            .expect("taken by the commit alone")
+            .boundaries()
     }
 
     fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {

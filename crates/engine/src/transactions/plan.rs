@@ -19,6 +19,7 @@ use crate::links::{self, Scene};
 use crate::rows_write::{
     WRITE_ROWS, insert, need_duplicate_free, need_no_relationships, need_payload, put, update,
 };
+use crate::times;
 
 /// What a key must hold to write rows.
 const SCOPES: &[Scope] = &[Scope::RowsRead, Scope::RowsWrite];
@@ -48,6 +49,7 @@ pub(crate) fn plan(
         authorize::need_key(caller, WRITE_ROWS)?;
         need_no_relationships(table)?;
     }
+    need_now(&operation.act)?;
     let scene = Scene {
         catalogue,
         caller,
@@ -97,6 +99,24 @@ pub(crate) fn plan(
             MatchingAct::Delete,
         )]),
     }
+}
+
+/// What a client's transaction writes is valid from its commit on: what another commit may have
+/// changed in the meantime is judged by rows of now.
+fn need_now(act: &Act) -> Result<(), EngineError> {
+    let rows = match act {
+        Act::Create(row) | Act::Update(row) | Act::Upsert(row) => std::slice::from_ref(row),
+        Act::CreateMany(rows) | Act::UpsertMany(rows) => rows,
+        _ => return Ok(()),
+    };
+    for row in rows {
+        let range = times::range(&row.members).map_err(EngineError::Structure)?;
+        if range.is_some() {
+            let what = "`$validFrom` or `$validTo` inside a transaction".to_owned();
+            return Err(EngineError::Unsupported(what));
+        }
+    }
+    Ok(())
 }
 
 /// A deletion or a count.

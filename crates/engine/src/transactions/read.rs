@@ -13,7 +13,7 @@ use crate::Engine;
 use crate::asked::{Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, selection};
+use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, selection, times};
 
 impl Engine {
     /// As [`Engine::list_rows`], inside a transaction; never from a cache.
@@ -31,6 +31,7 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
+            need_now(asked.texts)?;
             let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
             need_no_related(&query.table, asked.texts)?;
             let trial = self.staged_of(&catalogue, caller, id, asked.place, &query.table);
@@ -100,6 +101,7 @@ impl Engine {
         row: &RowId,
         texts: &[String],
     ) -> Result<Marked<Page>, EngineError> {
+        need_now(texts)?;
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
@@ -230,6 +232,15 @@ impl PointOf {
             catalogue_epoch: self.epoch,
         }
     }
+}
+
+/// What a transaction would leave is read as of now only.
+fn need_now(texts: &[String]) -> Result<(), EngineError> {
+    if times(texts)?.is_none() {
+        return Ok(());
+    }
+    let what = "A read at another time than now inside a transaction".to_owned();
+    Err(EngineError::Unsupported(what))
 }
 
 fn need_no_related(table: &Table, texts: &[String]) -> Result<(), EngineError> {

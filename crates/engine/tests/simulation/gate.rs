@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use engine::Clock;
 use model::Timestamp;
-use store::Outcome;
+use store::{Boundaries, Outcome};
 
 use super::stage::TickingClock;
 
@@ -70,6 +70,9 @@ struct State {
     tends: bool,
     fate: Fate,
     outcomes: Vec<Outcome>,
+    boundaries: Boundaries,
+    /// How many changes that had become due it brings in.
+    brings: usize,
     /// How many gates the writer passes when a reader is next at this moment.
     surprises: Option<(Moment, usize)>,
     /// What such looks have let the writer do.
@@ -116,9 +119,23 @@ impl Gate {
     }
 
     /// The writer has applied a group.
-    pub fn applied(&self, outcomes: &[Outcome]) {
-        self.lock().outcomes = outcomes.to_vec();
+    pub fn applied(&self, outcomes: &[Outcome], boundaries: &Boundaries, brings: usize) {
+        let mut state = self.lock();
+        state.outcomes = outcomes.to_vec();
+        state.boundaries = boundaries.clone();
+        state.brings = brings;
+        drop(state);
         self.stop(Stop::Applied);
+    }
+
+    /// When each table changes next by itself, once the group that was applied last is visible.
+    pub fn boundaries(&self) -> Boundaries {
+        self.lock().boundaries.clone()
+    }
+
+    /// Whether that group brings in what had become due.
+    pub fn brings(&self) -> bool {
+        self.lock().brings > 0
     }
 
     pub fn is_vague(&self) -> bool {
@@ -215,8 +232,9 @@ pub struct GatedClock {
 }
 
 impl Clock for GatedClock {
+    /// Stands still until the run moves it: a boundary passes between two steps, never within one.
     fn now(&self) -> Timestamp {
-        self.ticking.now()
+        self.ticking.look()
     }
 
     fn elapsed_ms(&self) -> u64 {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use model::{Mark, Row};
+use model::{Mark, Row, Timestamp};
 use store::{
-    Changes, Listed, Listing, Loaded, Outcome, Pending, Point, Snapshot, Store, StoreError,
-    StoreFuture, WriteBatch,
+    Boundaries, Changes, Listed, Listing, Loaded, Outcome, Pending, Point, Snapshot, Store,
+    StoreError, StoreFuture, WriteBatch,
 };
 
 use super::gate::{Gate, Stop};
@@ -101,12 +101,22 @@ struct GatedPending {
     /// `None` once the transaction has ended.
     inner: Option<Box<dyn Pending>>,
     outcomes: Vec<Outcome>,
+    due: Vec<Changes>,
+    boundaries: Boundaries,
     gate: Arc<Gate>,
 }
 
 impl Pending for GatedPending {
     fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
+    }
+
+    fn due(&self) -> &[Changes] {
+        &self.due
+    }
+
+    fn boundaries(&self) -> Boundaries {
+        self.boundaries.clone()
     }
 
     fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
@@ -135,15 +145,43 @@ impl Drop for GatedPending {
 
 /// The outcome of a batch that changed too much for images.
 fn vague(mut outcome: Outcome) -> Outcome {
-    if let Ok(applied) = &mut outcome
-        && let Changes::Images(changes) = &applied.changes
-    {
-        let mut tables: Vec<_> = changes.iter().map(|change| change.table).collect();
-        tables.sort_unstable();
-        tables.dedup();
-        applied.changes = Changes::Tables(tables);
+    if let Ok(applied) = &mut outcome {
+        applied.changes = tables_of(&applied.changes);
     }
     outcome
+}
+
+fn tables_of(changes: &Changes) -> Changes {
+    match changes {
+        Changes::Images(changes) => {
+            let mut tables: Vec<_> = changes.iter().map(|change| change.table).collect();
+            tables.sort_unstable();
+            tables.dedup();
+            Changes::Tables(tables)
+        }
+        Changes::Tables(tables) => Changes::Tables(tables.clone()),
+    }
+}
+
+impl Gated {
+    /// Holds what the store has applied at the gates.
+    fn hold(&self, inner: Box<dyn Pending>) -> Box<dyn Pending> {
+        let mut outcomes = inner.outcomes().to_vec();
+        let mut due = inner.due().to_vec();
+        if self.gate.is_vague() {
+            outcomes = outcomes.into_iter().map(vague).collect();
+            due = due.iter().map(tables_of).collect();
+        }
+        let boundaries = inner.boundaries();
+        self.gate.applied(&outcomes, &boundaries, due.len());
+        Box::new(GatedPending {
+            inner: Some(inner),
+            outcomes,
+            due,
+            boundaries,
+            gate: self.gate.clone(),
+        })
+    }
 }
 
 impl Store for Gated {
@@ -181,17 +219,23 @@ impl Store for Gated {
     ) -> StoreFuture<'a, Box<dyn Pending>> {
         Box::pin(async move {
             let inner = self.inner.apply(batches, first).await?;
-            let mut outcomes = inner.outcomes().to_vec();
-            if self.gate.is_vague() {
-                outcomes = outcomes.into_iter().map(vague).collect();
-            }
-            self.gate.applied(&outcomes);
-            Ok(Box::new(GatedPending {
-                inner: Some(inner),
-                outcomes,
-                gate: self.gate.clone(),
-            }) as Box<dyn Pending>)
+            Ok(self.hold(inner))
         })
+    }
+
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        Box::pin(async move {
+            let inner = self.inner.bring_due(instant).await?;
+            Ok(self.hold(inner))
+        })
+    }
+
+    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<store::Recorded>> {
+        self.inner.recorded(after, limit)
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        self.inner.rewind()
     }
 
     fn preview<'a>(

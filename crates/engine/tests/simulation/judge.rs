@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use engine::EngineError;
 use futures_executor::block_on;
-use model::{Catalogue, Mark, Page, RowId, Selection, TableNumber};
-use query::Limits;
-use store::{Changes, Listing, Outcome, Point, Store, TotalCap};
+use model::{Catalogue, Mark, Page, RowId, Selection, TableNumber, Timestamp};
+use query::{Frame, Limits};
+use store::{Boundaries, Changes, Listing, Outcome, Point, Store, TotalCap};
 
 use super::domain::PROJECT;
 use super::question::{Question, table_at};
@@ -38,6 +38,10 @@ pub struct Judge {
     /// The state that stands changes the catalogue and is not published: whoever reads waits, so
     /// that the one before may still be answered.
     is_hidden: bool,
+    /// The instant it is.
+    now: Timestamp,
+    /// When each table changes next by itself.
+    boundaries: Boundaries,
     /// Verdicts on the state that stands.
     known: HashMap<usize, Verdict>,
     /// Verdicts on the state before, for questions that may be asked while it is hidden.
@@ -61,6 +65,8 @@ impl Judge {
                 since_ms: 0,
             }],
             is_hidden: false,
+            now: Timestamp(0),
+            boundaries: loaded.boundaries,
             known: HashMap::new(),
             before: HashMap::new(),
             touched: HashMap::new(),
@@ -124,7 +130,10 @@ impl Judge {
             .ok_or_else(|| EngineError::TableNotFound(question.table.to_owned()))?;
         let visibility = query::visibility(table, actor).ok_or(EngineError::Unauthorized)?;
         let ast = query::parse(&question.texts)?;
-        let query = query::resolve(&ast, table, visibility, None, &self.limits)?;
+        let mut query = query::resolve(&ast, table, visibility, None, &self.limits)?;
+        if self.is_due(table.number) {
+            query.frame = Frame::Due(self.now);
+        }
         let listing = Listing {
             query: &query,
             rows: true,
@@ -186,15 +195,46 @@ impl Judge {
         }
     }
 
-    /// A group became visible.
-    pub fn committed(&mut self, outcomes: &[Outcome], now_ms: u64) {
+    fn is_due(&self, table: TableNumber) -> bool {
+        let next = self.boundaries.get(&table);
+        next.is_some_and(|at| *at <= self.now)
+    }
+
+    /// Whether anything is due now, or would be at this instant.
+    pub fn is_due_by(&self, instant: Timestamp) -> bool {
+        let last = self.now.max(instant);
+        self.boundaries.values().any(|at| *at <= last)
+    }
+
+    /// Whether a state stands that nobody can read yet.
+    pub fn is_hidden(&self) -> bool {
+        self.is_hidden
+    }
+
+    /// It is another instant. If something was due before or is now, that is another state.
+    pub fn passes(&mut self, now: Timestamp, now_ms: u64) -> bool {
+        let is_other = now != self.now && self.is_due_by(now);
+        self.now = now;
+        if is_other {
+            let mark = self.states[self.stands()].mark;
+            let since_ms = now_ms;
+            self.states.push(State { mark, since_ms });
+            self.known.clear();
+        }
+        is_other
+    }
+
+    /// A group became visible. One that brought in what was due is no other state: it was said
+    /// before, from the versions, what it shows.
+    pub fn committed(&mut self, outcomes: &[Outcome], boundaries: Boundaries, now_ms: u64) {
         let applied = || outcomes.iter().flatten();
         let mark = applied().filter_map(|applied| applied.mark).max();
-        self.states.push(State {
-            mark: mark.expect("a group that changed nothing is not committed"),
-            since_ms: now_ms,
-        });
+        self.boundaries = boundaries;
         self.known.clear();
+        let Some(mark) = mark else { return };
+        self.now = self.now.max(mark.timestamp());
+        let since_ms = now_ms;
+        self.states.push(State { mark, since_ms });
         self.is_hidden = moves_catalogue(outcomes);
         for (applied, mark) in applied().filter_map(|one| Some((one, one.mark?))) {
             if let Changes::Images(changes) = &applied.changes {

@@ -11,7 +11,7 @@ use engine::{
     Config, Durability, Engine, EngineError, ListAnswer, ListRows, LongReads, Place, PreparedList,
 };
 use list_cache::Rule;
-use model::RowId;
+use model::{RowId, Timestamp};
 use query::Limits;
 use store::{Options, Outcome, Store, TotalCap};
 
@@ -362,6 +362,7 @@ impl World {
             chance: &mut self.chance,
             engine: &self.engine,
             catalogue: self.judge.catalogue(),
+            now: self.clock.look(),
             is_large: self.kind == RunKind::Large,
             stages: self.stages,
         }
@@ -371,8 +372,18 @@ impl World {
         let by_ms = self
             .chance
             .weighed(&[(4, 1), (2, 300), (2, 2_000), (1, -1_500)]);
+        let later = Timestamp(self.clock.look().0 + by_ms * 1_000);
+        if self.judge.is_due_by(later) {
+            if self.judge.is_hidden() {
+                return;
+            }
+            self.keep_verdicts();
+        }
         self.clock.step_us(by_ms * 1_000);
         self.clock.pass_ms(by_ms.max(0));
+        let now = later.max(self.engine.status().horizon.timestamp());
+        let passed = self.judge.passes(now, self.now_ms());
+        self.tally.count("boundaries that passed", passed);
         self.note(|| format!("clock {by_ms} ms"));
         self.tally.count("clock steps back", by_ms < 0);
     }
@@ -723,7 +734,11 @@ impl World {
                 self.tally.count("groups that only stage", true);
             }
             (Stop::Withheld, Stop::Committed) => {
-                self.judge.committed(&moved.outcomes, self.now_ms());
+                let gate = &self.gated.gate;
+                self.tally.count("what was due brought in", gate.brings());
+                let boundaries = gate.boundaries();
+                self.judge
+                    .committed(&moved.outcomes, boundaries, self.now_ms());
             }
             (Stop::Withheld, _) => self.tally.count("commits that failed", true),
             _ => {}

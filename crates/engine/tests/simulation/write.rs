@@ -7,7 +7,9 @@ use engine::{
     Bulk, Caller, ColumnChange, Engine, EngineError, Increment, NewRelationship, Place, RowInput,
     TableChange,
 };
-use model::{Catalogue, DatabaseId, DatabaseKind, Json, ProjectId, RowId, Table, TableNumber};
+use model::{
+    Catalogue, DatabaseId, DatabaseKind, Json, ProjectId, RowId, Table, TableNumber, Timestamp,
+};
 
 use super::chance::Chance;
 use super::domain::{
@@ -38,6 +40,8 @@ pub struct Scene<'a> {
     pub engine: &'a Arc<Engine>,
     /// As of the state that stands.
     pub catalogue: &'a Catalogue,
+    /// The instant it is.
+    pub now: Timestamp,
     /// Whether many rows may be written at once.
     pub is_large: bool,
     /// Whether writes are staged in transactions, the next of which has this number.
@@ -96,6 +100,7 @@ pub struct Site {
     pub table: &'static str,
     pub columns: Vec<&'static Attribute>,
     has_link: bool,
+    is_related: bool,
 }
 
 impl Site {
@@ -134,13 +139,14 @@ pub fn draw(scene: &mut Scene<'_>) -> Write {
         table,
         columns: domain::columns_of(known),
         has_link: known.position(LINK).is_some(),
+        is_related: known.has_relationships(),
     };
     if let Some(number) = scene.stages.filter(|_| kind.is_of_rows()) {
         return transaction(scene.chance, site, number);
     }
     match kind {
         Kinds::Create | Kinds::Update | Kinds::Upsert | Kinds::Delete | Kinds::Increment => {
-            one_row(scene.chance, site, kind)
+            one_row(scene, site, kind)
         }
         Kinds::CreateMany | Kinds::UpsertMany => many_rows(scene, site, kind),
         Kinds::UpdateMatching | Kinds::DeleteMatching => matching_rows(scene, site, kind),
@@ -222,11 +228,32 @@ pub fn input(chance: &mut Chance, site: &Site, id: RowId, may_operate: bool) -> 
     }
 }
 
-fn one_row(chance: &mut Chance, site: Site, kind: Kinds) -> Write {
+/// From when to when a row is to be valid: often soon, so that boundaries pass while others read.
+fn period(chance: &mut Chance, now: Timestamp, members: &mut Members) {
+    let at = |by_ms: i64| Json::Int(now.0 + by_ms * 1_000);
+    let from = chance.weighed(&[(4, 1), (2, 2), (2, 300), (1, 0), (1, -2_000)]);
+    let length = chance.weighed(&[(4, 1), (3, 299), (1, 2_000)]);
+    if !chance.one_in(4) {
+        members.push(("$validFrom".to_owned(), at(from)));
+    }
+    match chance.below(4) {
+        0 => members.push(("$validTo".to_owned(), Json::Text("next".to_owned()))),
+        1 => members.push(("$validTo".to_owned(), Json::Null)),
+        _ => members.push(("$validTo".to_owned(), at(from.max(0) + length))),
+    }
+}
+
+fn one_row(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
+    let now = scene.now;
+    let chance = &mut *scene.chance;
     let id = row_id(chance);
     let mut row = input(chance, &site, id.clone(), !matches!(kind, Kinds::Create));
     if site.has_link && chance.one_in(2) {
         row.members.push((LINK.to_owned(), link(chance)));
+    }
+    let is_timed = !site.is_related && chance.one_in(3);
+    if is_timed && matches!(kind, Kinds::Create | Kinds::Update | Kinds::Upsert) {
+        period(chance, now, &mut row.members);
     }
     let number = *chance.pick(&["n", "m", "f"]);
     let is_down = chance.one_in(2);
@@ -469,6 +496,7 @@ pub fn purges(scene: &mut Scene<'_>) -> Vec<Write> {
             table,
             columns: Vec::new(),
             has_link: false,
+            is_related: false,
         };
         Some(purge(site, number))
     });
@@ -587,18 +615,20 @@ pub fn population(scene: &mut Scene<'_>) -> Vec<Write> {
         let Some(known) = table_at(scene.catalogue, DATABASES[0], table) else {
             continue;
         };
+        let engine = scene.engine.clone();
         let site = || Site {
-            engine: scene.engine.clone(),
+            engine: engine.clone(),
             caller: stage::key(),
             database: DATABASES[0],
             table,
             columns: domain::columns_of(known),
             has_link: known.position(LINK).is_some(),
+            is_related: known.has_relationships(),
         };
         if known.has_relationships() {
             // Many rows at once may have no links.
             for _ in IDS {
-                writes.push(one_row(scene.chance, site(), Kinds::Upsert));
+                writes.push(one_row(scene, site(), Kinds::Upsert));
             }
         } else {
             let ids = IDS.iter().filter(|_| !scene.chance.one_in(5));

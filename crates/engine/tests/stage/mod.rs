@@ -38,6 +38,11 @@ impl TickingClock {
         self.now_us.fetch_add(by_us, Ordering::SeqCst);
     }
 
+    /// Now, without moving.
+    pub fn look(&self) -> Timestamp {
+        Timestamp(self.now_us.load(Ordering::SeqCst))
+    }
+
     pub fn pass_ms(&self, by_ms: i64) {
         self.elapsed_ms.fetch_add(by_ms, Ordering::SeqCst);
     }

@@ -154,6 +154,7 @@ impl World {
         self.lists.withhold(Batch {
             images: vec![Arc::new(changes.to_vec())],
             tables: vec![],
+            ..Batch::default()
         })
     }
 

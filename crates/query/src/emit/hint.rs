@@ -25,6 +25,9 @@ pub(super) struct Hint {
 }
 
 pub(super) fn hint(query: &Query, source: &Source<'_>, purpose: Purpose) -> Option<Hint> {
+    if !source.takes_hint() {
+        return None;
+    }
     let chosen = match purpose {
         Purpose::Rows => choose_index(query),
         Purpose::Total => choose_total_index(query),

@@ -6,16 +6,15 @@ use crate::field;
 use crate::index_choice::excludes_null;
 use crate::query::{OrderKey, Query};
 
+use super::source::Source;
 use super::writer::{Parameter, Writer};
 
 /// Writes ORDER BY.
-pub(super) fn write_order(out: &mut Writer, query: &Query) {
+pub(super) fn write_order(out: &mut Writer, query: &Query, source: &Source<'_>) {
     if query.random {
         return out.push(" ORDER BY random()");
     }
-    write_order_by(out, query, |out, key, _| {
-        out.push_comparable(&query.table, key.field);
-    });
+    write_order_by(out, query, |out, key, _| key.write(out, query, source));
 }
 
 /// Writes ORDER BY of a statement whose SELECTs give the keys as `k0`, `k1` …
@@ -29,32 +28,72 @@ pub(super) fn write_order_of_keys(out: &mut Writer, query: &Query) {
     });
 }
 
-fn write_order_by(
-    out: &mut Writer,
-    query: &Query,
-    write_key: impl Fn(&mut Writer, &OrderKey, usize),
-) {
+fn write_order_by(out: &mut Writer, query: &Query, write_key: impl Fn(&mut Writer, &Key, usize)) {
     let mut separator = " ORDER BY ";
-    for (position, key) in query.read_order().iter().enumerate() {
+    for (position, key) in keys_of(query).iter().enumerate() {
         out.push(separator);
         write_key(out, key, position);
-        if key.direction == Direction::Desc {
+        if key.direction() == Direction::Desc {
             out.push(" DESC");
         }
-        let nullable = field::is_nullable(key.field);
-        out.push(out.dialect.nulls(key.direction, nullable));
+        out.push(out.dialect.nulls(key.direction(), key.is_nullable()));
         separator = ", ";
     }
 }
 
+/// What rows are ordered by. Where a row may be there more than once, its versions are told apart
+/// by from when they are valid and known.
+#[derive(Clone, Copy)]
+enum Key {
+    Field(OrderKey),
+    ValidFrom(Direction),
+    SystemFrom(Direction),
+}
+
+impl Key {
+    fn direction(&self) -> Direction {
+        match self {
+            Key::Field(key) => key.direction,
+            Key::ValidFrom(direction) | Key::SystemFrom(direction) => *direction,
+        }
+    }
+
+    fn is_nullable(&self) -> bool {
+        match self {
+            Key::Field(key) => field::is_nullable(key.field),
+            Key::ValidFrom(_) | Key::SystemFrom(_) => false,
+        }
+    }
+
+    /// Writes it so that it compares by bytes.
+    fn write(&self, out: &mut Writer, query: &Query, source: &Source<'_>) {
+        match self {
+            Key::Field(key) => out.push_comparable(&query.table, key.field),
+            Key::ValidFrom(_) => out.push("t.vf"),
+            Key::SystemFrom(_) => source.write_system_from(out),
+        }
+    }
+}
+
+/// The keys in the order in which rows are read.
+fn keys_of(query: &Query) -> Vec<Key> {
+    let order = query.read_order();
+    let last = order.last().map_or(query.tie, |key| key.direction);
+    let mut keys: Vec<Key> = order.into_iter().map(Key::Field).collect();
+    if query.frame.is_wide() {
+        keys.extend([Key::ValidFrom(last), Key::SystemFrom(last)]);
+    }
+    keys
+}
+
 /// Writes the keys as further columns of the result, for [`write_order_of_keys`].
-pub(super) fn write_keys(out: &mut Writer, query: &Query) {
+pub(super) fn write_keys(out: &mut Writer, query: &Query, source: &Source<'_>) {
     if query.random {
         return out.push(", random() AS k0");
     }
-    for (position, key) in query.read_order().iter().enumerate() {
+    for (position, key) in keys_of(query).iter().enumerate() {
         out.push(", ");
-        out.push_comparable(&query.table, key.field);
+        key.write(out, query, source);
         out.push(" AS k");
         out.push_number(position);
     }
@@ -62,11 +101,12 @@ pub(super) fn write_keys(out: &mut Writer, query: &Query) {
 
 /// Whether rows without a value in the first key lie beyond the cursor's row.
 pub(super) fn may_meet_nulls(query: &Query) -> bool {
-    query.cursor.is_some() && nulls_beyond(query, query.read_order()[0])
+    query.cursor.is_some() && nulls_beyond(query, Key::Field(query.read_order()[0]))
 }
 
 /// Whether rows without a value in this key lie beyond those with one.
-fn nulls_beyond(query: &Query, key: OrderKey) -> bool {
+fn nulls_beyond(query: &Query, key: Key) -> bool {
+    let Key::Field(key) = key else { return false };
     key.direction == Direction::Desc
         && field::is_nullable(key.field)
         && !excludes_null(&query.filter, key.field)
@@ -82,21 +122,26 @@ pub(super) fn write_null(out: &mut Writer, query: &Query) {
 ///
 /// `values` holds the cursor row's value of each key and its `$sequence`. None is null, but
 /// other rows may hold nulls: ascending they come before any value, descending after all.
-pub(super) fn write_beyond(out: &mut Writer, query: &Query, values: &[Value]) {
+pub(super) fn write_beyond(out: &mut Writer, query: &Query, source: &Source<'_>, values: &[Value]) {
     let bounds = bounds(out, query, values);
-    write_bounds(out, query, &bounds);
+    write_bounds(out, query, source, &bounds);
 }
 
 /// Writes the same for the rows that have a value in the first key.
-pub(super) fn write_values_beyond(out: &mut Writer, query: &Query, values: &[Value]) {
+pub(super) fn write_values_beyond(
+    out: &mut Writer,
+    query: &Query,
+    source: &Source<'_>,
+    values: &[Value],
+) {
     let mut bounds = bounds(out, query, values);
     bounds[0].nulls_beyond = false;
-    write_bounds(out, query, &bounds);
+    write_bounds(out, query, source, &bounds);
 }
 
 /// One key of the order, and where the cursor's row stands in it.
 struct Bound {
-    key: OrderKey,
+    key: Key,
     value: Parameter,
     nulls_beyond: bool,
 }
@@ -106,7 +151,11 @@ fn bounds(out: &mut Writer, query: &Query, values: &[Value]) -> Vec<Bound> {
         values.len() > query.order.len(),
         "a cursor has a value for each key and its sequence"
     );
-    let keys = query.read_order().into_iter().zip(values);
+    // A cursor's row comes with its `$sequence` also where the order does without.
+    let (asked, rest) = values.split_at(query.order.len());
+    let has_tie = query.read_order().len() > query.order.len();
+    let rest = if has_tie { rest } else { &rest[1..] };
+    let keys = keys_of(query).into_iter().zip(asked.iter().chain(rest));
     keys.map(|(key, value)| Bound {
         key,
         value: out.parameter(value.clone()),
@@ -115,20 +164,20 @@ fn bounds(out: &mut Writer, query: &Query, values: &[Value]) -> Vec<Bound> {
     .collect()
 }
 
-fn write_bounds(out: &mut Writer, query: &Query, bounds: &[Bound]) {
+fn write_bounds(out: &mut Writer, query: &Query, source: &Source<'_>, bounds: &[Bound]) {
     // `(keys) > (values)`, or `<`, says it all where there is one direction and no null.
-    let direction = bounds[0].key.direction;
+    let direction = bounds[0].key.direction();
     let is_one_comparison = bounds
         .iter()
-        .all(|bound| bound.key.direction == direction && !bound.nulls_beyond);
+        .all(|bound| bound.key.direction() == direction && !bound.nulls_beyond);
     if is_one_comparison {
-        write_row_comparison(out, query, bounds);
+        write_row_comparison(out, query, source, bounds);
     } else {
-        write_nested(out, query, bounds);
+        write_nested(out, query, source, bounds);
     }
 }
 
-fn write_row_comparison(out: &mut Writer, query: &Query, bounds: &[Bound]) {
+fn write_row_comparison(out: &mut Writer, query: &Query, source: &Source<'_>, bounds: &[Bound]) {
     let (open, close) = if bounds.len() > 1 {
         ("(", ")")
     } else {
@@ -137,11 +186,11 @@ fn write_row_comparison(out: &mut Writer, query: &Query, bounds: &[Bound]) {
     let mut separator = open;
     for bound in bounds {
         out.push(separator);
-        out.push_comparable(&query.table, bound.key.field);
+        bound.key.write(out, query, source);
         separator = ", ";
     }
     out.push(close);
-    out.push(beyond(bounds[0].key.direction));
+    out.push(beyond(bounds[0].key.direction()));
     separator = open;
     for bound in bounds {
         out.push(separator);
@@ -153,11 +202,11 @@ fn write_row_comparison(out: &mut Writer, query: &Query, bounds: &[Bound]) {
 
 /// Key by key: beyond in this one, or equal in it and beyond in the rest. Where no null can lie
 /// beyond, a plain bound comes first, which an index can start at.
-fn write_nested(out: &mut Writer, query: &Query, bounds: &[Bound]) {
+fn write_nested(out: &mut Writer, query: &Query, source: &Source<'_>, bounds: &[Bound]) {
     let (bound, rest) = bounds.split_first().expect("a total order has a key");
-    let direction = bound.key.direction;
+    let direction = bound.key.direction();
     let compare = |out: &mut Writer, operator: &str| {
-        out.push_comparable(&query.table, bound.key.field);
+        bound.key.write(out, query, source);
         out.push(operator);
         out.push_parameter(bound.value);
     };
@@ -172,7 +221,9 @@ fn write_nested(out: &mut Writer, query: &Query, bounds: &[Bound]) {
     compare(out, beyond(direction));
     if bound.nulls_beyond {
         out.push(" OR ");
-        out.push_field(&query.table, bound.key.field);
+        if let Key::Field(key) = bound.key {
+            out.push_field(&query.table, key.field);
+        }
         out.push(" IS NULL");
     }
     if !rest.is_empty() {
@@ -181,7 +232,7 @@ fn write_nested(out: &mut Writer, query: &Query, bounds: &[Bound]) {
             compare(out, " = ");
             out.push(" AND ");
         }
-        write_nested(out, query, rest);
+        write_nested(out, query, source, rest);
     }
     out.push(")");
     out.push(out.dialect.unplanned());

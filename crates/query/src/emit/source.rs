@@ -2,11 +2,15 @@
 //!
 //! A piece that the table of now shows exactly is its **twin**, and stands in no index of the
 //! versions. So a read at coordinates has two sources: the rows of now that are twins, and the
-//! versions that are not.
+//! versions that are not. A read of every version has a third one: what is left of versions that
+//! were cut stands in the same row as what was there before.
 
-use model::{Action, Coordinates, Field, RoleSet, Selection, Table, Timestamp, Value};
+use model::{
+    Action, Coordinates, Field, Mark, Period, RoleSet, Selection, Table, Timestamp, Value,
+};
 
 use crate::names;
+use crate::query::{Frame, Query};
 use crate::visibility::Visibility;
 
 use super::writer::{Clause, Writer};
@@ -15,6 +19,7 @@ use super::writer::{Clause, Writer};
 pub(super) struct Source<'a> {
     table: &'a Table,
     rows: Rows,
+    shows_span: bool,
 }
 
 /// Which rows of a table.
@@ -25,6 +30,18 @@ enum Rows {
     Twins(Coordinates),
     /// The pieces without such a copy, as far as the coordinates show them.
     Versions(Coordinates),
+    /// Those of now of which nothing is due at the instant.
+    Settled(Timestamp),
+    /// The pieces that will be shown of those of which something is.
+    Due(Timestamp),
+    /// The twins known at the mark that share an instant with the period.
+    TwinPieces(Period, Mark),
+    /// The same of pieces without a twin, as they were believed at the mark.
+    Pieces(Period, Mark),
+    /// Versions as they were written.
+    Written(Period, Mark),
+    /// What was left of them when they were cut.
+    Left(Period, Mark),
 }
 
 /// Actions as stored beside a role, and as a permission string says them.
@@ -33,8 +50,43 @@ const ACTIONS: [Action; 4] = [Action::Read, Action::Create, Action::Update, Acti
 impl<'a> Source<'a> {
     /// The rows of now.
     pub(super) fn now(table: &'a Table) -> Source<'a> {
-        let rows = Rows::Now;
-        Source { table, rows }
+        Source {
+            table,
+            rows: Rows::Now,
+            shows_span: false,
+        }
+    }
+
+    /// What a query reads, in disjoint sources.
+    pub(super) fn of(query: &'a Query) -> Vec<Source<'a>> {
+        let system = query.at.map_or(Mark(i64::MAX - 1), |at| at.system);
+        let rows = match query.frame {
+            Frame::One => {
+                let mut all = Source::all(&query.table, query.at);
+                for source in &mut all {
+                    source.shows_span = query.shows_span;
+                }
+                return all;
+            }
+            Frame::Due(now) => vec![Rows::Settled(now), Rows::Due(now)],
+            Frame::Pieces(period) => {
+                vec![
+                    Rows::TwinPieces(period, system),
+                    Rows::Pieces(period, system),
+                ]
+            }
+            Frame::Versions(period) => vec![
+                Rows::TwinPieces(period, system),
+                Rows::Written(period, system),
+                Rows::Left(period, system),
+            ],
+        };
+        let source = |rows| Source {
+            table: &query.table,
+            rows,
+            shows_span: query.shows_span,
+        };
+        rows.into_iter().map(source).collect()
     }
 
     /// What the coordinates show, in disjoint sources; without coordinates, the rows of now.
@@ -42,7 +94,11 @@ impl<'a> Source<'a> {
         match at {
             None => vec![Source::now(table)],
             Some(at) => [Rows::Twins(at), Rows::Versions(at)]
-                .map(|rows| Source { table, rows })
+                .map(|rows| Source {
+                    table,
+                    rows,
+                    shows_span: false,
+                })
                 .to_vec(),
         }
     }
@@ -53,15 +109,33 @@ impl<'a> Source<'a> {
 
     /// Whether it is read from the versions, which have indexes of their own.
     pub(super) fn is_of_versions(&self) -> bool {
-        matches!(self.rows, Rows::Versions(_))
+        matches!(
+            self.rows,
+            Rows::Versions(_)
+                | Rows::Due(_)
+                | Rows::Pieces(..)
+                | Rows::Written(..)
+                | Rows::Left(..)
+        )
+    }
+
+    /// Whether an index may be named for it. What is due is found by the schedule, and how much
+    /// of every version is met nobody knows beforehand.
+    pub(super) fn takes_hint(&self) -> bool {
+        matches!(
+            self.rows,
+            Rows::Now | Rows::Settled(_) | Rows::Twins(_) | Rows::Versions(_)
+        )
     }
 
     /// Writes the columns of the result. Of versions, the permissions are those of today.
     pub(super) fn write_columns(&self, out: &mut Writer, selection: &Selection) {
         out.push("t.seq, t.id, t.created, t.updated, ");
         match self.rows {
-            Rows::Now | Rows::Twins(_) => out.push("t.perms"),
-            Rows::Versions(_) => self.write_permissions(out),
+            Rows::Now | Rows::Settled(_) | Rows::Twins(_) | Rows::TwinPieces(..) => {
+                out.push("t.perms");
+            }
+            _ => self.write_permissions(out),
         }
         if let (Rows::Now, Selection::All) = (self.rows, selection) {
             out.push(", CASE WHEN t.body_epoch = ");
@@ -70,6 +144,77 @@ impl<'a> Source<'a> {
         } else {
             self.write_user_columns(out, selection);
         }
+    }
+
+    /// Writes where each row stands in time, if that is shown: valid from and to, known from and
+    /// to, origin.
+    pub(super) fn write_span(&self, out: &mut Writer) {
+        if !self.shows_span {
+            return;
+        }
+        out.push(", t.vf, ");
+        self.write_end(out);
+        out.push(", ");
+        self.write_system_from(out);
+        out.push(", ");
+        self.write_system_to(out);
+        out.push(", t.origin");
+    }
+
+    /// Writes to when the row was believed to be valid.
+    fn write_end(&self, out: &mut Writer) {
+        match self.rows {
+            Rows::Versions(Coordinates { system, .. }) | Rows::Pieces(_, system) => {
+                out.push("CASE WHEN t.cut_tt <= ");
+                out.bind(Value::Int(system.0));
+                out.push(" THEN t.cut_vt ELSE t.vt END");
+            }
+            Rows::Due(_) => {
+                out.push("CASE WHEN t.cut_tt < ");
+                out.push_number(Timestamp::END.0);
+                out.push(" THEN t.cut_vt ELSE t.vt END");
+            }
+            Rows::Left(..) => out.push("t.cut_vt"),
+            _ => out.push("t.vt"),
+        }
+    }
+
+    /// Writes from when it was known as exactly this.
+    pub(super) fn write_system_from(&self, out: &mut Writer) {
+        match self.rows {
+            Rows::Versions(Coordinates { system, .. }) | Rows::Pieces(_, system) => {
+                out.push("CASE WHEN t.cut_tt <= ");
+                out.bind(Value::Int(system.0));
+                out.push(" THEN t.cut_tt ELSE t.sf END");
+            }
+            Rows::Left(..) => out.push("t.cut_tt"),
+            _ => out.push("t.sf"),
+        }
+    }
+
+    /// Writes until when, as far as that was over; the end of time otherwise. Only what shows
+    /// every version says it: elsewhere it would leak the mark's own future.
+    fn write_system_to(&self, out: &mut Writer) {
+        let column = match self.rows {
+            Rows::Written(_, system) => Some((
+                "CASE WHEN t.cut_tt < t.st THEN t.cut_tt ELSE t.st END",
+                system,
+            )),
+            Rows::Left(_, system) => Some(("t.st", system)),
+            _ => None,
+        };
+        let Some((column, system)) = column else {
+            return out.push_number(Timestamp::END.0);
+        };
+        out.push("CASE WHEN ");
+        out.push(column);
+        out.push(" <= ");
+        out.bind(Value::Int(system.0));
+        out.push(" THEN ");
+        out.push(column);
+        out.push(" ELSE ");
+        out.push_number(Timestamp::END.0);
+        out.push(" END");
     }
 
     fn write_user_columns(&self, out: &mut Writer, selection: &Selection) {
@@ -132,8 +277,16 @@ impl<'a> Source<'a> {
     /// Writes which rows the coordinates show; of the rows of now, all. A twin is neither cut nor
     /// gone.
     pub(super) fn write_period(&self, out: &mut Writer, clause: &mut Clause) {
-        let (Rows::Twins(at) | Rows::Versions(at)) = self.rows else {
-            return;
+        let at = match self.rows {
+            Rows::Now => return,
+            Rows::Twins(at) | Rows::Versions(at) => at,
+            Rows::Settled(now) | Rows::Due(now) => return self.write_due(out, clause, now),
+            Rows::TwinPieces(period, system)
+            | Rows::Pieces(period, system)
+            | Rows::Written(period, system)
+            | Rows::Left(period, system) => {
+                return self.write_within(out, clause, period, system);
+            }
         };
         let system = out.parameter(Value::Int(at.system.0));
         let valid = out.parameter(Value::Instant(at.valid));
@@ -159,6 +312,66 @@ impl<'a> Source<'a> {
             out.push(" AND t.vt > ");
         }
         out.push_parameter(valid);
+    }
+
+    /// Writes that nothing of the row is due, or for a piece that it will be shown of one of which
+    /// something is.
+    fn write_due(&self, out: &mut Writer, clause: &mut Clause, now: Timestamp) {
+        let schedule = names::schedule(self.table.number);
+        clause.open(out);
+        if let Rows::Settled(_) = self.rows {
+            out.push("NOT EXISTS (SELECT 1 FROM ");
+            out.push(&schedule);
+            out.push(" AS s WHERE s.id = t.id AND s.at <= ");
+            out.bind(Value::Instant(now));
+            return out.push(")");
+        }
+        out.push("t.twin = 0 AND t.st = ");
+        out.push_number(Timestamp::END.0);
+        out.push(" AND t.vf <= ");
+        out.bind(Value::Instant(now));
+        out.push(" AND ");
+        self.write_end(out);
+        out.push(" > ");
+        out.bind(Value::Instant(now));
+        out.push(" AND t.id IN (SELECT s.id FROM ");
+        out.push(&schedule);
+        out.push(" AS s WHERE s.at <= ");
+        out.bind(Value::Instant(now));
+        out.push(")");
+    }
+
+    /// Writes that the rectangle was known at the mark, and shares an instant with the period.
+    fn write_within(&self, out: &mut Writer, clause: &mut Clause, period: Period, system: Mark) {
+        clause.open(out);
+        out.push(if self.is_of_versions() {
+            "t.twin = 0 AND "
+        } else {
+            "t.twin = 1 AND "
+        });
+        match self.rows {
+            Rows::Left(..) => {
+                out.push("t.cut_tt < ");
+                out.push_number(Timestamp::END.0);
+                out.push(" AND t.cut_tt <= ");
+            }
+            _ => out.push("t.sf <= "),
+        }
+        out.bind(Value::Int(system.0));
+        if let Rows::Pieces(..) = self.rows {
+            out.push(" AND t.st > ");
+            out.bind(Value::Int(system.0));
+        }
+        if period.from() > Timestamp::BOT {
+            out.push(" AND ");
+            self.write_end(out);
+            out.push(" > ");
+            out.bind(Value::Instant(period.from()));
+        }
+        if period.to().is_some() {
+            out.push(" AND t.vf < ");
+            out.bind(Value::Instant(period.end()));
+        }
     }
 
     /// Writes that the row has this id.

@@ -6,6 +6,7 @@ pub mod codes;
 pub mod compare;
 pub mod floor;
 pub mod gallery;
+pub mod load;
 pub mod machine;
 mod page;
 mod percentile;

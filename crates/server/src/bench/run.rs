@@ -207,6 +207,16 @@ pub struct Timeline {
     pub p99_us: Vec<Option<f64>>,
 }
 
+/// How requests of a step become a rate.
+#[derive(Clone, Copy, Debug)]
+pub enum Counting {
+    /// The series took turns with others, and so many connections were always busy when it ran:
+    /// the time that a step's requests took is the time that it ran in it.
+    WhileBusy(u32),
+    /// The series ran without a pause.
+    OverTime,
+}
+
 /// Samples as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Samples {
@@ -268,7 +278,7 @@ impl Series {
             cpu_us: None,
             memory_mib: None,
             hits_percent: None,
-            timeline: Timeline::of(samples, connections),
+            timeline: Timeline::of(samples, Counting::WhileBusy(connections)),
             samples: Some(Samples::of(&took, KEPT_MAX)),
         })
     }
@@ -300,9 +310,8 @@ impl Samples {
 }
 
 impl Timeline {
-    /// `None` when the samples lie too close together for steps. With every connection always
-    /// busy, the time that a step's requests took is the time that the series ran in it.
-    fn of(samples: &[Sample], connections: u32) -> Option<Timeline> {
+    /// `None` when the samples lie too close together for steps.
+    pub fn of(samples: &[Sample], counting: Counting) -> Option<Timeline> {
         let end = samples.iter().map(|sample| sample.ended).max()?;
         let step = end / STEPS;
         if step.is_zero() {
@@ -314,8 +323,13 @@ impl Timeline {
             steps[at.min(STEPS as usize - 1)].push(sample.took);
         }
         let rate = |took: &Vec<Duration>| {
-            let busy: Duration = took.iter().sum();
-            let ran = busy.as_secs_f64() / f64::from(connections);
+            let ran = match counting {
+                Counting::WhileBusy(connections) => {
+                    let busy: Duration = took.iter().sum();
+                    busy.as_secs_f64() / f64::from(connections)
+                }
+                Counting::OverTime => step.as_secs_f64(),
+            };
             (ran > 0.0).then(|| milli(took.len() as f64 / ran))
         };
         let sorted: Vec<Option<Sorted>> = steps
@@ -420,13 +434,19 @@ mod tests {
         let early = (1..=10).map(|n| sample(n * 1_000, 1_000));
         let late = (1..=10).map(|n| sample(580_000 + n * 2_000, 2_000));
         let samples: Vec<Sample> = early.chain(late).collect();
-        let timeline = Timeline::of(&samples, 1).unwrap();
+        let timeline = Timeline::of(&samples, Counting::WhileBusy(1)).unwrap();
         assert_eq!(timeline.step_ms as u32, 10);
         assert_eq!(timeline.rate[0], Some(1_000.0));
         assert_eq!(timeline.rate[30], None);
         assert_eq!(timeline.rate[59], Some(500.0));
         assert_eq!(timeline.p50_us[59], Some(2_000.0));
-        assert_eq!(Timeline::of(&samples, 4).unwrap().rate[0], Some(4_000.0));
-        assert_eq!(Timeline::of(&[sample(0, 1)], 1), None);
+        let of_four = Timeline::of(&samples, Counting::WhileBusy(4)).unwrap();
+        assert_eq!(of_four.rate[0], Some(4_000.0));
+        let over_time = Timeline::of(&samples, Counting::OverTime).unwrap();
+        assert_eq!(
+            (over_time.rate[30], over_time.rate[58]),
+            (Some(0.0), Some(400.0))
+        );
+        assert_eq!(Timeline::of(&[sample(0, 1)], Counting::OverTime), None);
     }
 }

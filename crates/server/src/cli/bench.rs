@@ -15,9 +15,15 @@ use hyper::{Request, Uri};
 use super::signals::StopSignals;
 use super::{Outside, runtime, say};
 use crate::bench::record::{self, Written};
-use crate::bench::{Until, compare, floor, gallery, prices, ttl};
+use crate::bench::{Until, compare, floor, gallery, load, prices, ttl};
 use crate::client::{Answer, Client, Endpoint};
 use crate::config::{ConnectionArgs, cores, listen_address};
+
+/// Each figure of the load test: as the fixed form has it, and for trying it.
+const FULL_DURATION_S: u64 = 30;
+const FULL_WARMUP_S: u64 = 5;
+const QUICK_DURATION: Duration = Duration::from_millis(1_200);
+const QUICK_WARMUP: Duration = Duration::from_millis(200);
 
 /// Measure a server.
 #[derive(Subcommand)]
@@ -35,6 +41,16 @@ pub enum BenchCommand {
   tidemark seed catalog --rows 10000
   tidemark bench ttl --iterations 20000")]
     Ttl(TtlArgs),
+    /// Take the published load test: rows added, read and fetched, over few and many connections
+    ///
+    /// Starts this program as server and as static responder, bound to one core and to two, on
+    /// copies of one seeded data directory, and asks it with oha. Then lists and changes at once,
+    /// nine to one and one to one. Writes a folder with a report in Markdown, a page to look at,
+    /// and the samples. About half an hour; --quick takes under two minutes.
+    #[command(after_help = "Example:
+  cargo install oha --locked
+  tidemark bench load --quick")]
+    Load(LoadArgs),
     /// Print two runs side by side, with the noise of each
     ///
     /// Says what differs between their machines and parameters, then compares every series that
@@ -90,6 +106,50 @@ pub struct TtlArgs {
     out: PathBuf,
 }
 
+/// The load test.
+#[derive(Args)]
+pub struct LoadArgs {
+    /// Measure each figure for a second only, for trying it
+    #[arg(long)]
+    quick: bool,
+    /// Timed seconds of each figure [default: 30; with --quick 1.2]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least::<1>())]
+    duration: Option<u32>,
+    /// Untimed seconds before each figure [default: 5; with --quick 0.2]
+    #[arg(long, value_name = "SECONDS")]
+    warmup: Option<u32>,
+    /// Connections, each a line of the report
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "1,32,256"
+    )]
+    #[arg(value_parser = at_least::<1>())]
+    connections: Vec<u32>,
+    /// Cores that the server may use, each a line [default: 1 and 2, as far as there are]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = at_least::<1>())]
+    cores: Vec<u32>,
+    /// Another system that runs already, by an address that answers 25 rows; may be repeated.
+    /// Fetching is asked of it in the same rounds, on whatever cores it has
+    #[arg(long, value_name = "NAME=URL", value_parser = named_url)]
+    beside: Vec<(String, String)>,
+    /// oha, the load generator: a name to look for, or a file
+    #[arg(long, value_name = "FILE", default_value = "oha")]
+    oha: PathBuf,
+    /// Servers to reckon prices with [default: those of the published load test]
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// Where data directories are made and removed: on the disk to be measured
+    ///
+    /// [default: the folder of this program]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// The folder for the run's own folder; made if absent
+    #[arg(long, value_name = "DIR", default_value = "bench/results")]
+    out: PathBuf,
+}
+
 /// Two runs.
 #[derive(Args)]
 pub struct CompareArgs {
@@ -132,6 +192,7 @@ pub struct FloorArgs {
 pub fn run(command: BenchCommand, outside: &Outside) -> Result<()> {
     match command {
         BenchCommand::Ttl(args) => measure(args, outside),
+        BenchCommand::Load(args) => load(args, outside),
         BenchCommand::Compare(args) => {
             let [one, other] = [&args.one, &args.other].map(|path| record::read(path));
             say(&compare::compare(&one?, &other?)?)
@@ -166,6 +227,35 @@ fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
     };
     let written = runtime()?.block_on(ttl::run(&options))?;
     told(&written)
+}
+
+fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
+    let binary = std::env::current_exe().context("where is this program?")?;
+    let beside = binary.parent().context("a file is in a folder")?.to_owned();
+    let seconds = |wanted: Option<u32>, quick: Duration, full: u64| match wanted {
+        Some(seconds) => Duration::from_secs(seconds.into()),
+        None if args.quick => quick,
+        None => Duration::from_secs(full),
+    };
+    let cores: Vec<usize> = match args.cores.as_slice() {
+        [] => (1..=cores().min(2)).collect(),
+        wanted => wanted.iter().map(|count| *count as usize).collect(),
+    };
+    let options = load::Options {
+        duration: seconds(args.duration, QUICK_DURATION, FULL_DURATION_S),
+        warmup: seconds(args.warmup, QUICK_WARMUP, FULL_WARMUP_S),
+        binary,
+        oha: args.oha,
+        connections: args.connections,
+        cores,
+        is_quick: args.quick,
+        prices: prices::read(args.prices.as_deref())?,
+        beside: args.beside,
+        scratch: args.scratch.unwrap_or(beside),
+        out: args.out,
+        started: outside.clock.now(),
+    };
+    told(&load::run(&options)?)
 }
 
 fn told(written: &Written) -> Result<()> {
@@ -234,9 +324,30 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     parts.ok_or_else(|| "a header is needed, such as 'X-Appwrite-Project: default'".to_owned())
 }
 
+/// `PocketBase=http://127.0.0.1:8090/api/…`
+fn named_url(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=');
+    let parts = parts.filter(|(name, url)| !name.is_empty() && url.starts_with("http://"));
+    let (name, url) = parts.ok_or_else(|| {
+        "a name and an address are needed, such as \
+        'Other=http://127.0.0.1:8090/list?perPage=25'"
+            .to_owned()
+    })?;
+    Ok((name.to_owned(), url.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_system_beside_has_a_name_and_an_address_that_may_hold_more_signs() {
+        let wanted = ("A".to_owned(), "http://h/?a=b".to_owned());
+        assert_eq!(named_url("A=http://h/?a=b"), Ok(wanted));
+        for text in ["A", "=http://h", "A=ftp://h", ""] {
+            assert!(named_url(text).unwrap_err().contains("perPage"), "{text}");
+        }
+    }
 
     #[test]
     fn headers_are_read_at_their_first_colon() {

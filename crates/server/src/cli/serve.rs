@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
-use engine::{Compared, Difference, Durability, Engine, EngineError, Inspection, StoreError};
+use engine::{
+    Clock, Compared, Difference, Durability, Engine, EngineError, Inspection, StoreError,
+};
 use tokio::sync::oneshot;
 
 use super::bootstrap::{self, Prepared};
@@ -27,6 +29,8 @@ use crate::watch::{Watch, slow::tell_slow};
 
 /// The exit code after a second signal: 128 + 2, as shells report an interrupted program.
 const CUT_SHORT: u8 = 130;
+/// A file of a data directory that was served by the clock of a machine. It is empty.
+const SERVED: &str = "served";
 /// Projects that a start names; more are only counted.
 const PROJECTS_NAMED_MAX: usize = 10;
 
@@ -104,8 +108,18 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
     let directory = config.directory.clone();
     let list_cache_bytes = config.list_cache_bytes;
     let traces = begin_tracing(&mut http, &watching)?;
-    let engine = Engine::open(config, outside.clock.clone())
-        .map_err(|error| explain_open(error, &directory))?;
+    let clock: Arc<dyn Clock> = match &http.test_clock {
+        Some(set) => {
+            refuse_real_data(&directory)?;
+            tracing::warn!("requests set the clock: this server is for tests alone");
+            set.clone()
+        }
+        None => outside.clock.clone(),
+    };
+    let engine = Engine::open(config, clock).map_err(|error| explain_open(error, &directory))?;
+    if http.test_clock.is_none() {
+        mark_real_data(&directory)?;
+    }
     if paranoid > 0 {
         engine
             .compare_hits(u64::from(paranoid), tell_difference)
@@ -170,6 +184,27 @@ fn begin_tracing(http: &mut ServeConfig, watching: &WatchSetup) -> Result<Option
         http.traces.clone_from(&traces);
     }
     Ok(traces)
+}
+
+/// # Errors
+/// When the directory was served by the clock of a machine: a request could make a year of it
+/// unreadable.
+fn refuse_real_data(directory: &Path) -> Result<()> {
+    if directory.join(SERVED).exists() {
+        let directory = directory.display();
+        return Err(anyhow!(
+            "the data directory {directory} was served without --test-clock; take another one"
+        ));
+    }
+    Ok(())
+}
+
+fn mark_real_data(directory: &Path) -> Result<()> {
+    let path = directory.join(SERVED);
+    if path.exists() {
+        return Ok(());
+    }
+    std::fs::write(&path, "").with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn tell_difference(difference: &Difference) {

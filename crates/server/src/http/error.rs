@@ -45,6 +45,8 @@ kinds! {
     CursorNotFound 400 "general_cursor_not_found";
     FeatureUnsupported 400 "general_feature_unsupported";
     OrderNull 400 "database_query_order_null";
+    InvalidRange 400 "invalid_range";
+    FutureMark 400 "future_tt";
     RowInvalidStructure 400 "row_invalid_structure" legacy "document_invalid_structure";
     RowMissingData 400 "row_missing_data" legacy "document_missing_data";
     RowMissingPayload 400 "row_missing_payload" legacy "document_missing_payload";
@@ -94,6 +96,10 @@ kinds! {
     RowUniqueViolation 409 "row_unique_constraint_violation"
         legacy "document_unique_constraint_violation";
     RowUpdateConflict 409 "row_update_conflict" legacy "document_update_conflict";
+    Exists 409 "exists";
+    AssertFailed 409 "assert_failed";
+    UniqueOverTime 409 "unique_violation";
+    ReferenceOverTime 409 "ref_violation";
     TransactionExists 409 "transaction_already_exists";
     TransactionConflict 409 "transaction_conflict";
     RequestKeyReused 409 "general_idempotency_key_reused";
@@ -221,6 +227,15 @@ impl ApiError {
     }
 }
 
+impl ApiError {
+    /// The same refusal under another `type`.
+    #[must_use]
+    pub fn of_kind(mut self, kind: Kind) -> ApiError {
+        self.kind = kind;
+        self
+    }
+}
+
 impl From<EngineError> for ApiError {
     /// Status and `type` are the wire contract. Inner detail goes to the log only.
     fn from(error: EngineError) -> ApiError {
@@ -258,6 +273,10 @@ fn kind_of(error: &EngineError) -> Kind {
         E::ColumnNotFound(_) => Kind::ColumnNotFound,
         E::NotNumeric(_) => Kind::AttributeTypeInvalid,
         E::UniqueViolation { .. } => Kind::RowUniqueViolation,
+        E::AssertFailed(_) => Kind::AssertFailed,
+        E::UniqueOverTime { .. } => Kind::UniqueOverTime,
+        E::ReferenceOverTime { .. } => Kind::ReferenceOverTime,
+        E::FutureMark { .. } => Kind::FutureMark,
         E::Relationship(_) => Kind::RelationshipValueInvalid,
         E::DeleteRestricted { .. } => Kind::RowDeleteRestricted,
         E::RowDataMissing => Kind::RowMissingData,
@@ -280,7 +299,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::TransactionExpired(_) => Kind::TransactionExpired,
         E::TransactionConflict(_) => Kind::TransactionConflict,
         E::TransactionTooLarge(_) => Kind::TransactionLimitExceeded,
-        E::TooManyRows { .. } | E::BulkOfRelationships(_) => Kind::BadRequest,
+        E::TooManyRows { .. } | E::BulkOfRelationships(_) | E::TooManyPieces => Kind::BadRequest,
         E::ReadersBusy { .. } | E::Overloaded | E::Closing | E::ClockImplausible { .. } => {
             Kind::ServiceUnavailable
         }
@@ -300,9 +319,9 @@ impl From<ModelError> for ApiError {
             ModelError::BoundExceeded { .. } => {
                 ApiError::new(Kind::ColumnLimitExceeded, error.to_string())
             }
+            ModelError::EmptyPeriod { .. } => ApiError::new(Kind::InvalidRange, error.to_string()),
             // The beginning is quoted by the wire protocol.
-            ModelError::EmptyPeriod { .. }
-            | ModelError::InvalidValue { .. }
+            ModelError::InvalidValue { .. }
             | ModelError::UnknownColumn { .. }
             | ModelError::MissingColumn { .. }
             | ModelError::NulCharacter => {

@@ -41,6 +41,7 @@ pub mod route;
 pub mod rows;
 pub mod rows_bulk;
 pub mod tables;
+pub mod tidemark;
 pub mod transactions;
 pub mod unique;
 pub mod wire;
@@ -56,6 +57,7 @@ use forwarded::{Client, TrustedProxies};
 use repeated::{AtOnce, Repeated};
 use reply::{Reply, ReplyBody};
 use route::{Action, Route, Routes};
+use tidemark::SetClock;
 use unique::RequestIds;
 
 use crate::serve::{Limits, ServeConfig};
@@ -75,6 +77,8 @@ pub struct Shared {
     /// What all threads have answered.
     pub counts: Arc<Counts>,
     clock: Arc<dyn Clock>,
+    /// The clock of the engine, where clients set it.
+    test_clock: Option<Arc<SetClock>>,
     rng: Rng,
     origins: Origins,
     proxies: TrustedProxies,
@@ -102,6 +106,7 @@ impl Shared {
             limits: config.limits,
             tls,
             clock: config.clock,
+            test_clock: config.test_clock,
             rng: config.rng,
             origins,
             proxies: config.proxies,
@@ -148,6 +153,9 @@ pub fn answer_at_once<B>(
     peer: Client,
     request: &Request<B>,
 ) -> Option<Response<ReplyBody>> {
+    if app.shared.test_clock.is_some() {
+        return None;
+    }
     let began = app.is_timed().then(Instant::now);
     // Whatever goes wrong here is met again on the long way, and told there.
     let answer = catch_unwind(AssertUnwindSafe(|| repeated::answer(app, request)));
@@ -200,6 +208,9 @@ async fn reply_to<'a>(
     {
         let message = "Pages of this origin may not call; configure it as an allowed origin.";
         return Err(ApiError::new(Kind::UnknownOrigin, message));
+    }
+    if let Some(clock) = &app.shared.test_clock {
+        tidemark::set_clock(clock, &app.shared.engine, &head.headers)?;
     }
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
     *found = Some(route);
@@ -260,6 +271,12 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::DeleteRows => rows_bulk::delete(asked).await,
         Action::IncrementColumn => rows_bulk::count(asked, false).await,
         Action::DecrementColumn => rows_bulk::count(asked, true).await,
+        Action::TidemarkStatus => tidemark::status(&asked),
+        Action::Transact => tidemark::transact(asked).await,
+        Action::ReadAtTimes => tidemark::read(asked).await,
+        Action::Heartbeat => tidemark::heartbeat(asked).await,
+        Action::Constrain => tidemark::constrain(asked).await,
+        Action::ResetTests => tidemark::reset(asked).await,
         Action::ListTransactions => transactions::list(asked).await,
         Action::CreateTransaction => transactions::create(asked).await,
         Action::GetTransaction => transactions::get(asked).await,

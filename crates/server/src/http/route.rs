@@ -59,6 +59,12 @@ pub enum Action {
     DeleteRows,
     IncrementColumn,
     DecrementColumn,
+    TidemarkStatus,
+    Transact,
+    ReadAtTimes,
+    Heartbeat,
+    Constrain,
+    ResetTests,
     ListTransactions,
     CreateTransaction,
     GetTransaction,
@@ -85,6 +91,7 @@ impl Action {
                 | Action::HealthCache
                 | Action::HealthPubsub
                 | Action::HealthStorage
+                | Action::TidemarkStatus
         )
     }
 }
@@ -190,6 +197,12 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
 
     (POST, "/v1/tidemark/databases/{database}/batch/reads", Action::BatchRead),
     (POST, "/v1/tidemark/databases/{database}/batch/writes", Action::BatchWrite),
+    (GET, "/v1/tidemark/status", Action::TidemarkStatus),
+    (POST, "/v1/tidemark/databases/{database}/transactions", Action::Transact),
+    (POST, "/v1/tidemark/databases/{database}/reads", Action::ReadAtTimes),
+    (POST, "/v1/tidemark/databases/{database}/heartbeat", Action::Heartbeat),
+    (PUT, "/v1/tidemark/databases/{database}/tables/{table}/constraints", Action::Constrain),
+    (POST, "/v1/tidemark/test/reset", Action::ResetTests),
 
     (&METHODS, "/v1/account", Action::NotBuilt),
     (&METHODS, "/v1/account/{*rest}", Action::NotBuilt),

@@ -5,7 +5,8 @@
 use engine::Family;
 use hyper::StatusCode;
 use model::{
-    Content, Field, Page, Related, Relation, Row, Selection, Table, Timestamp, Value, calendar,
+    Content, Field, Page, Related, Relation, Row, Selection, Span, Table, Timestamp, Value,
+    calendar,
 };
 use serde::Serialize;
 
@@ -231,6 +232,9 @@ fn encode_one(page: &Page, (nth, row): (usize, &Row), words: &Words, out: &mut V
     }
     object.plain("$databaseId", page.table.database.as_str());
     object.plain(words.table_of_row, page.table.id.as_str());
+    if let Some(span) = &row.span {
+        span_of(row.id.as_str(), span, &mut object);
+    }
     object.close_with(|out| {
         let before = out.len();
         columns_of(page, row, out);
@@ -241,6 +245,40 @@ fn encode_one(page: &Page, (nth, row): (usize, &Row), words: &Words, out: &mut V
             related_of(page, related, nth, words, out);
         }
     });
+}
+
+/// Where a row stands in time.
+fn span_of(id: &str, span: &Span, object: &mut Object<'_>) {
+    let from = span.valid.from();
+    object.text("$validFrom", &instant_us(from));
+    match span.valid.to() {
+        Some(to) => object.text("$validTo", &instant_us(to)),
+        None => object.raw("$validTo", b"null"),
+    }
+    object.text("$systemFrom", &instant_us(span.system_from.timestamp()));
+    if span.shows_end {
+        match span.system_to {
+            Some(to) => object.text("$systemTo", &instant_us(to.timestamp())),
+            None => object.raw("$systemTo", b"null"),
+        }
+    }
+    object.text("$version", &version_name(id, from, span.system_from));
+}
+
+/// The name of one version: the cursor value of lists in which an id may appear more than once.
+fn version_name(id: &str, from: Timestamp, system_from: model::Mark) -> String {
+    match from {
+        Timestamp::BOT => format!("{id}@min@{}", system_from.0),
+        Timestamp(from) => format!("{id}@{from}@{}", system_from.0),
+    }
+}
+
+/// An instant with all its digits; the beginning of time is `min`.
+fn instant_us(instant: Timestamp) -> String {
+    match instant {
+        Timestamp::BOT => "min".to_owned(),
+        instant => calendar::iso_us(instant),
+    }
 }
 
 /// Appends the rows that the page's `nth` row is related to through one column, as a member.

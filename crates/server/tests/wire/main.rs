@@ -2,6 +2,7 @@
 
 mod batch;
 mod bulk;
+mod cases;
 mod columns;
 mod limits;
 mod long_reads;
@@ -12,6 +13,7 @@ mod repeated;
 mod rows;
 mod schema;
 mod site;
+mod time;
 mod tls;
 mod transactions;
 mod transport;

@@ -16,6 +16,7 @@ use model::{KeyId, ProjectId, Scope, Timestamp};
 use serde_json::Value;
 use server::http::counts::Counts;
 use server::http::forwarded::TrustedProxies;
+use server::http::tidemark::SetClock;
 use server::http::{extract, wire};
 use server::serve::tls::TlsFiles;
 use server::serve::{self, Drained, Limits, ServeConfig};
@@ -49,6 +50,15 @@ const LONG_READS: LongReads = LongReads {
 struct SystemClock {
     since: Instant,
     ahead_us: AtomicI64,
+}
+
+impl SystemClock {
+    fn new() -> SystemClock {
+        SystemClock {
+            since: Instant::now(),
+            ahead_us: AtomicI64::new(0),
+        }
+    }
 }
 
 impl Clock for SystemClock {
@@ -136,6 +146,12 @@ impl Site {
         Site::open(limits, None, LONG_READS)
     }
 
+    /// Its clock is set by the requests.
+    pub fn start_with_test_clock() -> Site {
+        let machine = Arc::new(SystemClock::new());
+        Site::open_by(LIMITS, None, LONG_READS, Some(SetClock::over(machine)))
+    }
+
     /// Answers by TLS only.
     pub fn start_secret(limits: Limits, files: TlsFiles) -> Site {
         Site::open(limits, Some(files), LONG_READS)
@@ -147,16 +163,26 @@ impl Site {
     }
 
     fn open(limits: Limits, tls: Option<TlsFiles>, long_reads: LongReads) -> Site {
+        Site::open_by(limits, tls, long_reads, None)
+    }
+
+    fn open_by(
+        limits: Limits,
+        tls: Option<TlsFiles>,
+        long_reads: LongReads,
+        test_clock: Option<Arc<SetClock>>,
+    ) -> Site {
         let directory = tempfile::tempdir().unwrap();
-        let clock = Arc::new(SystemClock {
-            since: Instant::now(),
-            ahead_us: AtomicI64::new(0),
-        });
+        let clock = Arc::new(SystemClock::new());
         let config = Config {
             long_reads,
             ..config(directory.path())
         };
-        let engine = Engine::open(config, clock.clone()).unwrap();
+        let of_engine: Arc<dyn Clock> = match &test_clock {
+            Some(test_clock) => test_clock.clone(),
+            None => clock.clone(),
+        };
+        let engine = Engine::open(config, of_engine).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -177,6 +203,7 @@ impl Site {
             counts,
             traces: None,
             clock: clock.clone(),
+            test_clock,
             rng,
         };
         let served = engine.clone();

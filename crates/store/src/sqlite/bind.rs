@@ -1,6 +1,6 @@
 //! Values and grants on their way into the database.
 
-use model::{Permission, Value};
+use model::{Action, Permission, Value};
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, Value as SqlValue, ValueRef};
 
@@ -61,6 +61,26 @@ pub(super) fn permissions_text(permissions: &[Permission]) -> String {
     text
 }
 
+/// The same of grants as they are stored: the bits of each role's actions.
+pub(super) fn granted_text(grants: &[(String, i64)]) -> String {
+    const ACTIONS: [Action; 4] = [Action::Read, Action::Create, Action::Update, Action::Delete];
+    let mut text = String::from("[");
+    for (role, bits) in grants {
+        for action in ACTIONS.iter().filter(|action| bits & action.bit() != 0) {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push('"');
+            text.push_str(action.as_str());
+            text.push_str("(\\\"");
+            text.push_str(role);
+            text.push_str("\\\")\"");
+        }
+    }
+    text.push(']');
+    text
+}
+
 /// What each role may do, as one row of grants: the bits of its actions, in the order in which
 /// the roles first appear.
 pub(super) fn grants(permissions: &[Permission]) -> Vec<(&str, i64)> {
@@ -91,6 +111,11 @@ mod tests {
         );
         assert_eq!(grants(&permissions), [("any", 1), ("team:red/owner", 12)]);
         assert_eq!(permissions_text(&[]), "[]");
+        let stored: Vec<(String, i64)> = grants(&permissions)
+            .into_iter()
+            .map(|(role, bits)| (role.to_owned(), bits))
+            .collect();
+        assert_eq!(granted_text(&stored), permissions_text(&permissions));
     }
 
     #[test]

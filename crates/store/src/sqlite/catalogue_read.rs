@@ -1,6 +1,6 @@
 //! The catalogue as of the latest commit, from its tables.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use model::{
@@ -9,12 +9,14 @@ use model::{
     IndexStatus, KeyId, Mark, ModelError, OnDelete, Permission, Project, ProjectId, Relation,
     RelationKind, Scope, Side, Table, TableId, TableNumber, Timestamp, Value,
 };
+use query::names;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 use serde_json::Value as Json;
 
 use super::codec;
 use super::commit::State;
+use super::constraints;
 use super::fault::corrupt;
 use super::schema::END;
 use crate::StoreError;
@@ -42,6 +44,8 @@ pub(super) fn load(connection: &Connection) -> Read<Known> {
             number: row.get(6)?,
             next_table: row.get(3)?,
             next_database: row.get(4)?,
+            boundaries: Arc::default(),
+            constraints: Arc::default(),
         };
         Ok(Known {
             state,
@@ -51,7 +55,23 @@ pub(super) fn load(connection: &Connection) -> Read<Known> {
     for change in containers(&snapshot)? {
         known.state.catalogue_mut().apply(change);
     }
+    known.state.boundaries = Arc::new(boundaries(&snapshot, &known.state.catalogue)?);
+    known.state.constraints = Arc::new(constraints::load(&snapshot)?);
     Ok(known)
+}
+
+/// When each table changes next without a commit.
+fn boundaries(
+    connection: &Connection,
+    catalogue: &Catalogue,
+) -> Read<BTreeMap<TableNumber, Timestamp>> {
+    let mut found = BTreeMap::new();
+    for table in catalogue.tables() {
+        let sql = format!("SELECT min(at) FROM {}", names::schedule(table.number));
+        let next: Option<i64> = connection.query_row(&sql, (), |row| row.get(0))?;
+        found.extend(next.map(|at| (table.number, Timestamp(at))));
+    }
+    Ok(found)
 }
 
 /// Every container, outermost first, as if it were put now.

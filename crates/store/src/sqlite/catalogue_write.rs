@@ -69,6 +69,13 @@ impl Run<'_> {
                 self.delete_table(project, database, id)
             }
             CatalogueOp::ChangeSchema { table, change } => self.change_schema(table, change),
+            CatalogueOp::Constrain { table, constraints } => {
+                let known = self.state.catalogue.table_by_number(table.number);
+                if known.is_none_or(|known| known.schema_epoch != table.schema_epoch) {
+                    return Err(Refusal::CatalogueMoved.into());
+                }
+                self.constrain(table, constraints)
+            }
         }
     }
 
@@ -331,6 +338,10 @@ impl Run<'_> {
         // Whatever else was left to do for it is so no more.
         self.statement("DELETE FROM upkeep WHERE tab = ?1")?
             .execute(params![number.0])?;
+        self.statement("DELETE FROM over_time WHERE tab = ?1 OR related = ?1")?
+            .execute(params![number.0])?;
+        Arc::make_mut(&mut self.state.constraints).forget(number);
+        Arc::make_mut(&mut self.state.boundaries).remove(&number);
         self.leave(number, Task::Drop)?;
         self.texts.forget(number);
         Ok(())

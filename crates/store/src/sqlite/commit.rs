@@ -3,18 +3,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{Catalogue, Mark, Table, TableNumber};
+use model::{Catalogue, Mark, Table, TableNumber, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::checkpoint::Backlog;
+use super::constraints::Constraints;
 use super::deadline::Deadline;
 use super::matching::SEARCH_MAX;
+use super::present::no_refusal;
 use super::row_sql::RowSql;
 use super::run::{Halt, Run};
 use super::staged::StagedRun;
 use super::touched::Touched;
-use crate::batch::{Applied, Op, Outcome, Refusal, WriteBatch};
-use crate::{EncodeRow, StoreError};
+use super::version_write::Timed;
+use crate::batch::{Applied, Changes, Op, Outcome, Refusal, WriteBatch};
+use crate::{Boundaries, DUE_ROWS_MAX, EncodeRow, StoreError};
 
 /// What the writer goes on from. Cloned for each batch: what one did that halts is forgotten
 /// by dropping its copy, so the copy cannot drift from what the database rolled back.
@@ -32,6 +35,10 @@ pub(super) struct State {
     pub(super) next_table: i64,
     /// The position of the next database.
     pub(super) next_database: i64,
+    /// The next valid-time boundary of each table that has one.
+    pub(super) boundaries: Boundaries,
+    /// What must hold over valid time.
+    pub(super) constraints: Arc<Constraints>,
 }
 
 impl State {
@@ -90,6 +97,8 @@ pub(super) struct Writer {
     pub(super) state: State,
     backlog: Backlog,
     pub(super) deadline: Deadline,
+    /// What became due in the open transaction.
+    due: Vec<Changes>,
 }
 
 /// How a batch ended other than by success.
@@ -118,6 +127,7 @@ impl Writer {
             state,
             backlog,
             deadline,
+            due: Vec::new(),
         })
     }
 
@@ -159,6 +169,7 @@ impl Writer {
         }
         self.execute("BEGIN IMMEDIATE")?;
         self.state = self.committed.clone();
+        self.due.clear();
         Ok(())
     }
 
@@ -176,6 +187,11 @@ impl Writer {
             if let Some(error) = failed {
                 outcomes.push(Err(Refusal::Failed(error.clone())));
                 continue;
+            }
+            // Every operation looks at what is valid at its mark.
+            if let Err(error) = self.bring_all(mark.timestamp()) {
+                *failed = Some(error);
+                return None;
             }
             match self.run(batch, mark) {
                 Ok(applied) => {
@@ -220,6 +236,9 @@ impl Writer {
             search_left: SEARCH_MAX,
             staged: StagedRun::default(),
             catalogue: Vec::new(),
+            timed: Timed::default(),
+            erased: 0,
+            constrained: false,
         };
         let ran = run.run(batch);
         match ran {
@@ -237,6 +256,85 @@ impl Writer {
             }
             Err(halt) => Err(self.undo(halt)),
         }
+    }
+
+    /// Brings in all that is due at `instant`.
+    pub(super) fn bring_all(&mut self, instant: Timestamp) -> Result<(), StoreError> {
+        match self.bring(instant, usize::MAX) {
+            Ok(_) => Ok(()),
+            Err(Halt::Failed(error)) => Err(error),
+            Err(Halt::Refused(refusal)) => Err(no_refusal(&refusal)),
+        }
+    }
+
+    /// A run of no batch, for what becomes due at `instant`.
+    pub(super) fn run_aside(&mut self, instant: Timestamp) -> Run<'_> {
+        Run {
+            connection: &self.connection,
+            encode_row: self.encode_row,
+            texts: &mut self.texts,
+            state: self.state.clone(),
+            mark: Mark(instant.0),
+            touched: Touched::new(0, false),
+            unchanged_since: None,
+            deadline: &self.deadline,
+            catalogue: Vec::new(),
+            timed: Timed::default(),
+            erased: 0,
+            constrained: false,
+            search_left: SEARCH_MAX,
+            staged: StagedRun::default(),
+        }
+    }
+
+    /// As of the open transaction.
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Takes in what such a run has brought in.
+    pub(super) fn take_in_due(&mut self, state: State, touched: Touched) {
+        self.state = state;
+        if touched.len() > 0 {
+            self.due.push(touched.into_changes());
+        }
+    }
+
+    /// See [`crate::Store::bring_due`]: the transaction stays open.
+    ///
+    /// # Errors
+    /// What the database says; then no transaction is open.
+    pub(super) fn begin_due(&mut self, instant: Timestamp) -> Result<(), StoreError> {
+        self.begin()?;
+        let brought = self.bring(instant, DUE_ROWS_MAX);
+        let stored = match brought {
+            Ok(_) => self.store_instant(instant),
+            Err(Halt::Failed(error)) => Err(error),
+            Err(Halt::Refused(refusal)) => Err(no_refusal(&refusal)),
+        };
+        if stored.is_err() {
+            self.rollback();
+        }
+        stored
+    }
+
+    /// Says up to when the tables of now are right, unless more is due. Marks to come are above
+    /// that: what was shown once is not taken back by a clock that steps.
+    fn store_instant(&mut self, instant: Timestamp) -> Result<(), StoreError> {
+        let mut boundaries = self.state.boundaries.values();
+        if boundaries.all(|at| *at > instant) {
+            self.connection
+                .prepare_cached("UPDATE meta SET x_at = max(x_at, ?1)")?
+                .execute(params![instant.0])?;
+        }
+        self.state.horizon = self.state.horizon.max(Mark(instant.0));
+        self.state.write(&self.connection)?;
+        Ok(())
+    }
+
+    /// What became due in the open transaction.
+    pub(super) fn take_due(&mut self) -> Vec<Changes> {
+        std::mem::take(&mut self.due)
     }
 
     /// Takes a halted batch back, and finds out whether the transaction outlived it.
@@ -305,6 +403,15 @@ impl Writer {
             self.rollback();
         }
         changed
+    }
+
+    /// Goes on from nothing, inside the open transaction.
+    pub(super) fn forget_marks(&mut self) -> Result<(), StoreError> {
+        self.state.mark = Mark::ZERO;
+        self.state.horizon = Mark::ZERO;
+        self.state.number = 0;
+        self.state.write(&self.connection)?;
+        Ok(())
     }
 
     /// Stores the horizon; see [`crate::Store::reserve`] and [`crate::Store::close`].

@@ -38,6 +38,11 @@ pub(super) fn cursor_values<E: From<rusqlite::Error> + From<StoreError>>(
             None => return Err(corrupt("an order column holds another type").into()),
         }
     }
-    values.push(Value::Int(row.get(query.order.len())?));
+    let after = query.order.len();
+    values.push(Value::Int(row.get(after)?));
+    if query.frame.is_wide() {
+        values.push(Value::Int(row.get(after + 1)?));
+        values.push(Value::Int(row.get(after + 2)?));
+    }
     Ok(Some(values))
 }

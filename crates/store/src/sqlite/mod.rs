@@ -13,9 +13,11 @@ mod checkpoint;
 mod codec;
 mod commit;
 mod connection;
+mod constraints;
 mod cursor;
 mod deadline;
 mod directory;
+mod erase;
 mod fault;
 mod fulltext;
 mod functions;
@@ -25,8 +27,11 @@ mod keeper;
 mod links;
 mod matching;
 mod migrate;
+mod present;
 mod preview;
+mod probes;
 mod read;
+mod records;
 mod related;
 mod relation_write;
 mod row_sql;
@@ -37,12 +42,14 @@ mod schema_write;
 mod staged;
 mod touched;
 mod upkeep;
+mod version_write;
+mod versions;
 
 use std::future::ready;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use model::{Mark, ProjectId, Row};
+use model::{Mark, ProjectId, Row, Timestamp};
 use query::Query;
 use rusqlite::wal::CheckpointMode;
 
@@ -51,10 +58,10 @@ use self::commit::Writer;
 use self::connection::Location;
 use self::directory::Directory;
 use self::read::Readers;
-use crate::batch::{Outcome, WriteBatch};
+use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Counts, Listed, Listing, Loaded, OperationsOf, Options, Pending, Point, Preview, Snapshot,
-    Staged, Store, StoreError, StoreFuture, Transaction,
+    Boundaries, Counts, Listed, Listing, Loaded, OperationsOf, Options, Pending, Point, Preview,
+    Recorded, Snapshot, Staged, Store, StoreError, StoreFuture, Transaction,
 };
 
 /// The store behind the border.
@@ -168,6 +175,7 @@ impl Shared {
             mark: known.state.mark,
             horizon: known.state.horizon,
             lineage: known.lineage,
+            boundaries: known.state.boundaries,
         })
     }
 }
@@ -197,6 +205,22 @@ impl Store for SqliteStore {
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>> {
         Box::pin(ready(self.begin(batches, first)))
+    }
+
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        Box::pin(ready(self.begin_due(instant)))
+    }
+
+    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<Recorded>> {
+        let location = Location {
+            database: &self.shared.database,
+            vfs: self.shared.vfs.as_deref(),
+        };
+        Box::pin(ready(records::read(location, after, limit)))
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        Box::pin(ready(self.shared.with_writer(Writer::rewind)))
     }
 
     fn preview<'a>(
@@ -261,16 +285,33 @@ impl SqliteStore {
     fn begin(&self, batches: &[WriteBatch], first: Mark) -> Result<Box<dyn Pending>, StoreError> {
         let mut writer = self.shared.take()?;
         match writer.apply(batches, first) {
-            Ok(outcomes) => Ok(Box::new(Applying {
-                shared: Arc::clone(&self.shared),
-                writer: Some(writer),
-                outcomes,
-            })),
+            Ok(outcomes) => Ok(self.applying(writer, outcomes)),
             Err(error) => {
                 self.shared.give_back(writer);
                 Err(error)
             }
         }
+    }
+
+    fn begin_due(&self, instant: Timestamp) -> Result<Box<dyn Pending>, StoreError> {
+        let mut writer = self.shared.take()?;
+        match writer.begin_due(instant) {
+            Ok(()) => Ok(self.applying(writer, Vec::new())),
+            Err(error) => {
+                self.shared.give_back(writer);
+                Err(error)
+            }
+        }
+    }
+
+    fn applying(&self, mut writer: Box<Writer>, outcomes: Vec<Outcome>) -> Box<dyn Pending> {
+        Box::new(Applying {
+            shared: Arc::clone(&self.shared),
+            due: writer.take_due(),
+            boundaries: Arc::clone(&writer.state().boundaries),
+            writer: Some(writer),
+            outcomes,
+        })
     }
 
     fn close_at(&self, horizon: Mark) -> Result<(), StoreError> {
@@ -318,11 +359,21 @@ struct Applying {
     /// `None` once the transaction has ended.
     writer: Option<Box<Writer>>,
     outcomes: Vec<Outcome>,
+    due: Vec<Changes>,
+    boundaries: Boundaries,
 }
 
 impl Pending for Applying {
     fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
+    }
+
+    fn due(&self) -> &[Changes] {
+        &self.due
+    }
+
+    fn boundaries(&self) -> Boundaries {
+        Arc::clone(&self.boundaries)
     }
 
     fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {

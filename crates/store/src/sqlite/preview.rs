@@ -50,6 +50,7 @@ impl Previewing {
         writer.begin()?;
         let mut mark = first;
         for batch in batches {
+            writer.bring_all(mark.timestamp())?;
             let outcome = match writer.run(batch, mark) {
                 Ok(applied) => {
                     if applied.mark.is_some() {

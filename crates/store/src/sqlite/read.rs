@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use model::{Coordinates, Mark, Row, Selection, Value};
+use model::{Mark, Row, Selection, Value};
 use query::emit::{self, Statement};
-use query::{Dialect, Query, Side, Visibility, field};
+use query::{Dialect, Frame, Query, Side, Visibility, field};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Rows, StatementStatus};
@@ -311,7 +311,12 @@ impl Reader {
         } else {
             emit::rows(query, cursor.as_deref(), Dialect::Sqlite)
         };
-        let shape = self.shape(shared, &query.table, &query.selection, query.at);
+        let is_now = query.at.is_none() && query.frame == Frame::One;
+        let shape = Shape {
+            shows_span: query.shows_span,
+            shows_end: matches!(query.frame, Frame::Versions(_)),
+            ..self.shape(shared, &query.table, &query.selection, is_now)
+        };
         let (mut rows, last_place) = self.by_shape(shared, &statement, |found| {
             let (mut rows, mut last_place) = (Vec::new(), None);
             while let Some(row) = found.next()? {
@@ -396,7 +401,7 @@ impl Reader {
             ..
         } = point;
         let id = point.id.as_str();
-        let shape = self.shape(shared, table, selection, point.at);
+        let shape = self.shape(shared, table, selection, point.at.is_none());
         if let Some(at) = point.at {
             let statement = emit::point_at(table, id, selection, visibility, at, Dialect::Sqlite);
             return self.get_at(&statement, &shape, point.catalogue_epoch);
@@ -436,14 +441,16 @@ impl Reader {
         shared: &Shared,
         table: &'a model::Table,
         selection: &'a Selection,
-        at: Option<Coordinates>,
+        is_now: bool,
     ) -> Shape<'a> {
         Shape {
             connection: &self.connection,
             encode_row: shared.encode_row,
             table,
             selection,
-            is_now: at.is_none(),
+            is_now,
+            shows_span: false,
+            shows_end: false,
         }
     }
 }

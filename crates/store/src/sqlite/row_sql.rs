@@ -10,7 +10,8 @@ use super::schema::END;
 pub(super) struct RowSql {
     /// [`Table::schema_epoch`] of the schema they were made for.
     pub(super) schema_epoch: u64,
-    /// The row of now with this id: `?1` id → seq, rid, sf, created, updated, perms, columns.
+    /// The row of now with this id: `?1` id → seq, rid, sf, created, updated, perms,
+    /// vf, vt, columns.
     pub(super) current: String,
     /// `?1` id → whether it is there now, its seq if it was known before, the highest seq.
     pub(super) identity: String,
@@ -60,7 +61,8 @@ impl RowSql {
         RowSql {
             schema_epoch: table.schema_epoch,
             current: format!(
-                "SELECT seq, rid, sf, created, updated, perms{list} FROM {now} WHERE id = ?1"
+                "SELECT seq, rid, sf, created, updated, perms, vf, vt{list} FROM {now} \
+                 WHERE id = ?1"
             ),
             identity: format!(
                 "SELECT EXISTS (SELECT 1 FROM {now} WHERE id = ?1), \

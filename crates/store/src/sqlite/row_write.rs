@@ -1,8 +1,10 @@
 //! Operations on one row: what each asks of the row of now, and what it writes.
 //!
-//! Every operation here is valid from the batch's mark until further notice, and no row has
-//! anything scheduled. So the piece that is believed now ends at the mark, the new one begins
-//! there, and the table of now takes the new values: the everyday case of the layout.
+//! Every operation here is valid from the batch's mark until further notice. In the everyday case
+//! of the layout the row is there until further notice, too: the piece that is believed now ends
+//! at the mark, the new one begins there, and the table of now takes the new values. A row that
+//! ends by itself, begins at the very mark, or comes back later goes the longer way of
+//! `version_write.rs`.
 //!
 //! A change of permissions alone takes a mark and makes no piece, since grants live on system
 //! time only. It moves `$updatedAt` of the row of now. The piece keeps its own: it says when the
@@ -25,6 +27,7 @@ use super::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
 use super::run::{Run, Step};
 use super::schema::physical_field;
 use crate::batch::{Guard, Refusal, RowAct, RowOp, Stamps, WrittenRow};
+use crate::timed::TimedAct;
 
 /// Rows whose encoded columns are larger keep no body: copying it would no longer be cheaper
 /// than encoding the columns (design page, section 3).
@@ -46,6 +49,8 @@ pub(super) struct Current {
     pub(super) is_own: bool,
     /// The mark from which its values are known.
     pub(super) known_from: i64,
+    /// Whether its piece has no end, and begins where an everyday change can cut or drop it.
+    is_everyday: bool,
     pub(super) image: Image,
 }
 
@@ -86,9 +91,14 @@ impl Run<'_> {
             }
             RowAct::Put { .. } => self.put(&target, &op.act).map(Some),
             RowAct::Delete { guard } => {
-                let row = self
-                    .current(&target)?
-                    .ok_or(Refusal::RowNotFound(op.id.clone()))?;
+                let row = match self.current(&target)? {
+                    Some(row) => row,
+                    None if self.is_scheduled(&target)? => {
+                        let guard = guard.clone();
+                        return self.detour(&target, TimedAct::Delete { guard });
+                    }
+                    None => return Err(Refusal::RowNotFound(op.id.clone()).into()),
+                };
                 self.judge(&target, &row, guard, Action::Delete)?;
                 if op.table.relations().next().is_some() {
                     self.delete_with_ties(&op.table, &op.id)?;
@@ -116,6 +126,18 @@ impl Run<'_> {
             Some(row) => {
                 self.judge(target, &row, guard, Action::Update)?;
                 self.update(target, row, patch, permissions.as_deref(), *stamps)
+            }
+            None if self.is_scheduled(target)? => {
+                let act = TimedAct::Patch {
+                    patch: patch.clone(),
+                    gap: insert.clone(),
+                    permissions: permissions.clone(),
+                    insert_permissions: insert_permissions.clone(),
+                    stamps: *stamps,
+                    guard: guard.clone(),
+                };
+                let row = self.detour(target, act)?;
+                row.ok_or_else(|| corrupt("a row that was put is not there").into())
             }
             None => match insert {
                 Ok(values) => {
@@ -157,12 +179,22 @@ impl Run<'_> {
         guard: &Guard,
         action: Action,
     ) -> Step<bool> {
+        self.permits_seq(target, row.seq, guard, action)
+    }
+
+    pub(super) fn permits_seq(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        guard: &Guard,
+        action: Action,
+    ) -> Step<bool> {
         Ok(match guard {
             Guard::Open => true,
             Guard::Closed => false,
             Guard::Granted(roles) => {
                 let mut statement = self.statement(&target.sql.open_grants)?;
-                let mut grants = statement.query(params![row.seq])?;
+                let mut grants = statement.query(params![seq])?;
                 let mut granted = false;
                 while let Some(grant) = grants.next()? {
                     let role = grant
@@ -187,13 +219,16 @@ impl Run<'_> {
         let known_from: i64 = row.get(2)?;
         let mut values = Vec::with_capacity(target.table.columns.len());
         for (position, column) in target.table.columns.iter().enumerate() {
-            values.push(codec::value(row.get_ref(6 + position)?, column)?);
+            values.push(codec::value(row.get_ref(8 + position)?, column)?);
         }
+        let is_own = known_from == self.mark.0;
+        let (from, end): (i64, i64) = (row.get(6)?, row.get(7)?);
         Ok(Some(Current {
             seq: row.get(0)?,
             rid: row.get(1)?,
-            is_own: known_from == self.mark.0,
+            is_own,
             known_from,
+            is_everyday: end == i64::MAX && is_own == (from == self.mark.0),
             image: Image {
                 created: Timestamp(row.get(3)?),
                 updated: Timestamp(row.get(4)?),
@@ -242,7 +277,7 @@ impl Run<'_> {
             .query_row(params![target.id.as_str()], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })?;
-        if is_there {
+        if is_there || self.is_scheduled(target)? {
             return Err(Refusal::RowExists(target.id.clone()).into());
         }
         match known {
@@ -262,6 +297,9 @@ impl Run<'_> {
         permissions: Option<&[Permission]>,
         stamps: Stamps,
     ) -> Step<Row> {
+        if !row.is_everyday {
+            return self.update_elsewhere(target, patch, permissions, stamps);
+        }
         let before = &row.image;
         let permissions = permissions
             .map(|list| (list, permissions_text(list)))
@@ -320,8 +358,30 @@ impl Run<'_> {
         Ok(written)
     }
 
+    /// The same, of a row of which more is known than that it is there until further notice.
+    fn update_elsewhere(
+        &mut self,
+        target: &Target<'_>,
+        patch: &Patch,
+        permissions: Option<&[Permission]>,
+        stamps: Stamps,
+    ) -> Step<Row> {
+        let act = TimedAct::Update {
+            patch: patch.clone(),
+            permissions: permissions.map(<[Permission]>::to_vec),
+            stamps,
+            guard: Guard::Open,
+        };
+        let row = self.detour(target, act)?;
+        row.ok_or_else(|| corrupt("a row that was updated is not there").into())
+    }
+
     /// The last set of grants stays open: it goes on judging reads at past coordinates.
     pub(super) fn delete(&mut self, target: &Target<'_>, row: Current) -> Step<()> {
+        if !row.is_everyday {
+            let guard = Guard::Open;
+            return self.detour(target, TimedAct::Delete { guard }).map(drop);
+        }
         self.end_piece(target, &row)?;
         self.statement(&target.sql.delete_now)?
             .execute(params![row.seq])?;
@@ -410,7 +470,12 @@ impl Run<'_> {
 
     /// Which unique index another row stands in the way of. The failed statement is undone, so
     /// asking each index finds it; the driver's message would have to be taken apart.
-    fn unique_refusal(&self, target: &Target<'_>, seq: i64, image: &Image) -> Step<Refusal> {
+    pub(super) fn unique_refusal(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        image: &Image,
+    ) -> Step<Refusal> {
         let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
         for index in target.table.indexes.iter().filter(unique) {
             let fields = index.columns.iter().map(|part| part.field);
@@ -462,7 +527,12 @@ impl Run<'_> {
         Ok(None)
     }
 
-    fn add_grants(&self, target: &Target<'_>, seq: i64, permissions: &[Permission]) -> Step<()> {
+    pub(super) fn add_grants(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        permissions: &[Permission],
+    ) -> Step<()> {
         for (role, actions) in grants(permissions) {
             self.statement(&target.sql.add_grant)?.execute(params![
                 seq,
@@ -525,5 +595,6 @@ pub(super) fn row(id: &RowId, seq: i64, image: &Image, body: Option<Box<[u8]>>) 
             Some(body) => Content::Body(body),
             None => Content::Values(image.values.clone()),
         },
+        span: None,
     }
 }

@@ -10,9 +10,11 @@ use super::commit::{RowTexts, State};
 use super::deadline::Deadline;
 use super::staged::StagedRun;
 use super::touched::Touched;
+use super::version_write::Timed;
 use crate::batch::{
     Applied, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, WriteBatch, WrittenRow,
 };
+use crate::timed::TimedDone;
 use crate::{EncodeRow, StoreError};
 
 /// Why a batch stopped half-way. Whoever ran it rolls back to its savepoint.
@@ -62,6 +64,12 @@ pub(super) struct Run<'w> {
     /// What the batch has to do with transactions of clients.
     pub(super) staged: StagedRun,
     pub(super) catalogue: Vec<CatalogueChange>,
+    /// What it wrote over valid periods.
+    pub(super) timed: Timed,
+    /// How many rows it erased.
+    pub(super) erased: usize,
+    /// Whether it changed what must hold over valid time.
+    pub(super) constrained: bool,
 }
 
 impl Run<'_> {
@@ -70,15 +78,23 @@ impl Run<'_> {
     pub(super) fn run(mut self, batch: &WriteBatch) -> Step<(Applied, State)> {
         let mut rows: Vec<WrittenRow> = Vec::with_capacity(batch.ops.len().min(BATCH_ROWS_MAX));
         let mut matched = Vec::new();
+        let mut timed = Vec::new();
         for op in &batch.ops {
+            if !matches!(op, Op::Timed(_)) {
+                // Whatever else there is looks at the table of now.
+                self.catch_up()?;
+            }
             match op {
                 // The operation was checked under a catalogue that this very batch has changed.
-                Op::Row(_) | Op::Matching(_) | Op::Related(_) if !self.catalogue.is_empty() => {
+                Op::Row(_) | Op::Matching(_) | Op::Related(_) | Op::Timed(_)
+                    if !self.catalogue.is_empty() =>
+                {
                     return Err(Refusal::CatalogueMoved.into());
                 }
                 Op::Row(op) => rows.push(self.row_op(op)?),
                 Op::Matching(op) => matched.push(self.matching_op(op)?),
                 Op::Related(op) => self.related_op(op)?,
+                Op::Timed(op) => timed.push(self.timed_op(op)?),
                 Op::Catalogue(op) => self.catalogue_op(op)?,
                 Op::Transaction(op) => self.transaction_op(op)?,
                 Op::Since(since) => self.hold_since(*since),
@@ -91,17 +107,23 @@ impl Run<'_> {
                 .into());
             }
         }
+        self.end_timed()?;
+        self.check_over_time()?;
         self.touched.drop_transient();
-        let changes_nothing = self.touched.len() == 0 && self.catalogue.is_empty();
+        let changes_nothing = self.touched.len() == 0
+            && self.catalogue.is_empty()
+            && self.erased == 0
+            && !self.constrained
+            && batch.note.is_none();
         if !changes_nothing {
-            self.record(batch.author.as_deref())?;
+            self.record(batch)?;
         }
         self.keep_request(!changes_nothing)?;
-        Ok(self.finish(rows, matched, changes_nothing))
+        Ok(self.finish(rows, matched, timed, changes_nothing))
     }
 
     /// Writes the commit's own row, the rows it touched, and the stamp of snapshots from here on.
-    fn record(&mut self, author: Option<&str>) -> Step<()> {
+    fn record(&mut self, batch: &WriteBatch) -> Step<()> {
         let mark = self.mark.0;
         if !self.catalogue.is_empty() {
             self.state.catalogue_mut().epoch += 1;
@@ -110,8 +132,20 @@ impl Run<'_> {
         self.state.number += 1;
         self.state.mark = self.mark;
         self.state.horizon = self.state.horizon.max(self.mark);
-        self.statement("INSERT INTO tx (tt, n, prev, user) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![mark, self.state.number, previous, author])?;
+        let author = batch.author.as_deref();
+        let meta = batch.note.as_ref().and_then(|note| note.meta.as_deref());
+        let erased = (self.erased > 0).then_some(self.erased as i64);
+        self.statement(
+            "INSERT INTO tx (tt, n, prev, user, meta, erased) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            mark,
+            self.state.number,
+            previous,
+            author,
+            meta,
+            erased
+        ])?;
         let mut row = self.statement("INSERT INTO tx_row (tt, tab, id) VALUES (?1, ?2, ?3)")?;
         for (TableNumber(table), id) in self.touched.ids() {
             row.execute(params![mark, table, id.as_str()])?;
@@ -125,12 +159,14 @@ impl Run<'_> {
         self,
         rows: Vec<WrittenRow>,
         matched: Vec<Matched>,
+        timed: Vec<TimedDone>,
         changes_nothing: bool,
     ) -> (Applied, State) {
         let applied = Applied {
             mark: (!changes_nothing).then_some(self.mark),
             rows,
             matched,
+            timed,
             changes: if changes_nothing {
                 Changes::Images(Arc::default())
             } else {

@@ -156,6 +156,19 @@ CREATE TABLE upkeep (
 ) WITHOUT ROWID;
 ";
 
+/// The second format: constraints over valid time. `kind` is `unique` or `ref`; `columns` are
+/// numbers of columns with commas between them; `related` is the table that a `ref` leads to.
+pub(super) const OVER_TIME: &str = "
+CREATE TABLE over_time (
+  tab     INTEGER NOT NULL,
+  kind    TEXT    NOT NULL,
+  place   INTEGER NOT NULL,
+  columns TEXT    NOT NULL,
+  related INTEGER,
+  PRIMARY KEY (tab, place)
+) WITHOUT ROWID;
+";
+
 /// The statements that make the physical tables and indexes of `table`.
 pub(super) fn create_table(table: &Table) -> String {
     let number = table.number;

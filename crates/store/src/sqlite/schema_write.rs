@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use model::{Column, ColumnNumber, Field, Index, IndexStatus, Mark, Storage, Table, TableNumber};
+use model::{
+    Column, ColumnNumber, Field, Index, IndexKind, IndexStatus, Mark, Storage, Table, TableNumber,
+};
 use query::names;
 use rusqlite::params;
 
@@ -11,7 +13,7 @@ use super::catalogue_rows::{insert_column, insert_index};
 use super::fault::is_unique_violation;
 use super::links;
 use super::run::{Run, Step};
-use super::schema::{add_column, create_index, drop_index};
+use super::schema::{add_column, create_index, drop_index, physical_field};
 use super::upkeep::Task;
 use crate::batch::{COLUMNS_EVER_MAX, Container, INDEXED_AT_ONCE_MAX, Refusal, SchemaChange};
 
@@ -266,6 +268,16 @@ impl Run<'_> {
     /// Builds the index over rows of now and over versions. Equal values are found over the rows
     /// of now, which come first, so that an index that fails leaves nothing behind.
     pub(super) fn build(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
+        let is_scheduled = self.state.boundaries.contains_key(&table.number);
+        if is_scheduled && index.kind == IndexKind::Unique {
+            // What the rows of now cannot tell: whether two will be equal when one begins.
+            let columns = index.columns.iter();
+            let columns = columns.map(|part| physical_field(table, part.field));
+            let columns: Vec<String> = columns.collect();
+            if self.overlap(table.number, &columns)?.is_some() {
+                return Ok(IndexStatus::Failed(NOT_UNIQUE.to_owned()));
+            }
+        }
         match self.connection.execute_batch(&create_index(table, index)) {
             Ok(()) => Ok(IndexStatus::Available),
             Err(error) if is_unique_violation(&error) => {

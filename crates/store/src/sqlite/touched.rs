@@ -24,8 +24,19 @@ struct TouchedRow {
     seq: i64,
     was_there: bool,
     is_there: bool,
+    beyond: Beyond,
     before: Option<Image>,
     after: Option<Image>,
+}
+
+/// What the batch did to a row beyond what it shows now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beyond {
+    Nothing,
+    /// Something else is known of it at another instant.
+    Changed,
+    /// It was erased, and not written again since.
+    Erased,
 }
 
 impl Touched {
@@ -71,6 +82,9 @@ impl Touched {
         };
         if let Some(row) = self.rows.get_mut(known) {
             row.is_there = is_there;
+            if is_there && row.beyond == Beyond::Erased {
+                row.beyond = Beyond::Nothing;
+            }
             row.after = after;
             return;
         }
@@ -80,9 +94,37 @@ impl Touched {
             seq,
             was_there,
             is_there,
+            beyond: Beyond::Nothing,
             before,
             after,
         });
+    }
+
+    /// Takes in that something is known of the row now that was not before, at some instant.
+    pub(super) fn record_elsewhere(&mut self, table: &Table, id: &RowId, seq: i64) {
+        if self.find(table, id).is_none() {
+            self.record(table, id, seq, None, None);
+        }
+        if let Some(row) = self.find(table, id) {
+            row.beyond = Beyond::Changed;
+        }
+    }
+
+    fn find(&mut self, table: &Table, id: &RowId) -> Option<&mut TouchedRow> {
+        let is_it = |row: &TouchedRow| row.table == table.number && row.id == *id;
+        let position = if self.is_findable {
+            *self.positions.get(&(table.number, id.clone()))?
+        } else {
+            self.rows.iter().position(is_it)?
+        };
+        self.rows.get_mut(position)
+    }
+
+    /// Takes in that nothing is known of the row any more, nor ever was.
+    pub(super) fn erase(&mut self, table: &Table, id: &RowId) {
+        if let Some(row) = self.find(table, id) {
+            row.beyond = Beyond::Erased;
+        }
     }
 
     /// The images of one more step, if they still fit; otherwise every image goes.
@@ -114,18 +156,22 @@ impl Touched {
 
     /// Leaves out rows that came and went inside the batch: they never were.
     pub(super) fn drop_transient(&mut self) {
-        self.rows.retain(|row| row.was_there || row.is_there);
+        self.rows
+            .retain(|row| row.was_there || row.is_there || row.beyond == Beyond::Changed);
         self.positions.clear();
     }
 
     /// The rows, for the record of the commit.
     pub(super) fn ids(&self) -> impl Iterator<Item = (TableNumber, &RowId)> {
-        self.rows.iter().map(|row| (row.table, &row.id))
+        let recorded = self.rows.iter().filter(|row| row.beyond != Beyond::Erased);
+        recorded.map(|row| (row.table, &row.id))
     }
 
     pub(super) fn into_changes(self) -> Changes {
         if self.keeps_images {
-            let changes = self.rows.into_iter().map(TouchedRow::into_change);
+            let shown = |row: &TouchedRow| row.was_there || row.is_there;
+            let rows = self.rows.into_iter().filter(shown);
+            let changes = rows.map(TouchedRow::into_change);
             return Changes::Images(Arc::new(changes.collect()));
         }
         let mut tables: Vec<TableNumber> = self.rows.iter().map(|row| row.table).collect();

@@ -92,6 +92,7 @@ impl Db {
             ops,
             author: Some("tests".to_owned()),
             unchanged_since: None,
+            note: None,
         }
     }
 
@@ -265,6 +266,8 @@ impl Db {
             selection: Selection::All,
             visibility: Visibility::Everything,
             at: None,
+            frame: query::Frame::One,
+            shows_span: false,
         }
     }
 

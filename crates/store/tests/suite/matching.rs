@@ -166,6 +166,7 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
     for (side, expected) in [(Side::After, "r1"), (Side::Before, "r5")] {
         query.cursor = Some(Cursor {
             row: row_id("r2"),
+            version: None,
             side,
         });
         let applied = db.ok(vec![op(query.clone(), MatchingAct::Delete)]);
@@ -173,6 +174,7 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
     }
     query.cursor = Some(Cursor {
         row: row_id("r5"),
+        version: None,
         side: Side::After,
     });
     let gone = Refusal::CursorNotFound(row_id("r5"));
@@ -181,6 +183,7 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
     let mut query = by_count(db.all(), 1);
     query.cursor = Some(Cursor {
         row: row_id("r0"),
+        version: None,
         side: Side::After,
     });
     let null = Refusal::CursorNull(row_id("r0"));
@@ -299,6 +302,7 @@ pub fn rows_that_moved_are_left_alone(place: &dyn Place) {
     for step in ops(&db) {
         let stale = WriteBatch {
             unchanged_since: Some(Timestamp(read.0 - 1_000)),
+            note: None,
             ..db.batch(vec![step])
         };
         let refused = db.commit(&[stale]).remove(0).map(drop);
@@ -311,6 +315,7 @@ pub fn rows_that_moved_are_left_alone(place: &dyn Place) {
         };
         let fresh = WriteBatch {
             unchanged_since: Some(Timestamp(row.updated.0 + 500)),
+            note: None,
             ..db.batch(vec![step])
         };
         assert!(db.commit(&[fresh]).remove(0).is_ok());
@@ -326,6 +331,7 @@ pub fn rows_that_moved_are_left_alone(place: &dyn Place) {
     };
     let new = WriteBatch {
         unchanged_since: Some(Timestamp(0)),
+        note: None,
         ..db.batch(vec![db.op("new", put)])
     };
     assert!(db.commit(&[new]).remove(0).is_ok());

@@ -64,6 +64,7 @@ fn row_of(content: Content) -> Row {
         updated: AT,
         permissions: r#"["read(\"any\")"]"#.into(),
         content,
+        span: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reading inside the open transaction of a preview, on the connection that writes.
 
 use model::Row;
-use query::{Dialect, Side, emit};
+use query::{Dialect, Frame, Side, emit};
 use rusqlite::Connection;
 
 use super::row::Shape;
@@ -58,7 +58,9 @@ impl Reading<'_> {
             encode_row: self.encode_row,
             table: &query.table,
             selection: &query.selection,
-            is_now: query.at.is_none(),
+            is_now: query.at.is_none() && query.frame == Frame::One,
+            shows_span: query.shows_span,
+            shows_end: false,
         };
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
@@ -104,6 +106,8 @@ impl Reading<'_> {
             table,
             selection: point.selection,
             is_now: true,
+            shows_span: false,
+            shows_end: false,
         };
         super::row_of_point(found, &shape)
     }

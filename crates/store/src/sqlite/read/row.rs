@@ -1,6 +1,6 @@
 //! A row of a result, as the model has it.
 
-use model::{Content, Row, RowId, Selection, Table, Timestamp, Value};
+use model::{Content, Mark, Period, Row, RowId, Selection, Span, Table, Timestamp, Value};
 use query::{Dialect, emit};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -21,6 +21,10 @@ pub(super) struct Shape<'a> {
     pub(super) selection: &'a Selection,
     /// Whether the statement reads the rows of now, which carry their body.
     pub(super) is_now: bool,
+    /// Whether it says after the columns where each row stands in time.
+    pub(super) shows_span: bool,
+    /// Whether that says until when it was known.
+    pub(super) shows_end: bool,
 }
 
 impl Shape<'_> {
@@ -43,7 +47,29 @@ impl Shape<'_> {
             updated: Timestamp(row.get(first + 3)?),
             permissions: text(row.get_ref(first + 4)?)?.into(),
             content,
+            span: self.span(row, user)?,
         })
+    }
+
+    /// Where the row stands in time, if that is shown, behind its columns.
+    fn span(&self, row: &rusqlite::Row<'_>, user: usize) -> Step<Option<Box<Span>>> {
+        if !self.shows_span {
+            return Ok(None);
+        }
+        let columns = match self.selection {
+            Selection::All => self.table.columns.len(),
+            Selection::Some { columns, .. } => columns.len(),
+        };
+        let at = |offset| row.get::<_, i64>(user + columns + offset);
+        let valid = Period::new(Timestamp(at(0)?), Some(Timestamp(at(1)?)));
+        let system_to = at(3)?;
+        Ok(Some(Box::new(Span {
+            valid: valid.map_err(|error| corrupt(error.to_string()))?,
+            system_from: Mark(at(2)?),
+            system_to: (system_to < i64::MAX).then_some(Mark(system_to)),
+            shows_end: self.shows_end,
+            origin: Mark(at(4)?),
+        })))
     }
 
     /// The body as stored, copied once; or, where it is none or an older schema's, encoded anew.

@@ -89,6 +89,8 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
         number: 0,
         next_table: 2,
         next_database: 2,
+        boundaries: Arc::default(),
+        constraints: Arc::default(),
     };
     Writer::new(connection, encode, state, backlog).unwrap()
 }
@@ -115,6 +117,7 @@ fn bodies_of_an_older_schema_are_encoded_again_in_slices() {
         ops: rows,
         author: None,
         unchanged_since: None,
+        note: None,
     };
     assert!(writer.apply(&[batch], Mark(1)).unwrap()[0].is_ok());
     writer.commit().unwrap();

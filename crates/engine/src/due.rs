@@ -1,0 +1,54 @@
+//! What becomes due: rows that were scheduled begin and end without a commit.
+//!
+//! The writer brings them in at their instant (`commit.rs`). Until it has, a read of now does not
+//! wait for it, for it may stand behind a large write: it takes the rows that are due from the
+//! versions, and nothing of it is cached.
+
+use model::{TableNumber, Timestamp};
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::shared::Shared;
+
+impl Shared {
+    /// Now, as reads and marks have it: the clock may have stepped back since the last commit.
+    pub(crate) fn instant(&self) -> Timestamp {
+        let horizon = self.marks.horizon();
+        self.clock.now().max(horizon.timestamp())
+    }
+
+    /// The instant it is now, if what the table shows now is behind it.
+    pub(crate) fn overdue(&self, table: TableNumber) -> Option<Timestamp> {
+        if self.lists.first_boundary() == Timestamp::END {
+            return None;
+        }
+        let now = self.instant();
+        self.lists.is_overdue(table, now).then_some(now)
+    }
+
+    /// Whether anything is due.
+    pub(crate) fn is_due(&self) -> bool {
+        let first = self.lists.first_boundary();
+        first < Timestamp::END && first <= self.instant()
+    }
+}
+
+impl Engine {
+    /// The instant it is now, if what the table shows now is behind it; then the writer is told to
+    /// bring in what is due.
+    pub(crate) fn overdue(&self, table: TableNumber) -> Option<Timestamp> {
+        let overdue = self.shared.overdue(table);
+        if overdue.is_some() {
+            self.writer.wake();
+        }
+        overdue
+    }
+
+    /// Waits until nothing is due, for reads that go from table to table.
+    pub(crate) async fn settle_due(&self) -> Result<(), EngineError> {
+        if self.shared.is_due() {
+            self.writer.bring_due().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,519 @@
+//! Use cases on two time axes that the query language has no words for: transactions over valid
+//! periods, pieces and versions of rows, records of commits, constraints over valid time.
+
+use std::sync::Arc;
+
+use model::history::Range;
+use model::{
+    Catalogue, ColumnNumber, Coordinates, Direction, Field, Json, Mark, Patch, Row, RowId, Scope,
+    Selection, Table, TableNumber, Timestamp, Value,
+};
+use query::{Filter, Frame, OrderKey, Query, Test, Visibility};
+use store::{
+    CatalogueOp, Guard, Listing, Note, Op, Outcome, Recorded, Refusal, Stamps, StoreError,
+    TableConstraints, TimedAct, TimedClaim, TimedOp, WriteBatch,
+};
+
+use crate::Engine;
+use crate::asked::{Caller, Place};
+use crate::authorize;
+use crate::commit::answer;
+use crate::error::EngineError;
+use crate::rows::{ATTEMPTS_MAX, READ_ROWS};
+use crate::rows_write::{WRITE_ROWS, batch};
+
+/// Most operations of one transaction: as many rows as one commit may change.
+pub const OPERATIONS_MAX: usize = store::batch::BATCH_ROWS_MAX;
+/// Longest metadata of a transaction, in bytes of JSON.
+pub const META_BYTES_MAX: usize = 16 << 10;
+/// Most pieces or versions that one read of this kind looks at: they are held in memory.
+pub const PIECES_MAX: u32 = 100_000;
+/// Most records of commits in one answer.
+pub const RECORDS_MAX: u32 = 1_000;
+
+/// A transaction over valid periods, by the letter of the bitemporal operations.
+#[derive(Clone, Debug)]
+pub struct TimedTransaction {
+    /// In the order of their effect.
+    pub ops: Vec<TransactionOp>,
+    /// Free metadata: a JSON object as text, of at most [`META_BYTES_MAX`].
+    pub meta: Option<String>,
+}
+
+/// One operation of a transaction.
+#[derive(Clone, Debug)]
+pub struct TransactionOp {
+    /// The table's id.
+    pub table: String,
+    /// The row.
+    pub id: RowId,
+    /// Over which valid period.
+    pub range: Range,
+    /// What happens.
+    pub act: TransactionAct,
+}
+
+/// What happens to a row.
+#[derive(Clone, Debug)]
+pub enum TransactionAct {
+    /// The row gets this content; refused where it is there at any instant of the period.
+    Insert(Vec<(String, Json)>),
+    /// The row has exactly this content.
+    Put(Vec<(String, Json)>),
+    /// Merges into every piece, and makes the row in the gaps.
+    Patch(Vec<(String, Json)>),
+    /// Merges into every piece.
+    Update(Vec<(String, Json)>),
+    /// The row is absent.
+    Delete,
+    /// Every version at every mark disappears.
+    Erase,
+    /// The transaction fails unless the row is there, or is not, at an instant.
+    Exists(bool, Option<Timestamp>),
+    /// The transaction fails unless the row has these values at an instant.
+    Equals(Vec<(String, Json)>, Option<Timestamp>),
+    /// The transaction fails if a later commit than this one changed the row.
+    UnchangedSince(Mark),
+}
+
+/// A transaction that was committed.
+#[derive(Clone, Debug)]
+pub struct Transacted {
+    /// Its mark.
+    pub mark: Mark,
+    /// For each operation in order, whether it changed anything.
+    pub affected: Vec<bool>,
+}
+
+/// Pieces or versions to read.
+#[derive(Clone, Debug)]
+pub struct Pieces<'a> {
+    /// Where.
+    pub place: Place<'a>,
+    /// Of this row alone.
+    pub id: Option<&'a RowId>,
+    /// With these values.
+    pub equal: Vec<(String, Json)>,
+    /// In the order of this column, ties by id; otherwise by id.
+    pub order: Option<(String, Direction)>,
+    /// At most so many; otherwise more than [`PIECES_MAX`] are an error.
+    pub limit: Option<u32>,
+    /// As valid and known there; the mark must be settled.
+    pub at: Coordinates,
+    /// How much of each row.
+    pub frame: Frame,
+}
+
+/// What was read, each row with all its columns and where it stands in time.
+#[derive(Clone, Debug)]
+pub struct PiecesRead {
+    /// The table whose columns the values follow.
+    pub table: Arc<Table>,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// The record of a commit.
+#[derive(Clone, Debug)]
+pub struct CommitRecord {
+    /// Its mark.
+    pub mark: Mark,
+    /// What its author said of it: JSON as text.
+    pub meta: Option<String>,
+    /// Who wrote, where that is known.
+    pub author: Option<String>,
+    /// The rows of this database that it changed, by table and id.
+    pub changes: Vec<(String, String)>,
+    /// How many rows it erased.
+    pub erased: Option<u64>,
+}
+
+impl Engine {
+    /// Commits a transaction, all or nothing; for keys only. It takes a mark whatever it changes.
+    ///
+    /// # Errors
+    /// [`EngineError::RowExists`], [`EngineError::AssertFailed`],
+    /// [`EngineError::UniqueOverTime`], [`EngineError::ReferenceOverTime`], or what keeps the
+    /// caller or the content out.
+    pub async fn transact(
+        &self,
+        caller: &Caller,
+        database: &str,
+        transaction: &TimedTransaction,
+    ) -> Result<Transacted, EngineError> {
+        authorize::need_key(caller, WRITE_ROWS)?;
+        check_size(transaction)?;
+        for _ in 0..ATTEMPTS_MAX {
+            let seen = self.shared.marks.publications();
+            let catalogue = self.catalogue();
+            let ops = transaction.ops.iter();
+            let ops = ops.map(|op| timed(&catalogue, caller, database, op));
+            let ops = ops.collect::<Result<_, _>>()?;
+            let meta = transaction.meta.clone();
+            let batch = WriteBatch {
+                note: Some(Note { meta }),
+                ..batch(&catalogue, caller, ops)
+            };
+            match self.writer.commit(batch).await? {
+                Outcome::Err(Refusal::CatalogueMoved) => {
+                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
+                }
+                outcome => {
+                    let applied = answer(outcome)?;
+                    return Ok(Transacted {
+                        mark: applied
+                            .mark
+                            .expect("a transaction with a note takes a mark"),
+                        affected: applied.timed.iter().map(|done| done.is_affected).collect(),
+                    });
+                }
+            }
+        }
+        Err(EngineError::Overloaded)
+    }
+
+    /// Raises the horizon to the clock, if that is ahead; the horizon.
+    ///
+    /// # Errors
+    /// [`EngineError::ScopeMissing`], or what keeps a reservation from being stored.
+    pub async fn heartbeat(&self, caller: &Caller) -> Result<Mark, EngineError> {
+        authorize::need_scope(caller, READ_ROWS)?;
+        self.fix().await?;
+        Ok(self.shared.marks.horizon())
+    }
+
+    /// The mark that a read goes by: the one named, once it is settled, or the highest settled
+    /// one.
+    ///
+    /// # Errors
+    /// [`EngineError::FutureMark`].
+    pub async fn settle(&self, named: Option<Mark>) -> Result<Mark, EngineError> {
+        match named {
+            Some(mark) => self.settled(mark).await,
+            None => self.fix().await,
+        }
+    }
+
+    /// Reads pieces or versions at a settled mark.
+    ///
+    /// # Errors
+    /// Whatever keeps the caller from reading; [`EngineError::TooManyPieces`].
+    pub async fn pieces(
+        &self,
+        caller: &Caller,
+        asked: &Pieces<'_>,
+    ) -> Result<PiecesRead, EngineError> {
+        authorize::need_scope(caller, READ_ROWS)?;
+        for _ in 0..ATTEMPTS_MAX {
+            let seen = self.shared.marks.publications();
+            let catalogue = self.catalogue();
+            let table = authorize::table(&catalogue, caller, asked.place)?;
+            let visibility =
+                query::visibility(table, &caller.actor).ok_or(EngineError::Unauthorized)?;
+            let query = pieces_query(table, visibility, asked)?;
+            let listing = Listing {
+                query: &query,
+                rows: true,
+                total: None,
+                place: false,
+                catalogue_epoch: catalogue.epoch,
+            };
+            match self.shared.store.list(listing).await {
+                Err(StoreError::CatalogueMoved) => {
+                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
+                }
+                Err(error) => return Err(error.into()),
+                Ok(listed) => {
+                    let rows = listed.answer.rows;
+                    if asked.limit.is_none() && rows.len() > PIECES_MAX as usize {
+                        return Err(EngineError::TooManyPieces);
+                    }
+                    let table = Arc::clone(table);
+                    return Ok(PiecesRead { table, rows });
+                }
+            }
+        }
+        Err(EngineError::Overloaded)
+    }
+
+    /// Records of commits above `after` in the order of their marks, at most `limit` and
+    /// [`RECORDS_MAX`]; for keys only. Marks up to `settled` only, which must be.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn commits(
+        &self,
+        caller: &Caller,
+        database: &str,
+        (after, settled): (Mark, Mark),
+        limit: u32,
+    ) -> Result<Vec<CommitRecord>, EngineError> {
+        authorize::need_key(caller, READ_ROWS)?;
+        let catalogue = self.catalogue();
+        let database = authorize::database(&catalogue, caller, database)?;
+        let named = |number: TableNumber| {
+            let mut tables = database.tables.values();
+            let table = tables.find(|table| table.number == number)?;
+            Some(table.id.to_string())
+        };
+        let limit = limit.min(RECORDS_MAX);
+        let recorded = self.shared.store.recorded(after, limit).await?;
+        let of_interest = recorded.into_iter().filter(|one| one.mark <= settled);
+        let record = |one: Recorded| {
+            let changes = one.rows.into_iter();
+            let changes = changes.filter_map(|(table, id)| Some((named(table)?, id)));
+            let mut changes: Vec<(String, String)> = changes.collect();
+            changes.sort();
+            CommitRecord {
+                mark: one.mark,
+                meta: one.meta,
+                author: one.author,
+                changes,
+                erased: one.erased,
+            }
+        };
+        Ok(of_interest.map(record).collect())
+    }
+
+    /// Replaces what must hold of a table's rows over valid time: keys of columns that are unique,
+    /// and columns that refer to tables of the same database. For keys only.
+    ///
+    /// # Errors
+    /// [`EngineError::Argument`] for what cannot be declared, [`EngineError::UniqueOverTime`] and
+    /// [`EngineError::ReferenceOverTime`] for what does not hold now.
+    pub async fn constrain(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        unique: &[Vec<String>],
+        refs: &[(String, String)],
+    ) -> Result<Mark, EngineError> {
+        authorize::need_key(caller, &[Scope::IndexesWrite])?;
+        for _ in 0..ATTEMPTS_MAX {
+            let seen = self.shared.marks.publications();
+            let catalogue = self.catalogue();
+            let table = authorize::table(&catalogue, caller, place)?;
+            let constraints = constraints(&catalogue, caller, place, unique, refs)?;
+            let op = CatalogueOp::Constrain {
+                table: Arc::clone(table),
+                constraints,
+            };
+            let batch = batch(&catalogue, caller, vec![Op::Catalogue(op)]);
+            match self.writer.commit(batch).await? {
+                Outcome::Err(Refusal::CatalogueMoved) => {
+                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
+                }
+                outcome => {
+                    let mark = answer(outcome)?.mark;
+                    return Ok(mark.expect("a declaration takes a mark"));
+                }
+            }
+        }
+        Err(EngineError::Overloaded)
+    }
+
+    /// Forgets every mark, as if nothing had ever been committed: for servers whose clock is set
+    /// by their clients, between two tests. What the catalogue holds stays.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn rewind(&self) -> Result<(), EngineError> {
+        self.writer.rewind().await
+    }
+}
+
+fn check_size(transaction: &TimedTransaction) -> Result<(), EngineError> {
+    let refuse = |name, why: String| Err(EngineError::Argument { name, why });
+    if transaction.ops.is_empty() {
+        return refuse("ops", "a transaction has at least one operation".to_owned());
+    }
+    if transaction.ops.len() > OPERATIONS_MAX {
+        return refuse(
+            "ops",
+            format!("at most {OPERATIONS_MAX} operations are allowed"),
+        );
+    }
+    let meta = transaction.meta.as_deref().unwrap_or_default();
+    if meta.len() > META_BYTES_MAX {
+        return refuse(
+            "meta",
+            format!("at most {META_BYTES_MAX} bytes are allowed"),
+        );
+    }
+    Ok(())
+}
+
+/// An operation as the store runs it.
+fn timed(
+    catalogue: &Catalogue,
+    caller: &Caller,
+    database: &str,
+    op: &TransactionOp,
+) -> Result<Op, EngineError> {
+    let place = Place {
+        database,
+        table: &op.table,
+    };
+    let table = authorize::table(catalogue, caller, place)?;
+    if table.has_relationships() {
+        let what = format!("A transaction over valid time on table `{}`", table.id);
+        return Err(EngineError::Unsupported(format!(
+            "{what}, which has relationships,"
+        )));
+    }
+    let content = |members: &[(String, Json)]| content(table, members);
+    let start = |patch: &Patch| patch.start(table).map_err(EngineError::Structure);
+    let (stamps, guard, permissions) = (Stamps::default(), Guard::Open, None);
+    let act = match &op.act {
+        TransactionAct::Insert(members) => TimedAct::Insert {
+            values: start(&content(members)?)?,
+            permissions: Vec::new(),
+            stamps,
+        },
+        TransactionAct::Put(members) => TimedAct::Put {
+            values: start(&content(members)?)?,
+            permissions,
+            guard,
+        },
+        TransactionAct::Patch(members) => {
+            let patch = content(members)?;
+            let gap = patch.start(table);
+            TimedAct::Patch {
+                gap: gap.map_err(|error| Box::new(Refusal::Invalid(error))),
+                patch,
+                permissions,
+                insert_permissions: Vec::new(),
+                stamps,
+                guard,
+            }
+        }
+        TransactionAct::Update(members) => TimedAct::Update {
+            patch: content(members)?,
+            permissions,
+            stamps,
+            guard,
+        },
+        TransactionAct::Delete => TimedAct::Delete { guard },
+        TransactionAct::Erase => TimedAct::Erase,
+        TransactionAct::Exists(expected, at) => {
+            TimedAct::Assert(TimedClaim::Exists(*expected, *at))
+        }
+        TransactionAct::Equals(members, at) => {
+            TimedAct::Assert(TimedClaim::Equals(values(table, members)?, *at))
+        }
+        TransactionAct::UnchangedSince(mark) => TimedAct::Assert(TimedClaim::UnchangedSince(*mark)),
+    };
+    Ok(Op::Timed(Box::new(TimedOp {
+        table: Arc::clone(table),
+        id: op.id.clone(),
+        range: op.range,
+        act,
+        is_literal: true,
+    })))
+}
+
+fn content(table: &Table, members: &[(String, Json)]) -> Result<Patch, EngineError> {
+    Ok(values(table, members)?.into())
+}
+
+fn values(table: &Table, members: &[(String, Json)]) -> Result<Vec<(usize, Value)>, EngineError> {
+    let value = |(key, json): &(String, Json)| {
+        let position = table.named(key)?;
+        Ok((position, table.columns[position].check(json)?))
+    };
+    let values: Result<_, model::ModelError> = members.iter().map(value).collect();
+    values.map_err(EngineError::Structure)
+}
+
+fn pieces_query(
+    table: &Arc<Table>,
+    visibility: Visibility,
+    asked: &Pieces<'_>,
+) -> Result<Query, EngineError> {
+    let mut tests = Vec::new();
+    if let Some(id) = asked.id {
+        let id = Value::Text(id.to_string());
+        tests.push(Filter::Field(Field::Id, Test::In(vec![id])));
+    }
+    for (position, value) in values(table, &asked.equal)? {
+        let test = match value {
+            Value::Null => Test::IsNull,
+            value => Test::In(vec![value]),
+        };
+        tests.push(Filter::Field(Field::Column(position), test));
+    }
+    let mut order = Vec::new();
+    if let Some((key, direction)) = &asked.order {
+        let position = table.named(key).map_err(EngineError::Structure)?;
+        order.push(OrderKey {
+            field: Field::Column(position),
+            direction: *direction,
+        });
+    }
+    order.push(OrderKey {
+        field: Field::Id,
+        direction: Direction::Asc,
+    });
+    Ok(Query {
+        table: Arc::clone(table),
+        filter: Filter::All(tests),
+        order,
+        tie: Direction::Asc,
+        random: false,
+        limit: asked.limit.unwrap_or(PIECES_MAX + 1),
+        offset: 0,
+        cursor: None,
+        selection: Selection::Some {
+            columns: (0..table.columns.len()).collect(),
+            fields: vec![Field::Id],
+            permissions: false,
+        },
+        visibility,
+        at: Some(asked.at),
+        frame: asked.frame,
+        shows_span: true,
+    })
+}
+
+fn constraints(
+    catalogue: &Catalogue,
+    caller: &Caller,
+    place: Place<'_>,
+    unique: &[Vec<String>],
+    refs: &[(String, String)],
+) -> Result<TableConstraints, EngineError> {
+    let table = authorize::table(catalogue, caller, place)?;
+    let refuse = |name, why: String| EngineError::Argument { name, why };
+    let column = |key: &String, name| -> Result<ColumnNumber, EngineError> {
+        let position = table.named(key).map_err(EngineError::Structure)?;
+        let column = &table.columns[position];
+        if column.array || column.relation().is_some() {
+            let why = format!("column `{key}` holds lists or links");
+            return Err(refuse(name, why));
+        }
+        Ok(column.number)
+    };
+    let key = |columns: &Vec<String>| {
+        if columns.is_empty() {
+            return Err(refuse("unique", "a key has at least one column".to_owned()));
+        }
+        columns.iter().map(|key| column(key, "unique")).collect()
+    };
+    let reference = |(key, to): &(String, String)| {
+        let related = Place {
+            database: place.database,
+            table: to,
+        };
+        let related = authorize::table(catalogue, caller, related)?;
+        let number = column(key, "refs")?;
+        let position = table.numbered(number).expect("the column was just found");
+        if table.columns[position].kind.storage() != model::Storage::Text {
+            return Err(refuse("refs", format!("column `{key}` holds no texts")));
+        }
+        Ok((number, related.number))
+    };
+    Ok(TableConstraints {
+        unique: unique.iter().map(key).collect::<Result<_, _>>()?,
+        refs: refs.iter().map(reference).collect::<Result<_, _>>()?,
+    })
+}

@@ -1,0 +1,79 @@
+//! Ranges of valid time as row data writes them.
+
+use model::history::{Range, Until};
+use model::{Json, ModelError};
+use query::instant;
+
+/// The reserved keys of row data that say from when to when it is valid.
+pub(crate) const VALID_FROM: &str = "$validFrom";
+pub(crate) const VALID_TO: &str = "$validTo";
+
+/// The range that row data asks for; `None` where it names no time.
+///
+/// # Errors
+/// [`ModelError::InvalidValue`] for what is no instant.
+pub(crate) fn range(members: &[(String, Json)]) -> Result<Option<Range>, ModelError> {
+    let last = |key: &str| {
+        let found = members.iter().rev().find(|(name, _)| name == key);
+        found.map(|(_, json)| json)
+    };
+    let (from, to) = (last(VALID_FROM), last(VALID_TO));
+    if from.is_none() && to.is_none() {
+        return Ok(None);
+    }
+    let invalid = |key: &str, json: &Json, also: &str| ModelError::InvalidValue {
+        column: key.to_owned(),
+        why: format!(
+            "expected a date and time, microseconds since 1970, or {also}, got {}",
+            json.kind()
+        ),
+    };
+    let from = match from {
+        None | Some(Json::Null) => None,
+        Some(json) => Some(instant(json).ok_or_else(|| invalid(VALID_FROM, json, "\"min\""))?),
+    };
+    let until = match to {
+        None | Some(Json::Null) => Until::Open,
+        Some(Json::Text(text)) if text == "next" => Until::Next,
+        Some(json) => {
+            let end = instant(json).ok_or_else(|| invalid(VALID_TO, json, "\"next\""))?;
+            Until::At(end)
+        }
+    };
+    Ok(Some(Range { from, until }))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Timestamp;
+
+    use super::*;
+
+    fn text(text: &str) -> Json {
+        Json::Text(text.to_owned())
+    }
+
+    #[test]
+    fn row_data_may_name_either_end_of_a_range() {
+        let of = |members: &[(&str, Json)]| {
+            let members = members.iter().map(|(k, v)| ((*k).to_owned(), v.clone()));
+            range(&members.collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[("n", Json::Int(1))]), Ok(None));
+        let at = |from: Option<i64>, until| {
+            let from = from.map(Timestamp);
+            Ok(Some(Range { from, until }))
+        };
+        assert_eq!(
+            of(&[("$validFrom", Json::Int(3))]),
+            at(Some(3), Until::Open)
+        );
+        assert_eq!(of(&[("$validTo", text("next"))]), at(None, Until::Next));
+        let both = [("$validFrom", text("min")), ("$validTo", Json::Int(9))];
+        assert_eq!(of(&both), at(Some(i64::MIN), Until::At(Timestamp(9))));
+        let null = [("$validFrom", Json::Null), ("$validTo", Json::Null)];
+        assert_eq!(of(&null), at(None, Until::Open));
+        assert!(of(&[("$validFrom", Json::Bool(true))]).is_err());
+        assert!(of(&[("$validTo", text("min or so"))]).is_err());
+    }
+}

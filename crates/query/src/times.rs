@@ -1,0 +1,192 @@
+//! When: instants as clients write them, and the methods that look at other times than now.
+
+use model::calendar::parse_iso;
+use model::{Json, Mark, Period, Timestamp};
+
+use crate::ast::{Ast, Call, Method};
+use crate::error::QueryError;
+
+/// What the methods `asOf`, `validAt`, `validBetween` and `versions` ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskedTimes {
+    /// As known at this mark; `None` is now.
+    pub system: Option<Mark>,
+    /// Which valid time.
+    pub valid: AskedValid,
+    /// Whether every version counts that was known up to then, with the time it was known for.
+    pub versions: bool,
+}
+
+/// Which valid time a query looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedValid {
+    /// That of the mark; for `versions`, all of it.
+    Unsaid,
+    /// One instant.
+    At(Timestamp),
+    /// A period: whatever shares an instant with it.
+    Between(Period),
+}
+
+/// What the queries say of time; `None` where they say nothing.
+///
+/// # Errors
+/// [`QueryError::Invalid`] for a value that is no time, a period that holds no instant, and
+/// methods that contradict each other.
+pub fn asked_times(ast: &Ast) -> Result<Option<AskedTimes>, QueryError> {
+    let mut asked = None;
+    for call in &ast.calls {
+        let says_time = matches!(
+            call.method,
+            Method::AsOf | Method::ValidAt | Method::ValidBetween | Method::Versions
+        );
+        if !says_time {
+            continue;
+        }
+        let asked = asked.get_or_insert(AskedTimes {
+            system: None,
+            valid: AskedValid::Unsaid,
+            versions: false,
+        });
+        let is_again = match call.method {
+            Method::AsOf => {
+                let mark = Mark(one_instant(call)?.0);
+                asked.system.replace(mark).is_some()
+            }
+            Method::Versions => {
+                no_values(call)?;
+                std::mem::replace(&mut asked.versions, true)
+            }
+            Method::ValidAt => {
+                let valid = AskedValid::At(one_instant(call)?);
+                std::mem::replace(&mut asked.valid, valid) != AskedValid::Unsaid
+            }
+            _ => {
+                let valid = AskedValid::Between(period(call)?);
+                std::mem::replace(&mut asked.valid, valid) != AskedValid::Unsaid
+            }
+        };
+        if is_again {
+            let name = call.method.as_str();
+            return Err(refuse(format!(
+                "`{name}` meets another method that says the same time"
+            )));
+        }
+    }
+    Ok(asked)
+}
+
+/// An instant, if `json` is one: a date and time as text with up to six digits of a second, or
+/// microseconds since 1970 as an integer. `"min"` is the beginning of time; its end is none.
+pub fn instant(json: &Json) -> Option<Timestamp> {
+    let instant = match json {
+        Json::Int(us) => Timestamp(*us),
+        Json::Text(text) if text == "min" => Timestamp::BOT,
+        Json::Text(text) => match text.parse() {
+            Ok(us) => Timestamp(us),
+            Err(_) => parse_iso(text)?,
+        },
+        _ => return None,
+    };
+    (instant < Timestamp::END).then_some(instant)
+}
+
+fn one_instant(call: &Call) -> Result<Timestamp, QueryError> {
+    match call.values.as_slice() {
+        [value] => instant(value),
+        _ => None,
+    }
+    .ok_or_else(|| {
+        let name = call.method.as_str();
+        refuse(format!(
+            "`{name}` needs one date and time, or microseconds since 1970"
+        ))
+    })
+}
+
+fn period(call: &Call) -> Result<Period, QueryError> {
+    let wrong =
+        || refuse("`validBetween` needs two dates and times, the second one after the first");
+    let [from, to] = call.values.as_slice() else {
+        return Err(wrong());
+    };
+    let to = match to {
+        Json::Null => None,
+        to => Some(instant(to).ok_or_else(wrong)?),
+    };
+    let from = instant(from).ok_or_else(wrong)?;
+    Period::new(from, to).map_err(|_| wrong())
+}
+
+fn no_values(call: &Call) -> Result<(), QueryError> {
+    if call.values.is_empty() {
+        return Ok(());
+    }
+    Err(refuse("`versions` takes no values"))
+}
+
+fn refuse(why: impl Into<String>) -> QueryError {
+    QueryError::Invalid(why.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    fn asked(texts: &[&str]) -> Result<Option<AskedTimes>, QueryError> {
+        asked_times(&parse(texts).unwrap())
+    }
+
+    #[test]
+    fn instants_are_texts_or_microseconds() {
+        let text = |text: &str| Json::Text(text.to_owned());
+        let read = |json: &Json| instant(json).map(|at| at.0);
+        assert_eq!(read(&Json::Int(5)), Some(5));
+        assert_eq!(read(&text("1970-01-01T00:00:00.000005Z")), Some(5));
+        assert_eq!(read(&text("-7")), Some(-7));
+        assert_eq!(read(&text("min")), Some(i64::MIN));
+        for none in [
+            Json::Int(i64::MAX),
+            Json::Float(1.0),
+            text("soon"),
+            text("next"),
+        ] {
+            assert_eq!(instant(&none), None, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn a_query_may_say_each_time_once() {
+        assert_eq!(asked(&[r#"{"method":"limit","values":[1]}"#]), Ok(None));
+        let times = |system: Option<i64>, valid, versions| {
+            let system = system.map(Mark);
+            Ok(Some(AskedTimes {
+                system,
+                valid,
+                versions,
+            }))
+        };
+        let as_of = r#"{"method":"asOf","values":[7]}"#;
+        let valid_at = r#"{"method":"validAt","values":["1970-01-01T00:00:00.000009Z"]}"#;
+        let between = r#"{"method":"validBetween","values":["min",9]}"#;
+        let versions = r#"{"method":"versions"}"#;
+        assert_eq!(asked(&[as_of]), times(Some(7), AskedValid::Unsaid, false));
+        let at = AskedValid::At(Timestamp(9));
+        assert_eq!(asked(&[valid_at, as_of]), times(Some(7), at, false));
+        let period = Period::new(Timestamp::BOT, Some(Timestamp(9))).unwrap();
+        let period = AskedValid::Between(period);
+        assert_eq!(asked(&[between, versions]), times(None, period, true));
+        for refused in [
+            &[as_of, as_of] as &[&str],
+            &[valid_at, between],
+            &[versions, versions],
+            &[r#"{"method":"asOf"}"#],
+            &[r#"{"method":"validAt","values":["soon"]}"#],
+            &[r#"{"method":"validBetween","values":[5,5]}"#],
+            &[r#"{"method":"versions","values":[1]}"#],
+        ] {
+            assert!(asked(refused).is_err(), "{refused:?}");
+        }
+    }
+}

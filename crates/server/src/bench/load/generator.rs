@@ -1,0 +1,356 @@
+//! The external load generators: `oha`, of which every sample is read, and `wrk` for a second
+//! opinion of the rate.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::cores::Cores;
+use super::stage::Process;
+use crate::bench::run::Sample;
+
+/// Answers that take longer count as broken; a peer without an index needs seconds.
+const TIMEOUT: &str = "30s";
+/// Where every connection is always busy, this share of the time is a request under way. Less
+/// means that connections broke, which oha's list of answers does not hold.
+const BUSY_MIN: f64 = 0.5;
+
+/// One kind of request, and where it goes.
+#[derive(Clone, Debug)]
+pub struct Aim {
+    /// The address; a regular expression of addresses where `is_pattern`.
+    pub url: String,
+    /// Whether each request draws its own address from the pattern.
+    pub is_pattern: bool,
+    /// Headers, as lines.
+    pub headers: Vec<String>,
+    /// A file of bodies, one a line, of which each request draws one; without, it is a `GET`.
+    pub bodies: Option<PathBuf>,
+    /// Who does the work, where it is known.
+    pub process: Option<Process>,
+}
+
+/// How hard a server is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Connections.
+    pub connections: u32,
+    /// How long.
+    pub lasting: Duration,
+    /// Requests a second of all connections; then a latency begins when its request was due,
+    /// not when a connection was free to send it.
+    pub per_s: Option<f64>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// Answers that were a success, in the order of their ends.
+    pub samples: Vec<Sample>,
+    /// Answers that were none.
+    pub errors: u64,
+    /// From the first request to the last answer.
+    pub wall: Duration,
+    /// Processor time of the server, in microseconds, where its process is known.
+    pub cpu_us: Option<f64>,
+}
+
+/// oha, found on this machine.
+pub struct Oha {
+    program: PathBuf,
+    /// As it names itself.
+    pub version: String,
+    output: PathBuf,
+    cores: Cores,
+}
+
+impl Oha {
+    /// Looks for it; its output goes below `folder`.
+    ///
+    /// # Errors
+    /// When it is not installed; the text says how to get it.
+    pub fn find(program: &Path, folder: &Path, cores: Cores) -> Result<Oha> {
+        let said = Command::new(program).arg("--version").output();
+        let Ok(said) = said else {
+            bail!(
+                "oha, the load generator, is not installed (looked for `{}`): \
+                 cargo install oha --locked, or name its file by --oha",
+                program.display()
+            );
+        };
+        Ok(Oha {
+            program: program.to_owned(),
+            version: String::from_utf8_lossy(&said.stdout).trim().to_owned(),
+            output: folder.join("oha.csv"),
+            cores,
+        })
+    }
+
+    /// The same on other cores.
+    #[must_use]
+    pub fn on(&self, cores: Cores) -> Oha {
+        Oha {
+            program: self.program.clone(),
+            version: self.version.clone(),
+            output: self.output.clone(),
+            cores,
+        }
+    }
+
+    /// Asks, and reads every answer's time.
+    ///
+    /// # Errors
+    /// When oha fails, nothing was answered, connections stood idle, or the server is gone.
+    pub fn ask(&self, aim: &Aim, load: &Load) -> Result<Slice> {
+        let used = || aim.process.map(Process::cpu_us).transpose();
+        let before = used()?;
+        let mut command = self.command(aim, load);
+        let child = self.cores.spawn(&mut command)?;
+        let said = child.wait_with_output().context("oha is gone")?;
+        let cpu_us = used()?.zip(before).map(|(after, before)| after - before);
+        let complaint = String::from_utf8_lossy(&said.stderr);
+        ensure!(said.status.success(), "oha on {}: {complaint}", aim.url);
+        let text = fs::read_to_string(&self.output).context("oha wrote nothing")?;
+        let mut slice = read(&text).with_context(|| format!("oha on {}", aim.url))?;
+        slice.cpu_us = cpu_us;
+        if load.per_s.is_none() {
+            slice.check_busy(load.connections)?;
+        }
+        Ok(slice)
+    }
+
+    fn command(&self, aim: &Aim, load: &Load) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["--no-tui", "--no-color", "-w", "-t", TIMEOUT]);
+        command.args(["--worker-threads", &self.cores.count().to_string()]);
+        command.args(["-c", &load.connections.to_string()]);
+        command.args(["-z", &format!("{}ms", load.lasting.as_millis())]);
+        if let Some(per_s) = load.per_s {
+            command.args([
+                "-q",
+                &format!("{:.0}", per_s.max(1.0)),
+                "--latency-correction",
+            ]);
+        }
+        for header in &aim.headers {
+            command.args(["-H", header]);
+        }
+        if let Some(bodies) = &aim.bodies {
+            command.args(["-m", "POST", "-T", "application/json", "-Z"]);
+            command.arg(bodies);
+        }
+        if aim.is_pattern {
+            command.arg("--rand-regex-url");
+        }
+        command
+            .args(["--output-format", "csv", "-o"])
+            .arg(&self.output);
+        command.arg(&aim.url).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+}
+
+impl Slice {
+    /// Two slices as one; the second begins where the first ends.
+    #[must_use]
+    pub fn and(mut self, other: Slice) -> Slice {
+        let later = other.samples.iter().map(|sample| Sample {
+            ended: sample.ended + self.wall,
+            ..*sample
+        });
+        self.samples.extend(later);
+        self.errors += other.errors;
+        self.wall += other.wall;
+        self.cpu_us = self.cpu_us.zip(other.cpu_us).map(|(one, next)| one + next);
+        self
+    }
+
+    /// Answers a second.
+    pub fn per_s(&self) -> f64 {
+        self.samples.len() as f64 / self.wall.as_secs_f64()
+    }
+
+    fn check_busy(&self, connections: u32) -> Result<()> {
+        let busy: Duration = self.samples.iter().map(|sample| sample.took).sum();
+        let share = busy.as_secs_f64() / (self.wall.as_secs_f64() * f64::from(connections));
+        ensure!(
+            share >= BUSY_MIN || self.errors > 0,
+            "connections had a request under way {:.0} % of the time only: did they break?",
+            100.0 * share
+        );
+        Ok(())
+    }
+}
+
+/// Reads the list of answers: a line each, with seconds from the start, and the status.
+fn read(text: &str) -> Result<Slice> {
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let place = |name: &str| {
+        let found = head.iter().position(|known| *known == name);
+        found.with_context(|| format!("its list has no column `{name}`"))
+    };
+    let [start, duration, status] = [
+        place("request-start")?,
+        place("request-duration")?,
+        place("status")?,
+    ];
+    let mut slice = Slice {
+        samples: Vec::new(),
+        errors: 0,
+        wall: Duration::ZERO,
+        cpu_us: None,
+    };
+    let mut first = f64::INFINITY;
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |place: usize| {
+            let number = fields
+                .get(place)
+                .and_then(|field| field.parse::<f64>().ok());
+            number
+                .filter(|number| *number >= 0.0)
+                .with_context(|| format!("its line `{line}`"))
+        };
+        let (began, took) = (number(start)?, number(duration)?);
+        if !(200.0..300.0).contains(&number(status)?) {
+            slice.errors += 1;
+            continue;
+        }
+        first = first.min(began);
+        slice.samples.push(Sample {
+            ended: Duration::from_secs_f64(began + took),
+            took: Duration::from_secs_f64(took),
+        });
+    }
+    let errors = slice.errors;
+    ensure!(
+        !slice.samples.is_empty(),
+        "no answer was a success, {errors} were none"
+    );
+    let first = Duration::from_secs_f64(first);
+    for sample in &mut slice.samples {
+        sample.ended = sample.ended.saturating_sub(first);
+    }
+    slice.samples.sort_by_key(|sample| sample.ended);
+    slice.wall = slice.samples[slice.samples.len() - 1].ended;
+    Ok(slice)
+}
+
+/// Asks by wrk for whole seconds, at least one; requests a second. `None` when wrk is not
+/// installed, or cannot ask for what is drawn for each request.
+///
+/// # Errors
+/// When answers were no success.
+pub fn second_opinion(aim: &Aim, load: &Load, cores: &Cores) -> Result<Option<f64>> {
+    if aim.is_pattern || aim.bodies.is_some() {
+        return Ok(None);
+    }
+    let threads = load.connections.min(cores.count() as u32);
+    let mut command = Command::new("wrk");
+    command.args([
+        "-t",
+        &threads.to_string(),
+        "-c",
+        &load.connections.to_string(),
+    ]);
+    command.args(["-d", &format!("{}s", load.lasting.as_secs().max(1))]);
+    for header in &aim.headers {
+        command.args(["-H", header]);
+    }
+    command
+        .args(["--timeout", TIMEOUT])
+        .arg(&aim.url)
+        .stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let Ok(child) = cores.spawn(&mut command) else {
+        return Ok(None);
+    };
+    let said = child.wait_with_output().context("wrk is gone")?;
+    rate(&String::from_utf8_lossy(&said.stdout)).map(Some)
+}
+
+fn rate(said: &str) -> Result<f64> {
+    for trouble in ["Non-2xx or 3xx responses", "Socket errors"] {
+        let line = said.lines().find(|line| line.contains(trouble));
+        ensure!(line.is_none(), "wrk: {}", line.unwrap_or_default().trim());
+    }
+    let line = said
+        .lines()
+        .find_map(|line| line.strip_prefix("Requests/sec:"));
+    line.and_then(|rate| rate.trim().parse().ok())
+        .with_context(|| format!("wrk printed:\n{said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str =
+        "request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status\n";
+
+    #[test]
+    fn answers_are_read_with_their_times_and_refusals_counted() {
+        let text = format!(
+            "{HEAD}0.5,0.1,0.1,0.2,0.25,10,200\n0.6,0,0,0,0.05,10,201\n0.7,0,0,0,0.01,3,503\n"
+        );
+        let slice = read(&text).unwrap();
+        let ms = |ended, took| Sample {
+            ended: Duration::from_millis(ended),
+            took: Duration::from_millis(took),
+        };
+        assert_eq!(slice.samples, [ms(150, 50), ms(250, 250)]);
+        assert_eq!((slice.errors, slice.wall), (1, Duration::from_millis(250)));
+        assert_eq!(slice.per_s() as u32, 8);
+        let both = slice.clone().and(slice);
+        assert_eq!(both.samples[2], ms(400, 50));
+        assert_eq!((both.errors, both.wall), (2, Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn lists_of_another_form_are_refused() {
+        for (text, wanted) in [
+            (String::new(), "no column `request-start`"),
+            (HEAD.to_owned(), "no answer was a success, 0 were none"),
+            (
+                format!("{HEAD}0,0,0,0,1,1,500\n"),
+                "no answer was a success, 1 were none",
+            ),
+            (format!("{HEAD}0,0,0\n"), "its line `0,0,0`"),
+            (format!("{HEAD}0,0,0,0,-1,1,200\n"), "its line"),
+        ] {
+            let error = format!("{:#}", read(&text).unwrap_err());
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+
+    #[test]
+    fn connections_that_stand_idle_are_noticed() {
+        let line = |start: f64| format!("{start},0,0,0,0.1,1,200\n");
+        let text = |starts: &[f64]| {
+            let lines: Vec<String> = starts.iter().map(|start| line(*start)).collect();
+            format!("{HEAD}{}", lines.concat())
+        };
+        read(&text(&[0.0, 0.1, 0.2]))
+            .unwrap()
+            .check_busy(1)
+            .unwrap();
+        let idle = read(&text(&[0.0, 0.1, 0.9])).unwrap();
+        let error = idle.check_busy(1).unwrap_err().to_string();
+        assert!(error.contains("30 % of the time"), "{error}");
+    }
+
+    #[test]
+    fn wrk_is_believed_only_when_all_went_well() {
+        let fine = "Running 1s test\nRequests/sec:  29731.51\nTransfer/sec: 1MB\n";
+        assert_eq!(rate(fine).unwrap() as u32, 29_731);
+        let bad = format!("  Non-2xx or 3xx responses: 7\n{fine}");
+        let error = rate(&bad).unwrap_err().to_string();
+        assert!(error.contains("responses: 7"), "{error}");
+        assert!(rate("").is_err());
+    }
+}

@@ -1,0 +1,637 @@
+//! The load test's report in Markdown, and its run for the page.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use model::calendar::iso_ms;
+use serde_json::{Map, Value, json};
+
+use super::generator::Slice;
+use super::mix::Mixed;
+use super::{Act, BODIES, BUNCH, Blend, CONNECTIONS, Cell, Measured, Options, PACE, ROWS};
+use crate::bench::machine::{self, Machine};
+use crate::bench::percentile::Sorted;
+use crate::bench::published;
+use crate::bench::record::{PAGE, RUN};
+use crate::bench::report::table;
+use crate::bench::run::{
+    Columns, Counting, FORMAT, Group, Noise, Role, Row, Run, Sample, Samples, Series, Source,
+    Timeline, milli,
+};
+
+const TITLE: &str = "Load test";
+const METHOD: &str = "\
+     The published load test in a fixed form: one row is added, one row of 10,000 is read, 25 rows \
+     are fetched. Each figure is two slices of the server with a slice of a static responder \
+     between them, which answers with the same bytes on the same cores; A/A is the rate of the \
+     second slice to that of the first. The server begins every column on a fresh copy of one \
+     seeded data directory. The load generator is oha; every sample is one of its requests, and \
+     percentiles are by nearest rank of all. Each connection sends its next request when the last \
+     is answered (a closed loop): while an answer is slow, the requests that would have waited \
+     behind it are never sent and do not count (coordinated omission). The series “paced” avoids \
+     that: requests are due at a fixed rate of 70 % of the measured one, and each latency begins \
+     when its request was due. The server is bound to its cores; the generator has the others, or \
+     shares them where there are none, which makes every rate a lower bound. Lists and changes at \
+     once are sent by the built-in client.";
+/// Samples that a series keeps; a run has some fifty series.
+const KEPT_MAX: usize = 3_000;
+/// The published test has none of these.
+const NOTE: &str = "\
+     Price is the month's price over the sum of the rates, as the published test reckons it; with \
+     functions left empty only the sum of the first three columns compares. Ours are rates at the \
+     connections that the row names, in a closed loop; those of the published test are not stated. \
+     Fetching is ours from the exact list cache. Another machine, and hardware of 2023";
+
+/// A finished run.
+pub struct Report<'a> {
+    /// What was asked for.
+    pub options: &'a Options,
+    /// The load generator, as it names itself.
+    pub oha: &'a str,
+    /// What was measured.
+    pub measured: &'a Measured,
+}
+
+impl Report<'_> {
+    /// The run as page and programs read it.
+    ///
+    /// # Errors
+    /// When a series has no samples.
+    pub fn run(&self) -> Result<Run> {
+        let machine = here();
+        Ok(Run {
+            format: FORMAT.to_owned(),
+            kind: "load".to_owned(),
+            title: TITLE.to_owned(),
+            lead: self.lead(),
+            method: METHOD.to_owned(),
+            started: iso_ms(self.options.started),
+            machine: object(&machine),
+            parameters: object(&self.parameters()),
+            prices: Some(self.options.prices.clone()),
+            columns: Some(self.columns()),
+            groups: self.groups()?,
+        })
+    }
+
+    /// The report; page and samples stand beside it.
+    pub fn render(&self) -> String {
+        let started = json!(iso_ms(self.options.started));
+        let pairs = [vec![("started", started)], self.parameters(), here()].concat();
+        let lines: Vec<String> = pairs
+            .iter()
+            .map(|(key, value)| format!("{key}: {value}\n"))
+            .collect();
+        format!(
+            "---\n{}---\n\n# {TITLE}\n\n{}\n\n{METHOD}\n\n{}\n[The same to look at]({PAGE}): open \
+             it in a browser. Samples: [{RUN}]({RUN}).\n\n## Beside the published test\n\n{}\n\
+             {NOTE}: {}.\n\n## At a fixed rate\n\n{}",
+            lines.concat(),
+            self.lead(),
+            self.summary(),
+            self.columns_table(),
+            published::LOAD_IN,
+            self.paced(),
+        )
+    }
+
+    /// The tables of figures and of mixes.
+    pub fn summary(&self) -> String {
+        let head = "request|cores|connections|requests/s|A/A|floor/s|to floor|p50 µs|p90 µs|p99 µs\
+                    |p99.9 µs|errors|CPU µs|memory MiB|wrk/s";
+        let rows = self.measured.cells.iter().filter_map(|cell| {
+            let points = points(&cell.both.samples)?;
+            let mut row = vec![
+                cell.act.title().to_owned(),
+                cell.cores.to_string(),
+                cell.connections.to_string(),
+                whole(cell.both.per_s()),
+                format!("{:.2}", cell.again),
+                whole(cell.floor.per_s()),
+                format!("{:.2}", cell.both.per_s() / cell.floor.per_s()),
+            ];
+            row.extend(points.map(whole));
+            row.push(cell.both.errors.to_string());
+            row.push(cpu_each(&cell.both).map_or("–".to_owned(), |us| format!("{us:.1}")));
+            row.push(whole(cell.memory_mib));
+            row.push(cell.opinion.map_or("–".to_owned(), whole));
+            Some(row)
+        });
+        let figures = table(head, rows.collect());
+        let others = self.others();
+        let head = "lists to changes|server|requests/s|A/A|from the cache|p50 µs|p90 µs|p99 µs\
+                    |p99.9 µs|errors|CPU µs|memory MiB";
+        let rows = self.measured.blends.iter().flat_map(blend_rows);
+        format!("{figures}\n{others}{}", table(head, rows.collect()))
+    }
+
+    /// Nothing where the run had no other systems.
+    fn others(&self) -> String {
+        if self.options.beside.is_empty() {
+            return String::new();
+        }
+        let rows = self.measured.cells.iter().flat_map(|cell| {
+            let pairs = cell.beside.iter().zip(&self.options.beside);
+            pairs.filter_map(move |(slice, (name, _))| {
+                let mut row = vec![name.clone(), cell.connections.to_string()];
+                row.push(whole(slice.per_s()));
+                row.push(format!("{:.2}", cell.both.per_s() / slice.per_s()));
+                row.extend(points(&slice.samples)?.map(whole));
+                row.push(slice.errors.to_string());
+                Some(row)
+            })
+        });
+        let head = "beside, fetching 25|connections|requests/s|ours to theirs|p50 µs|p90 µs|p99 µs\
+                    |p99.9 µs|errors";
+        format!("{}\n", table(head, rows.collect()))
+    }
+
+    fn lead(&self) -> String {
+        let machine = Machine::here();
+        let mode = if self.options.is_quick {
+            ", a quick run for trying it"
+        } else {
+            ""
+        };
+        format!(
+            "Rows added, read and fetched; connections: {}; {} cores of {}{mode}.",
+            list(&self.options.connections),
+            machine.cores,
+            machine.cpu
+        )
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, Value)> {
+        let Options {
+            connections,
+            cores,
+            warmup,
+            duration,
+            is_quick,
+            ..
+        } = self.options;
+        vec![
+            ("mode", json!(if *is_quick { "quick" } else { "full" })),
+            ("binary", json!(machine::binary())),
+            ("generator", json!(self.oha)),
+            ("rows", json!(ROWS)),
+            ("bodies_added", json!(BODIES)),
+            ("rows_fetched", json!(BUNCH)),
+            ("connections", json!(list(connections))),
+            ("cores_of_the_server", json!(list(cores))),
+            ("warmup_s", json!(warmup.as_secs_f64())),
+            ("duration_s", json!(duration.as_secs_f64())),
+            ("paced_at", json!(PACE)),
+            ("durability", json!("full")),
+            ("index", json!(true)),
+        ]
+    }
+
+    /// Groups, those at the connections of the table on the most cores first.
+    fn groups(&self) -> Result<Vec<Group>> {
+        let cells = &self.measured.cells;
+        let shown = cells.iter().filter(|cell| cell.act != Act::FetchUncached);
+        let mut shown: Vec<&Cell> = shown.collect();
+        shown.sort_by_key(|cell| (cell.connections != CONNECTIONS, usize::MAX - cell.cores));
+        let mut groups = Vec::new();
+        for cell in shown {
+            let uncached = cells.iter().find(|other| {
+                let same = (other.cores, other.connections) == (cell.cores, cell.connections);
+                cell.act == Act::Fetch && other.act == Act::FetchUncached && same
+            });
+            groups.push(self.group(cell, uncached)?);
+        }
+        for blend in &self.measured.blends {
+            groups.push(blend_group(blend)?);
+        }
+        Ok(groups)
+    }
+
+    fn group(&self, cell: &Cell, uncached: Option<&Cell>) -> Result<Group> {
+        let mut all = vec![of_cell(("tidemark", "Tidemark", Role::Subject), cell)?];
+        if let Some(uncached) = uncached {
+            let named = ("uncached", "Tidemark, not from the cache", Role::Reference);
+            all.push(of_cell(named, uncached)?);
+        }
+        let floor = ("floor", "static floor", Role::Floor);
+        let mut floor = of_slice(floor, cell.connections, &cell.floor)?;
+        floor.memory_mib = Some(milli(cell.floor_mib));
+        all.push(floor);
+        for ((idx, slice), (name, _)) in cell.beside.iter().enumerate().zip(&self.options.beside) {
+            let key = format!("beside_{idx}");
+            all.push(of_slice(
+                (&key, name, Role::Other),
+                cell.connections,
+                slice,
+            )?);
+        }
+        if let Some(paced) = &cell.paced {
+            let named = ("paced", "Tidemark, paced", Role::Other);
+            all.push(of_slice(named, cell.connections, paced)?);
+        }
+        let (act, cores, connections) = (cell.act, cell.cores, cell.connections);
+        let plural = |count: u32| if count == 1 { "" } else { "s" };
+        Ok(Group {
+            key: format!("{}_{connections}_{cores}", act.key()),
+            title: format!(
+                "{}, {connections} connection{}, {cores} core{}",
+                act.title(),
+                plural(connections),
+                plural(cores as u32)
+            ),
+            connections,
+            series: all,
+        })
+    }
+
+    /// One row for each number of cores and connections, then the published ones.
+    fn columns(&self) -> Columns {
+        let cells = &self.measured.cells;
+        let mut rows = Vec::new();
+        for cores in &self.options.cores {
+            for connections in &self.options.connections {
+                let rate = |act: Act| {
+                    let cell = cells.iter().find(|cell| {
+                        (cell.act, cell.cores, cell.connections) == (act, *cores, *connections)
+                    });
+                    cell.map(|cell| milli(cell.both.per_s()))
+                };
+                let servers = &self.options.prices.servers;
+                let server = servers.iter().find(|one| one.cores as usize == *cores);
+                let plural = |count: usize| if count == 1 { "" } else { "s" };
+                rows.push(Row {
+                    name: format!(
+                        "Tidemark, {cores} core{}, {connections} connection{}",
+                        plural(*cores),
+                        plural(*connections as usize)
+                    ),
+                    source: Source::Measured,
+                    rates: vec![
+                        rate(Act::Add),
+                        rate(Act::Read),
+                        rate(Act::Fetch),
+                        None,
+                        None,
+                    ],
+                    monthly: server.map(|server| server.monthly),
+                    currency: server.map(|server| server.currency.clone()),
+                });
+            }
+        }
+        rows.extend(published::load());
+        Columns {
+            titles: published::COLUMNS.map(str::to_owned).to_vec(),
+            shared: vec![0, 1, 2],
+            rows,
+            note: format!("{NOTE}: {}.", published::LOAD_IN),
+        }
+    }
+
+    fn columns_table(&self) -> String {
+        let rows = self.columns().rows.into_iter().map(|row| {
+            let rates = row.rates.iter();
+            let mut cells = vec![row.name.clone()];
+            cells.extend(rates.map(|rate| rate.map_or("–".to_owned(), whole)));
+            cells.push(
+                row.monthly
+                    .map_or("–".to_owned(), |price| format!("{price:.2}")),
+            );
+            let price = |taken: &[Option<f64>]| {
+                let sum: Option<f64> = taken.iter().copied().sum();
+                let price = row.monthly.zip(sum).map(|(month, sum)| month / sum);
+                price.map_or("–".to_owned(), |price| format!("{price:.6}"))
+            };
+            cells.push(price(&row.rates));
+            cells.push(price(&row.rates[..3]));
+            cells
+        });
+        let head = "requests/s|Adding|Reading|Fetching|E1|E2|EUR a month\
+                    |EUR per request/s, all five|EUR per request/s, first three";
+        table(head, rows.collect())
+    }
+
+    fn paced(&self) -> String {
+        let rows = self.measured.cells.iter().filter_map(|cell| {
+            let paced = cell.paced.as_ref()?;
+            let mut row = vec![
+                cell.act.title().to_owned(),
+                cell.cores.to_string(),
+                whole(cell.both.per_s() * PACE),
+                whole(paced.per_s()),
+            ];
+            row.extend(points(&paced.samples)?.map(whole));
+            row.push(paced.errors.to_string());
+            Some(row)
+        });
+        let head = "request|cores|wanted/s|answered/s|p50 µs|p90 µs|p99 µs|p99.9 µs|errors";
+        table(head, rows.collect())
+    }
+}
+
+fn here() -> Vec<(&'static str, Value)> {
+    let machine = Machine::here();
+    vec![
+        ("cpu", json!(machine.cpu)),
+        ("cores", json!(machine.cores)),
+        ("memory_mib", json!(machine.memory_mib)),
+        ("kernel", json!(machine.kernel)),
+    ]
+}
+
+fn object(pairs: &[(&'static str, Value)]) -> Map<String, Value> {
+    let pairs = pairs.iter();
+    pairs
+        .map(|(key, value)| ((*key).to_owned(), value.clone()))
+        .collect()
+}
+
+fn list<T: ToString>(numbers: &[T]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    numbers.join(", ")
+}
+
+fn whole(number: f64) -> String {
+    format!("{number:.0}")
+}
+
+/// p50, p90, p99 and p99.9 in microseconds.
+fn points(samples: &[Sample]) -> Option<[f64; 4]> {
+    let sorted = Sorted::new(samples.iter().map(|sample| sample.took))?;
+    Some([500, 900, 990, 999].map(|at| sorted.at(at).as_secs_f64() * 1e6))
+}
+
+fn cpu_each(slice: &Slice) -> Option<f64> {
+    let answers = slice.samples.len() as f64 + slice.errors as f64;
+    Some(slice.cpu_us? / answers)
+}
+
+fn blend_rows(blend: &Blend) -> Vec<Vec<String>> {
+    let whole_on = joined(&blend.on);
+    let again = format!(
+        "{:.2}",
+        mixed_per_s(&blend.on[1]) / mixed_per_s(&blend.on[0])
+    );
+    let servers = [
+        ("as anybody starts it", &whole_on, again),
+        ("list cache off", &blend.off, "–".to_owned()),
+    ];
+    let rows = servers
+        .into_iter()
+        .zip([0, 1])
+        .filter_map(|((name, mixed, again), idx)| {
+            let mut row = vec![
+                format!("{} to {}", blend.reads_percent, 100 - blend.reads_percent),
+                name.to_owned(),
+                whole(mixed_per_s(mixed)),
+                again,
+                format!("{:.1} %", hits_percent(mixed)),
+            ];
+            row.extend(points(&mixed.samples)?.map(whole));
+            row.push(mixed.errors.to_string());
+            row.push(format!(
+                "{:.1}",
+                blend.cpu_us[idx] / mixed.samples.len() as f64
+            ));
+            row.push(whole(blend.memory_mib[idx]));
+            Some(row)
+        });
+    rows.collect()
+}
+
+/// Two parts as one; the second begins where the first ends.
+fn joined([first, second]: &[Mixed; 2]) -> Mixed {
+    let later = second.samples.iter().map(|sample| Sample {
+        ended: sample.ended + first.wall,
+        ..*sample
+    });
+    Mixed {
+        samples: first.samples.iter().copied().chain(later).collect(),
+        lists: first.lists + second.lists,
+        hits: first.hits + second.hits,
+        errors: first.errors + second.errors,
+        wall: first.wall + second.wall,
+    }
+}
+
+fn mixed_per_s(mixed: &Mixed) -> f64 {
+    mixed.samples.len() as f64 / mixed.wall.as_secs_f64()
+}
+
+fn hits_percent(mixed: &Mixed) -> f64 {
+    100.0 * mixed.hits as f64 / (mixed.lists as f64).max(1.0)
+}
+
+/// A series of load without pauses, with as many samples as a page of many series bears.
+fn series(
+    (key, title, role): (&str, &str, Role),
+    connections: u32,
+    wall: Duration,
+    samples: &[Sample],
+) -> Result<Series> {
+    let series = Series::measured(key, title, role, connections, wall, samples);
+    let mut series = series.with_context(|| format!("{title}: no samples"))?;
+    let took: Vec<Duration> = samples.iter().map(|sample| sample.took).collect();
+    series.samples = Some(Samples::of(&took, KEPT_MAX));
+    series.timeline = Timeline::of(samples, Counting::OverTime);
+    Ok(series)
+}
+
+fn of_slice(named: (&str, &str, Role), connections: u32, slice: &Slice) -> Result<Series> {
+    let mut series = series(named, connections, slice.wall, &slice.samples)?;
+    series.errors = Some(slice.errors);
+    series.cpu_us = cpu_each(slice).map(milli);
+    Ok(series)
+}
+
+fn of_cell(named: (&str, &str, Role), cell: &Cell) -> Result<Series> {
+    let mut series = of_slice(named, cell.connections, &cell.both)?;
+    series.noise = Some(Noise {
+        again: Some(milli(cell.again)),
+        ..series.noise.unwrap_or_default()
+    });
+    series.memory_mib = Some(milli(cell.memory_mib));
+    Ok(series)
+}
+
+fn blend_group(blend: &Blend) -> Result<Group> {
+    let on = joined(&blend.on);
+    let servers = [
+        (("tidemark", "Tidemark", Role::Subject), &on),
+        (("uncached", "list cache off", Role::Reference), &blend.off),
+    ];
+    let mut all = Vec::new();
+    for ((named, mixed), idx) in servers.into_iter().zip([0, 1]) {
+        let mut series = series(named, CONNECTIONS, mixed.wall, &mixed.samples)?;
+        series.errors = Some(mixed.errors);
+        series.hits_percent = Some(milli(hits_percent(mixed)));
+        series.cpu_us = Some(milli(blend.cpu_us[idx] / mixed.samples.len() as f64));
+        series.memory_mib = Some(milli(blend.memory_mib[idx]));
+        all.push(series);
+    }
+    let again = mixed_per_s(&blend.on[1]) / mixed_per_s(&blend.on[0]);
+    all[0].noise = Some(Noise {
+        again: Some(milli(again)),
+        ..all[0].noise.unwrap_or_default()
+    });
+    let reads = blend.reads_percent;
+    Ok(Group {
+        key: format!("mixed_{reads}"),
+        title: format!(
+            "{reads} lists to {} changes, {CONNECTIONS} connections",
+            100 - reads
+        ),
+        connections: CONNECTIONS,
+        series: all,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::bench::prices;
+    use model::Timestamp;
+
+    fn slice(count: u64, took_us: u64) -> Slice {
+        let sample = |n| Sample {
+            ended: Duration::from_micros((n + 1) * took_us),
+            took: Duration::from_micros(took_us + n % 7),
+        };
+        let samples: Vec<Sample> = (0..count).map(sample).collect();
+        Slice {
+            wall: samples.last().unwrap().ended,
+            samples,
+            errors: 0,
+            cpu_us: Some((count * 20) as f64),
+        }
+    }
+
+    fn cell(act: Act, cores: usize, connections: u32) -> Cell {
+        Cell {
+            act,
+            cores,
+            connections,
+            both: slice(10_000, 100),
+            again: 1.03,
+            floor: slice(5_000, 50),
+            beside: match act {
+                Act::Fetch => vec![slice(1_000, 400)],
+                _ => Vec::new(),
+            },
+            paced: (connections == CONNECTIONS).then(|| slice(4_000, 140)),
+            opinion: None,
+            memory_mib: 64.0,
+            floor_mib: 8.0,
+        }
+    }
+
+    fn mixed(hits: u64) -> Mixed {
+        Mixed {
+            samples: slice(1_000, 500).samples,
+            lists: 900,
+            hits,
+            errors: 0,
+            wall: Duration::from_millis(500),
+        }
+    }
+
+    fn measured() -> Measured {
+        let mut cells = Vec::new();
+        for cores in [1, 2] {
+            for act in Act::ALL {
+                cells.extend([1, 32].map(|connections| cell(act, cores, connections)));
+            }
+        }
+        Measured {
+            cells,
+            blends: vec![Blend {
+                reads_percent: 90,
+                on: [mixed(810), mixed(720)],
+                off: mixed(0),
+                cpu_us: [60_000.0, 900_000.0],
+                memory_mib: [70.0, 50.0],
+            }],
+        }
+    }
+
+    fn options() -> Options {
+        Options {
+            binary: PathBuf::new(),
+            oha: PathBuf::new(),
+            connections: vec![1, 32],
+            cores: vec![1, 2],
+            warmup: Duration::ZERO,
+            duration: Duration::from_secs(1),
+            is_quick: true,
+            prices: prices::read(None).unwrap(),
+            beside: vec![("Rival".to_owned(), "http://127.0.0.1:9/list".to_owned())],
+            scratch: PathBuf::new(),
+            out: PathBuf::new(),
+            started: Timestamp(0),
+        }
+    }
+
+    #[test]
+    fn figures_stand_beside_the_floor_and_the_published_test() {
+        let (options, measured) = (options(), measured());
+        let report = Report {
+            options: &options,
+            oha: "oha 1",
+            measured: &measured,
+        };
+        let text = report.render();
+        for part in [
+            "| read one row | 2 | 32 | 10000 | 1.03 | 20000 | 0.50 | 103 | 106 | 106 | 106 | 0 | 20.0 | 64 | – |\n",
+            "| 90 to 10 | as anybody starts it | 2000 | 1.00 | 85.0 % | 503 |",
+            "| Tidemark, 2 cores, 32 connections | 10000 | 10000 | 10000 | – | – | 3.85 | – | 0.000128 |\n",
+            "| Tidemark, 1 core, 1 connection | 10000 | 10000 | 10000 | – | – | – | – | – |\n",
+            "| published, 2 cores / 2 GB | 170 | 427 | 241 | 106 | 80 | 3.85 | 0.003760 | 0.004594 |\n",
+            "| read one row | 1 | 7000 | 7143 |",
+            "\ngenerator: \"oha 1\"\n",
+        ] {
+            assert!(text.contains(part), "{part}\n--- is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_page_begins_with_the_row_of_the_table_and_holds_every_figure() {
+        let (options, measured) = (options(), measured());
+        let report = Report {
+            options: &options,
+            oha: "oha 1",
+            measured: &measured,
+        };
+        let run = report.run().unwrap();
+        let keys: Vec<&str> = run.groups.iter().map(|group| group.key.as_str()).collect();
+        let wanted = [
+            "add_32_2",
+            "read_32_2",
+            "fetch_32_2",
+            "add_32_1",
+            "read_32_1",
+            "fetch_32_1",
+            "add_1_2",
+            "read_1_2",
+            "fetch_1_2",
+            "add_1_1",
+            "read_1_1",
+            "fetch_1_1",
+            "mixed_90",
+        ];
+        assert_eq!(keys, wanted);
+        let keys = |group: &Group| -> Vec<String> {
+            group
+                .series
+                .iter()
+                .map(|series| series.key.clone())
+                .collect()
+        };
+        assert_eq!(
+            keys(&run.groups[2]),
+            ["tidemark", "uncached", "floor", "beside_0", "paced"]
+        );
+        let json = serde_json::to_string(&run).unwrap();
+        assert!(json.len() < 900_000, "{} bytes", json.len());
+    }
+}

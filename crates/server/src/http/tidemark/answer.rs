@@ -1,0 +1,260 @@
+//! What reads of the case language answer: computed by the model, from what was read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::{CommitRecord, PiecesRead};
+use model::history::{History, VersionNumber};
+use model::period::join;
+use model::timeline::{Aggregate, Number, timeline};
+use model::{Content, Coordinates, Mark, Period, Row, Span, Table, Value, Version};
+use serde_json::{Value as Out, json};
+
+use super::json::{doc, from, to};
+use super::read::meta;
+use crate::http::error::ApiError;
+
+/// A row as it was at one time: its columns, and how it is shown.
+#[derive(Clone, Debug)]
+struct Seen {
+    values: Vec<Value>,
+    doc: Out,
+}
+
+impl PartialEq for Seen {
+    fn eq(&self, other: &Seen) -> bool {
+        self.values == other.values
+    }
+}
+
+/// Rows by their ids, each with the versions that were read of it.
+pub(super) struct Histories {
+    table: Arc<Table>,
+    rows: BTreeMap<String, Vec<Version<Seen>>>,
+}
+
+fn span(row: &Row) -> &Span {
+    row.span.as_ref().expect("pieces say where they stand")
+}
+
+impl Histories {
+    pub(super) fn new(read: &PiecesRead) -> Histories {
+        let mut rows: BTreeMap<String, Vec<Version<Seen>>> = BTreeMap::new();
+        for row in &read.rows {
+            let (span, Content::Values(values)) = (span(row), &row.content) else {
+                unreachable!("pieces are read by their columns");
+            };
+            let versions = rows.entry(row.id.to_string()).or_default();
+            versions.push(Version {
+                number: VersionNumber(versions.len() as i64),
+                valid: span.valid,
+                sys_from: span.system_from,
+                cut: None,
+                gone: span.system_to,
+                origin: span.origin,
+                value: Seen {
+                    values: values.clone(),
+                    doc: doc(&read.table, row),
+                },
+            });
+        }
+        for versions in rows.values_mut() {
+            versions.sort_by_key(|version| version.valid.from());
+        }
+        let table = Arc::clone(&read.table);
+        Histories { table, rows }
+    }
+
+    fn versions(&self) -> impl Iterator<Item = (&String, &Version<Seen>)> {
+        let rows = self.rows.iter();
+        rows.flat_map(|(id, versions)| versions.iter().map(move |version| (id, version)))
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &[Value]> {
+        self.versions()
+            .map(|(_, version)| version.value.values.as_slice())
+    }
+
+    /// Where a column stands.
+    pub(super) fn position(&self, column: Option<&str>) -> Result<Option<usize>, ApiError> {
+        Ok(column.map(|column| self.table.named(column)).transpose()?)
+    }
+
+    /// The history of the one row that was read.
+    pub(super) fn along(&self, axis: &str, joins: bool, at: Coordinates) -> Result<Out, ApiError> {
+        let versions = self.rows.values().next().map_or(&[][..], Vec::as_slice);
+        let history = History::new(versions);
+        let piece = |valid: &Period, seen: &Seen| {
+            let (from, to) = (from(valid.from()), to(valid));
+            json!({"valid_from": from, "valid_to": to, "doc": seen.doc})
+        };
+        Ok(match axis {
+            "valid" if joins => {
+                let stretches = history.along_valid_joined(at.system);
+                stretches.iter().map(|s| piece(&s.valid, s.value)).collect()
+            }
+            "valid" => {
+                let pieces = history.along_valid(at.system);
+                pieces.iter().map(|p| piece(&p.valid, p.value)).collect()
+            }
+            "system" => {
+                let entries = history.along_system(at).into_iter();
+                let shown = entries.map(|held| {
+                    json!({
+                        "sys_from": held.sys_from.0,
+                        "sys_to": mark(held.sys_to),
+                        "origin": held.origin.0,
+                        "doc": held.value.doc,
+                    })
+                });
+                shown.collect()
+            }
+            "both" => {
+                let rectangles = history.rectangles(at.system).into_iter();
+                let shown = rectangles.map(|rectangle| {
+                    let mut shown = piece(&rectangle.valid, rectangle.value);
+                    shown["sys_from"] = json!(rectangle.sys_from.0);
+                    shown["sys_to"] = mark(rectangle.sys_to);
+                    shown["origin"] = json!(rectangle.origin.0);
+                    shown
+                });
+                shown.collect()
+            }
+            _ => {
+                let why = "Value must be valid, system or both.";
+                return Err(ApiError::invalid("axis", why));
+            }
+        })
+    }
+
+    pub(super) fn where_period(&self, test: impl Fn(&Period) -> bool) -> Out {
+        let found = self.versions().filter(|(_, version)| test(&version.valid));
+        let shown = found.map(|(id, version)| {
+            json!({
+                "id": id,
+                "valid_from": from(version.valid.from()),
+                "valid_to": to(&version.valid),
+            })
+        });
+        shown.collect()
+    }
+
+    pub(super) fn classified(&self, relation: impl Fn(&Period) -> &'static str) -> Out {
+        let shown = self.versions().map(|(_, version)| {
+            let valid = &version.valid;
+            json!([from(valid.from()), to(valid), relation(valid)])
+        });
+        shown.collect()
+    }
+
+    /// Pairs of pieces that share an instant: `on` is the column of the left ones that holds the
+    /// id of a right one.
+    pub(super) fn joined(&self, right: &Histories, on: &str) -> Result<Out, ApiError> {
+        let position = self.table.named(on)?;
+        let mut pairs = Vec::new();
+        for (id, version) in self.versions() {
+            let Value::Text(link) = &version.value.values[position] else {
+                continue;
+            };
+            let Some(others) = right.rows.get(link) else {
+                continue;
+            };
+            let periods: Vec<Period> = others.iter().map(|other| other.valid).collect();
+            for pair in join(&[version.valid], &periods) {
+                pairs.push(json!({
+                    "left": id,
+                    "right": link,
+                    "valid_from": from(pair.valid.from()),
+                    "valid_to": to(&pair.valid),
+                    "left_doc": version.value.doc,
+                    "right_doc": others[pair.right].value.doc,
+                }));
+            }
+        }
+        Ok(Out::Array(pairs))
+    }
+
+    pub(super) fn timeline(
+        &self,
+        aggregate: Aggregate,
+        period: &Period,
+        value: impl Fn(&[Value]) -> Option<Number>,
+    ) -> Out {
+        let values = self
+            .versions()
+            .filter_map(|(_, version)| Some((version.valid, value(&version.value.values)?)));
+        let steps = timeline(aggregate, period, values).into_iter();
+        let shown = steps.map(|step| {
+            json!({
+                "from": from(step.valid.from()),
+                "to": to(&step.valid),
+                "value": number(step.value),
+            })
+        });
+        shown.collect()
+    }
+
+    /// What differs between two points, by value.
+    pub(super) fn difference(&self, newer: &Histories) -> Out {
+        let seen = |rows: &Histories, id: &String| {
+            let version = rows.rows.get(id)?.first()?;
+            Some(version.value.clone())
+        };
+        let mut ids: Vec<&String> = self.rows.keys().chain(newer.rows.keys()).collect();
+        ids.sort();
+        ids.dedup();
+        let shown = ids.into_iter().filter_map(|id| {
+            let (before, after) = (seen(self, id), seen(newer, id));
+            let doc = |seen: &Option<Seen>| seen.as_ref().map_or(Out::Null, |s| s.doc.clone());
+            (before != after)
+                .then(|| json!({"id": id, "before": doc(&before), "after": doc(&after)}))
+        });
+        shown.collect()
+    }
+}
+
+fn mark(mark: Option<Mark>) -> Out {
+    mark.map_or(Out::Null, |mark| json!(mark.0))
+}
+
+pub(super) fn number(number: Option<Number>) -> Out {
+    match number {
+        None => Out::Null,
+        Some(Number::Int(int)) => json!(int),
+        Some(Number::Float(float)) => json!(float),
+    }
+}
+
+/// A row with where it stands in time; never until when it was known.
+pub(super) fn full(row: &Row, doc: Out) -> Out {
+    let span = span(row);
+    json!({
+        "doc": doc,
+        "valid_from": from(span.valid.from()),
+        "valid_to": to(&span.valid),
+        "sys_from": span.system_from.0,
+        "origin": span.origin.0,
+    })
+}
+
+/// The record of a commit, as its lookup shows it.
+pub(super) fn record(record: &CommitRecord) -> Out {
+    let changes = record.changes.iter();
+    let changes: Vec<Out> = changes.map(|(table, id)| json!([table, id])).collect();
+    let mut shown = json!({
+        "tt": record.mark.0,
+        "meta": meta(record.meta.as_deref()),
+        "changes": changes,
+    });
+    if let Some(erased) = record.erased {
+        shown["erased"] = json!(erased);
+    }
+    shown
+}
+
+/// The same with who wrote, as the feed shows it.
+pub(super) fn recorded(one: &CommitRecord) -> Out {
+    let mut shown = record(one);
+    shown["user"] = json!(one.author);
+    shown
+}

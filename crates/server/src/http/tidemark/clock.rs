@@ -1,0 +1,58 @@
+//! A clock that clients set, for servers that are tested (`--test-clock`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use engine::{Clock, Engine};
+use hyper::header::{HeaderMap, HeaderName};
+use model::Timestamp;
+
+use crate::http::error::ApiError;
+use crate::http::extract::header;
+
+/// What the clock shows while a request is answered, in microseconds since 1970; without it, the
+/// horizon.
+pub const X_TIDEMARK_CLOCK: HeaderName = HeaderName::from_static("x-tidemark-clock");
+
+/// The clock of such a server. It stands still between requests.
+pub struct SetClock {
+    now_us: AtomicI64,
+    /// Tells how much time has really passed, since waits are real.
+    machine: Arc<dyn Clock>,
+}
+
+impl SetClock {
+    /// Shows 0, until a request says otherwise.
+    pub fn over(machine: Arc<dyn Clock>) -> Arc<SetClock> {
+        Arc::new(SetClock {
+            now_us: AtomicI64::new(0),
+            machine,
+        })
+    }
+}
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.now_us.load(Ordering::SeqCst))
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.machine.elapsed_ms()
+    }
+}
+
+/// Sets the clock as a request says.
+///
+/// # Errors
+/// A header that holds no integer.
+pub fn set(clock: &SetClock, engine: &Engine, headers: &HeaderMap) -> Result<(), ApiError> {
+    let now_us = match header(headers, &X_TIDEMARK_CLOCK) {
+        None => engine.horizon().0,
+        Some(text) => text.parse().map_err(|_| {
+            let why = "The header must hold microseconds since 1970 as an integer.";
+            ApiError::invalid("X-Tidemark-Clock", why)
+        })?,
+    };
+    clock.now_us.store(now_us, Ordering::SeqCst);
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! Tidemark's own routes: what the query language has no words for.
+//!
+//! Transactions over valid periods and reads of pieces, versions and records of commits, in the
+//! words of the bitemporal case files, which are served as written. Times are microseconds since
+//! 1970 as integers, or dates and times; `"min"`, `"next"` and null are what they are there.
+
+mod answer;
+mod clock;
+mod constraints;
+mod json;
+mod read;
+mod transaction;
+
+use serde_json::json;
+
+use super::error::{ApiError, Kind};
+use super::extract::Asked;
+use super::reply::Reply;
+
+pub use clock::{SetClock, X_TIDEMARK_CLOCK, set as set_clock};
+pub use constraints::{constrain, reset};
+pub use read::read;
+pub use transaction::transact;
+
+/// `GET /v1/tidemark/status`
+pub fn status(asked: &Asked<'_>) -> Result<Reply, ApiError> {
+    asked.caller()?;
+    let status = asked.app.shared.engine.status();
+    let body = json!({
+        "role": "both",
+        "mark": status.mark.0,
+        "horizon": status.horizon.0,
+        "lineage": status.lineage,
+    });
+    Ok(Reply::ok(body.to_string().into_bytes()))
+}
+
+/// `POST /v1/tidemark/databases/{database}/heartbeat`
+pub async fn heartbeat(asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let horizon = asked.app.shared.engine.heartbeat(&caller).await?;
+    let body = json!({ "horizon": horizon.0 });
+    Ok(Reply::ok(body.to_string().into_bytes()))
+}
+
+/// A refusal in the words of the case language.
+fn in_its_words(error: impl Into<ApiError>) -> ApiError {
+    let error = error.into();
+    let kind = match error.kind {
+        Kind::RowExists => Kind::Exists,
+        Kind::RowUniqueViolation => Kind::UniqueOverTime,
+        other => other,
+    };
+    error.of_kind(kind)
+}

@@ -1,0 +1,212 @@
+//! Valid ranges in row data and reads at other times, as any client of the protocol sends them.
+
+use serde_json::{Value, json};
+
+use crate::site::{Answer, Site};
+
+const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
+
+fn site() -> Site {
+    let site = Site::start();
+    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    let table = r#"{
+        "tableId": "t", "name": "T",
+        "columns": [{"key": "n", "type": "integer"}]
+    }"#;
+    let made = site.ask("POST", "/v1/tablesdb/d/tables", table);
+    assert_eq!(made.status, 201, "{}", made.text);
+    site
+}
+
+fn listed(site: &Site, queries: &[Value]) -> Answer {
+    let encode = |text: &Value| {
+        let text = text.to_string();
+        percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    };
+    let pairs = queries.iter().enumerate();
+    let pairs = pairs.map(|(nth, query)| format!("queries%5B{nth}%5D={}", encode(query)));
+    site.ask(
+        "GET",
+        &format!("{ROWS}?{}", pairs.collect::<Vec<_>>().join("&")),
+        "",
+    )
+}
+
+fn method(name: &str, values: Value) -> Value {
+    json!({"method": name, "values": values})
+}
+
+/// The rows of an answer, each by these members.
+fn shown(answer: &Answer, members: &[&str]) -> Vec<Value> {
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let json = answer.json();
+    let rows = json["rows"].as_array().unwrap().iter();
+    rows.map(|row| members.iter().map(|member| row[*member].clone()).collect())
+        .collect()
+}
+
+fn create(site: &Site, id: &str, data: Value) -> Answer {
+    site.ask(
+        "POST",
+        ROWS,
+        &json!({"rowId": id, "data": data}).to_string(),
+    )
+}
+
+#[test]
+fn a_row_may_be_valid_over_any_period() {
+    let site = site();
+    let (from, to) = (
+        "2001-01-01T00:00:00.000000+00:00",
+        "2002-01-01T00:00:00.000001+00:00",
+    );
+    let made = create(
+        &site,
+        "a",
+        json!({"n": 1, "$validFrom": from, "$validTo": to}),
+    );
+    assert_eq!(made.status, 201, "{}", made.text);
+    assert_eq!(made.json()["$validFrom"], from);
+    assert_eq!(made.json()["$validTo"], to);
+    assert!(
+        made.json()["$version"]
+            .as_str()
+            .unwrap()
+            .starts_with("a@978307200000000@")
+    );
+    // Over today: it is in no ordinary list, and ordinary answers say nothing of time.
+    assert_eq!(listed(&site, &[]).json()["total"], 0);
+    let made = create(&site, "b", json!({"n": 2}));
+    assert!(made.json().get("$validFrom").is_none());
+    let then = listed(&site, &[method("validAt", json!([from]))]);
+    let expected = json!(["a", 1, from, to]);
+    assert_eq!(
+        shown(&then, &["$id", "n", "$validFrom", "$validTo"]),
+        [expected]
+    );
+    assert_eq!(
+        listed(&site, &[method("validAt", json!([to]))]).json()["total"],
+        0
+    );
+    let one = site.ask(
+        "GET",
+        &format!(
+            "{ROWS}/a?queries[]=%7B%22method%22:%22validAt%22,%22values%22:[978307200000000]%7D"
+        ),
+        "",
+    );
+    assert_eq!(one.json()["n"], 1, "{}", one.text);
+    let now = site.ask("GET", &format!("{ROWS}/a"), "");
+    assert_eq!(now.refusal(), "404 row_not_found");
+}
+
+#[test]
+fn versions_are_listed_with_their_times_and_paged_by_their_names() {
+    let site = site();
+    let year = |year: i64| format!("{year}-01-01T00:00:00.000000+00:00");
+    create(&site, "a", json!({"n": 1, "$validFrom": year(2001)}));
+    let patch = |data: Value| {
+        let body = json!({ "data": data }).to_string();
+        let changed = site.ask("PATCH", &format!("{ROWS}/a"), &body);
+        assert_eq!(changed.status, 200, "{}", changed.text);
+        changed
+    };
+    patch(json!({"n": 2, "$validFrom": year(2003), "$validTo": year(2005)}));
+    let members = ["n", "$validFrom", "$validTo"];
+    let pieces = listed(&site, &[method("validBetween", json!(["min", null]))]);
+    let expected = [
+        json!([1, year(2001), year(2003)]),
+        json!([2, year(2003), year(2005)]),
+        json!([1, year(2005), null]),
+    ];
+    assert_eq!(shown(&pieces, &members), expected);
+    let versions = json!({"method": "versions"});
+    let all = listed(&site, std::slice::from_ref(&versions));
+    assert_eq!(all.json()["total"], 4);
+    let names: Vec<Value> = shown(&all, &["$version"])
+        .into_iter()
+        .map(|v| v[0].clone())
+        .collect();
+    let ended: Vec<bool> = shown(&all, &["$systemTo"])
+        .iter()
+        .map(|to| !to[0].is_null())
+        .collect();
+    assert_eq!(ended, [true, false, false, false]);
+    let mut paged = Vec::new();
+    let mut queries = vec![versions.clone(), method("limit", json!([1]))];
+    while paged.len() < 10 {
+        let page = listed(&site, &queries);
+        let Some(name) = shown(&page, &["$version"]).pop() else {
+            break;
+        };
+        queries.truncate(2);
+        queries.push(method("cursorAfter", name.clone()));
+        paged.push(name[0].clone());
+    }
+    assert_eq!(paged, names);
+    let ambiguous = listed(&site, &[versions, method("cursorAfter", json!(["a"]))]);
+    assert_eq!(ambiguous.refusal(), "400 general_query_invalid");
+}
+
+#[test]
+fn an_answer_named_by_its_times_never_changes() {
+    let site = site();
+    create(&site, "a", json!({"n": 1}));
+    let before = listed(&site, &[method("validAt", json!(["2100-01-01"]))]);
+    let mark = before.json()["rows"][0]["$systemFrom"].clone();
+    let pinned = [method("asOf", json!([mark]))];
+    let first = listed(&site, &pinned);
+    assert_eq!(shown(&first, &["n"]), [json!([1])]);
+    site.ask("PATCH", &format!("{ROWS}/a"), r#"{"data":{"n":2}}"#);
+    site.ask("DELETE", &format!("{ROWS}/a"), "");
+    assert_eq!(listed(&site, &pinned).text, first.text);
+    assert_eq!(listed(&site, &[]).json()["total"], 0);
+}
+
+#[test]
+fn times_that_cannot_be_are_refused() {
+    let site = site();
+    let refused = |data: Value| create(&site, "x", data).refusal();
+    assert_eq!(
+        refused(json!({"n": 1, "$validFrom": 9, "$validTo": 9})),
+        "400 invalid_range"
+    );
+    for (key, value) in [
+        ("$validFrom", json!("soon")),
+        ("$validFrom", json!(1.5)),
+        ("$validFrom", json!("next")),
+        ("$validTo", json!([])),
+    ] {
+        assert_eq!(
+            refused(json!({"n": 1, key: value})),
+            "400 row_invalid_structure"
+        );
+    }
+    for query in [
+        method("asOf", json!([])),
+        method("asOf", json!(["soon"])),
+        method("validAt", json!([1, 2])),
+        method("validBetween", json!([2, 1])),
+        method("versions", json!([1])),
+    ] {
+        assert_eq!(
+            listed(&site, &[query]).refusal(),
+            "400 general_query_invalid"
+        );
+    }
+    let future = listed(&site, &[method("asOf", json!(["2100-01-01"]))]);
+    assert_eq!(future.refusal(), "400 future_tt");
+    let twice = [method("asOf", json!([1])), method("asOf", json!([2]))];
+    assert_eq!(listed(&site, &twice).refusal(), "400 general_query_invalid");
+    let many = r#"{"data":{"n":1,"$validFrom":5}}"#;
+    let bulk = site.ask("PATCH", ROWS, many);
+    assert_eq!(bulk.refusal(), "400 general_feature_unsupported");
+    let absent = site.ask("PATCH", &format!("{ROWS}/x"), many);
+    assert_eq!(absent.refusal(), "404 row_not_found");
+    let containers = site.ask(
+        "GET",
+        "/v1/tablesdb?queries[]=%7B%22method%22:%22versions%22%7D",
+        "",
+    );
+    assert_eq!(containers.refusal(), "400 general_query_invalid");
+}

@@ -1,0 +1,58 @@
+//! Erasure: no change of a belief, but the end of every version at every mark.
+//!
+//! What is deleted is overwritten (`secure_delete`), here and in the full-text indexes. The bytes
+//! leave the log with the next checkpoint that truncates it.
+
+use std::sync::Arc;
+
+use model::{RowId, Table};
+use query::names;
+use rusqlite::params;
+
+use super::row_write::Target;
+use super::run::{Run, Step};
+use crate::timed::TimedDone;
+
+impl Run<'_> {
+    /// Erases a row: versions, grants, schedule, and its place in the records of commits.
+    pub(super) fn erase(&mut self, table: &Arc<Table>, id: &RowId) -> Step<TimedDone> {
+        let target = Target {
+            table,
+            id,
+            sql: self.texts.of(table),
+        };
+        self.part_twin(&target)?;
+        let seq = self.known_seq(&target)?;
+        if let Some(row) = self.current(&target)? {
+            self.statement(&target.sql.delete_now)?
+                .execute(params![row.seq])?;
+            self.touched
+                .record(table, id, row.seq, Some(row.image), None);
+        }
+        let number = table.number;
+        let of_id = |sql: String| -> Step<usize> {
+            Ok(self.statement(&sql)?.execute(params![id.as_str()])?)
+        };
+        let versions = names::versions(number);
+        let erased = of_id(format!("DELETE FROM {versions} WHERE id = ?1 AND twin = 0"))?;
+        of_id(format!(
+            "DELETE FROM {} WHERE id = ?1",
+            names::schedule(number)
+        ))?;
+        if let Some(seq) = seq {
+            let grants = names::grants(number);
+            self.statement(&format!("DELETE FROM {grants} WHERE seq = ?1"))?
+                .execute(params![seq])?;
+        }
+        self.statement("DELETE FROM tx_row WHERE tab = ?1 AND id = ?2")?
+            .execute(params![number.0, id.as_str()])?;
+        self.timed.forget(number, id);
+        self.touched.erase(table, id);
+        self.take_in_boundary(number)?;
+        self.erased += usize::from(erased > 0);
+        Ok(TimedDone {
+            is_affected: erased > 0,
+            row: None,
+        })
+    }
+}

@@ -1,0 +1,357 @@
+//! What is shown now of rows that were written over valid periods, and when it changes by itself.
+//!
+//! The table of now is derived from the versions. Its row is made anew in two passes over all
+//! rows concerned, first taken away and then shown: two rows may swap a unique value, or hand it
+//! over at an instant, and SQLite checks each statement at once.
+
+use std::sync::Arc;
+
+use model::history::{Present, Refresh, Shown, VersionNumber};
+use model::{Image, Mark, Period, RowId, Table, TableNumber, Timestamp};
+use query::names;
+use rusqlite::{OptionalExtension, params};
+
+use super::bind::Bound;
+use super::commit::Writer;
+use super::fault::{corrupt, is_unique_violation};
+use super::row_sql::column_list;
+use super::row_write::{Target, encode_body};
+use super::run::{Run, Step};
+use super::schema::END;
+use super::versions::{self, Asserted};
+use crate::batch::Refusal;
+
+/// A row whose present is looked at again.
+pub(super) struct Stale {
+    pub(super) table: Arc<Table>,
+    pub(super) id: RowId,
+    pub(super) seq: i64,
+}
+
+/// A row as it is to be shown.
+struct Showing {
+    stale: Stale,
+    rid: i64,
+    valid: Period,
+    sys_from: Mark,
+    origin: Mark,
+    asserted: Arc<Asserted>,
+    before: Option<Image>,
+}
+
+impl Run<'_> {
+    /// Brings what is shown now up to what the batch has written so far.
+    pub(super) fn catch_up(&mut self) -> Step<()> {
+        if !self.timed.is_behind {
+            return Ok(());
+        }
+        self.timed.is_behind = false;
+        let behind = |row: &mut super::version_write::TimedRow| {
+            std::mem::take(&mut row.is_behind).then(|| Stale {
+                table: Arc::clone(&row.table),
+                id: row.id.clone(),
+                seq: row.seq,
+            })
+        };
+        let stale = self
+            .timed
+            .rows_mut()
+            .iter_mut()
+            .filter_map(behind)
+            .collect();
+        self.refresh(stale, self.mark.timestamp(), Some(self.mark))
+    }
+
+    /// Shows rows as they are at `instant`, as known now. `batch` is the mark of the batch under
+    /// way; `None` when none is, because a boundary has passed.
+    pub(super) fn refresh(
+        &mut self,
+        stale: Vec<Stale>,
+        instant: Timestamp,
+        batch: Option<Mark>,
+    ) -> Step<()> {
+        let mut tables: Vec<TableNumber> = stale.iter().map(|row| row.table.number).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        let mut showings = Vec::new();
+        for row in stale {
+            showings.extend(self.withdraw(row, instant, batch)?);
+        }
+        for showing in showings {
+            self.show(showing)?;
+        }
+        for table in tables {
+            self.take_in_boundary(table)?;
+        }
+        Ok(())
+    }
+
+    /// The first pass: takes the row out of what is shown unless it is right there, notes when it
+    /// changes next, and says how it is to be shown.
+    fn withdraw(
+        &mut self,
+        stale: Stale,
+        instant: Timestamp,
+        batch: Option<Mark>,
+    ) -> Step<Option<Showing>> {
+        let target = Target {
+            table: &stale.table,
+            id: &stale.id,
+            sql: self.texts.of(&stale.table),
+        };
+        let within = (instant, Timestamp::END);
+        let id = stale.id.as_str();
+        let known = versions::known_within(self.connection, &stale.table, id, within)?;
+        let present = Present::new(&known, instant);
+        self.schedule(&stale, present.boundary)?;
+        let shown = self.shown(&target)?;
+        let refresh = present.refresh(batch, shown);
+        if matches!(refresh, Refresh::Keep) {
+            return Ok(None);
+        }
+        let before = self.current(&target)?;
+        if let Some(row) = &before {
+            self.statement(&target.sql.delete_now)?
+                .execute(params![row.seq])?;
+        }
+        let before = before.map(|row| row.image);
+        let Refresh::Show(piece) = refresh else {
+            if before.is_some() {
+                self.touched
+                    .record(&stale.table, &stale.id, stale.seq, before, None);
+            }
+            return Ok(None);
+        };
+        Ok(Some(Showing {
+            rid: piece.number.0,
+            valid: piece.valid,
+            sys_from: piece.sys_from,
+            origin: piece.origin,
+            asserted: Arc::clone(piece.value),
+            before,
+            stale,
+        }))
+    }
+
+    fn shown(&self, target: &Target<'_>) -> Step<Option<Shown>> {
+        let now = names::now(target.table.number);
+        let sql = format!("SELECT rid, vf, vt, sf FROM {now} WHERE id = ?1");
+        let read = |row: &rusqlite::Row<'_>| {
+            let (rid, from, end, sys_from): (i64, i64, i64, i64) =
+                (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok((rid, from, end, sys_from))
+        };
+        let found = self
+            .statement(&sql)?
+            .query_row(params![target.id.as_str()], read)
+            .optional()?;
+        let Some((rid, from, end, sys_from)) = found else {
+            return Ok(None);
+        };
+        let valid = Period::new(Timestamp(from), Some(Timestamp(end)));
+        Ok(Some(Shown {
+            number: VersionNumber(rid),
+            valid: valid.map_err(|error| corrupt(error.to_string()))?,
+            sys_from: Mark(sys_from),
+        }))
+    }
+
+    fn schedule(&self, stale: &Stale, boundary: Option<Timestamp>) -> Step<()> {
+        let schedule = names::schedule(stale.table.number);
+        let id = stale.id.as_str();
+        match boundary {
+            Some(at) => self
+                .statement(&format!(
+                    "INSERT OR REPLACE INTO {schedule} VALUES (?1, ?2)"
+                ))?
+                .execute(params![id, at.0])?,
+            None => self
+                .statement(&format!("DELETE FROM {schedule} WHERE id = ?1"))?
+                .execute(params![id])?,
+        };
+        Ok(())
+    }
+
+    /// The second pass.
+    fn show(&mut self, showing: Showing) -> Step<()> {
+        let Showing {
+            stale,
+            rid,
+            valid,
+            sys_from,
+            origin,
+            asserted,
+            before,
+        } = showing;
+        let image = Image {
+            created: asserted.created,
+            updated: asserted.updated,
+            permissions: match &before {
+                Some(before) => before.permissions.clone(),
+                None => self.permissions_of(&stale.table, stale.seq)?.into(),
+            },
+            values: asserted.values.clone(),
+        };
+        let table = &*stale.table;
+        let sql = format!(
+            "INSERT INTO {} (seq, id, vf, vt, sf, origin, created, updated, perms, body, \
+             body_epoch, rid, twin{}) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0{})",
+            names::now(table.number),
+            column_list(table),
+            ", ?".repeat(table.columns.len())
+        );
+        let body = encode_body(self.encode_row, table, &image.values);
+        let mut statement = self.statement(&sql)?;
+        statement.raw_bind_parameter(1, stale.seq)?;
+        statement.raw_bind_parameter(2, stale.id.as_str())?;
+        statement.raw_bind_parameter(3, valid.from().0)?;
+        statement.raw_bind_parameter(4, valid.end().0)?;
+        statement.raw_bind_parameter(5, sys_from.0)?;
+        statement.raw_bind_parameter(6, origin.0)?;
+        statement.raw_bind_parameter(7, image.created.0)?;
+        statement.raw_bind_parameter(8, image.updated.0)?;
+        statement.raw_bind_parameter(9, &*image.permissions)?;
+        statement.raw_bind_parameter(10, body.as_deref())?;
+        statement.raw_bind_parameter(11, table.schema_epoch as i64)?;
+        statement.raw_bind_parameter(12, rid)?;
+        for (position, value) in image.values.iter().enumerate() {
+            statement.raw_bind_parameter(13 + position, Bound(value))?;
+        }
+        let shown = statement.raw_execute();
+        drop(statement);
+        match shown {
+            Err(error) if is_unique_violation(&error) => {
+                let target = Target {
+                    table,
+                    id: &stale.id,
+                    sql: self.texts.of(table),
+                };
+                return Err(self.unique_refusal(&target, stale.seq, &image)?.into());
+            }
+            result => result?,
+        };
+        self.touched
+            .record(table, &stale.id, stale.seq, before, Some(image));
+        Ok(())
+    }
+
+    /// The row's open grants as they are shown.
+    pub(super) fn permissions_of(&self, table: &Table, seq: i64) -> Step<String> {
+        let grants = names::grants(table.number);
+        let sql = format!(
+            "SELECT role, actions FROM {grants} WHERE seq = ?1 AND st = {END} ORDER BY rowid"
+        );
+        let mut statement = self.statement(&sql)?;
+        let mut rows = statement.query(params![seq])?;
+        let mut entries = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (role, actions): (String, i64) = (row.get(0)?, row.get(1)?);
+            entries.push((role, actions));
+        }
+        Ok(super::bind::granted_text(&entries))
+    }
+
+    /// Whether the row will be there, or not, by itself at some later instant.
+    pub(super) fn is_scheduled(&self, target: &Target<'_>) -> Step<bool> {
+        if !self.state.boundaries.contains_key(&target.table.number) {
+            return Ok(false);
+        }
+        let schedule = names::schedule(target.table.number);
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM {schedule} WHERE id = ?1)");
+        let id = params![target.id.as_str()];
+        Ok(self.statement(&sql)?.query_row(id, |row| row.get(0))?)
+    }
+
+    /// Takes in when the table changes next.
+    pub(super) fn take_in_boundary(&mut self, table: TableNumber) -> Step<()> {
+        let sql = format!("SELECT min(at) FROM {}", names::schedule(table));
+        let next: Option<i64> = self.statement(&sql)?.query_row((), |row| row.get(0))?;
+        let before = self.state.boundaries.get(&table).map(|at| at.0);
+        if next != before {
+            let boundaries = Arc::make_mut(&mut self.state.boundaries);
+            match next {
+                Some(at) => boundaries.insert(table, Timestamp(at)),
+                None => boundaries.remove(&table),
+            };
+        }
+        Ok(())
+    }
+
+    /// Shows at most `count_max` rows of which a boundary lies at or before `instant`; how many.
+    fn bring_rows(&mut self, instant: Timestamp, count_max: usize) -> Step<usize> {
+        let due = self.state.boundaries.iter();
+        let due = due.filter(|(_, at)| **at <= instant);
+        let tables: Vec<TableNumber> = due.map(|(table, _)| *table).collect();
+        let mut stale = Vec::new();
+        for number in tables {
+            let Some(table) = self.state.catalogue.table_by_number(number).cloned() else {
+                Arc::make_mut(&mut self.state.boundaries).remove(&number);
+                continue;
+            };
+            stale.extend(self.due_rows(&table, instant, count_max - stale.len())?);
+            if stale.len() == count_max {
+                break;
+            }
+        }
+        let count = stale.len();
+        self.refresh(stale, instant, None)?;
+        Ok(count)
+    }
+
+    fn due_rows(
+        &self,
+        table: &Arc<Table>,
+        instant: Timestamp,
+        count_max: usize,
+    ) -> Step<Vec<Stale>> {
+        let sql = format!(
+            "SELECT s.id, (SELECT seq FROM {versions} AS v INDEXED BY {known} \
+               WHERE v.id = s.id AND v.st = {END} AND v.twin = 0 LIMIT 1) \
+             FROM {schedule} AS s WHERE s.at <= ?1 ORDER BY s.at LIMIT ?2",
+            versions = names::versions(table.number),
+            known = names::known_index(table.number),
+            schedule = names::schedule(table.number),
+        );
+        let mut statement = self.statement(&sql)?;
+        let mut rows = statement.query(params![instant.0, count_max as i64])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: String = row.get(0)?;
+            let seq: Option<i64> = row.get(1)?;
+            let id = RowId::new(&id).map_err(|error| corrupt(error.to_string()))?;
+            found.push(Stale {
+                table: Arc::clone(table),
+                seq: seq.ok_or_else(|| corrupt(format!("row `{id}` waits without a version")))?,
+                id,
+            });
+        }
+        Ok(found)
+    }
+}
+
+impl Writer {
+    /// Inside the open transaction: brings in what is due at `instant`, at most `count_max` rows;
+    /// how many.
+    pub(super) fn bring(&mut self, instant: Timestamp, count_max: usize) -> Step<usize> {
+        let is_due = |at: &Timestamp| *at <= instant;
+        if !self.state().boundaries.values().any(is_due) {
+            return Ok(0);
+        }
+        let mut run = self.run_aside(instant);
+        let count = run.bring_rows(instant, count_max)?;
+        let (mut state, touched) = (run.state, run.touched);
+        if count > 0 {
+            // Marks to come are above what is shown, whether or not a batch takes this one.
+            state.horizon = state.horizon.max(Mark(instant.0));
+            state.write(&self.connection)?;
+        }
+        self.take_in_due(state, touched);
+        Ok(count)
+    }
+}
+
+/// Whether a refusal arose where none may: what is due was checked when it was written.
+pub(super) fn no_refusal(refusal: &Refusal) -> crate::StoreError {
+    corrupt(format!("what is due cannot be shown: {refusal:?}"))
+}

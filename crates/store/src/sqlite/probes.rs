@@ -1,0 +1,262 @@
+//! Constraints over valid time, checked at the end of a batch against everything known then.
+//!
+//! With one writer this is exact, and costs a probe of an index for each piece that was written
+//! and each key. Belief in the past needs no check: what was consistent at its own mark stays so.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::{Field, Index, IndexKind, Period, RowId, Table, TableNumber, Timestamp, Value};
+use query::names;
+use rusqlite::Connection;
+
+use super::bind::Bound;
+use super::fault::corrupt;
+use super::run::{Run, Step};
+use super::schema::{END, physical_field};
+use super::versions::{self, Stored};
+use crate::batch::Refusal;
+
+/// The end of a version as it is believed now.
+pub(super) const BELIEVED_END: &str =
+    "CASE cut_tt WHEN 9223372036854775807 THEN vt ELSE cut_vt END";
+
+impl Run<'_> {
+    /// Judges every row that the batch wrote, where something may stand in its way at another
+    /// instant than that of the batch: unique values first, then references.
+    pub(super) fn check_over_time(&mut self) -> Step<()> {
+        let rows = self.rows_to_check();
+        for (table, id) in &rows {
+            self.check_unique(table, id)?;
+        }
+        for (table, id) in &rows {
+            self.check_references(table, id)?;
+        }
+        Ok(())
+    }
+
+    /// Rows written over periods, and all others of tables in which something is scheduled or
+    /// constrained over time.
+    fn rows_to_check(&self) -> Vec<(Arc<Table>, RowId)> {
+        let mut known = BTreeSet::new();
+        let mut rows = Vec::new();
+        let written = self.timed.rows().iter().filter(|row| row.is_changed());
+        for row in written {
+            if known.insert((row.table.number, row.id.as_str())) {
+                rows.push((Arc::clone(&row.table), row.id.clone()));
+            }
+        }
+        if self.state.boundaries.is_empty() && self.state.constraints.is_empty() {
+            return rows;
+        }
+        for (number, id) in self.touched.ids() {
+            let is_watched = self.state.boundaries.contains_key(&number)
+                || self.state.constraints.concern(number);
+            if is_watched
+                && known.insert((number, id.as_str()))
+                && let Some(table) = self.state.catalogue.table_by_number(number)
+            {
+                rows.push((Arc::clone(table), id.clone()));
+            }
+        }
+        rows
+    }
+
+    fn check_unique(&self, table: &Table, id: &RowId) -> Step<()> {
+        let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
+        let mut indexes = table.indexes.iter().filter(unique).peekable();
+        let keys = self.state.constraints.unique_of(table);
+        if indexes.peek().is_none() && keys.is_empty() {
+            return Ok(());
+        }
+        let pieces = self.pieces_written(table, id)?;
+        for index in indexes {
+            let fields: Vec<Field> = index.columns.iter().map(|part| part.field).collect();
+            for piece in &pieces {
+                if clash(self.connection, table, id, &fields, piece)?.is_some() {
+                    let index = Some(index.key.to_string());
+                    return Err(Refusal::Unique { index }.into());
+                }
+            }
+        }
+        for key in keys {
+            let fields: Vec<Field> = key
+                .iter()
+                .map(|position| Field::Column(*position))
+                .collect();
+            for piece in &pieces {
+                if let Some((other, shared)) = clash(self.connection, table, id, &fields, piece)? {
+                    let columns = key.iter();
+                    let columns = columns.map(|position| table.columns[*position].key.to_string());
+                    return Err(Refusal::UniqueOverTime {
+                        columns: columns.collect(),
+                        other,
+                        shared,
+                    }
+                    .into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What this batch made known of a row.
+    fn pieces_written(&self, table: &Table, id: &RowId) -> Step<Vec<Stored>> {
+        let mut known = versions::known_always(self.connection, table, id.as_str())?;
+        known.retain(|version| version.sys_from == self.mark);
+        Ok(known)
+    }
+
+    fn check_references(&self, table: &Table, id: &RowId) -> Step<()> {
+        for (position, related) in self.state.constraints.references_of(table) {
+            let related = self.table_numbered(related)?;
+            for piece in self.pieces_written(table, id)? {
+                let Value::Text(target) = &piece.value.values[position] else {
+                    continue;
+                };
+                let valid = piece.valid;
+                self.need_covered(&related, target, valid, table, position)?;
+            }
+        }
+        for (holder, column) in self.state.constraints.references_to(table.number) {
+            let holder = self.table_numbered(holder)?;
+            let Some(position) = holder.columns.iter().position(|c| c.number == column) else {
+                continue;
+            };
+            for valid in self.periods_referring(&holder, position, id)? {
+                self.need_covered(table, id.as_str(), valid, &holder, position)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Refusal::ReferenceOverTime`] when the row `target` is not there at each instant of
+    /// `valid`.
+    pub(super) fn need_covered(
+        &self,
+        related: &Table,
+        target: &str,
+        valid: Period,
+        holder: &Table,
+        position: usize,
+    ) -> Step<()> {
+        let known = versions::known_always(self.connection, related, target)?;
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        let pieces: Vec<Period> = pieces.map(|piece| piece.valid).collect();
+        let Some(missing) = valid.uncovered(&pieces).first().copied() else {
+            return Ok(());
+        };
+        let column = holder.columns[position].key.to_string();
+        let Ok(target) = RowId::new(target) else {
+            return Err(Refusal::Invalid(model::ModelError::InvalidValue {
+                column,
+                why: "holds no id of a row".to_owned(),
+            })
+            .into());
+        };
+        Err(Refusal::ReferenceOverTime {
+            column,
+            related: related.id.clone(),
+            target,
+            missing,
+        }
+        .into())
+    }
+
+    pub(super) fn table_numbered(&self, number: TableNumber) -> Step<Arc<Table>> {
+        let table = self.state.catalogue.table_by_number(number);
+        Ok(Arc::clone(table.ok_or_else(|| {
+            corrupt(format!(
+                "a constraint names table {}, which is gone",
+                number.0
+            ))
+        })?))
+    }
+
+    /// What is known now to be valid with this link in its column.
+    fn periods_referring(&self, holder: &Table, position: usize, id: &RowId) -> Step<Vec<Period>> {
+        let sql = format!(
+            "SELECT vf, {BELIEVED_END} FROM {} WHERE st = {END} AND {} = ?1",
+            names::versions(holder.number),
+            names::column(holder.columns[position].number),
+        );
+        let mut statement = self.statement(&sql)?;
+        let mut rows = statement.query([id.as_str()])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(period(row.get(0)?, row.get(1)?)?);
+        }
+        Ok(found)
+    }
+}
+
+/// The number of the parameter that holds the first value of a key: the row and the period come
+/// before it.
+const FIRST_KEY: usize = 4;
+
+/// Another row with the same values in `fields` as `piece` of the row `id` has, at an instant
+/// that both share. Null equals nothing.
+fn clash(
+    connection: &Connection,
+    table: &Table,
+    id: &RowId,
+    fields: &[Field],
+    piece: &Stored,
+) -> Step<Option<(RowId, Period)>> {
+    let value = |field: &Field| match field {
+        Field::Column(position) => piece.value.values[*position].clone(),
+        Field::Created => Value::Instant(piece.value.created),
+        Field::Updated => Value::Instant(piece.value.updated),
+        Field::Id => Value::Text(id.to_string()),
+        // It belongs to one id for ever.
+        Field::Sequence => Value::Null,
+    };
+    let values: Vec<Value> = fields.iter().map(value).collect();
+    if values.contains(&Value::Null) {
+        return Ok(None);
+    }
+    let valid = piece.piece_now().map_or(piece.valid, |piece| piece.valid);
+    let tests = fields.iter().zip(FIRST_KEY..).flat_map(|(field, number)| {
+        let name = physical_field(table, *field);
+        [
+            " AND ".to_owned(),
+            name,
+            " = ?".to_owned(),
+            number.to_string(),
+        ]
+    });
+    let test: String = tests.collect();
+    // Two sources, as every read has: pieces with a twin stand in no index of versions.
+    let sql = format!(
+        "SELECT id, vf, e FROM (\
+           SELECT id, vf, {BELIEVED_END} AS e FROM {versions} \
+             WHERE twin = 0 AND st = {END} AND id <> ?1 AND vf < ?3{test} \
+           UNION ALL SELECT id, vf, vt FROM {now} \
+             WHERE twin = 1 AND id <> ?1 AND vf < ?3{test}) WHERE e > ?2 LIMIT 1",
+        versions = names::versions(table.number),
+        now = names::now(table.number),
+    );
+    let bounds = [
+        Value::Text(id.to_string()),
+        Value::Int(valid.from().0),
+        Value::Int(valid.end().0),
+    ];
+    let parameters: Vec<&Value> = bounds.iter().chain(&values).collect();
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(rusqlite::params_from_iter(
+        parameters.into_iter().map(Bound),
+    ))?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let other: String = row.get(0)?;
+    let other = RowId::new(&other).map_err(|error| corrupt(error.to_string()))?;
+    let shared = period(row.get(1)?, row.get(2)?)?.intersect(&valid);
+    Ok(shared.map(|shared| (other, shared)))
+}
+
+pub(super) fn period(from: i64, end: i64) -> Step<Period> {
+    let period = Period::new(Timestamp(from), Some(Timestamp(end)));
+    Ok(period.map_err(|error| corrupt(error.to_string()))?)
+}

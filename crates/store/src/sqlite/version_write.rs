@@ -1,0 +1,684 @@
+//! Operations over a valid period: which versions they end and write, the model says.
+//!
+//! The row's versions are read, the plan is made, and its steps are done one by one. Where a
+//! piece had a twin among the rows of now, the two are parted first: so every version that is not
+//! gone stands in the index by which they are found. What is shown now follows at the end of
+//! the batch (`present.rs`), because two rows may swap a unique value inside it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::history::{Act, Claim, Ending, Known, NewVersion, Operation, Plan, Range, Until};
+use model::{
+    Action, Image, Mark, Patch, Permission, Row, RowId, Span, Table, TableNumber, Timestamp,
+};
+use query::names;
+use rusqlite::{OptionalExtension, params};
+
+use super::bind::{Bound, permissions_text};
+use super::row_sql::column_list;
+use super::row_write::{self, Target, encode_body};
+use super::run::{Halt, Run, Step};
+use super::schema::END;
+use super::versions::{self, Asserted, Stored};
+use crate::batch::{BATCH_ROWS_MAX, Refusal, Stamps};
+use crate::timed::{TimedAct, TimedClaim, TimedDone, TimedOp, refused};
+
+/// Versions that a range up to the next boundary looks at: the one before it, the one it begins
+/// in, and the next.
+const VERSIONS_TO_NEXT: usize = 3;
+
+/// The rows that a batch has written over valid periods.
+#[derive(Default)]
+pub(super) struct Timed {
+    rows: Vec<TimedRow>,
+    positions: HashMap<(TableNumber, RowId), usize>,
+    /// Whether what is shown now may be behind.
+    pub(super) is_behind: bool,
+}
+
+/// One row.
+pub(super) struct TimedRow {
+    pub(super) table: Arc<Table>,
+    pub(super) id: RowId,
+    pub(super) seq: i64,
+    /// Whether what is shown of it now may be behind.
+    pub(super) is_behind: bool,
+    /// Versions that the batch wrote and has not removed since.
+    pub(super) written: usize,
+    /// Versions of earlier commits that it ended.
+    pub(super) ended: usize,
+    /// Whether it gave the row grants.
+    pub(super) is_granted: bool,
+}
+
+impl TimedRow {
+    /// Whether the batch leaves a trace of the row on either axis.
+    pub(super) fn is_changed(&self) -> bool {
+        self.written > 0 || self.ended > 0
+    }
+}
+
+impl Timed {
+    pub(super) fn rows(&self) -> &[TimedRow] {
+        &self.rows
+    }
+
+    pub(super) fn rows_mut(&mut self) -> &mut [TimedRow] {
+        &mut self.rows
+    }
+
+    /// Forgets a row that was erased: nothing that the batch did to it before has a trace.
+    pub(super) fn forget(&mut self, table: TableNumber, id: &RowId) {
+        if let Some(position) = self.positions.remove(&(table, id.clone())) {
+            let row = &mut self.rows[position];
+            (row.written, row.ended) = (0, 0);
+            (row.is_behind, row.is_granted) = (false, false);
+        }
+    }
+
+    fn find(&self, table: TableNumber, id: &RowId) -> Option<&TimedRow> {
+        let position = self.positions.get(&(table, id.clone()))?;
+        Some(&self.rows[*position])
+    }
+
+    fn row(&mut self, table: &Arc<Table>, id: &RowId, seq: i64) -> &mut TimedRow {
+        let next = self.rows.len();
+        let key = (table.number, id.clone());
+        let position = *self.positions.entry(key).or_insert(next);
+        if position == next {
+            self.rows.push(TimedRow {
+                table: Arc::clone(table),
+                id: id.clone(),
+                seq,
+                is_behind: false,
+                written: 0,
+                ended: 0,
+                is_granted: false,
+            });
+        }
+        &mut self.rows[position]
+    }
+}
+
+/// What an operation may bring along for a row.
+struct Grants<'a> {
+    /// What it is to have from now on; `None` keeps what it has.
+    new: Option<&'a [Permission]>,
+    /// What it gets if it was never known.
+    first: &'a [Permission],
+    /// Whether the operation makes the row: without a trace of it, it has no grants either.
+    comes_with_row: bool,
+}
+
+/// A merge as the model calls it.
+type Merging<'a> =
+    dyn FnMut(Option<&Arc<Asserted>>) -> Result<Option<Arc<Asserted>>, model::ModelError> + 'a;
+
+impl Run<'_> {
+    /// Runs one operation.
+    pub(super) fn timed_op(&mut self, op: &TimedOp) -> Step<TimedDone> {
+        if let TimedAct::Erase = op.act {
+            return self.erase(&op.table, &op.id);
+        }
+        let target = Target {
+            table: &op.table,
+            id: &op.id,
+            sql: self.texts.of(&op.table),
+        };
+        self.part_twin(&target)?;
+        if let TimedAct::Assert(claim) = &op.act {
+            self.assert_claim(&target, claim)?;
+            return Ok(TimedDone {
+                is_affected: false,
+                row: None,
+            });
+        }
+        let known = self.known_for(&target, op.range)?;
+        let seq = self.known_seq(&target)?;
+        self.judge_timed(&target, op, seq, &known)?;
+        let plan = self.plan(&target, op, &known)?;
+        let needs_piece = matches!(op.act, TimedAct::Update { .. } | TimedAct::Delete { .. });
+        if needs_piece && !op.is_literal && !self.meets_any(op.range, &known) {
+            return Err(Refusal::RowNotFound(op.id.clone()).into());
+        }
+        let grants = grants_of(&op.act);
+        if plan.is_empty() && grants.new.is_none() {
+            return Ok(TimedDone {
+                is_affected: false,
+                row: None,
+            });
+        }
+        let seq = match seq {
+            Some(seq) => seq,
+            None => self.free_seq(&target)?,
+        };
+        let was_granted = self.has_grants(&target, seq)?;
+        self.run_plan(&op.table, &target, seq, &plan)?;
+        self.regrant(&op.table, &target, seq, &grants, was_granted)?;
+        self.row_written(&target, seq, &plan)
+    }
+
+    /// Ends what the batch did over valid periods: what is shown follows, and rows that came and
+    /// went leave no grants behind.
+    pub(super) fn end_timed(&mut self) -> Step<()> {
+        self.catch_up()?;
+        let timed = std::mem::take(&mut self.timed);
+        for row in timed.rows() {
+            let target = Target {
+                table: &row.table,
+                id: &row.id,
+                sql: self.texts.of(&row.table),
+            };
+            if row.is_changed() {
+                self.touched.record_elsewhere(&row.table, &row.id, row.seq);
+            } else if row.is_granted {
+                let seq_and_mark = params![row.seq, self.mark.0];
+                self.statement(&target.sql.drop_grants)?
+                    .execute(seq_and_mark)?;
+                self.statement(&target.sql.reopen_grants)?
+                    .execute(seq_and_mark)?;
+            }
+        }
+        self.timed = timed;
+        Ok(())
+    }
+
+    /// Does an ordinary operation, valid from the mark on, to a row of which more is known than
+    /// that it is there until further notice; the row as it became, `None` if it is not there.
+    pub(super) fn detour(&mut self, target: &Target<'_>, act: TimedAct) -> Step<Option<Row>> {
+        let table = self.state.catalogue.table_by_number(target.table.number);
+        let table = table.ok_or(Refusal::CatalogueMoved)?;
+        let op = TimedOp {
+            table: Arc::clone(table),
+            id: target.id.clone(),
+            range: Range::default(),
+            act,
+            is_literal: false,
+        };
+        self.timed_op(&op)?;
+        self.catch_up()?;
+        let current = self.current(target)?;
+        Ok(current.map(|row| row_write::row(target.id, row.seq, &row.image, None)))
+    }
+
+    /// Parts a row of now from the piece it is an exact copy of, so that the piece stands in the
+    /// indexes of versions.
+    pub(super) fn part_twin(&self, target: &Target<'_>) -> Step<()> {
+        let now = names::now(target.table.number);
+        let sql = format!("SELECT rid FROM {now} WHERE id = ?1 AND twin = 1");
+        let rid: Option<i64> = self
+            .statement(&sql)?
+            .query_row(params![target.id.as_str()], |row| row.get(0))
+            .optional()?;
+        if let Some(rid) = rid {
+            self.statement(&format!("UPDATE {now} SET twin = 0 WHERE id = ?1"))?
+                .execute(params![target.id.as_str()])?;
+            self.statement(&target.sql.part_piece)?
+                .execute(params![rid])?;
+        }
+        Ok(())
+    }
+
+    fn known_for(&self, target: &Target<'_>, range: Range) -> Step<Vec<Stored>> {
+        let low = range.from_at(self.mark);
+        let (connection, table, id) = (self.connection, target.table, target.id.as_str());
+        match range.until {
+            Until::Next => {
+                let within = (low, Timestamp::END);
+                versions::known(connection, table, id, within, VERSIONS_TO_NEXT)
+            }
+            Until::Open => versions::known_within(connection, table, id, (low, Timestamp::END)),
+            // An end before the beginning is refused by the plan; nothing lies between.
+            Until::At(high) => versions::known_within(connection, table, id, (low, high)),
+        }
+    }
+
+    /// The `$sequence` of a row of which anything was ever known. The piece of a row of now has
+    /// been parted from it.
+    pub(super) fn known_seq(&self, target: &Target<'_>) -> Step<Option<i64>> {
+        if let Some(row) = self.timed.find(target.table.number, target.id) {
+            return Ok(Some(row.seq));
+        }
+        let versions = names::versions(target.table.number);
+        let sql = format!("SELECT seq FROM {versions} WHERE id = ?1 AND twin = 0 LIMIT 1");
+        Ok(self
+            .statement(&sql)?
+            .query_row(params![target.id.as_str()], |row| row.get(0))
+            .optional()?)
+    }
+
+    /// The next free `$sequence`. Rows that this batch has removed again keep theirs until it ends.
+    fn free_seq(&self, target: &Target<'_>) -> Step<i64> {
+        let number = target.table.number;
+        let mut statement = self.statement(&target.sql.identity)?;
+        let highest: Option<i64> =
+            statement.query_row(params![target.id.as_str()], |row| row.get(2))?;
+        let own = self.timed.rows().iter();
+        let own = own.filter(|row| row.table.number == number);
+        let own = own.map(|row| row.seq).max().unwrap_or(0);
+        Ok(highest.unwrap_or(0).max(own) + 1)
+    }
+
+    fn judge_timed(
+        &self,
+        target: &Target<'_>,
+        op: &TimedOp,
+        seq: Option<i64>,
+        known: &[Stored],
+    ) -> Step<()> {
+        let (guard, action) = match &op.act {
+            TimedAct::Put { guard, .. }
+            | TimedAct::Patch { guard, .. }
+            | TimedAct::Update { guard, .. } => (guard, Action::Update),
+            TimedAct::Delete { guard } => (guard, Action::Delete),
+            TimedAct::Insert { .. } | TimedAct::Erase | TimedAct::Assert(_) => return Ok(()),
+        };
+        let Some(seq) = seq else { return Ok(()) };
+        if !self.permits_seq(target, seq, guard, action)? {
+            return Err(Refusal::RowForbidden(target.id.clone()).into());
+        }
+        let moved = |since: Timestamp| {
+            let mut met = known.iter().filter(|version| version.sys_from < self.mark);
+            met.any(|version| version.value.updated > since.cut_to_ms())
+        };
+        if self.unchanged_since.is_some_and(moved) {
+            return Err(Refusal::RowMoved(target.id.clone()).into());
+        }
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        target: &Target<'_>,
+        op: &TimedOp,
+        known: &[Stored],
+    ) -> Step<Plan<Arc<Asserted>>> {
+        let created = known.first().map(|version| version.value.created);
+        let fresh = |values: &[model::Value], stamps: Stamps, created: Option<Timestamp>| {
+            let now = self.mark.timestamp();
+            Arc::new(Asserted {
+                created: stamps.created.or(created).unwrap_or(now).cut_to_ms(),
+                updated: stamps.updated.unwrap_or(now).cut_to_ms(),
+                values: values.to_vec(),
+            })
+        };
+        let run = |act: Act<'_, Arc<Asserted>>| {
+            let operation = Operation::Write(act, op.range);
+            let known = Known {
+                versions: known,
+                last_change: None,
+            };
+            let plan = Plan::new(operation, self.mark, known);
+            plan.map_err(|refusal| Halt::Refused(refused(refusal, target.id)))
+        };
+        let plan = match &op.act {
+            TimedAct::Insert { values, stamps, .. } => {
+                run(Act::Insert(fresh(values, *stamps, None)))?
+            }
+            TimedAct::Put { values, .. } => {
+                run(Act::Put(fresh(values, Stamps::default(), created)))?
+            }
+            TimedAct::Delete { .. } => run(Act::Delete)?,
+            TimedAct::Update { patch, stamps, .. } => {
+                let mut merge = self.merge(target, op, patch, *stamps, None);
+                run(Act::Update(&mut *merge))?
+            }
+            TimedAct::Patch {
+                patch, gap, stamps, ..
+            } => {
+                if let (Err(refusal), false) = (gap, self.covers(op.range, known)) {
+                    return Err(Refusal::clone(refusal).into());
+                }
+                let gap = gap.as_ref().ok();
+                let gap = gap.map(|values| fresh(values, *stamps, created));
+                let mut merge = self.merge(target, op, patch, *stamps, gap);
+                run(Act::Patch(&mut *merge))?
+            }
+            TimedAct::Erase | TimedAct::Assert(_) => unreachable!("they make no plan"),
+        };
+        let rows_max = BATCH_ROWS_MAX;
+        if plan.endings.len() + plan.writes.len() > 2 * rows_max {
+            return Err(Refusal::TooManyRows { rows_max }.into());
+        }
+        Ok(plan)
+    }
+
+    fn merge<'a>(
+        &'a self,
+        target: &'a Target<'_>,
+        op: &'a TimedOp,
+        patch: &'a Patch,
+        stamps: Stamps,
+        gap: Option<Arc<Asserted>>,
+    ) -> Box<Merging<'a>> {
+        let now = self.mark.timestamp();
+        Box::new(move |piece| {
+            let Some(piece) = piece else {
+                let Some(gap) = &gap else { return Ok(None) };
+                let values = patch.operate(target.table, gap.values.clone(), now)?;
+                return Ok(Some(Arc::new(Asserted {
+                    values,
+                    ..Asserted::clone(gap)
+                })));
+            };
+            let values = patch.apply(target.table, &piece.values, now)?;
+            let merged = Asserted {
+                created: stamps.created.unwrap_or(piece.created).cut_to_ms(),
+                updated: stamps.updated.unwrap_or(now).cut_to_ms(),
+                values,
+            };
+            let is_same = merged.values == piece.values
+                && merged.created == piece.created
+                && stamps.updated.is_none();
+            Ok((op.is_literal || !is_same).then(|| Arc::new(merged)))
+        })
+    }
+
+    /// Whether pieces known now leave nothing of the range open.
+    fn covers(&self, range: Range, known: &[Stored]) -> bool {
+        let pieces = || {
+            known
+                .iter()
+                .filter_map(|version| Some(version.piece_now()?.valid))
+        };
+        let next = |from| {
+            pieces()
+                .filter_map(|valid| valid.boundary_after(from))
+                .min()
+        };
+        let Ok(range) = range.resolve(self.mark, next) else {
+            return true; // The plan says why it is refused.
+        };
+        let mut pieces: Vec<_> = pieces().collect();
+        pieces.sort_by_key(model::Period::from);
+        range.uncovered(&pieces).is_empty()
+    }
+
+    fn meets_any(&self, range: Range, known: &[Stored]) -> bool {
+        let pieces = || {
+            known
+                .iter()
+                .filter_map(|version| Some(version.piece_now()?.valid))
+        };
+        let next = |from| {
+            pieces()
+                .filter_map(|valid| valid.boundary_after(from))
+                .min()
+        };
+        let range = range.resolve(self.mark, next);
+        range.is_ok_and(|range| pieces().any(|valid| valid.intersect(&range).is_some()))
+    }
+
+    fn assert_claim(&self, target: &Target<'_>, claim: &TimedClaim) -> Step<()> {
+        let at = match claim {
+            TimedClaim::Exists(_, at) | TimedClaim::Equals(_, at) => *at,
+            TimedClaim::UnchangedSince(_) => None,
+        };
+        let at = at.unwrap_or(self.mark.timestamp());
+        let within = (at, Timestamp(at.0.saturating_add(1)));
+        let (connection, id) = (self.connection, target.id.as_str());
+        let known = versions::known_within(connection, target.table, id, within)?;
+        let test = |asserted: &Arc<Asserted>| match claim {
+            TimedClaim::Equals(values, _) => values
+                .iter()
+                .all(|(position, value)| asserted.values[*position] == *value),
+            TimedClaim::Exists(..) | TimedClaim::UnchangedSince(_) => true,
+        };
+        let at = Some(at);
+        let (claim, last_change) = match claim {
+            TimedClaim::Exists(expected, _) => {
+                let expected = *expected;
+                (Claim::Exists { expected, at }, None)
+            }
+            TimedClaim::Equals(..) => (Claim::Matches { test: &test, at }, None),
+            TimedClaim::UnchangedSince(since) => {
+                (Claim::UnchangedSince(*since), self.last_change(target)?)
+            }
+        };
+        let known = Known {
+            versions: &known,
+            last_change,
+        };
+        Plan::new(Operation::Assert(claim), self.mark, known)
+            .map(drop)
+            .map_err(|refusal| Halt::Refused(refused(refusal, target.id)))
+    }
+
+    /// The mark of the last commit that changed anything of the row.
+    fn last_change(&self, target: &Target<'_>) -> Step<Option<Mark>> {
+        let versions = names::versions(target.table.number);
+        let known = |column: &str| format!("CASE {column} WHEN {END} THEN sf ELSE {column} END");
+        let sql = format!(
+            "SELECT max(max(sf, {}, {})) FROM {versions} WHERE id = ?1 AND twin = 0",
+            known("cut_tt"),
+            known("st")
+        );
+        let last: Option<i64> = self
+            .statement(&sql)?
+            .query_row(params![target.id.as_str()], |row| row.get(0))?;
+        Ok(last.map(Mark))
+    }
+
+    fn run_plan(
+        &mut self,
+        table: &Arc<Table>,
+        target: &Target<'_>,
+        seq: i64,
+        plan: &Plan<Arc<Asserted>>,
+    ) -> Step<()> {
+        for (version, ending) in &plan.endings {
+            self.end_version(target, version.0, *ending)?;
+        }
+        for new in &plan.writes {
+            self.write_version(target, seq, new)?;
+        }
+        let is_removed = |(_, ending): &&(_, Ending)| *ending == Ending::Remove;
+        let removed = plan.endings.iter().filter(is_removed).count();
+        let row = self.timed.row(table, target.id, seq);
+        row.is_behind = true;
+        row.written = (row.written + plan.writes.len()).saturating_sub(removed);
+        row.ended += plan.endings.len() - removed;
+        self.timed.is_behind = true;
+        Ok(())
+    }
+
+    fn end_version(&self, target: &Target<'_>, rid: i64, ending: Ending) -> Step<()> {
+        let versions = names::versions(target.table.number);
+        let mark = self.mark.0;
+        let ended = match ending {
+            Ending::Remove => self
+                .statement(&format!(
+                    "DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND twin = 0"
+                ))?
+                .execute(params![rid, mark])?,
+            Ending::Cut(valid_to) => self
+                .statement(&format!(
+                    "UPDATE {versions} SET cut_tt = ?2, cut_vt = ?3 WHERE rid = ?1 AND twin = 0"
+                ))?
+                .execute(params![rid, mark, valid_to.0])?,
+            Ending::Close => self
+                .statement(&format!(
+                    "UPDATE {versions} SET st = ?2 WHERE rid = ?1 AND twin = 0"
+                ))?
+                .execute(params![rid, mark])?,
+            Ending::UncutAndClose => self
+                .statement(&format!(
+                    "UPDATE {versions} SET cut_tt = {END}, cut_vt = {END}, st = ?2 \
+                     WHERE rid = ?1 AND twin = 0"
+                ))?
+                .execute(params![rid, mark])?,
+        };
+        if ended == 1 {
+            return Ok(());
+        }
+        let id = target.id.as_str();
+        let what = format!("version {rid} of row `{id}` was read and cannot be ended");
+        Err(super::fault::corrupt(what).into())
+    }
+
+    fn write_version(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        new: &NewVersion<Arc<Asserted>>,
+    ) -> Step<()> {
+        let columns = target.table.columns.len();
+        let sql = format!(
+            "INSERT INTO {} (id, vf, vt, sf, origin, seq, created, updated, twin{}) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0{})",
+            names::versions(target.table.number),
+            column_list(target.table),
+            ", ?".repeat(columns)
+        );
+        let mut statement = self.statement(&sql)?;
+        statement.raw_bind_parameter(1, target.id.as_str())?;
+        statement.raw_bind_parameter(2, new.valid.from().0)?;
+        statement.raw_bind_parameter(3, new.valid.end().0)?;
+        statement.raw_bind_parameter(4, self.mark.0)?;
+        statement.raw_bind_parameter(5, new.origin.0)?;
+        statement.raw_bind_parameter(6, seq)?;
+        statement.raw_bind_parameter(7, new.value.created.0)?;
+        statement.raw_bind_parameter(8, new.value.updated.0)?;
+        for (position, value) in new.value.values.iter().enumerate() {
+            statement.raw_bind_parameter(9 + position, Bound(value))?;
+        }
+        statement.raw_execute()?;
+        Ok(())
+    }
+
+    fn has_grants(&self, target: &Target<'_>, seq: i64) -> Step<bool> {
+        if self.timed.find(target.table.number, target.id).is_some() {
+            return Ok(true);
+        }
+        let versions = names::versions(target.table.number);
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM {versions} WHERE id = ?1 AND seq = ?2 AND twin = 0)"
+        );
+        let known = params![target.id.as_str(), seq];
+        Ok(self.statement(&sql)?.query_row(known, |row| row.get(0))?)
+    }
+
+    /// Gives the row the grants that the operation brings along.
+    fn regrant(
+        &mut self,
+        table: &Arc<Table>,
+        target: &Target<'_>,
+        seq: i64,
+        grants: &Grants<'_>,
+        was_granted: bool,
+    ) -> Step<()> {
+        let list = match grants.new {
+            Some(list) => list,
+            None if !was_granted => grants.first,
+            None => return Ok(()),
+        };
+        let comes_with_row = grants.comes_with_row || !was_granted;
+        let seq_and_mark = params![seq, self.mark.0];
+        self.statement(&target.sql.drop_grants)?
+            .execute(seq_and_mark)?;
+        self.statement(&target.sql.close_grants)?
+            .execute(seq_and_mark)?;
+        self.add_grants(target, seq, list)?;
+        self.show_grants(target, list)?;
+        let row = self.timed.row(table, target.id, seq);
+        row.is_granted |= comes_with_row;
+        row.is_behind = true;
+        self.timed.is_behind = true;
+        Ok(())
+    }
+
+    /// Says in the row of now, if there is one, what it grants.
+    fn show_grants(&mut self, target: &Target<'_>, list: &[Permission]) -> Step<()> {
+        let Some(row) = self.current(target)? else {
+            return Ok(());
+        };
+        let after = Image {
+            updated: self.mark.timestamp().cut_to_ms(),
+            permissions: permissions_text(list).into(),
+            ..row.image.clone()
+        };
+        self.statement(&target.sql.update_permissions)?
+            .execute(params![row.seq, &*after.permissions, after.updated.0])?;
+        let (before, after) = (Some(row.image), Some(after));
+        self.touched
+            .record(target.table, target.id, row.seq, before, after);
+        Ok(())
+    }
+
+    /// The first piece that the plan asserts, as the reply shows it.
+    fn row_written(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        plan: &Plan<Arc<Asserted>>,
+    ) -> Step<TimedDone> {
+        let is_asserted = |new: &&NewVersion<_>| new.origin == self.mark;
+        let mut asserted: Vec<_> = plan.writes.iter().filter(is_asserted).collect();
+        asserted.sort_by_key(|new| new.valid.from());
+        let Some(first) = asserted.first() else {
+            return Ok(TimedDone {
+                is_affected: true,
+                row: None,
+            });
+        };
+        let body = encode_body(self.encode_row, target.table, &first.value.values);
+        let content = match body {
+            Some(body) => model::Content::Body(body),
+            None => model::Content::Values(first.value.values.clone()),
+        };
+        let row = Row {
+            seq,
+            id: target.id.clone(),
+            created: first.value.created,
+            updated: first.value.updated,
+            permissions: self.permissions_of(target.table, seq)?.into(),
+            content,
+            span: Some(Box::new(Span {
+                valid: first.valid,
+                system_from: self.mark,
+                system_to: None,
+                shows_end: false,
+                origin: first.origin,
+            })),
+        };
+        Ok(TimedDone {
+            is_affected: true,
+            row: Some(row),
+        })
+    }
+}
+
+fn grants_of(act: &TimedAct) -> Grants<'_> {
+    match act {
+        TimedAct::Insert { permissions, .. } => Grants {
+            new: Some(permissions),
+            first: permissions,
+            comes_with_row: true,
+        },
+        TimedAct::Put { permissions, .. } => Grants {
+            new: permissions.as_deref(),
+            first: permissions.as_deref().unwrap_or_default(),
+            comes_with_row: true,
+        },
+        TimedAct::Patch {
+            permissions,
+            insert_permissions,
+            ..
+        } => Grants {
+            new: permissions.as_deref(),
+            first: insert_permissions,
+            comes_with_row: true,
+        },
+        TimedAct::Update { permissions, .. } => Grants {
+            new: permissions.as_deref(),
+            first: &[],
+            comes_with_row: false,
+        },
+        TimedAct::Delete { .. } | TimedAct::Erase | TimedAct::Assert(_) => Grants {
+            new: None,
+            first: &[],
+            comes_with_row: false,
+        },
+    }
+}

@@ -1,0 +1,133 @@
+//! The versions of one row, out of its table.
+//!
+//! Never all of them: a counter has millions of pieces in the valid past. Pieces known now never
+//! overlap, so those that meet a period are the one that begins last before it, and those that
+//! begin inside it: two seeks on one index.
+
+use std::sync::Arc;
+
+use model::history::{Cut, VersionNumber};
+use model::{Mark, Period, Table, Timestamp, Value, Version};
+use query::names;
+use rusqlite::{Connection, Row, params};
+
+use super::codec;
+use super::fault::corrupt;
+use super::row_sql::column_list;
+use super::run::Step;
+use super::schema::END;
+use crate::StoreError;
+use crate::batch::{BATCH_ROWS_MAX, Refusal};
+
+/// What a piece says: all of a row but its permissions, which live on system time only.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asserted {
+    pub(super) created: Timestamp,
+    pub(super) updated: Timestamp,
+    /// One for each of the table's columns.
+    pub(super) values: Vec<Value>,
+}
+
+/// A version as the store keeps it.
+pub(super) type Stored = Version<Arc<Asserted>>;
+
+/// The columns of a version, before those of the user.
+const VERSION: &str = "rid, vf, vt, sf, cut_tt, cut_vt, st, origin, created, updated";
+const VERSION_COLUMNS: usize = 10;
+
+/// The versions of `id` that are not gone, have no twin, and are valid somewhere from `low` to
+/// before `high`, by their beginnings; perhaps the one before them, too. At most `count_max`.
+pub(super) fn known(
+    connection: &Connection,
+    table: &Table,
+    id: &str,
+    (low, high): (Timestamp, Timestamp),
+    count_max: usize,
+) -> Step<Vec<Stored>> {
+    let versions = names::versions(table.number);
+    let index = names::known_index(table.number);
+    let known =
+        format!("FROM {versions} INDEXED BY {index} WHERE id = ?1 AND st = {END} AND twin = 0");
+    let sql = format!(
+        "SELECT {VERSION}{} {known} AND vf < ?3 AND vf >= \
+         coalesce((SELECT max(vf) {known} AND vf <= ?2), ?2) ORDER BY vf LIMIT ?4",
+        column_list(table)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![id, low.0, high.0, count_max as i64])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(version(row, table)?);
+    }
+    Ok(found)
+}
+
+/// The same, all of them.
+///
+/// # Errors
+/// [`Refusal::TooManyRows`] when there are more than one commit may change.
+pub(super) fn known_within(
+    connection: &Connection,
+    table: &Table,
+    id: &str,
+    within: (Timestamp, Timestamp),
+) -> Step<Vec<Stored>> {
+    let rows_max = BATCH_ROWS_MAX;
+    let found = known(connection, table, id, within, rows_max + 1)?;
+    if found.len() > rows_max {
+        return Err(Refusal::TooManyRows { rows_max }.into());
+    }
+    Ok(found)
+}
+
+/// What is known now of `id` over the whole of valid time, with a twin or without.
+///
+/// # Errors
+/// As for [`known_within`].
+pub(super) fn known_always(connection: &Connection, table: &Table, id: &str) -> Step<Vec<Stored>> {
+    let mut found = known_within(connection, table, id, (Timestamp::BOT, Timestamp::END))?;
+    let (versions, now) = (names::versions(table.number), names::now(table.number));
+    let sql = format!(
+        "SELECT {VERSION}{} FROM {versions} \
+         WHERE rid = (SELECT rid FROM {now} WHERE id = ?1 AND twin = 1)",
+        column_list(table)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![id])?;
+    while let Some(row) = rows.next()? {
+        found.push(version(row, table)?);
+    }
+    found.sort_by_key(|version| version.valid.from());
+    Ok(found)
+}
+
+fn version(row: &Row<'_>, table: &Table) -> Result<Stored, StoreError> {
+    let end = |position| -> Result<Option<i64>, StoreError> {
+        let stored: i64 = row.get(position)?;
+        Ok((stored < i64::MAX).then_some(stored))
+    };
+    let mut values = Vec::with_capacity(table.columns.len());
+    for (position, column) in table.columns.iter().enumerate() {
+        let stored = row.get_ref(VERSION_COLUMNS + position)?;
+        values.push(codec::value(stored, column)?);
+    }
+    let valid = Period::new(Timestamp(row.get(1)?), end(2)?.map(Timestamp));
+    let cut = end(4)?.map(|mark| -> Result<Cut, StoreError> {
+        let valid_to = Timestamp(row.get(5)?);
+        let mark = Mark(mark);
+        Ok(Cut { mark, valid_to })
+    });
+    Ok(Version {
+        number: VersionNumber(row.get(0)?),
+        valid: valid.map_err(|error| corrupt(error.to_string()))?,
+        sys_from: Mark(row.get(3)?),
+        cut: cut.transpose()?,
+        gone: end(6)?.map(Mark),
+        origin: Mark(row.get(7)?),
+        value: Arc::new(Asserted {
+            created: Timestamp(row.get(8)?),
+            updated: Timestamp(row.get(9)?),
+            values,
+        }),
+    })
+}

@@ -1,0 +1,123 @@
+//! Erased means gone: no byte of a row is left in the data directory.
+
+mod suite;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use model::history::Range;
+use model::{IndexKind, Timestamp, Value};
+use store::{Durability, Note, Op, Options, SchemaChange, Store, TimedAct, TimedOp, WriteBatch};
+use suite::db::{CODE, Db, Place, TITLE, encode_row, index, note, row_id};
+use suite::schema::change;
+
+const SECRET: &str = "quicksilver";
+
+struct Embedded(tempfile::TempDir);
+
+impl Place for Embedded {
+    fn open(&self) -> Arc<dyn Store> {
+        store::open(Options {
+            directory: self.0.path().join("data"),
+            durability: Durability::Full,
+            encode_row,
+            reader_cache_bytes: 8 << 20,
+            read_limit_ms: 60_000,
+            long_reads: suite::db::LONG_READS,
+            vfs: None,
+        })
+        .unwrap()
+    }
+}
+
+/// The files below `folder` that hold the secret.
+fn traces(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(traces(&path));
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        if bytes
+            .windows(SECRET.len())
+            .any(|part| part == SECRET.as_bytes())
+        {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+fn timed(db: &Db, id: &str, range: Range, act: TimedAct) -> Op {
+    Op::Timed(Box::new(TimedOp {
+        table: db.table(),
+        id: row_id(id),
+        range,
+        act,
+        is_literal: true,
+    }))
+}
+
+#[test]
+fn no_byte_of_an_erased_row_is_left() {
+    let place = Embedded(tempfile::tempdir().unwrap());
+    let mut db = Db::with_notes(&place);
+    let words = index(
+        9,
+        "words",
+        IndexKind::Fulltext,
+        &[(TITLE, model::Direction::Asc)],
+    );
+    change(&mut db, SchemaChange::AddIndex(words));
+    for number in 0..200 {
+        db.ok(vec![db.insert(
+            &format!("r{number}"),
+            note(&format!("plain {number}")),
+        )]);
+    }
+    let mut values = note("kept");
+    values[TITLE] = Value::Text(format!("{SECRET} and more"));
+    values[CODE] = Value::Text(format!("code {SECRET}"));
+    let first = db.mark_of(db.insert("quicksilver-id", values.clone()));
+    values[TITLE] = Value::Text(format!("again {SECRET}"));
+    db.ok(vec![db.update(
+        "quicksilver-id",
+        vec![(TITLE, values[TITLE].clone())],
+    )]);
+    let later = Range {
+        from: Some(Timestamp(first.0 + 3_600_000_000)),
+        ..Range::default()
+    };
+    let put = TimedAct::Put {
+        values,
+        permissions: None,
+        guard: store::Guard::Open,
+    };
+    db.ok(vec![timed(&db, "quicksilver-id", later, put)]);
+    db.close();
+    assert!(!traces(place.0.path()).is_empty(), "the secret was stored");
+    let mut db = Db::open(&place);
+    let batch = WriteBatch {
+        note: Some(Note::default()),
+        ..db.batch(vec![timed(
+            &db,
+            "quicksilver-id",
+            Range::default(),
+            TimedAct::Erase,
+        )])
+    };
+    let erased = db.commit(&[batch]).remove(0).unwrap();
+    assert!(erased.timed[0].is_affected);
+    let mark = erased.mark.unwrap();
+    assert!(db.get("quicksilver-id").is_none());
+    assert!(db.get_as_of("quicksilver-id", first).is_none());
+    let recorded = futures_executor::block_on(db.store.recorded(model::Mark(mark.0 - 1), 1));
+    let recorded = recorded.unwrap().remove(0);
+    assert_eq!((recorded.erased, recorded.rows), (Some(1), Vec::new()));
+    // The id may be used again, and is a new row then.
+    db.ok(vec![db.insert("r200", note("plain 200"))]);
+    db.close();
+    assert_eq!(traces(place.0.path()), Vec::<String>::new());
+}

@@ -1,0 +1,418 @@
+//! Random sequences on the store itself: what it says is what the model's grid says, at every
+//! point, now and for ever.
+//!
+//! Every sequence has a row of its own, and its own stretch of time: instants and marks of the
+//! grid are counted from its beginning.
+
+#[allow(dead_code, reason = "the model's tests ask it more")]
+#[path = "../../model/tests/history/grid.rs"]
+mod grid;
+#[allow(dead_code, reason = "the model's tests ask it more")]
+#[path = "../../model/tests/history/sequence.rs"]
+mod sequence;
+mod suite;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_executor::block_on;
+use grid::{Area, Grid, instants};
+use model::history::{Range, Until};
+use model::{
+    ColumnKind, Coordinates, Direction, Field, Grantee, Mark, Patch, Period, RowId, Selection,
+    Table, Timestamp, Value,
+};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use query::{Filter, Frame, Query, Test, Visibility};
+use sequence::{Columns, Doc, Kind, Op, Transaction, transactions};
+use store::{
+    CatalogueOp, Durability, Guard, Listing, Note, Options, Point, Refusal, Stamps, Store,
+    TimedAct, TimedClaim, TimedOp, TotalCap, WriteBatch,
+};
+use suite::db::{DATABASE, PROJECT, column, create_database, create_project, notes_called};
+
+/// So many by day, and so many at night.
+const SEQUENCES: u32 = 250;
+const SEQUENCES_AT_NIGHT: u32 = 10_000;
+/// Each sequence has so much time for itself, before and after its beginning.
+const STRETCH: i64 = 100;
+
+struct World {
+    store: Arc<dyn Store>,
+    directory: tempfile::TempDir,
+    table: Arc<Table>,
+    epoch: u64,
+}
+
+fn encode(_: &Table, values: &[Value], out: &mut Vec<u8>) {
+    out.extend(format!("{values:?}").into_bytes());
+}
+
+fn open(directory: &Path) -> Arc<dyn Store> {
+    store::open(Options {
+        directory: directory.join("data"),
+        durability: Durability::Normal,
+        encode_row: encode,
+        reader_cache_bytes: 8 << 20,
+        read_limit_ms: 60_000,
+        long_reads: suite::db::LONG_READS,
+        vfs: None,
+    })
+    .unwrap()
+}
+
+impl World {
+    fn new() -> World {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(directory.path());
+        let int = || ColumnKind::Bigint {
+            min: i64::MIN,
+            max: i64::MAX,
+        };
+        let table = Table {
+            columns: vec![column(1, "x", int(), false), column(2, "y", int(), false)],
+            indexes: Vec::new(),
+            ..notes_called("rows")
+        };
+        let made = [
+            create_project(PROJECT),
+            create_database(DATABASE),
+            CatalogueOp::CreateTable(Box::new(table)),
+        ];
+        for (op, mark) in made.into_iter().zip(1..) {
+            let batch = WriteBatch {
+                catalogue_epoch: 0,
+                ops: vec![store::Op::Catalogue(op)],
+                author: None,
+                unchanged_since: None,
+                note: None,
+            };
+            let pending = block_on(store.apply(&[batch], Mark(mark))).unwrap();
+            block_on(pending.commit()).unwrap().remove(0).unwrap();
+        }
+        let loaded = block_on(store.load()).unwrap();
+        let table = loaded.catalogue.tables().next().unwrap().clone();
+        World {
+            store,
+            directory,
+            table,
+            epoch: loaded.catalogue.epoch,
+        }
+    }
+
+    /// Closes the store and opens it again.
+    fn restart(&mut self, mark: i64) {
+        block_on(self.store.close(Mark(mark))).unwrap();
+        self.store = open(self.directory.path());
+    }
+
+    fn transact(&self, row: &Row, mark: i64, ops: &[Op]) -> Result<(), &'static str> {
+        let batch = WriteBatch {
+            catalogue_epoch: self.epoch,
+            ops: ops.iter().map(|op| self.timed(row, *op)).collect(),
+            author: None,
+            unchanged_since: None,
+            note: Some(Note::default()),
+        };
+        let pending = block_on(self.store.apply(&[batch], Mark(row.since + mark))).unwrap();
+        // What was refused takes no mark, and what became due at it is not due.
+        match pending.outcomes()[0].clone() {
+            Ok(applied) => {
+                assert_eq!(applied.mark, Some(Mark(row.since + mark)));
+                block_on(pending.commit()).unwrap();
+                Ok(())
+            }
+            Err(Refusal::RowExists(_)) => Err("exists"),
+            Err(Refusal::AssertFailed(_)) => Err("assert_failed"),
+            Err(Refusal::Invalid(model::ModelError::EmptyPeriod { .. })) => Err("invalid_range"),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    fn timed(&self, row: &Row, op: Op) -> store::Op {
+        let at = |at: Option<i64>| at.map(|at| Timestamp(row.since + at));
+        let (range, act) = match op {
+            Op::Write(kind, range, set) => (row.range(range), act(kind, set)),
+            Op::Erase => (Range::default(), TimedAct::Erase),
+            Op::Exists { expected, at: when } => {
+                let claim = TimedClaim::Exists(expected, at(when));
+                (Range::default(), TimedAct::Assert(claim))
+            }
+            Op::HasX { x, at: when } => {
+                let claim = TimedClaim::Equals(vec![(0, int(x))], at(when));
+                (Range::default(), TimedAct::Assert(claim))
+            }
+            Op::UnchangedSince(since) => {
+                let claim = TimedClaim::UnchangedSince(Mark(row.since + since));
+                (Range::default(), TimedAct::Assert(claim))
+            }
+        };
+        let is_literal = !matches!(op, Op::Write(Kind::UpdateWhereDifferent, ..));
+        store::Op::Timed(Box::new(TimedOp {
+            table: Arc::clone(&self.table),
+            id: row.id.clone(),
+            range,
+            act,
+            is_literal,
+        }))
+    }
+
+    /// What a list of this row alone gives, with where each version stands.
+    fn list(&self, row: &Row, at: Option<Coordinates>, frame: Frame) -> Vec<Area> {
+        let query = Query {
+            table: Arc::clone(&self.table),
+            filter: Filter::Field(Field::Id, Test::In(vec![Value::Text(row.id.to_string())])),
+            order: Vec::new(),
+            tie: Direction::Asc,
+            random: false,
+            limit: 1_000,
+            offset: 0,
+            cursor: None,
+            selection: Selection::All,
+            visibility: Visibility::Everything,
+            at,
+            frame,
+            shows_span: true,
+        };
+        let listing = Listing {
+            query: &query,
+            rows: true,
+            total: Some(TotalCap::None),
+            place: false,
+            catalogue_epoch: self.epoch,
+        };
+        let listed = block_on(self.store.list(listing)).unwrap().answer;
+        assert_eq!(listed.total, listed.rows.len() as u64);
+        let area = |found: &model::Row| {
+            let span = found.span.as_ref().unwrap();
+            let from = span.valid.from();
+            let valid = (
+                if from == Timestamp::BOT {
+                    i64::MIN
+                } else {
+                    from.0 - row.since
+                },
+                span.valid.to().map(|to| to.0 - row.since),
+            );
+            let system_to = span.system_to.map(|to| to.0 - row.since);
+            let (system_from, origin) = (span.system_from.0 - row.since, span.origin.0 - row.since);
+            (valid, system_from, system_to, origin, doc_of(found))
+        };
+        listed.rows.iter().map(area).collect()
+    }
+
+    /// Pieces and rectangles at one mark.
+    fn check_lists(&self, row: &Row, grid: &Grid, mark: i64) {
+        let at = Some(row.at(0, mark));
+        let mut pieces = grid.along_valid(mark);
+        let seen = |area: Area| (area.0, area.1, area.3, area.4);
+        let listed = self.list(row, at, Frame::Pieces(Period::ALWAYS));
+        let listed: Vec<_> = listed.into_iter().map(seen).collect();
+        assert_eq!(listed, pieces, "{mark}");
+        let during = Period::new(row.instant(2), Some(row.instant(5))).unwrap();
+        pieces.retain(|((from, to), ..)| *from < 5 && to.is_none_or(|to| to > 2));
+        let listed = self.list(row, at, Frame::Pieces(during));
+        assert_eq!(listed.into_iter().map(seen).collect::<Vec<_>>(), pieces);
+        let mut areas = grid.rectangles(mark);
+        areas.sort_by_key(|area| (area.0.0, area.1));
+        let listed = self.list(row, at, Frame::Versions(Period::ALWAYS));
+        assert_eq!(listed, areas, "{mark}");
+        for valid in instants() {
+            let point = self.list(row, Some(row.at(valid, mark)), Frame::One);
+            let point = point.into_iter().next().map(seen);
+            assert_eq!(point, grid.at(valid, mark), "{valid} {mark}");
+        }
+    }
+
+    fn read(&self, row: &Row, at: Option<Coordinates>) -> Option<Doc> {
+        let point = Point {
+            table: &self.table,
+            id: &row.id,
+            selection: &Selection::All,
+            visibility: &Visibility::Everything,
+            at,
+            catalogue_epoch: self.epoch,
+        };
+        let found = block_on(self.store.get(point)).unwrap().answer?;
+        Some(doc_of(&found))
+    }
+
+    /// Everything at one mark.
+    fn ask(&self, row: &Row, mark: i64) -> Vec<Option<Doc>> {
+        let at = |valid: i64| row.at(valid, mark);
+        let points = instants().into_iter();
+        points
+            .map(|valid| self.read(row, Some(at(valid))))
+            .collect()
+    }
+
+    /// Brings in what is due.
+    fn pass(&self, row: &Row, instant: i64) {
+        let pending = block_on(self.store.bring_due(row.instant(instant))).unwrap();
+        block_on(pending.commit()).unwrap();
+    }
+}
+
+/// The row of one sequence.
+struct Row {
+    id: RowId,
+    since: i64,
+}
+
+fn doc_of(found: &model::Row) -> Doc {
+    let model::Content::Body(body) = &found.content else {
+        panic!("a small row has a body");
+    };
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let numbers: Vec<u8> = text
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|digits| digits.parse().ok())
+        .collect();
+    let [x, y] = numbers[..] else {
+        panic!("{text}");
+    };
+    Doc { x, y }
+}
+
+impl Row {
+    fn at(&self, valid: i64, mark: i64) -> Coordinates {
+        Coordinates {
+            valid: self.instant(valid),
+            system: Mark(self.since + mark),
+        }
+    }
+
+    fn instant(&self, at: i64) -> Timestamp {
+        match at {
+            i64::MIN => Timestamp::BOT,
+            at => Timestamp(self.since + at),
+        }
+    }
+
+    fn range(&self, range: Range) -> Range {
+        Range {
+            from: range.from.map(|from| self.instant(from.0)),
+            until: match range.until {
+                Until::At(at) => Until::At(self.instant(at.0)),
+                other => other,
+            },
+        }
+    }
+}
+
+fn int(value: u8) -> Value {
+    Value::Int(i64::from(value))
+}
+
+fn act(kind: Kind, set: Columns) -> TimedAct {
+    let whole = set.merged(Doc::default());
+    let values = vec![int(whole.x), int(whole.y)];
+    let set = [(0, set.x), (1, set.y)].into_iter();
+    let set = set.filter_map(|(at, value)| Some((at, int(value?))));
+    let patch = Patch::from(set.collect::<Vec<_>>());
+    let stamps = Stamps::default();
+    let guard = Guard::Open;
+    match kind {
+        Kind::Insert => TimedAct::Insert {
+            values,
+            permissions: Grantee::Row.parse(["read(\"any\")"]).unwrap(),
+            stamps,
+        },
+        Kind::Put => TimedAct::Put {
+            values,
+            permissions: None,
+            guard,
+        },
+        Kind::Patch => TimedAct::Patch {
+            patch,
+            gap: Ok(values),
+            permissions: None,
+            insert_permissions: Vec::new(),
+            stamps,
+            guard,
+        },
+        Kind::Update | Kind::UpdateWhereDifferent => TimedAct::Update {
+            patch,
+            permissions: None,
+            stamps,
+            guard,
+        },
+        Kind::Delete => TimedAct::Delete { guard },
+    }
+}
+
+fn doc(grid: &Grid, valid: i64, mark: i64) -> Option<Doc> {
+    grid.at(valid, mark).map(|(_, _, _, doc)| doc)
+}
+
+/// An update that finds no piece in its range is refused where it is not literal.
+fn is_bare(transaction: &Transaction) -> bool {
+    let is_update = |op: &Op| matches!(op, Op::Write(Kind::UpdateWhereDifferent, ..));
+    transaction.ops.iter().any(is_update)
+}
+
+fn play(world: &mut World, number: i64, sequence: &[Transaction], restarts: bool) {
+    let row = Row {
+        id: RowId::new(&format!("r{number}")).unwrap(),
+        since: STRETCH * (number + 1),
+    };
+    let (mut grid, mut horizon) = (Grid::new(), 0);
+    let mut log: Vec<(i64, Vec<Option<Doc>>)> = Vec::new();
+    for transaction in sequence.iter().filter(|transaction| !is_bare(transaction)) {
+        let mark = horizon + transaction.ahead;
+        let done = world.transact(&row, mark, &transaction.ops);
+        assert_eq!(done, grid.transact(mark, &transaction.ops), "{sequence:?}");
+        if done.is_ok() {
+            horizon = mark;
+            if transaction.ops.iter().any(|op| matches!(op, Op::Erase)) {
+                log.clear();
+            }
+            let now = doc(&grid, mark, i64::MAX);
+            assert_eq!(world.read(&row, None), now, "now, {sequence:?}");
+        }
+        log.push((horizon, world.ask(&row, horizon)));
+    }
+    if restarts {
+        world.restart(row.since + horizon);
+    }
+    for (mark, answers) in &log {
+        assert_eq!(&world.ask(&row, *mark), answers, "{mark} {sequence:?}");
+    }
+    for mark in grid.marks() {
+        let expected: Vec<_> = instants()
+            .into_iter()
+            .map(|at| doc(&grid, at, mark))
+            .collect();
+        assert_eq!(world.ask(&row, mark), expected, "{mark} {sequence:?}");
+        world.check_lists(&row, &grid, mark);
+    }
+    let last = *instants().last().unwrap();
+    for instant in horizon + 1..=last {
+        let now = doc(&grid, instant, i64::MAX);
+        // Before what is due is brought in, and after.
+        let due = world.list(&row, None, Frame::Due(row.instant(instant)));
+        assert_eq!(
+            due.first().map(|area| area.4),
+            now,
+            "{instant} {sequence:?}"
+        );
+        world.pass(&row, instant);
+        assert_eq!(world.read(&row, None), now, "at {instant}, {sequence:?}");
+    }
+}
+
+#[test]
+fn the_store_says_what_was_believed_at_every_point() {
+    let sequences = match std::env::var("TIDEMARK_LANE").as_deref() {
+        Ok("night") => SEQUENCES_AT_NIGHT,
+        _ => SEQUENCES,
+    };
+    let mut world = World::new();
+    let mut runner = TestRunner::deterministic();
+    let strategy = transactions();
+    for number in 0..sequences {
+        let sequence = strategy.new_tree(&mut runner).unwrap().current();
+        play(&mut world, i64::from(number), &sequence, number % 50 == 0);
+    }
+}

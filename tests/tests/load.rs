@@ -1,0 +1,151 @@
+//! `tidemark bench load` and what reads its run, with a stand-in for the load generator: what it
+//! lists is known beforehand, so what the report must say is known too.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use tests::binary;
+
+/// Answers of each slice; the hundredth part takes ten times as long as the others.
+const ANSWERS: usize = 400;
+
+/// Lists answers of 1 ms one after the other, every hundredth of 10 ms, and the last one refused.
+const STAND_IN: &str = r#"#!/bin/sh
+[ "$1" = "--version" ] && echo "oha 0.0.1" && exit 0
+while [ $# -gt 1 ]; do
+  [ "$1" = "-o" ] && out="$2"
+  shift
+done
+echo "request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status" > "$out"
+awk 'BEGIN {
+  start = 0.25
+  for (n = 1; n <= 400; n++) {
+    took = n % 100 ? 0.001 : 0.01
+    printf "%.6f,0,0,0,%.6f,10,200\n", start, took
+    start += took
+  }
+  printf "%.6f,0,0,0,0.001,10,503\n", start
+}' >> "$out"
+"#;
+
+fn tidemark(arguments: &[&str], paths: &[&Path]) -> Result<Output> {
+    let mut command = Command::new(binary()?);
+    command.args(arguments).args(paths);
+    command.output().context("the binary does not start")
+}
+
+fn said(output: &Output) -> String {
+    let [out, complaint] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    format!("{out}{complaint}")
+}
+
+#[test]
+fn the_report_says_what_the_generator_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let stand_in = folder.path().join("oha");
+    fs::write(&stand_in, STAND_IN).unwrap();
+    fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).unwrap();
+    let results = folder.path().join("results");
+    let words = "bench load --duration 1 --warmup 0 --connections 1 --cores 1 --scratch";
+    let words: Vec<&str> = words.split(' ').collect();
+    let run = |out: &Path| {
+        let oha = Path::new("--oha");
+        let paths = [folder.path(), oha, &stand_in, Path::new("--out"), out];
+        tidemark(&words, &paths).unwrap()
+    };
+    let output = run(&results);
+    assert!(output.status.success(), "{}", said(&output));
+    let runs: Vec<_> = fs::read_dir(&results)
+        .unwrap()
+        .map(|run| run.unwrap().path())
+        .collect();
+    let [only] = runs.as_slice() else {
+        panic!("one folder, not {runs:?}")
+    };
+    let text = fs::read_to_string(only.join("run.json")).unwrap();
+    let run: Value = serde_json::from_str(&text).unwrap();
+    let keys: Vec<&str> = run["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| group["key"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        keys,
+        ["add_1_1", "read_1_1", "fetch_1_1", "mixed_90", "mixed_50"]
+    );
+    // Two slices of the server: counted here from what the stand-in lists.
+    let mut took: Vec<f64> = (1..=ANSWERS)
+        .flat_map(|n| [if n % 100 == 0 { 10_000.0 } else { 1_000.0 }; 2])
+        .collect();
+    took.sort_by(f64::total_cmp);
+    let add = &run["groups"][0]["series"][0];
+    assert_eq!(
+        (&add["count"], &add["errors"]),
+        (&took.len().into(), &2.into())
+    );
+    for (point, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)] {
+        let wanted = took[(share * took.len() as f64).ceil() as usize - 1];
+        assert_eq!(add["points_us"][point].as_f64(), Some(wanted), "{point}");
+    }
+    let wall_ms = add["wall_ms"].as_f64().unwrap();
+    assert!(
+        (wall_ms - took.iter().sum::<f64>() / 1e3).abs() < 0.1,
+        "{wall_ms}"
+    );
+    assert_eq!(add["noise"]["again"].as_f64(), Some(1.0));
+    mixes_are_real(&run);
+    let page = fs::read_to_string(only.join("report.html")).unwrap();
+    assert!(page.len() < 1_000_000 && page.contains("\"kind\":\"load\""));
+
+    let same = tidemark(&["bench", "compare"], &[only, &only.join("run.json")]).unwrap();
+    assert!(said(&same).contains("| the same |"), "{}", said(&same));
+    let gallery = tidemark(&["bench", "gallery"], &[&results]).unwrap();
+    assert!(
+        said(&gallery).contains("1 pages drawn"),
+        "{}",
+        said(&gallery)
+    );
+    assert!(results.join("index.html").is_file());
+}
+
+/// The built-in client asked a server of its own.
+fn mixes_are_real(run: &Value) {
+    for group in &run["groups"].as_array().unwrap()[3..] {
+        let [on, off] = [0, 1].map(|place| &group["series"][place]);
+        assert_eq!((&on["errors"], &off["errors"]), (&0.into(), &0.into()));
+        assert!(on["hits_percent"].as_f64() > Some(5.0), "{}", group["key"]);
+        assert_eq!(off["hits_percent"].as_f64(), Some(0.0));
+        assert!(on["memory_mib"].as_f64() > Some(5.0));
+    }
+}
+
+#[test]
+fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    for (arguments, wanted) in [
+        (
+            "--oha no-such-oha",
+            "oha, the load generator, is not installed",
+        ),
+        (
+            "--cores 100000",
+            "100000 cores are wanted, this program may use",
+        ),
+        ("--prices no-such.toml", "the price file no-such.toml"),
+        ("--connections 0", "--connections"),
+    ] {
+        let arguments = format!("bench load {arguments} --scratch");
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let output = tidemark(&arguments, &[folder.path(), Path::new("--out"), &out]).unwrap();
+        assert!(!output.status.success());
+        assert!(said(&output).contains(wanted), "{}", said(&output));
+    }
+    assert!(!out.exists());
+}
