@@ -15,19 +15,19 @@ use futures_executor::block_on;
 use list_cache::Batch;
 use model::{
     Catalogue, CatalogueChange, DatabaseId, IndexStatus, Mark, ProjectId, Table, TableNumber,
-    Timestamp, counted,
+    Timestamp,
 };
 use store::{
-    Applied, CatalogueOp, Changes, Op, Outcome, Pending, Refusal, SchemaChange, StoreError,
-    WriteBatch,
+    Applied, CatalogueOp, Changes, Op, Outcome, Pending, SchemaChange, StoreError, WriteBatch,
 };
 
-use crate::error::{ColumnFault, EngineError};
+use crate::error::EngineError;
 use crate::plausible::Plausible;
+use crate::refused::refused;
 use crate::shared::Shared;
 use crate::tally::{Writes, Written};
 use crate::told;
-use crate::transactions::{Trial, refused_transaction};
+use crate::transactions::Trial;
 
 /// A group may always wait so long for company. Draining only what was there gave eight clients
 /// 0.52 of a single client's rate each; with this wait 0.96.
@@ -773,75 +773,6 @@ fn next_build(catalogue: &Catalogue, failed: &[Build]) -> Option<(Build, WriteBa
         note: None,
     };
     Some(((table.number, number), batch))
-}
-
-/// The refusal of a batch as the error its caller sees.
-pub(crate) fn refused(refusal: Refusal) -> EngineError {
-    use store::Container as C;
-    match refusal {
-        Refusal::RowExists(id) => EngineError::RowExists(id),
-        Refusal::RowNotFound(id) => EngineError::RowNotFound(id),
-        Refusal::RowForbidden(_) => EngineError::Unauthorized,
-        Refusal::RowMoved(id) => EngineError::RowMoved(id),
-        Refusal::Unique { index } => EngineError::UniqueViolation { index },
-        Refusal::Invalid(error) => EngineError::Structure(error),
-        Refusal::AssertFailed(id) => EngineError::AssertFailed(id),
-        Refusal::UniqueOverTime {
-            columns,
-            other,
-            shared,
-        } => EngineError::UniqueOverTime {
-            columns,
-            other,
-            shared,
-        },
-        Refusal::ReferenceOverTime {
-            column,
-            related,
-            target,
-            missing,
-        } => EngineError::ReferenceOverTime {
-            column,
-            related: related.to_string(),
-            target,
-            missing,
-        },
-        Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
-        Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
-        Refusal::CursorNull(id) => EngineError::CursorNull(id),
-        Refusal::ValuesTooLong { column, chars_max } => {
-            EngineError::Column(ColumnFault::InvalidResize(format!(
-                "Column `{column}`: a row holds more than {}.",
-                counted(u64::from(chars_max), "character")
-            )))
-        }
-        Refusal::ColumnsUsedUp { columns_max } => {
-            EngineError::Column(ColumnFault::LimitExceeded(format!(
-                "A table can have {columns_max} columns, deleted ones included, and this one has \
-                 had them."
-            )))
-        }
-        Refusal::LinkMissing { column, id } => EngineError::Relationship(format!(
-            "Column `{column}`: there is no row `{id}` to link to."
-        )),
-        Refusal::DeleteRestricted { id, related } => EngineError::DeleteRestricted {
-            id,
-            related: related.to_string(),
-        },
-        Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
-        Refusal::Transaction(refusal) => refused_transaction(refusal),
-        // Whoever sends a key looks for this first.
-        Refusal::Repeated(_) => EngineError::RequestKeyReused,
-        Refusal::Exists(C::Project) => EngineError::ProjectExists,
-        Refusal::Exists(C::Key) => EngineError::KeyExists,
-        Refusal::Exists(C::Database) => EngineError::DatabaseExists,
-        Refusal::Exists(C::Table) => EngineError::TableExists,
-        Refusal::NotFound(C::Project, id) => EngineError::ProjectNotFound(id),
-        Refusal::NotFound(C::Key, id) => EngineError::KeyNotFound(id),
-        Refusal::NotFound(C::Database, id) => EngineError::DatabaseNotFound(id),
-        Refusal::NotFound(C::Table, id) => EngineError::TableNotFound(id),
-        Refusal::Failed(error) => error.into(),
-    }
 }
 
 /// What a committed batch answers its caller.

@@ -37,6 +37,7 @@ mod pinned;
 mod plausible;
 mod prepared;
 mod projects;
+mod refused;
 mod related;
 mod relations;
 mod rows;

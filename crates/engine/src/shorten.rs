@@ -18,8 +18,8 @@ use crate::Engine;
 use crate::asked::{Caller, ColumnChange, Place};
 use crate::authorize;
 use crate::columns::{changed, position};
-use crate::commit::refused;
 use crate::error::EngineError;
+use crate::refused::refused;
 use crate::rows::ATTEMPTS_MAX;
 
 /// Numbers of rows in one slice. Wide rows took 0.15 s of processor time so.

@@ -10,8 +10,8 @@ use super::plan::{doer, plan};
 use super::trial::kept;
 use crate::Engine;
 use crate::asked::Caller;
-use crate::commit::refused;
 use crate::error::EngineError;
+use crate::refused::refused;
 use crate::rows::ATTEMPTS_MAX;
 use crate::rows_write::{WRITE_ROWS, batch};
 

@@ -14,8 +14,8 @@ use super::text::{self, Kept};
 use super::trial::{batches, kept};
 use crate::Engine;
 use crate::asked::{Caller, RowInput};
-use crate::commit::refused;
 use crate::error::{ColumnFault, EngineError};
+use crate::refused::refused;
 use crate::rows::ATTEMPTS_MAX;
 use crate::rows_write::{WRITE_ROWS, batch};
 

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
-use engine::{
-    Clock, Compared, Difference, Durability, Engine, EngineError, Inspection, StoreError,
-};
+use engine::{Compared, Difference, Durability, Engine, EngineError, Inspection, StoreError};
 use tokio::sync::oneshot;
 
 use super::bootstrap::{self, Prepared};
@@ -22,6 +20,7 @@ use crate::admin::socket::Socket;
 use crate::config::{Bootstrap, ServeSetup, WatchSetup, reachable};
 use crate::doctor::holder;
 use crate::http::Rng;
+use crate::http::tidemark::SetClock;
 use crate::serve::{self, Drained, ServeConfig, ServeError};
 use crate::watch::listener::Listener;
 use crate::watch::trace::Traces;
@@ -108,18 +107,7 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
     let directory = config.directory.clone();
     let list_cache_bytes = config.list_cache_bytes;
     let traces = begin_tracing(&mut http, &watching)?;
-    let clock: Arc<dyn Clock> = match &http.test_clock {
-        Some(set) => {
-            refuse_real_data(&directory)?;
-            tracing::warn!("requests set the clock: this server is for tests alone");
-            set.clone()
-        }
-        None => outside.clock.clone(),
-    };
-    let engine = Engine::open(config, clock).map_err(|error| explain_open(error, &directory))?;
-    if http.test_clock.is_none() {
-        mark_real_data(&directory)?;
-    }
+    let engine = open_engine(config, http.test_clock.as_ref(), outside)?;
     if paranoid > 0 {
         engine
             .compare_hits(u64::from(paranoid), tell_difference)
@@ -173,6 +161,25 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
             Ok(())
         }
     }
+}
+
+/// # Errors
+/// When it cannot be opened, or was served by another kind of clock.
+fn open_engine(
+    config: engine::Config,
+    test_clock: Option<&Arc<SetClock>>,
+    outside: &Outside,
+) -> Result<Arc<Engine>> {
+    let directory = config.directory.clone();
+    let explain = |error| explain_open(error, &directory);
+    let Some(clock) = test_clock else {
+        let engine = Engine::open(config, outside.clock.clone()).map_err(explain)?;
+        mark_real_data(&directory)?;
+        return Ok(engine);
+    };
+    refuse_real_data(&directory)?;
+    tracing::warn!("requests set the clock: this server is for tests alone");
+    Engine::open(config, clock.clone()).map_err(explain)
 }
 
 /// # Errors
