@@ -17,9 +17,9 @@ const METHOD =
   'connection (a closed loop, as published). Latencies are therefore those of calls that were ' +
   'made: while an answer is slow the calls that would have waited behind it are never made, and ' +
   'do not count (coordinated omission). Before and after timing, every column of the page and ' +
-  "the total were equal to the answer computed from the catalog's definition. The floor is the same " +
-  "call against a static responder with the very bytes of the server's answer: the client's own " +
-  'share of every sample. Percentiles are by nearest rank, of all samples.';
+  "the total were equal to the answer computed from the catalog's definition. The floor is the " +
+  "same call against a static responder with the very bytes of the server's answer: the client's " +
+  'own share of every sample. Percentiles are by nearest rank, of all samples.';
 
 const milli = (number) => Math.round(number * 1000) / 1000;
 

@@ -20,9 +20,9 @@ const METHOD: &str = "\
      behind it are never sent, and do not count (coordinated omission). The phases took turns in \
      slices. Before and after timing, every column of the page and the total were equal to the \
      answer computed from the catalog's definition. The floor answers from memory with the bytes \
-     and headers of the server's own answer: the share of client, network and HTTP library in every \
-     sample. Percentiles are by nearest rank, of all samples. Samples in this file are within \
-     0.16 % of the measured ones.";
+     and headers of the server's own answer: the share of client, network and HTTP library in \
+     every sample. Percentiles are by nearest rank, of all samples. Samples in this file are \
+     within 0.16 % of the measured ones.";
 
 /// A finished run: four phases, in the order uncached, exact, ttl, floor.
 pub struct Report<'a> {
