@@ -479,9 +479,17 @@ const STORIES: &[(Rule, Story)] = &[
     (Rule::StaleIsTold, an_older_answer_says_so),
 ];
 
+/// What happens at an instant without a commit needs a clock and a schedule: the engine's
+/// simulation misses each of these (`engine/tests/simulation.rs`).
+const OF_TIME: [Rule; 3] = [
+    Rule::ListsEndAtBoundaries,
+    Rule::DueRowsAreChanges,
+    Rule::BoundariesAreMovedBefore,
+];
+
 #[test]
 fn each_rule_is_needed() {
-    for rule in Rule::ALL {
+    for rule in Rule::ALL.iter().filter(|rule| !OF_TIME.contains(rule)) {
         let stories = || STORIES.iter().filter(|(of, _)| of == rule);
         assert!(stories().next().is_some(), "no story tells of {rule:?}");
         for (_, story) in stories() {

@@ -546,13 +546,25 @@ pub fn all() -> Vec<Known> {
     routes().into_iter().map(with_spec).collect()
 }
 
+/// Their bodies are sentences of the language of the worked cases, not lists of fields; what is
+/// wrong with those is tested with the cases (`wire/cases.rs`).
+const IN_CASE_LANGUAGE: [Action; 6] = [
+    Action::TidemarkStatus,
+    Action::Transact,
+    Action::ReadAtTimes,
+    Action::Heartbeat,
+    Action::Constrain,
+    Action::ResetTests,
+];
+
 #[test]
 fn the_table_and_the_router_know_the_same_routes() {
     let known = all();
     for one in &known {
         let (route, is_refused) = (&one.route, one.is_refused());
+        let is_elsewhere = IN_CASE_LANGUAGE.contains(&route.action);
         assert!(
-            one.spec.is_some() || is_refused,
+            one.spec.is_some() || is_refused || is_elsewhere,
             "{} {} is answered, but its parameters stand in no row of the table",
             route.method,
             route.pattern
