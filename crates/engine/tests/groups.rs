@@ -1,5 +1,8 @@
 //! Requests that share a commit share nothing else: one that fails takes nothing from the others.
 
+#[macro_use]
+#[path = "../../store/tests/pass_on/mod.rs"]
+mod pass_on;
 mod stage;
 
 use std::pin::Pin;
@@ -9,12 +12,9 @@ use std::task::{Context, Poll, Waker};
 
 use engine::{Engine, EngineError, StoreError};
 use futures_executor::block_on;
-use model::{Mark, Marked, Page, Row, Timestamp};
+use model::{Mark, Marked, Page};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, row};
-use store::{
-    Listed, Listing, Loaded, Op, Options, Outcome, Pending, Point, Snapshot, Store, StoreFuture,
-    WriteBatch,
-};
+use store::{Op, Options, Outcome, Pending, Store, StoreFuture, WriteBatch};
 
 /// The real store, with commits that fail when they contain a row called so.
 const POISON: &str = "poison";
@@ -100,18 +100,6 @@ impl Pending for FragilePending {
 }
 
 impl Store for Fragile {
-    fn load(&self) -> StoreFuture<'_, Loaded> {
-        self.inner.load()
-    }
-
-    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
-        self.inner.list(listing)
-    }
-
-    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
-        self.inner.get(point)
-    }
-
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -129,54 +117,20 @@ impl Store for Fragile {
         })
     }
 
-    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
-        self.inner.bring_due(instant)
-    }
-
-    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<store::Recorded>> {
-        self.inner.recorded(after, limit)
-    }
-
-    fn rewind(&self) -> StoreFuture<'_, ()> {
-        self.inner.rewind()
-    }
-
-    fn preview<'a>(
-        &'a self,
-        batches: &'a [WriteBatch],
-        first: Mark,
-        limit_ms: u64,
-    ) -> StoreFuture<'a, Box<dyn store::Preview>> {
-        self.inner.preview(batches, first, limit_ms)
-    }
-
-    fn transactions<'a>(
-        &'a self,
-        project: &'a model::ProjectId,
-    ) -> StoreFuture<'a, Vec<store::Transaction>> {
-        self.inner.transactions(project)
-    }
-
-    fn transaction<'a>(
-        &'a self,
-        project: &'a model::ProjectId,
-        id: &'a str,
-        operations: store::OperationsOf<'a>,
-    ) -> StoreFuture<'a, Option<store::Staged>> {
-        self.inner.transaction(project, id, operations)
-    }
-
-    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        self.inner.reserve(horizon)
-    }
-
-    fn tend(&self) -> StoreFuture<'_, bool> {
-        self.inner.tend()
-    }
-
-    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        self.inner.close(horizon)
-    }
+    pass_on!(
+        load,
+        list,
+        get,
+        bring_due,
+        recorded,
+        rewind,
+        preview,
+        transactions,
+        transaction,
+        reserve,
+        tend,
+        close
+    );
 }
 
 fn fragile(directory: &std::path::Path) -> (Arc<Fragile>, Arc<Engine>) {

@@ -1,5 +1,8 @@
 //! Answers with related rows: each is true for one mark, whatever is written meanwhile.
 
+#[macro_use]
+#[path = "../../store/tests/pass_on/mod.rs"]
+mod pass_on;
 mod stage;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,9 +10,9 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use engine::{Engine, ListRows, NewRelationship, Place, RowInput};
 use futures_executor::block_on;
-use model::{Json, Mark, Page, Row, RowId, Timestamp};
+use model::{Json, Mark, Page, RowId};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, row};
-use store::{Listing, Pending, Point, Snapshot, Store, StoreFuture, WriteBatch};
+use store::{Listing, Snapshot, Store, StoreFuture};
 
 /// A store in which somebody moves the links between two reads of one answer.
 struct Restless {
@@ -39,75 +42,25 @@ impl Restless {
 }
 
 impl Store for Restless {
-    fn load(&self) -> StoreFuture<'_, store::Loaded> {
-        self.inner.load()
-    }
-
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<store::Listed>> {
         self.before_read();
         self.inner.list(listing)
     }
 
-    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
-        self.inner.get(point)
-    }
-
-    fn apply<'a>(
-        &'a self,
-        batches: &'a [WriteBatch],
-        first: Mark,
-    ) -> StoreFuture<'a, Box<dyn Pending>> {
-        self.inner.apply(batches, first)
-    }
-
-    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
-        self.inner.bring_due(instant)
-    }
-
-    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<store::Recorded>> {
-        self.inner.recorded(after, limit)
-    }
-
-    fn rewind(&self) -> StoreFuture<'_, ()> {
-        self.inner.rewind()
-    }
-
-    fn preview<'a>(
-        &'a self,
-        batches: &'a [WriteBatch],
-        first: Mark,
-        limit_ms: u64,
-    ) -> StoreFuture<'a, Box<dyn store::Preview>> {
-        self.inner.preview(batches, first, limit_ms)
-    }
-
-    fn transactions<'a>(
-        &'a self,
-        project: &'a model::ProjectId,
-    ) -> StoreFuture<'a, Vec<store::Transaction>> {
-        self.inner.transactions(project)
-    }
-
-    fn transaction<'a>(
-        &'a self,
-        project: &'a model::ProjectId,
-        id: &'a str,
-        operations: store::OperationsOf<'a>,
-    ) -> StoreFuture<'a, Option<store::Staged>> {
-        self.inner.transaction(project, id, operations)
-    }
-
-    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        self.inner.reserve(horizon)
-    }
-
-    fn tend(&self) -> StoreFuture<'_, bool> {
-        self.inner.tend()
-    }
-
-    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        self.inner.close(horizon)
-    }
+    pass_on!(
+        load,
+        get,
+        apply,
+        bring_due,
+        recorded,
+        rewind,
+        preview,
+        transactions,
+        transaction,
+        reserve,
+        tend,
+        close
+    );
 }
 
 const B: Place<'static> = Place {

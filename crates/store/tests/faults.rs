@@ -1,6 +1,8 @@
 //! Each way SQLite can fail: whoever did not fail loses nothing, and whatever failed has left
 //! nothing behind and succeeds when it is tried again.
 
+#[macro_use]
+mod pass_on;
 mod suite;
 mod vfs;
 
@@ -578,39 +580,6 @@ impl Store for Retrying {
         Box::pin(std::future::ready(brought))
     }
 
-    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<store::Recorded>> {
-        self.inner.recorded(after, limit)
-    }
-
-    fn rewind(&self) -> StoreFuture<'_, ()> {
-        self.inner.rewind()
-    }
-
-    fn preview<'a>(
-        &'a self,
-        batches: &'a [WriteBatch],
-        first: Mark,
-        limit_ms: u64,
-    ) -> StoreFuture<'a, Box<dyn store::Preview>> {
-        self.inner.preview(batches, first, limit_ms)
-    }
-
-    fn transactions<'a>(
-        &'a self,
-        project: &'a model::ProjectId,
-    ) -> StoreFuture<'a, Vec<store::Transaction>> {
-        self.inner.transactions(project)
-    }
-
-    fn transaction<'a>(
-        &'a self,
-        project: &'a model::ProjectId,
-        id: &'a str,
-        operations: store::OperationsOf<'a>,
-    ) -> StoreFuture<'a, Option<store::Staged>> {
-        self.inner.transaction(project, id, operations)
-    }
-
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         let reserved = self.faults.call(|| block_on(self.inner.reserve(horizon)));
         Box::pin(std::future::ready(reserved))
@@ -625,6 +594,8 @@ impl Store for Retrying {
         let closed = self.faults.call(|| block_on(self.inner.close(horizon)));
         Box::pin(std::future::ready(closed))
     }
+
+    pass_on!(recorded, rewind, preview, transactions, transaction);
 }
 
 struct RetryingPending {

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use model::{Mark, Row, Timestamp};
 use store::{
-    Boundaries, Changes, Listed, Listing, Loaded, Outcome, Pending, Point, Snapshot, Store,
-    StoreError, StoreFuture, WriteBatch,
+    Boundaries, Changes, Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError,
+    StoreFuture, WriteBatch,
 };
 
 use super::gate::{Gate, Stop};
@@ -185,10 +185,6 @@ impl Gated {
 }
 
 impl Store for Gated {
-    fn load(&self) -> StoreFuture<'_, Loaded> {
-        self.inner.load()
-    }
-
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         Box::pin(async move {
             self.pause().await;
@@ -230,43 +226,6 @@ impl Store for Gated {
         })
     }
 
-    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<store::Recorded>> {
-        self.inner.recorded(after, limit)
-    }
-
-    fn rewind(&self) -> StoreFuture<'_, ()> {
-        self.inner.rewind()
-    }
-
-    fn preview<'a>(
-        &'a self,
-        batches: &'a [WriteBatch],
-        first: Mark,
-        limit_ms: u64,
-    ) -> StoreFuture<'a, Box<dyn store::Preview>> {
-        self.inner.preview(batches, first, limit_ms)
-    }
-
-    fn transactions<'a>(
-        &'a self,
-        project: &'a model::ProjectId,
-    ) -> StoreFuture<'a, Vec<store::Transaction>> {
-        self.inner.transactions(project)
-    }
-
-    fn transaction<'a>(
-        &'a self,
-        project: &'a model::ProjectId,
-        id: &'a str,
-        operations: store::OperationsOf<'a>,
-    ) -> StoreFuture<'a, Option<store::Staged>> {
-        self.inner.transaction(project, id, operations)
-    }
-
-    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        self.inner.reserve(horizon)
-    }
-
     /// The writer comes here when it has nothing to do. Whatever upkeep there is, more seems to
     /// be waiting, so that it comes back.
     fn tend(&self) -> StoreFuture<'_, bool> {
@@ -279,7 +238,14 @@ impl Store for Gated {
         })
     }
 
-    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        self.inner.close(horizon)
-    }
+    pass_on!(
+        load,
+        recorded,
+        rewind,
+        preview,
+        transactions,
+        transaction,
+        reserve,
+        close
+    );
 }

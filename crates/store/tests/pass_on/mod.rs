@@ -1,0 +1,104 @@
+//! For stores that stand before another one, in their field `inner`, and change a few methods:
+//! the others, which they pass on, need not be written each time.
+
+/// Defines these methods of [`store::Store`] as those of `inner`.
+macro_rules! pass_on {
+    ($($method:ident),* $(,)?) => {
+        $(pass_on!(@ $method);)*
+    };
+    (@ load) => {
+        fn load(&self) -> store::StoreFuture<'_, store::Loaded> {
+            self.inner.load()
+        }
+    };
+    (@ list) => {
+        fn list<'a>(
+            &'a self,
+            listing: store::Listing<'a>,
+        ) -> store::StoreFuture<'a, store::Snapshot<store::Listed>> {
+            self.inner.list(listing)
+        }
+    };
+    (@ get) => {
+        fn get<'a>(
+            &'a self,
+            point: store::Point<'a>,
+        ) -> store::StoreFuture<'a, store::Snapshot<Option<model::Row>>> {
+            self.inner.get(point)
+        }
+    };
+    (@ apply) => {
+        fn apply<'a>(
+            &'a self,
+            batches: &'a [store::WriteBatch],
+            first: model::Mark,
+        ) -> store::StoreFuture<'a, Box<dyn store::Pending>> {
+            self.inner.apply(batches, first)
+        }
+    };
+    (@ bring_due) => {
+        fn bring_due(
+            &self,
+            instant: model::Timestamp,
+        ) -> store::StoreFuture<'_, Box<dyn store::Pending>> {
+            self.inner.bring_due(instant)
+        }
+    };
+    (@ recorded) => {
+        fn recorded(
+            &self,
+            after: model::Mark,
+            limit: u32,
+        ) -> store::StoreFuture<'_, Vec<store::Recorded>> {
+            self.inner.recorded(after, limit)
+        }
+    };
+    (@ rewind) => {
+        fn rewind(&self) -> store::StoreFuture<'_, ()> {
+            self.inner.rewind()
+        }
+    };
+    (@ preview) => {
+        fn preview<'a>(
+            &'a self,
+            batches: &'a [store::WriteBatch],
+            first: model::Mark,
+            limit_ms: u64,
+        ) -> store::StoreFuture<'a, Box<dyn store::Preview>> {
+            self.inner.preview(batches, first, limit_ms)
+        }
+    };
+    (@ transactions) => {
+        fn transactions<'a>(
+            &'a self,
+            project: &'a model::ProjectId,
+        ) -> store::StoreFuture<'a, Vec<store::Transaction>> {
+            self.inner.transactions(project)
+        }
+    };
+    (@ transaction) => {
+        fn transaction<'a>(
+            &'a self,
+            project: &'a model::ProjectId,
+            id: &'a str,
+            operations: store::OperationsOf<'a>,
+        ) -> store::StoreFuture<'a, Option<store::Staged>> {
+            self.inner.transaction(project, id, operations)
+        }
+    };
+    (@ reserve) => {
+        fn reserve(&self, horizon: model::Mark) -> store::StoreFuture<'_, ()> {
+            self.inner.reserve(horizon)
+        }
+    };
+    (@ tend) => {
+        fn tend(&self) -> store::StoreFuture<'_, bool> {
+            self.inner.tend()
+        }
+    };
+    (@ close) => {
+        fn close(&self, horizon: model::Mark) -> store::StoreFuture<'_, ()> {
+            self.inner.close(horizon)
+        }
+    };
+}
