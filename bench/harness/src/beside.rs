@@ -59,7 +59,7 @@ fn started(program: Option<&Path>, folder: &Path, scratch: &Scratch) -> Result<P
     let peer = Peer::start(&program, &scratch.at("pocketbase"))?;
     eprintln!("loading {} rows into PocketBase …", expect::ROWS);
     peer.seed(expect::ROWS)?;
-    let answer = peer.ask(&peer.bunch())?;
+    let answer = pocketbase::ask(&peer.bunch())?;
     let rows = answer["items"].as_array().map_or(0, Vec::len);
     let total = answer["totalItems"].as_u64();
     ensure!(

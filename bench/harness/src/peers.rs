@@ -130,7 +130,7 @@ fn must_say(server: &Live, wanted: &str) -> Result<()> {
 
 fn theirs(peer: &Peer, has_total: bool) -> Result<Aim> {
     let aim = peer.list(has_total);
-    pocketbase::check(peer, &aim, expect::ROWS)?;
+    pocketbase::check(&aim, expect::ROWS)?;
     Ok(aim)
 }
 

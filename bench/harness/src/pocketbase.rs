@@ -169,16 +169,6 @@ impl Peer {
         }
     }
 
-    /// What it answers.
-    ///
-    /// # Errors
-    /// When it refuses, or answers no JSON.
-    pub fn ask(&self, aim: &Aim) -> Result<Value> {
-        let mut connection = Connection::open(aim.address)?;
-        let answer = connection.accepted(&aim.request())?;
-        serde_json::from_slice(answer.body).context("no JSON came back")
-    }
-
     fn call(&self, method: &str, path: &str, token: &str, body: &str) -> Result<Value> {
         let (address, length) = (self.address, body.len());
         let request = format!(
@@ -200,12 +190,22 @@ impl Drop for Peer {
     }
 }
 
+/// What it answers.
+///
+/// # Errors
+/// When it refuses, or answers no JSON.
+pub fn ask(aim: &Aim) -> Result<Value> {
+    let mut connection = Connection::open(aim.address)?;
+    let answer = connection.accepted(&aim.request())?;
+    serde_json::from_slice(answer.body).context("no JSON came back")
+}
+
 /// Checks a list of 25 over the first `rows` of the catalog, column by column.
 ///
 /// # Errors
 /// When it is not the right one; the first difference is in the text.
-pub fn check(peer: &Peer, aim: &Aim, rows: u32) -> Result<()> {
-    let answer = peer.ask(aim)?;
+pub fn check(aim: &Aim, rows: u32) -> Result<()> {
+    let answer = ask(aim)?;
     let translated = translated(&answer)
         .context("the answer is no list")?
         .to_string();

@@ -42,8 +42,10 @@ impl Bare {
             name: String::new(),
         };
         let hello = bare.hear()?;
-        let name = hello["name"].as_str();
-        bare.name = name.context("it does not say what it is")?.to_owned();
+        let name = hello["name"]
+            .as_str()
+            .context("it does not say what it is")?;
+        name.clone_into(&mut bare.name);
         Ok(bare)
     }
 

@@ -226,7 +226,7 @@ pub fn measure(options: &Options, stage: &Stage, bare: Option<&mut Bare>) -> Res
         versions,
     };
     let many = shape("deep", options.rows, options.versions);
-    let (plain, long) = (
+    let (single, long) = (
         shape("plain", options.rows, 1),
         shape("long", (options.rows / LONG_PART).max(PAGE), VERSIONS_LONG),
     );
@@ -242,10 +242,10 @@ pub fn measure(options: &Options, stage: &Stage, bare: Option<&mut Bare>) -> Res
     let plan = if options.is_quick { QUICK } else { FULL };
     let server = stage.start("deep", &cores, &[])?;
     let access = server.access();
-    let filled_plain = fill(&access, plain, &mut 0.0)?;
+    let filled_single = fill(&access, single, &mut 0.0)?;
     eprintln!("{} rows of {} versions …", long.rows, long.versions);
     let filled_long = fill(&access, long, &mut 0.0)?;
-    let tables = [&filled, &filled_plain, &filled_long];
+    let tables = [&filled, &filled_single, &filled_long];
     check(&access, &tables)?;
     deep.ours = read(&access, &tables, plan)?;
     check(&access, &tables).context("after timing")?;
@@ -366,7 +366,7 @@ fn point(shape: Shape, nth: u32, as_of: Option<i64>) -> String {
 }
 
 /// All reads in turns, by one client.
-fn read(access: &Access, [many, plain, long]: &[&Filled; 3], plan: Plan) -> Result<Vec<Tally>> {
+fn read(access: &Access, [many, single, long]: &[&Filled; 3], plan: Plan) -> Result<Vec<Tally>> {
     let mut tallies: Vec<Tally> = Read::ALL.map(|_| Tally::default()).to_vec();
     let mut connections = [Connection::open(access.address)?];
     let awake = Awake::begin().ok();
@@ -374,7 +374,7 @@ fn read(access: &Access, [many, plain, long]: &[&Filled; 3], plan: Plan) -> Resu
     for slice in 0..=plan.slices {
         for (read, tally) in Read::ALL.into_iter().zip(&mut tallies) {
             let filled = match read {
-                Read::ListPlain => plain,
+                Read::ListPlain => single,
                 Read::ListLong => long,
                 _ => many,
             };

@@ -27,25 +27,25 @@ pub struct Target {
 #[derive(Clone, Copy)]
 enum Limit {
     /// No less, objects a second.
-    AtLeast(f64),
+    Rate(f64),
     /// No more, milliseconds.
-    AtMostMs(f64),
+    Ms(f64),
     /// No more, a ratio.
-    AtMostTimes(f64),
+    Times(f64),
     /// No less, a ratio.
-    AtLeastTimes(f64),
+    Share(f64),
 }
 
 impl Target {
     fn new(what: impl Into<String>, limit: Limit, got: Option<f64>, absent: &str) -> Target {
         let shown = |number: f64| match limit {
-            Limit::AtLeast(_) => format!("{number:.0}/s"),
-            Limit::AtMostMs(_) => format!("{number:.2} ms"),
-            Limit::AtMostTimes(_) | Limit::AtLeastTimes(_) => format!("{number:.2}x"),
+            Limit::Rate(_) => format!("{number:.0}/s"),
+            Limit::Ms(_) => format!("{number:.2} ms"),
+            Limit::Times(_) | Limit::Share(_) => format!("{number:.2}x"),
         };
         let (sign, bound, is_least) = match limit {
-            Limit::AtLeast(bound) | Limit::AtLeastTimes(bound) => ("≥", bound, true),
-            Limit::AtMostMs(bound) | Limit::AtMostTimes(bound) => ("≤", bound, false),
+            Limit::Rate(bound) | Limit::Share(bound) => ("≥", bound, true),
+            Limit::Ms(bound) | Limit::Times(bound) => ("≤", bound, false),
         };
         let is_met = got.map(|got| if is_least { got >= bound } else { got <= bound });
         Target {
@@ -126,11 +126,11 @@ fn of_one(crowd: &Crowd) -> Vec<Target> {
     };
     let least = |what: &str, op, bound| {
         let what = format!("{what}, 1 client");
-        Target::new(what, Limit::AtLeast(bound), ours(op).each(), NOTHING)
+        Target::new(what, Limit::Rate(bound), ours(op).each(), NOTHING)
     };
     let most = |what: &str, op, bound| {
         let what = format!("{what}, 1 client, p99");
-        Target::new(what, Limit::AtMostMs(bound), p99(ours(op)), NOTHING)
+        Target::new(what, Limit::Ms(bound), p99(ours(op)), NOTHING)
     };
     let single = Op::WriteOne.title();
     let mut all = vec![
@@ -156,18 +156,18 @@ fn of_eight(one: &Crowd, crowd: &Crowd) -> Vec<Target> {
     };
     let all_of = |op: Op, bound| {
         let what = format!("{}, 8 clients in all", op.title());
-        Target::new(what, Limit::AtLeast(bound), ours(op).all(), NOTHING)
+        Target::new(what, Limit::Rate(bound), ours(op).all(), NOTHING)
     };
     let most = |op: Op, bound| {
         let what = format!("{}, 8 clients, p99", op.title());
-        Target::new(what, Limit::AtMostMs(bound), p99(ours(op)), NOTHING)
+        Target::new(what, Limit::Ms(bound), p99(ours(op)), NOTHING)
     };
     let single = one.of(Op::WriteOne).0.each();
     let each = ours(Op::WriteOne).each();
     let share = each.zip(single).map(|(each, single)| each / single);
     let what = format!("{}, each of 8 clients to one alone", Op::WriteOne.title());
     let mut all = vec![
-        Target::new(what, Limit::AtLeastTimes(0.7), share, NOTHING),
+        Target::new(what, Limit::Share(0.7), share, NOTHING),
         most(Op::WriteOne, 4.0 * ms(sync) + 10.0),
         all_of(Op::WriteBatch, 25_000.0),
         most(Op::WriteBatch, 150.0),
@@ -194,7 +194,7 @@ fn of_deep(options: &Options, measured: &Measured) -> Vec<Target> {
             None
         };
         let absent = "not measured here: stated for 5 and 100 versions";
-        Target::new(what, Limit::AtMostMs(bound), got, absent)
+        Target::new(what, Limit::Ms(bound), got, absent)
     };
     let no_bare = "not measured here: see --bare";
     let sizes = deep.plain_bytes.map(|plain| {
@@ -204,19 +204,19 @@ fn of_deep(options: &Options, measured: &Measured) -> Vec<Target> {
     vec![
         Target::new(
             "one row as of the past to one of now, over HTTP, p50",
-            Limit::AtMostTimes(1.3),
+            Limit::Times(1.3),
             ratio(of(Read::PointAsOf), of(Read::PointNow)),
             NOTHING,
         ),
         Target::new(
             "the same inside the process, p50",
-            Limit::AtMostTimes(2.5),
+            Limit::Times(2.5),
             ratio(inside_past, inside_now),
             NOTHING,
         ),
         Target::new(
             format!("25 rows of now, {versions} versions a row to one, p50"),
-            Limit::AtMostTimes(1.2),
+            Limit::Times(1.2),
             ratio(of(Read::ListNow), of(Read::ListPlain)),
             NOTHING,
         ),
@@ -227,7 +227,7 @@ fn of_deep(options: &Options, measured: &Measured) -> Vec<Target> {
                 "bytes, to {} plain tables with the same indexes",
                 versions + 1
             ),
-            Limit::AtMostTimes(1.3),
+            Limit::Times(1.3),
             sizes,
             no_bare,
         ),
@@ -241,13 +241,13 @@ mod tests {
     #[test]
     fn a_target_is_met_at_its_limit_and_not_beyond() {
         let met = |limit, got| Target::new("x", limit, got, NOTHING).is_met;
-        assert_eq!(met(Limit::AtLeast(7_000.0), Some(7_000.0)), Some(true));
-        assert_eq!(met(Limit::AtLeast(7_000.0), Some(6_999.0)), Some(false));
-        assert_eq!(met(Limit::AtMostMs(0.5), Some(0.5)), Some(true));
-        assert_eq!(met(Limit::AtMostMs(0.5), Some(0.51)), Some(false));
-        assert_eq!(met(Limit::AtMostTimes(1.3), Some(1.4)), Some(false));
-        assert_eq!(met(Limit::AtLeastTimes(0.7), Some(0.8)), Some(true));
-        let absent = Target::new("x", Limit::AtMostMs(1.0), None, NOTHING);
+        assert_eq!(met(Limit::Rate(7_000.0), Some(7_000.0)), Some(true));
+        assert_eq!(met(Limit::Rate(7_000.0), Some(6_999.0)), Some(false));
+        assert_eq!(met(Limit::Ms(0.5), Some(0.5)), Some(true));
+        assert_eq!(met(Limit::Ms(0.5), Some(0.51)), Some(false));
+        assert_eq!(met(Limit::Times(1.3), Some(1.4)), Some(false));
+        assert_eq!(met(Limit::Share(0.7), Some(0.8)), Some(true));
+        let absent = Target::new("x", Limit::Ms(1.0), None, NOTHING);
         assert_eq!((absent.word(), absent.got.as_str()), ("–", NOTHING));
         assert_eq!(absent.wanted, "≤ 1.00 ms");
     }
