@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use model::{Action, Catalogue, ColumnKey, Json, Relation, RowId, Table, Value};
 use store::batch::BATCH_ROWS_MAX;
-use store::{LinkOp, Op, RelatedOp, RowOp};
+use store::{LinkOp, Op, RelatedOp};
 
 use crate::asked::{Caller, Place, RowInput};
 use crate::authorize;
@@ -42,9 +42,9 @@ pub(crate) struct Linked<'r> {
 
 impl Linked<'_> {
     /// All operations in their order, `op` being the row's own.
-    pub(crate) fn into_ops(self, op: RowOp) -> Vec<Op> {
+    pub(crate) fn into_ops(self, op: Op) -> Vec<Op> {
         let mut ops = self.before;
-        ops.push(Op::Row(op));
+        ops.push(op);
         ops.extend(self.after);
         ops
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::history::Range;
 use model::{
     ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
     Mark, ModelError, Patch, Period, Permission, ProjectId, RoleSet, Row, RowId, Table, TableId,
@@ -79,7 +80,10 @@ impl WriteBatch {
             Op::Row(op) => {
                 matches!(op.act, RowAct::Delete { .. }) && op.table.relations().next().is_some()
             }
-            Op::Matching(op) => op.query.table.relations().next().is_some(),
+            Op::Matching(op) => {
+                let is_ranged = matches!(op.act, MatchingAct::Update { range: Some(_), .. });
+                is_ranged || op.query.table.relations().next().is_some()
+            }
             Op::Related(_) | Op::Timed(_) | Op::Catalogue(_) => true,
             Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
         };
@@ -208,6 +212,8 @@ pub enum MatchingAct {
         permissions: Option<Vec<Permission>>,
         /// Times a key set by hand.
         stamps: Stamps,
+        /// Over which valid period, where it is there; `None` is from the mark on.
+        range: Option<Range>,
     },
     /// Deletes it.
     Delete,

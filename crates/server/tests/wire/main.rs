@@ -7,6 +7,8 @@ mod columns;
 mod limits;
 mod long_reads;
 mod metrics;
+mod ranges;
+mod related_inside;
 mod relationships;
 mod repeat;
 mod repeated;
