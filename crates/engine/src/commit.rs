@@ -476,8 +476,8 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// In the order of a commit: apply, withhold, commit, publish. No mark is given, but every one
-    /// to come is above the instant: it counts as read.
+    /// In the order of a commit: apply, withhold, commit, publish. No mark is given, and none to
+    /// come is below the instant.
     fn bring_some_due(&mut self) -> Result<(), EngineError> {
         let instant = self.due_instant()?;
         let shared = &self.shared;
@@ -489,12 +489,12 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// The highest mark that can be read now, as an instant.
+    /// The latest instant that is now, or was.
     fn due_instant(&self) -> Result<Timestamp, EngineError> {
         loop {
-            let fixed = self.shared.marks.fix(self.shared.clock.now());
-            if let Ok(mark) = fixed {
-                return Ok(mark.timestamp());
+            let matured = self.shared.marks.mature(self.shared.clock.now());
+            if let Ok(instant) = matured {
+                return Ok(instant);
             }
             self.reserve()?;
         }

@@ -101,13 +101,28 @@ impl Marks {
         self.settle(self.lock());
     }
 
-    /// The batch took no mark, but what it brought in is shown as of `mark`, durably: marks to
-    /// come are above it.
+    /// The batch took no mark, but what it brought in is shown as of `mark`, durably: no mark to
+    /// come is below it.
     pub(crate) fn pass(&self, mark: Mark) {
         let mut state = self.lock();
-        state.horizon = state.horizon.max(mark);
-        state.reserved = state.reserved.max(mark);
+        let passed = Mark(mark.0 - 1);
+        state.horizon = state.horizon.max(passed);
+        state.reserved = state.reserved.max(passed);
         self.settle(state);
+    }
+
+    /// The instant that what is due is brought in for: no mark to come is below it. That takes
+    /// none itself, so the next commit may have this very mark.
+    pub(crate) fn mature(&self, clock: Timestamp) -> Result<Timestamp, ReservationNeeded> {
+        let mut state = self.lock();
+        assert!(state.pending.is_none(), "the writer does one thing at a time");
+        let latest = Mark(clock.0).max(state.horizon);
+        let passed = Mark(latest.0 - 1).max(state.horizon);
+        if passed > state.reserved {
+            return Err(ReservationNeeded);
+        }
+        state.horizon = passed;
+        Ok(latest.timestamp())
     }
 
     fn settle(&self, mut state: MutexGuard<'_, State>) {

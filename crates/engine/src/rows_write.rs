@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::history::Range;
 use model::{
-    Action, Actor, Catalogue, Edit, Json, Mark, Marked, Page, Patch, RowId, Scope, Selection,
+    Action, Actor, Catalogue, Edit, Json, Mark, Marked, Page, Patch, Row, RowId, Scope, Selection,
     Table, Timestamp, Value,
 };
 use query::Visibility;
@@ -251,8 +251,15 @@ impl Engine {
         if !is_of_today(&catalogue, &page.table) {
             return Ok(written);
         }
+        // What a piece of another time is related to, is not what the row is related to now.
+        let is_of_now = |row: &&Row| row.span.is_none();
         let names = links::shown(&catalogue, &page.table, members);
-        let Some(row) = page.rows.first().filter(|_| !names.is_empty()) else {
+        let Some(row) = page
+            .rows
+            .first()
+            .filter(is_of_now)
+            .filter(|_| !names.is_empty())
+        else {
             return Ok(written);
         };
         let point = Point {
@@ -280,28 +287,23 @@ impl Engine {
 /// The operation, over the valid period that the row data asks for if it names any.
 ///
 /// # Errors
-/// [`EngineError::Structure`] for what is no time, [`EngineError::Unsupported`] for a table with
-/// relationships: no row of it can be valid over a period of its own.
+/// [`EngineError::Structure`] for what is no time.
 pub(crate) fn in_time(op: RowOp, row: &RowInput) -> Result<Op, EngineError> {
     let Some(range) = times::range(&row.members).map_err(EngineError::Structure)? else {
         return Ok(Op::Row(op));
     };
-    if op.table.has_relationships() {
-        let what = "`$validFrom` or `$validTo` in a table with relationships".to_owned();
-        return Err(EngineError::Unsupported(what));
-    }
-    Ok(over(op, range))
+    Ok(Op::Timed(Box::new(over(op, range))))
 }
 
 /// The operation over a valid period.
-pub(crate) fn over(op: RowOp, range: Range) -> Op {
-    Op::Timed(Box::new(TimedOp {
+pub(crate) fn over(op: RowOp, range: Range) -> TimedOp {
+    TimedOp {
         table: op.table,
         id: op.id,
         range,
         act: timed(op.act),
         is_literal: false,
-    }))
+    }
 }
 
 fn timed(act: RowAct) -> TimedAct {

@@ -62,6 +62,7 @@ impl WriteBatch {
                 RelatedOp::Link(op) => op.holders.len().max(1),
                 RelatedOp::Need { .. }
                 | RelatedOp::Write(_)
+                | RelatedOp::Over(_)
                 | RelatedOp::Free(_)
                 | RelatedOp::Hold(_) => 1,
             },
@@ -136,9 +137,14 @@ pub enum RelatedOp {
         guard: Guard,
         /// The key of the column that is to link to it.
         column: String,
+        /// Whether it need not be there now: the link is over a period, and that the row is there
+        /// throughout is judged at the end of the batch.
+        at_any_time: bool,
     },
     /// Writes a row.
     Write(RowOp),
+    /// Writes a row over a valid period.
+    Over(Box<TimedOp>),
     /// Gives rows a link, and takes it from all others.
     Link(LinkOp),
     /// Takes one row's links away, unless it holds those that it is to hold.
@@ -159,6 +165,9 @@ pub struct LinkOp {
     /// The rows that are to hold one. Of a relationship from one to one, a row that holds a link
     /// to another row is [`Refusal::Unique`]; else the link is turned to this one.
     pub holders: Vec<RowId>,
+    /// Over which valid period; `None` is from the mark on. Each piece of a holder in it gets, or
+    /// loses, the link.
+    pub range: Option<Range>,
     /// Who may update the rows that hold links.
     pub guard: Guard,
 }

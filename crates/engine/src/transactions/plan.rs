@@ -196,9 +196,9 @@ pub(super) fn probe(table: &Arc<Table>, caller: &Caller, operation: &Operation) 
     };
     Some(match times::range(&row.members) {
         Ok(None) => Op::Row(op),
-        Ok(Some(range)) => over(op, range),
+        Ok(Some(range)) => Op::Timed(Box::new(over(op, range))),
         // The commit will say that this is no time.
-        Err(_) => over(op, ALWAYS),
+        Err(_) => Op::Timed(Box::new(over(op, ALWAYS))),
     })
 }
 

@@ -58,9 +58,8 @@ impl Engine {
         asked: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
         let total = asked.total.then_some(self.total_cap);
-        let read = async move |reading: &mut Gathering<'_>| {
-            reading.list(&query, &related, total).await
-        };
+        let read =
+            async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
         let Marked { answer, mark } = self.gather(catalogue, caller, trial, read).await?;
         let (page, total) = answer;
         let body = (self.shared.encode_page)(&page, asked.family);

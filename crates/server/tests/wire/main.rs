@@ -5,6 +5,7 @@ mod bulk;
 mod cases;
 mod columns;
 mod limits;
+mod links_over_time;
 mod long_reads;
 mod metrics;
 mod ranges;

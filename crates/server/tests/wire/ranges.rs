@@ -36,6 +36,15 @@ fn valid_in(site: &Site, family: Family, at: i64) -> Vec<(String, Value)> {
         .collect()
 }
 
+/// A refusal of the newer family in the words of this one.
+#[track_caller]
+fn refused_in(family: Family, answer: &Answer, refusal: &str) {
+    refused(
+        answer,
+        &refusal.replace(" row_", &format!(" {}_", family.of)),
+    );
+}
+
 fn of(pairs: &[(&str, i64)]) -> Vec<(String, Value)> {
     let pair = |(id, n): &(&str, i64)| ((*id).to_owned(), json!(n));
     pairs.iter().map(pair).collect()
@@ -156,14 +165,16 @@ fn what_is_staged_over_a_period_is_answered_as_it_would_be() {
         );
         // It is not there in that period, nor now, nor can it be told what "soon" is.
         let patch = |data: Value| ask("PATCH", &row, json!({"data": data}));
-        refused(
+        refused_in(
+            family,
             &patch(json!({"n": 1, "$validFrom": year(2140)})),
             "404 row_not_found",
         );
-        refused(&patch(json!({"n": 1})), "404 row_not_found");
+        refused_in(family, &patch(json!({"n": 1})), "404 row_not_found");
         let sent = patch(json!({"n": 4, "$validFrom": "soon"}));
         assert_eq!((sent.status.as_u16(), &sent.json()["n"]), (200, &json!(4)));
-        refused(
+        refused_in(
+            family,
             &family.end(&site, &id, "commit"),
             "400 row_invalid_structure",
         );
@@ -232,7 +243,7 @@ fn any_change_of_the_row_since_is_a_conflict() {
             site.ask("PATCH", &format!("{}/b/n/increment", family.table), "{}");
             let committed = family.end(&site, &id, "commit");
             if conflicts {
-                refused(&committed, "409 transaction_conflict");
+                refused_in(family, &committed, "409 transaction_conflict");
                 assert_ne!(valid_in(&site, family, 2130)[0].1, json!(50));
             } else {
                 // The row is not there then, so nothing was changed.
@@ -261,7 +272,7 @@ fn a_row_to_be_created_over_a_period_must_not_be_there_in_it() {
             let other = json!({"n": 2, "$validFrom": year(2139), "$validTo": year(2141)});
             let body = json!({family.row_id: "x", "data": other}).to_string();
             site.ask("POST", family.table, &body);
-            refused(&family.end(&site, &id, "commit"), refusal);
+            refused_in(family, &family.end(&site, &id, "commit"), refusal);
         }
     }
 }
@@ -281,7 +292,11 @@ fn a_period_without_an_instant_ends_the_transaction() {
             ]),
         );
         assert_eq!(staged.status, 201, "{}", staged.text);
-        refused(&family.end(&site, &id, "commit"), "400 invalid_range");
+        refused_in(
+            family,
+            &family.end(&site, &id, "commit"),
+            "400 invalid_range",
+        );
         assert_eq!(
             valid_in(&site, family, 2130),
             of(&[("a", 1), ("b", 2), ("c", 3)])
@@ -302,7 +317,7 @@ fn unique_values_are_handed_over_inside_a_transaction() {
             let mut swap = vec![family.op("update", "a", over("b"))];
             swap.extend(both.then(|| family.op("update", "b", over("a"))));
             assert_eq!(family.stage(&site, &id, json!(swap)).status, 201);
-            refused(&family.end(&site, &id, "commit"), refusal);
+            refused_in(family, &family.end(&site, &id, "commit"), refusal);
         }
     }
 }
@@ -368,7 +383,7 @@ fn all_rows_that_match_are_changed_over_a_period() {
             ),
         ] {
             let body = json!({"data": data}).to_string();
-            refused(&site.ask("PATCH", family.table, &body), refusal);
+            refused_in(family, &site.ask("PATCH", family.table, &body), refusal);
         }
         assert_eq!(
             valid_in(&site, family, 2150),

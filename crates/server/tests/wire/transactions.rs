@@ -12,7 +12,7 @@ pub struct Family {
     pub rows: &'static str,
     pub table_id: &'static str,
     pub row_id: &'static str,
-    of: &'static str,
+    pub of: &'static str,
 }
 
 const TABLES: Family = Family {

@@ -148,7 +148,7 @@ impl Run<'_> {
 }
 
 /// What a search that failed means to whoever asked for it.
-fn explain(halt: Halt) -> Halt {
+pub(super) fn explain(halt: Halt) -> Halt {
     match halt {
         Halt::Failed(StoreError::CursorNotFound { id }) => Refusal::CursorNotFound(id).into(),
         Halt::Failed(StoreError::CursorNull { id }) => Refusal::CursorNull(id).into(),

@@ -79,8 +79,7 @@ impl Touched {
                 .or_insert(next)
         } else {
             // One operation may take several steps with its row.
-            let is_last =
-                |row: &&TouchedRow| row.table == table.number && row.id == *id;
+            let is_last = |row: &&TouchedRow| row.table == table.number && row.id == *id;
             let last = self.rows.last().filter(is_last);
             self.rows.len() - usize::from(last.is_some())
         };

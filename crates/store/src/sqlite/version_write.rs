@@ -12,8 +12,7 @@ use model::history::{
     Act, Claim, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, WriteRefusal,
 };
 use model::{
-    Action, Image, Mark, Patch, Period, Permission, Row, RowId, Span, Table, TableNumber,
-    Timestamp,
+    Action, Image, Mark, Patch, Period, Permission, Row, RowId, Span, Table, TableNumber, Timestamp,
 };
 use query::names;
 use rusqlite::{OptionalExtension, params};
