@@ -479,25 +479,14 @@ impl GroupCommit {
     /// In the order of a commit: apply, withhold, commit, publish. No mark is given, and none to
     /// come is below the instant.
     fn bring_some_due(&mut self) -> Result<(), EngineError> {
-        let instant = self.due_instant()?;
         let shared = &self.shared;
+        let instant = shared.marks.mature(shared.clock.now()).timestamp();
         let pending = block_on(shared.store.bring_due(instant))?;
         let withheld = shared.lists.withhold(due(&*pending));
         let committed = block_on(pending.commit());
         shared.lists.publish(withheld, committed.is_ok());
         committed?;
         Ok(())
-    }
-
-    /// The latest instant that is now, or was.
-    fn due_instant(&self) -> Result<Timestamp, EngineError> {
-        loop {
-            let matured = self.shared.marks.mature(self.shared.clock.now());
-            if let Ok(instant) = matured {
-                return Ok(instant);
-            }
-            self.reserve()?;
-        }
     }
 
     fn reserve(&self) -> Result<(), EngineError> {
