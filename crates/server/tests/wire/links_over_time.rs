@@ -143,6 +143,13 @@ fn refused(answer: &Answer, refusal: &str) {
     );
 }
 
+/// Content that is valid from the beginning of one year to that of another.
+fn during(from: i64, to: i64, mut data: Value) -> Value {
+    data["$validFrom"] = json!(year(from));
+    data["$validTo"] = json!(year(to));
+    data
+}
+
 fn two_way() -> Value {
     json!({"twoWay": true, "twoWayKey": "as", "onDelete": "setNull"})
 }
@@ -170,10 +177,9 @@ fn columns_that_are_no_links_are_written_over_any_period() {
 #[test]
 fn a_link_over_a_period_needs_its_row_throughout() {
     in_both("manyToOne", &two_way(), |asked| {
-        let to = |from: i64, to: i64, n: i64| json!({"n": n, "$validFrom": year(from), "$validTo": year(to)});
-        taken(&asked.create("b", "b1", to(2130, 2140, 1)));
-        taken(&asked.create("b", "b1", to(2140, 2150, 2)));
-        let link = |from: i64, until: i64| json!({"n": 1, "k": "b1", "$validFrom": year(from), "$validTo": year(until)});
+        taken(&asked.create("b", "b1", during(2130, 2140, json!({"n": 1}))));
+        taken(&asked.create("b", "b1", during(2140, 2150, json!({"n": 2}))));
+        let link = |from: i64, to: i64| during(from, to, json!({"n": 1, "k": "b1"}));
         refused(
             &asked.create(
                 "a",
@@ -382,7 +388,11 @@ fn links_over_periods_stand_in_transactions() {
             .ask("POST", &format!("{root}/transactions"), "{}")
             .json();
         let path = format!("{root}/transactions/{}", opened["$id"].as_str().unwrap());
-        let op = |table: &str, row: &str, data: Value| json!({"action": "create", "databaseId": "d", "tableId": table, "rowId": row, "data": data});
+        let op = |table: &str, row: &str, data: Value| {
+            let mut op = json!({"action": "create", "databaseId": "d", "data": data});
+            (op["tableId"], op["rowId"]) = (json!(table), json!(row));
+            op
+        };
         let operations = json!([
             op("b", "b1", json!({"n": 1, "$validFrom": year(2130)})),
             op(

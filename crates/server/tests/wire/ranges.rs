@@ -50,54 +50,58 @@ fn of(pairs: &[(&str, i64)]) -> Vec<(String, Value)> {
     pairs.iter().map(pair).collect()
 }
 
+/// Every action with data, each over a period.
+fn every_action(family: Family) -> Value {
+    let (y30, y40, y50) = (year(2130), year(2140), year(2150));
+    json!([
+        family.op(
+            "create",
+            "x",
+            json!({"n": 10, "$validFrom": y30, "$validTo": y40})
+        ),
+        family.op(
+            "update",
+            "x",
+            json!({"n": 11, "$validFrom": year(2135), "$validTo": "next"})
+        ),
+        family.op(
+            "update",
+            "a",
+            json!({"n": 5, "$validFrom": y30, "$validTo": y40})
+        ),
+        family.op("upsert", "b", json!({"n": 6, "$validFrom": y40})),
+        family.op(
+            "upsert",
+            "y",
+            json!({"n": 7, "$validFrom": y40, "$validTo": y50})
+        ),
+        family.op(
+            "bulkCreate",
+            "",
+            json!([{"$id": "m", "n": 8, "$validFrom": y50}, {"$id": "o", "n": 9}])
+        ),
+        family.op(
+            "bulkUpsert",
+            "",
+            json!([{"$id": "m", "n": 80, "$validFrom": y40, "$validTo": y50}])
+        ),
+        family.op(
+            "bulkUpdate",
+            "",
+            json!({
+                "queries": [r#"{"method":"equal","attribute":"$id","values":["c","o"]}"#],
+                "data": {"n": 90, "$validFrom": y30, "$validTo": y50},
+            })
+        ),
+    ])
+}
+
 #[test]
 fn a_period_stands_in_every_operation_with_data() {
     for family in FAMILIES {
         let site = site();
         let id = family.open(&site, Some(ROWS_KEY));
-        let (y30, y40, y50) = (year(2130), year(2140), year(2150));
-        let all = json!([
-            family.op(
-                "create",
-                "x",
-                json!({"n": 10, "$validFrom": y30, "$validTo": y40})
-            ),
-            family.op(
-                "update",
-                "x",
-                json!({"n": 11, "$validFrom": year(2135), "$validTo": "next"})
-            ),
-            family.op(
-                "update",
-                "a",
-                json!({"n": 5, "$validFrom": y30, "$validTo": y40})
-            ),
-            family.op("upsert", "b", json!({"n": 6, "$validFrom": y40})),
-            family.op(
-                "upsert",
-                "y",
-                json!({"n": 7, "$validFrom": y40, "$validTo": y50})
-            ),
-            family.op(
-                "bulkCreate",
-                "",
-                json!([{"$id": "m", "n": 8, "$validFrom": y50}, {"$id": "o", "n": 9}])
-            ),
-            family.op(
-                "bulkUpsert",
-                "",
-                json!([{"$id": "m", "n": 80, "$validFrom": y40, "$validTo": y50}])
-            ),
-            family.op(
-                "bulkUpdate",
-                "",
-                json!({
-                    "queries": [r#"{"method":"equal","attribute":"$id","values":["c","o"]}"#],
-                    "data": {"n": 90, "$validFrom": y30, "$validTo": y50},
-                })
-            ),
-        ]);
-        let staged = family.stage(&site, &id, all);
+        let staged = family.stage(&site, &id, every_action(family));
         assert_eq!(staged.status, 201, "{}", staged.text);
         assert_eq!(
             valid_in(&site, family, 2135),
@@ -224,7 +228,10 @@ fn a_period_that_holds_now_shows_inside() {
 fn any_change_of_the_row_since_is_a_conflict() {
     for family in FAMILIES {
         let row = format!("{}/a", family.table);
-        let over = |from: i64, n: i64| json!({"n": n, "$validFrom": year(from), "$validTo": year(from + 1)});
+        let over = |from: i64, n: i64| {
+            let (from, to) = (year(from), year(from + 1));
+            json!({"n": n, "$validFrom": from, "$validTo": to})
+        };
         for (change, conflicts) in [
             (json!({"data": over(2150, 2)}), true),
             (json!({"data": over(1990, 2)}), false),

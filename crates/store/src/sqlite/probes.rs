@@ -37,8 +37,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Rows erased, or written over periods, and all others of tables in which something is scheduled or
-    /// constrained over time.
+    /// Rows erased, or written over periods, and all others of tables in which something is
+    /// scheduled or constrained over time.
     fn rows_to_check(&self) -> Vec<(Arc<Table>, RowId)> {
         let mut known = BTreeSet::new();
         let mut rows = Vec::new();
