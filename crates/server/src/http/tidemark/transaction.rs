@@ -30,7 +30,7 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let done = engine.transact(&caller, &asked.ids.database, &transaction);
     let done = done.await.map_err(in_its_words)?;
     let mut parts = transaction.ops.iter().zip(&done.affected);
-    let mut row = |count: usize| {
+    let row = |count: usize| {
         // Of an assertion all parts are about one row, and change nothing of it.
         let (op, affected) = parts.by_ref().take(count).last()?;
         Some(json!({
@@ -39,7 +39,7 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
             "affected": u8::from(*affected),
         }))
     };
-    let rows: Vec<Out> = counts.into_iter().filter_map(&mut row).collect();
+    let rows: Vec<Out> = counts.into_iter().filter_map(row).collect();
     let body = json!({ "tt": done.mark.0, "rows": rows });
     Ok(Reply::created(body.to_string().into_bytes()))
 }
