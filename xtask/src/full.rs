@@ -117,8 +117,8 @@ pub fn black_box(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) ->
     Ok(())
 }
 
-/// Random sequences on the live store, as many as at night: with optimisation they take no longer
-/// than the few of the day without.
+/// Random sequences on the live store, as many as at night; with optimisation, because without it
+/// they would take most of the lane's time.
 fn over_time(checkout: &Checkout, lane: &mut Lane) {
     let mut tests = checkout.cargo();
     tests.env(night::LANE_VARIABLE, "night");

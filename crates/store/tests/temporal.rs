@@ -38,7 +38,7 @@ use suite::db::{DATABASE, PROJECT, column, create_database, create_project, note
 const SEQUENCES_OF_WORLD: u32 = 250;
 /// Databases by day, and at night: 10,000 sequences and more are asked for.
 const WORLDS: u32 = 8;
-const WORLDS_AT_NIGHT: u32 = 60;
+const WORLDS_AT_NIGHT: u32 = 44;
 /// After so many sequences something happens to the database as a whole.
 const SEQUENCES_OF_CHAPTER: u32 = 25;
 /// Each sequence has so much time for itself, before and after its beginning.
