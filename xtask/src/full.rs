@@ -9,15 +9,15 @@ use crate::install::{self, Packages};
 use crate::lane::Lane;
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{fast, fuzz, live};
+use crate::{fast, fuzz, live, night};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
 /// After the steps of `fast` it builds the release binary and runs against it: the black-box
 /// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
-/// Python, and the web SDK in a browser), the replay of the fuzz corpus, the checks of the
-/// benchmark's own arithmetic in `bench/ttl`, and the report page in a browser. Closes with
-/// `N passed, N failed`.
+/// Python, and the web SDK in a browser), random sequences on two time axes at their night's
+/// length, the replay of the fuzz corpus, the checks of the benchmark's own arithmetic in
+/// `bench/ttl`, and the report page in a browser. Closes with `N passed, N failed`.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
 /// with the command that installs it, and ends with status 2 before it has run anything.
@@ -75,6 +75,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
         suite(checkout, &mut lane, packages, binary_is_built)?;
     }
     black_box(checkout, &mut lane, binary_is_built)?;
+    over_time(checkout, &mut lane);
     fuzz::replay(checkout, &mut lane);
     Ok(lane.finish())
 }
@@ -114,6 +115,15 @@ pub fn black_box(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) ->
     tests.env(live::BINARY_VARIABLE, checkout.binary()?);
     lane.run(name, Runner::Cargo, &mut tests);
     Ok(())
+}
+
+/// Random sequences on the live store, as many as at night; with optimisation, because without it
+/// they would take most of the lane's time.
+fn over_time(checkout: &Checkout, lane: &mut Lane) {
+    let mut tests = checkout.cargo();
+    tests.env(night::LANE_VARIABLE, "night");
+    tests.args(["test", "--release", "-p", "store", "--test", "temporal"]);
+    lane.run("long sequences over time", Runner::Cargo, &mut tests);
 }
 
 /// Installs one folder's packages where they are not there yet, and runs its tests.

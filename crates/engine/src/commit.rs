@@ -469,28 +469,17 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// In the order of a commit: apply, withhold, commit, publish. No mark is given, but every one
-    /// to come is above the instant: it counts as read.
+    /// In the order of a commit: apply, withhold, commit, publish. No mark is given, and none to
+    /// come is below the instant.
     fn bring_some_due(&mut self) -> Result<(), EngineError> {
-        let instant = self.due_instant()?;
         let shared = &self.shared;
+        let instant = shared.marks.mature(shared.now()).timestamp();
         let pending = block_on(shared.store.bring_due(instant))?;
         let withheld = shared.lists.withhold(due(&*pending));
         let committed = block_on(pending.commit());
         shared.lists.publish(withheld, committed.is_ok());
         committed?;
         Ok(())
-    }
-
-    /// The highest mark that can be read now, as an instant.
-    fn due_instant(&self) -> Result<Timestamp, EngineError> {
-        loop {
-            let fixed = self.shared.marks.fix(self.shared.now());
-            if let Ok(mark) = fixed {
-                return Ok(mark.timestamp());
-            }
-            self.reserve()?;
-        }
     }
 
     fn reserve(&self) -> Result<(), EngineError> {

@@ -153,6 +153,9 @@ pub struct Status {
     pub mark: Mark,
     /// Highest mark that was given or read.
     pub horizon: Mark,
+    /// As of when rows that begin or end by themselves were brought in last: no mark to come is
+    /// below it.
+    pub matured: Mark,
     /// The identity of the store's one history.
     pub lineage: String,
     /// Bytes of all cached lists.
@@ -239,7 +242,8 @@ impl Engine {
         if let Some(paranoid) = self.paranoid.get() {
             paranoid.close();
         }
-        let horizon = self.shared.marks.horizon();
+        let marks = &self.shared.marks;
+        let horizon = marks.horizon().max(Mark(marks.matured().0 - 1));
         Ok(futures_executor::block_on(
             self.shared.store.close(horizon),
         )?)
@@ -255,6 +259,7 @@ impl Engine {
         Status {
             mark: self.shared.marks.published(),
             horizon: self.shared.marks.horizon(),
+            matured: self.shared.marks.matured(),
             lineage: self.lineage.clone(),
             list_cache_bytes: self.shared.lists.bytes(),
             list_cache_entries: self.shared.lists.entries(),

@@ -284,7 +284,10 @@ impl Reading<'_> {
         caller: &Caller,
         related: &[RelatedNames],
     ) -> Result<ListAnswer, EngineError> {
-        let (query, total) = (self.query, self.asked.total);
+        let (query, total) = (
+            self.query,
+            self.asked.total.then_some(self.engine.total_cap),
+        );
         let list = async |reading: &mut Gathering<'_>| reading.list(query, related, total).await;
         let read = self.engine.on_one_snapshot(self.catalogue, caller, list);
         let Marked { answer, mark } = read.await?;

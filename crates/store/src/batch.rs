@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::history::Range;
 use model::{
     ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
     Mark, ModelError, Patch, Period, Permission, ProjectId, RoleSet, Row, RowId, Table, TableId,
@@ -63,6 +64,7 @@ impl WriteBatch {
                 RelatedOp::Link(op) => op.holders.len().max(1),
                 RelatedOp::Need { .. }
                 | RelatedOp::Write(_)
+                | RelatedOp::Over(_)
                 | RelatedOp::Free(_)
                 | RelatedOp::Hold(_) => 1,
             },
@@ -81,7 +83,10 @@ impl WriteBatch {
             Op::Row(op) => {
                 matches!(op.act, RowAct::Delete { .. }) && op.table.relations().next().is_some()
             }
-            Op::Matching(op) => op.query.table.relations().next().is_some(),
+            Op::Matching(op) => {
+                let is_ranged = matches!(op.act, MatchingAct::Update { range: Some(_), .. });
+                is_ranged || op.query.table.relations().next().is_some()
+            }
             Op::Related(_) | Op::Timed(_) | Op::Catalogue(_) => true,
             Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
         };
@@ -134,9 +139,14 @@ pub enum RelatedOp {
         guard: Guard,
         /// The key of the column that is to link to it.
         column: String,
+        /// Whether it need not be there now: the link is over a period, and that the row is there
+        /// throughout is judged at the end of the batch.
+        at_any_time: bool,
     },
     /// Writes a row.
     Write(RowOp),
+    /// Writes a row over a valid period.
+    Over(Box<TimedOp>),
     /// Gives rows a link, and takes it from all others.
     Link(LinkOp),
     /// Takes one row's links away, unless it holds those that it is to hold.
@@ -157,6 +167,9 @@ pub struct LinkOp {
     /// The rows that are to hold one. Of a relationship from one to one, a row that holds a link
     /// to another row is [`Refusal::Unique`]; else the link is turned to this one.
     pub holders: Vec<RowId>,
+    /// Over which valid period; `None` is from the mark on. Each piece of a holder in it gets, or
+    /// loses, the link.
+    pub range: Option<Range>,
     /// Who may update the rows that hold links.
     pub guard: Guard,
 }
@@ -210,6 +223,8 @@ pub enum MatchingAct {
         permissions: Option<Vec<Permission>>,
         /// Times a key set by hand.
         stamps: Stamps,
+        /// Over which valid period, where it is there; `None` is from the mark on.
+        range: Option<Range>,
     },
     /// Deletes it.
     Delete,

@@ -124,6 +124,7 @@ fn set_matching(db: &Db) -> Op {
             patch: patch.into(),
             permissions: None,
             stamps: store::Stamps::default(),
+            range: None,
         },
         rows_returned_max: 10,
     }))

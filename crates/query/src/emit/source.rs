@@ -119,13 +119,9 @@ impl<'a> Source<'a> {
         )
     }
 
-    /// Whether an index may be named for it. What is due is found by the schedule, and how much
-    /// of every version is met nobody knows beforehand.
+    /// Whether an index may be named for it. What is due is found by the schedule.
     pub(super) fn takes_hint(&self) -> bool {
-        matches!(
-            self.rows,
-            Rows::Now | Rows::Settled(_) | Rows::Twins(_) | Rows::Versions(_)
-        )
+        !matches!(self.rows, Rows::Due(_))
     }
 
     /// Writes the columns of the result. Of versions, the permissions are those of today.

@@ -237,7 +237,7 @@ impl Writer {
             staged: StagedRun::default(),
             catalogue: Vec::new(),
             timed: Timed::default(),
-            erased: 0,
+            erased: Vec::new(),
             constrained: false,
         };
         let ran = run.run(batch);
@@ -280,7 +280,7 @@ impl Writer {
             deadline: &self.deadline,
             catalogue: Vec::new(),
             timed: Timed::default(),
-            erased: 0,
+            erased: Vec::new(),
             constrained: false,
             search_left: SEARCH_MAX,
             staged: StagedRun::default(),
@@ -318,7 +318,7 @@ impl Writer {
         stored
     }
 
-    /// Says up to when the tables of now are right, unless more is due. Marks to come are above
+    /// Says up to when the tables of now are right, unless more is due. No mark to come is below
     /// that: what was shown once is not taken back by a clock that steps.
     fn store_instant(&mut self, instant: Timestamp) -> Result<(), StoreError> {
         let mut boundaries = self.state.boundaries.values();
@@ -327,7 +327,7 @@ impl Writer {
                 .prepare_cached("UPDATE meta SET x_at = max(x_at, ?1)")?
                 .execute(params![instant.0])?;
         }
-        self.state.horizon = self.state.horizon.max(Mark(instant.0));
+        self.state.horizon = self.state.horizon.max(Mark(instant.0 - 1));
         self.state.write(&self.connection)?;
         Ok(())
     }

@@ -25,6 +25,7 @@ mod gather;
 pub(crate) mod inspect;
 mod keeper;
 mod links;
+mod links_over_time;
 mod matching;
 mod migrate;
 mod present;
