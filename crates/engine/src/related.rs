@@ -231,6 +231,7 @@ impl<'a> Gathering<'a> {
                 cursor: None,
                 selection: selection.clone(),
                 visibility: visibility.clone(),
+                then: None,
                 at: self.at,
                 frame: Frame::One,
                 shows_span: false,

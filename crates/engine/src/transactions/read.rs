@@ -86,6 +86,7 @@ impl Engine {
             total,
             cached: None,
             mark,
+            fixed: None,
         })
     }
 

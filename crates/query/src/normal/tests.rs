@@ -49,6 +49,7 @@ pub(crate) fn table() -> Arc<model::Table> {
         updated: Timestamp(0),
         schema_epoch: 1,
         permission_epoch: 1,
+        options: model::TableOptions::default(),
     })
 }
 

@@ -7,6 +7,7 @@ mod columns;
 mod limits;
 mod long_reads;
 mod metrics;
+mod pinned;
 mod relationships;
 mod repeat;
 mod repeated;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use model::history::{Act, Claim, Ending, Known, NewVersion, Operation, Plan, Range, Until};
 use model::{
-    Action, Image, Mark, Patch, Permission, Row, RowId, Span, Table, TableNumber, Timestamp,
+    Action, Image, Mark, Patch, Permission, Retention, Row, RowId, Span, Table, TableNumber,
+    Timestamp,
 };
 use query::names;
 use rusqlite::{OptionalExtension, params};
@@ -445,7 +446,8 @@ impl Run<'_> {
             .map_err(|refusal| Halt::Refused(refused(refusal, target.id)))
     }
 
-    /// The mark of the last commit that changed anything of the row.
+    /// The mark of the last commit that changed anything of the row. What the table has let go of
+    /// counts as changed at its line.
     fn last_change(&self, target: &Target<'_>) -> Step<Option<Mark>> {
         let versions = names::versions(target.table.number);
         let known = |column: &str| format!("CASE {column} WHEN {END} THEN sf ELSE {column} END");
@@ -457,7 +459,13 @@ impl Run<'_> {
         let last: Option<i64> = self
             .statement(&sql)?
             .query_row(params![target.id.as_str()], |row| row.get(0))?;
-        Ok(last.map(Mark))
+        let options = &target.table.options;
+        let forgotten = match (options.history, last) {
+            (Retention::None, None) => Some(self.state.mark),
+            _ if options.kept_from > Timestamp::BOT => Some(Mark(options.kept_from.0)),
+            _ => None,
+        };
+        Ok(last.map(Mark).max(forgotten))
     }
 
     fn run_plan(
@@ -574,6 +582,9 @@ impl Run<'_> {
             None => return Ok(()),
         };
         let comes_with_row = grants.comes_with_row || !was_granted;
+        if was_granted {
+            self.recast.add(table.number);
+        }
         let seq_and_mark = params![seq, self.mark.0];
         self.statement(&target.sql.drop_grants)?
             .execute(seq_and_mark)?;
