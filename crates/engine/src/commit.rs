@@ -437,8 +437,8 @@ impl GroupCommit {
         block_on(self.shared.store.tend()).unwrap_or(false)
     }
 
-    /// Raises the lines of tables that keep their past for some days, where that is due. Says
-    /// whether there is something to let go of.
+    /// Raises the lines of tables that let go of their past, where that is due. Says whether there
+    /// is something to let go of.
     fn raise_lines(&mut self) -> bool {
         let catalogue = self.shared.catalogue();
         if !self.lines.take_in(&catalogue) {

@@ -1,4 +1,4 @@
-//! When tables that keep their past for some days let go of more of it.
+//! When tables that keep their past for some days, or none of it, let go of more.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Takes in which tables there are; whether any keeps its past for some days.
+    /// Takes in which tables there are; whether any lets go of its past.
     pub(crate) fn take_in(&mut self, catalogue: &Catalogue) -> bool {
         if self.catalogue_epoch != Some(catalogue.epoch) {
             self.catalogue_epoch = Some(catalogue.epoch);
@@ -74,12 +74,11 @@ impl Lines {
 /// When the line of a table rises next.
 fn rise(table: &Table) -> Option<Timestamp> {
     let options = &table.options;
-    match options.history {
-        Retention::Days(days) => {
-            let kept = i64::from(days) * DAY_US;
-            let step = STEP_US_MIN.max(kept / STEP_SHARE);
-            Some(Timestamp(options.kept_from.0.saturating_add(kept + step)))
-        }
-        Retention::All | Retention::None => None,
-    }
+    let kept = match options.history {
+        Retention::Days(days) => i64::from(days) * DAY_US,
+        Retention::None => 0,
+        Retention::All => return None,
+    };
+    let step = STEP_US_MIN.max(kept / STEP_SHARE);
+    Some(Timestamp(options.kept_from.0.saturating_add(kept + step)))
 }

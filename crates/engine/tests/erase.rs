@@ -135,8 +135,8 @@ fn fill(engine: &Engine) {
                 .create_transaction(&key(), transaction, 600)
                 .await
                 .unwrap();
-            let staged = engine.stage(&key(), transaction, vec![operation(act)]);
-            staged.await.unwrap();
+            let operations = vec![operation(act)];
+            engine.stage(&key(), transaction, operations).await.unwrap();
         }
         let ended = Act::Update(note("doomed", &format!("never {SECRET}")));
         engine

@@ -90,7 +90,9 @@ impl TableOptions {
                 let before = i64::from(days) * DAY_US;
                 self.kept_from.max(Timestamp(now.0.saturating_sub(before)))
             }
-            Retention::All | Retention::None => self.kept_from,
+            // What ends without a commit lies above the last one, until the line is raised.
+            Retention::None => self.kept_from.max(now),
+            Retention::All => self.kept_from,
         }
     }
 }
@@ -133,6 +135,7 @@ mod tests {
         assert_eq!(of(Retention::All, 5).line_due(now), Timestamp(5));
         assert_eq!(of(Retention::All, 5).line(now), Timestamp(5));
         assert_eq!(of(Retention::None, 5).line(now), now);
+        assert_eq!(of(Retention::None, 5).line_due(now), now);
         assert_eq!(of(Retention::None, 5).line(Timestamp(1)), Timestamp(5));
         assert_eq!(TableOptions::default().line(now), Timestamp::BOT);
     }

@@ -524,6 +524,8 @@ pub enum Refusal {
         /// The table of the related rows.
         related: TableId,
     },
+    /// What is written, or asserted, lies before this line, from which the table keeps its past.
+    HistoryGone(Timestamp),
     /// Another row has the same values in a unique index.
     Unique {
         /// The index's key, where the database names it.

@@ -382,6 +382,30 @@ mod tests {
     }
 
     #[test]
+    fn options_stand_in_a_definition_where_they_are_not_those_of_a_new_table() {
+        let mut plain = json!({"id": "t"});
+        add_options(
+            &mut plain,
+            &json!({"pinnedMaxAge": 0, "history": "keep", "keptFrom": null}),
+        );
+        assert_eq!(plain, json!({"id": "t"}));
+        assert!(options(&plain).is_none());
+        add_options(
+            &mut plain,
+            &json!({"pinnedMaxAge": 60, "history": "days(7)"}),
+        );
+        assert_eq!(
+            plain,
+            json!({"id": "t", "history": "days(7)", "pinnedMaxAge": 60})
+        );
+        let change = options(&plain).unwrap();
+        assert_eq!(
+            (change.pinned_max_age_s, change.history.as_deref()),
+            (Some(60), Some("days(7)"))
+        );
+    }
+
+    #[test]
     fn a_table_without_an_id_is_refused() {
         let refusal = new_table(&json!({"name": "x"})).unwrap_err();
         assert!(refusal.message.contains("table ``"), "{}", refusal.message);

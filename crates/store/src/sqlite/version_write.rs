@@ -127,6 +127,7 @@ impl Run<'_> {
             id: &op.id,
             sql: self.texts.of(&op.table),
         };
+        self.need_kept_past(op)?;
         self.part_twin(&target)?;
         if let TimedAct::Assert(claim) = &op.act {
             self.assert_claim(&target, claim)?;
@@ -217,6 +218,23 @@ impl Run<'_> {
                 .execute(params![target.id.as_str()])?;
             self.statement(&target.sql.part_piece)?
                 .execute(params![rid])?;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Refusal::HistoryGone`] for what would be forgotten at once, or is forgotten already.
+    fn need_kept_past(&self, op: &TimedOp) -> Step<()> {
+        let line = op.table.options.line(self.mark.timestamp());
+        let is_gone = match &op.act {
+            TimedAct::Assert(TimedClaim::Exists(_, at) | TimedClaim::Equals(_, at)) => {
+                at.is_some_and(|at| at < line)
+            }
+            TimedAct::Assert(TimedClaim::UnchangedSince(_)) => false,
+            _ => matches!(op.range.until, Until::At(end) if end <= line),
+        };
+        if is_gone {
+            return Err(Refusal::HistoryGone(line).into());
         }
         Ok(())
     }
