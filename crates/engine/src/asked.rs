@@ -60,8 +60,8 @@ pub struct ListAnswer {
 /// What is known of an answer at coordinates at which nobody can write any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixed {
-    /// Numbers that rise when the past is judged or shown otherwise: by erasures and grants of rows,
-    /// by the schema, by the grants of the table.
+    /// Numbers that rise when the past is judged or shown otherwise: by erasures and grants of
+    /// rows, by the schema, by the grants of the table.
     pub epochs: [u64; 3],
     /// For how many seconds a client may keep it without asking; 0 if it is to ask each time.
     pub max_age_s: u32,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use model::{Catalogue, Retention, Table, Timestamp};
 use store::{CatalogueOp, Op, WriteBatch};
 
-/// A line rises by at least so much at once: an hour, or a hundredth of what is kept. Each rise is a
-/// commit, and looks at every version of the table afterwards.
+/// A line rises by at least so much at once: an hour, or a hundredth of what is kept. Each rise
+/// is a commit, and looks at every version of the table afterwards.
 const STEP_US_MIN: i64 = 3_600_000_000;
 const STEP_SHARE: i64 = 100;
 /// After so long a rise that failed is tried again.

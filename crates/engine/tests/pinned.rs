@@ -40,7 +40,8 @@ fn asked(engine: &Engine, ask: &Ask<'_>, only: Option<&str>) -> Result<ListAnswe
     match only {
         None => block_on(engine.list_rows_judged(&ask.caller, &list, ask.judged)),
         Some(only) => {
-            let read = engine.get_row_at(&ask.caller, &list, &id(only), ask.judged);
+            let only = id(only);
+            let read = engine.get_row_at(&ask.caller, &list, &only, ask.judged);
             block_on(read).map(|answer| answer.expect("it names a time"))
         }
     }

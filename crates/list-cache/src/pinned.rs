@@ -2,10 +2,10 @@
 //!
 //! What was known at a settled mark stays so: no commit alters these answers, none is asked about
 //! them, and they do not expire. Only how the past is judged by today can change: a row is erased,
-//! others may see what it once was, the table has another schema or other grants. The last two stand
-//! in the table's epochs; for the first two each table has a **fence**, a number that rises with
-//! every such commit. All three are part of the name, so nothing that was kept before is found
-//! after it. While such a commit is in flight nothing is found and nothing is kept.
+//! others may see what it once was, the table has another schema or other grants. The last two
+//! stand in the table's epochs; for the first two each table has a **fence**, a number that rises
+//! with every such commit. All three are part of the name, so nothing that was kept before is
+//! found after it. While such a commit is in flight nothing is found and nothing is kept.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -10,11 +10,17 @@ use futures_executor::block_on;
 use model::history::{Range, Until};
 use model::{Coordinates, Mark, Period, Retention, Timestamp, Value};
 use query::{Frame, Query};
-use store::{CatalogueOp, Durability, Guard, Op, Options, Store, StoreError, TimedAct, TimedOp};
+use store::{
+    CatalogueOp, Durability, Guard, Op, Options, Refusal, Store, StoreError, TimedAct, TimedOp,
+};
 use suite::db::{CODE, Db, Place, TITLE, encode_row, note, row_id};
 
 const HOUR_US: i64 = 3_600_000_000;
 const ROWS: u64 = 12;
+const COUNT: &str = "SELECT count(*) FROM t1_v";
+/// Grants of rows of which nothing is known.
+const ORPHANS: &str = "SELECT count(*) FROM t1_perm AS g WHERE NOT EXISTS \
+                       (SELECT 1 FROM t1_v AS v WHERE v.seq = g.seq)";
 
 struct Embedded(tempfile::TempDir);
 
@@ -121,8 +127,16 @@ fn query_at(db: &Db, valid: i64, system: i64, frame: Frame) -> Query {
     }
 }
 
-/// What is seen at the line and above it, by where it was looked at.
-fn seen(db: &Db, line: i64) -> BTreeMap<String, String> {
+/// What is seen at some instant and above it.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    /// By where it was looked at.
+    answers: BTreeMap<String, String>,
+    /// Up to where.
+    end: Mark,
+}
+
+fn seen(db: &Db, line: i64) -> Seen {
     let mut seen = BTreeMap::new();
     let now = db.next.0;
     let mut look = |name: String, query: Query| {
@@ -141,7 +155,10 @@ fn seen(db: &Db, line: i64) -> BTreeMap<String, String> {
         look(format!("pieces {system}"), query);
     }
     look("now".to_owned(), db.all());
-    seen
+    Seen {
+        answers: seen,
+        end: db.next,
+    }
 }
 
 fn is_gone(db: &Db, valid: i64, system: i64, frame: Frame) -> bool {
@@ -185,67 +202,67 @@ fn stored(place: &Embedded, what: &str) -> i64 {
     connection.query_row(what, (), |row| row.get(0)).unwrap()
 }
 
-#[test]
-fn whoever_looks_at_the_line_or_above_sees_nothing_of_it() {
-    let place = Embedded(tempfile::tempdir().unwrap());
-    let mut db = Db::with_notes(&place);
-    let mut dice = Dice(11);
+/// A store with a long history, closed, and how many versions it holds.
+fn long_history(place: &Embedded, dice: &mut Dice) -> i64 {
+    let mut db = Db::with_notes(place);
     for nth in 0..2_400 {
-        let op = step(&db, &mut dice, nth);
+        let op = step(&db, dice, nth);
         db.try_ops(vec![op]).unwrap();
         db.next = Mark(db.next.0 + HOUR_US / 20);
     }
     db.close();
-    let count = "SELECT count(*) FROM t1_v";
-    let versions = stored(&place, count);
+    let versions = stored(place, COUNT);
     assert!(versions > 2_000, "{versions}");
+    versions
+}
+
+fn versions_since(db: &Db, line: i64) -> Vec<String> {
+    let since = Period::new(Timestamp(line), None).unwrap();
+    let query = query_at(db, line, db.next.0, Frame::Versions(since));
+    let rows = db.list(&query).rows;
+    let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+    rows.sort();
+    rows
+}
+
+/// Nothing below the line is answered, and the line is.
+fn check_line(db: &Db, line: i64) {
+    for (valid, system) in [(line - 1, line), (line, line - 1), (line - 1, line - 1)] {
+        assert!(is_gone(db, valid, system, Frame::One));
+    }
+    let wide = Period::new(Timestamp(line - 1), None).unwrap();
+    assert!(is_gone(db, line, line, Frame::Pieces(wide)));
+    assert!(is_gone(db, line, line, Frame::Versions(Period::ALWAYS)));
+    assert!(!is_gone(db, line, line, Frame::One));
+}
+
+#[test]
+fn whoever_looks_at_the_line_or_above_sees_nothing_of_it() {
+    let place = Embedded(tempfile::tempdir().unwrap());
+    let mut dice = Dice(11);
+    let versions = long_history(&place, &mut dice);
     let mut db = Db::open(&place);
     let due = db.next.0 - 24 * HOUR_US;
-    let before = seen(&db, due);
+    // Seen before there was a line, at coordinates that will lie above it.
+    let before = seen(&db, due + HOUR_US);
     let line = keep(&mut db, Retention::Days(1));
     assert!(line >= due && line < due + HOUR_US, "{line} {due}");
-    // What is asked at the line exactly differs from what was asked a little below it.
-    let from_line = |db: &Db| {
-        let mut all = seen(db, line);
-        all.extend(before.keys().filter_map(|name| {
-            let mut parts = name.split(' ');
-            let is_one = parts.next() == Some("one");
-            let valid: i64 = parts.next()?.parse().ok()?;
-            let system: i64 = parts.next()?.parse().ok()?;
-            let is_above = is_one && valid >= line && system >= line;
-            is_above.then(|| {
-                let rows = db.list(&query_at(db, valid, system, Frame::One)).rows;
-                let rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
-                assert_eq!(rows.join("\n"), before[name], "{name}");
-                (name.clone(), rows.join("\n"))
-            })
-        }));
-        all
-    };
-    let versions_since = |db: &Db| {
-        let since = Period::new(Timestamp(line), None).unwrap();
-        let rows = db
-            .list(&query_at(db, line, db.next.0, Frame::Versions(since)))
-            .rows;
-        let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
-        rows.sort();
-        rows
-    };
-    let (kept, all_versions) = (from_line(&db), versions_since(&db));
+    let end = db.next.0;
+    let kept = seen(&db, line);
+    let all_versions = versions_since(&db, line);
     assert!(all_versions.len() > 100, "{}", all_versions.len());
     let mut slices = 0;
     loop {
         let is_more = block_on(db.store.tend()).unwrap();
         slices += 1;
-        assert_eq!(from_line(&db), kept, "after slice {slices}");
-        assert_eq!(versions_since(&db), all_versions, "after slice {slices}");
-        for (valid, system) in [(line - 1, line), (line, line - 1), (line - 1, line - 1)] {
-            assert!(is_gone(&db, valid, system, Frame::One));
-        }
-        let wide = Period::new(Timestamp(line - 1), None).unwrap();
-        assert!(is_gone(&db, line, line, Frame::Pieces(wide)));
-        assert!(is_gone(&db, line, line, Frame::Versions(Period::ALWAYS)));
-        assert!(!is_gone(&db, line, line, Frame::One));
+        db.next = Mark(end);
+        assert_eq!(seen(&db, line), kept, "after slice {slices}");
+        assert_eq!(
+            versions_since(&db, line),
+            all_versions,
+            "after slice {slices}"
+        );
+        check_line(&db, line);
         if !is_more {
             break;
         }
@@ -254,6 +271,10 @@ fn whoever_looks_at_the_line_or_above_sees_nothing_of_it() {
         db = Db::open(&place);
     }
     assert!(slices >= 3, "{slices}");
+    db.next = before.end;
+    let after = seen(&db, due + HOUR_US);
+    assert_eq!(after.answers, before.answers, "whatever has been let go of");
+    db.next = Mark(end);
     // Whoever writes goes on as if nothing had happened, but for what lies below the line.
     let below = Range {
         from: Some(Timestamp(line - 9)),
@@ -271,13 +292,11 @@ fn whoever_looks_at_the_line_or_above_sees_nothing_of_it() {
         db.next = Mark(db.next.0 + HOUR_US / 20);
     }
     db.close();
-    let below = format!("{count} WHERE twin = 0 AND (st <= {line} OR cut_tt <= {line})");
+    let below = format!("{COUNT} WHERE twin = 0 AND (st <= {line} OR cut_tt <= {line})");
     assert_eq!(stored(&place, &below), 0);
-    let left = stored(&place, count);
+    let left = stored(&place, COUNT);
     assert!(left * 2 < versions, "{left} of {versions}");
-    let orphans = "SELECT count(*) FROM t1_perm AS g WHERE NOT EXISTS \
-                   (SELECT 1 FROM t1_v AS v WHERE v.seq = g.seq)";
-    assert_eq!(stored(&place, orphans), 0);
+    assert_eq!(stored(&place, ORPHANS), 0);
 }
 
 #[test]

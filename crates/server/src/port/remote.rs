@@ -85,7 +85,8 @@ impl Remote {
         .await
     }
 
-    /// What the owner of a table decided about its past; `None` where the server knows no such thing.
+    /// What the owner of a table decided about its past; `None` where the server knows no such
+    /// thing.
     ///
     /// # Errors
     /// When it cannot be reached.

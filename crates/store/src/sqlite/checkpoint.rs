@@ -11,8 +11,8 @@
 //! The file keeps its size then, because writing over what is there is cheaper than growing:
 //! commits of eight rows took 1.2 instead of 2.3 ms with it, and of one row 0.5 instead of 1.0.
 //!
-//! After an erasure it does not: what was erased still stands in the log, so the log is carried over
-//! and cut to nothing as soon as no reader looks through it.
+//! After an erasure it does not: what was erased still stands in the log, so the log is carried
+//! over and cut to nothing as soon as no reader looks through it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -97,8 +97,8 @@ impl Backlog {
     }
 }
 
-/// Starts the thread, and has `writer` count the pages of the log. `is_left`: whether a process left
-/// its log behind, in which something may stand that it had erased.
+/// Starts the thread, and has `writer` count the pages of the log. `is_left`: whether a process
+/// left its log behind, in which something may stand that it had erased.
 pub(super) fn start(
     writer: &mut Connection,
     location: Location<'_>,
@@ -146,8 +146,8 @@ pub(super) fn start(
     Ok((backlog, checkpointer))
 }
 
-/// Whether a process has left its log behind; one that ends in order leaves none. To be asked before
-/// the database is opened.
+/// Whether a process has left its log behind; one that ends in order leaves none. To be asked
+/// before the database is opened.
 pub(super) fn is_log_left(location: Location<'_>) -> bool {
     let mut log = location.database.as_os_str().to_owned();
     log.push("-wal");

@@ -1,9 +1,10 @@
 //! Letting go of what lies below the line from which a table keeps its past.
 //!
-//! Whoever looks on both axes at the line or above it sees none of: a version that was gone by then, a
-//! version whose period, as it was believed at the line, was over by then, and of one that was cut
-//! by then what it was before. So these can go while reads run: readers below the line have been
-//! refused since before the first one went, because the line stands in the catalogue.
+//! Whoever looks on both axes at the line or above it sees none of: a version that was gone by
+//! then, a version whose period, as it was believed at the line, was over by then, and of one
+//! that was cut by then what it was before. So these can go while reads run: readers below the
+//! line have been refused since before the first one went, because the line stands in the
+//! catalogue.
 
 use model::{Retention, RowId, Table, TableNumber, Timestamp};
 use query::names;
