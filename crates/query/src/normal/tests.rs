@@ -317,3 +317,13 @@ fn holds(filter: &crate::Filter, row: &Cells) -> bool {
         _ => false,
     }
 }
+
+#[test]
+fn who_was_allowed_then_is_part_of_it() {
+    let now = query(&[]);
+    let then = Query {
+        then: Some(Visibility::Everything),
+        ..query(&[])
+    };
+    assert_ne!(form_of(&now), form_of(&then));
+}

@@ -11,6 +11,16 @@ pub struct Bad {
     pub refused: &'static [Kind],
 }
 
+const NO_HISTORY: &[&str] = &[
+    r#""""#,
+    r#""forever""#,
+    r#""days(0)""#,
+    r#""days(36526)""#,
+    r#""days(-1)""#,
+    r#""days(1.5)""#,
+    r#""none ""#,
+];
+
 const ARGUMENT: &[Kind] = &[Kind::ArgumentInvalid];
 const BODY: &[Kind] = &[Kind::BadRequest];
 const STRUCTURE: &[Kind] = &[Kind::RowInvalidStructure];
@@ -592,6 +602,12 @@ fn written(takes: Takes) -> Vec<Group> {
             (NO_INTEGER, ARGUMENT),
             (&["-1", "86401", "9007199254740993"], ARGUMENT),
         ],
+        Takes::KeptAge => vec![
+            (NO_INTEGER, ARGUMENT),
+            (&["-1", "31536001", "9007199254740993"], ARGUMENT),
+        ],
+        Takes::History => vec![(NO_TEXT, ARGUMENT), (NO_HISTORY, ARGUMENT)],
+        Takes::Judged => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""then""#], ARGUMENT)],
         Takes::Columns => vec![(NO_LIST, ARGUMENT), (NO_COLUMNS, ARGUMENT)],
         Takes::Indexes => vec![(NO_LIST, ARGUMENT), (NO_INDEXES, ARGUMENT)],
         Takes::Words => vec![(NO_TEXT, ARGUMENT)],
