@@ -602,12 +602,6 @@ fn written(takes: Takes) -> Vec<Group> {
             (NO_INTEGER, ARGUMENT),
             (&["-1", "86401", "9007199254740993"], ARGUMENT),
         ],
-        Takes::KeptAge => vec![
-            (NO_INTEGER, ARGUMENT),
-            (&["-1", "31536001", "9007199254740993"], ARGUMENT),
-        ],
-        Takes::History => vec![(NO_TEXT, ARGUMENT), (NO_HISTORY, ARGUMENT)],
-        Takes::Judged => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""then""#], ARGUMENT)],
         Takes::Columns => vec![(NO_LIST, ARGUMENT), (NO_COLUMNS, ARGUMENT)],
         Takes::Indexes => vec![(NO_LIST, ARGUMENT), (NO_INDEXES, ARGUMENT)],
         Takes::Words => vec![(NO_TEXT, ARGUMENT)],
@@ -635,11 +629,14 @@ fn written(takes: Takes) -> Vec<Group> {
     }
 }
 
-/// Whether it is a member of transactions or batches.
+/// Whether it is a member of transactions or batches, or says something of the past.
 fn is_of_batches(takes: Takes) -> bool {
     matches!(
         takes,
-        Takes::OpenTime
+        Takes::KeptAge
+            | Takes::History
+            | Takes::Judged
+            | Takes::OpenTime
             | Takes::Operations
             | Takes::BatchOperations
             | Takes::Reads
@@ -649,6 +646,12 @@ fn is_of_batches(takes: Takes) -> bool {
 
 fn of_batches(takes: Takes) -> Vec<Group> {
     match takes {
+        Takes::KeptAge => vec![
+            (NO_INTEGER, ARGUMENT),
+            (&["-1", "31536001", "9007199254740993"], ARGUMENT),
+        ],
+        Takes::History => vec![(NO_TEXT, ARGUMENT), (NO_HISTORY, ARGUMENT)],
+        Takes::Judged => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""then""#], ARGUMENT)],
         Takes::OpenTime => vec![
             (NO_INTEGER, ARGUMENT),
             (&["-1", "0", "59", "3601", "9223372036854775807"], ARGUMENT),
