@@ -42,7 +42,7 @@ impl Engine {
         asked: &ListRows<'_>,
         judged: Judged,
     ) -> Result<ListAnswer, EngineError> {
-        match self.times_judged(asked.texts, judged)? {
+        match times_judged(asked.texts, judged)? {
             None => self.list_rows(caller, asked).await,
             Some(times) => self.list_at(caller, asked, times, judged).await,
         }
@@ -76,7 +76,7 @@ impl Engine {
         id: &RowId,
         judged: Judged,
     ) -> Result<Option<ListAnswer>, EngineError> {
-        let Some(times) = self.times_judged(list.texts, judged)? else {
+        let Some(times) = times_judged(list.texts, judged)? else {
             return Ok(None);
         };
         if times.versions || matches!(times.valid, AskedValid::Between(_)) {
@@ -101,21 +101,6 @@ impl Engine {
             Err(EngineError::Unauthorized) => Err(EngineError::RowNotFound(id.clone())),
             answer => answer.map(Some),
         }
-    }
-
-    fn times_judged(
-        &self,
-        texts: &[String],
-        judged: Judged,
-    ) -> Result<Option<AskedTimes>, EngineError> {
-        let times = times(texts)?;
-        let names_mark = times.is_some_and(|times| times.system.is_some());
-        if judged == Judged::AsOf && !names_mark {
-            let why = "`as-of` needs the query `asOf`".to_owned();
-            let name = "permissions";
-            return Err(EngineError::Argument { name, why });
-        }
-        Ok(times)
     }
 
     async fn answer_at(
@@ -292,6 +277,18 @@ impl AskedAt<'_> {
             && self.times.valid == AskedValid::Unsaid
             && !self.times.versions
     }
+}
+
+/// The times that the queries name, if such a read can be judged so.
+fn times_judged(texts: &[String], judged: Judged) -> Result<Option<AskedTimes>, EngineError> {
+    let times = times(texts)?;
+    let names_mark = times.is_some_and(|times| times.system.is_some());
+    if judged == Judged::AsOf && !names_mark {
+        let why = "`as-of` needs the query `asOf`".to_owned();
+        let name = "permissions";
+        return Err(EngineError::Argument { name, why });
+    }
+    Ok(times)
 }
 
 fn refuse<T>(why: &str) -> Result<T, EngineError> {

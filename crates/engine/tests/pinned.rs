@@ -158,9 +158,9 @@ fn fixed_coordinates_are_read_once_and_stay_what_they_were() {
             };
             asked(engine, &ask, Some("a")).unwrap()
         };
-        assert_eq!(one(false).cached.unwrap().is_hit, false);
+        assert!(!one(false).cached.unwrap().is_hit);
         let (cached, read) = (one(false), one(true));
-        assert_eq!(cached.cached.unwrap().is_hit, true);
+        assert!(cached.cached.unwrap().is_hit);
         assert_eq!((cached.rows, cached.tag), (read.rows, read.tag));
         let absent = Ask {
             texts: &[&then],

@@ -98,7 +98,7 @@ impl Key {
     ) {
         let table = &query.table;
         out.push(PINNED);
-        out.push(u8::from(family == Family::Documents) | u8::from(total) << 1);
+        out.push(u8::from(family == Family::Documents) | (u8::from(total) << 1));
         out.extend_from_slice(&table.number.0.to_be_bytes());
         for epoch in [fence, table.schema_epoch, table.permission_epoch] {
             out.extend_from_slice(&epoch.to_be_bytes());

@@ -4,6 +4,7 @@
 mod suite;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_executor::block_on;
@@ -190,14 +191,12 @@ fn keep(db: &mut Db, history: Retention) -> i64 {
 
 /// Versions and grants as they stand in the file.
 fn stored(place: &Embedded, what: &str) -> i64 {
-    let file = place.0.path().join("data");
-    let file = std::fs::read_dir(&file)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let is_database = |path: &std::path::PathBuf| {
+    let entries = std::fs::read_dir(place.0.path().join("data")).unwrap();
+    let mut files = entries.map(|entry| entry.unwrap().path());
+    let is_database = |path: &PathBuf| {
         std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"SQLite format 3"))
     };
-    let file = file.into_iter().find(is_database).unwrap();
+    let file = files.find(is_database).unwrap();
     let connection = rusqlite::Connection::open(file).unwrap();
     connection.query_row(what, (), |row| row.get(0)).unwrap()
 }

@@ -176,12 +176,6 @@ fn has_patience(asked_before: i32) -> bool {
 
 fn run(connection: &Connection, (log, keeper): (&Log, &Keeper), receiver: &Receiver<()>) {
     loop {
-        // A failed checkpoint loses nothing: what it would have carried over is in the log, and
-        // the next report tries again.
-        let _ = keeper.aside(|| {
-            carry_over(connection, log)?;
-            cut(connection, log)
-        });
         let is_told = if log.is_to_be_cut.load(Ordering::Acquire) {
             receiver.recv_timeout(CUT_AGAIN)
         } else {
@@ -190,6 +184,12 @@ fn run(connection: &Connection, (log, keeper): (&Log, &Keeper), receiver: &Recei
         if is_told == Err(RecvTimeoutError::Disconnected) {
             return;
         }
+        // A failed checkpoint loses nothing: what it would have carried over is in the log, and
+        // the next report tries again.
+        let _ = keeper.aside(|| {
+            carry_over(connection, log)?;
+            cut(connection, log)
+        });
     }
 }
 
@@ -198,9 +198,14 @@ fn cut(connection: &Connection, log: &Log) -> rusqlite::Result<()> {
     if !log.is_to_be_cut.swap(false, Ordering::AcqRel) {
         return Ok(());
     }
+    let pages = log.pages.load(Ordering::Relaxed);
     let is_cut = checkpoint(connection, log, CheckpointMode::TRUNCATE);
     if is_cut.is_err() {
         log.is_to_be_cut.store(true, Ordering::Release);
+    } else {
+        // Unless a commit has counted it since.
+        let (at, with) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _ = log.pages.compare_exchange(pages, 0, at, with);
     }
     is_cut.map(drop)
 }
