@@ -180,7 +180,7 @@ impl Engine {
 
     /// Whether nothing that the query looks at is yet to come, nor goes with the next commit.
     fn is_over(&self, query: &Query) -> bool {
-        let now = self.shared.clock.now();
+        let now = self.shared.now();
         let last = match query.frame {
             Frame::One | Frame::Due(_) => query.at.map(|at| at.valid),
             Frame::Pieces(period) | Frame::Versions(period) => period.to(),

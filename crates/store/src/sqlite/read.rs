@@ -43,6 +43,7 @@ mod past;
 mod point;
 mod pool;
 pub(super) mod preview;
+mod records;
 mod row;
 mod slow;
 mod staged;
