@@ -291,6 +291,7 @@ async fn by_filter(
         cursor: None,
         selection: plan.selection.clone(),
         visibility: visibility.clone(),
+        then: None,
         at: reading.at,
         frame: Frame::One,
         shows_span: false,

@@ -13,6 +13,7 @@ mod authorize;
 mod batch_read;
 mod batch_write;
 mod bring;
+mod builds;
 mod bulk;
 mod callers;
 mod clock;
@@ -28,10 +29,12 @@ pub mod error;
 mod export;
 mod increment;
 mod indexes;
+mod lines;
 mod links;
 mod listing;
 mod marks;
 mod observed;
+mod options;
 mod paranoid;
 mod pinned;
 mod plausible;
@@ -52,8 +55,8 @@ mod told;
 mod transactions;
 
 pub use asked::{
-    Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
-    NewIndex, NewTable, Place, RowInput, TableChange,
+    Cached, Caller, ColumnChange, Fixed, Judged, ListAnswer, ListContainers, ListRows, Listed,
+    NewColumn, NewIndex, NewTable, Place, RowInput, TableChange,
 };
 pub use batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
 pub use batch_write::{BatchWrite, RequestKey};
@@ -68,6 +71,7 @@ pub use increment::Increment;
 pub use indexes::IndexOf;
 pub use list_cache::{Counts as ListCounts, Family};
 pub use observed::{Asked as AskedLists, SlowQuery, TellSlow};
+pub use options::OptionsChange;
 pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;

@@ -17,6 +17,7 @@ use crate::Engine;
 use crate::asked::Caller;
 use crate::error::EngineError;
 use crate::links::beside;
+use crate::rows::ATTEMPTS_MAX;
 
 /// How deep relationships can be selected (wire protocol, 2.4).
 const DEPTH_MAX: usize = 3;
@@ -270,6 +271,7 @@ impl<'a> Gathering<'a> {
                 cursor: None,
                 selection: selection.clone(),
                 visibility: visibility.clone(),
+                then: None,
                 at: self.at,
                 frame: Frame::One,
                 shows_span: false,
@@ -425,18 +427,27 @@ impl Engine {
         caller: &'e Caller,
         mut read: impl AsyncFnMut(&mut Gathering<'e>) -> Result<T, EngineError>,
     ) -> Result<Marked<T>, EngineError> {
-        let mut now = Gathering::new(Reads::Store(self), catalogue, caller, None);
-        let answer = read(&mut now).await?;
-        if let Some(mark) = now.mark() {
-            return Ok(Marked { answer, mark });
+        for _ in 0..ATTEMPTS_MAX {
+            let mut now = Gathering::new(Reads::Store(self), catalogue, caller, None);
+            let answer = read(&mut now).await?;
+            if let Some(mark) = now.mark() {
+                return Ok(Marked { answer, mark });
+            }
+            let mark = self.fix().await?;
+            let at = Coordinates {
+                valid: mark.timestamp(),
+                system: mark,
+            };
+            let mut fixed = Gathering::new(Reads::Store(self), catalogue, caller, Some(at));
+            match read(&mut fixed).await {
+                // A commit came after the mark, and a table keeps no past.
+                Err(EngineError::HistoryGone(_)) => {}
+                answer => {
+                    let answer = answer?;
+                    return Ok(Marked { answer, mark });
+                }
+            }
         }
-        let mark = self.fix().await?;
-        let at = Coordinates {
-            valid: mark.timestamp(),
-            system: mark,
-        };
-        let mut fixed = Gathering::new(Reads::Store(self), catalogue, caller, Some(at));
-        let answer = read(&mut fixed).await?;
-        Ok(Marked { answer, mark })
+        Err(EngineError::Overloaded)
     }
 }

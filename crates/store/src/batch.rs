@@ -5,8 +5,8 @@ use std::sync::Arc;
 use model::history::Range;
 use model::{
     ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
-    Mark, ModelError, Patch, Period, Permission, ProjectId, RoleSet, Row, RowId, Table, TableId,
-    TableNumber, Timestamp, Value,
+    Mark, ModelError, Patch, Period, Permission, ProjectId, Retention, RoleSet, Row, RowId, Table,
+    TableId, TableNumber, Timestamp, Value,
 };
 use query::Query;
 
@@ -380,6 +380,16 @@ pub enum CatalogueOp {
         /// Whether callers without a key see it.
         enabled: Option<bool>,
     },
+    /// Sets what the owner of a table decides about its past; `None` keeps. Its line rises as far
+    /// as that asks for, and what lies below goes bit by bit by [`crate::Store::tend`].
+    SetOptions {
+        /// The table.
+        number: TableNumber,
+        /// See [`model::TableOptions::pinned_max_age_s`].
+        pinned_max_age_s: Option<u32>,
+        /// See [`model::TableOptions::history`].
+        history: Option<Retention>,
+    },
     /// Removes a table: at once for readers, its rows bit by bit by [`crate::Store::tend`].
     DeleteTable(ProjectId, DatabaseId, TableId),
     /// Replaces what must hold of a table's rows over valid time. Refused with
@@ -478,6 +488,11 @@ pub struct Applied {
     pub timed: Vec<TimedDone>,
     /// What changed in rows.
     pub changes: Changes,
+    /// Tables whose past looks otherwise from now on: a row was erased, or other grants judge who
+    /// sees what it once was.
+    pub recast: Vec<TableNumber>,
+    /// Of these, the tables in which rows were erased.
+    pub erased: Vec<TableNumber>,
     /// What changed in the catalogue, in order.
     pub catalogue: Vec<CatalogueChange>,
     /// Transactions of clients as they became; one that was removed as it was.
@@ -526,6 +541,8 @@ pub enum Refusal {
         /// The table of the related rows.
         related: TableId,
     },
+    /// What is written, or asserted, lies before this line, from which the table keeps its past.
+    HistoryGone(Timestamp),
     /// Another row has the same values in a unique index.
     Unique {
         /// The index's key, where the database names it.

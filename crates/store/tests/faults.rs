@@ -596,7 +596,14 @@ impl Store for Retrying {
         Box::pin(std::future::ready(closed))
     }
 
-    pass_on!(recorded, rewind, preview, transactions, transaction);
+    pass_on!(
+        recorded,
+        rewind,
+        table_as_of,
+        preview,
+        transactions,
+        transaction
+    );
 }
 
 struct RetryingPending {

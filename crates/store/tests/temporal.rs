@@ -285,6 +285,7 @@ impl World {
             cursor: None,
             selection: Selection::All,
             visibility: Visibility::Everything,
+            then: None,
             at,
             frame,
             shows_span: true,

@@ -69,6 +69,7 @@ impl Engine {
             total,
             cached: None,
             mark,
+            fixed: None,
         })
     }
 

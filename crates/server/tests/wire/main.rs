@@ -8,6 +8,7 @@ mod limits;
 mod links_over_time;
 mod long_reads;
 mod metrics;
+mod pinned;
 mod ranges;
 mod related_inside;
 mod relationships;

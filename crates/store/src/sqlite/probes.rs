@@ -162,6 +162,11 @@ impl Run<'_> {
         holder: &Table,
         position: usize,
     ) -> Step<()> {
+        // Of what lies below its line nothing is known.
+        let line = related.options.line(self.mark.timestamp());
+        let Ok(valid) = Period::new(valid.from().max(line), valid.to()) else {
+            return Ok(());
+        };
         let known = versions::known_always(self.connection, related, target)?;
         let pieces = known.iter().filter_map(Stored::piece_now);
         let pieces: Vec<Period> = pieces.map(|piece| piece.valid).collect();
