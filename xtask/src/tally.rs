@@ -9,6 +9,8 @@ pub enum Runner {
     Cargo,
     /// `===== 1 failed, 3 passed in 0.12s =====`
     Pytest,
+    /// `--- PASS: TestName (0.01s)`, one for each test; those inside another are indented.
+    Go,
     /// `# pass 3` and `# fail 0`, or the same after an `ℹ`.
     Node,
 }
@@ -38,6 +40,9 @@ impl Tally {
                     self.add_pairs(result);
                 }
             }
+            Runner::Go if line.starts_with("--- PASS: ") => self.passed += 1,
+            Runner::Go if line.starts_with("--- FAIL: ") => self.failed += 1,
+            Runner::Go => {}
             Runner::Node => {
                 let result = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ "));
                 let Some((word, count)) = result.and_then(|result| result.split_once(' ')) else {
@@ -122,6 +127,18 @@ test result: FAILED. 5 passed; 3 failed; 0 ignored; 0 measured; 9 filtered out; 
             1,
         );
         check(Runner::Node, "ℹ tests 4\nℹ pass 4\nℹ fail 0", 4, 0);
+    }
+
+    #[test]
+    fn go_tests_are_counted_without_those_inside_them() {
+        let output = "\
+=== RUN   TestA
+--- PASS: TestA (0.01s)
+    --- PASS: TestA/one (0.00s)
+--- FAIL: TestB (0.02s)
+--- SKIP: TestC (0.00s)
+FAIL\ttidemark\t0.1s";
+        check(Runner::Go, output, 1, 1);
     }
 
     #[test]
