@@ -148,7 +148,7 @@ func TestWhatIsNoErrorOfTheServerIsNamedByItsStatus(test *testing.T) {
 	_, err := table.Get(ctx, "a")
 	var shown *tidemark.Error
 	equal(test, errors.As(err, &shown), true)
-	equal(test, fmt.Sprint(shown.Code, shown.Type), "502 unknown")
+	same(test, []any{shown.Code, shown.Type}, "[502 unknown]")
 }
 
 // losing delivers each request, and loses the answer to the first write.

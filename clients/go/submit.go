@@ -66,7 +66,8 @@ func (c *Client) alone(ctx context.Context, call call, part part) (json.RawMessa
 	if part.write == nil {
 		return c.do(ctx, call)
 	}
-	results, err := c.write(ctx, part.database, []operation{*part.write}, false)
+	// Alone it is atomic, so that what stands against it is the answer's own status.
+	results, err := c.write(ctx, part.database, []operation{*part.write}, true)
 	if err != nil {
 		return nil, err
 	}

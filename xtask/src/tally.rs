@@ -40,9 +40,10 @@ impl Tally {
                     self.add_pairs(result);
                 }
             }
-            Runner::Go if line.starts_with("--- PASS: ") => self.passed += 1,
-            Runner::Go if line.starts_with("--- FAIL: ") => self.failed += 1,
-            Runner::Go => {}
+            Runner::Go => {
+                self.passed += u64::from(line.starts_with("--- PASS: "));
+                self.failed += u64::from(line.starts_with("--- FAIL: "));
+            }
             Runner::Node => {
                 let result = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ "));
                 let Some((word, count)) = result.and_then(|result| result.split_once(' ')) else {

@@ -12,7 +12,7 @@ import pytest
 from models import Author, Book
 from server import Server
 
-from tidemark import Client, Conflict, Invalid, Model, Operations, TidemarkError, index
+from tidemark import Client, Conflict, Denied, Invalid, Model, Operations, TidemarkError, index
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +129,21 @@ def test_a_unique_value_is_refused_twice(client: Client) -> None:
     assert caught.value.type == "row_unique_constraint_violation"
     with pytest.raises(Invalid):
         client.table(Author).create(Author("x" * 101, "long"))
+
+
+def test_guests_read_what_they_may(server: Server) -> None:
+    with server.client(database="guests") as client:
+        client.create_database()
+        client.create_table(Author, permissions=['read("any")'])
+        ann = Author("Ann", "a")
+        client.table(Author).create(ann)
+    with server.client(database="guests", key=None) as guest:
+        authors = guest.table(Author)
+        assert authors.get(ann.id) == Author.by_mail(guest, "a") == ann
+        assert list(authors.each()) == [ann]
+        assert authors.get_many([ann.id]) == [ann]
+        with pytest.raises(Denied):
+            authors.create(Author("Bob", "b"))
 
 
 def test_lookups_are_awaited(server: Server, client: Client, shelves: str) -> None:

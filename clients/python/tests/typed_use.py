@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from concurrent.futures import Future
 
 from models import Author, Book
 from typing_extensions import assert_type
 
-from tidemark import AsyncClient, Client, Page, Row, Written
+from tidemark import AsyncClient, Client, Found, Page, Row, Written
 
 
 def waits(client: Client, book: Book) -> None:
     assert_type(client.table("books").get("x"), Row | None)
     assert_type(client.table(Book).get("x"), Book | None)
-    assert_type(client.table(Book).get_many(["x"]), Sequence[Book | None])
+    assert_type(client.table(Book).get_many(["x"]), Found[Book])
     assert_type(client.table(Book).page(), Page[Book])
     assert_type(client.table(Book).each(), Iterator[Book])
     assert_type(client.table(Book).create(book), Written)
     assert_type(client.table(Book).submit.create(book), Future[Written])
     assert_type(client.table(Book).submit.get("x"), Future[Book | None])
     assert_type(Author.by_mail(client, "x"), Author | None)
-    assert_type(Author.by_mail.many(client, ["x"]), Sequence[Author | None])
+    assert_type(Author.by_mail.many(client, ["x"]), Found[Author])
     assert_type(Book.by_title(client, "x"), Iterator[Book])
     assert_type(Book.by_author(client, "x"), Iterator[Book])
     assert_type(Book.by_author.follow(client, book), Author | None)

@@ -25,7 +25,7 @@ from ._exchange import Retry
 from ._lookup import index, reference, unique
 from ._model import Model
 from ._operations import Committed, Operations, Reading
-from ._row import Page, Row, Written, new_id
+from ._row import Found, Page, Row, Written, new_id
 from ._schema import Size
 from ._table import AsyncSubmit, AsyncTable, Submit, Table
 from ._time import Coordinates, Instant, Period
@@ -41,6 +41,7 @@ __all__ = [
     "Conflict",
     "Coordinates",
     "Denied",
+    "Found",
     "Instant",
     "Invalid",
     "Model",

@@ -9,10 +9,10 @@ from typing import Any, TypeVar, overload
 
 import httpx
 
-from ._call import Answer, Call, Nature, raw
+from ._call import Answer, Call, raw
 from ._error import Closed, TooManyPending
 from ._exchange import Happened, Pause, Retry, Session, Step, Steps
-from ._gather import Lane, lane_of
+from ._gather import Lane, Pending
 from ._model import Model, ModelCodec
 from ._operations import Committed, Operations, Reading, reads
 from ._paging import now
@@ -46,17 +46,10 @@ class AsyncClient:
         pending_max: int = 10_000,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        if requests_max < 1 or pending_max < 1:
-            raise ValueError(f"limits must be above zero: {requests_max=}, {pending_max=}")
         self.database = database
         self._session = Session(endpoint, project, key, mark, retry)
         self._http = httpx.AsyncClient(timeout=timeout_s, transport=transport)
-        self._pending_max = pending_max
-        self._pending = 0
-        self._lanes: dict[Nature, Lane[asyncio.Future[Any]]] = {
-            Nature.READ: Lane(requests_max),
-            Nature.KEYED: Lane(1),
-        }
+        self._pending: Pending[asyncio.Future[Any]] = Pending(requests_max, pending_max)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -137,15 +130,12 @@ class AsyncClient:
         _ = call.content
         if self._is_closed:
             raise Closed("the client has been closed")
-        if self._pending >= self._pending_max:
-            raise TooManyPending(f"{self._pending} calls wait; await some of them first")
+        if self._pending.is_full:
+            raise TooManyPending(f"{self._pending.count} calls wait; await some of them first")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        lane = self._lanes[lane_of(call)]
-        self._pending += 1
-        lane.waiting.append((call, future))
-        if lane.requests < lane.requests_max:
-            lane.requests += 1
+        lane = self._pending.put(call, future)
+        if lane is not None:
             task = loop.create_task(self._drain(lane))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -179,7 +169,7 @@ class AsyncClient:
             try:
                 await self._settle([one for one in taken if not one[1].cancelled()])
             finally:
-                self._pending -= len(taken)
+                self._pending.count -= len(taken)
         lane.requests -= 1
 
     async def _settle(self, taken: list[tuple[Call[Any], asyncio.Future[Any]]]) -> None:

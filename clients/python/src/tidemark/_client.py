@@ -11,10 +11,10 @@ from typing import Any, TypeVar, overload
 
 import httpx
 
-from ._call import Answer, Call, Nature, raw
+from ._call import Answer, Call, raw
 from ._error import Closed
 from ._exchange import Happened, Pause, Retry, Session, Step, Steps
-from ._gather import Lane, lane_of
+from ._gather import Lane, Pending
 from ._model import Model, ModelCodec
 from ._operations import Committed, Operations, Reading, reads
 from ._paging import now
@@ -58,18 +58,11 @@ class Client:
         pending_max: int = 10_000,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        if requests_max < 1 or pending_max < 1:
-            raise ValueError(f"limits must be above zero: {requests_max=}, {pending_max=}")
         self.database = database
         self._session = Session(endpoint, project, key, mark, retry)
         self._http = httpx.Client(timeout=timeout_s, transport=transport)
-        self._pending_max = pending_max
-        self._pending = 0
+        self._pending: Pending[Future[Any]] = Pending(requests_max, pending_max)
         self._changed = threading.Condition()
-        self._lanes: dict[Nature, Lane[Future[Any]]] = {
-            Nature.READ: Lane(requests_max),
-            Nature.KEYED: Lane(1),
-        }
         self._threads = ThreadPoolExecutor(requests_max + 1, "tidemark")
         self._is_closed = False
 
@@ -148,22 +141,19 @@ class Client:
         """
         _ = call.content
         future: Future[T] = Future()
-        lane = self._lanes[lane_of(call)]
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closed or self._pending < self._pending_max)
+            self._changed.wait_for(lambda: self._is_closed or not self._pending.is_full)
             if self._is_closed:
                 raise Closed("the client has been closed")
-            self._pending += 1
-            lane.waiting.append((call, future))
-            if lane.requests < lane.requests_max:
-                lane.requests += 1
+            lane = self._pending.put(call, future)
+            if lane is not None:
                 self._threads.submit(self._drain, lane)
         return future
 
     def flush(self) -> None:
         """Waits until everything that was submitted is done."""
         with self._changed:
-            self._changed.wait_for(lambda: self._pending == 0)
+            self._changed.wait_for(lambda: self._pending.count == 0)
 
     def close(self) -> None:
         """Waits until everything that was submitted is done, and closes the connections."""
@@ -193,7 +183,7 @@ class Client:
                 taken = lane.take()
             self._settle([one for one in taken if one[1].set_running_or_notify_cancel()])
             with self._changed:
-                self._pending -= len(taken)
+                self._pending.count -= len(taken)
                 self._changed.notify_all()
 
     def _settle(self, taken: list[tuple[Call[Any], Future[Any]]]) -> None:

@@ -49,13 +49,34 @@ class Lane(Generic[F]):
         return taken
 
 
+class Pending(Generic[F]):
+    """What one client has submitted and is not done."""
+
+    def __init__(self, requests_max: int, pending_max: int) -> None:
+        if requests_max < 1 or pending_max < 1:
+            raise ValueError(f"limits must be above zero: {requests_max=}, {pending_max=}")
+        self.count = 0
+        self._count_max = pending_max
+        self._reads: Lane[F] = Lane(requests_max)
+        self._writes: Lane[F] = Lane(1)
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= self._count_max
+
+    def put(self, call: Call[Any], future: F) -> Lane[F] | None:
+        """Adds a call; a lane that somebody must begin to empty."""
+        lane = self._reads if call.nature is Nature.READ else self._writes
+        self.count += 1
+        lane.waiting.append((call, future))
+        if lane.requests == lane.requests_max:
+            return None
+        lane.requests += 1
+        return lane
+
+
 def _size(call: Call[Any]) -> int:
     return len(call.content or call.path)
-
-
-def lane_of(call: Call[Any]) -> Nature:
-    """READ, or KEYED for all that writes."""
-    return Nature.READ if call.nature is Nature.READ else Nature.KEYED
 
 
 def joined(calls: Sequence[Call[Any]]) -> Call[list[Outcome[Any]]] | None:

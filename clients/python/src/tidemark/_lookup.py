@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from . import query
+from ._row import Found
 from ._time import Coordinates
 
 if TYPE_CHECKING:
@@ -95,9 +96,9 @@ class UniqueLookup(Generic[M]):
         return client.table(self._model).first(*self._lookup.equalities(values), at=at)
 
     @overload
-    def many(self, client: Client, keys: Sequence[Any]) -> Sequence[M | None]: ...
+    def many(self, client: Client, keys: Sequence[Any]) -> Found[M]: ...
     @overload
-    def many(self, client: AsyncClient, keys: Sequence[Any]) -> Awaitable[Sequence[M | None]]: ...
+    def many(self, client: AsyncClient, keys: Sequence[Any]) -> Awaitable[Found[M]]: ...
     def many(self, client: Any, keys: Sequence[Any]) -> Any:
         """The rows with these keys, at most 1,000, in their order and as of one commit."""
         return client.table(self._model).get_by(self._lookup.key, keys)

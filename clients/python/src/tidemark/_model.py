@@ -60,7 +60,7 @@ class Model:
             TypeError: if it declares none, or is no dataclass.
         """
         if not cls._table:
-            raise TypeError(f"{cls.__name__} names no table: class {cls.__name__}(Model, table=…)")
+            raise TypeError(f"{cls.__name__} names no table; add table=… behind Model")
         if "__dataclass_fields__" not in cls.__dict__:
             raise TypeError(f"{cls.__name__} is no dataclass; write @dataclass above it")
         return cls._table

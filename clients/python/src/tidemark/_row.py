@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, List, Optional, Protocol, TypeVar
 
 from ._time import Coordinates
 
@@ -72,6 +72,10 @@ class RowCodec:
 
     def decode(self, members: Mapping[str, Any], at: Coordinates | None) -> Row:
         return Row(members, at)
+
+
+class Found(List[Optional[R]]):
+    """Rows in the order in which they were asked for; None for each that is not there."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from . import query
 from ._call import Call, Nature, ReadPart, WritePart, item, path, read_batch, write_batch
 from ._error import ApiError
-from ._row import Codec, Page, Written
+from ._row import Codec, Found, Page, Written
 from ._time import Coordinates, Period
 
 R = TypeVar("R")
@@ -59,11 +59,11 @@ class TableCalls(Generic[R]):
             "GET", self._path + path(id), parse, params=params, absent=_is_absent, part=part
         )
 
-    def get_many(self, ids: Sequence[str]) -> Call[Sequence[R | None]]:
+    def get_many(self, ids: Sequence[str]) -> Call[Found[R]]:
         """The rows of these ids, at most 1,000, in their order and all as of one commit."""
         return self._read({"ids": list(ids)})
 
-    def get_by(self, index: str, keys: Sequence[Any]) -> Call[Sequence[R | None]]:
+    def get_by(self, index: str, keys: Sequence[Any]) -> Call[Found[R]]:
         """The rows with these keys of a unique index, as `get_many` does it by ids.
 
         A key of an index of several columns is a tuple.
@@ -71,10 +71,10 @@ class TableCalls(Generic[R]):
         listed = [list(key) if isinstance(key, (tuple, list)) else [key] for key in keys]
         return self._read({"index": index, "keys": listed})
 
-    def _read(self, rows: dict[str, Any]) -> Call[Sequence[R | None]]:
-        def parse(results: Any) -> Sequence[R | None]:
+    def _read(self, rows: dict[str, Any]) -> Call[Found[R]]:
+        def parse(results: Any) -> Found[R]:
             found = item(results[0])["rows"]
-            return [None if row is None else self.codec.decode(row, None) for row in found]
+            return Found(row and self.codec.decode(row, None) for row in found)
 
         return read_batch(self.database, [{"tableId": self.table, **rows}], parse)
 
@@ -175,8 +175,9 @@ class TableCalls(Generic[R]):
             return Written(id, item(result)["mark"])
 
         operation = self._operation(action, id, values)
+        # Alone it is atomic, so that what stands against it is the answer's own status.
         batch = write_batch(
-            self.database, [operation], lambda results: parse(results[0]), atomic=False
+            self.database, [operation], lambda results: parse(results[0]), atomic=True
         )
         return Call(
             batch.method,
