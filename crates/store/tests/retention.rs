@@ -116,6 +116,17 @@ fn step(db: &Db, dice: &mut Dice, nth: u64) -> Op {
     }
 }
 
+/// Takes a step; its mark, if it changed anything. A row may end by itself just before it, and what
+/// lies below the line cannot be written.
+fn take(db: &mut Db, dice: &mut Dice, nth: u64) -> Option<i64> {
+    let op = step(db, dice, nth);
+    match db.try_ops(vec![op]) {
+        Ok(applied) => applied.mark.map(|mark| mark.0),
+        Err(Refusal::RowNotFound(_) | Refusal::HistoryGone(_)) => None,
+        Err(refusal) => panic!("{refusal:?}"),
+    }
+}
+
 fn query_at(db: &Db, valid: i64, system: i64, frame: Frame) -> Query {
     Query {
         at: Some(Coordinates {
@@ -205,8 +216,7 @@ fn stored(place: &Embedded, what: &str) -> i64 {
 fn long_history(place: &Embedded, dice: &mut Dice) -> i64 {
     let mut db = Db::with_notes(place);
     for nth in 0..2_400 {
-        let op = step(&db, dice, nth);
-        db.try_ops(vec![op]).unwrap();
+        take(&mut db, dice, nth);
         db.next = Mark(db.next.0 + HOUR_US / 20);
     }
     db.close();
@@ -286,11 +296,7 @@ fn whoever_looks_at_the_line_or_above_sees_nothing_of_it() {
     let refused = db.refused(vec![timed(&db, "r1", below, TimedAct::Delete { guard })]);
     assert_eq!(refused, Refusal::HistoryGone(Timestamp(line)));
     for nth in 0..200 {
-        let op = step(&db, &mut dice, nth);
-        match db.try_ops(vec![op]) {
-            Ok(_) | Err(Refusal::HistoryGone(_)) => {}
-            Err(refusal) => panic!("{refusal:?}"),
-        }
+        take(&mut db, &mut dice, nth);
         db.next = Mark(db.next.0 + HOUR_US / 20);
     }
     db.close();
@@ -318,13 +324,8 @@ fn a_table_without_history_keeps_what_is_believed_of_now_and_later_only() {
             keep(&mut db, Retention::None);
             while block_on(db.store.tend()).unwrap() {}
         }
-        let op = step(&db, &mut dice, nth);
-        let mark = match db.try_ops(vec![op]) {
-            Ok(applied) => applied.mark,
-            Err(Refusal::HistoryGone(_)) if nth >= 150 => None,
-            Err(refusal) => panic!("{refusal:?}"),
-        };
-        if let Some(Mark(mark)) = mark.filter(|_| nth >= 150) {
+        let mark = take(&mut db, &mut dice, nth);
+        if let Some(mark) = mark.filter(|_| nth >= 150) {
             assert!(is_gone(&db, mark, mark - 1, Frame::One));
             assert!(is_gone(&db, mark - 1, mark, Frame::One));
             let at = db.list(&query_at(&db, mark, mark, Frame::One)).rows;
