@@ -74,7 +74,7 @@ fn step(db: &Db, dice: &mut Dice, nth: u64) -> Op {
         5 if is_there => db.delete(&id),
         6 if is_there => db.grant(
             &id,
-            if nth % 2 == 0 {
+            if nth.is_multiple_of(2) {
                 &["read(\"any\")"]
             } else {
                 &[]
