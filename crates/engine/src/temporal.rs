@@ -74,6 +74,8 @@ pub enum TransactionAct {
     Equals(Vec<(String, Json)>, Option<Timestamp>),
     /// The transaction fails if a later commit than this one changed the row.
     UnchangedSince(Mark),
+    /// Several claims, all of which must hold.
+    All(Vec<TransactionAct>),
 }
 
 /// A transaction that was committed.
@@ -361,14 +363,26 @@ fn timed(
             "{what}, which has relationships,"
         )));
     }
+    let act = act(table, &op.act)?;
+    Ok(Op::Timed(Box::new(TimedOp {
+        table: Arc::clone(table),
+        id: op.id.clone(),
+        range: op.range,
+        act,
+        is_literal: true,
+    })))
+}
+
+fn act(table: &Table, act: &TransactionAct) -> Result<TimedAct, EngineError> {
     let content = |members: &[(String, Json)]| content(table, members);
     let start = |patch: &Patch| patch.start(table).map_err(EngineError::Structure);
     let (stamps, guard, permissions) = (Stamps::default(), Guard::Open, None);
-    let act = match &op.act {
+    Ok(match act {
         TransactionAct::Insert(members) => TimedAct::Insert {
             values: start(&content(members)?)?,
             permissions: Vec::new(),
             stamps,
+            guard,
         },
         TransactionAct::Put(members) => TimedAct::Put {
             values: start(&content(members)?)?,
@@ -396,20 +410,24 @@ fn timed(
         TransactionAct::Delete => TimedAct::Delete { guard },
         TransactionAct::Erase => TimedAct::Erase,
         TransactionAct::Exists(expected, at) => {
-            TimedAct::Assert(TimedClaim::Exists(*expected, *at))
+            TimedAct::Assert(vec![TimedClaim::Exists(*expected, *at)])
         }
         TransactionAct::Equals(members, at) => {
-            TimedAct::Assert(TimedClaim::Equals(values(table, members)?, *at))
+            TimedAct::Assert(vec![TimedClaim::Equals(values(table, members)?, *at)])
         }
-        TransactionAct::UnchangedSince(mark) => TimedAct::Assert(TimedClaim::UnchangedSince(*mark)),
-    };
-    Ok(Op::Timed(Box::new(TimedOp {
-        table: Arc::clone(table),
-        id: op.id.clone(),
-        range: op.range,
-        act,
-        is_literal: true,
-    })))
+        TransactionAct::UnchangedSince(mark) => {
+            TimedAct::Assert(vec![TimedClaim::UnchangedSince(*mark)])
+        }
+        TransactionAct::All(claims) => {
+            let mut all = Vec::new();
+            for claim in claims {
+                if let TimedAct::Assert(claims) = self::act(table, claim)? {
+                    all.extend(claims);
+                }
+            }
+            TimedAct::Assert(all)
+        }
+    })
 }
 
 fn content(table: &Table, members: &[(String, Json)]) -> Result<Patch, EngineError> {

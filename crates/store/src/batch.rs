@@ -246,6 +246,8 @@ pub enum RowAct {
         permissions: Vec<Permission>,
         /// Times a key set by hand.
         stamps: Stamps,
+        /// Who may update a row of this id that is there: see [`crate::TimedAct::Insert`].
+        guard: Guard,
     },
     /// Merges into an existing row. One that changes nothing writes nothing.
     Update {

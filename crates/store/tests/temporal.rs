@@ -137,15 +137,15 @@ impl World {
             Op::Erase => (Range::default(), TimedAct::Erase),
             Op::Exists { expected, at: when } => {
                 let claim = TimedClaim::Exists(expected, at(when));
-                (Range::default(), TimedAct::Assert(claim))
+                (Range::default(), TimedAct::Assert(vec![claim]))
             }
             Op::HasX { x, at: when } => {
                 let claim = TimedClaim::Equals(vec![(0, int(x))], at(when));
-                (Range::default(), TimedAct::Assert(claim))
+                (Range::default(), TimedAct::Assert(vec![claim]))
             }
             Op::UnchangedSince(since) => {
                 let claim = TimedClaim::UnchangedSince(Mark(row.since + since));
-                (Range::default(), TimedAct::Assert(claim))
+                (Range::default(), TimedAct::Assert(vec![claim]))
             }
         };
         let is_literal = !matches!(op, Op::Write(Kind::UpdateWhereDifferent, ..));
@@ -318,6 +318,7 @@ fn act(kind: Kind, set: Columns) -> TimedAct {
             values,
             permissions: Grantee::Row.parse(["read(\"any\")"]).unwrap(),
             stamps,
+            guard: Guard::Open,
         },
         Kind::Put => TimedAct::Put {
             values,

@@ -418,11 +418,26 @@ impl<'a> Source<'a> {
             out.push(&names::grants_index(self.table.number));
         }
         out.push(" WHERE g.seq = t.seq AND g.st = ");
-        out.push_number(Timestamp::END.0);
+        self.write_life_end(out);
         out.push(" AND (g.actions & ");
         out.push_number(Action::Read.bit());
         out.push(") <> 0 AND ");
         write_one_of(out, roles);
+        out.push(")");
+    }
+
+    /// Writes until when the grants were known that judge a version: today's, unless the row has
+    /// been created again since the version was asserted; then the last ones before that.
+    fn write_life_end(&self, out: &mut Writer) {
+        if !self.is_of_versions() {
+            return out.push_number(Timestamp::END.0);
+        }
+        out.push("coalesce((SELECT min(l.st) FROM ");
+        out.push(&names::grants(self.table.number));
+        out.push(" AS l WHERE l.seq = t.seq AND l.st > t.origin AND l.role = '");
+        out.push(names::LIFE);
+        out.push("'), ");
+        out.push_number(Timestamp::END.0);
         out.push(")");
     }
 }

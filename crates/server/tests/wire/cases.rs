@@ -185,6 +185,10 @@ fn transactions_that_cannot_be_are_refused() {
         ),
         (op("assert", json!({})), "400 general_argument_invalid"),
         (op("assert", json!({"exists": true})), "409 assert_failed"),
+        (
+            op("assert", json!({"exists": false, "equals": {"n": 1}})),
+            "409 assert_failed",
+        ),
     ] {
         let body = json!({ "ops": [op] }).to_string();
         assert_eq!(site.ask("POST", &path, &body).refusal(), refusal, "{body}");

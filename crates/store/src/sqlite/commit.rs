@@ -237,7 +237,7 @@ impl Writer {
             staged: StagedRun::default(),
             catalogue: Vec::new(),
             timed: Timed::default(),
-            erased: 0,
+            erased: Vec::new(),
             constrained: false,
         };
         let ran = run.run(batch);
@@ -280,7 +280,7 @@ impl Writer {
             deadline: &self.deadline,
             catalogue: Vec::new(),
             timed: Timed::default(),
-            erased: 0,
+            erased: Vec::new(),
             constrained: false,
             search_left: SEARCH_MAX,
             staged: StagedRun::default(),

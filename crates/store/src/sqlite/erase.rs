@@ -49,7 +49,9 @@ impl Run<'_> {
         self.timed.forget(number, id);
         self.touched.erase(table, id);
         self.take_in_boundary(number)?;
-        self.erased += usize::from(erased > 0);
+        if erased > 0 {
+            self.erased.push((Arc::clone(table), id.clone()));
+        }
         Ok(TimedDone {
             is_affected: erased > 0,
             row: None,

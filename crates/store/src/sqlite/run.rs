@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{CatalogueChange, Mark, TableNumber, Timestamp};
+use model::{CatalogueChange, Mark, RowId, Table, TableNumber, Timestamp};
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::commit::{RowTexts, State};
@@ -66,8 +66,8 @@ pub(super) struct Run<'w> {
     pub(super) catalogue: Vec<CatalogueChange>,
     /// What it wrote over valid periods.
     pub(super) timed: Timed,
-    /// How many rows it erased.
-    pub(super) erased: usize,
+    /// The rows it erased.
+    pub(super) erased: Vec<(Arc<Table>, RowId)>,
     /// Whether it changed what must hold over valid time.
     pub(super) constrained: bool,
 }
@@ -112,7 +112,7 @@ impl Run<'_> {
         self.touched.drop_transient();
         let changes_nothing = self.touched.len() == 0
             && self.catalogue.is_empty()
-            && self.erased == 0
+            && self.erased.is_empty()
             && !self.constrained
             && batch.note.is_none();
         if !changes_nothing {
@@ -134,7 +134,8 @@ impl Run<'_> {
         self.state.horizon = self.state.horizon.max(self.mark);
         let author = batch.author.as_deref();
         let meta = batch.note.as_ref().and_then(|note| note.meta.as_deref());
-        let erased = (self.erased > 0).then_some(self.erased as i64);
+        let erased = self.erased.len() as i64;
+        let erased = (erased > 0).then_some(erased);
         self.statement(
             "INSERT INTO tx (tt, n, prev, user, meta, erased) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use model::{Mark, ProjectId, RowId, TableNumber, Timestamp};
+use query::names;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::fault::corrupt;
@@ -125,6 +126,52 @@ impl Run<'_> {
             return Err(Refusal::Transaction(conflict).into());
         }
         Ok(entered.updated)
+    }
+
+    /// As [`Run::updated_before`] for an operation over a valid period: it stands on all that is
+    /// known of the row, at whatever instant.
+    ///
+    /// # Errors
+    /// [`TransactionRefusal::Conflict`].
+    pub(super) fn need_unmoved(&self, target: &Target<'_>, seq: i64) -> Step<()> {
+        let Some(seen) = self.staged.since.and_then(|since| since.mark) else {
+            return Ok(());
+        };
+        let since = |column: &str| format!("({column} > ?2 AND {column} < ?3)");
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1 AND twin = 0 AND ({} OR {} OR {})) \
+             OR EXISTS (SELECT 1 FROM {} WHERE seq = ?4 AND ({} OR {}))",
+            names::versions(target.table.number),
+            since("sf"),
+            since("cut_tt"),
+            since("st"),
+            names::grants(target.table.number),
+            since("sf"),
+            since("st"),
+        );
+        // What this batch did itself stands at its own mark.
+        let parameters = params![target.id.as_str(), seen.0, self.mark.0, seq];
+        let has_moved = self
+            .statement(&sql)?
+            .query_row(parameters, |row| row.get(0))?;
+        if has_moved {
+            let conflict = TransactionRefusal::Conflict(target.id.clone());
+            return Err(Refusal::Transaction(conflict).into());
+        }
+        Ok(())
+    }
+
+    /// The same of a row that is not there: another commit may have deleted it since.
+    pub(super) fn need_absent_unmoved(&self, target: &Target<'_>) -> Step<()> {
+        let is_asked = self.staged.since.is_some_and(|since| since.mark.is_some());
+        match is_asked
+            .then(|| self.known_seq(target))
+            .transpose()?
+            .flatten()
+        {
+            Some(seq) => self.need_unmoved(target, seq),
+            None => Ok(()),
+        }
     }
 
     fn entered(&self, target: &Target<'_>, row: &Current) -> Step<Entered> {

@@ -80,25 +80,43 @@ pub(super) fn known_within(
     Ok(found)
 }
 
-/// What is known now of `id` over the whole of valid time, with a twin or without.
-///
-/// # Errors
-/// As for [`known_within`].
-pub(super) fn known_always(connection: &Connection, table: &Table, id: &str) -> Step<Vec<Stored>> {
-    let mut found = known_within(connection, table, id, (Timestamp::BOT, Timestamp::END))?;
+/// What is known now of `id` and was not before `mark`, with a twin or without.
+pub(super) fn written(
+    connection: &Connection,
+    table: &Table,
+    id: &str,
+    mark: Mark,
+) -> Step<Vec<Stored>> {
     let (versions, now) = (names::versions(table.number), names::now(table.number));
+    let index = names::system_index(table.number);
+    let columns = column_list(table);
     let sql = format!(
-        "SELECT {VERSION}{} FROM {versions} \
-         WHERE rid = (SELECT rid FROM {now} WHERE id = ?1 AND twin = 1)",
-        column_list(table)
+        "SELECT {VERSION}{columns} FROM {versions} INDEXED BY {index} \
+         WHERE id = ?1 AND sf = ?2 AND st = {END} AND twin = 0 \
+         UNION ALL SELECT {VERSION}{columns} FROM {versions} \
+         WHERE rid = (SELECT rid FROM {now} WHERE id = ?1 AND sf = ?2 AND twin = 1)",
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params![id])?;
+    let mut rows = statement.query(params![id, mark.0])?;
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(version(row, table)?);
     }
     found.sort_by_key(|version| version.valid.from());
     Ok(found)
+}
+
+/// The version of this number.
+pub(super) fn numbered(connection: &Connection, table: &Table, rid: i64) -> Step<Option<Stored>> {
+    let sql = format!(
+        "SELECT {VERSION}{} FROM {} WHERE rid = ?1",
+        column_list(table),
+        names::versions(table.number)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![rid])?;
+    let row = rows.next()?;
+    Ok(row.map(|row| version(row, table)).transpose()?)
 }
 
 fn version(row: &Row<'_>, table: &Table) -> Result<Stored, StoreError> {
