@@ -84,8 +84,8 @@ pub enum TimedAct {
     },
     /// Every version at every mark disappears, and the row's place in the records of commits.
     Erase,
-    /// Nothing; but the batch is refused with [`Refusal::AssertFailed`] unless all of it holds.
-    Assert(Vec<TimedClaim>),
+    /// Nothing; but the batch is refused with [`Refusal::AssertFailed`] unless it holds.
+    Assert(TimedClaim),
 }
 
 /// What a batch may claim of a row before it goes on.

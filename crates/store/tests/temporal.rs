@@ -137,15 +137,15 @@ impl World {
             Op::Erase => (Range::default(), TimedAct::Erase),
             Op::Exists { expected, at: when } => {
                 let claim = TimedClaim::Exists(expected, at(when));
-                (Range::default(), TimedAct::Assert(vec![claim]))
+                (Range::default(), TimedAct::Assert(claim))
             }
             Op::HasX { x, at: when } => {
                 let claim = TimedClaim::Equals(vec![(0, int(x))], at(when));
-                (Range::default(), TimedAct::Assert(vec![claim]))
+                (Range::default(), TimedAct::Assert(claim))
             }
             Op::UnchangedSince(since) => {
                 let claim = TimedClaim::UnchangedSince(Mark(row.since + since));
-                (Range::default(), TimedAct::Assert(vec![claim]))
+                (Range::default(), TimedAct::Assert(claim))
             }
         };
         let is_literal = !matches!(op, Op::Write(Kind::UpdateWhereDifferent, ..));

@@ -136,8 +136,10 @@ impl Run<'_> {
         let meta = batch.note.as_ref().and_then(|note| note.meta.as_deref());
         let erased = self.erased.len() as i64;
         let erased = (erased > 0).then_some(erased);
+        let noted_in = batch.note.as_ref().map(|note| note.database);
         self.statement(
-            "INSERT INTO tx (tt, n, prev, user, meta, erased) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO tx (tt, n, prev, user, meta, erased, noted_in) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
         .execute(params![
             mark,
@@ -145,7 +147,8 @@ impl Run<'_> {
             previous,
             author,
             meta,
-            erased
+            erased,
+            noted_in
         ])?;
         let mut row = self.statement("INSERT INTO tx_row (tt, tab, id) VALUES (?1, ?2, ?3)")?;
         for (TableNumber(table), id) in self.touched.ids() {

@@ -135,10 +135,8 @@ impl Run<'_> {
             sql: self.texts.of(&op.table),
         };
         self.part_twin(&target)?;
-        if let TimedAct::Assert(claims) = &op.act {
-            for claim in claims {
-                self.assert_claim(&target, claim)?;
-            }
+        if let TimedAct::Assert(claim) = &op.act {
+            self.assert_claim(&target, claim)?;
             return Ok(TimedDone {
                 is_affected: false,
                 row: None,

@@ -90,21 +90,17 @@ fn act(word: &str, fields: &mut Fields) -> Result<TransactionAct, ApiError> {
 
 fn claim(fields: &mut Fields) -> Result<TransactionAct, ApiError> {
     let at = time(fields, "vt")?;
-    let exists = fields.flag("exists")?;
-    let equals = fields.object("equals")?;
-    let since = mark(fields, "unchanged_since")?;
-    let claims = [
-        exists.map(|expected| TransactionAct::Exists(expected, at)),
-        equals.map(|members| TransactionAct::Equals(members, at)),
-        since.map(TransactionAct::UnchangedSince),
-    ];
-    let mut claims: Vec<TransactionAct> = claims.into_iter().flatten().collect();
-    match claims.len() {
-        0 => Err(ApiError::invalid(
+    if let Some(expected) = fields.flag("exists")? {
+        return Ok(TransactionAct::Exists(expected, at));
+    }
+    if let Some(members) = fields.object("equals")? {
+        return Ok(TransactionAct::Equals(members, at));
+    }
+    match mark(fields, "unchanged_since")? {
+        Some(since) => Ok(TransactionAct::UnchangedSince(since)),
+        None => Err(ApiError::invalid(
             "ops",
             "`assert` needs `exists`, `equals` or `unchanged_since`.",
         )),
-        1 => Ok(claims.remove(0)),
-        _ => Ok(TransactionAct::All(claims)),
     }
 }
