@@ -547,6 +547,12 @@ pub enum Refusal {
         /// The limit.
         rows_max: usize,
     },
+    /// The pieces that an operation over a valid period meets hold more bytes than it may have in
+    /// memory.
+    PiecesTooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
     /// The row that the cursor of a [`MatchingOp`] names is not there.
     CursorNotFound(RowId),
     /// It has no value in a column that the order uses.

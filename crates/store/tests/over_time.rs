@@ -16,7 +16,7 @@ use store::{
     Since, Stamps, Store, TableConstraints, TimedAct, TimedOp, TransactionRefusal,
 };
 use suite::db::{
-    CODE, COUNT, Db, Place, TITLE, encode_row, grants, index, note, notes_called, row_id,
+    CODE, COUNT, Db, Place, TAGS, TITLE, encode_row, grants, index, note, notes_called, row_id,
 };
 use suite::schema::change;
 
@@ -533,4 +533,26 @@ fn a_key_is_declared_over_rows_of_many_versions() {
         panic!("{refusal:?}");
     };
     assert_eq!((shared.from().0, shared.end().0), (89_999, 90_000));
+}
+
+#[test]
+fn pieces_are_changed_only_as_far_as_they_fit_into_memory() {
+    let place = Embedded::new();
+    let mut db = Db::with_notes(&place);
+    let mut values = note("a");
+    values[TAGS] = Value::List(vec![Value::Text("x".repeat(1 << 20)); 4]);
+    let put = |nth: i64| {
+        let act = TimedAct::Put {
+            values: values.clone(),
+            permissions: None,
+            guard: Guard::Open,
+        };
+        timed(&db, "a", within(nth * 10, nth * 10 + 10), act)
+    };
+    db.ok((0..20).map(put).collect());
+    let count = || update(vec![(COUNT, Value::Int(1))], None);
+    let refusal = db.refused(vec![timed(&db, "a", from(0), count())]);
+    let bytes_max = 64 << 20;
+    assert_eq!(refusal, Refusal::PiecesTooLarge { bytes_max });
+    db.ok(vec![timed(&db, "a", within(0, 100), count())]);
 }
