@@ -20,7 +20,7 @@ use crate::{bench, fuzz, live, prerequisite};
 pub struct Arguments {}
 
 /// Tests with a long size read this; `night` is its only value.
-const LANE_VARIABLE: &str = "TIDEMARK_LANE";
+pub const LANE_VARIABLE: &str = "TIDEMARK_LANE";
 /// The crates with tests that have a long size.
 const LONG: [&str; 7] = [
     "model",

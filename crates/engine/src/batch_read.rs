@@ -227,7 +227,7 @@ async fn read_part(reading: &mut Gathering<'_>, plan: &Planned) -> Result<BatchP
             Wanted::Filters(filters) => filters.len(),
         };
         part.places = vec![None; count];
-        reading.saw(reading.engine.shared.marks.published());
+        reading.saw(reading.reads.mark());
         return Ok(part);
     };
     match &plan.wanted {
@@ -269,7 +269,7 @@ async fn by_id(
         at: reading.at,
         catalogue_epoch: reading.catalogue.epoch,
     };
-    let read = reading.engine.shared.store.get(point).await?;
+    let read = reading.reads.get(point).await?;
     reading.saw(read.mark);
     Ok(read.answer)
 }
@@ -291,6 +291,7 @@ async fn by_filter(
         cursor: None,
         selection: plan.selection.clone(),
         visibility: visibility.clone(),
+        then: None,
         at: reading.at,
         frame: Frame::One,
         shows_span: false,
@@ -302,7 +303,7 @@ async fn by_filter(
         place: false,
         catalogue_epoch: reading.catalogue.epoch,
     };
-    let read = reading.engine.shared.store.list(listing).await?;
+    let read = reading.reads.list(listing).await?;
     reading.saw(read.mark);
     Ok(read.answer.rows.into_iter().next())
 }

@@ -45,6 +45,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
                 bytes_max >> 20
             ),
         },
+        Refusal::HistoryGone(kept_from) => EngineError::HistoryGone(kept_from),
         Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
         Refusal::CursorNull(id) => EngineError::CursorNull(id),
         Refusal::ValuesTooLong { column, chars_max } => {

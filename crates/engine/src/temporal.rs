@@ -217,7 +217,8 @@ impl Engine {
             let table = authorize::table(&catalogue, caller, asked.place)?;
             let visibility =
                 query::visibility(table, &caller.actor).ok_or(EngineError::Unauthorized)?;
-            let query = pieces_query(table, visibility, asked)?;
+            let table = self.table_as_of(table, asked.at.system).await?;
+            let query = pieces_query(&table, visibility, asked)?;
             let listing = Listing {
                 query: &query,
                 rows: true,
@@ -235,7 +236,6 @@ impl Engine {
                     if asked.limit.is_none() && rows.len() > PIECES_MAX as usize {
                         return Err(EngineError::TooManyPieces);
                     }
-                    let table = Arc::clone(table);
                     return Ok(PiecesRead { table, rows });
                 }
             }
@@ -483,6 +483,7 @@ fn pieces_query(
             permissions: false,
         },
         visibility,
+        then: None,
         at: Some(asked.at),
         frame: asked.frame,
         shows_span: true,

@@ -54,7 +54,8 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::CatalogueMoved`] when the snapshot was written under another catalogue than
-    /// the query was resolved under; [`StoreError::CursorNotFound`], [`StoreError::CursorNull`];
+    /// the query was resolved under; [`StoreError::HistoryGone`] when it looks below the line of
+    /// its table; [`StoreError::CursorNotFound`], [`StoreError::CursorNull`];
     /// [`StoreError::Timeout`] past the limit the store was opened with;
     /// [`StoreError::ReadersBusy`] when too many long reads wait.
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>>;
@@ -64,6 +65,14 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// As for [`Store::list`], cursors apart.
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>>;
+
+    /// A table with the columns and grants that it had at `mark`, which is settled, by the names of
+    /// then; of a time before it was made, those it was made with. Number, epochs, options, and
+    /// those of its indexes whose columns were there, are those of `today`.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>>;
 
     /// Runs each batch whole or not at all, inside one transaction that nobody sees yet.
     ///

@@ -11,6 +11,16 @@ pub struct Bad {
     pub refused: &'static [Kind],
 }
 
+const NO_HISTORY: &[&str] = &[
+    r#""""#,
+    r#""forever""#,
+    r#""days(0)""#,
+    r#""days(36526)""#,
+    r#""days(-1)""#,
+    r#""days(1.5)""#,
+    r#""none ""#,
+];
+
 const ARGUMENT: &[Kind] = &[Kind::ArgumentInvalid];
 const BODY: &[Kind] = &[Kind::BadRequest];
 const STRUCTURE: &[Kind] = &[Kind::RowInvalidStructure];
@@ -619,11 +629,14 @@ fn written(takes: Takes) -> Vec<Group> {
     }
 }
 
-/// Whether it is a member of transactions or batches.
+/// Whether it is a member of transactions or batches, or says something of the past.
 fn is_of_batches(takes: Takes) -> bool {
     matches!(
         takes,
-        Takes::OpenTime
+        Takes::KeptAge
+            | Takes::History
+            | Takes::Judged
+            | Takes::OpenTime
             | Takes::Operations
             | Takes::BatchOperations
             | Takes::Reads
@@ -633,6 +646,12 @@ fn is_of_batches(takes: Takes) -> bool {
 
 fn of_batches(takes: Takes) -> Vec<Group> {
     match takes {
+        Takes::KeptAge => vec![
+            (NO_INTEGER, ARGUMENT),
+            (&["-1", "31536001", "9007199254740993"], ARGUMENT),
+        ],
+        Takes::History => vec![(NO_TEXT, ARGUMENT), (NO_HISTORY, ARGUMENT)],
+        Takes::Judged => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""then""#], ARGUMENT)],
         Takes::OpenTime => vec![
             (NO_INTEGER, ARGUMENT),
             (&["-1", "0", "59", "3601", "9223372036854775807"], ARGUMENT),

@@ -19,12 +19,14 @@ mod deadline;
 mod directory;
 mod erase;
 mod fault;
+mod forget;
 mod fulltext;
 mod functions;
 mod gather;
 pub(crate) mod inspect;
 mod keeper;
 mod links;
+mod links_over_time;
 mod matching;
 mod migrate;
 mod present;
@@ -49,7 +51,7 @@ use std::future::ready;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use model::{Mark, ProjectId, Row, Timestamp};
+use model::{Mark, ProjectId, Row, Table, Timestamp};
 use query::Query;
 use rusqlite::wal::CheckpointMode;
 
@@ -97,12 +99,13 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
         database: &database,
         vfs: options.vfs.as_deref(),
     };
+    let is_log_left = checkpoint::is_log_left(location);
     migrate::check(&connection::open(location)?)?;
     let mut connection = connection::open_writer(location, options.durability)?;
     migrate::migrate(&mut connection)?;
     let known = catalogue_read::load(&connection)?;
     fulltext::renew(&mut connection, &known.state.catalogue)?;
-    let (backlog, checkpointer) = checkpoint::start(&mut connection, location)?;
+    let (backlog, checkpointer) = checkpoint::start(&mut connection, location, is_log_left)?;
     let writer = Writer::new(connection, options.encode_row, known.state, backlog)?;
     let readers = Readers::new(&options, &database);
     let shared = Shared {
@@ -197,6 +200,10 @@ impl Store for SqliteStore {
 
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
         Box::pin(ready(self.readers.get(point)))
+    }
+
+    fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>> {
+        Box::pin(ready(self.readers.table_as_of(today, mark)))
     }
 
     fn apply<'a>(

@@ -1,5 +1,7 @@
 //! One batch on its way through the open transaction.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +72,26 @@ pub(super) struct Run<'w> {
     pub(super) erased: Vec<(Arc<Table>, RowId)>,
     /// Whether it changed what must hold over valid time.
     pub(super) constrained: bool,
+    /// See [`Applied::recast`].
+    pub(super) recast: Recast,
+    /// See [`Applied::erased`].
+    pub(super) erased_in: Recast,
+}
+
+/// Tables whose past looks otherwise.
+#[derive(Default)]
+pub(super) struct Recast(RefCell<BTreeSet<TableNumber>>);
+
+impl From<Recast> for Vec<TableNumber> {
+    fn from(recast: Recast) -> Vec<TableNumber> {
+        recast.0.into_inner().into_iter().collect()
+    }
+}
+
+impl Recast {
+    pub(super) fn add(&self, table: TableNumber) {
+        self.0.borrow_mut().insert(table);
+    }
 }
 
 impl Run<'_> {
@@ -116,6 +138,7 @@ impl Run<'_> {
             && !self.constrained
             && batch.note.is_none();
         if !changes_nothing {
+            self.forget_past()?;
             self.record(batch)?;
         }
         self.keep_request(!changes_nothing)?;
@@ -134,9 +157,10 @@ impl Run<'_> {
         self.state.horizon = self.state.horizon.max(self.mark);
         let author = batch.author.as_deref();
         let meta = batch.note.as_ref().and_then(|note| note.meta.as_deref());
-        let erased = self.erased.len() as i64;
-        let erased = (erased > 0).then_some(erased);
         let noted_in = batch.note.as_ref().map(|note| note.database);
+        let erased = self.erased.len() as i64;
+        self.state.erased += self.erased.len() as u64;
+        let erased = (erased > 0).then_some(erased);
         self.statement(
             "INSERT INTO tx (tt, n, prev, user, meta, erased, noted_in) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -176,6 +200,8 @@ impl Run<'_> {
             } else {
                 self.touched.into_changes()
             },
+            recast: self.recast.into(),
+            erased: self.erased_in.into(),
             catalogue: self.catalogue,
             keeps: self.staged.keeps(),
             transactions: self.staged.changed,

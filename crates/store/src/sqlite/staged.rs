@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use model::{Mark, ProjectId, RowId, TableNumber, Timestamp};
+use model::{Mark, ProjectId, RowId, Table, TableNumber, Timestamp};
 use query::names;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -487,13 +487,37 @@ impl Run<'_> {
         if operation_count.is_some_and(|count| count != known.operation_count) {
             return Err(refuse(TransactionRefusal::Moved).into());
         }
+        self.forget_operations(known.seq, status, now)?;
+        self.known_transaction(named)
+    }
+}
+
+impl Run<'_> {
+    /// Fails every open transaction with an operation on this row, or with one on many rows of its
+    /// table that names it, and forgets their operations.
+    pub(super) fn fail_transactions_on(&self, table: &Table, id: &RowId) -> Step<()> {
+        let sql = "SELECT DISTINCT s.seq FROM staged AS s JOIN staged_op AS o ON o.tx = s.seq \
+                   WHERE s.project = ?1 AND s.status = ?2 AND o.place = ?3 \
+                   AND (o.id = ?4 OR (o.id IS NULL AND instr(o.body, ?4) > 0))";
+        let place = format!("{}/{}", table.database, table.id);
+        let pending = status_text(TransactionStatus::Pending);
+        let mut statement = self.statement(sql)?;
+        let parameters = params![table.project.as_str(), pending, place, id.as_str()];
+        let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
+        for seq in found.collect::<Result<Vec<_>, _>>()? {
+            self.forget_operations(seq, TransactionStatus::Failed, self.mark.timestamp())?;
+        }
+        Ok(())
+    }
+
+    fn forget_operations(&self, seq: i64, status: TransactionStatus, now: Timestamp) -> Step<()> {
         self.statement("DELETE FROM staged_op WHERE tx = ?1")?
-            .execute([known.seq])?;
+            .execute([seq])?;
         self.statement(
             "UPDATE staged SET status = ?2, updated = ?3, keep = expires, bytes = 0 WHERE seq = ?1",
         )?
-        .execute(params![known.seq, status_text(status), now.cut_to_ms().0])?;
-        self.known_transaction(named)
+        .execute(params![seq, status_text(status), now.cut_to_ms().0])?;
+        Ok(())
     }
 }
 

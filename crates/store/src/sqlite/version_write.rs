@@ -12,7 +12,8 @@ use model::history::{
     Act, Claim, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, WriteRefusal,
 };
 use model::{
-    Action, Image, Mark, Patch, Period, Permission, Row, RowId, Span, Table, TableNumber, Timestamp,
+    Action, Image, Mark, Patch, Period, Permission, Retention, Row, RowId, Span, Table,
+    TableNumber, Timestamp,
 };
 use query::names;
 use rusqlite::{OptionalExtension, params};
@@ -134,6 +135,7 @@ impl Run<'_> {
             id: &op.id,
             sql: self.texts.of(&op.table),
         };
+        self.need_kept_past(op)?;
         self.part_twin(&target)?;
         if let TimedAct::Assert(claim) = &op.act {
             self.assert_claim(&target, claim)?;
@@ -239,6 +241,23 @@ impl Run<'_> {
                 .execute(params![target.id.as_str()])?;
             self.statement(&target.sql.part_piece)?
                 .execute(params![rid])?;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Refusal::HistoryGone`] for what would be forgotten at once, or is forgotten already.
+    fn need_kept_past(&self, op: &TimedOp) -> Step<()> {
+        let line = op.table.options.line(self.mark.timestamp());
+        let is_gone = match &op.act {
+            TimedAct::Assert(TimedClaim::Exists(_, at) | TimedClaim::Equals(_, at)) => {
+                at.is_some_and(|at| at < line)
+            }
+            TimedAct::Assert(TimedClaim::UnchangedSince(_)) => false,
+            _ => matches!(op.range.until, Until::At(end) if end <= line),
+        };
+        if is_gone {
+            return Err(Refusal::HistoryGone(line).into());
         }
         Ok(())
     }
@@ -502,7 +521,8 @@ impl Run<'_> {
             .map_err(|refusal| Halt::Refused(refused(refusal, target.id)))
     }
 
-    /// The mark of the last commit that changed anything of the row.
+    /// The mark of the last commit that changed anything of the row. What the table has let go of
+    /// counts as changed at its line.
     fn last_change(&self, target: &Target<'_>) -> Step<Option<Mark>> {
         let versions = names::versions(target.table.number);
         let known = |column: &str| format!("CASE {column} WHEN {END} THEN sf ELSE {column} END");
@@ -514,7 +534,13 @@ impl Run<'_> {
         let last: Option<i64> = self
             .statement(&sql)?
             .query_row(params![target.id.as_str()], |row| row.get(0))?;
-        Ok(last.map(Mark))
+        let options = &target.table.options;
+        let forgotten = match (options.history, last) {
+            (Retention::None, None) => Some(self.state.mark),
+            _ if options.kept_from > Timestamp::BOT => Some(Mark(options.kept_from.0)),
+            _ => None,
+        };
+        Ok(last.map(Mark).max(forgotten))
     }
 
     fn run_plan(
@@ -636,6 +662,9 @@ impl Run<'_> {
             None => return Ok(()),
         };
         let comes_with_row = grants.comes_with_row || !was_granted;
+        if was_granted {
+            self.recast.add(table.number);
+        }
         let seq_and_mark = params![seq, self.mark.0];
         self.statement(&target.sql.drop_grants)?
             .execute(seq_and_mark)?;

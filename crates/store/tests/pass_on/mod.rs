@@ -27,6 +27,15 @@ macro_rules! pass_on {
             self.inner.get(point)
         }
     };
+    (@ table_as_of) => {
+        fn table_as_of<'a>(
+            &'a self,
+            today: &'a std::sync::Arc<model::Table>,
+            mark: model::Mark,
+        ) -> store::StoreFuture<'a, std::sync::Arc<model::Table>> {
+            self.inner.table_as_of(today, mark)
+        }
+    };
     (@ apply) => {
         fn apply<'a>(
             &'a self,

@@ -8,6 +8,7 @@ mod answer;
 mod clock;
 mod constraints;
 mod json;
+mod options;
 mod read;
 mod transaction;
 
@@ -19,6 +20,7 @@ use super::reply::Reply;
 
 pub use clock::{SetClock, X_TIDEMARK_CLOCK, set as set_clock};
 pub use constraints::{constrain, reset};
+pub use options::{options, options_shown, set_options};
 pub use read::read;
 pub use transaction::transact;
 
