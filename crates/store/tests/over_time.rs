@@ -364,7 +364,7 @@ fn a_row_of_many_pieces_can_be_changed() {
     let parts = with_parts(&mut db);
     let put = |nth: i64| {
         let mut values = note("p");
-        values[COUNT] = Value::Int(nth);
+        (values[COUNT], values[CODE]) = (Value::Int(nth), Value::Null);
         let act = TimedAct::Put {
             values,
             permissions: None,
@@ -490,17 +490,17 @@ fn a_key_is_declared_over_rows_of_many_versions() {
     let place = Embedded::new();
     let mut db = Db::with_notes(&place);
     let due = db.next.0 + DAY_US;
+    let (mut one, mut other) = (note("a"), note("a"));
+    (one[CODE], other[CODE]) = (Value::Null, Value::Null);
     let piece = |nth: i64| {
         let act = TimedAct::Put {
-            values: note("a"),
+            values: one.clone(),
             permissions: None,
             guard: Guard::Open,
         };
         timed(&db, "a", within(nth * 10, nth * 10 + 10), act)
     };
     db.ok((0..9_000).map(piece).collect());
-    let mut other = note("b");
-    other[TITLE] = Value::Text("a".into());
     let act = TimedAct::Put {
         values: other,
         permissions: None,

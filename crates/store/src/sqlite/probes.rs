@@ -210,7 +210,7 @@ impl Run<'_> {
         let mut rows = statement.query((id, within.from().0, within.end().0))?;
         let mut found: Vec<(i64, i64)> = Vec::new();
         while let Some(row) = rows.next()? {
-            let (from, end) = (row.get(0)?, row.get(1)?);
+            let (from, end): (i64, i64) = (row.get(0)?, row.get(1)?);
             match found.last_mut() {
                 Some((_, last)) if *last >= from => *last = end.max(*last),
                 _ => found.push((from, end)),

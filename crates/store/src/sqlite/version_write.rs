@@ -29,7 +29,7 @@ use crate::timed::{TimedAct, TimedClaim, TimedDone, TimedOp, refused};
 
 /// Versions that a range up to the next boundary looks at: the one before it, the one it begins
 /// in, and the next.
-const VERSIONS_TO_NEXT: usize = 3;
+pub(super) const VERSIONS_TO_NEXT: usize = 3;
 
 /// Most versions that one batch ends and writes: of each of as many rows as it may change, one
 /// that it ends, what remains of it on both sides, and one that is new.
