@@ -38,6 +38,13 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             missing,
         },
         Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
+        Refusal::PiecesTooLarge { bytes_max } => EngineError::Argument {
+            name: "$validFrom",
+            why: format!(
+                "what the row was in the period holds more than {} MiB. Take a shorter one.",
+                bytes_max >> 20
+            ),
+        },
         Refusal::HistoryGone(kept_from) => EngineError::HistoryGone(kept_from),
         Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
         Refusal::CursorNull(id) => EngineError::CursorNull(id),

@@ -312,10 +312,12 @@ fn timed(act: RowAct) -> TimedAct {
             values,
             permissions,
             stamps,
+            guard,
         } => TimedAct::Insert {
             values,
             permissions,
             stamps,
+            guard,
         },
         RowAct::Update {
             patch,
@@ -472,6 +474,7 @@ pub(crate) fn insert(
         values: content.patch.start(table).map_err(EngineError::Structure)?,
         permissions: content.permissions.unwrap_or_default(),
         stamps: content.stamps,
+        guard: authorize::guard(table, actor, Action::Update),
     };
     Ok(RowOp {
         table: table.clone(),

@@ -382,6 +382,7 @@ fn timed(
             values: start(&content(members)?)?,
             permissions: Vec::new(),
             stamps,
+            guard,
         },
         TransactionAct::Put(members) => TimedAct::Put {
             values: start(&content(members)?)?,

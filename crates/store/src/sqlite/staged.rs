@@ -161,6 +161,19 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The same of a row that is not there: another commit may have deleted it since.
+    pub(super) fn need_absent_unmoved(&self, target: &Target<'_>) -> Step<()> {
+        let is_asked = self.staged.since.is_some_and(|since| since.mark.is_some());
+        match is_asked
+            .then(|| self.known_seq(target))
+            .transpose()?
+            .flatten()
+        {
+            Some(seq) => self.need_unmoved(target, seq),
+            None => Ok(()),
+        }
+    }
+
     fn entered(&self, target: &Target<'_>, row: &Current) -> Step<Entered> {
         let key = (target.table.number, target.id.clone());
         if let Some(entered) = self.staged.entered.borrow().get(&key) {
