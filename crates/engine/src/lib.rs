@@ -32,6 +32,7 @@ mod links;
 mod listing;
 mod marks;
 mod observed;
+mod once;
 mod paranoid;
 mod pinned;
 mod plausible;
@@ -56,7 +57,7 @@ pub use asked::{
     NewIndex, NewTable, Place, RowInput, TableChange,
 };
 pub use batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
-pub use batch_write::{BatchWrite, RequestKey};
+pub use batch_write::BatchWrite;
 pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
 pub use callers::Identity;
@@ -68,6 +69,7 @@ pub use increment::Increment;
 pub use indexes::IndexOf;
 pub use list_cache::{Counts as ListCounts, Family};
 pub use observed::{Asked as AskedLists, SlowQuery, TellSlow};
+pub use once::{Effect, Request, WriteAnswer};
 pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;

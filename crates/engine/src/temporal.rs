@@ -19,6 +19,7 @@ use crate::asked::{Caller, Place};
 use crate::authorize;
 use crate::commit::answer;
 use crate::error::EngineError;
+use crate::once::Effect;
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS};
 use crate::rows_write::{WRITE_ROWS, batch};
 
@@ -148,7 +149,12 @@ impl Engine {
             let catalogue = self.catalogue();
             let ops = transaction.ops.iter();
             let ops = ops.map(|op| timed(&catalogue, caller, database, op));
-            let ops = ops.collect::<Result<_, _>>()?;
+            let once = self.once(caller, |done, tell| {
+                let affected = done.timed.iter().map(|done| done.is_affected);
+                tell(&Effect::Timed(&affected.collect::<Vec<_>>()));
+            });
+            let once = once.into_iter().map(|once| Ok(Op::Once(once)));
+            let ops = once.chain(ops).collect::<Result<_, _>>()?;
             let meta = transaction.meta.clone();
             let batch = WriteBatch {
                 note: Some(Note { meta }),

@@ -127,6 +127,7 @@ impl Store for Fragile {
         preview,
         transactions,
         transaction,
+        kept_request,
         reserve,
         tend,
         close

@@ -595,7 +595,14 @@ impl Store for Retrying {
         Box::pin(std::future::ready(closed))
     }
 
-    pass_on!(recorded, rewind, preview, transactions, transaction);
+    pass_on!(
+        recorded,
+        rewind,
+        preview,
+        transactions,
+        transaction,
+        kept_request
+    );
 }
 
 struct RetryingPending {

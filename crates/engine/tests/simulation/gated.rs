@@ -245,6 +245,7 @@ impl Store for Gated {
         preview,
         transactions,
         transaction,
+        kept_request,
         reserve,
         close
     );

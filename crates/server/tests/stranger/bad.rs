@@ -3,6 +3,7 @@
 use server::http::error::Kind;
 
 use super::routes::Takes;
+use super::times;
 
 /// A value that is refused with one of these kinds.
 pub struct Bad {
@@ -482,6 +483,12 @@ const NO_READS: &[&str] = &[
     r#"[{"tableId":"t","index":"one_s","keys":[]}]"#,
     r#"[{"tableId":"t","ids":["r1"],"queries":[5]}]"#,
     r#"[{"tableId":"t","ids":["r1"]},5]"#,
+    r#"[{"tableId":"t","ids":["r1"],"asOf":"yesterday"}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"asOf":[]}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"asOf":1.5}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"validAt":true}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"validAt":"2026-02-30"}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"validAt":9223372036854775808}]"#,
 ];
 const WRONG_OPERATIONS: &[(&str, &[Kind])] = &[
     (
@@ -551,6 +558,9 @@ pub fn values(takes: Takes) -> Vec<Bad> {
 fn written(takes: Takes) -> Vec<Group> {
     if is_of_batches(takes) {
         return of_batches(takes);
+    }
+    if takes.is_of_times() {
+        return times::written(takes);
     }
     match takes {
         Takes::Id | Takes::Key => vec![(NO_TEXT, ARGUMENT), (NO_ID, ARGUMENT)],
@@ -698,6 +708,9 @@ fn built_of_batches(takes: Takes) -> Vec<(String, &'static [Kind])> {
 fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
     if is_of_batches(takes) {
         return built_of_batches(takes);
+    }
+    if takes.is_of_times() {
+        return times::built(takes);
     }
     let own = |cases: &[(&str, &'static [Kind])]| {
         cases

@@ -13,5 +13,6 @@ mod links;
 mod process;
 mod queries;
 mod routes;
+mod times;
 mod verbatim;
 mod world;

@@ -19,6 +19,7 @@ use super::reply::Reply;
 
 pub use clock::{SetClock, X_TIDEMARK_CLOCK, set as set_clock};
 pub use constraints::{constrain, reset};
+pub use json::{mark, time};
 pub use read::read;
 pub use transaction::transact;
 

@@ -1,8 +1,10 @@
 //! Transactions over valid periods.
 
-use engine::{TimedTransaction, TransactionAct, TransactionOp};
+use std::sync::Arc;
+
+use engine::{Effect, TimedTransaction, TransactionAct, TransactionOp};
 use model::history::{Range, Until};
-use model::{Json, RowId};
+use model::{Json, Mark, RowId};
 use serde_json::{Value as Out, json};
 
 use super::in_its_words;
@@ -24,21 +26,38 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     if let Some(min_mark) = min_mark {
         engine.settle(Some(min_mark)).await.map_err(in_its_words)?;
     }
+    let about: Vec<_> = ops
+        .iter()
+        .map(|op| (op.table.clone(), op.id.clone()))
+        .collect();
+    let about = Arc::new(about);
+    let caller = asked.writer_at(caller, {
+        let about = about.clone();
+        move |effect, mark| match effect {
+            Effect::Timed(affected) => done(mark, &about, affected),
+            _ => unreachable!("operations over valid periods were run"),
+        }
+    });
     let transaction = TimedTransaction { ops, meta };
-    let done = engine.transact(&caller, &asked.ids.database, &transaction);
-    let done = done.await.map_err(in_its_words)?;
-    let rows = transaction.ops.iter().zip(&done.affected);
-    let rows: Vec<Out> = rows
-        .map(|(op, affected)| {
+    let transacted = engine.transact(&caller, &asked.ids.database, &transaction);
+    let transacted = transacted.await.map_err(in_its_words)?;
+    Ok(done(transacted.mark, &about, &transacted.affected).at(transacted.mark))
+}
+
+fn done(mark: Mark, about: &[(String, RowId)], affected: &[bool]) -> Reply {
+    let rows: Vec<Out> = about
+        .iter()
+        .zip(affected)
+        .map(|((table, id), affected)| {
             json!({
-                "table": op.table,
-                "id": op.id.as_str(),
+                "table": table,
+                "id": id.as_str(),
                 "affected": u8::from(*affected),
             })
         })
         .collect();
-    let body = json!({ "tt": done.mark.0, "rows": rows });
-    Ok(Reply::created(body.to_string().into_bytes()))
+    let body = json!({ "tt": mark.0, "rows": rows });
+    Reply::created(body.to_string().into_bytes())
 }
 
 fn op(mut fields: Fields) -> Result<TransactionOp, ApiError> {
