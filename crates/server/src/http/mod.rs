@@ -222,7 +222,7 @@ async fn reply_to<'a>(
     }
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
     *found = Some(route);
-    if route.action.is_about_stored_things()
+    if route.action.waits_for_mark()
         && let Some(mark) = min_mark::named(&head.headers)?
     {
         // Boxed, so that requests without the header do not carry its state around.

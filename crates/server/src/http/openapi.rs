@@ -98,7 +98,7 @@ fn parameters(route: &Route, operation: &Operation) -> Value {
     });
     let by_name = operation.parameters.iter().copied();
     let mut named: Vec<&str> = by_name.collect();
-    if route.action.is_about_stored_things() {
+    if route.action.waits_for_mark() {
         named.push("minMark");
     }
     if route.action.takes_key() {

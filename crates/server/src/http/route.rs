@@ -97,6 +97,13 @@ impl Action {
     }
 }
 
+impl Action {
+    /// Whether a mark that the request names is waited for.
+    pub fn waits_for_mark(self) -> bool {
+        self.is_about_stored_things() || self == Action::TidemarkStatus
+    }
+}
+
 /// A route: a method and a pattern of paths.
 #[derive(Clone, Debug)]
 pub struct Route {

@@ -5,6 +5,7 @@
 mod access;
 mod asking;
 mod bad;
+mod batches;
 mod bodies;
 mod heads;
 mod indexes;

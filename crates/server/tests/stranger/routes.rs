@@ -99,6 +99,15 @@ pub enum Takes {
 }
 
 impl Takes {
+    /// Whether it is a member of transactions or batches.
+    pub fn is_of_batches(self) -> bool {
+        use Takes as T;
+        matches!(
+            self,
+            T::OpenTime | T::Operations | T::BatchOperations | T::Reads | T::Transaction
+        )
+    }
+
     /// Whether it belongs to the language of the worked cases.
     pub fn is_of_times(self) -> bool {
         use Takes as T;

@@ -2,12 +2,8 @@
 
 use server::http::error::Kind;
 
+use super::bad::{ARGUMENT, Group};
 use super::routes::Takes;
-
-/// Values and the refusal they share.
-type Group = (&'static [&'static str], &'static [Kind]);
-
-const ARGUMENT: &[Kind] = &[Kind::ArgumentInvalid];
 
 const NO_TIME: &[&str] = &[
     r#""yesterday""#,

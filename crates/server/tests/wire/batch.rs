@@ -314,7 +314,7 @@ fn each_part_is_read_at_its_own_time() {
     assert!(results[0].get("asOf").is_none(), "{}", results[0]);
     assert_eq!(
         results[3]["rows"][0]["$validFrom"],
-        "2100-01-01T00:00:00.000000Z"
+        "2100-01-01T00:00:00.000000+00:00"
     );
     // What is given back is answered again, whatever has happened since.
     let again = json!([

@@ -12,7 +12,7 @@ fn site() -> Site {
     let site = Site::start();
     let table = r#"{"tableId":"t","name":"T",
         "permissions":["read(\"any\")","create(\"any\")","update(\"any\")"],
-        "columns":[{"key":"n","type":"integer"},{"key":"s","type":"text"}]}"#;
+        "columns":[{"key":"n","type":"integer"},{"key":"s","type":"longtext"}]}"#;
     for (path, body) in [
         ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
         ("/v1/tablesdb/d/tables", table),
