@@ -102,7 +102,11 @@ pub fn document(checkout: &Checkout, lane: &mut Lane, lane_size: (&str, &str)) -
     command.current_dir(checkout.root.join(PYTHON_SUITE));
     command.env(lane_size.0, lane_size.1);
     command.env(live::BINARY_VARIABLE, checkout.binary()?);
-    lane.run("requests from the OpenAPI document", Runner::Pytest, &mut command);
+    lane.run(
+        "requests from the OpenAPI document",
+        Runner::Pytest,
+        &mut command,
+    );
     Ok(())
 }
 

@@ -272,9 +272,7 @@ impl fmt::Display for EngineError {
                 self.fmt_of_reading(f)
             }
             E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
-            E::RequestRepeated => f.write_str(
-                "This request has had its effect. Its answer showed a row that was erased since.",
-            ),
+            E::RequestRepeated => f.write_str("The answer to this request was erased since."),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(

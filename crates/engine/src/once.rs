@@ -48,7 +48,8 @@ pub enum Effect<'a> {
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("key", &self.key).finish()
+        let mut shown = f.debug_struct("Request");
+        shown.field("key", &self.key).finish_non_exhaustive()
     }
 }
 

@@ -65,9 +65,9 @@ impl Engine {
         })
     }
 
-    /// One row of it, as a page with the mark it is true for, if it is read without waiting. For the caller it was prepared
-    /// for, who must have been asked about anew. Whatever goes wrong, [`Engine::get_row`] says
-    /// what it is.
+    /// One row of it, as a page with the mark it is true for, if it is read without waiting. For
+    /// the caller it was prepared for, who must have been asked about anew. Whatever goes wrong,
+    /// [`Engine::get_row`] says what it is.
     pub fn row_at_once(&self, prepared: &PreparedTable, id: &RowId) -> Option<Marked<Page>> {
         if prepared.catalogue_epoch != self.shared.catalogue_epoch()
             || self.shared.overdue(prepared.table.number).is_some()

@@ -214,6 +214,10 @@ async fn exchange(
 
 /// An answer that is there, or is being worked on. hyper moves this about for each request, so
 /// the state of the work is not part of it.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an answer that is there at once is what costs least, and most are"
+)]
 enum Answering<W> {
     /// `None` once it was taken.
     Done(Option<Response<ReplyBody>>),

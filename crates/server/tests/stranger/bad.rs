@@ -438,12 +438,6 @@ pub fn values(takes: Takes) -> Vec<Bad> {
 
 /// What can be written down.
 fn written(takes: Takes) -> Vec<Group> {
-    if takes.is_of_batches() {
-        return batches::written(takes);
-    }
-    if takes.is_of_times() {
-        return times::written(takes);
-    }
     match takes {
         Takes::Id | Takes::Key => vec![(NO_TEXT, ARGUMENT), (NO_ID, ARGUMENT)],
         Takes::Name => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""a\u0000""#], ARGUMENT)],
@@ -507,7 +501,8 @@ fn written(takes: Takes) -> Vec<Group> {
         Takes::RelationType | Takes::OnDelete => {
             vec![(NO_TEXT, ARGUMENT), (NO_RELATION, ARGUMENT)]
         }
-        other => unreachable!("{other:?} is a part of batches"),
+        takes if takes.is_of_times() => times::written(takes),
+        takes => batches::written(takes),
     }
 }
 

@@ -256,6 +256,25 @@ fn a_key_is_kept_for_an_hour() {
     }
 }
 
+/// A part that reads `a` and `b` at these times.
+fn part(times: Value) -> Value {
+    with(json!({"tableId": "t", "ids": ["a", "b"]}), &times)
+}
+
+/// A part that reads the row with this code.
+fn by_key(key: &str, times: Value) -> Value {
+    with(
+        json!({"tableId": "t", "index": "one_code", "keys": [key]}),
+        &times,
+    )
+}
+
+fn with(mut part: Value, more: &Value) -> Value {
+    let more = more.as_object().unwrap().clone();
+    part.as_object_mut().unwrap().extend(more);
+    part
+}
+
 #[test]
 fn each_part_is_read_at_its_own_time() {
     let site = site();
@@ -266,20 +285,6 @@ fn each_part_is_read_at_its_own_time() {
     let later = r#"{"data":{"n":30,"$validFrom":"2100-01-01T00:00:00Z"}}"#;
     assert_eq!(site.ask("PATCH", &row, later).status, 200);
     site.ask("DELETE", &format!("{ROWS}/b"), "");
-    let part = |times: Value| {
-        let mut part = json!({"tableId": "t", "ids": ["a", "b"]});
-        part.as_object_mut()
-            .unwrap()
-            .extend(times.as_object().unwrap().clone());
-        part
-    };
-    let by_key = |key: &str, times: Value| {
-        let mut part = json!({"tableId": "t", "index": "one_code", "keys": [key]});
-        part.as_object_mut()
-            .unwrap()
-            .extend(times.as_object().unwrap().clone());
-        part
-    };
     let parts = json!([
         part(json!({})),
         part(json!({"asOf": first})),

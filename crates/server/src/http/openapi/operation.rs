@@ -173,11 +173,10 @@ impl Operation {
     }
 }
 
+const ROW: Answers = &[(200, Some("Row"))];
+const ROWS: Answers = &[(200, Some("Rows"))];
+
 fn of_rows(action: Action) -> Operation {
-    const ROW: Answers = &[(200, Some("Row"))];
-    const ROWS: Answers = &[(200, Some("Rows"))];
-    const MADE: Answers = &[(201, Some("RowOrRows")), (200, Some("Rows"))];
-    const PUT: Answers = &[(200, Some("Row")), (201, Some("Row"))];
     match action {
         Action::ListRows => Operation {
             parameters: &["queries", "total", "ttl", "transactionId", "cache"],
@@ -207,6 +206,14 @@ fn of_rows(action: Action) -> Operation {
             refusals: &[410],
             ..read("getRow", "Reads a row.", &[(200, Some("Row")), (304, None)])
         },
+        other => change_of_rows(other),
+    }
+}
+
+fn change_of_rows(action: Action) -> Operation {
+    const MADE: Answers = &[(201, Some("RowOrRows")), (200, Some("Rows"))];
+    const PUT: Answers = &[(200, Some("Row")), (201, Some("Row"))];
+    match action {
         Action::CreateRows => change("createRows", "Creates a row, or many.", "NewRows", MADE),
         Action::UpsertRow => change(
             "upsertRow",
@@ -361,6 +368,12 @@ fn of_own(action: Action) -> Operation {
                 &[(200, Some("Horizon"))],
             )
         },
+        other => of_batches(other),
+    }
+}
+
+fn of_batches(action: Action) -> Operation {
+    match action {
         Action::BatchRead => asked_by(
             "batchRead",
             "Reads many rows by ids or unique keys.",

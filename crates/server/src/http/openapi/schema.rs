@@ -77,7 +77,10 @@ pub(super) fn path_parameter(name: &str) -> Value {
 pub(super) fn parameters() -> Value {
     let in_query =
         |name: &str, schema: Value| json!({"name": name, "in": "query", "schema": schema});
-    let header = |name: &str, what: &str, schema: Value| json!({"name": name, "in": "header", "description": what, "schema": schema});
+    let header = |name: &str, what: &str, schema: Value| {
+        let place = "header";
+        json!({"name": name, "in": place, "description": what, "schema": schema})
+    };
     let key = json!({"type": "string", "pattern": "^[!-~]{1,128}$", "minLength": 1,
         "maxLength": 128});
     json!({
@@ -242,30 +245,6 @@ fn of_transactions() -> Vec<Named> {
         }),
     );
     let flag = json!({"type": "boolean"});
-    let actions = [
-        "create",
-        "update",
-        "upsert",
-        "delete",
-        "increment",
-        "decrement",
-        "bulkCreate",
-        "bulkUpdate",
-        "bulkUpsert",
-        "bulkDelete",
-    ];
-    let operation = object(
-        &["action"],
-        json!({
-            "action": {"enum": actions},
-            "databaseId": id(),
-            "tableId": id(),
-            "collectionId": id(),
-            "rowId": id(),
-            "documentId": id(),
-            "data": {"anyOf": [content(), list_of(content())]},
-        }),
-    );
     vec![
         ("Transaction", transaction),
         (
@@ -289,7 +268,7 @@ fn of_transactions() -> Vec<Named> {
             "TransactionEnd",
             object(&[], json!({"commit": flag, "rollback": flag})),
         ),
-        ("Operation", operation),
+        ("Operation", operation()),
         (
             "Operations",
             object(
@@ -303,26 +282,36 @@ fn of_transactions() -> Vec<Named> {
     ]
 }
 
+/// An operation on rows, in the words of either family.
+fn operation() -> Value {
+    let actions = [
+        "create",
+        "update",
+        "upsert",
+        "delete",
+        "increment",
+        "decrement",
+        "bulkCreate",
+        "bulkUpdate",
+        "bulkUpsert",
+        "bulkDelete",
+    ];
+    object(
+        &["action"],
+        json!({
+            "action": {"enum": actions},
+            "databaseId": id(),
+            "tableId": id(),
+            "collectionId": id(),
+            "rowId": id(),
+            "documentId": id(),
+            "data": {"anyOf": [content(), list_of(content())]},
+        }),
+    )
+}
+
 /// The words of the case language.
 fn of_times() -> Vec<Named> {
-    let operations = [
-        "insert", "put", "patch", "update", "delete", "erase", "assert",
-    ];
-    let operation = object(
-        &["op", "table", "id"],
-        json!({
-            "op": {"enum": operations},
-            "table": id(),
-            "id": id(),
-            "doc": content(),
-            "valid_from": reference("Time"),
-            "valid_to": {"anyOf": [reference("Time"), {"const": "next"}, {"type": "null"}]},
-            "exists": {"type": "boolean"},
-            "equals": content(),
-            "vt": reference("Time"),
-            "unchanged_since": reference("Time"),
-        }),
-    );
     let affected = object(
         &["table", "id", "affected"],
         json!({"table": text(), "id": text(), "affected": {"enum": [0, 1]}}),
@@ -346,7 +335,7 @@ fn of_times() -> Vec<Named> {
                 json!({
                     "ops": {
                         "type": "array", "minItems": 1, "maxItems": engine::OPERATIONS_MAX,
-                        "items": operation,
+                        "items": timed_operation(),
                     },
                     "meta": {"description": "Kept with the commit."},
                     "minMark": mark(),
@@ -384,7 +373,62 @@ fn of_times() -> Vec<Named> {
     .collect()
 }
 
+/// An operation over a valid period.
+fn timed_operation() -> Value {
+    let operations = [
+        "insert", "put", "patch", "update", "delete", "erase", "assert",
+    ];
+    object(
+        &["op", "table", "id"],
+        json!({
+            "op": {"enum": operations},
+            "table": id(),
+            "id": id(),
+            "doc": content(),
+            "valid_from": reference("Time"),
+            "valid_to": {"anyOf": [reference("Time"), {"const": "next"}, {"type": "null"}]},
+            "exists": {"type": "boolean"},
+            "equals": content(),
+            "vt": reference("Time"),
+            "unchanged_since": reference("Time"),
+        }),
+    )
+}
+
 fn of_timed_reads() -> Vec<Named> {
+    let answer = object(
+        &["rows", "vt", "tt", "stableUntil"],
+        json!({
+            "rows": true,
+            "vt": reference("Time"),
+            "tt": integer(),
+            "stableUntil": {"anyOf": [integer(), {"type": "null"}]},
+        }),
+    );
+    let several = json!({"type": "array", "maxItems": 100, "items": reference("TimedRead")});
+    let answers = list_of(reference("TimedAnswerOfOne"));
+    vec![
+        ("TimedRead", timed_read()),
+        (
+            "TimedReads",
+            json!({"anyOf": [
+                reference("TimedRead"),
+                object(&["reads"], json!({"reads": several})),
+            ]}),
+        ),
+        ("TimedAnswerOfOne", answer),
+        (
+            "TimedAnswer",
+            json!({"anyOf": [
+                reference("TimedAnswerOfOne"),
+                object(&["answers"], json!({"answers": answers})),
+            ]}),
+        ),
+    ]
+}
+
+/// A read of the case language.
+fn timed_read() -> Value {
     let kinds = [
         "get",
         "scan",
@@ -403,7 +447,7 @@ fn of_timed_reads() -> Vec<Named> {
         &[],
         json!({"vt": reference("Time"), "tt": reference("Time")}),
     );
-    let read = object(
+    object(
         &["kind"],
         json!({
             "kind": {"enum": kinds},
@@ -429,33 +473,7 @@ fn of_timed_reads() -> Vec<Named> {
             "to": point,
             "after": reference("Time"),
         }),
-    );
-    let answer = object(
-        &["rows", "vt", "tt", "stableUntil"],
-        json!({
-            "rows": true,
-            "vt": reference("Time"),
-            "tt": integer(),
-            "stableUntil": {"anyOf": [integer(), {"type": "null"}]},
-        }),
-    );
-    let several = json!({"type": "array", "maxItems": 100, "items": reference("TimedRead")});
-    let answers = list_of(reference("TimedAnswerOfOne"));
-    vec![
-        ("TimedRead", read),
-        (
-            "TimedReads",
-            json!({"anyOf": [reference("TimedRead"), object(&["reads"], json!({"reads": several}))]}),
-        ),
-        ("TimedAnswerOfOne", answer),
-        (
-            "TimedAnswer",
-            json!({"anyOf": [
-                reference("TimedAnswerOfOne"),
-                object(&["answers"], json!({"answers": answers})),
-            ]}),
-        ),
-    ]
+    )
 }
 
 fn of_constraints() -> Vec<Named> {
@@ -489,22 +507,6 @@ fn of_constraints() -> Vec<Named> {
 }
 
 fn of_batches() -> Vec<Named> {
-    let keys = json!({"type": "array", "items": {"description":
-        "The value of an index of one column, or an array with a value for each."}});
-    let read = json!({
-        "type": "object",
-        "required": ["tableId"],
-        "properties": {
-            "tableId": id(),
-            "ids": list_of(id()),
-            "index": text(),
-            "keys": keys,
-            "queries": queries(),
-            "asOf": reference("Time"),
-            "validAt": reference("Time"),
-        },
-        "oneOf": [{"required": ["ids"]}, {"required": ["index", "keys"]}],
-    });
     let row_or_null = json!({"anyOf": [reference("Row"), {"type": "null"}]});
     let refusal = object(
         &["message", "code", "type", "version"],
@@ -519,7 +521,7 @@ fn of_batches() -> Vec<Named> {
     let written = object(&["mark"], json!({"mark": mark_or_null}));
     vec![
         ("Refusal", refusal),
-        ("BatchReadPart", read),
+        ("BatchReadPart", batch_read_part()),
         ("BatchFoundPart", json!({"anyOf": [found, refused]})),
         (
             "BatchReads",
@@ -562,4 +564,24 @@ fn of_batches() -> Vec<Named> {
             ),
         ),
     ]
+}
+
+/// Rows of one table, by ids or keys.
+fn batch_read_part() -> Value {
+    let keys = json!({"type": "array", "items": {"description":
+        "The value of an index of one column, or an array with a value for each."}});
+    json!({
+        "type": "object",
+        "required": ["tableId"],
+        "properties": {
+            "tableId": id(),
+            "ids": list_of(id()),
+            "index": text(),
+            "keys": keys,
+            "queries": queries(),
+            "asOf": reference("Time"),
+            "validAt": reference("Time"),
+        },
+        "oneOf": [{"required": ["ids"]}, {"required": ["index", "keys"]}],
+    })
 }
