@@ -181,9 +181,11 @@ impl Engine {
     /// Raises the horizon to the clock, if that is ahead; the horizon.
     ///
     /// # Errors
-    /// [`EngineError::ScopeMissing`], or what keeps a reservation from being stored.
-    pub async fn heartbeat(&self, caller: &Caller) -> Result<Mark, EngineError> {
+    /// [`EngineError::ScopeMissing`], [`EngineError::DatabaseNotFound`], or what keeps a
+    /// reservation from being stored.
+    pub async fn heartbeat(&self, caller: &Caller, database: &str) -> Result<Mark, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
+        authorize::database(&self.catalogue(), caller, database)?;
         self.fix().await?;
         Ok(self.shared.marks.horizon())
     }

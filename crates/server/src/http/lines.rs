@@ -29,6 +29,9 @@ use super::wire::{self, Words};
 const MEDIA_TYPE: &str = "application/x-ndjson";
 /// Longest line, in bytes.
 const LINE_BYTES_MAX: usize = 1 << 20;
+/// How much is read and dropped of a stream that cannot go on, in bytes, so that its client comes to
+/// look for the reason: cut off while it writes, it would find a broken connection instead.
+const DISCARDED_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
 /// Most lines that are done together: they share a snapshot, or the disk's sync.
 const LINES_AT_ONCE: usize = 100;
 /// Most streams at once: each may hold a line of the greatest length and the answers to a group.
@@ -75,6 +78,7 @@ pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
         does,
         pending: Vec::new(),
         is_over: false,
+        is_refused: false,
         shared,
         _place: place,
     })))
@@ -146,11 +150,17 @@ struct Source {
     /// What has come and is not answered.
     pending: Vec<u8>,
     is_over: bool,
+    /// Whether the client has been told that no more is answered.
+    is_refused: bool,
     _place: Place,
 }
 
 impl Source {
     async fn next(mut self) -> Option<(Bytes, Source)> {
+        if self.is_refused {
+            self.discard().await;
+            return None;
+        }
         loop {
             let lines = take_lines(&mut self.pending, self.is_over);
             if !lines.is_empty() {
@@ -175,11 +185,21 @@ impl Source {
 
     /// The last line: why no more are answered.
     fn end(mut self, refusal: &ApiError) -> (Bytes, Source) {
-        self.is_over = true;
+        self.is_refused = true;
         self.pending = Vec::new();
         let mut out = Vec::new();
         wire::refused_line(refusal, self.words, &mut out);
         (out.into(), self)
+    }
+
+    async fn discard(&mut self) {
+        let mut left = DISCARDED_BYTES_MAX;
+        while let Ok(Some(bytes)) = self.body.data().await {
+            left = left.saturating_sub(bytes.len());
+            if left == 0 {
+                break;
+            }
+        }
     }
 
     async fn answers(&self, lines: &[Vec<u8>]) -> Vec<u8> {

@@ -72,7 +72,8 @@ impl Stream {
         // Sizes of chunks stand on lines of their own.
         while !line.starts_with('{') {
             line.clear();
-            if self.answers.read_line(&mut line).unwrap() == 0 {
+            // A server that cannot read on may also end the connection.
+            if self.answers.read_line(&mut line).unwrap_or(0) == 0 {
                 return None;
             }
         }

@@ -39,7 +39,8 @@ pub fn status(asked: &Asked<'_>) -> Result<Reply, ApiError> {
 /// `POST /v1/tidemark/databases/{database}/heartbeat`
 pub async fn heartbeat(asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
-    let horizon = asked.app.shared.engine.heartbeat(&caller).await?;
+    let engine = &asked.app.shared.engine;
+    let horizon = engine.heartbeat(&caller, &asked.ids.database).await?;
     let body = json!({ "horizon": horizon.0 });
     Ok(Reply::ok(body.to_string().into_bytes()))
 }
