@@ -57,6 +57,29 @@ pub struct ListAnswer {
     pub cached: Option<Cached>,
     /// The mark the rows are true for.
     pub mark: Mark,
+    /// What is known of an answer that never changes; `None` of any other.
+    pub fixed: Option<Fixed>,
+}
+
+/// What is known of an answer at coordinates at which nobody can write any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    /// Numbers that rise when the past is judged or shown otherwise: by erasures and grants of
+    /// rows, by the schema, by the grants of the table.
+    pub epochs: [u64; 3],
+    /// For how many seconds a client may keep it without asking; 0 if it is to ask each time.
+    pub max_age_s: u32,
+}
+
+/// By which grants a read of the past is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Judged {
+    /// Those of today.
+    #[default]
+    Today,
+    /// Those of today and those that were known at the mark it looks at: what either hides is not
+    /// seen. `$permissions` are those of then.
+    AsOf,
 }
 
 impl ListAnswer {

@@ -253,7 +253,7 @@ async fn read_part(reading: &mut Gathering<'_>, plan: &Planned) -> Result<BatchP
         };
         part.places = vec![None; count];
         if plan.at.is_none() {
-            reading.saw(reading.engine.shared.marks.published());
+            reading.saw(reading.reads.mark());
         }
         return Ok(part);
     };
@@ -299,7 +299,7 @@ async fn by_id(
         at: reading.at,
         catalogue_epoch: reading.catalogue.epoch,
     };
-    let read = reading.engine.shared.store.get(point).await?;
+    let read = reading.reads.get(point).await?;
     reading.saw(read.mark);
     Ok(read.answer)
 }
@@ -321,6 +321,7 @@ async fn by_filter(
         cursor: None,
         selection: plan.selection.clone(),
         visibility: visibility.clone(),
+        then: None,
         at: plan.at.or(reading.at),
         frame: Frame::One,
         shows_span: plan.at.is_some(),
@@ -332,7 +333,7 @@ async fn by_filter(
         place: false,
         catalogue_epoch: reading.catalogue.epoch,
     };
-    let read = reading.engine.shared.store.list(listing).await?;
+    let read = reading.reads.list(listing).await?;
     if plan.at.is_none() {
         reading.saw(read.mark);
     }

@@ -277,18 +277,12 @@ pub(crate) fn update(
         permissions_in: PermissionsIn::Content,
         may_operate: true,
     };
-    if times::range(members)
-        .map_err(EngineError::Structure)?
-        .is_some()
-    {
-        let what = "`$validFrom` or `$validTo` in a change of all rows that match".to_owned();
-        return Err(EngineError::Unsupported(what));
-    }
     let content = Content::check(table, actor, sent)?;
     Ok(MatchingAct::Update {
         patch: content.patch,
         permissions: content.permissions,
         stamps: content.stamps,
+        range: times::range(members).map_err(EngineError::Structure)?,
     })
 }
 

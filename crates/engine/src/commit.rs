@@ -13,16 +13,12 @@ use std::time::{Duration, Instant};
 use futures_channel::oneshot;
 use futures_executor::block_on;
 use list_cache::Batch;
-use model::{
-    Catalogue, CatalogueChange, DatabaseId, IndexStatus, Mark, ProjectId, Table, TableNumber,
-    Timestamp,
-};
-use store::{
-    Applied, CatalogueOp, Changes, Op, Outcome, Pending, SchemaChange, StoreError, WriteBatch,
-};
+use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, TableNumber, Timestamp};
+use store::{Applied, Changes, Op, Outcome, Pending, StoreError, WriteBatch};
 
+use crate::builds::{Build, next_build, table_with_builds};
 use crate::error::EngineError;
-use crate::plausible::Plausible;
+use crate::lines::Lines;
 use crate::refused::refused;
 use crate::shared::Shared;
 use crate::tally::{Writes, Written};
@@ -125,23 +121,19 @@ impl Line {
 
 impl Writer {
     /// Starts the thread. At most `waiting_max` requests may wait.
-    pub(crate) fn start(
-        shared: Arc<Shared>,
-        plausible: Plausible,
-        waiting_max: usize,
-    ) -> std::io::Result<Writer> {
+    pub(crate) fn start(shared: Arc<Shared>, waiting_max: usize) -> std::io::Result<Writer> {
         let line = Arc::<Line>::default();
         let written = Arc::<Written>::default();
         let mut group = GroupCommit {
             shared,
             written: written.clone(),
-            plausible,
             line: line.clone(),
             company: 0,
             patience: COMPANY_WAIT,
             builds_are_due: true,
             last_due_failure: None,
             failed_builds: Vec::new(),
+            lines: Lines::default(),
         };
         let thread = std::thread::Builder::new()
             .name("writer".into())
@@ -251,7 +243,6 @@ impl Writer {
 struct GroupCommit {
     shared: Arc<Shared>,
     written: Arc<Written>,
-    plausible: Plausible,
     line: Arc<Line>,
     /// What the next group should wait for: the requests the last one answered plus those that
     /// waited when it ended.
@@ -266,10 +257,9 @@ struct GroupCommit {
     /// Indexes that could not be built, for want of disk perhaps. Trying holds up every writer,
     /// so it is done again when their table's schema has changed, or the engine is opened anew.
     failed_builds: Vec<Build>,
+    /// Which tables let go of their past, and when.
+    lines: Lines,
 }
-
-/// A table and the number of an index that it waits for.
-type Build = (TableNumber, u32);
 
 impl GroupCommit {
     fn run(&mut self) {
@@ -278,6 +268,7 @@ impl GroupCommit {
         loop {
             // Each time, so that an endless line of writes cannot hold up what is due.
             self.bring_due();
+            upkeep_is_due |= self.raise_lines();
             let group = self.take(upkeep_is_due);
             match group {
                 Taken::Group(group) => {
@@ -363,6 +354,7 @@ impl GroupCommit {
                     let rewound = block_on(self.shared.store.rewind());
                     if rewound.is_ok() {
                         self.shared.marks.rewind();
+                        self.shared.lists.forget_pinned();
                     }
                     let _ = reply.send(rewound.map_err(EngineError::from));
                 }
@@ -438,9 +430,27 @@ impl GroupCommit {
         block_on(self.shared.store.tend()).unwrap_or(false)
     }
 
+    /// Raises the lines of tables that let go of their past, where that is due. Says whether there
+    /// is something to let go of.
+    fn raise_lines(&mut self) -> bool {
+        let catalogue = self.shared.catalogue();
+        if !self.lines.take_in(&catalogue) {
+            return false;
+        }
+        let now = self.shared.now();
+        let Some(batch) = self.lines.due(&catalogue, now) else {
+            return false;
+        };
+        let raised = matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_))));
+        if !raised {
+            self.lines.put_off(now);
+        }
+        raised
+    }
+
     /// How long until something becomes due; `None` if nothing is scheduled.
     fn until_due(&self) -> Option<Duration> {
-        let first = self.shared.lists.first_boundary();
+        let first = self.shared.lists.first_boundary().min(self.lines.next);
         if first == Timestamp::END {
             return None;
         }
@@ -476,11 +486,11 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// In the order of a commit: apply, withhold, commit, publish. No mark is given, but every one
-    /// to come is above the instant: it counts as read.
+    /// In the order of a commit: apply, withhold, commit, publish. No mark is given, and none to
+    /// come is below the instant.
     fn bring_some_due(&mut self) -> Result<(), EngineError> {
-        let instant = self.due_instant()?;
         let shared = &self.shared;
+        let instant = shared.marks.mature(shared.now()).timestamp();
         let pending = block_on(shared.store.bring_due(instant))?;
         let withheld = shared.lists.withhold(due(&*pending));
         let committed = block_on(pending.commit());
@@ -489,19 +499,8 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// The highest mark that can be read now, as an instant.
-    fn due_instant(&self) -> Result<Timestamp, EngineError> {
-        loop {
-            let fixed = self.shared.marks.fix(self.shared.clock.now());
-            if let Ok(mark) = fixed {
-                return Ok(mark.timestamp());
-            }
-            self.reserve()?;
-        }
-    }
-
     fn reserve(&self) -> Result<(), EngineError> {
-        let horizon = self.shared.marks.reservation(self.shared.clock.now());
+        let horizon = self.shared.marks.reservation(self.shared.now());
         block_on(self.shared.store.reserve(horizon))?;
         self.shared.marks.reserved(horizon);
         Ok(())
@@ -510,8 +509,7 @@ impl GroupCommit {
     /// Commits the batches as one group. A group that fails as a whole is run again one by one,
     /// so that the one at fault takes nothing from its neighbours.
     fn commit(&mut self, batches: &[WriteBatch]) -> Vec<Result<Outcome, EngineError>> {
-        let now = self.shared.clock.now();
-        if let Err(error) = self.plausible.check(now, self.shared.clock.elapsed_ms()) {
+        if let Err(error) = self.shared.check_clock() {
             return batches.iter().map(|_| Err(error.clone())).collect();
         }
         match self.commit_group(batches) {
@@ -539,7 +537,7 @@ impl GroupCommit {
 
     fn commit_counted(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
         let (shared, began) = (&self.shared, Instant::now());
-        let first = shared.marks.begin(shared.clock.now());
+        let first = shared.marks.begin(shared.now());
         let pending = match block_on(shared.store.apply(batches, first)) {
             Ok(pending) => pending,
             Err(error) => {
@@ -565,11 +563,20 @@ impl GroupCommit {
                 self.written.sync_ns.record(sync_ns);
                 shared.take_in(outcomes);
                 shared.marks.publish(last);
-                self.plausible.committed(last, shared.clock.elapsed_ms());
+                shared.committed(last);
             }
             Err(_) => shared.marks.abandon(),
         }
         shared.lists.publish(withheld, committed.is_ok());
+        for table in committed
+            .iter()
+            .flatten()
+            .flatten()
+            .flat_map(|one| &one.erased)
+        {
+            // What was erased is in no answer, however old it may be.
+            shared.lists.purge(*table);
+        }
         committed
     }
 
@@ -675,6 +682,7 @@ fn batch(pending: &dyn Pending, catalogue: &Catalogue) -> Batch {
             Changes::Images(changes) => batch.images.push(changes.clone()),
             Changes::Tables(numbers) => batch.tables.extend(numbers),
         }
+        batch.recast.extend(&applied.recast);
         for change in &applied.catalogue {
             extend_with_tables(&mut batch.tables, change, catalogue);
         }
@@ -729,50 +737,6 @@ fn leaves_rows_behind(change: &CatalogueChange) -> bool {
             | CatalogueChange::DatabaseGone(..)
             | CatalogueChange::ProjectGone(..)
     )
-}
-
-/// The table, if this change leaves it with indexes to be built.
-fn table_with_builds(change: &CatalogueChange) -> Option<TableNumber> {
-    match change {
-        CatalogueChange::TablePut(table) if waiting_indexes(table).next().is_some() => {
-            Some(table.number)
-        }
-        _ => None,
-    }
-}
-
-/// The numbers of the indexes of `table` that wait to be built.
-fn waiting_indexes(table: &Table) -> impl Iterator<Item = u32> {
-    let waiting = |index: &&model::Index| index.status == IndexStatus::Processing;
-    table
-        .indexes
-        .iter()
-        .filter(waiting)
-        .map(|index| index.number)
-}
-
-/// An index that waits and has not failed, with the batch that builds it.
-fn next_build(catalogue: &Catalogue, failed: &[Build]) -> Option<(Build, WriteBatch)> {
-    let databases = catalogue
-        .projects()
-        .flat_map(|project| project.databases.values());
-    let mut tables = databases.flat_map(|database| database.tables.values());
-    let (table, number) = tables.find_map(|table| {
-        let may_work = |number: &u32| !failed.contains(&(table.number, *number));
-        let number = waiting_indexes(table).find(may_work)?;
-        Some((table, number))
-    })?;
-    let batch = WriteBatch {
-        catalogue_epoch: catalogue.epoch,
-        ops: vec![Op::Catalogue(CatalogueOp::ChangeSchema {
-            table: table.clone(),
-            change: SchemaChange::BuildIndex(number),
-        })],
-        author: None,
-        unchanged_since: None,
-        note: None,
-    };
-    Some(((table.number, number), batch))
 }
 
 /// What a committed batch answers its caller.

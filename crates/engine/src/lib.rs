@@ -13,6 +13,7 @@ mod authorize;
 mod batch_read;
 mod batch_write;
 mod bring;
+mod builds;
 mod bulk;
 mod callers;
 mod clock;
@@ -28,11 +29,13 @@ pub mod error;
 mod export;
 mod increment;
 mod indexes;
+mod lines;
 mod links;
 mod listing;
 mod marks;
 mod observed;
 mod once;
+mod options;
 mod paranoid;
 mod pinned;
 mod plausible;
@@ -53,8 +56,8 @@ mod told;
 mod transactions;
 
 pub use asked::{
-    Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
-    NewIndex, NewTable, Place, RowInput, TableChange,
+    Cached, Caller, ColumnChange, Fixed, Judged, ListAnswer, ListContainers, ListRows, Listed,
+    NewColumn, NewIndex, NewTable, Place, RowInput, TableChange,
 };
 pub use batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
 pub use batch_write::BatchWrite;
@@ -70,6 +73,7 @@ pub use indexes::IndexOf;
 pub use list_cache::{Counts as ListCounts, Family};
 pub use observed::{Asked as AskedLists, SlowQuery, TellSlow};
 pub use once::{Effect, Request, WriteAnswer};
+pub use options::OptionsChange;
 pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
@@ -155,6 +159,9 @@ pub struct Status {
     pub mark: Mark,
     /// Highest mark that was given or read.
     pub horizon: Mark,
+    /// As of when rows that begin or end by themselves were brought in last: no mark to come is
+    /// below it.
+    pub matured: Mark,
     /// The identity of the store's one history.
     pub lineage: String,
     /// Bytes of all cached lists.
@@ -198,6 +205,7 @@ impl Engine {
         let shared = Arc::new(Shared::new(
             store,
             clock,
+            plausible,
             Marks::new(loaded.mark, loaded.horizon),
             ListCache::new(list_cache::Bounds {
                 bytes_max: config.list_cache_bytes,
@@ -207,11 +215,11 @@ impl Engine {
             config.encode_page,
         ));
         shared.lists.expect(boundaries);
-        let writer = Writer::start(shared.clone(), plausible, config.writes_waiting_max).map_err(
-            |error| StoreError::Io {
+        let writer = Writer::start(shared.clone(), config.writes_waiting_max).map_err(|error| {
+            StoreError::Io {
                 detail: error.to_string(),
-            },
-        )?;
+            }
+        })?;
         Ok(Arc::new(Engine {
             limits: query::Limits {
                 page_rows_default: config.page_rows_default,
@@ -240,7 +248,8 @@ impl Engine {
         if let Some(paranoid) = self.paranoid.get() {
             paranoid.close();
         }
-        let horizon = self.shared.marks.horizon();
+        let marks = &self.shared.marks;
+        let horizon = marks.horizon().max(Mark(marks.matured().0 - 1));
         Ok(futures_executor::block_on(
             self.shared.store.close(horizon),
         )?)
@@ -256,6 +265,7 @@ impl Engine {
         Status {
             mark: self.shared.marks.published(),
             horizon: self.shared.marks.horizon(),
+            matured: self.shared.marks.matured(),
             lineage: self.lineage.clone(),
             list_cache_bytes: self.shared.lists.bytes(),
             list_cache_entries: self.shared.lists.entries(),

@@ -162,6 +162,7 @@ impl Engine {
                 is_stale: answer.is_stale,
             }),
             mark: answer.rows.mark,
+            fixed: None,
         })
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             missing,
         },
         Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
+        Refusal::HistoryGone(kept_from) => EngineError::HistoryGone(kept_from),
         Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
         Refusal::CursorNull(id) => EngineError::CursorNull(id),
         Refusal::ValuesTooLong { column, chars_max } => {

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use model::history::Range;
 use model::{
-    Action, Actor, Catalogue, Edit, Json, Mark, Marked, Page, Patch, RowId, Scope, Selection,
+    Action, Actor, Catalogue, Edit, Json, Mark, Marked, Page, Patch, Row, RowId, Scope, Selection,
     Table, Timestamp, Value,
 };
 use query::Visibility;
@@ -49,10 +50,7 @@ impl Engine {
             let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
             let grants_in = PermissionsIn::Parameter;
             let op = insert(table, &caller.actor, &linked.row, &linked.held, grants_in)?;
-            match over(&op, &row)? {
-                Some(timed) => Ok(vec![timed]),
-                None => Ok(linked.into_ops(op)),
-            }
+            Ok(linked.into_ops(in_time(op, &row)?))
         };
         let written = self.write_rows(caller, place, None, plan).await?;
         self.with_links(caller, written, &row.members).await
@@ -74,7 +72,7 @@ impl Engine {
             let grants_in = PermissionsIn::Content;
             let insert = |row| {
                 let op = insert(table, &caller.actor, row, &[], grants_in)?;
-                Ok(over(&op, row)?.unwrap_or(Op::Row(op)))
+                in_time(op, row)
             };
             rows.iter().map(insert).collect()
         })
@@ -125,10 +123,7 @@ impl Engine {
         let plan = |catalogue: &Catalogue, table: &Arc<Table>| {
             let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
             let op = act(table, &caller.actor, &linked.row, &linked.held)?;
-            match over(&op, &row)? {
-                Some(timed) => Ok(vec![timed]),
-                None => Ok(linked.into_ops(op)),
-            }
+            Ok(linked.into_ops(in_time(op, &row)?))
         };
         let written = self
             .write_rows(caller, place, unchanged_since, plan)
@@ -157,7 +152,7 @@ impl Engine {
             need_no_relationships(table)?;
             let put = |row| {
                 let op = put(table, &caller.actor, row, &[])?;
-                Ok(over(&op, row)?.unwrap_or(Op::Row(op)))
+                in_time(op, row)
             };
             rows.iter().map(put).collect()
         })
@@ -265,8 +260,15 @@ impl Engine {
         if !is_of_today(&catalogue, &page.table) {
             return Ok(written);
         }
+        // What a piece of another time is related to, is not what the row is related to now.
+        let is_of_now = |row: &&Row| row.span.is_none();
         let names = links::shown(&catalogue, &page.table, members);
-        let Some(row) = page.rows.first().filter(|_| !names.is_empty()) else {
+        let Some(row) = page
+            .rows
+            .first()
+            .filter(is_of_now)
+            .filter(|_| !names.is_empty())
+        else {
             return Ok(written);
         };
         let point = Point {
@@ -313,30 +315,30 @@ fn page_of(
     }
 }
 
-/// The operation over the valid period that the row data asks for; `None` where it names no time.
+/// The operation, over the valid period that the row data asks for if it names any.
 ///
 /// # Errors
-/// [`EngineError::Structure`] for what is no time, [`EngineError::Unsupported`] for a table with
-/// relationships: no row of it can be valid over a period of its own.
-fn over(op: &RowOp, row: &RowInput) -> Result<Option<Op>, EngineError> {
+/// [`EngineError::Structure`] for what is no time.
+pub(crate) fn in_time(op: RowOp, row: &RowInput) -> Result<Op, EngineError> {
     let Some(range) = times::range(&row.members).map_err(EngineError::Structure)? else {
-        return Ok(None);
+        return Ok(Op::Row(op));
     };
-    if op.table.has_relationships() {
-        let what = "`$validFrom` or `$validTo` in a table with relationships".to_owned();
-        return Err(EngineError::Unsupported(what));
-    }
-    Ok(Some(Op::Timed(Box::new(TimedOp {
-        table: Arc::clone(&op.table),
-        id: op.id.clone(),
-        range,
-        act: timed(&op.act),
-        is_literal: false,
-    }))))
+    Ok(Op::Timed(Box::new(over(op, range))))
 }
 
-fn timed(act: &RowAct) -> TimedAct {
-    match act.clone() {
+/// The operation over a valid period.
+pub(crate) fn over(op: RowOp, range: Range) -> TimedOp {
+    TimedOp {
+        table: op.table,
+        id: op.id,
+        range,
+        act: timed(op.act),
+        is_literal: false,
+    }
+}
+
+fn timed(act: RowAct) -> TimedAct {
+    match act {
         RowAct::Insert {
             values,
             permissions,

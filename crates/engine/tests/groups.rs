@@ -124,6 +124,7 @@ impl Store for Fragile {
         bring_due,
         recorded,
         rewind,
+        table_as_of,
         preview,
         transactions,
         transaction,

@@ -54,6 +54,7 @@ impl Store for Restless {
         bring_due,
         recorded,
         rewind,
+        table_as_of,
         preview,
         transactions,
         transaction,

@@ -16,6 +16,7 @@ use crate::batch::Batch;
 use crate::boundaries::{Boundaries, Next};
 use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
 use crate::key::{Contract, Key};
+use crate::pinned;
 use crate::purges::Purges;
 use crate::registry::{Aside, Registry};
 use crate::rules::{Rule, Rules};
@@ -38,7 +39,8 @@ pub struct Bounds {
 
 /// The cached lists of a server.
 pub struct ListCache {
-    entries: WeightedMap<Key, Entry>,
+    pub(crate) entries: WeightedMap<Key, Entry>,
+    pub(crate) fences: pinned::Locked,
     purges: RwLock<Purges>,
     purges_of_all: AtomicU64,
     watched: Mutex<Watched>,
@@ -60,6 +62,8 @@ pub(crate) type Locked<'a> = MutexGuard<'a, Watched>;
 #[must_use = "totals come back when it is published, and nothing it may alter is kept before"]
 pub struct Withheld {
     totals: Vec<Aside>,
+    /// Tables whose answers at fixed coordinates cannot be looked for.
+    recast: Vec<TableNumber>,
     /// When tables change next if it is given up, and if it becomes visible.
     next: [Next; 2],
 }
@@ -93,6 +97,7 @@ impl ListCache {
         };
         ListCache {
             entries: WeightedMap::new(entries, weight::entry),
+            fences: pinned::Locked::default(),
             purges: RwLock::default(),
             purges_of_all: AtomicU64::new(0),
             watched: Mutex::default(),
@@ -124,6 +129,8 @@ impl ListCache {
     pub fn withhold(&self, mut batch: Batch) -> Withheld {
         batch.take_in_due(self.rules.hold(Rule::DueRowsAreChanges));
         let next = [self.boundaries.next(), Arc::clone(&batch.next)];
+        let recast = std::mem::take(&mut batch.recast);
+        self.raise_fences(&recast);
         if self.rules.hold(Rule::BoundariesAreMovedBefore) {
             self.boundaries.expect(&batch.next);
         }
@@ -136,6 +143,7 @@ impl ListCache {
         let gone: Vec<(Key, Entry)> = gone.collect();
         let mut withheld = Withheld {
             totals: fallen.aside,
+            recast,
             next,
         };
         if !self.rules.hold(Rule::TotalsWaitForPublish) {
@@ -155,6 +163,7 @@ impl ListCache {
         let gone = self.put_back(&mut locked, &mut withheld, committed);
         drop(locked);
         drop(gone);
+        self.settle_fences(&withheld.recast);
         let [given_up, visible] = withheld.next;
         if self.rules.hold(Rule::BoundariesAreMovedBefore) || committed {
             self.boundaries
@@ -304,6 +313,9 @@ impl ListCache {
         let gone = self.entries.put(key, entry);
         for (key, gone) in &gone {
             locked.registry.evictions += u64::from(*key != name);
+            if matches!(gone.content, Content::Pinned(_)) {
+                continue;
+            }
             let was_kept = gone.place.number != number;
             locked.registry.evict(key, gone, was_kept, &self.rules);
         }

@@ -27,8 +27,8 @@ pub use batch::{
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
 pub use staged::{
-    AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Since, StagedOperation, Transaction,
-    TransactionOp, TransactionRefusal, TransactionStatus,
+    AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Share, Since, StagedOperation,
+    Transaction, TransactionOp, TransactionRefusal, TransactionStatus,
 };
 pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
 
@@ -54,7 +54,8 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::CatalogueMoved`] when the snapshot was written under another catalogue than
-    /// the query was resolved under; [`StoreError::CursorNotFound`], [`StoreError::CursorNull`];
+    /// the query was resolved under; [`StoreError::HistoryGone`] when it looks below the line of
+    /// its table; [`StoreError::CursorNotFound`], [`StoreError::CursorNull`];
     /// [`StoreError::Timeout`] past the limit the store was opened with;
     /// [`StoreError::ReadersBusy`] when too many long reads wait.
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>>;
@@ -64,6 +65,14 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// As for [`Store::list`], cursors apart.
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>>;
+
+    /// A table with the columns and grants that it had at `mark`, which is settled, by the names of
+    /// then; of a time before it was made, those it was made with. Number, epochs, options, and
+    /// those of its indexes whose columns were there, are those of `today`.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>>;
 
     /// Runs each batch whole or not at all, inside one transaction that nobody sees yet.
     ///
@@ -90,11 +99,12 @@ pub trait Store: Send + Sync {
     /// What the database says.
     fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
 
-    /// Records of commits with marks above `after`, in the order of their marks, at most `limit`.
+    /// Records of commits in the order of their marks; fewer than asked for once they hold very
+    /// many rows.
     ///
     /// # Errors
     /// What the database says.
-    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<Recorded>>;
+    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>>;
 
     /// Forgets every mark and every record of a commit, as if nothing had been committed; for
     /// tests that set the clock. What the catalogue and the tables hold stays.
@@ -209,6 +219,21 @@ pub trait Pending: Send {
     /// # Errors
     /// Nothing of it is visible, and the store is ready for the next `apply`.
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>>;
+}
+
+/// Which records of commits are read.
+#[derive(Clone, Debug)]
+pub struct RecordsOf {
+    /// With marks above this.
+    pub after: Mark,
+    /// And up to this.
+    pub upto: Mark,
+    /// At most so many.
+    pub limit: u32,
+    /// Of this database, by [`model::Database::seq`]: what was noted for it.
+    pub database: i64,
+    /// And what changed rows of these tables; rows of others are left out.
+    pub tables: Vec<TableNumber>,
 }
 
 /// The record of a commit.

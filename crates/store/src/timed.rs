@@ -11,7 +11,7 @@ use crate::batch::{Guard, Refusal, Stamps};
 /// row of now follows.
 #[derive(Clone, Debug)]
 pub struct TimedOp {
-    /// The table, as of the batch's catalogue. One without relationships.
+    /// The table, as of the batch's catalogue.
     pub table: Arc<Table>,
     /// The row.
     pub id: RowId,

@@ -124,6 +124,7 @@ fn set_matching(db: &Db) -> Op {
             patch: patch.into(),
             permissions: None,
             stamps: store::Stamps::default(),
+            range: None,
         },
         rows_returned_max: 10,
     }))
@@ -598,6 +599,7 @@ impl Store for Retrying {
     pass_on!(
         recorded,
         rewind,
+        table_as_of,
         preview,
         transactions,
         transaction,

@@ -242,6 +242,7 @@ impl Store for Gated {
         load,
         recorded,
         rewind,
+        table_as_of,
         preview,
         transactions,
         transaction,

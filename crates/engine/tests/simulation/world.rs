@@ -381,7 +381,9 @@ impl World {
         }
         self.clock.step_us(by_ms * 1_000);
         self.clock.pass_ms(by_ms.max(0));
-        let now = later.max(self.engine.status().horizon.timestamp());
+        let status = self.engine.status();
+        let passed = status.horizon.max(status.matured);
+        let now = later.max(passed.timestamp());
         let passed = self.judge.passes(now, self.now_ms());
         self.tally.count("boundaries that passed", passed);
         self.note(|| format!("clock {by_ms} ms"));

@@ -104,6 +104,7 @@ kinds! {
     TransactionConflict 409 "transaction_conflict";
     RequestKeyReused 409 "general_idempotency_key_reused";
     TransactionExpired 410 "transaction_expired";
+    HistoryGone 410 "history_gone";
     PayloadTooLarge 413 "general_payload_too_large";
     Unknown 500 "general_unknown";
     ServiceUnavailable 503 "general_service_unavailable";
@@ -278,6 +279,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::UniqueOverTime { .. } => Kind::UniqueOverTime,
         E::ReferenceOverTime { .. } => Kind::ReferenceOverTime,
         E::FutureMark { .. } => Kind::FutureMark,
+        E::HistoryGone(_) => Kind::HistoryGone,
         E::Relationship(_) => Kind::RelationshipValueInvalid,
         E::DeleteRestricted { .. } => Kind::RowDeleteRestricted,
         E::RowDataMissing => Kind::RowMissingData,

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use engine::{Caller, Family, ListContainers, Place};
+use engine::{Caller, Family, Judged, ListContainers, Place};
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -205,6 +205,11 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// By which grants a read of the past is judged.
+    pub fn judged(&self) -> Result<Judged, ApiError> {
+        judged(self.query.permissions.as_deref())
+    }
+
     /// A listing of containers, as the query string asks for it.
     pub fn containers(&self) -> Result<ListContainers<'_>, ApiError> {
         let search = self.query.search.as_deref().unwrap_or_default();
@@ -284,6 +289,18 @@ pub fn check_ttl(ttl_s: i64) -> Result<u32, ApiError> {
         Ok(ttl_s as u32)
     } else {
         Err(ttl_refusal())
+    }
+}
+
+/// By which grants a read is judged, as the parameter `permissions` says.
+pub fn judged(permissions: Option<&str>) -> Result<Judged, ApiError> {
+    match permissions {
+        None | Some("now") => Ok(Judged::Today),
+        Some("as-of") => Ok(Judged::AsOf),
+        Some(_) => Err(ApiError::invalid(
+            "permissions",
+            "Value must be `now` or `as-of`.",
+        )),
     }
 }
 

@@ -294,6 +294,8 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::ReadAtTimes => tidemark::read(asked).await,
         Action::Heartbeat => tidemark::heartbeat(asked).await,
         Action::Constrain => tidemark::constrain(asked).await,
+        Action::TableOptions => tidemark::options(&asked),
+        Action::SetTableOptions => tidemark::set_options(asked).await,
         Action::ResetTests => tidemark::reset(asked).await,
         Action::ListTransactions => transactions::list(asked).await,
         Action::CreateTransaction => transactions::create(asked).await,

@@ -99,6 +99,8 @@ pub struct Reply {
     lines: Option<Lines>,
     /// Names the body, where a request can be repeated.
     tag: Option<HeaderValue>,
+    /// For how many seconds it need not be repeated; 0 if it must.
+    max_age_s: u32,
     /// Seldom any, so seldom an allocation.
     more: Vec<(HeaderName, HeaderValue)>,
 }
@@ -113,6 +115,7 @@ impl Reply {
             pieces,
             lines: None,
             tag: None,
+            max_age_s: 0,
             more: Vec::new(),
         }
     }
@@ -164,6 +167,7 @@ impl Reply {
             pieces,
             lines: None,
             tag: None,
+            max_age_s: 0,
             more: Vec::new(),
         }
     }
@@ -177,6 +181,7 @@ impl Reply {
             pieces,
             lines: None,
             tag: None,
+            max_age_s: 0,
             more: Vec::new(),
         }
     }
@@ -184,12 +189,22 @@ impl Reply {
     /// A list of rows, with what the caches did.
     pub fn list(answer: ListAnswer, words: &wire::Words) -> Reply {
         let (open, close) = wire::list_envelope(words.rows, answer.total);
-        let tag = etag::of_list(answer.tag, answer.total, words.family());
-        let pieces = [
-            Bytes::from(open),
-            shared_bytes(answer.rows),
-            Bytes::from_static(close),
-        ];
+        let envelope = (Bytes::from(open), Bytes::from_static(close));
+        Reply::of_rows(answer, envelope, words)
+    }
+
+    /// A row that was read as a list of one, with what the caches did.
+    pub fn row(answer: ListAnswer, words: &wire::Words) -> Reply {
+        Reply::of_rows(answer, (Bytes::new(), Bytes::new()), words)
+    }
+
+    fn of_rows(answer: ListAnswer, envelope: (Bytes, Bytes), words: &wire::Words) -> Reply {
+        let (family, total) = (words.family(), answer.total);
+        let tag = match answer.fixed {
+            None => etag::of_list(answer.tag, total, family),
+            Some(fixed) => etag::of_fixed(answer.tag, total, family, fixed.epochs),
+        };
+        let (open, close) = envelope;
         let mut more = Vec::with_capacity(2);
         let outcome = match answer.cached {
             Some(Cached { is_hit: true, .. }) => "hit",
@@ -215,9 +230,10 @@ impl Reply {
         Reply {
             status: StatusCode::OK,
             content_type: JSON,
-            pieces,
+            pieces: [open, shared_bytes(answer.rows), close],
             lines: None,
             tag: Some(tag),
+            max_age_s: answer.fixed.map_or(0, |fixed| fixed.max_age_s),
             more,
         }
     }
@@ -276,6 +292,7 @@ impl Reply {
     #[must_use]
     pub fn untagged(mut self) -> Reply {
         self.tag = None;
+        self.max_age_s = 0;
         self
     }
 
@@ -335,13 +352,23 @@ impl Reply {
         if let Some(tag) = self.tag {
             headers.insert(header::ETAG, tag);
         }
-        headers.insert(header::CACHE_CONTROL, CACHE_CONTROL);
+        headers.insert(header::CACHE_CONTROL, cache_control(self.max_age_s));
         headers.insert(header::VARY, VARY);
         headers.insert(X_REQUEST_ID, request_id);
         headers.extend(self.more);
         origin.write(headers);
         response
     }
+}
+
+/// Whoever holds an answer asks whether it still stands, unless the owner of a table said for how
+/// long need not be asked.
+fn cache_control(max_age_s: u32) -> HeaderValue {
+    if max_age_s == 0 {
+        return CACHE_CONTROL;
+    }
+    let told = format!("private, max-age={max_age_s}, immutable");
+    HeaderValue::from_maybe_shared(Bytes::from(told)).expect("words and digits are legal")
 }
 
 /// The bytes themselves, not a copy.
@@ -355,7 +382,7 @@ pub(super) fn shared_bytes(bytes: Arc<[u8]>) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use engine::Family;
+    use engine::{Family, Fixed};
 
     use super::*;
 
@@ -366,6 +393,7 @@ mod tests {
             total: 12,
             cached,
             mark: Mark(7),
+            fixed: None,
         }
     }
 
@@ -489,6 +517,30 @@ mod tests {
         }
         assert!(Reply::restored(b"").is_none());
         assert!(Reply::restored(&[0; 10]).is_none());
+    }
+
+    #[test]
+    fn an_answer_at_fixed_coordinates_is_named_with_its_epochs_and_kept_as_long_as_allowed() {
+        let fixed = |max_age_s| ListAnswer {
+            fixed: Some(Fixed {
+                epochs: [u64::MAX, 2, 3],
+                max_age_s,
+            }),
+            total: u64::MAX,
+            ..answer(None)
+        };
+        let words = wire::words(Family::Tables);
+        let tag = "\"00000000000000000000000000000abc-fffffffffffffffft-ffffffffffffffff.2.3\"";
+        let list = held(tag, Reply::list(fixed(0), words));
+        assert_eq!(list.status(), 304);
+        assert_eq!(list.headers()["cache-control"], "private, no-cache");
+        let list = held("\"other\"", Reply::list(fixed(60), words));
+        let told = "private, max-age=60, immutable";
+        assert_eq!(list.headers()["cache-control"], told);
+        assert_eq!(list.headers()["etag"], tag);
+        let posted = response(Reply::list(fixed(60), words).untagged());
+        assert_eq!(posted.headers()["cache-control"], "private, no-cache");
+        assert_eq!(bytes(Reply::row(fixed(0), words)), br#"{"a":1}"#);
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub enum Action {
     ReadAtTimes,
     Heartbeat,
     Constrain,
+    TableOptions,
+    SetTableOptions,
     ResetTests,
     ListTransactions,
     CreateTransaction,
@@ -211,6 +213,9 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (POST, "/v1/tidemark/databases/{database}/reads", Action::ReadAtTimes),
     (POST, "/v1/tidemark/databases/{database}/heartbeat", Action::Heartbeat),
     (PUT, "/v1/tidemark/databases/{database}/tables/{table}/constraints", Action::Constrain),
+    (GET, "/v1/tidemark/databases/{database}/tables/{table}/options", Action::TableOptions),
+    (PATCH, "/v1/tidemark/databases/{database}/tables/{table}/options",
+        Action::SetTableOptions),
     (POST, "/v1/tidemark/test/reset", Action::ResetTests),
 
     (&METHODS, "/v1/account", Action::NotBuilt),

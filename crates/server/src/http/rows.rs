@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use engine::{Act, Caller, Engine, ListAnswer, ListRows, RowInput};
+use engine::{Act, Caller, Engine, Judged, ListAnswer, ListRows, RowInput};
 use hyper::StatusCode;
 use model::{Json, RowId};
 
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, Sender, check_queries, check_ttl};
+use super::extract::{Asked, Sender, check_queries, check_ttl, judged};
 use super::fields::Fields;
 use super::min_mark;
 use super::once::Shape;
@@ -33,13 +33,20 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
         family: asked.family,
     };
     let engine = &asked.app.shared.engine;
-    if let Some(id) = transaction_of(asked.query.transaction.as_deref()) {
+    let (judged, transaction) = (asked.judged()?, asked.query.transaction.as_deref());
+    if judged == Judged::AsOf {
+        need_none(transaction)?;
+        let answer = Box::pin(engine.list_rows_judged(&caller, &list, judged)).await?;
+        asked.app.counts.listed(answer.cached);
+        return Ok(Reply::list(answer, asked.words));
+    }
+    if let Some(id) = transaction_of(transaction) {
         // Boxed, so that reads outside of transactions do not carry its state around.
         let answer = Box::pin(engine.list_rows_staged(&caller, id, &list)).await?;
         asked.app.counts.listed(answer.cached);
         return Ok(Reply::list(answer, asked.words));
     }
-    let answer = read_list(&asked, &caller, &list).await?;
+    let answer = read_list(&asked, &caller, &list, judged).await?;
     asked.app.counts.listed(answer.cached);
     if answer.cached.is_some_and(|cached| cached.is_hit) {
         remember_list(&asked, &caller, &list);
@@ -53,18 +60,30 @@ async fn read_list(
     asked: &Asked<'_>,
     caller: &Caller,
     list: &ListRows<'_>,
+    judged: Judged,
 ) -> Result<ListAnswer, ApiError> {
     let engine = &asked.app.shared.engine;
-    let answer = engine.list_rows(caller, list).await?;
+    let answer = engine.list_rows_judged(caller, list, judged).await?;
     if !answer.may_be_old() || min_mark::named(&asked.head.headers)?.is_none() {
         return Ok(answer);
     }
     let exact = ListRows { ttl_s: 0, ..*list };
-    let mut answer = Box::pin(engine.list_rows(caller, &exact)).await?;
+    let mut answer = Box::pin(engine.list_rows_judged(caller, &exact, judged)).await?;
     if let Some(cached) = &mut answer.cached {
         cached.is_stale = Some(false);
     }
     Ok(answer)
+}
+
+/// Inside a transaction nothing but the rows as its commit would leave them is read.
+fn need_none(transaction: Option<&str>) -> Result<(), ApiError> {
+    match transaction_of(transaction) {
+        None => Ok(()),
+        Some(_) => Err(ApiError::invalid(
+            "permissions",
+            "A read inside a transaction is judged by the grants of now.",
+        )),
+    }
 }
 
 /// A list that was found in the cache is likely to be asked for again.
@@ -115,10 +134,14 @@ pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         bypass: asked.bypasses_cache(),
         family: asked.family,
     };
+    let judged = judged(fields.text("permissions")?.as_deref())?;
+    if judged == Judged::AsOf {
+        need_none(transaction.as_deref())?;
+    }
     let engine = &asked.app.shared.engine;
     let answer = match transaction {
         Some(id) => engine.list_rows_staged(&caller, &id, &list).await?,
-        None => read_list(&asked, &caller, &list).await?,
+        None => read_list(&asked, &caller, &list, judged).await?,
     };
     asked.app.counts.listed(answer.cached);
     Ok(Reply::list(answer, asked.words))
@@ -129,12 +152,31 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
     let (engine, texts) = (&asked.app.shared.engine, &asked.query.queries);
+    let judged = asked.judged()?;
+    if judged == Judged::AsOf {
+        need_none(asked.query.transaction.as_deref())?;
+    }
     if let Some(transaction) = transaction_of(asked.query.transaction.as_deref()) {
         let place = asked.place();
         let read = engine.get_row_staged(&caller, transaction, place, &id, texts);
         let read = Box::pin(read).await?;
         let body = wire::encode_page(&read.answer, asked.family);
         return Ok(Reply::ok(body).at(read.mark));
+    }
+    if !texts.is_empty() || judged == Judged::AsOf {
+        let list = ListRows {
+            place: asked.place(),
+            texts,
+            total: false,
+            ttl_s: 0,
+            bypass: asked.bypasses_cache(),
+            family: asked.family,
+        };
+        let read = Box::pin(engine.get_row_at(&caller, &list, &id, judged)).await?;
+        if let Some(answer) = read {
+            asked.app.counts.listed(answer.cached);
+            return Ok(Reply::row(answer, asked.words));
+        }
     }
     let read = engine.get_row(&caller, asked.place(), &id, texts).await?;
     remember_table(&asked, &caller);

@@ -274,7 +274,7 @@ fn version_name(id: &str, from: Timestamp, system_from: model::Mark) -> String {
 }
 
 /// An instant with all its digits; the beginning of time is `min`.
-fn instant_us(instant: Timestamp) -> String {
+pub fn instant_us(instant: Timestamp) -> String {
     match instant {
         Timestamp::BOT => "min".to_owned(),
         instant => calendar::iso_us(instant),

@@ -5,6 +5,15 @@ use server::http::error::Kind;
 use super::bad::{ARGUMENT, Group, NO_INTEGER, NO_LIST, NO_TEXT, list_of};
 use super::routes::Takes;
 
+const NO_HISTORY: &[&str] = &[
+    r#""""#,
+    r#""forever""#,
+    r#""days(0)""#,
+    r#""days(36526)""#,
+    r#""days(-1)""#,
+    r#""days(1.5)""#,
+    r#""none ""#,
+];
 const NO_TRANSACTION: &[Kind] = &[Kind::TransactionNotFound];
 /// The first operation is right: operations are staged all or none.
 const NO_OPERATIONS: &[&str] = &[
@@ -127,6 +136,12 @@ const WRONG_OPERATIONS: &[(&str, &[Kind])] = &[
 /// What can be written down.
 pub fn written(takes: Takes) -> Vec<Group> {
     match takes {
+        Takes::KeptAge => vec![
+            (NO_INTEGER, ARGUMENT),
+            (&["-1", "31536001", "9007199254740993"], ARGUMENT),
+        ],
+        Takes::History => vec![(NO_TEXT, ARGUMENT), (NO_HISTORY, ARGUMENT)],
+        Takes::Judged => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""then""#], ARGUMENT)],
         Takes::OpenTime => vec![
             (NO_INTEGER, ARGUMENT),
             (&["-1", "0", "59", "3601", "9223372036854775807"], ARGUMENT),

@@ -170,6 +170,8 @@ fn wrong_parameters(asks: Asks) -> Vec<(&'static str, String, &'static [Kind])> 
             ARGUMENT,
         ),
         Asks::Search => of("search", &[&"x".repeat(257), &"é".repeat(257)], ARGUMENT),
+        // Without `asOf` there is no time that it could be as of.
+        Asks::Judged => of("permissions", &["then", "as-of", ""], ARGUMENT),
         Asks::Transaction => of(
             "transactionId",
             &["nobody", "\0", "' OR 1=1 --", &"x".repeat(5_000)],

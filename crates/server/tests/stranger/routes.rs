@@ -19,6 +19,8 @@ pub enum Asks {
     Ttl,
     Search,
     Transaction,
+    /// By which grants the past is judged.
+    Judged,
 }
 
 /// What a member of the body takes.
@@ -80,6 +82,12 @@ pub enum Takes {
     RelatedTable,
     RelationType,
     OnDelete,
+    /// Seconds for which clients may keep an answer.
+    KeptAge,
+    /// How much of its past a table keeps.
+    History,
+    /// By which grants the past is judged.
+    Judged,
     /// An instant.
     Time,
     /// An instant of system time.
@@ -99,12 +107,19 @@ pub enum Takes {
 }
 
 impl Takes {
-    /// Whether it is a member of transactions or batches.
+    /// Whether it is a member of transactions or batches, or says something of the past.
     pub fn is_of_batches(self) -> bool {
         use Takes as T;
         matches!(
             self,
-            T::OpenTime | T::Operations | T::BatchOperations | T::Reads | T::Transaction
+            T::KeptAge
+                | T::History
+                | T::Judged
+                | T::OpenTime
+                | T::Operations
+                | T::BatchOperations
+                | T::Reads
+                | T::Transaction
         )
     }
 
@@ -409,10 +424,11 @@ const SPECS: &[Spec] = specs! {
     DELETE "/v1/tablesdb/{database}/tables/{table}/indexes/{index}" Keys &[], None;
 
     GET "/v1/tablesdb/{database}/tables/{table}/rows" Guests
-        &[Asks::RowQueries, Asks::Total, Asks::Ttl, Asks::Transaction], None;
+        &[Asks::RowQueries, Asks::Total, Asks::Ttl, Asks::Transaction, Asks::Judged], None;
     POST "/v1/tablesdb/{database}/tables/{table}/rows/query" Guests &[], Some(&[
         optional("queries", Takes::Queries, "[]"), optional("total", Takes::Flag, "true"),
         optional("ttl", Takes::Ttl, "5"), TRANSACTION,
+        optional("permissions", Takes::Judged, r#""now""#),
     ]);
     POST "/v1/tablesdb/{database}/tables/{table}/rows" Guests &[], Some(&[
         optional("rowId", Takes::Id, r#""new""#), optional("data", Takes::Content, r#"{"n":5}"#),
@@ -429,7 +445,7 @@ const SPECS: &[Spec] = specs! {
         optional("queries", Takes::Queries, "[]"), TRANSACTION,
     ]);
     GET "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests
-        &[Asks::Selections, Asks::Transaction], None;
+        &[Asks::Selections, Asks::Transaction, Asks::Judged], None;
     PUT "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests &[], Some(CHANGED_ROW);
     PATCH "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests &[], Some(CHANGED_ROW);
     DELETE "/v1/tablesdb/{database}/tables/{table}/rows/{row}" Guests
@@ -477,6 +493,11 @@ const SPECS: &[Spec] = specs! {
     POST "/v1/tidemark/databases/{database}/batch/writes" Guests &[], Some(&[
         needed("operations", Takes::BatchOperations, BATCH_OPERATIONS),
         optional("atomic", Takes::Flag, "true"),
+    ]);
+    GET "/v1/tidemark/databases/{database}/tables/{table}/options" Keys &[], None;
+    PATCH "/v1/tidemark/databases/{database}/tables/{table}/options" Keys &[], Some(&[
+        optional("pinnedMaxAge", Takes::KeptAge, "60"),
+        optional("history", Takes::History, r#""days(7)""#),
     ]);
 };
 

@@ -19,21 +19,23 @@ mod deadline;
 mod directory;
 mod erase;
 mod fault;
+mod forget;
 mod fulltext;
 mod functions;
 mod gather;
 pub(crate) mod inspect;
 mod keeper;
 mod links;
+mod links_over_time;
 mod matching;
 mod migrate;
 mod present;
 mod preview;
 mod probes;
 mod read;
-mod records;
 mod related;
 mod relation_write;
+mod rewind;
 mod row_sql;
 mod row_write;
 mod run;
@@ -49,7 +51,7 @@ use std::future::ready;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use model::{Mark, ProjectId, Row, Timestamp};
+use model::{Mark, ProjectId, Row, Table, Timestamp};
 use query::Query;
 use rusqlite::wal::CheckpointMode;
 
@@ -61,7 +63,8 @@ use self::read::Readers;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
     Boundaries, Counts, KeptRequest, Listed, Listing, Loaded, OperationsOf, Options, Pending,
-    Point, Preview, Recorded, Snapshot, Staged, Store, StoreError, StoreFuture, Transaction,
+    Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreError, StoreFuture,
+    Transaction,
 };
 
 /// The store behind the border.
@@ -97,12 +100,13 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
         database: &database,
         vfs: options.vfs.as_deref(),
     };
+    let is_log_left = checkpoint::is_log_left(location);
     migrate::check(&connection::open(location)?)?;
     let mut connection = connection::open_writer(location, options.durability)?;
     migrate::migrate(&mut connection)?;
     let known = catalogue_read::load(&connection)?;
     fulltext::renew(&mut connection, &known.state.catalogue)?;
-    let (backlog, checkpointer) = checkpoint::start(&mut connection, location)?;
+    let (backlog, checkpointer) = checkpoint::start(&mut connection, location, is_log_left)?;
     let writer = Writer::new(connection, options.encode_row, known.state, backlog)?;
     let readers = Readers::new(&options, &database);
     let shared = Shared {
@@ -199,6 +203,10 @@ impl Store for SqliteStore {
         Box::pin(ready(self.readers.get(point)))
     }
 
+    fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>> {
+        Box::pin(ready(self.readers.table_as_of(today, mark)))
+    }
+
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -211,12 +219,8 @@ impl Store for SqliteStore {
         Box::pin(ready(self.begin_due(instant)))
     }
 
-    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<Recorded>> {
-        let location = Location {
-            database: &self.shared.database,
-            vfs: self.shared.vfs.as_deref(),
-        };
-        Box::pin(ready(records::read(location, after, limit)))
+    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
+        self.readers.recorded(asked)
     }
 
     fn rewind(&self) -> StoreFuture<'_, ()> {

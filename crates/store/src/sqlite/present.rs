@@ -342,8 +342,8 @@ impl Writer {
         let count = run.bring_rows(instant, count_max)?;
         let (mut state, touched) = (run.state, run.touched);
         if count > 0 {
-            // Marks to come are above what is shown, whether or not a batch takes this one.
-            state.horizon = state.horizon.max(Mark(instant.0));
+            // No mark to come is below what is shown, whether or not a batch takes this one.
+            state.horizon = state.horizon.max(Mark(instant.0 - 1));
             state.write(&self.connection)?;
         }
         self.take_in_due(state, touched);

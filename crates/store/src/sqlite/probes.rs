@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Field, Index, IndexKind, Period, RowId, Table, TableNumber, Timestamp, Value};
+use model::{
+    Field, Index, IndexColumn, IndexKind, Period, RowId, Table, TableNumber, Timestamp, Value,
+};
 use query::names;
 use rusqlite::Connection;
 
@@ -35,27 +37,31 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Rows written over periods, and all others of tables in which something is scheduled or
-    /// constrained over time.
+    /// Rows erased, or written over periods, and all others of tables in which something is
+    /// scheduled or constrained over time.
     fn rows_to_check(&self) -> Vec<(Arc<Table>, RowId)> {
         let mut known = BTreeSet::new();
         let mut rows = Vec::new();
         let written = self.timed.rows().iter().filter(|row| row.is_changed());
-        for row in written {
-            if known.insert((row.table.number, row.id.as_str())) {
-                rows.push((Arc::clone(&row.table), row.id.clone()));
+        let written = written.map(|row| (&row.table, &row.id));
+        // Something may refer to a row that was erased.
+        let erased = self.erased.iter().map(|(table, id)| (table, id));
+        for (table, id) in written.chain(erased) {
+            if known.insert((table.number, id.as_str())) {
+                rows.push((Arc::clone(table), id.clone()));
             }
         }
         if self.state.boundaries.is_empty() && self.state.constraints.is_empty() {
             return rows;
         }
         for (number, id) in self.touched.ids() {
-            let is_watched = self.state.boundaries.contains_key(&number)
-                || self.state.constraints.concern(number);
-            if is_watched
-                && known.insert((number, id.as_str()))
-                && let Some(table) = self.state.catalogue.table_by_number(number)
-            {
+            let Some(table) = self.state.catalogue.table_by_number(number) else {
+                continue;
+            };
+            let is_watched = self.may_change_by_itself(table)
+                || self.state.constraints.concern(number)
+                || self.watches_links(table);
+            if is_watched && known.insert((number, id.as_str())) {
                 rows.push((Arc::clone(table), id.clone()));
             }
         }
@@ -63,7 +69,19 @@ impl Run<'_> {
     }
 
     fn check_unique(&self, table: &Table, id: &RowId) -> Step<()> {
-        let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
+        // The one link of a pair is unique before its index is built.
+        let is_link = |index: &Index| match index.columns[..] {
+            [
+                IndexColumn {
+                    field: Field::Column(position),
+                    ..
+                },
+            ] => table.columns[position].relation().is_some(),
+            _ => false,
+        };
+        let unique = |index: &&Index| {
+            index.kind == IndexKind::Unique && (index.is_available() || is_link(index))
+        };
         let mut indexes = table.indexes.iter().filter(unique).peekable();
         let keys = self.state.constraints.unique_of(table);
         if indexes.peek().is_none() && keys.is_empty() {
@@ -108,6 +126,9 @@ impl Run<'_> {
     }
 
     fn check_references(&self, table: &Table, id: &RowId) -> Step<()> {
+        if table.has_relationships() {
+            self.check_links(table, &self.pieces_written(table, id)?)?;
+        }
         for (position, related) in self.state.constraints.references_of(table) {
             let related = self.table_numbered(related)?;
             for piece in self.pieces_written(table, id)? {
@@ -141,6 +162,11 @@ impl Run<'_> {
         holder: &Table,
         position: usize,
     ) -> Step<()> {
+        // Of what lies below its line nothing is known.
+        let line = related.options.line(self.mark.timestamp());
+        let Ok(valid) = Period::new(valid.from().max(line), valid.to()) else {
+            return Ok(());
+        };
         let known = versions::known_always(self.connection, related, target)?;
         let pieces = known.iter().filter_map(Stored::piece_now);
         let pieces: Vec<Period> = pieces.map(|piece| piece.valid).collect();

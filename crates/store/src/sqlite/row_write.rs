@@ -94,8 +94,7 @@ impl Run<'_> {
                 let row = match self.current(&target)? {
                     Some(row) => row,
                     None if self.is_scheduled(&target)? => {
-                        let guard = guard.clone();
-                        return self.detour(&target, TimedAct::Delete { guard });
+                        return self.delete_scheduled(&target, op, guard).map(|()| None);
                     }
                     None => return Err(Refusal::RowNotFound(op.id.clone()).into()),
                 };
@@ -108,6 +107,21 @@ impl Run<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Deletes a row that is not there yet.
+    fn delete_scheduled(&mut self, target: &Target<'_>, op: &RowOp, guard: &Guard) -> Step<()> {
+        if op.table.relations().next().is_none() {
+            let guard = guard.clone();
+            return self.detour(target, TimedAct::Delete { guard }).map(drop);
+        }
+        if let Some(seq) = self.known_seq(target)? {
+            if !self.permits_seq(target, seq, guard, Action::Delete)? {
+                return Err(Refusal::RowForbidden(target.id.clone()).into());
+            }
+            self.need_unmoved(target, seq)?;
+        }
+        self.delete_with_ties(&op.table, &op.id)
     }
 
     fn put(&mut self, target: &Target<'_>, act: &RowAct) -> Step<Row> {
@@ -547,6 +561,8 @@ impl Run<'_> {
     /// Ends the open grants. Those this batch gave were never known and are not kept.
     fn close_grants(&self, target: &Target<'_>, seq: i64) -> Step<()> {
         let seq_and_mark = params![seq, self.mark.0];
+        // They judge what the row was before, too.
+        self.recast.add(target.table.number);
         if self.touched.was_there(target.table, target.id).is_some() {
             self.statement(&target.sql.drop_grants)?
                 .execute(seq_and_mark)?;

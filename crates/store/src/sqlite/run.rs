@@ -1,9 +1,11 @@
 //! One batch on its way through the open transaction.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{CatalogueChange, Mark, TableNumber, Timestamp};
+use model::{CatalogueChange, Mark, RowId, Table, TableNumber, Timestamp};
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::commit::{RowTexts, State};
@@ -67,10 +69,30 @@ pub(super) struct Run<'w> {
     pub(super) catalogue: Vec<CatalogueChange>,
     /// What it wrote over valid periods.
     pub(super) timed: Timed,
-    /// How many rows it erased.
-    pub(super) erased: usize,
+    /// The rows it erased.
+    pub(super) erased: Vec<(Arc<Table>, RowId)>,
     /// Whether it changed what must hold over valid time.
     pub(super) constrained: bool,
+    /// See [`Applied::recast`].
+    pub(super) recast: Recast,
+    /// See [`Applied::erased`].
+    pub(super) erased_in: Recast,
+}
+
+/// Tables whose past looks otherwise.
+#[derive(Default)]
+pub(super) struct Recast(RefCell<BTreeSet<TableNumber>>);
+
+impl From<Recast> for Vec<TableNumber> {
+    fn from(recast: Recast) -> Vec<TableNumber> {
+        recast.0.into_inner().into_iter().collect()
+    }
+}
+
+impl Recast {
+    pub(super) fn add(&self, table: TableNumber) {
+        self.0.borrow_mut().insert(table);
+    }
 }
 
 impl Run<'_> {
@@ -113,10 +135,11 @@ impl Run<'_> {
         self.touched.drop_transient();
         let changes_nothing = self.touched.len() == 0
             && self.catalogue.is_empty()
-            && self.erased == 0
+            && self.erased.is_empty()
             && !self.constrained
             && batch.note.is_none();
         if !changes_nothing {
+            self.forget_past()?;
             self.record(batch)?;
         }
         let done = Done {
@@ -142,9 +165,13 @@ impl Run<'_> {
         self.state.horizon = self.state.horizon.max(self.mark);
         let author = batch.author.as_deref();
         let meta = batch.note.as_ref().and_then(|note| note.meta.as_deref());
-        let erased = (self.erased > 0).then_some(self.erased as i64);
+        let noted_in = batch.note.as_ref().map(|note| note.database);
+        let erased = self.erased.len() as i64;
+        self.state.erased += self.erased.len() as u64;
+        let erased = (erased > 0).then_some(erased);
         self.statement(
-            "INSERT INTO tx (tt, n, prev, user, meta, erased) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO tx (tt, n, prev, user, meta, erased, noted_in) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
         .execute(params![
             mark,
@@ -152,7 +179,8 @@ impl Run<'_> {
             previous,
             author,
             meta,
-            erased
+            erased,
+            noted_in
         ])?;
         let mut row = self.statement("INSERT INTO tx_row (tt, tab, id) VALUES (?1, ?2, ?3)")?;
         for (TableNumber(table), id) in self.touched.ids() {
@@ -180,6 +208,8 @@ impl Run<'_> {
             } else {
                 self.touched.into_changes()
             },
+            recast: self.recast.into(),
+            erased: self.erased_in.into(),
             catalogue: self.catalogue,
             keeps: self.staged.keeps(),
             transactions: self.staged.changed,

@@ -156,7 +156,7 @@ CREATE TABLE upkeep (
 ) WITHOUT ROWID;
 ";
 
-/// The second format: constraints over valid time. `kind` is `unique` or `ref`; `columns` are
+/// A later format: constraints over valid time. `kind` is `unique` or `ref`; `columns` are
 /// numbers of columns with commas between them; `related` is the table that a `ref` leads to.
 pub(super) const OVER_TIME: &str = "
 CREATE TABLE over_time (
@@ -167,6 +167,19 @@ CREATE TABLE over_time (
   related INTEGER,
   PRIMARY KEY (tab, place)
 ) WITHOUT ROWID;
+";
+
+/// A later format: the database that a transaction was committed through, where it says so.
+pub(super) const NOTED: &str = "ALTER TABLE tx ADD COLUMN noted_in INTEGER;";
+
+/// A later format still: what owners decide about the past of their tables, and a way to the
+/// catalogue as it once was. `history` is a number of days, 0 for none, null for all of it.
+pub(super) const OPTIONS: &str = "
+ALTER TABLE table_ ADD COLUMN pinned_max_age INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE table_ ADD COLUMN history INTEGER;
+ALTER TABLE table_ ADD COLUMN kept_from INTEGER NOT NULL DEFAULT -9223372036854775808;
+CREATE INDEX table_over_time ON table_ (number, sf);
+CREATE INDEX column_over_time ON column_ (tab, sf);
 ";
 
 /// The statements that make the physical tables and indexes of `table`.

@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use model::{Mark, ProjectId, RowId, TableNumber, Timestamp};
+use model::{Mark, ProjectId, RowId, Table, TableNumber, Timestamp};
+use query::names;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::fault::corrupt;
@@ -14,7 +15,7 @@ use crate::StoreError;
 use crate::batch::Refusal;
 use crate::staged::{
     ANSWER_BYTES_MAX, Done, KEPT_US, KeptRequest, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once,
-    PROJECT_BYTES_MAX, REQUESTS_KEPT_US, Repeated, Since, StagedOperation, TRANSACTIONS_MAX,
+    PROJECT_BYTES_MAX, REQUESTS_KEPT_US, Repeated, Share, Since, StagedOperation, TRANSACTIONS_MAX,
     Transaction, TransactionOp, TransactionRefusal, TransactionStatus, request_text,
 };
 
@@ -67,7 +68,7 @@ CREATE TRIGGER staged_gone AFTER DELETE ON staged BEGIN
 END;
 ";
 
-/// What format 4 adds: the answers to requests that can be sent again.
+/// What format 6 adds: the answers to requests that can be sent again.
 pub(super) const REQUEST_ANSWERS: &str = "
 ALTER TABLE request_key ADD COLUMN answer BLOB;
 CREATE INDEX request_key_answer ON request_key (mark) WHERE answer IS NOT NULL;
@@ -133,6 +134,39 @@ impl Run<'_> {
         Ok(entered.updated)
     }
 
+    /// As [`Run::updated_before`] for an operation over a valid period: it stands on all that is
+    /// known of the row, at whatever instant.
+    ///
+    /// # Errors
+    /// [`TransactionRefusal::Conflict`].
+    pub(super) fn need_unmoved(&self, target: &Target<'_>, seq: i64) -> Step<()> {
+        let Some(seen) = self.staged.since.and_then(|since| since.mark) else {
+            return Ok(());
+        };
+        let since = |column: &str| format!("({column} > ?2 AND {column} < ?3)");
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1 AND twin = 0 AND ({} OR {} OR {})) \
+             OR EXISTS (SELECT 1 FROM {} WHERE seq = ?4 AND ({} OR {}))",
+            names::versions(target.table.number),
+            since("sf"),
+            since("cut_tt"),
+            since("st"),
+            names::grants(target.table.number),
+            since("sf"),
+            since("st"),
+        );
+        // What this batch did itself stands at its own mark.
+        let parameters = params![target.id.as_str(), seen.0, self.mark.0, seq];
+        let has_moved = self
+            .statement(&sql)?
+            .query_row(parameters, |row| row.get(0))?;
+        if has_moved {
+            let conflict = TransactionRefusal::Conflict(target.id.clone());
+            return Err(Refusal::Transaction(conflict).into());
+        }
+        Ok(())
+    }
+
     fn entered(&self, target: &Target<'_>, row: &Current) -> Step<Entered> {
         let key = (target.table.number, target.id.clone());
         if let Some(entered) = self.staged.entered.borrow().get(&key) {
@@ -164,13 +198,18 @@ impl Run<'_> {
                 owner,
                 now,
                 expires,
-            } => self.create_transaction((project, id), owner, (*now, *expires))?,
+                share,
+            } => {
+                self.need_open(project, owner, *now, *share)?;
+                self.create_transaction((project, id), owner, (*now, *expires))?
+            }
             TransactionOp::Stage {
                 project,
                 id,
                 now,
                 operations,
-            } => self.stage((project, id), *now, operations)?,
+                share,
+            } => self.stage((project, id), *now, operations, *share)?,
             TransactionOp::End {
                 project,
                 id,
@@ -314,6 +353,33 @@ impl Run<'_> {
         self.known_transaction((project, id))
     }
 
+    /// Refuses what would leave no room for other owners.
+    fn need_open(
+        &self,
+        project: &ProjectId,
+        owner: &str,
+        now: Timestamp,
+        share: Share,
+    ) -> Step<()> {
+        if share == Share::WHOLE {
+            return Ok(());
+        }
+        let pending = status_text(TransactionStatus::Pending);
+        let sql = "SELECT count(*) FROM staged \
+                   WHERE project = ?1 AND status = ?2 AND owner = ?3 AND expires > ?4";
+        let open: i64 = self
+            .statement(sql)?
+            .query_row(params![project.as_str(), pending, owner, now.0], |row| {
+                row.get(0)
+            })?;
+        if (open as usize) < share.open {
+            return Ok(());
+        }
+        let open = share.open;
+        let why = format!("Callers without a key can have {open} open transactions of a project.");
+        Err(refuse(TransactionRefusal::LimitExceeded(why)).into())
+    }
+
     /// Removes transactions that are no longer kept, and, where a project has too many, the
     /// oldest of those that have ended.
     fn make_room(&self, project: &ProjectId, now: Timestamp) -> Step<()> {
@@ -353,6 +419,7 @@ impl Run<'_> {
         named: (&ProjectId, &str),
         now: Timestamp,
         operations: &[StagedOperation],
+        share: Share,
     ) -> Step<Transaction> {
         let known = self.open_transaction(named)?;
         need_time(&known, now)?;
@@ -367,7 +434,7 @@ impl Run<'_> {
             let why = format!("A transaction can hold {OPERATION_BYTES_MAX} bytes of operations.");
             return Err(refuse(TransactionRefusal::LimitExceeded(why)).into());
         }
-        self.need_bytes(named.0, added, now)?;
+        self.need_bytes(named.0, &known.owner, added, (now, share))?;
         let mut insert = self.statement(
             "INSERT INTO staged_op (tx, n, seen, place, id, body) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -389,21 +456,32 @@ impl Run<'_> {
     }
 
     /// Refuses what would let the open transactions of one project take too much of the disk.
-    fn need_bytes(&self, project: &ProjectId, added: usize, now: Timestamp) -> Step<()> {
+    fn need_bytes(
+        &self,
+        project: &ProjectId,
+        owner: &str,
+        added: usize,
+        (now, share): (Timestamp, Share),
+    ) -> Step<()> {
         let pending = status_text(TransactionStatus::Pending);
         let fits = || -> Step<bool> {
-            let held: i64 = self
-                .statement(
-                    "SELECT coalesce(sum(bytes), 0) FROM staged WHERE project = ?1 AND status = ?2",
-                )?
-                .query_row(params![project.as_str(), pending], |row| row.get(0))?;
-            Ok(held as usize + added <= PROJECT_BYTES_MAX)
+            let sql = "SELECT coalesce(sum(bytes), 0), \
+                       coalesce(sum(bytes) FILTER (WHERE owner = ?3), 0) \
+                       FROM staged WHERE project = ?1 AND status = ?2";
+            let (held, own): (i64, i64) = self
+                .statement(sql)?
+                .query_row(params![project.as_str(), pending, owner], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?;
+            Ok(held as usize + added <= PROJECT_BYTES_MAX && own as usize + added <= share.bytes)
         };
         if fits()? || (self.remove_ended(project, now)? > 0 && fits()?) {
             return Ok(());
         }
         let why = format!(
-            "The open transactions of a project can hold {PROJECT_BYTES_MAX} bytes of operations."
+            "The open transactions of a project can hold {PROJECT_BYTES_MAX} bytes of operations, \
+             those of callers without a key {}.",
+            Share::PART.bytes
         );
         Err(refuse(TransactionRefusal::LimitExceeded(why)).into())
     }
@@ -422,13 +500,37 @@ impl Run<'_> {
         if operation_count.is_some_and(|count| count != known.operation_count) {
             return Err(refuse(TransactionRefusal::Moved).into());
         }
+        self.forget_operations(known.seq, status, now)?;
+        self.known_transaction(named)
+    }
+}
+
+impl Run<'_> {
+    /// Fails every open transaction with an operation on this row, or with one on many rows of its
+    /// table that names it, and forgets their operations.
+    pub(super) fn fail_transactions_on(&self, table: &Table, id: &RowId) -> Step<()> {
+        let sql = "SELECT DISTINCT s.seq FROM staged AS s JOIN staged_op AS o ON o.tx = s.seq \
+                   WHERE s.project = ?1 AND s.status = ?2 AND o.place = ?3 \
+                   AND (o.id = ?4 OR (o.id IS NULL AND instr(o.body, ?4) > 0))";
+        let place = format!("{}/{}", table.database, table.id);
+        let pending = status_text(TransactionStatus::Pending);
+        let mut statement = self.statement(sql)?;
+        let parameters = params![table.project.as_str(), pending, place, id.as_str()];
+        let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
+        for seq in found.collect::<Result<Vec<_>, _>>()? {
+            self.forget_operations(seq, TransactionStatus::Failed, self.mark.timestamp())?;
+        }
+        Ok(())
+    }
+
+    fn forget_operations(&self, seq: i64, status: TransactionStatus, now: Timestamp) -> Step<()> {
         self.statement("DELETE FROM staged_op WHERE tx = ?1")?
-            .execute([known.seq])?;
+            .execute([seq])?;
         self.statement(
             "UPDATE staged SET status = ?2, updated = ?3, keep = expires, bytes = 0 WHERE seq = ?1",
         )?
-        .execute(params![known.seq, status_text(status), now.cut_to_ms().0])?;
-        self.known_transaction(named)
+        .execute(params![seq, status_text(status), now.cut_to_ms().0])?;
+        Ok(())
     }
 }
 

@@ -8,9 +8,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::history::{Act, Claim, Ending, Known, NewVersion, Operation, Plan, Range, Until};
+use model::history::{
+    Act, Claim, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, WriteRefusal,
+};
 use model::{
-    Action, Image, Mark, Patch, Permission, Row, RowId, Span, Table, TableNumber, Timestamp,
+    Action, Image, Mark, Patch, Period, Permission, Retention, Row, RowId, Span, Table, TableNumber,
+    Timestamp,
 };
 use query::names;
 use rusqlite::{OptionalExtension, params};
@@ -28,6 +31,10 @@ use crate::timed::{TimedAct, TimedClaim, TimedDone, TimedOp, refused};
 /// in, and the next.
 const VERSIONS_TO_NEXT: usize = 3;
 
+/// Most versions that one batch ends and writes: of each of as many rows as it may change, one
+/// that it ends, what remains of it on both sides, and one that is new.
+const STEPS_MAX: usize = 4 * BATCH_ROWS_MAX;
+
 /// The rows that a batch has written over valid periods.
 #[derive(Default)]
 pub(super) struct Timed {
@@ -35,6 +42,8 @@ pub(super) struct Timed {
     positions: HashMap<(TableNumber, RowId), usize>,
     /// Whether what is shown now may be behind.
     pub(super) is_behind: bool,
+    /// Versions that were ended or written so far.
+    steps: usize,
 }
 
 /// One row.
@@ -126,6 +135,7 @@ impl Run<'_> {
             id: &op.id,
             sql: self.texts.of(&op.table),
         };
+        self.need_kept_past(op)?;
         self.part_twin(&target)?;
         if let TimedAct::Assert(claim) = &op.act {
             self.assert_claim(&target, claim)?;
@@ -146,7 +156,7 @@ impl Run<'_> {
         if plan.is_empty() && grants.new.is_none() {
             return Ok(TimedDone {
                 is_affected: false,
-                row: None,
+                row: self.row_met(&target, seq, op, &known)?,
             });
         }
         let seq = match seq {
@@ -156,7 +166,14 @@ impl Run<'_> {
         let was_granted = self.has_grants(&target, seq)?;
         self.run_plan(&op.table, &target, seq, &plan)?;
         self.regrant(&op.table, &target, seq, &grants, was_granted)?;
-        self.row_written(&target, seq, &plan)
+        let row = match self.row_written(&target, seq, &plan)? {
+            Some(row) => Some(row),
+            None => self.row_met(&target, Some(seq), op, &known)?,
+        };
+        Ok(TimedDone {
+            is_affected: true,
+            row,
+        })
     }
 
     /// Ends what the batch did over valid periods: what is shown follows, and rows that came and
@@ -220,6 +237,23 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// # Errors
+    /// [`Refusal::HistoryGone`] for what would be forgotten at once, or is forgotten already.
+    fn need_kept_past(&self, op: &TimedOp) -> Step<()> {
+        let line = op.table.options.line(self.mark.timestamp());
+        let is_gone = match &op.act {
+            TimedAct::Assert(TimedClaim::Exists(_, at) | TimedClaim::Equals(_, at)) => {
+                at.is_some_and(|at| at < line)
+            }
+            TimedAct::Assert(TimedClaim::UnchangedSince(_)) => false,
+            _ => matches!(op.range.until, Until::At(end) if end <= line),
+        };
+        if is_gone {
+            return Err(Refusal::HistoryGone(line).into());
+        }
+        Ok(())
+    }
+
     fn known_for(&self, target: &Target<'_>, range: Range) -> Step<Vec<Stored>> {
         let low = range.from_at(self.mark);
         let (connection, table, id) = (self.connection, target.table, target.id.as_str());
@@ -278,6 +312,7 @@ impl Run<'_> {
         if !self.permits_seq(target, seq, guard, action)? {
             return Err(Refusal::RowForbidden(target.id.clone()).into());
         }
+        self.need_unmoved(target, seq)?;
         let moved = |since: Timestamp| {
             let mut met = known.iter().filter(|version| version.sys_from < self.mark);
             met.any(|version| version.value.updated > since.cut_to_ms())
@@ -377,37 +412,25 @@ impl Run<'_> {
 
     /// Whether pieces known now leave nothing of the range open.
     fn covers(&self, range: Range, known: &[Stored]) -> bool {
-        let pieces = || {
-            known
-                .iter()
-                .filter_map(|version| Some(version.piece_now()?.valid))
-        };
-        let next = |from| {
-            pieces()
-                .filter_map(|valid| valid.boundary_after(from))
-                .min()
-        };
-        let Ok(range) = range.resolve(self.mark, next) else {
+        let Ok(range) = self.resolved(range, known) else {
             return true; // The plan says why it is refused.
         };
-        let mut pieces: Vec<_> = pieces().collect();
-        pieces.sort_by_key(model::Period::from);
+        let mut pieces: Vec<_> = valid_now(known).collect();
+        pieces.sort_by_key(Period::from);
         range.uncovered(&pieces).is_empty()
     }
 
     fn meets_any(&self, range: Range, known: &[Stored]) -> bool {
-        let pieces = || {
-            known
-                .iter()
-                .filter_map(|version| Some(version.piece_now()?.valid))
-        };
+        let range = self.resolved(range, known);
+        range.is_ok_and(|range| valid_now(known).any(|valid| valid.intersect(&range).is_some()))
+    }
+
+    fn resolved(&self, range: Range, known: &[Stored]) -> Result<Period, WriteRefusal> {
         let next = |from| {
-            pieces()
-                .filter_map(|valid| valid.boundary_after(from))
-                .min()
+            let boundaries = valid_now(known).filter_map(|valid| valid.boundary_after(from));
+            boundaries.min()
         };
-        let range = range.resolve(self.mark, next);
-        range.is_ok_and(|range| pieces().any(|valid| valid.intersect(&range).is_some()))
+        range.resolve(self.mark, next)
     }
 
     fn assert_claim(&self, target: &Target<'_>, claim: &TimedClaim) -> Step<()> {
@@ -445,7 +468,8 @@ impl Run<'_> {
             .map_err(|refusal| Halt::Refused(refused(refusal, target.id)))
     }
 
-    /// The mark of the last commit that changed anything of the row.
+    /// The mark of the last commit that changed anything of the row. What the table has let go of
+    /// counts as changed at its line.
     fn last_change(&self, target: &Target<'_>) -> Step<Option<Mark>> {
         let versions = names::versions(target.table.number);
         let known = |column: &str| format!("CASE {column} WHEN {END} THEN sf ELSE {column} END");
@@ -457,7 +481,13 @@ impl Run<'_> {
         let last: Option<i64> = self
             .statement(&sql)?
             .query_row(params![target.id.as_str()], |row| row.get(0))?;
-        Ok(last.map(Mark))
+        let options = &target.table.options;
+        let forgotten = match (options.history, last) {
+            (Retention::None, None) => Some(self.state.mark),
+            _ if options.kept_from > Timestamp::BOT => Some(Mark(options.kept_from.0)),
+            _ => None,
+        };
+        Ok(last.map(Mark).max(forgotten))
     }
 
     fn run_plan(
@@ -475,6 +505,11 @@ impl Run<'_> {
         }
         let is_removed = |(_, ending): &&(_, Ending)| *ending == Ending::Remove;
         let removed = plan.endings.iter().filter(is_removed).count();
+        self.timed.steps += plan.endings.len() + plan.writes.len();
+        if self.timed.steps > STEPS_MAX {
+            let rows_max = BATCH_ROWS_MAX;
+            return Err(Refusal::TooManyRows { rows_max }.into());
+        }
         let row = self.timed.row(table, target.id, seq);
         row.is_behind = true;
         row.written = (row.written + plan.writes.len()).saturating_sub(removed);
@@ -574,6 +609,9 @@ impl Run<'_> {
             None => return Ok(()),
         };
         let comes_with_row = grants.comes_with_row || !was_granted;
+        if was_granted {
+            self.recast.add(table.number);
+        }
         let seq_and_mark = params![seq, self.mark.0];
         self.statement(&target.sql.drop_grants)?
             .execute(seq_and_mark)?;
@@ -612,41 +650,77 @@ impl Run<'_> {
         target: &Target<'_>,
         seq: i64,
         plan: &Plan<Arc<Asserted>>,
-    ) -> Step<TimedDone> {
-        let is_asserted = |new: &&NewVersion<_>| new.origin == self.mark;
-        let mut asserted: Vec<_> = plan.writes.iter().filter(is_asserted).collect();
-        asserted.sort_by_key(|new| new.valid.from());
-        let Some(first) = asserted.first() else {
-            return Ok(TimedDone {
-                is_affected: true,
-                row: None,
-            });
+    ) -> Step<Option<Row>> {
+        let asserted = plan.writes.iter().filter(|new| new.origin == self.mark);
+        let first = asserted.min_by_key(|new| new.valid.from());
+        let row = |new: &NewVersion<Arc<Asserted>>| {
+            let known = (self.mark, new.origin);
+            self.row_over(target, seq, new.valid, known, &new.value)
         };
-        let body = encode_body(self.encode_row, target.table, &first.value.values);
+        first.map(row).transpose()
+    }
+
+    /// The first piece that an operation met and left as it was, as the reply shows it.
+    fn row_met(
+        &self,
+        target: &Target<'_>,
+        seq: Option<i64>,
+        op: &TimedOp,
+        known: &[Stored],
+    ) -> Step<Option<Row>> {
+        let shows = !op.is_literal && !matches!(op.act, TimedAct::Delete { .. });
+        let Some(seq) = seq.filter(|_| shows) else {
+            return Ok(None);
+        };
+        let Ok(range) = self.resolved(op.range, known) else {
+            return Ok(None);
+        };
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        let met = pieces.filter(|piece| piece.valid.intersect(&range).is_some());
+        let first = met.min_by_key(|piece| piece.valid.from());
+        let row = |piece: Piece<'_, Arc<Asserted>>| {
+            let known = (piece.sys_from, piece.origin);
+            self.row_over(target, seq, piece.valid, known, piece.value)
+        };
+        first.map(row).transpose()
+    }
+
+    /// A row with where it stands; `known` is since when, and since when with this value.
+    fn row_over(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        valid: Period,
+        known: (Mark, Mark),
+        asserted: &Asserted,
+    ) -> Step<Row> {
+        let body = encode_body(self.encode_row, target.table, &asserted.values);
         let content = match body {
             Some(body) => model::Content::Body(body),
-            None => model::Content::Values(first.value.values.clone()),
+            None => model::Content::Values(asserted.values.clone()),
         };
-        let row = Row {
+        Ok(Row {
             seq,
             id: target.id.clone(),
-            created: first.value.created,
-            updated: first.value.updated,
+            created: asserted.created,
+            updated: asserted.updated,
             permissions: self.permissions_of(target.table, seq)?.into(),
             content,
             span: Some(Box::new(Span {
-                valid: first.valid,
-                system_from: self.mark,
+                valid,
+                system_from: known.0,
                 system_to: None,
                 shows_end: false,
-                origin: first.origin,
+                origin: known.1,
             })),
-        };
-        Ok(TimedDone {
-            is_affected: true,
-            row: Some(row),
         })
     }
+}
+
+/// What pieces known now are valid over.
+fn valid_now(known: &[Stored]) -> impl Iterator<Item = Period> {
+    let pieces = known.iter().filter_map(Stored::piece_now);
+    pieces.map(|piece| piece.valid)
 }
 
 fn grants_of(act: &TimedAct) -> Grants<'_> {

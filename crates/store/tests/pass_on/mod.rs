@@ -27,6 +27,15 @@ macro_rules! pass_on {
             self.inner.get(point)
         }
     };
+    (@ table_as_of) => {
+        fn table_as_of<'a>(
+            &'a self,
+            today: &'a std::sync::Arc<model::Table>,
+            mark: model::Mark,
+        ) -> store::StoreFuture<'a, std::sync::Arc<model::Table>> {
+            self.inner.table_as_of(today, mark)
+        }
+    };
     (@ apply) => {
         fn apply<'a>(
             &'a self,
@@ -47,10 +56,9 @@ macro_rules! pass_on {
     (@ recorded) => {
         fn recorded(
             &self,
-            after: model::Mark,
-            limit: u32,
+            asked: store::RecordsOf,
         ) -> store::StoreFuture<'_, Vec<store::Recorded>> {
-            self.inner.recorded(after, limit)
+            self.inner.recorded(asked)
         }
     };
     (@ rewind) => {

@@ -114,6 +114,8 @@ impl Operation {
             | Action::ReadAtTimes
             | Action::Heartbeat
             | Action::Constrain
+            | Action::TableOptions
+            | Action::SetTableOptions
             | Action::ResetTests
             | Action::BatchRead
             | Action::BatchWrite => of_own(action),
@@ -179,7 +181,14 @@ const ROWS: Answers = &[(200, Some("Rows"))];
 fn of_rows(action: Action) -> Operation {
     match action {
         Action::ListRows => Operation {
-            parameters: &["queries", "total", "ttl", "transactionId", "cache"],
+            parameters: &[
+                "queries",
+                "total",
+                "ttl",
+                "transactionId",
+                "permissions",
+                "cache",
+            ],
             headers: CACHE,
             refusals: &[410],
             ..read(
@@ -201,7 +210,7 @@ fn of_rows(action: Action) -> Operation {
             )
         },
         Action::GetRow => Operation {
-            parameters: &["queries", "transactionId"],
+            parameters: &["queries", "transactionId", "permissions"],
             headers: MARK,
             refusals: &[410],
             ..read("getRow", "Reads a row.", &[(200, Some("Row")), (304, None)])
@@ -339,12 +348,15 @@ fn of_own(action: Action) -> Operation {
                 &[(201, Some("Transacted"))],
             )
         },
-        Action::ReadAtTimes => asked_by(
-            "readAtTimes",
-            "Reads rows, pieces, versions and records of commits at given times.",
-            "TimedReads",
-            &[(200, Some("TimedAnswer"))],
-        ),
+        Action::ReadAtTimes => Operation {
+            refusals: &[410],
+            ..asked_by(
+                "readAtTimes",
+                "Reads rows, pieces, versions and records of commits at given times.",
+                "TimedReads",
+                &[(200, Some("TimedAnswer"))],
+            )
+        },
         Action::Heartbeat => read(
             "heartbeat",
             "Raises the horizon to the clock.",
@@ -368,12 +380,27 @@ fn of_own(action: Action) -> Operation {
                 &[(200, Some("Horizon"))],
             )
         },
-        other => of_batches(other),
+        other => of_options_and_batches(other),
     }
 }
 
-fn of_batches(action: Action) -> Operation {
+fn of_options_and_batches(action: Action) -> Operation {
+    const OPTIONS: Answers = &[(200, Some("TableOptions"))];
     match action {
+        Action::TableOptions => read(
+            "tableOptions",
+            "Tells what its owner decided about a table's past.",
+            &[(200, Some("TableOptions")), (304, None)],
+        ),
+        Action::SetTableOptions => Operation {
+            refusals: &[409],
+            ..asked_by(
+                "setTableOptions",
+                "Decides about a table's past.",
+                "TableOptionsChange",
+                OPTIONS,
+            )
+        },
         Action::BatchRead => asked_by(
             "batchRead",
             "Reads many rows by ids or unique keys.",

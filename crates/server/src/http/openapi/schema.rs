@@ -87,6 +87,7 @@ pub(super) fn parameters() -> Value {
         "queries": in_query("queries[]", queries()),
         "total": in_query("total", json!({"type": "boolean"})),
         "ttl": in_query("ttl", json!({"type": "integer", "minimum": 0, "maximum": 86_400})),
+        "permissions": in_query("permissions", json!({"enum": ["now", "as-of"]})),
         "search": in_query("search", json!({"type": "string", "maxLength": 256})),
         "transactionId": in_query("transactionId", text()),
         "cache": header(
@@ -212,6 +213,7 @@ fn of_rows() -> Vec<Named> {
                 "queries": queries(),
                 "total": {"type": "boolean"},
                 "ttl": {"type": "integer", "minimum": 0, "maximum": 86_400},
+                "permissions": {"enum": ["now", "as-of"]},
             })),
         ),
         (
@@ -476,6 +478,19 @@ fn timed_read() -> Value {
     )
 }
 
+/// What is decided about a table's past.
+fn options(are_shown: bool) -> Value {
+    let mut properties = json!({
+        "pinnedMaxAge": {"type": "integer", "minimum": 0, "maximum": 31_536_000},
+        "history": {"type": "string", "pattern": "^(keep|none|days\\([0-9]+\\))$"},
+    });
+    if !are_shown {
+        return object(&[], properties);
+    }
+    properties["keptFrom"] = json!({"anyOf": [text(), {"type": "null"}]});
+    object(&["pinnedMaxAge", "history", "keptFrom"], properties)
+}
+
 fn of_constraints() -> Vec<Named> {
     let refs = list_of(object(
         &["column", "table"],
@@ -492,6 +507,8 @@ fn of_constraints() -> Vec<Named> {
         }),
     );
     vec![
+        ("TableOptions", options(true)),
+        ("TableOptionsChange", options(false)),
         (
             "Constraints",
             object(&[], json!({"unique": unique, "refs": refs})),

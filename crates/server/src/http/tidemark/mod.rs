@@ -8,6 +8,7 @@ mod answer;
 mod clock;
 mod constraints;
 mod json;
+mod options;
 mod read;
 mod transaction;
 
@@ -20,6 +21,7 @@ use super::reply::Reply;
 pub use clock::{SetClock, X_TIDEMARK_CLOCK, set as set_clock};
 pub use constraints::{constrain, reset};
 pub use json::{mark, time};
+pub use options::{options, options_shown, set_options};
 pub use read::read;
 pub use transaction::transact;
 

@@ -49,6 +49,7 @@ fn table_of(columns: Vec<Column>) -> Table {
         updated: AT,
         schema_epoch: 1,
         permission_epoch: 1,
+        options: model::TableOptions::default(),
     }
 }
 
