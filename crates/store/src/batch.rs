@@ -585,6 +585,11 @@ pub enum Refusal {
         /// The limit.
         bytes_max: usize,
     },
+    /// The answer that is to be kept under the key of the request would be too large.
+    AnswerTooLarge {
+        /// Most bytes of one.
+        bytes_max: usize,
+    },
     /// The row that the cursor of a [`MatchingOp`] names is not there.
     CursorNotFound(RowId),
     /// It has no value in a column that the order uses.
