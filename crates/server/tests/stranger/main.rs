@@ -5,6 +5,8 @@
 mod access;
 mod asking;
 mod bad;
+mod bad_batches;
+mod bad_queries;
 mod bodies;
 mod heads;
 mod indexes;
