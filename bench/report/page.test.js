@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 import { template } from './build.js';
-import { fill, loadRun, nearestRank, run } from './fixture.js';
+import { fill, loadRun, nearestRank, run, tablesRun } from './fixture.js';
 import { decode } from './src/codes.js';
 
 const DESK = { width: 1200, height: 900 };
@@ -21,6 +21,7 @@ before(async () => {
   const page = await template();
   await writeFile(path.join(folder, 'ttl.html'), fill(page, run));
   await writeFile(path.join(folder, 'load.html'), fill(page, loadRun));
+  await writeFile(path.join(folder, 'tables.html'), fill(page, tablesRun));
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     // Root has no sandbox, and CI is root.
@@ -265,4 +266,24 @@ test('the published load test stands beside ours, functions left empty', async (
   const rows = await page.locator('#columns-body tbody tr').allInnerTexts();
   assert.match(rows[0], /measured\s+4,100\/s\s+36,635\/s\s+51,630\/s\s+–\s+–\s+3\.85 EUR\s+–/);
   assert.match(rows[1], /quoted\s+170\/s.*3\.85 EUR\s+0\.00376 EUR\s+0\.00459 EUR/s);
+});
+
+test('tables of texts stand above the charts, and their words are text', async (t) => {
+  const page = await open(t, { file: 'tables.html' });
+  const targets = page.locator('#table-0');
+  assert.equal(await targets.locator('h2').innerText(), 'Targets');
+  const rows = await targets.locator('tbody tr').allInnerTexts();
+  assert.match(rows[0], /read by id, 1 client\s+≥ 7000\/s\s+8123\/s\s+yes/);
+  assert.match(rows[2], /<b>PostgreSQL<\/b>/);
+  assert.equal(await targets.locator('td.bad').innerText(), 'no');
+  assert.match(await targets.locator('.hint').innerText(), /seed/);
+  const links = await page.locator('#sections a').allInnerTexts();
+  assert.ok(links.includes('Every operation'), links.join());
+  assert.ok(!links.includes('Price'), 'a run without prices has no such section');
+});
+
+test('tables of texts fit a phone', async (t) => {
+  const page = await open(t, { file: 'tables.html', viewport: PHONE });
+  const width = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(width <= PHONE.width, `${width} px`);
 });

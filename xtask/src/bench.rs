@@ -29,6 +29,9 @@ const OHA: &str = "oha";
 const OHA_VERSION: &str = "1.16.0";
 /// What stands for it in a command.
 const OHA_PLACE: &str = "{oha}";
+/// The store's example of hand-written statements, and what stands for it in a command.
+const BARE: &str = "bare";
+const BARE_PLACE: &str = "{bare}";
 
 /// Rows of the catalog, as in the published benchmark.
 const SEED_ROWS: &str = "10000";
@@ -136,19 +139,43 @@ fn oha(checkout: &Checkout) -> Result<String> {
     Ok(program)
 }
 
+/// Builds the example and says where it is.
+///
+/// # Errors
+/// When cargo cannot.
+fn bare(checkout: &Checkout) -> Result<String> {
+    let mut build = checkout.cargo();
+    build.args([
+        "build",
+        "--release",
+        "--quiet",
+        "-p",
+        "store",
+        "--example",
+        BARE,
+    ]);
+    if !build.status().context("cargo does not start")?.success() {
+        bail!("the example `{BARE}` of the store could not be built");
+    }
+    let folder = checkout.binary()?.with_file_name("examples");
+    Ok(folder.join(BARE).display().to_string())
+}
+
 fn measure(checkout: &Checkout, bench: &Bench, more: &[String]) -> Result<bool> {
     let binary = checkout.binary()?;
-    let binary_text = binary.display().to_string();
-    let oha = if bench.command.iter().any(|word| word == OHA_PLACE) {
-        oha(checkout)?
-    } else {
-        String::new()
+    let mut places = vec![("{tidemark}", binary.display().to_string())];
+    let needs = |place: &str| bench.command.iter().any(|word| word == place);
+    if needs(OHA_PLACE) {
+        places.push((OHA_PLACE, oha(checkout)?));
+    }
+    if needs(BARE_PLACE) {
+        places.push((BARE_PLACE, bare(checkout)?));
+    }
+    let filled = |word: &String| {
+        let filled = |word: String, (place, program): &(&str, String)| word.replace(place, program);
+        places.iter().fold(word.clone(), filled)
     };
-    let filled = |word: &String| word.replace("{tidemark}", &binary_text);
-    let mut words = bench
-        .command
-        .iter()
-        .map(|word| filled(word).replace(OHA_PLACE, &oha));
+    let mut words = bench.command.iter().map(filled);
     let mut command = checkout.command(words.next().expect("parse refuses an empty command"));
     command.args(words).args(more);
     command.env(live::BINARY_VARIABLE, &binary);

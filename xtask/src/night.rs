@@ -22,7 +22,15 @@ pub struct Arguments {}
 /// Tests with a long size read this; `night` is its only value.
 const LANE_VARIABLE: &str = "TIDEMARK_LANE";
 /// The crates with tests that have a long size.
-const LONG: [&str; 6] = ["model", "query", "cache", "list-cache", "store", "engine"];
+const LONG: [&str; 7] = [
+    "model",
+    "query",
+    "cache",
+    "list-cache",
+    "store",
+    "engine",
+    "server",
+];
 
 /// # Errors
 /// When the list of benchmarks cannot be read.

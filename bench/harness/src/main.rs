@@ -6,18 +6,17 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use server::bench::{awake, connection, disk};
 
 mod aim;
-mod awake;
 mod bare;
+mod beside;
 mod big;
 mod catalog;
 mod change;
 mod clients;
-mod connection;
 mod contrast;
 mod crowd;
-mod disk;
 mod distinct;
 mod exact;
 mod expect;
@@ -73,6 +72,7 @@ enum Command {
     Writers(writers::Arguments),
     Peers(peers::Arguments),
     Watched(watched::Arguments),
+    Beside(beside::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -86,6 +86,7 @@ fn main() -> ExitCode {
         Command::Writers(arguments) => writers::run(&arguments),
         Command::Peers(arguments) => peers::run(&arguments),
         Command::Watched(arguments) => watched::run(&arguments),
+        Command::Beside(arguments) => beside::run(&arguments),
     };
     match run {
         Ok(code) => code,

@@ -31,6 +31,8 @@ const EMAIL: &str = "bench@example.com";
 const PASSWORD: &str = "bench-0123456789";
 /// Rows of one request of its batch interface.
 const BATCH_ROWS: u32 = 100;
+/// Rows of a list.
+pub const PAGE: usize = 25;
 const READY_MAX: Duration = Duration::from_secs(30);
 /// `category='electronics' && rating>3.5`
 const FILTER: &str = "category%3D%27electronics%27%20%26%26%20rating%3E3.5";
@@ -152,10 +154,18 @@ impl Peer {
             address: self.address,
             path: format!(
                 "/api/collections/{COLLECTION}/records?filter={FILTER}&sort=-reviewCount\
-                 &perPage=25{total}"
+                 &perPage={PAGE}{total}"
             ),
             headers: Vec::new(),
             processes: vec![Process(self.child.id())],
+        }
+    }
+
+    /// The first 25 rows, with their total.
+    pub fn bunch(&self) -> Aim {
+        Aim {
+            path: format!("/api/collections/{COLLECTION}/records?perPage={PAGE}"),
+            ..self.list(true)
         }
     }
 
@@ -180,14 +190,22 @@ impl Drop for Peer {
     }
 }
 
+/// What it answers.
+///
+/// # Errors
+/// When it refuses, or answers no JSON.
+pub fn ask(aim: &Aim) -> Result<Value> {
+    let mut connection = Connection::open(aim.address)?;
+    let answer = connection.accepted(&aim.request())?;
+    serde_json::from_slice(answer.body).context("no JSON came back")
+}
+
 /// Checks a list of 25 over the first `rows` of the catalog, column by column.
 ///
 /// # Errors
 /// When it is not the right one; the first difference is in the text.
 pub fn check(aim: &Aim, rows: u32) -> Result<()> {
-    let mut connection = Connection::open(aim.address)?;
-    let body = connection.accepted(&aim.request())?.body;
-    let answer: Value = serde_json::from_slice(body).context("no JSON came back")?;
+    let answer = ask(aim)?;
     let translated = translated(&answer)
         .context("the answer is no list")?
         .to_string();

@@ -15,7 +15,16 @@ const NINES_MAX = 4;
 let charts = [];
 let isolated = null;
 
-const colour = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
+/** As the theme shows it; the property itself holds the colours of both. */
+function colour(name) {
+  const shown = document.createElement('i');
+  shown.style.color = `var(${name})`;
+  document.body.append(shown);
+  const { color } = getComputedStyle(shown);
+  shown.remove();
+  return color;
+}
+
 const inkOf = (series) => colour(`--${series.ink}`);
 
 export function renderCharts({ group }) {

@@ -9,4 +9,9 @@ pub trait Clock: Send + Sync {
 
     /// Milliseconds since some fixed instant: never steps, and counts while the machine sleeps.
     fn elapsed_ms(&self) -> u64;
+
+    /// Whether somebody moves it on purpose: then no step of it is held against it.
+    fn is_set(&self) -> bool {
+        false
+    }
 }

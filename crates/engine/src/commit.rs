@@ -22,7 +22,6 @@ use store::{
 };
 
 use crate::error::EngineError;
-use crate::plausible::Plausible;
 use crate::refused::refused;
 use crate::shared::Shared;
 use crate::tally::{Writes, Written};
@@ -125,17 +124,12 @@ impl Line {
 
 impl Writer {
     /// Starts the thread. At most `waiting_max` requests may wait.
-    pub(crate) fn start(
-        shared: Arc<Shared>,
-        plausible: Plausible,
-        waiting_max: usize,
-    ) -> std::io::Result<Writer> {
+    pub(crate) fn start(shared: Arc<Shared>, waiting_max: usize) -> std::io::Result<Writer> {
         let line = Arc::<Line>::default();
         let written = Arc::<Written>::default();
         let mut group = GroupCommit {
             shared,
             written: written.clone(),
-            plausible,
             line: line.clone(),
             company: 0,
             patience: COMPANY_WAIT,
@@ -251,7 +245,6 @@ impl Writer {
 struct GroupCommit {
     shared: Arc<Shared>,
     written: Arc<Written>,
-    plausible: Plausible,
     line: Arc<Line>,
     /// What the next group should wait for: the requests the last one answered plus those that
     /// waited when it ended.
@@ -492,7 +485,7 @@ impl GroupCommit {
     /// The highest mark that can be read now, as an instant.
     fn due_instant(&self) -> Result<Timestamp, EngineError> {
         loop {
-            let fixed = self.shared.marks.fix(self.shared.clock.now());
+            let fixed = self.shared.marks.fix(self.shared.now());
             if let Ok(mark) = fixed {
                 return Ok(mark.timestamp());
             }
@@ -501,7 +494,7 @@ impl GroupCommit {
     }
 
     fn reserve(&self) -> Result<(), EngineError> {
-        let horizon = self.shared.marks.reservation(self.shared.clock.now());
+        let horizon = self.shared.marks.reservation(self.shared.now());
         block_on(self.shared.store.reserve(horizon))?;
         self.shared.marks.reserved(horizon);
         Ok(())
@@ -510,8 +503,7 @@ impl GroupCommit {
     /// Commits the batches as one group. A group that fails as a whole is run again one by one,
     /// so that the one at fault takes nothing from its neighbours.
     fn commit(&mut self, batches: &[WriteBatch]) -> Vec<Result<Outcome, EngineError>> {
-        let now = self.shared.clock.now();
-        if let Err(error) = self.plausible.check(now, self.shared.clock.elapsed_ms()) {
+        if let Err(error) = self.shared.check_clock() {
             return batches.iter().map(|_| Err(error.clone())).collect();
         }
         match self.commit_group(batches) {
@@ -539,7 +531,7 @@ impl GroupCommit {
 
     fn commit_counted(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
         let (shared, began) = (&self.shared, Instant::now());
-        let first = shared.marks.begin(shared.clock.now());
+        let first = shared.marks.begin(shared.now());
         let pending = match block_on(shared.store.apply(batches, first)) {
             Ok(pending) => pending,
             Err(error) => {
@@ -565,7 +557,7 @@ impl GroupCommit {
                 self.written.sync_ns.record(sync_ns);
                 shared.take_in(outcomes);
                 shared.marks.publish(last);
-                self.plausible.committed(last, shared.clock.elapsed_ms());
+                shared.committed(last);
             }
             Err(_) => shared.marks.abandon(),
         }

@@ -14,7 +14,7 @@ impl Shared {
     /// Now, as reads and marks have it: the clock may have stepped back since the last commit.
     pub(crate) fn instant(&self) -> Timestamp {
         let horizon = self.marks.horizon();
-        self.clock.now().max(horizon.timestamp())
+        self.now().max(horizon.timestamp())
     }
 
     /// The instant it is now, if what the table shows now is behind it.

@@ -196,6 +196,7 @@ impl Engine {
         let shared = Arc::new(Shared::new(
             store,
             clock,
+            plausible,
             Marks::new(loaded.mark, loaded.horizon),
             ListCache::new(list_cache::Bounds {
                 bytes_max: config.list_cache_bytes,
@@ -205,11 +206,11 @@ impl Engine {
             config.encode_page,
         ));
         shared.lists.expect(boundaries);
-        let writer = Writer::start(shared.clone(), plausible, config.writes_waiting_max).map_err(
-            |error| StoreError::Io {
+        let writer = Writer::start(shared.clone(), config.writes_waiting_max).map_err(|error| {
+            StoreError::Io {
                 detail: error.to_string(),
-            },
-        )?;
+            }
+        })?;
         Ok(Arc::new(Engine {
             limits: query::Limits {
                 page_rows_default: config.page_rows_default,

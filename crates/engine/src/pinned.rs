@@ -11,7 +11,6 @@ use crate::asked::{Caller, Place};
 use crate::error::EngineError;
 use crate::marks::Unsettled;
 use crate::rows::ATTEMPTS_MAX;
-use crate::shared::Shared;
 
 /// A page with the coordinates it was read at.
 #[derive(Clone, Debug)]
@@ -83,7 +82,7 @@ impl Engine {
     /// higher one. Must precede the opening of the snapshot.
     pub(crate) async fn fix(&self) -> Result<Mark, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
-            if let Ok(mark) = self.shared.marks.fix(self.shared.clock.now()) {
+            if let Ok(mark) = self.shared.marks.fix(self.shared.now()) {
                 return Ok(mark);
             }
             self.writer.reserve().await?;
@@ -93,10 +92,10 @@ impl Engine {
 
     /// `mark`, once no commit can take it or one below it any more.
     pub(crate) async fn settled(&self, mark: Mark) -> Result<Mark, EngineError> {
-        let Shared { marks, clock, .. } = &*self.shared;
+        let marks = &self.shared.marks;
         loop {
             let seen = marks.publications();
-            match marks.settle_at(mark, clock.now()) {
+            match marks.settle_at(mark, self.shared.now()) {
                 Ok(()) => return Ok(mark),
                 Err(Unsettled::Pending) => marks.after(seen).await,
                 Err(Unsettled::ReservationNeeded) => self.writer.reserve().await?,

@@ -22,6 +22,18 @@ struct Last {
     ahead_max_us: i64,
 }
 
+impl Last {
+    fn passed_us(&self, elapsed_ms: u64) -> i64 {
+        elapsed_ms.saturating_sub(self.elapsed_ms) as i64 * 1_000
+    }
+
+    /// How much further the clock moved than time did.
+    fn ahead_us(&self, now: Timestamp, elapsed_ms: u64) -> i64 {
+        let moved_us = now.0.saturating_sub(self.mark.0);
+        moved_us.saturating_sub(self.passed_us(elapsed_ms))
+    }
+}
+
 impl Plausible {
     /// As of the start: `mark` is that of the latest commit ever.
     pub(crate) fn new(mark: Mark, elapsed_ms: u64, accepted: bool) -> Plausible {
@@ -45,14 +57,24 @@ impl Plausible {
         });
     }
 
+    /// `now`, or what it should be by the time that passed since the last commit, if it is not to be
+    /// believed.
+    pub(crate) fn believed(&self, now: Timestamp, elapsed_ms: u64) -> Timestamp {
+        match &self.last {
+            Some(last) if last.ahead_us(now, elapsed_ms) > last.ahead_max_us => {
+                Timestamp(last.mark.0.saturating_add(last.passed_us(elapsed_ms)))
+            }
+            _ => now,
+        }
+    }
+
     /// # Errors
     /// [`EngineError::ClockImplausible`] when the clock ran ahead of the time that passed.
     pub(crate) fn check(&self, now: Timestamp, elapsed_ms: u64) -> Result<(), EngineError> {
         let Some(last) = &self.last else {
             return Ok(());
         };
-        let passed_us = elapsed_ms.saturating_sub(last.elapsed_ms) as i64 * 1_000;
-        let ahead_us = now.0.saturating_sub(last.mark.0).saturating_sub(passed_us);
+        let ahead_us = last.ahead_us(now, elapsed_ms);
         if ahead_us > last.ahead_max_us {
             return Err(EngineError::ClockImplausible {
                 ahead_s: (ahead_us / 1_000_000) as u64,
@@ -81,6 +103,16 @@ mod tests {
             Ok(()),
             "steps back are no danger"
         );
+    }
+
+    #[test]
+    fn an_unbelievable_clock_is_replaced_by_the_time_that_passed() {
+        let mut plausible = Plausible::new(Mark(HOUR_US), 0, false);
+        plausible.committed(Mark(HOUR_US), 0);
+        let (early, late) = (Timestamp(2 * HOUR_US), Timestamp(100 * HOUR_US));
+        assert_eq!(plausible.believed(early, 0), early);
+        assert_eq!(plausible.believed(late, 7), Timestamp(HOUR_US + 7_000));
+        assert_eq!(plausible.believed(Timestamp(0), 7), Timestamp(0));
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! What the writer's thread and the readers share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use list_cache::ListCache;
-use model::Catalogue;
+use model::{Catalogue, Mark, Timestamp};
 use store::{Outcome, Store};
 
 use crate::EncodePage;
 use crate::clock::Clock;
+use crate::error::EngineError;
 use crate::marks::Marks;
+use crate::plausible::Plausible;
 
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
@@ -17,6 +19,8 @@ pub(crate) struct Shared {
     pub(crate) marks: Marks,
     pub(crate) lists: ListCache,
     pub(crate) encode_page: EncodePage,
+    /// What the clock is held against.
+    plausible: Mutex<Plausible>,
     catalogue: RwLock<Arc<Catalogue>>,
     /// Of that catalogue. Apart from it, because every request asks for it: threads that only read
     /// a number do not take its place in memory from each other, as those do that count a copy.
@@ -27,6 +31,7 @@ impl Shared {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
+        plausible: Plausible,
         marks: Marks,
         lists: ListCache,
         catalogue: Catalogue,
@@ -40,9 +45,38 @@ impl Shared {
             marks,
             lists,
             encode_page,
+            plausible: Mutex::new(plausible),
             catalogue,
             catalogue_epoch,
         }
+    }
+
+    /// Now, as far as the clock can be believed. Whatever raises the horizon goes by this, reads
+    /// and what is due as well as commits: a mark that was read is never given below again.
+    pub(crate) fn now(&self) -> Timestamp {
+        let elapsed_ms = self.clock.elapsed_ms();
+        self.plausible().believed(self.clock.now(), elapsed_ms)
+    }
+
+    /// # Errors
+    /// [`EngineError::ClockImplausible`] when the clock cannot be believed.
+    pub(crate) fn check_clock(&self) -> Result<(), EngineError> {
+        let elapsed_ms = self.clock.elapsed_ms();
+        self.plausible().check(self.clock.now(), elapsed_ms)
+    }
+
+    /// A commit went through at a clock that was believed.
+    pub(crate) fn committed(&self, mark: Mark) {
+        if !self.clock.is_set() {
+            self.plausible().committed(mark, self.clock.elapsed_ms());
+        }
+    }
+
+    fn plausible(&self) -> MutexGuard<'_, Plausible> {
+        // No step on it can fail half-way.
+        self.plausible
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The containers as of the latest published commit.

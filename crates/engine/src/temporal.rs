@@ -10,8 +10,8 @@ use model::{
 };
 use query::{Filter, Frame, OrderKey, Query, Test, Visibility};
 use store::{
-    CatalogueOp, Guard, Listing, Note, Op, Outcome, Recorded, Refusal, Stamps, StoreError,
-    TableConstraints, TimedAct, TimedClaim, TimedOp, WriteBatch,
+    CatalogueOp, Guard, Listing, Note, Op, Outcome, Recorded, RecordsOf, Refusal, Stamps,
+    StoreError, TableConstraints, TimedAct, TimedClaim, TimedOp, WriteBatch,
 };
 
 use crate::Engine;
@@ -28,6 +28,10 @@ pub const OPERATIONS_MAX: usize = store::batch::BATCH_ROWS_MAX;
 pub const META_BYTES_MAX: usize = 16 << 10;
 /// Most pieces or versions that one read of this kind looks at: they are held in memory.
 pub const PIECES_MAX: u32 = 100_000;
+/// Most keys, and most references, over valid time of one table: each is looked at by each write.
+pub const CONSTRAINTS_MAX: usize = 20;
+/// Most columns of such a key.
+pub const KEY_COLUMNS_MAX: usize = 16;
 /// Most records of commits in one answer.
 pub const RECORDS_MAX: u32 = 1_000;
 
@@ -149,9 +153,12 @@ impl Engine {
             let ops = transaction.ops.iter();
             let ops = ops.map(|op| timed(&catalogue, caller, database, op));
             let ops = ops.collect::<Result<_, _>>()?;
-            let meta = transaction.meta.clone();
+            let note = Note {
+                meta: transaction.meta.clone(),
+                database: authorize::database(&catalogue, caller, database)?.seq,
+            };
             let batch = WriteBatch {
-                note: Some(Note { meta }),
+                note: Some(note),
                 ..batch(&catalogue, caller, ops)
             };
             match self.writer.commit(batch).await? {
@@ -236,8 +243,9 @@ impl Engine {
         Err(EngineError::Overloaded)
     }
 
-    /// Records of commits above `after` in the order of their marks, at most `limit` and
-    /// [`RECORDS_MAX`]; for keys only. Marks up to `settled` only, which must be.
+    /// Records of the database's commits above `after` in the order of their marks, at most `limit`
+    /// and [`RECORDS_MAX`]; for keys only. Marks up to `settled` only, which must be. Of others'
+    /// commits nothing is told, not even that there were any.
     ///
     /// # Errors
     /// What the store says.
@@ -256,9 +264,14 @@ impl Engine {
             let table = tables.find(|table| table.number == number)?;
             Some(table.id.to_string())
         };
-        let limit = limit.min(RECORDS_MAX);
-        let recorded = self.shared.store.recorded(after, limit).await?;
-        let of_interest = recorded.into_iter().filter(|one| one.mark <= settled);
+        let of_database = RecordsOf {
+            after,
+            upto: settled,
+            limit: limit.min(RECORDS_MAX),
+            database: database.seq,
+            tables: database.tables.values().map(|table| table.number).collect(),
+        };
+        let recorded = self.shared.store.recorded(of_database).await?;
         let record = |one: Recorded| {
             let changes = one.rows.into_iter();
             let changes = changes.filter_map(|(table, id)| Some((named(table)?, id)));
@@ -272,7 +285,7 @@ impl Engine {
                 erased: one.erased,
             }
         };
-        Ok(of_interest.map(record).collect())
+        Ok(recorded.into_iter().map(record).collect())
     }
 
     /// Replaces what must hold of a table's rows over valid time: keys of columns that are unique,
@@ -493,9 +506,26 @@ fn constraints(
         }
         Ok(column.number)
     };
+    if unique.len() > CONSTRAINTS_MAX || refs.len() > CONSTRAINTS_MAX {
+        let name = if refs.len() > CONSTRAINTS_MAX {
+            "refs"
+        } else {
+            "unique"
+        };
+        return Err(refuse(
+            name,
+            format!("a table has at most {CONSTRAINTS_MAX}"),
+        ));
+    }
+    if let Some(twice) = (1..unique.len()).find(|nth| unique[..*nth].contains(&unique[*nth])) {
+        let why = format!("the key of {} stands there twice", unique[twice].join(", "));
+        return Err(refuse("unique", why));
+    }
     let key = |columns: &Vec<String>| {
-        if columns.is_empty() {
-            return Err(refuse("unique", "a key has at least one column".to_owned()));
+        let is_twice = |nth: usize| columns[..nth].contains(&columns[nth]);
+        if !(1..=KEY_COLUMNS_MAX).contains(&columns.len()) || (1..columns.len()).any(is_twice) {
+            let why = format!("a key has 1 to {KEY_COLUMNS_MAX} columns, each once");
+            return Err(refuse("unique", why));
         }
         columns.iter().map(|key| column(key, "unique")).collect()
     };

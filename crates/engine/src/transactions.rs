@@ -6,7 +6,7 @@
 //! transaction, which therefore see what they would see after a commit at that moment.
 
 use model::{Actor, Scope, Timestamp};
-use store::{Op, OperationsOf, Staged, TransactionOp, WriteBatch};
+use store::{Op, OperationsOf, Share, Staged, TransactionOp, WriteBatch};
 
 use crate::Engine;
 use crate::asked::{Caller, ListContainers, Listed};
@@ -73,6 +73,7 @@ impl Engine {
             owner: owner(&caller.actor),
             now,
             expires: Timestamp(now.0 + ttl_s * 1_000_000),
+            share: share(&caller.actor),
         };
         self.change_transaction(caller, op).await
     }
@@ -231,6 +232,14 @@ pub(crate) fn owner(actor: &Actor) -> String {
             let own = names.find(|name| name.starts_with("user:") && !name.contains('/'));
             own.expect("a user holds its own role").to_owned()
         }
+    }
+}
+
+/// What the transactions of this caller's owner may take together.
+fn share(actor: &Actor) -> Share {
+    match actor {
+        Actor::Key { .. } => Share::WHOLE,
+        Actor::Guest | Actor::User { .. } => Share::PART,
     }
 }
 

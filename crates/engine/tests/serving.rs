@@ -4,7 +4,7 @@ mod stage;
 
 use engine::{Cached, Engine, EngineError, Family, ListAnswer, ListRows, Place, TableChange};
 use futures_executor::block_on;
-use model::RowId;
+use model::{Mark, RowId};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, new_table, open, row};
 
 fn ask(engine: &Engine, place: Place<'_>, ttl_s: u32, total: bool) -> ListAnswer {
@@ -217,6 +217,27 @@ fn a_clock_that_runs_ahead_stops_writes_until_it_is_believed() {
     );
     clock.pass_ms(2 * 3_600_000);
     add(&engine, "a");
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_clock_that_runs_ahead_for_a_moment_moves_now_for_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = TickingClock::at(NEW_YEAR_US);
+    let engine = open(directory.path(), clock.clone());
+    furnish(&engine);
+    let century_us = 100 * 365 * 86_400_000_000;
+    clock.step_us(century_us);
+    let pinned = block_on(engine.list_rows_pinned(&key(), PLACE, &[], None)).unwrap();
+    let named = Some(Mark(NEW_YEAR_US + century_us));
+    let future = block_on(engine.list_rows_pinned(&key(), PLACE, &[], named));
+    let horizon = block_on(engine.heartbeat(&key())).unwrap();
+    clock.step_us(-century_us);
+    add(&engine, "a");
+    let hour = Mark(NEW_YEAR_US + 3_600_000_000);
+    assert!(pinned.at.system < hour && horizon < hour);
+    assert!(matches!(future, Err(EngineError::FutureMark { .. })));
+    assert!(engine.status().mark < hour && engine.status().horizon < hour);
     engine.close().unwrap();
 }
 

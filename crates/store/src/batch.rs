@@ -50,6 +50,8 @@ pub struct WriteBatch {
 pub struct Note {
     /// Free metadata: a JSON object as text.
     pub meta: Option<String>,
+    /// In the records of which database the note stands, by [`model::Database::seq`].
+    pub database: i64,
 }
 
 impl WriteBatch {

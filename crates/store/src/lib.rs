@@ -27,7 +27,7 @@ pub use batch::{
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
 pub use staged::{
-    Once, OperationsOf, Repeated, Since, StagedOperation, Transaction, TransactionOp,
+    Once, OperationsOf, Repeated, Share, Since, StagedOperation, Transaction, TransactionOp,
     TransactionRefusal, TransactionStatus,
 };
 pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
@@ -90,11 +90,12 @@ pub trait Store: Send + Sync {
     /// What the database says.
     fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
 
-    /// Records of commits with marks above `after`, in the order of their marks, at most `limit`.
+    /// Records of commits in the order of their marks; fewer than asked for once they hold very
+    /// many rows.
     ///
     /// # Errors
     /// What the database says.
-    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<Recorded>>;
+    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>>;
 
     /// Forgets every mark and every record of a commit, as if nothing had been committed; for
     /// tests that set the clock. What the catalogue and the tables hold stays.
@@ -201,6 +202,21 @@ pub trait Pending: Send {
     /// # Errors
     /// Nothing of it is visible, and the store is ready for the next `apply`.
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>>;
+}
+
+/// Which records of commits are read.
+#[derive(Clone, Debug)]
+pub struct RecordsOf {
+    /// With marks above this.
+    pub after: Mark,
+    /// And up to this.
+    pub upto: Mark,
+    /// At most so many.
+    pub limit: u32,
+    /// Of this database, by [`model::Database::seq`]: what was noted for it.
+    pub database: i64,
+    /// And what changed rows of these tables; rows of others are left out.
+    pub tables: Vec<TableNumber>,
 }
 
 /// The record of a commit.

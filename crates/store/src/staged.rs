@@ -16,6 +16,29 @@ pub const TRANSACTIONS_MAX: usize = 5_000;
 /// Most bytes of operations that the open transactions of one project can hold together: what
 /// somebody stages and never commits stands on the disk until it expires.
 pub const PROJECT_BYTES_MAX: usize = 1 << 30;
+/// What the open transactions of one owner may take of what a project has: strangers share one
+/// owner, and must leave room for those who hold a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Most that are open.
+    pub open: usize,
+    /// Most bytes of operations that they hold together.
+    pub bytes: usize,
+}
+
+impl Share {
+    /// All of it.
+    pub const WHOLE: Share = Share {
+        open: TRANSACTIONS_MAX,
+        bytes: PROJECT_BYTES_MAX,
+    };
+    /// A tenth of it.
+    pub const PART: Share = Share {
+        open: TRANSACTIONS_MAX / 10,
+        bytes: PROJECT_BYTES_MAX / 10,
+    };
+}
+
 /// How long a transaction that nobody has ended is kept after it expired, in microseconds, so that
 /// whoever asks late is told so.
 pub const KEPT_US: i64 = 3_600_000_000;
@@ -96,6 +119,8 @@ pub enum TransactionOp {
         now: Timestamp,
         /// From when on it can no longer be committed.
         expires: Timestamp,
+        /// What its owner may take.
+        share: Share,
     },
     /// Adds operations to one that is open.
     Stage {
@@ -107,6 +132,8 @@ pub enum TransactionOp {
         now: Timestamp,
         /// The operations, in the order of their effect.
         operations: Vec<StagedOperation>,
+        /// What its owner may take.
+        share: Share,
     },
     /// Ends one that is open; its operations are no longer kept.
     End {

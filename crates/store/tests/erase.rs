@@ -100,7 +100,10 @@ fn no_byte_of_an_erased_row_is_left() {
     assert!(!traces(place.0.path()).is_empty(), "the secret was stored");
     let mut db = Db::open(&place);
     let batch = WriteBatch {
-        note: Some(Note::default()),
+        note: Some(Note {
+            meta: None,
+            database: 7,
+        }),
         ..db.batch(vec![timed(
             &db,
             "quicksilver-id",
@@ -113,7 +116,13 @@ fn no_byte_of_an_erased_row_is_left() {
     let mark = erased.mark.unwrap();
     assert!(db.get("quicksilver-id").is_none());
     assert!(db.get_as_of("quicksilver-id", first).is_none());
-    let recorded = futures_executor::block_on(db.store.recorded(model::Mark(mark.0 - 1), 1));
+    let recorded = futures_executor::block_on(db.store.recorded(store::RecordsOf {
+        after: model::Mark(mark.0 - 1),
+        upto: mark,
+        limit: 1,
+        database: 7,
+        tables: vec![db.table().number],
+    }));
     let recorded = recorded.unwrap().remove(0);
     assert_eq!((recorded.erased, recorded.rows), (Some(1), Vec::new()));
     // The id may be used again, and is a new row then.

@@ -32,7 +32,7 @@ type Look = dyn FnOnce(Result<&dyn Preview, StoreError>) + Send;
 impl Trial {
     /// Runs it. Blocks.
     pub(crate) fn run(self, shared: &Shared) {
-        let first = shared.marks.untaken(shared.clock.now());
+        let first = shared.marks.untaken(shared.now());
         let preview = shared.store.preview(&self.batches, first, self.limit_ms);
         match block_on(preview) {
             Ok(preview) => (self.look)(Ok(&*preview)),

@@ -157,6 +157,7 @@ mod tests {
             parameters: serde_json::Map::new(),
             prices: None,
             columns: None,
+            tables: Vec::new(),
             groups: vec![Group {
                 key: "list".to_owned(),
                 title: "list".to_owned(),

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::{Value, json};
+
 /// The machine, as the kernel describes it; `unknown` where it does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -27,6 +29,17 @@ pub fn binary() -> String {
         env!("CARGO_PKG_VERSION"),
         env!("TIDEMARK_RUSTC")
     )
+}
+
+/// This machine, in the order shown.
+pub fn told() -> Vec<(&'static str, Value)> {
+    let machine = Machine::here();
+    vec![
+        ("cpu", json!(machine.cpu)),
+        ("cores", json!(machine.cores)),
+        ("memory_mib", json!(machine.memory_mib)),
+        ("kernel", json!(machine.kernel)),
+    ]
 }
 
 impl Machine {

@@ -2,8 +2,13 @@
 //! static responder that is their floor, and reports of what was measured.
 
 pub mod answer;
+pub mod awake;
+pub mod bitemporal;
 pub mod codes;
 pub mod compare;
+pub mod connection;
+mod cores;
+pub mod disk;
 pub mod floor;
 pub mod gallery;
 pub mod load;
@@ -16,6 +21,7 @@ pub mod published;
 pub mod record;
 mod report;
 pub mod run;
+mod stage;
 pub mod ttl;
 
 pub use phase::Until;

@@ -57,6 +57,7 @@ mod tests {
             parameters: Map::new(),
             prices: None,
             columns: None,
+            tables: Vec::new(),
             groups: vec![Group {
                 key: "list".to_owned(),
                 title: "list".to_owned(),

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::percentile::{POINTS, Sorted, odd_to_even, ratio, second_to_first};
 use super::phase::Phase;
 use super::published;
 use super::record::{PAGE, RUN};
-use super::run::{FORMAT, Group, Prices, Run, Series};
+use super::run::{FORMAT, Group, Prices, Run, Series, object};
 
 const TITLE: &str = "TTL list cache, built-in client";
 const METHOD: &str = "\
@@ -44,12 +44,6 @@ impl Report<'_> {
     /// # Errors
     /// When a phase has no samples.
     pub fn run(&self) -> Result<Run> {
-        let object = |pairs: &[(&'static str, Value)]| -> Map<String, Value> {
-            let pairs = pairs.iter();
-            pairs
-                .map(|(key, value)| ((*key).to_owned(), value.clone()))
-                .collect()
-        };
         let series = self.phases.iter().map(|phase| self.series(phase));
         let mut series = series.collect::<Result<Vec<Series>>>()?;
         series.extend(published::list().map(|series| Series {
@@ -73,6 +67,7 @@ impl Report<'_> {
             parameters: object(&self.parameters),
             prices: Some(self.prices.clone()),
             columns: None,
+            tables: Vec::new(),
             groups: vec![Group {
                 key: "list".to_owned(),
                 title: "list of 25 rows".to_owned(),

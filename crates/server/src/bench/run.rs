@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::codes;
 use super::percentile::{POINTS, Sorted, odd_to_even, second_to_first};
+use super::report::table;
 
 /// Of what form the file is. Another one is refused by name.
 pub const FORMAT: &str = "tidemark.run/1";
@@ -22,7 +23,7 @@ const STEPS: u32 = 60;
 pub struct Run {
     /// [`FORMAT`]
     pub format: String,
-    /// What was run: `ttl` or `load`.
+    /// What was run: `ttl`, `load` or `bitemporal`.
     pub kind: String,
     /// The page's title.
     pub title: String,
@@ -42,6 +43,9 @@ pub struct Run {
     /// The published table of the load test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<Columns>,
+    /// Tables of texts: what was to be reached, what others have published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Table>,
     /// What was measured, by workload.
     pub groups: Vec<Group>,
 }
@@ -99,6 +103,19 @@ pub struct Row {
     /// In which currency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
+}
+
+/// A table of texts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// Its title.
+    pub title: String,
+    /// Names of the columns.
+    pub heads: Vec<String>,
+    /// Rows, a text for each column.
+    pub rows: Vec<Vec<String>>,
+    /// What a reader must know to judge it.
+    pub note: String,
 }
 
 /// Series that are to be compared with each other.
@@ -233,6 +250,21 @@ pub struct Sample {
     pub ended: Duration,
     /// What it took.
     pub took: Duration,
+}
+
+impl Table {
+    /// The table in Markdown.
+    pub fn markdown(&self) -> String {
+        table(&self.heads.join("|"), self.rows.clone())
+    }
+}
+
+/// Pairs as an object.
+pub fn object(pairs: &[(&'static str, Value)]) -> Map<String, Value> {
+    let pairs = pairs.iter();
+    pairs
+        .map(|(key, value)| ((*key).to_owned(), value.clone()))
+        .collect()
 }
 
 impl Noise {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Expected};
 use super::floor;
-use super::machine::{self, Machine};
+use super::machine;
 use super::phase::{Phase, Until};
 use super::record::{Written, write};
 use super::report::{Report, render};
@@ -89,15 +89,9 @@ pub async fn run(options: &Options) -> Result<Written> {
             &format!("{} (after timing)", phase.title),
         )?;
     }
-    let machine = Machine::here();
     let report = Report {
         parameters: parameters(options, &subject, &phases),
-        machine: vec![
-            ("cpu", json!(machine.cpu)),
-            ("cores", json!(machine.cores)),
-            ("memory_mib", json!(machine.memory_mib)),
-            ("kernel", json!(machine.kernel)),
-        ],
+        machine: machine::told(),
         prices: options.prices.clone(),
         connections: options.connections as u32,
         phases: &phases,

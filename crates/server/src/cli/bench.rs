@@ -1,5 +1,7 @@
 //! `tidemark bench`.
 
+mod bitemporal;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,6 +53,19 @@ pub enum BenchCommand {
   cargo install oha --locked
   tidemark bench load --quick")]
     Load(LoadArgs),
+    /// Write and read rows on two time axes: the workload that TwiceDB publishes
+    ///
+    /// Starts this program as server on a new data directory. One client and eight write new
+    /// objects one by one and in batches, and read them back: in one query, in batches, one by
+    /// one by a unique key and by id. Then rows with many versions are read as they are and as
+    /// they were. Says of each target whether it is met, beside the published figures and the
+    /// time of a sync in the same minutes. Writes a folder with a report in Markdown, a page to
+    /// look at, and the samples. About ten minutes; --quick takes under two.
+    #[command(after_help = "Example:
+  tidemark bench bitemporal --quick
+  cargo build --release -p store --example bare
+  tidemark bench bitemporal --bare target/release/examples/bare")]
+    Bitemporal(bitemporal::BitemporalArgs),
     /// Print two runs side by side, with the noise of each
     ///
     /// Says what differs between their machines and parameters, then compares every series that
@@ -193,6 +208,7 @@ pub fn run(command: BenchCommand, outside: &Outside) -> Result<()> {
     match command {
         BenchCommand::Ttl(args) => measure(args, outside),
         BenchCommand::Load(args) => load(args, outside),
+        BenchCommand::Bitemporal(args) => bitemporal::run(args, outside),
         BenchCommand::Compare(args) => {
             let [one, other] = [&args.one, &args.other].map(|path| record::read(path));
             say(&compare::compare(&one?, &other?)?)

@@ -143,6 +143,11 @@ fn limit(rows: u32) -> Value {
 
 /// The route of a list of the table's rows with these queries.
 pub fn list_route(queries: &[Value]) -> String {
+    list_route_of(&table::rows_route(), queries)
+}
+
+/// The route of a list with these queries of the rows whose route is `rows`.
+pub fn list_route_of(rows: &str, queries: &[Value]) -> String {
     let texts = queries.iter().enumerate().map(|(place, query)| {
         let text = query.to_string();
         format!(
@@ -151,7 +156,7 @@ pub fn list_route(queries: &[Value]) -> String {
         )
     });
     let texts: Vec<String> = texts.collect();
-    format!("{}?{}", table::rows_route(), texts.join("&"))
+    format!("{rows}?{}", texts.join("&"))
 }
 
 fn is_defined(table: &Value, indexed: bool) -> bool {

@@ -248,6 +248,80 @@ fn constraints_are_declared_for_plain_columns_only() {
     );
     let refs = json!({"refs": [{"column": "n", "table": "t"}]});
     assert_eq!(constrain(refs), "400 general_argument_invalid");
+    let twice = json!({"unique": [["n"], ["n"]]});
+    assert_eq!(constrain(twice), "400 general_argument_invalid");
+    let twice = json!({"unique": [["n", "n"]]});
+    assert_eq!(constrain(twice), "400 general_argument_invalid");
+    let many = json!({"refs": vec![json!({"column": "n", "table": "t"}); 21]});
+    assert_eq!(constrain(many), "400 general_argument_invalid");
+}
+
+#[test]
+fn records_of_commits_are_those_of_the_database() {
+    let site = with_table();
+    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"e","name":"E"}"#);
+    site.ask(
+        "POST",
+        "/v1/tablesdb/e/tables",
+        r#"{"tableId":"t","name":"T"}"#,
+    );
+    let commit = |database: &str, id: &str| {
+        let path = format!("/v1/tidemark/databases/{database}/transactions");
+        let ops = json!([{"op": "put", "table": "t", "id": id, "doc": {}}]);
+        let body = json!({"ops": ops, "meta": {"why": id}}).to_string();
+        site.ask("POST", &path, &body).json()["tt"].clone()
+    };
+    let theirs = commit("e", "theirs");
+    let ours = commit("d", "ours");
+    let row = r#"{"rowId":"plain","data":{"n":1}}"#;
+    site.ask("POST", "/v1/tablesdb/d/tables/t/rows", row);
+    let read = |read: Value| {
+        let path = format!("{BASE}/reads");
+        site.ask("POST", &path, &read.to_string()).json()["rows"].clone()
+    };
+    // Others' commits do not count towards the limit either.
+    let feed = read(json!({"kind": "feed", "limit": 1}));
+    assert_eq!(feed[0]["tt"], ours);
+    assert_eq!(feed[0]["meta"]["why"], "ours");
+    let feed = read(json!({"kind": "feed"}));
+    let changes: Vec<&Value> = feed.as_array().unwrap().iter().collect();
+    assert_eq!(changes.len(), 2, "{feed}");
+    assert_eq!(feed[1]["changes"], json!([["t", "plain"]]));
+    assert_eq!(read(json!({"kind": "tx", "tt": theirs})), Value::Null);
+}
+
+#[test]
+fn a_join_ends_where_it_has_too_many_pairs() {
+    let site = with_table();
+    let column = r#"{"key":"link","size":36,"required":false}"#;
+    site.ask("POST", "/v1/tablesdb/d/tables/t/columns/string", column);
+    let mut ops: Vec<Value> = (0..400)
+        .map(|n| {
+            let doc = json!({"link": "one"});
+            json!({"op": "put", "table": "t", "id": format!("l{n}"), "doc": doc, "valid_from": 0})
+        })
+        .collect();
+    ops.extend((0..300).map(|n| {
+        let (from, to) = (n * 10, n * 10 + 10);
+        json!({"op": "put", "table": "t", "id": "one", "doc": {"n": n},
+            "valid_from": from, "valid_to": to})
+    }));
+    let made = site.ask(
+        "POST",
+        &format!("{BASE}/transactions"),
+        &json!({ "ops": ops }).to_string(),
+    );
+    assert_eq!(made.status, 201, "{}", made.text);
+    let join = |more: Value| {
+        let mut read = json!({"kind": "join", "left": "t", "right": "t", "on": "link"});
+        read["tt"] = more;
+        site.ask("POST", &format!("{BASE}/reads"), &read.to_string())
+    };
+    let refused = join(Value::Null);
+    assert_eq!(refused.status, 400, "{}", refused.text);
+    assert!(refused.text.contains("100000"), "{}", refused.text);
+    let guest = site.ask_as(None, "POST", &format!("{BASE}/reads"), r#"{"kind":"feed"}"#);
+    assert_eq!(guest.refusal(), "401 general_unauthorized_scope");
 }
 
 #[test]

@@ -658,6 +658,20 @@ fn operations_that_cannot_be_meant_are_refused() {
 }
 
 #[test]
+fn guests_leave_room_for_keys() {
+    let site = site();
+    let open = |key: Option<&str>| {
+        let made = site.ask_as(key, "POST", "/v1/tablesdb/transactions", "{}");
+        made.refusal()
+    };
+    for _ in 0..500 {
+        assert_eq!(open(None), "201");
+    }
+    assert_eq!(open(None), "400 transaction_limit_exceeded");
+    assert_eq!(open(Some(crate::site::KEY)), "201");
+}
+
+#[test]
 fn guests_and_keys_do_not_meet_in_a_transaction() {
     let site = site();
     let of_key = TABLES.open(&site, Some(ROWS_KEY));

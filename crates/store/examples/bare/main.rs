@@ -1,7 +1,8 @@
 //! What the measured figures compare the store with: the same work by hand-written SQL through
 //! the same driver, with nothing of ours around it. Prints one line of JSON.
 //!
-//! It lives in this room because no other may name the driver. `harness figures` runs it.
+//! It lives in this room because no other may name the driver. `harness figures` and `tidemark
+//! bench bitemporal` run it.
 
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use clap::{Parser, Subcommand};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi, params};
 
+mod bitemporal;
 mod group_commit;
 mod list;
 
@@ -21,8 +23,8 @@ const END: i64 = i64::MAX;
 
 /// The benchmark's work as hand-written SQL, through the driver the store uses
 ///
-/// Both commands read a data directory's database that `tidemark seed catalog` filled, while no
-/// server writes to it, and print one line of JSON.
+/// `list` and `group-commit` read a data directory's database that `tidemark seed catalog` filled,
+/// while no server writes to it, and print one line of JSON.
 #[derive(Parser)]
 struct Cli {
     #[command(subcommand)]
@@ -35,6 +37,7 @@ enum Command {
     List(list::Arguments),
     /// Insert single rows from many threads through one that commits what waits
     GroupCommit(group_commit::Arguments),
+    Bitemporal(bitemporal::Arguments),
 }
 
 /// Any failure ends the program; a person reads the text.
@@ -45,6 +48,7 @@ fn main() -> Outcome<()> {
     let printed = match Cli::parse().command {
         Command::List(arguments) => list::run(&arguments)?,
         Command::GroupCommit(arguments) => group_commit::run(&arguments)?,
+        Command::Bitemporal(arguments) => return bitemporal::run(&arguments),
     };
     println!("{printed}");
     Ok(())

@@ -31,9 +31,9 @@ mod present;
 mod preview;
 mod probes;
 mod read;
-mod records;
 mod related;
 mod relation_write;
+mod rewind;
 mod row_sql;
 mod row_write;
 mod run;
@@ -61,7 +61,7 @@ use self::read::Readers;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
     Boundaries, Counts, Listed, Listing, Loaded, OperationsOf, Options, Pending, Point, Preview,
-    Recorded, Snapshot, Staged, Store, StoreError, StoreFuture, Transaction,
+    Recorded, RecordsOf, Snapshot, Staged, Store, StoreError, StoreFuture, Transaction,
 };
 
 /// The store behind the border.
@@ -211,12 +211,8 @@ impl Store for SqliteStore {
         Box::pin(ready(self.begin_due(instant)))
     }
 
-    fn recorded(&self, after: Mark, limit: u32) -> StoreFuture<'_, Vec<Recorded>> {
-        let location = Location {
-            database: &self.shared.database,
-            vfs: self.shared.vfs.as_deref(),
-        };
-        Box::pin(ready(records::read(location, after, limit)))
+    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
+        self.readers.recorded(asked)
     }
 
     fn rewind(&self) -> StoreFuture<'_, ()> {

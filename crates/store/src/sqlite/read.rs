@@ -42,6 +42,7 @@ mod explain;
 mod point;
 mod pool;
 pub(super) mod preview;
+mod records;
 mod row;
 mod slow;
 mod staged;

@@ -134,9 +134,11 @@ impl Run<'_> {
         self.state.horizon = self.state.horizon.max(self.mark);
         let author = batch.author.as_deref();
         let meta = batch.note.as_ref().and_then(|note| note.meta.as_deref());
+        let noted_in = batch.note.as_ref().map(|note| note.database);
         let erased = (self.erased > 0).then_some(self.erased as i64);
         self.statement(
-            "INSERT INTO tx (tt, n, prev, user, meta, erased) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO tx (tt, n, prev, user, meta, erased, noted_in) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
         .execute(params![
             mark,
@@ -144,7 +146,8 @@ impl Run<'_> {
             previous,
             author,
             meta,
-            erased
+            erased,
+            noted_in
         ])?;
         let mut row = self.statement("INSERT INTO tx_row (tt, tab, id) VALUES (?1, ?2, ?3)")?;
         for (TableNumber(table), id) in self.touched.ids() {

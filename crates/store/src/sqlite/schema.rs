@@ -156,7 +156,7 @@ CREATE TABLE upkeep (
 ) WITHOUT ROWID;
 ";
 
-/// The second format: constraints over valid time. `kind` is `unique` or `ref`; `columns` are
+/// A later format: constraints over valid time. `kind` is `unique` or `ref`; `columns` are
 /// numbers of columns with commas between them; `related` is the table that a `ref` leads to.
 pub(super) const OVER_TIME: &str = "
 CREATE TABLE over_time (
@@ -168,6 +168,9 @@ CREATE TABLE over_time (
   PRIMARY KEY (tab, place)
 ) WITHOUT ROWID;
 ";
+
+/// A later format: the database that a transaction was committed through, where it says so.
+pub(super) const NOTED: &str = "ALTER TABLE tx ADD COLUMN noted_in INTEGER;";
 
 /// The statements that make the physical tables and indexes of `table`.
 pub(super) fn create_table(table: &Table) -> String {

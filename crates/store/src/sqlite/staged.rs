@@ -14,7 +14,7 @@ use crate::StoreError;
 use crate::batch::Refusal;
 use crate::staged::{
     KEPT_US, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once, PROJECT_BYTES_MAX, REQUESTS_KEPT_US,
-    Repeated, Since, StagedOperation, TRANSACTIONS_MAX, Transaction, TransactionOp,
+    Repeated, Share, Since, StagedOperation, TRANSACTIONS_MAX, Transaction, TransactionOp,
     TransactionRefusal, TransactionStatus,
 };
 
@@ -158,13 +158,18 @@ impl Run<'_> {
                 owner,
                 now,
                 expires,
-            } => self.create_transaction((project, id), owner, (*now, *expires))?,
+                share,
+            } => {
+                self.need_open(project, owner, *now, *share)?;
+                self.create_transaction((project, id), owner, (*now, *expires))?
+            }
             TransactionOp::Stage {
                 project,
                 id,
                 now,
                 operations,
-            } => self.stage((project, id), *now, operations)?,
+                share,
+            } => self.stage((project, id), *now, operations, *share)?,
             TransactionOp::End {
                 project,
                 id,
@@ -288,6 +293,33 @@ impl Run<'_> {
         self.known_transaction((project, id))
     }
 
+    /// Refuses what would leave no room for other owners.
+    fn need_open(
+        &self,
+        project: &ProjectId,
+        owner: &str,
+        now: Timestamp,
+        share: Share,
+    ) -> Step<()> {
+        if share == Share::WHOLE {
+            return Ok(());
+        }
+        let pending = status_text(TransactionStatus::Pending);
+        let sql = "SELECT count(*) FROM staged \
+                   WHERE project = ?1 AND status = ?2 AND owner = ?3 AND expires > ?4";
+        let open: i64 = self
+            .statement(sql)?
+            .query_row(params![project.as_str(), pending, owner, now.0], |row| {
+                row.get(0)
+            })?;
+        if (open as usize) < share.open {
+            return Ok(());
+        }
+        let open = share.open;
+        let why = format!("Callers without a key can have {open} open transactions of a project.");
+        Err(refuse(TransactionRefusal::LimitExceeded(why)).into())
+    }
+
     /// Removes transactions that are no longer kept, and, where a project has too many, the
     /// oldest of those that have ended.
     fn make_room(&self, project: &ProjectId, now: Timestamp) -> Step<()> {
@@ -327,6 +359,7 @@ impl Run<'_> {
         named: (&ProjectId, &str),
         now: Timestamp,
         operations: &[StagedOperation],
+        share: Share,
     ) -> Step<Transaction> {
         let known = self.open_transaction(named)?;
         need_time(&known, now)?;
@@ -341,7 +374,7 @@ impl Run<'_> {
             let why = format!("A transaction can hold {OPERATION_BYTES_MAX} bytes of operations.");
             return Err(refuse(TransactionRefusal::LimitExceeded(why)).into());
         }
-        self.need_bytes(named.0, added, now)?;
+        self.need_bytes(named.0, &known.owner, added, (now, share))?;
         let mut insert = self.statement(
             "INSERT INTO staged_op (tx, n, seen, place, id, body) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -363,21 +396,32 @@ impl Run<'_> {
     }
 
     /// Refuses what would let the open transactions of one project take too much of the disk.
-    fn need_bytes(&self, project: &ProjectId, added: usize, now: Timestamp) -> Step<()> {
+    fn need_bytes(
+        &self,
+        project: &ProjectId,
+        owner: &str,
+        added: usize,
+        (now, share): (Timestamp, Share),
+    ) -> Step<()> {
         let pending = status_text(TransactionStatus::Pending);
         let fits = || -> Step<bool> {
-            let held: i64 = self
-                .statement(
-                    "SELECT coalesce(sum(bytes), 0) FROM staged WHERE project = ?1 AND status = ?2",
-                )?
-                .query_row(params![project.as_str(), pending], |row| row.get(0))?;
-            Ok(held as usize + added <= PROJECT_BYTES_MAX)
+            let sql = "SELECT coalesce(sum(bytes), 0), \
+                       coalesce(sum(bytes) FILTER (WHERE owner = ?3), 0) \
+                       FROM staged WHERE project = ?1 AND status = ?2";
+            let (held, own): (i64, i64) = self
+                .statement(sql)?
+                .query_row(params![project.as_str(), pending, owner], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?;
+            Ok(held as usize + added <= PROJECT_BYTES_MAX && own as usize + added <= share.bytes)
         };
         if fits()? || (self.remove_ended(project, now)? > 0 && fits()?) {
             return Ok(());
         }
         let why = format!(
-            "The open transactions of a project can hold {PROJECT_BYTES_MAX} bytes of operations."
+            "The open transactions of a project can hold {PROJECT_BYTES_MAX} bytes of operations, \
+             those of callers without a key {}.",
+            Share::PART.bytes
         );
         Err(refuse(TransactionRefusal::LimitExceeded(why)).into())
     }

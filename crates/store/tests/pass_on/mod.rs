@@ -47,10 +47,9 @@ macro_rules! pass_on {
     (@ recorded) => {
         fn recorded(
             &self,
-            after: model::Mark,
-            limit: u32,
+            asked: store::RecordsOf,
         ) -> store::StoreFuture<'_, Vec<store::Recorded>> {
-            self.inner.recorded(after, limit)
+            self.inner.recorded(asked)
         }
     };
     (@ rewind) => {

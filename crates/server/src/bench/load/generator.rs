@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::cores::Cores;
-use super::stage::Process;
+use crate::bench::cores::Cores;
 use crate::bench::run::Sample;
+use crate::bench::stage::Process;
 
 /// Answers that take longer count as broken; a peer without an index needs seconds.
 const TIMEOUT: &str = "30s";

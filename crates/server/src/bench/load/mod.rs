@@ -3,11 +3,9 @@
 //! lists and changes at once. Everything that is measured runs as a child of this program, on a
 //! fresh copy of one seeded data directory.
 
-mod cores;
 mod generator;
 mod mix;
 mod report;
-mod stage;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,12 +17,12 @@ use hyper::header::HeaderValue;
 use model::Timestamp;
 use serde_json::{Value, json};
 
-use self::cores::Cores;
 use self::generator::{Aim, Load, Oha, Slice, second_opinion};
 use self::mix::{Mix, Mixed};
-use self::stage::{Responder, Server, Stage};
+use super::cores::Cores;
 use super::record::{Written, write};
 use super::run::Prices;
+use super::stage::{Responder, Server, Stage};
 use crate::client::{Access, Client};
 use crate::seed::generator::Product;
 use crate::seed::{self, table};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use model::calendar::iso_ms;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::generator::Slice;
 use super::mix::Mixed;
@@ -16,7 +16,7 @@ use crate::bench::record::{PAGE, RUN};
 use crate::bench::report::table;
 use crate::bench::run::{
     Columns, Counting, FORMAT, Group, Noise, Role, Row, Run, Sample, Samples, Series, Source,
-    Timeline, milli,
+    Timeline, milli, object,
 };
 
 const TITLE: &str = "Load test";
@@ -58,7 +58,6 @@ impl Report<'_> {
     /// # Errors
     /// When a series has no samples.
     pub fn run(&self) -> Result<Run> {
-        let machine = here();
         Ok(Run {
             format: FORMAT.to_owned(),
             kind: "load".to_owned(),
@@ -66,10 +65,11 @@ impl Report<'_> {
             lead: self.lead(),
             method: METHOD.to_owned(),
             started: iso_ms(self.options.started),
-            machine: object(&machine),
+            machine: object(&machine::told()),
             parameters: object(&self.parameters()),
             prices: Some(self.options.prices.clone()),
             columns: Some(self.columns()),
+            tables: Vec::new(),
             groups: self.groups()?,
         })
     }
@@ -77,7 +77,12 @@ impl Report<'_> {
     /// The report; page and samples stand beside it.
     pub fn render(&self) -> String {
         let started = json!(iso_ms(self.options.started));
-        let pairs = [vec![("started", started)], self.parameters(), here()].concat();
+        let pairs = [
+            vec![("started", started)],
+            self.parameters(),
+            machine::told(),
+        ]
+        .concat();
         let lines: Vec<String> = pairs
             .iter()
             .map(|(key, value)| format!("{key}: {value}\n"))
@@ -326,23 +331,6 @@ impl Report<'_> {
         let head = "request|cores|wanted/s|answered/s|p50 µs|p90 µs|p99 µs|p99.9 µs|errors";
         table(head, rows.collect())
     }
-}
-
-fn here() -> Vec<(&'static str, Value)> {
-    let machine = Machine::here();
-    vec![
-        ("cpu", json!(machine.cpu)),
-        ("cores", json!(machine.cores)),
-        ("memory_mib", json!(machine.memory_mib)),
-        ("kernel", json!(machine.kernel)),
-    ]
-}
-
-fn object(pairs: &[(&'static str, Value)]) -> Map<String, Value> {
-    let pairs = pairs.iter();
-    pairs
-        .map(|(key, value)| ((*key).to_owned(), value.clone()))
-        .collect()
 }
 
 fn list<T: ToString>(numbers: &[T]) -> String {

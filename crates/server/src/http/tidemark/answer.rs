@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{CommitRecord, PiecesRead};
+use engine::{CommitRecord, EngineError, PiecesRead};
 use model::history::{History, VersionNumber};
 use model::period::join;
 use model::timeline::{Aggregate, Number, timeline};
@@ -147,9 +147,14 @@ impl Histories {
         shown.collect()
     }
 
-    /// Pairs of pieces that share an instant: `on` is the column of the left ones that holds the
-    /// id of a right one.
-    pub(super) fn joined(&self, right: &Histories, on: &str) -> Result<Out, ApiError> {
+    /// Pairs of pieces that share an instant, at most `pairs_max`: `on` is the column of the left
+    /// ones that holds the id of a right one.
+    pub(super) fn joined(
+        &self,
+        right: &Histories,
+        on: &str,
+        pairs_max: usize,
+    ) -> Result<Out, ApiError> {
         let position = self.table.named(on)?;
         let mut pairs = Vec::new();
         for (id, version) in self.versions() {
@@ -159,6 +164,10 @@ impl Histories {
             let Some(others) = right.rows.get(link) else {
                 continue;
             };
+            let others = meeting(others, &version.valid);
+            if pairs.len() + others.len() > pairs_max {
+                return Err(EngineError::TooManyPieces.into());
+            }
             let periods: Vec<Period> = others.iter().map(|other| other.valid).collect();
             for pair in join(&[version.valid], &periods) {
                 pairs.push(json!({
@@ -211,6 +220,15 @@ impl Histories {
         });
         shown.collect()
     }
+}
+
+/// Those of a row's pieces, which are disjoint and in order, that share an instant with a period.
+fn meeting<'v>(pieces: &'v [Version<Seen>], period: &Period) -> &'v [Version<Seen>] {
+    let ended = |piece: &Version<Seen>| piece.valid.to().is_some_and(|to| to <= period.from());
+    let first = pieces.partition_point(ended);
+    let begun = |piece: &Version<Seen>| period.to().is_none_or(|to| piece.valid.from() < to);
+    let after = pieces.partition_point(begun);
+    &pieces[first..after.max(first)]
 }
 
 fn mark(mark: Option<Mark>) -> Out {

@@ -39,6 +39,10 @@ impl Clock for SetClock {
     fn elapsed_ms(&self) -> u64 {
         self.machine.elapsed_ms()
     }
+
+    fn is_set(&self) -> bool {
+        true
+    }
 }
 
 /// Sets the clock as a request says.

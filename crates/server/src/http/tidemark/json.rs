@@ -47,13 +47,15 @@ pub(super) fn to(period: &Period) -> Out {
     period.to().map_or(Out::Null, |to| json!(to.0))
 }
 
-/// The columns of a row that have a value.
+/// The columns of a row that have a value, but those that hold links: they are read by the ordinary
+/// calls.
 pub(super) fn doc(table: &Table, row: &Row) -> Out {
     let Content::Values(values) = &row.content else {
         unreachable!("pieces are read by their columns");
     };
     let columns = table.columns.iter().zip(values);
-    let members = columns.filter(|(_, value)| **value != Value::Null);
+    let members =
+        columns.filter(|(column, value)| **value != Value::Null && column.relation().is_none());
     let members = members.map(|(column, value)| (column.key.to_string(), value_of(value)));
     Out::Object(members.collect::<Map<_, _>>())
 }

@@ -1,8 +1,9 @@
 //! Reads of the case language: what is asked, and at which coordinates.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
-use engine::{Caller, Engine, Frame, Pieces, PiecesRead, Place};
+use engine::{Caller, Engine, EngineError, Frame, Pieces, PiecesRead, Place};
 use model::timeline::{Aggregate, Gathered, Number};
 use model::{
     Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Timestamp, Value,
@@ -22,14 +23,16 @@ const READS_MAX: usize = 100;
 
 /// `POST /v1/tidemark/databases/{database}/reads`: one read, or several in `reads`.
 pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
+    let caller = asked.key_caller()?;
     let mut fields = asked.fields().await?;
     let engine = &asked.app.shared.engine;
+    let room = Cell::new(engine::PIECES_MAX as usize);
     let reading = |fields| Reading {
         engine,
         caller: caller.clone(),
         database: &asked.ids.database,
         fields,
+        room: &room,
     };
     let body = if fields.holds("reads") {
         let mut answers = Vec::new();
@@ -49,6 +52,8 @@ struct Reading<'a> {
     caller: Rc<Caller>,
     database: &'a str,
     fields: Fields,
+    /// How many pieces the request may still look at, or pair.
+    room: &'a Cell<usize>,
 }
 
 impl Reading<'_> {
@@ -132,7 +137,15 @@ impl Reading<'_> {
     }
 
     async fn read(&self, asked: Pieces<'_>) -> Result<PiecesRead, ApiError> {
-        Ok(self.engine.pieces(&self.caller, &asked).await?)
+        let read = self.engine.pieces(&self.caller, &asked).await?;
+        self.room.set(self.after(read.rows.len())?);
+        Ok(read)
+    }
+
+    /// The room that is left after so many.
+    fn after(&self, count: usize) -> Result<usize, EngineError> {
+        let left = self.room.get().checked_sub(count);
+        left.ok_or(EngineError::TooManyPieces)
     }
 
     fn place<'p>(&'p self, table: &'p str) -> Place<'p> {
@@ -305,7 +318,7 @@ impl Reading<'_> {
         let on = self.fields.required_text("on")?;
         let left = self.pieces_of(&left, None, at.system).await?;
         let right = self.pieces_of(&right, None, at.system).await?;
-        left.joined(&right, &on)
+        left.joined(&right, &on, self.room.get())
     }
 
     async fn timeline(&mut self, at: Coordinates) -> Result<Out, ApiError> {
@@ -362,7 +375,10 @@ impl Reading<'_> {
         let (table, id) = (self.table("table")?, self.id()?);
         let later = Period::new(at.valid, None)?;
         let frame = Frame::Pieces(later);
+        let room = self.room.get();
         let read = self.rows(&table, id.as_ref(), at, frame).await?;
+        // The same rows as before, or fewer: they are counted once.
+        self.room.set(room);
         let boundary = |row: &model::Row| {
             let span = row.span.as_ref().expect("pieces say where they stand");
             span.valid.boundary_after(at.valid)

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::connection::Access;
 use super::cores::Cores;
 
 /// A start takes a fraction of a second; a loaded machine may take a hundred times as long.
@@ -51,17 +52,27 @@ pub struct Responder {
 }
 
 impl Stage {
+    /// A folder below `scratch` without a data directory; removed with the stage.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn empty(binary: &Path, scratch: &Path) -> Result<Stage> {
+        let folder = tempfile::Builder::new()
+            .prefix("bench-")
+            .tempdir_in(scratch);
+        let folder = folder.with_context(|| format!("no folder below {}", scratch.display()))?;
+        Ok(Stage {
+            binary: binary.to_owned(),
+            folder,
+        })
+    }
+
     /// Makes a data directory with the indexed catalog of `rows` rows below `scratch`.
     ///
     /// # Errors
     /// When a folder cannot be made, or seeding fails.
     pub fn set(binary: &Path, scratch: &Path, rows: u32, all: &Cores) -> Result<Stage> {
-        let folder = tempfile::Builder::new().prefix("load-").tempdir_in(scratch);
-        let folder = folder.with_context(|| format!("no folder below {}", scratch.display()))?;
-        let stage = Stage {
-            binary: binary.to_owned(),
-            folder,
-        };
+        let stage = Stage::empty(binary, scratch)?;
         let server = stage.start("seeded", all, &[])?;
         let mut seed = stage.command();
         seed.args(["seed", "catalog", "--index", "--rows", &rows.to_string()]);
@@ -101,7 +112,11 @@ impl Stage {
         self.start("fresh", cores, settings)
     }
 
-    fn start(&self, name: &str, cores: &Cores, settings: &[&str]) -> Result<Server> {
+    /// A server on the data directory `name`, which is made if absent.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn start(&self, name: &str, cores: &Cores, settings: &[&str]) -> Result<Server> {
         let at = |end: &str| self.folder().join(format!("{name}{end}"));
         let (log, bootstrap) = (at(".log"), at(".bootstrap"));
         let output = File::create(&log).with_context(|| log.display().to_string())?;
@@ -193,13 +208,18 @@ impl Server {
         Process(self.child.id())
     }
 
+    /// How to reach it.
+    pub fn access(&self) -> Access {
+        Access {
+            address: self.address,
+            project: self.project.clone(),
+            key: self.key.clone(),
+        }
+    }
+
     /// The headers that let a request in.
     pub fn headers(&self) -> [String; 2] {
-        let Server { project, key, .. } = self;
-        [
-            format!("X-Appwrite-Project: {project}"),
-            format!("X-Appwrite-Key: {key}"),
-        ]
+        self.access().headers()
     }
 
     /// Asks it to end in order, and waits until it has.

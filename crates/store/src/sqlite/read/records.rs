@@ -1,0 +1,67 @@
+//! Reading records of commits: who wrote what, when, and why.
+
+use model::{Mark, TableNumber};
+use rusqlite::params;
+
+use super::{Readers, Step};
+use crate::{Recorded, RecordsOf, StoreFuture};
+
+/// Rows of records in one answer, after which no further record is begun: ten of the largest
+/// commits.
+const ROWS_MAX: usize = 100_000;
+
+/// Of a database are the commits that were noted for it, and those that changed a row of its
+/// tables. Both kinds are looked for in the order of marks, so the first ones end the search.
+const RECORDS: &str = "SELECT tt, meta, user, erased FROM tx
+ WHERE tt > ?1 AND tt <= ?2 AND (noted_in = ?3 OR EXISTS (
+   SELECT 1 FROM tx_row WHERE tx_row.tt = tx.tt
+     AND tab IN (SELECT value FROM json_each(?4))))
+ ORDER BY tt LIMIT ?5";
+const ROWS: &str = "SELECT tab, id FROM tx_row
+ WHERE tt = ?1 AND tab IN (SELECT value FROM json_each(?2))";
+
+impl Readers {
+    /// What [`crate::Store::recorded`] promises. How many records of others lie between is not
+    /// known, so it is a long read.
+    pub(in crate::sqlite) fn recorded<'a>(
+        &self,
+        asked: RecordsOf,
+    ) -> StoreFuture<'a, Vec<Recorded>> {
+        self.long(move |_, reader| read(&reader.connection, &asked))
+    }
+}
+
+fn read(connection: &rusqlite::Connection, asked: &RecordsOf) -> Step<Vec<Recorded>> {
+    let snapshot = connection.unchecked_transaction()?;
+    let numbers: Vec<String> = asked
+        .tables
+        .iter()
+        .map(|table| table.0.to_string())
+        .collect();
+    let tables = format!("[{}]", numbers.join(","));
+    let mut commits = snapshot.prepare_cached(RECORDS)?;
+    let mut touched = snapshot.prepare_cached(ROWS)?;
+    let (after, upto) = (asked.after.0, asked.upto.0);
+    let mut rows = commits.query(params![after, upto, asked.database, tables, asked.limit])?;
+    let (mut records, mut rows_read) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let mark: i64 = row.get(0)?;
+        let of_commit = touched.query_map(params![mark, tables], |row| {
+            Ok((TableNumber(row.get(0)?), row.get::<_, String>(1)?))
+        })?;
+        let erased: Option<i64> = row.get(3)?;
+        let of_commit: Vec<_> = of_commit.collect::<Result<_, _>>()?;
+        rows_read += of_commit.len();
+        records.push(Recorded {
+            mark: Mark(mark),
+            meta: row.get(1)?,
+            author: row.get(2)?,
+            erased: erased.map(i64::unsigned_abs),
+            rows: of_commit,
+        });
+        if rows_read >= ROWS_MAX {
+            break;
+        }
+    }
+    Ok(records)
+}
