@@ -4,10 +4,11 @@
 mod stage;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use engine::{
-    Act, BatchWrite, Engine, EngineError, Family, ListRows, NewColumn, NewIndex, NewTable,
-    Operation, Place, RowInput, TimedTransaction, TransactionAct, TransactionOp,
+    Act, BatchWrite, Caller, Engine, EngineError, Family, ListRows, NewColumn, NewIndex, NewTable,
+    Operation, Place, Request, RowInput, TimedTransaction, TransactionAct, TransactionOp,
 };
 use futures_executor::block_on;
 use model::history::Range;
@@ -118,8 +119,15 @@ fn fill(engine: &Engine) {
             )))],
             is_atomic: true,
         };
-        let request = Some("request-1");
-        engine.write_batch(&key(), &batch, request).await.unwrap();
+        let sender = Caller {
+            request: Some(Arc::new(Request {
+                key: "request-1".to_owned(),
+                print: 1,
+                answer: Some(Box::new(|_, _| SECRET.as_bytes().to_vec())),
+            })),
+            ..key()
+        };
+        engine.write_batch(&sender, &batch).await.unwrap();
         for (transaction, act) in [
             (
                 "one",

@@ -232,6 +232,11 @@ fn those_who_wait_share_a_commit_and_each_gets_a_mark_of_his_own() {
     engine.close().unwrap();
 }
 
+fn poll<F: Future>(reached: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    let mut context = Context::from_waker(Waker::noop());
+    reached.as_mut().poll(&mut context)
+}
+
 #[test]
 fn a_mark_that_is_being_written_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
@@ -239,9 +244,6 @@ fn a_mark_that_is_being_written_is_waited_for() {
     let engine = &*engine;
     let published = engine.status().mark;
     assert_eq!(block_on(engine.reach(published)), Ok(()));
-    let poll = |reached: &mut Pin<Box<_>>| -> Poll<Result<(), EngineError>> {
-        Future::poll(reached.as_mut(), &mut Context::from_waker(Waker::noop()))
-    };
     store.gate.close();
     std::thread::scope(|scope| {
         let held = scope.spawn(|| block_on(create(engine, "held")).unwrap().mark);
