@@ -138,13 +138,13 @@ fn an_owner_may_spare_clients_the_question() {
         "{}",
         day.text
     );
-    let lost = site.ask(
+    let below = site.ask(
         "GET",
         &format!("{ROWS}?{}", query("asOf", json!(["2001-01-01"]))),
         "",
     );
-    assert_eq!(lost.refusal(), "410 history_gone");
-    assert_eq!(lost.header("cache-control"), "private, no-cache");
+    assert_eq!(below.refusal(), "410 history_gone");
+    assert_eq!(below.header("cache-control"), "private, no-cache");
     let pieces = r#"{"kind":"get","table":"t","id":"a","tt":5}"#;
     let pieces = site.ask("POST", "/v1/tidemark/databases/d/reads", pieces);
     assert_eq!(pieces.refusal(), "410 history_gone");
