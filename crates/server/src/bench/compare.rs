@@ -337,7 +337,13 @@ mod tests {
     fn each_point_is_judged_by_its_own_noise() {
         // One sample in fifty, all in the second half, takes ten times as long.
         let tailed = || {
-            let took = |n: u64| if n > 1_000 && n % 25 == 0 { 1_000 } else { 100 };
+            let took = |n: u64| {
+                if n > 1_000 && n.is_multiple_of(25) {
+                    1_000
+                } else {
+                    100
+                }
+            };
             let samples: Vec<Sample> = (0..2_000)
                 .map(|n| Sample {
                     ended: Duration::from_micros(n * 200 + 200),

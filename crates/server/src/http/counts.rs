@@ -314,7 +314,7 @@ mod tests {
         thread.listed(None);
         let read = counts.read();
         assert_eq!((read.hits, read.stale, read.bypasses), (3, 1, 1));
-        assert!(read.failures.iter().any(|failure| *failure == (500, 0)));
+        assert!(read.failures.contains(&(500, 0)));
         let of_route = &read.answers[0];
         assert_eq!(of_route.route, routes[3].pattern);
         assert_eq!((of_route.status, of_route.count), (Some(200), 3));

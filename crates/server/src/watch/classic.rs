@@ -27,8 +27,8 @@ pub fn text(metrics: &[Metric]) -> String {
             match value {
                 Value::Whole(count) => series(&mut text, name, &labels, count),
                 Value::Real(measure) => series(&mut text, name, &labels, measure),
-                Value::Times(held) => distribution(&mut text, name, &labels, held, SECOND_NS),
-                Value::Sizes(held) => distribution(&mut text, name, &labels, held, 1.0),
+                Value::Times(all) => distribution(&mut text, name, &labels, all, SECOND_NS),
+                Value::Sizes(all) => distribution(&mut text, name, &labels, all, 1.0),
             }
         }
     }

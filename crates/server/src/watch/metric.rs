@@ -241,9 +241,9 @@ fn comparisons(seen: &Seen) -> Vec<Metric> {
             result("dropped", compared.dropped),
         ]
     });
-    let compares = seen.compared.map(|compared| {
-        let compares = Value::Whole(u64::from(!compared.has_failed));
-        (Vec::new(), compares)
+    let goes_on = seen.compared.map(|found| {
+        let is_well = Value::Whole(u64::from(!found.has_failed));
+        (Vec::new(), is_well)
     });
     vec![
         Metric {
@@ -258,7 +258,7 @@ fn comparisons(seen: &Seen) -> Vec<Metric> {
             kind: Kind::Gauge,
             labels: &[],
             help: "With --paranoid, 1 while hits are compared, 0 once that has ended by a fault",
-            samples: compares.into_iter().collect(),
+            samples: goes_on.into_iter().collect(),
         },
     ]
 }
