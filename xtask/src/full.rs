@@ -85,6 +85,37 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     Ok(lane.finish())
 }
 
+/// What the requests made from the OpenAPI document need.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn missing_for_document(checkout: &Checkout) -> Result<Vec<Missing>> {
+    let mut missing = prerequisite::for_python();
+    let packages = Packages::PyPi(PYTHON_SUITE);
+    if missing.is_empty() && !packages.are_present(checkout)? {
+        missing.push(packages.missing());
+    }
+    Ok(missing)
+}
+
+/// Requests made from the OpenAPI document, as many as `lane_size` says; `suite` makes few.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn document(checkout: &Checkout, lane: &mut Lane, lane_size: (&str, &str)) -> Result<()> {
+    let mut command = checkout.command(install::python(checkout)?);
+    command.args(["-m", "pytest", "-p", "no:cacheprovider", "test_openapi.py"]);
+    command.current_dir(checkout.root.join(PYTHON_SUITE));
+    command.env(lane_size.0, lane_size.1);
+    command.env(live::BINARY_VARIABLE, checkout.binary()?);
+    lane.run(
+        "requests from the OpenAPI document",
+        Runner::Pytest,
+        &mut command,
+    );
+    Ok(())
+}
+
 fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
     [
         prerequisite::for_rust(checkout),

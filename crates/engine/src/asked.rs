@@ -5,6 +5,8 @@ use std::sync::Arc;
 use list_cache::Family;
 use model::{Actor, Json, Mark, ProjectId, RowId};
 
+use crate::once::Request;
+
 /// Who asks, and in which project.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -12,6 +14,8 @@ pub struct Caller {
     pub project: ProjectId,
     /// Who asks.
     pub actor: Actor,
+    /// The name of the request, if it may be sent again: what it writes is written once.
+    pub request: Option<Arc<Request>>,
 }
 
 /// A table, as a path names it.
@@ -76,6 +80,14 @@ pub enum Judged {
     /// Those of today and those that were known at the mark it looks at: what either hides is not
     /// seen. `$permissions` are those of then.
     AsOf,
+}
+
+impl ListAnswer {
+    /// Whether a commit may have altered it since it was read.
+    pub fn may_be_old(&self) -> bool {
+        self.cached
+            .is_some_and(|cached| cached.is_stale == Some(true))
+    }
 }
 
 /// What the cache did for an answer.

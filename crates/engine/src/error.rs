@@ -160,6 +160,8 @@ pub enum EngineError {
     TransactionTooLarge(String),
     /// The key of the request was used for another one.
     RequestKeyReused,
+    /// The request has had its effect, and its answer is not there any more.
+    RequestRepeated,
     /// The server is shutting down.
     Closing,
     /// The clock is so far ahead of the last commit that a wrong year must be feared.
@@ -273,6 +275,7 @@ impl fmt::Display for EngineError {
                 self.fmt_of_reading(f)
             }
             E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
+            E::RequestRepeated => f.write_str("The answer to this request was erased since."),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(

@@ -34,6 +34,7 @@ mod links;
 mod listing;
 mod marks;
 mod observed;
+mod once;
 mod options;
 mod paranoid;
 mod pinned;
@@ -59,7 +60,7 @@ pub use asked::{
     NewColumn, NewIndex, NewTable, Place, RowInput, TableChange,
 };
 pub use batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
-pub use batch_write::{BatchWrite, RequestKey};
+pub use batch_write::BatchWrite;
 pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
 pub use callers::Identity;
@@ -71,6 +72,7 @@ pub use increment::Increment;
 pub use indexes::IndexOf;
 pub use list_cache::{Counts as ListCounts, Family};
 pub use observed::{Asked as AskedLists, SlowQuery, TellSlow};
+pub use once::{Effect, Request, WriteAnswer};
 pub use options::OptionsChange;
 pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;

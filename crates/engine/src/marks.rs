@@ -6,7 +6,7 @@
 //! reads change when they were repeated.)
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -22,6 +22,8 @@ pub(crate) struct Marks {
     /// Counts publications, so a waiter sees that one happened. Changed under the lock only, and
     /// read without it, because every read of now begins with it.
     publications: AtomicU64,
+    /// Mark of the latest published commit, as in `state`, for those who ask on each request.
+    published: AtomicI64,
     /// Test switch: reads fix their coordinates to the clock, pending marks or not.
     #[cfg(feature = "test-switches")]
     pub(crate) ignore_pending: std::sync::atomic::AtomicBool,
@@ -69,6 +71,7 @@ impl Marks {
                 waiters: Vec::new(),
             }),
             publications: AtomicU64::new(0),
+            published: AtomicI64::new(published.0),
             #[cfg(feature = "test-switches")]
             ignore_pending: std::sync::atomic::AtomicBool::new(false),
         }
@@ -95,6 +98,7 @@ impl Marks {
         let first = state.pending.expect("only a begun batch is published");
         assert!(last >= first, "marks rise");
         state.published = last;
+        self.published.store(last.0, Ordering::Release);
         state.horizon = state.horizon.max(last);
         // A commit stores its own mark as the horizon.
         state.reserved = state.reserved.max(last);
@@ -194,7 +198,7 @@ impl Marks {
 
     /// Mark of the latest published commit.
     pub(crate) fn published(&self) -> Mark {
-        self.lock().published
+        Mark(self.published.load(Ordering::Acquire))
     }
 
     /// Highest mark that was given or read.
@@ -212,6 +216,7 @@ impl Marks {
         let mut state = self.lock();
         assert!(state.pending.is_none(), "no batch is under way");
         state.published = Mark::ZERO;
+        self.published.store(0, Ordering::Release);
         state.horizon = Mark::ZERO;
         state.reserved = Mark::ZERO;
         state.matured = Mark::ZERO;

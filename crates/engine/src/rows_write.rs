@@ -9,7 +9,10 @@ use model::{
     Table, Timestamp, Value,
 };
 use query::Visibility;
-use store::{Applied, Op, Outcome, Point, Refusal, RowAct, RowOp, TimedAct, TimedOp, WriteBatch};
+use store::{
+    Applied, Once, Op, Outcome, Point, Refusal, RowAct, RowOp, TimedAct, TimedDone, TimedOp,
+    WriteBatch, WrittenRow,
+};
 
 use crate::Engine;
 use crate::asked::{Caller, Place, RowInput};
@@ -18,6 +21,7 @@ use crate::commit::answer;
 use crate::content::{Content, PermissionsIn, Sent};
 use crate::error::EngineError;
 use crate::links::{self, Scene};
+use crate::once::Effect;
 use crate::related::Gathering;
 use crate::rows::ATTEMPTS_MAX;
 use crate::times;
@@ -200,10 +204,13 @@ impl Engine {
                 .filter(|op| matches!(op, Op::Row(_) | Op::Timed(_)))
                 .map(|op| matches!(op, Op::Timed(_)))
                 .collect();
-            let batch = WriteBatch {
+            let mut batch = WriteBatch {
                 unchanged_since,
                 ..batch(&catalogue, caller, ops)
             };
+            if let Some(once) = self.once_of_rows(caller, table, &are_timed) {
+                batch.ops.insert(0, Op::Once(once));
+            }
             match self.writer.commit(batch).await? {
                 Outcome::Err(Refusal::CatalogueMoved) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
@@ -214,26 +221,28 @@ impl Engine {
         Err(EngineError::Overloaded)
     }
 
+    fn once_of_rows(
+        &self,
+        caller: &Caller,
+        table: &Arc<Table>,
+        are_timed: &[bool],
+    ) -> Option<Once> {
+        let (table, are_timed) = (table.clone(), are_timed.to_vec());
+        self.once(caller, move |done, tell| {
+            let (rows, timed) = (done.rows.iter().cloned(), done.timed.iter().cloned());
+            let page = page_of(&table, rows, timed, &are_timed);
+            let total = page.rows.len() as u64;
+            tell(&Effect::Rows { total, page: &page });
+        })
+    }
+
     /// `are_timed` says of each operation on a row whether it was over a valid period.
     fn written(&self, table: &Arc<Table>, applied: Applied, are_timed: &[bool]) -> Marked<Page> {
         let mark = applied
             .mark
             .unwrap_or_else(|| self.shared.marks.published());
-        let (mut rows, mut timed) = (applied.rows.into_iter(), applied.timed.into_iter());
-        let next = |is_timed: &bool| {
-            if *is_timed {
-                timed.next().and_then(|done| done.row)
-            } else {
-                rows.next().flatten()
-            }
-        };
-        let rows = are_timed.iter().filter_map(next).collect();
-        let page = Page {
-            table: table.clone(),
-            selection: Selection::All,
-            rows,
-            related: Vec::new(),
-        };
+        let (rows, timed) = (applied.rows.into_iter(), applied.timed.into_iter());
+        let page = page_of(table, rows, timed, are_timed);
         Marked { answer: page, mark }
     }
 
@@ -284,6 +293,28 @@ impl Engine {
     }
 }
 
+/// What was written, in the order of the operations.
+fn page_of(
+    table: &Arc<Table>,
+    mut rows: impl Iterator<Item = WrittenRow>,
+    mut timed: impl Iterator<Item = TimedDone>,
+    are_timed: &[bool],
+) -> Page {
+    let next = |is_timed: &bool| {
+        if *is_timed {
+            timed.next().and_then(|done| done.row)
+        } else {
+            rows.next().flatten()
+        }
+    };
+    Page {
+        table: table.clone(),
+        selection: Selection::All,
+        rows: are_timed.iter().filter_map(next).collect(),
+        related: Vec::new(),
+    }
+}
+
 /// The operation, over the valid period that the row data asks for if it names any.
 ///
 /// # Errors
@@ -312,10 +343,12 @@ fn timed(act: RowAct) -> TimedAct {
             values,
             permissions,
             stamps,
+            guard,
         } => TimedAct::Insert {
             values,
             permissions,
             stamps,
+            guard,
         },
         RowAct::Update {
             patch,
@@ -472,6 +505,7 @@ pub(crate) fn insert(
         values: content.patch.start(table).map_err(EngineError::Structure)?,
         permissions: content.permissions.unwrap_or_default(),
         stamps: content.stamps,
+        guard: authorize::guard(table, actor, Action::Update),
     };
     Ok(RowOp {
         table: table.clone(),

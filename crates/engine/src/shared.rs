@@ -54,8 +54,8 @@ impl Shared {
     /// Now, as far as the clock can be believed. Whatever raises the horizon goes by this, reads
     /// and what is due as well as commits: a mark that was read is never given below again.
     pub(crate) fn now(&self) -> Timestamp {
-        let elapsed_ms = self.clock.elapsed_ms();
-        self.plausible().believed(self.clock.now(), elapsed_ms)
+        let (now, elapsed_ms) = (self.clock.now(), self.clock.elapsed_ms());
+        self.plausible().believed(now, elapsed_ms)
     }
 
     /// # Errors
@@ -68,7 +68,9 @@ impl Shared {
     /// A commit went through at a clock that was believed.
     pub(crate) fn committed(&self, mark: Mark) {
         if !self.clock.is_set() {
-            self.plausible().committed(mark, self.clock.elapsed_ms());
+            // Before the lock: whoever holds it may not wait for a clock.
+            let elapsed_ms = self.clock.elapsed_ms();
+            self.plausible().committed(mark, elapsed_ms);
         }
     }
 

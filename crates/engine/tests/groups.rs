@@ -128,6 +128,7 @@ impl Store for Fragile {
         preview,
         transactions,
         transaction,
+        kept_request,
         reserve,
         tend,
         close
@@ -228,6 +229,38 @@ fn those_who_wait_share_a_commit_and_each_gets_a_mark_of_his_own() {
     assert_eq!(outcomes, [Ok(()), Ok(()), exists, Ok(())]);
     assert!(store.groups.lock().unwrap().ends_with(&[1, 4]));
     assert!(engine.status().mark.0 >= before.0 + 4, "held, a, b and c");
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_mark_that_is_being_written_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, engine) = fragile(directory.path());
+    let engine = &*engine;
+    let published = engine.status().mark;
+    assert_eq!(block_on(engine.reach(published)), Ok(()));
+    let poll = |reached: &mut Pin<Box<_>>| -> Poll<Result<(), EngineError>> {
+        Future::poll(reached.as_mut(), &mut Context::from_waker(Waker::noop()))
+    };
+    store.gate.close();
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| block_on(create(engine, "held")).unwrap().mark);
+        store.gate.wait_until_reached();
+        // Above every mark that is given now: the commit that runs might have it.
+        let mut reached = Box::pin(engine.reach(Mark(i64::MAX)));
+        assert!(poll(&mut reached).is_pending());
+        // What was published before is not held up.
+        assert_eq!(block_on(engine.reach(published)), Ok(()));
+        store.gate.open();
+        let mark = held.join().unwrap();
+        let refused = block_on(reached).unwrap_err();
+        assert!(
+            matches!(refused, EngineError::FutureMark { .. }),
+            "{refused}"
+        );
+        assert!(engine.has_reached(mark) && !engine.has_reached(mark.next()));
+        assert_eq!(block_on(engine.reach(mark)), Ok(()));
+    });
     engine.close().unwrap();
 }
 

@@ -58,6 +58,7 @@ impl Store for Restless {
         preview,
         transactions,
         transaction,
+        kept_request,
         reserve,
         tend,
         close

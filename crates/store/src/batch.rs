@@ -263,6 +263,8 @@ pub enum RowAct {
         permissions: Vec<Permission>,
         /// Times a key set by hand.
         stamps: Stamps,
+        /// Who may update a row of this id that is there: see [`crate::TimedAct::Insert`].
+        guard: Guard,
     },
     /// Merges into an existing row. One that changes nothing writes nothing.
     Update {
@@ -576,6 +578,17 @@ pub enum Refusal {
     TooManyRows {
         /// The limit.
         rows_max: usize,
+    },
+    /// The pieces that an operation over a valid period meets hold more bytes than it may have in
+    /// memory.
+    PiecesTooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The answer that is to be kept under the key of the request would be too large.
+    AnswerTooLarge {
+        /// Most bytes of one.
+        bytes_max: usize,
     },
     /// The row that the cursor of a [`MatchingOp`] names is not there.
     CursorNotFound(RowId),

@@ -27,8 +27,8 @@ pub use batch::{
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
 pub use staged::{
-    Once, OperationsOf, Repeated, Share, Since, StagedOperation, Transaction, TransactionOp,
-    TransactionRefusal, TransactionStatus,
+    AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Share, Since, StagedOperation,
+    Transaction, TransactionOp, TransactionRefusal, TransactionStatus,
 };
 pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
 
@@ -136,6 +136,14 @@ pub trait Store: Send + Sync {
         id: &'a str,
         operations: OperationsOf<'a>,
     ) -> StoreFuture<'a, Option<Staged>>;
+
+    /// The request that ran under this key as the first, or only, batch of it; also one whose time
+    /// is over, until it is removed.
+    fn kept_request<'a>(
+        &'a self,
+        project: &'a ProjectId,
+        key: &'a str,
+    ) -> StoreFuture<'a, Option<KeptRequest>>;
 
     /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
     /// above them.

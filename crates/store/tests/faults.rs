@@ -602,7 +602,8 @@ impl Store for Retrying {
         table_as_of,
         preview,
         transactions,
-        transaction
+        transaction,
+        kept_request
     );
 }
 

@@ -248,6 +248,7 @@ impl World {
                 values,
                 permissions: Grantee::Row.parse(["read(\"any\")"]).unwrap(),
                 stamps,
+                guard,
             },
             Kind::Put => TimedAct::Put {
                 values,

@@ -218,5 +218,6 @@ fn by_key(caller: &Caller, key: &KeyId) -> Caller {
             id: key.clone(),
             scopes: SCOPES.into(),
         },
+        request: None,
     }
 }

@@ -246,6 +246,7 @@ impl Store for Gated {
         preview,
         transactions,
         transaction,
+        kept_request,
         reserve,
         close
     );

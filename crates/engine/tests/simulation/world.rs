@@ -11,7 +11,7 @@ use engine::{
     Config, Durability, Engine, EngineError, ListAnswer, ListRows, LongReads, Place, PreparedList,
 };
 use list_cache::Rule;
-use model::{RowId, Timestamp};
+use model::{Marked, RowId, Timestamp};
 use query::Limits;
 use store::{Options, Outcome, Store, TotalCap};
 
@@ -439,7 +439,7 @@ impl World {
         let Ok(table) = self.engine.prepare_table(&question.caller, place) else {
             return Ok(());
         };
-        let Some(page) = self.engine.row_at_once(&table, &id) else {
+        let Some(Marked { answer: page, .. }) = self.engine.row_at_once(&table, &id) else {
             return Ok(());
         };
         self.tally.count("rows at once", true);

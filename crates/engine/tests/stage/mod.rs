@@ -114,6 +114,7 @@ pub fn key() -> Caller {
             id: KeyId::new("k").unwrap(),
             scopes: Scope::ALL.into(),
         },
+        request: None,
     }
 }
 
@@ -121,6 +122,7 @@ pub fn guest() -> Caller {
     Caller {
         project: ProjectId::new("p").unwrap(),
         actor: Actor::Guest,
+        request: None,
     }
 }
 

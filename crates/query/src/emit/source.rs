@@ -462,11 +462,30 @@ impl<'a> Source<'a> {
             out.push(&names::grants_index(self.table.number));
         }
         out.push(" WHERE g.seq = t.seq");
-        write_known_grant(out, mark);
+        if mark == LATEST {
+            self.write_life(out);
+        } else {
+            write_known_grant(out, mark);
+        }
         out.push(" AND (g.actions & ");
         out.push_number(Action::Read.bit());
         out.push(") <> 0 AND ");
         write_one_of(out, roles);
+        out.push(")");
+    }
+
+    /// Writes that the grant judges the version: it is one of today, unless the row has been
+    /// created again since the version was asserted; then it is one of the last before that.
+    fn write_life(&self, out: &mut Writer) {
+        if !self.is_of_versions() {
+            return write_known_grant(out, LATEST);
+        }
+        out.push(" AND g.st = coalesce((SELECT min(l.st) FROM ");
+        out.push(&names::grants(self.table.number));
+        out.push(" AS l WHERE l.seq = t.seq AND l.st > t.origin AND l.role = '");
+        out.push(names::LIFE);
+        out.push("'), ");
+        out.push_number(Timestamp::END.0);
         out.push(")");
     }
 }

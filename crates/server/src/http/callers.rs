@@ -8,10 +8,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use engine::{Caller, Engine, EngineError, Identity};
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HeaderName, HeaderValue};
 use model::catalogue::SecretHash;
 
-use super::extract::{header, sha256};
+use super::extract::sha256;
+use super::heads::Heads;
 use crate::secret::is_same;
 
 /// The header that holds an API key.
@@ -44,12 +45,12 @@ struct Seen {
 
 impl Callers {
     /// Who asks with these headers, if it is remembered and known without a further look.
-    pub fn known(&self, engine: &Engine, headers: &HeaderMap) -> Option<Rc<Caller>> {
-        if headers.contains_key(&X_APPWRITE_JWT) {
+    pub fn known(&self, engine: &Engine, heads: &Heads<'_>) -> Option<Rc<Caller>> {
+        if heads.token.is_some() {
             return None;
         }
-        let project = header(headers, &X_APPWRITE_PROJECT)?;
-        let secret = headers.get(&X_APPWRITE_KEY).map(HeaderValue::as_bytes);
+        let project = heads.project?.to_str().ok()?;
+        let secret = heads.key.map(HeaderValue::as_bytes);
         let mut seen = self.seen.borrow_mut();
         let position = find(&seen, project, secret)?;
         let found = &seen[position];

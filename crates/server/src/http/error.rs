@@ -108,6 +108,7 @@ kinds! {
     PayloadTooLarge 413 "general_payload_too_large";
     Unknown 500 "general_unknown";
     ServiceUnavailable 503 "general_service_unavailable";
+    MarkNotReached 503 "mark_not_reached";
 }
 
 /// After how many seconds a request that met too much work may be sent again: queues of reads
@@ -221,7 +222,7 @@ impl ApiError {
     pub fn reply(&self, family: Family) -> Reply {
         let status = self.kind.status();
         let body = wire::error(&self.message(family), status, self.kind.name(family));
-        let after_s = (self.kind == Kind::ServiceUnavailable).then_some(RETRY_AFTER_S);
+        let after_s = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER_S);
         Reply::json(status, body)
             .allowing(self.allow.as_deref())
             .after_s(after_s)
@@ -294,7 +295,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNotFound(_) => Kind::CursorNotFound,
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
-        E::RequestKeyReused => Kind::RequestKeyReused,
+        E::RequestKeyReused | E::RequestRepeated => Kind::RequestKeyReused,
         E::TransactionNotFound(_) => Kind::TransactionNotFound,
         E::TransactionExists(_) => Kind::TransactionExists,
         E::TransactionEnded(_) => Kind::TransactionNotReady,

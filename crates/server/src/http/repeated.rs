@@ -9,15 +9,15 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use engine::{Caller, Engine, Family, ListAnswer, PreparedList, PreparedTable};
-use http_body_util::Full;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use model::RowId;
+use model::{Mark, Marked, RowId};
 
 use super::cors::Origin;
-use super::extract::X_TIDEMARK_CACHE;
+use super::heads::Heads;
+use super::min_mark::{self, X_TIDEMARK_MARK};
 use super::reply::{Reply, ReplyBody, X_REQUEST_ID, shared_bytes};
 use super::route::{Action, Routes};
 use super::wire::{self, Words};
@@ -208,12 +208,18 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
         return None;
     }
     let headers = request.headers();
-    if headers.contains_key(&X_TIDEMARK_CACHE) {
+    let heads = Heads::of(headers);
+    if heads.cache.is_some() {
         return None;
     }
     let target = request.uri().path_and_query()?.as_str();
     let engine = &*app.shared.engine;
-    let caller = app.callers.known(engine, headers)?;
+    let min_mark = match heads.min_mark {
+        // One that is not reached yet is waited for.
+        Some(named) => Some(min_mark::read(named).filter(|mark| engine.has_reached(*mark))?),
+        None => None,
+    };
+    let caller = app.callers.known(engine, &heads)?;
     // A list without a query string ends in such a word as well. A row of that name is answered
     // the long way.
     let is_of_list = |id: &str| {
@@ -224,27 +230,32 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
     let around = around_row(target).filter(|(_, id)| !is_of_list(id));
     let (before, id) = around.unwrap_or((target, ""));
     let known = app.repeated.find(engine, before, &caller)?;
-    let origin = app.shared.origins.judge(headers);
+    let origin = app.shared.origins.judge(heads.origin);
     if origin == Origin::Foreign {
         return None;
     }
-    let of_request = |app: &App| app.request_ids.name(headers);
+    let of_request = |app: &App| app.request_ids.name(heads.request_id);
+    let asked = heads.held.map(|_| headers);
     match &known.meaning {
         Meaning::List(list) => {
             let answer = engine.held(&list.prepared)?;
+            if min_mark.is_some() && answer.may_be_old() {
+                return None;
+            }
             app.counts.listed(answer.cached);
             list.answers.set(list.answers.get() + 1);
-            let response = list.response(answer, headers, (of_request(app), &origin));
+            let response = list.response(answer, asked, (of_request(app), &origin));
             Some((response, app.shared.at_once.list(list.family)))
         }
         Meaning::RowOf(table) => {
-            let body = table.read(engine, id)?;
+            let Marked { answer: body, mark } = table.read(engine, id)?;
             let tag = etag::of_body(engine.fingerprint(&body));
             let mut answered = table.headers.clone();
             answered.insert(header::ETAG, tag);
+            answered.insert(X_TIDEMARK_MARK, mark.0.into());
             let pieces = [Bytes::from(body), Bytes::new(), Bytes::new()];
             let of_request = (of_request(app), &origin);
-            let response = respond(answered, pieces, headers, of_request);
+            let response = respond(answered, pieces, asked, of_request);
             Some((response, app.shared.at_once.row(table.family)))
         }
         Meaning::Longer => None,
@@ -281,7 +292,7 @@ impl List {
     fn response(
         &self,
         answer: ListAnswer,
-        asked: &HeaderMap,
+        asked: Option<&HeaderMap>,
         of_request: (HeaderValue, &Origin),
     ) -> Response<ReplyBody> {
         let mut remembered = self.head.borrow_mut();
@@ -301,7 +312,8 @@ impl List {
 impl RowOf {
     /// The rows of a table, in the words of this family.
     pub fn new(table: PreparedTable, family: Family) -> RowOf {
-        let reply = Reply::ok(Vec::new()).unless_held(&HeaderMap::new(), |_| 0);
+        let reply = Reply::ok(Vec::new()).at(Mark(0));
+        let reply = reply.unless_held(&HeaderMap::new(), |_| 0);
         RowOf {
             table,
             family,
@@ -309,9 +321,9 @@ impl RowOf {
         }
     }
 
-    fn read(&self, engine: &Engine, id: &str) -> Option<Vec<u8>> {
+    fn read(&self, engine: &Engine, id: &str) -> Option<Marked<Vec<u8>>> {
         let page = engine.row_at_once(&self.table, &RowId::new(id).ok()?)?;
-        Some(wire::encode_page(&page, self.family))
+        Some(page.map(|page| wire::encode_page(&page, self.family)))
     }
 }
 
@@ -324,25 +336,23 @@ fn headers_of(reply: Reply) -> HeaderMap {
 }
 
 /// The answer in these pieces, with the headers that it always has, or 304 where the client holds
-/// it.
+/// it: `asked` are the headers of a request that says what it holds.
 fn respond(
     mut headers: HeaderMap,
     pieces: [Bytes; 3],
-    asked: &HeaderMap,
+    asked: Option<&HeaderMap>,
     (request_id, origin): (HeaderValue, &Origin),
 ) -> Response<ReplyBody> {
     headers.insert(X_REQUEST_ID, request_id);
     origin.write(&mut headers);
-    let is_held =
-        asked.contains_key(header::IF_NONE_MATCH) && etag::is_held(asked, &headers[header::ETAG]);
+    let is_held = asked.is_some_and(|asked| etag::is_held(asked, &headers[header::ETAG]));
     let (pieces, status) = if is_held {
         headers.remove(header::CONTENT_TYPE);
         (<[Bytes; 3]>::default(), StatusCode::NOT_MODIFIED)
     } else {
         (pieces, StatusCode::OK)
     };
-    let [first, second, third] = pieces;
-    let mut response = Response::new(Full::new(first.chain(second).chain(third)));
+    let mut response = Response::new(ReplyBody::whole(pieces));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response

@@ -60,6 +60,7 @@ pub enum Action {
     IncrementColumn,
     DecrementColumn,
     TidemarkStatus,
+    Describe,
     Transact,
     ReadAtTimes,
     Heartbeat,
@@ -95,6 +96,13 @@ impl Action {
                 | Action::HealthStorage
                 | Action::TidemarkStatus
         )
+    }
+}
+
+impl Action {
+    /// Whether a mark that the request names is waited for.
+    pub fn waits_for_mark(self) -> bool {
+        self.is_about_stored_things() || self == Action::TidemarkStatus
     }
 }
 
@@ -200,6 +208,7 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (POST, "/v1/tidemark/databases/{database}/batch/reads", Action::BatchRead),
     (POST, "/v1/tidemark/databases/{database}/batch/writes", Action::BatchWrite),
     (GET, "/v1/tidemark/status", Action::TidemarkStatus),
+    (GET, "/v1/tidemark/openapi.json", Action::Describe),
     (POST, "/v1/tidemark/databases/{database}/transactions", Action::Transact),
     (POST, "/v1/tidemark/databases/{database}/reads", Action::ReadAtTimes),
     (POST, "/v1/tidemark/databases/{database}/heartbeat", Action::Heartbeat),

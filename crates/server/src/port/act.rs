@@ -106,6 +106,7 @@ fn administrator(project: &str) -> Result<Caller, Refusal> {
             id: KeyId::new(AUTHOR).expect("the constant follows the rule"),
             scopes: Scope::ALL.into(),
         },
+        request: None,
     })
 }
 

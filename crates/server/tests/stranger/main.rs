@@ -5,6 +5,7 @@
 mod access;
 mod asking;
 mod bad;
+mod batches;
 mod bodies;
 mod heads;
 mod indexes;
@@ -13,5 +14,6 @@ mod links;
 mod process;
 mod queries;
 mod routes;
+mod times;
 mod verbatim;
 mod world;

@@ -45,6 +45,7 @@ impl Run<'_> {
             self.statement(&format!("DELETE FROM {grants} WHERE seq = ?1"))?
                 .execute(params![seq])?;
         }
+        self.forget_answers(number, id)?;
         self.statement("DELETE FROM tx_row WHERE tab = ?1 AND id = ?2")?
             .execute(params![number.0, id.as_str()])?;
         self.fail_transactions_on(table, id)?;

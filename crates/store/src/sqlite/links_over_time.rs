@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use model::history::{Range, Until};
-use model::{Action, Edit, Patch, Period, Relation, RelationKind, RowId, Table, Value};
+use model::{Action, Edit, Patch, Period, Relation, RelationKind, RowId, Table, Timestamp, Value};
 use query::names;
 
 use super::fault::corrupt;
@@ -16,6 +16,7 @@ use super::probes::BELIEVED_END;
 use super::related::{Tie, linked, need_few, relinked};
 use super::run::{Run, Step};
 use super::schema::END;
+use super::version_write::VERSIONS_TO_NEXT;
 use super::versions::{self, Stored};
 use crate::batch::{BATCH_ROWS_MAX, Guard, LinkOp, Refusal, Stamps};
 use crate::timed::{TimedAct, TimedOp, refused};
@@ -63,7 +64,11 @@ impl Run<'_> {
         let relation = column.relation();
         let relation = relation.ok_or_else(|| corrupt("links are in a column of another kind"))?;
         let table = self.table_beside(&op.table, relation.related.as_str())?;
-        let known = versions::known_always(self.connection, &table, op.target.as_str())?;
+        let (id, within) = (
+            op.target.as_str(),
+            (range.from_at(self.mark), Timestamp::END),
+        );
+        let known = versions::known(self.connection, &table, id, within, VERSIONS_TO_NEXT)?;
         let pieces = known.iter().filter_map(Stored::piece_now);
         let next = |from| {
             let boundaries = pieces.filter_map(|piece| piece.valid.boundary_after(from));

@@ -62,8 +62,9 @@ use self::directory::Directory;
 use self::read::Readers;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Boundaries, Counts, Listed, Listing, Loaded, OperationsOf, Options, Pending, Point, Preview,
-    Recorded, RecordsOf, Snapshot, Staged, Store, StoreError, StoreFuture, Transaction,
+    Boundaries, Counts, KeptRequest, Listed, Listing, Loaded, OperationsOf, Options, Pending,
+    Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreError, StoreFuture,
+    Transaction,
 };
 
 /// The store behind the border.
@@ -251,6 +252,14 @@ impl Store for SqliteStore {
         operations: OperationsOf<'a>,
     ) -> StoreFuture<'a, Option<Staged>> {
         Box::pin(ready(self.readers.transaction(project, id, operations)))
+    }
+
+    fn kept_request<'a>(
+        &'a self,
+        project: &'a ProjectId,
+        key: &'a str,
+    ) -> StoreFuture<'a, Option<KeptRequest>> {
+        Box::pin(ready(self.readers.kept_request(project, key)))
     }
 
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {

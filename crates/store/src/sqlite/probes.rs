@@ -10,7 +10,7 @@ use model::{
     Field, Index, IndexColumn, IndexKind, Period, RowId, Table, TableNumber, Timestamp, Value,
 };
 use query::names;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::bind::Bound;
 use super::fault::corrupt;
@@ -90,7 +90,12 @@ impl Run<'_> {
         let pieces = self.pieces_written(table, id)?;
         for index in indexes {
             let fields: Vec<Field> = index.columns.iter().map(|part| part.field).collect();
-            for piece in &pieces {
+            let shown = if fields.contains(&Field::Updated) {
+                self.as_shown(table, id)?
+            } else {
+                None
+            };
+            for piece in pieces.iter().chain(&shown) {
                 if clash(self.connection, table, id, &fields, piece)?.is_some() {
                     let index = Some(index.key.to_string());
                     return Err(Refusal::Unique { index }.into());
@@ -118,11 +123,26 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The piece that the row of now shows, with `$updatedAt` as it is shown: a change of
+    /// permissions moves that alone.
+    fn as_shown(&self, table: &Table, id: &RowId) -> Step<Option<Stored>> {
+        let now = names::now(table.number);
+        let sql = format!("SELECT rid, updated FROM {now} WHERE id = ?1");
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let found = self.statement(&sql)?.query_row([id.as_str()], read);
+        let Some::<(i64, i64)>((rid, updated)) = found.optional()? else {
+            return Ok(None);
+        };
+        let shown = versions::numbered(self.connection, table, rid)?;
+        Ok(shown.map(|mut shown| {
+            Arc::make_mut(&mut shown.value).updated = Timestamp(updated);
+            shown
+        }))
+    }
+
     /// What this batch made known of a row.
     fn pieces_written(&self, table: &Table, id: &RowId) -> Step<Vec<Stored>> {
-        let mut known = versions::known_always(self.connection, table, id.as_str())?;
-        known.retain(|version| version.sys_from == self.mark);
-        Ok(known)
+        versions::written(self.connection, table, id.as_str(), self.mark)
     }
 
     fn check_references(&self, table: &Table, id: &RowId) -> Step<()> {
@@ -144,8 +164,15 @@ impl Run<'_> {
             let Some(position) = holder.columns.iter().position(|c| c.number == column) else {
                 continue;
             };
-            for valid in self.periods_referring(&holder, position, id)? {
-                self.need_covered(table, id.as_str(), valid, &holder, position)?;
+            let referring = self.periods_referring(&holder, position, id)?;
+            let from = referring.iter().map(Period::from).min();
+            let end = referring.iter().map(Period::end).max();
+            let (Some(from), Some(end)) = (from, end) else {
+                continue;
+            };
+            let covered = self.covered(table, id.as_str(), period(from.0, end.0)?)?;
+            for valid in referring {
+                self.need_within(&covered, table, id.as_str(), valid, (&holder, position))?;
             }
         }
         Ok(())
@@ -162,15 +189,51 @@ impl Run<'_> {
         holder: &Table,
         position: usize,
     ) -> Step<()> {
+        let covered = self.covered(related, target, valid)?;
+        self.need_within(&covered, related, target, valid, (holder, position))
+    }
+
+    /// Where a row is there, as known now, of what is valid in the period: what is joined is told
+    /// as one.
+    fn covered(&self, table: &Table, id: &str, within: Period) -> Step<Vec<Period>> {
+        let (versions, now) = (names::versions(table.number), names::now(table.number));
+        let known = format!(
+            "FROM {versions} INDEXED BY {} WHERE id = ?1 AND st = {END} AND twin = 0",
+            names::known_index(table.number)
+        );
+        let sql = format!(
+            "SELECT vf, {BELIEVED_END} {known} AND vf < ?3 AND vf >= \
+             coalesce((SELECT max(vf) {known} AND vf <= ?2), ?2) \
+             UNION ALL SELECT vf, vt FROM {now} WHERE id = ?1 AND twin = 1 ORDER BY 1"
+        );
+        let mut statement = self.statement(&sql)?;
+        let mut rows = statement.query((id, within.from().0, within.end().0))?;
+        let mut found: Vec<(i64, i64)> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (from, end): (i64, i64) = (row.get(0)?, row.get(1)?);
+            match found.last_mut() {
+                Some((_, last)) if *last >= from => *last = end.max(*last),
+                _ => found.push((from, end)),
+            }
+        }
+        let periods = found.into_iter().map(|(from, end)| period(from, end));
+        periods.collect()
+    }
+
+    fn need_within(
+        &self,
+        covered: &[Period],
+        related: &Table,
+        target: &str,
+        valid: Period,
+        (holder, position): (&Table, usize),
+    ) -> Step<()> {
         // Of what lies below its line nothing is known.
         let line = related.options.line(self.mark.timestamp());
         let Ok(valid) = Period::new(valid.from().max(line), valid.to()) else {
             return Ok(());
         };
-        let known = versions::known_always(self.connection, related, target)?;
-        let pieces = known.iter().filter_map(Stored::piece_now);
-        let pieces: Vec<Period> = pieces.map(|piece| piece.valid).collect();
-        let Some(missing) = valid.uncovered(&pieces).first().copied() else {
+        let Some(missing) = valid.uncovered(covered).first().copied() else {
             return Ok(());
         };
         let column = holder.columns[position].key.to_string();
@@ -253,13 +316,14 @@ fn clash(
         ]
     });
     let test: String = tests.collect();
-    // Two sources, as every read has: pieces with a twin stand in no index of versions.
+    // Two sources: pieces with a twin stand in no index of versions, and `$updatedAt` of a row of
+    // now may be later than that of its piece.
     let sql = format!(
         "SELECT id, vf, e FROM (\
            SELECT id, vf, {BELIEVED_END} AS e FROM {versions} \
              WHERE twin = 0 AND st = {END} AND id <> ?1 AND vf < ?3{test} \
            UNION ALL SELECT id, vf, vt FROM {now} \
-             WHERE twin = 1 AND id <> ?1 AND vf < ?3{test}) WHERE e > ?2 LIMIT 1",
+             WHERE id <> ?1 AND vf < ?3{test}) WHERE e > ?2 LIMIT 1",
         versions = names::versions(table.number),
         now = names::now(table.number),
     );

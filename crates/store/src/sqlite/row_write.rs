@@ -75,6 +75,8 @@ impl Run<'_> {
                 values,
                 permissions,
                 stamps,
+                // No grant of a row that is there makes room for another of its id.
+                guard: _,
             } => self.insert(&target, values, permissions, *stamps).map(Some),
             RowAct::Update {
                 patch,
@@ -155,6 +157,7 @@ impl Run<'_> {
             }
             None => match insert {
                 Ok(values) => {
+                    self.need_absent_unmoved(target)?;
                     let now = self.mark.timestamp();
                     let values = patch
                         .operate(target.table, values.clone(), now)
@@ -297,6 +300,7 @@ impl Run<'_> {
         match known {
             Some(seq) => {
                 self.close_grants(target, seq)?;
+                self.end_life(target, seq)?;
                 Ok(seq)
             }
             None => Ok(highest.unwrap_or(0) + 1),
@@ -406,6 +410,8 @@ impl Run<'_> {
             self.statement(&target.sql.drop_grants)?
                 .execute(seq_and_mark)?;
             self.statement(&target.sql.reopen_grants)?
+                .execute(seq_and_mark)?;
+            self.statement(&target.sql.resume_life)?
                 .execute(seq_and_mark)?;
         }
         self.touched
@@ -572,6 +578,14 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// What was known of the row so far goes on being judged by the grants that it had: whoever
+    /// creates it again is not asked whom they concern.
+    pub(super) fn end_life(&self, target: &Target<'_>, seq: i64) -> Step<()> {
+        self.statement(&target.sql.end_life)?
+            .execute(params![seq, self.mark.0])?;
+        Ok(())
+    }
+
     /// The row's columns as readers copy them, unless that is too large to be kept.
     fn body(&self, table: &Table, values: &[Value]) -> Option<Box<[u8]>> {
         encode_body(self.encode_row, table, values)
@@ -589,7 +603,7 @@ pub(super) fn encode_body(
     (body.len() <= BODY_BYTES_MAX).then(|| body.into_boxed_slice())
 }
 
-fn field_value(target: &Target<'_>, seq: i64, image: &Image, field: Field) -> Value {
+pub(super) fn field_value(target: &Target<'_>, seq: i64, image: &Image, field: Field) -> Value {
     match field {
         Field::Id => Value::Text(target.id.to_string()),
         Field::Sequence => Value::Int(seq),

@@ -16,6 +16,7 @@ use super::version_write::Timed;
 use crate::batch::{
     Applied, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, WriteBatch, WrittenRow,
 };
+use crate::staged::Done;
 use crate::timed::TimedDone;
 use crate::{EncodeRow, StoreError};
 
@@ -141,7 +142,14 @@ impl Run<'_> {
             self.forget_past()?;
             self.record(batch)?;
         }
-        self.keep_request(!changes_nothing)?;
+        let done = Done {
+            mark: self.state.mark,
+            rows: &rows,
+            matched: &matched,
+            timed: &timed,
+            transactions: &self.staged.changed,
+        };
+        self.keep_request(!changes_nothing, &done)?;
         Ok(self.finish(rows, matched, timed, changes_nothing))
     }
 

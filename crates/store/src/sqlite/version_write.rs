@@ -12,8 +12,8 @@ use model::history::{
     Act, Claim, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, WriteRefusal,
 };
 use model::{
-    Action, Image, Mark, Patch, Period, Permission, Retention, Row, RowId, Span, Table, TableNumber,
-    Timestamp,
+    Action, Image, Mark, Patch, Period, Permission, Retention, Row, RowId, Span, Table,
+    TableNumber, Timestamp,
 };
 use query::names;
 use rusqlite::{OptionalExtension, params};
@@ -24,12 +24,12 @@ use super::row_write::{self, Target, encode_body};
 use super::run::{Halt, Run, Step};
 use super::schema::END;
 use super::versions::{self, Asserted, Stored};
-use crate::batch::{BATCH_ROWS_MAX, Refusal, Stamps};
+use crate::batch::{BATCH_ROWS_MAX, Guard, Refusal, Stamps};
 use crate::timed::{TimedAct, TimedClaim, TimedDone, TimedOp, refused};
 
 /// Versions that a range up to the next boundary looks at: the one before it, the one it begins
 /// in, and the next.
-const VERSIONS_TO_NEXT: usize = 3;
+pub(super) const VERSIONS_TO_NEXT: usize = 3;
 
 /// Most versions that one batch ends and writes: of each of as many rows as it may change, one
 /// that it ends, what remains of it on both sides, and one that is new.
@@ -146,7 +146,10 @@ impl Run<'_> {
         }
         let known = self.known_for(&target, op.range)?;
         let seq = self.known_seq(&target)?;
-        self.judge_timed(&target, op, seq, &known)?;
+        let is_again = self.creates_again(&target, op, seq)?;
+        if !is_again {
+            self.judge_timed(&target, op, seq, &known)?;
+        }
         let plan = self.plan(&target, op, &known)?;
         let needs_piece = matches!(op.act, TimedAct::Update { .. } | TimedAct::Delete { .. });
         if needs_piece && !op.is_literal && !self.meets_any(op.range, &known) {
@@ -164,6 +167,9 @@ impl Run<'_> {
             None => self.free_seq(&target)?,
         };
         let was_granted = self.has_grants(&target, seq)?;
+        if is_again {
+            self.end_life(&target, seq)?;
+        }
         self.run_plan(&op.table, &target, seq, &plan)?;
         self.regrant(&op.table, &target, seq, &grants, was_granted)?;
         let row = match self.row_written(&target, seq, &plan)? {
@@ -194,6 +200,8 @@ impl Run<'_> {
                 self.statement(&target.sql.drop_grants)?
                     .execute(seq_and_mark)?;
                 self.statement(&target.sql.reopen_grants)?
+                    .execute(seq_and_mark)?;
+                self.statement(&target.sql.resume_life)?
                     .execute(seq_and_mark)?;
             }
         }
@@ -306,11 +314,21 @@ impl Run<'_> {
             | TimedAct::Patch { guard, .. }
             | TimedAct::Update { guard, .. } => (guard, Action::Update),
             TimedAct::Delete { guard } => (guard, Action::Delete),
-            TimedAct::Insert { .. } | TimedAct::Erase | TimedAct::Assert(_) => return Ok(()),
+            TimedAct::Insert { guard, .. } => (guard, Action::Update),
+            TimedAct::Erase | TimedAct::Assert(_) => return Ok(()),
         };
         let Some(seq) = seq else { return Ok(()) };
-        if !self.permits_seq(target, seq, guard, action)? {
-            return Err(Refusal::RowForbidden(target.id.clone()).into());
+        if !self.permits_seq(target, seq, guard, action)?
+            || self.meets_former_life(target, op.range, (seq, guard), known)?
+        {
+            return Err(match op.act {
+                TimedAct::Insert { .. } => Refusal::RowExists(target.id.clone()),
+                _ => Refusal::RowForbidden(target.id.clone()),
+            }
+            .into());
+        }
+        if let TimedAct::Insert { .. } = op.act {
+            return Ok(());
         }
         self.need_unmoved(target, seq)?;
         let moved = |since: Timestamp| {
@@ -321,6 +339,41 @@ impl Run<'_> {
             return Err(Refusal::RowMoved(target.id.clone()).into());
         }
         Ok(())
+    }
+
+    /// Whether the operation creates a row anew that was known before: one that is not there, and
+    /// will not be, from the mark on.
+    fn creates_again(&self, target: &Target<'_>, op: &TimedOp, seq: Option<i64>) -> Step<bool> {
+        let begins_now = op.range.from_at(self.mark) >= self.mark.timestamp();
+        Ok(matches!(op.act, TimedAct::Insert { .. })
+            && begins_now
+            && seq.is_some()
+            && self.timed.find(target.table.number, target.id).is_none()
+            && self.current(target)?.is_none()
+            && !self.is_scheduled(target)?)
+    }
+
+    /// Whether an operation of somebody who has grants on the row itself would change what was
+    /// known before it was last created again: those grants are of its present life.
+    fn meets_former_life(
+        &self,
+        target: &Target<'_>,
+        range: Range,
+        (seq, guard): (i64, &Guard),
+        known: &[Stored],
+    ) -> Step<bool> {
+        let (Guard::Granted(_), Ok(range)) = (guard, self.resolved(range, known)) else {
+            return Ok(false);
+        };
+        let reborn: Option<i64> = self
+            .statement(&target.sql.reborn_at)?
+            .query_row(params![seq], |row| row.get(0))?;
+        let Some(reborn) = reborn else {
+            return Ok(false);
+        };
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        let mut former = pieces.filter(|piece| piece.origin.0 < reborn);
+        Ok(former.any(|piece| piece.valid.intersect(&range).is_some()))
     }
 
     fn plan(

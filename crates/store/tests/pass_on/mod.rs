@@ -94,6 +94,15 @@ macro_rules! pass_on {
             self.inner.transaction(project, id, operations)
         }
     };
+    (@ kept_request) => {
+        fn kept_request<'a>(
+            &'a self,
+            project: &'a model::ProjectId,
+            key: &'a str,
+        ) -> store::StoreFuture<'a, Option<store::KeptRequest>> {
+            self.inner.kept_request(project, key)
+        }
+    };
     (@ reserve) => {
         fn reserve(&self, horizon: model::Mark) -> store::StoreFuture<'_, ()> {
             self.inner.reserve(horizon)

@@ -175,6 +175,7 @@ impl Db {
                 values,
                 permissions: grants(permissions),
                 stamps: Stamps::default(),
+                guard: Guard::Open,
             },
         )
     }

@@ -67,6 +67,7 @@ pub fn insert(table: &Arc<Table>, id: &str, links: Value) -> Op {
             values,
             permissions: vec![],
             stamps: Stamps::default(),
+            guard: store::Guard::Open,
         },
     })
 }

@@ -217,8 +217,9 @@ fn read(text: &str) -> Result<Slice> {
         let found = head.iter().position(|known| *known == name);
         found.with_context(|| format!("its list has no column `{name}`"))
     };
-    let [start, duration, status] = [
+    let [start, connected, duration, status] = [
         place("request-start")?,
+        place("DNS+dialup")?,
         place("request-duration")?,
         place("status")?,
     ];
@@ -239,7 +240,11 @@ fn read(text: &str) -> Result<Slice> {
                 .filter(|number| *number >= 0.0)
                 .with_context(|| format!("its line `{line}`"))
         };
-        let (began, took) = (number(start)?, number(duration)?);
+        // The first request of a connection begins before it stands: of 256 connections in half a
+        // second that would be what the 99th percentile shows.
+        let connecting = number(connected)?;
+        let began = number(start)? + connecting;
+        let took = (number(duration)? - connecting).max(0.0);
         if !(200.0..300.0).contains(&number(status)?) {
             slice.errors += 1;
             continue;
@@ -319,19 +324,20 @@ mod tests {
     #[test]
     fn answers_are_read_with_their_times_and_refusals_counted() {
         let text = format!(
-            "{HEAD}0.5,0.1,0.1,0.2,0.25,10,200\n0.6,0,0,0,0.05,10,201\n0.7,0,0,0,0.01,3,503\n"
+            "{HEAD}0.5,0.1,0.1,0.2,0.25,10,200\n0.65,0,0,0,0.05,10,201\n0.7,0,0,0,0.01,3,503\n"
         );
         let slice = read(&text).unwrap();
         let ms = |ended, took| Sample {
             ended: Duration::from_millis(ended),
             took: Duration::from_millis(took),
         };
-        assert_eq!(slice.samples, [ms(150, 50), ms(250, 250)]);
-        assert_eq!((slice.errors, slice.wall), (1, Duration::from_millis(250)));
-        assert_eq!(slice.per_s() as u32, 8);
+        // The first one took 250 ms, of which its connection was made in 100.
+        assert_eq!(slice.samples, [ms(100, 50), ms(150, 150)]);
+        assert_eq!((slice.errors, slice.wall), (1, Duration::from_millis(150)));
+        assert_eq!(slice.per_s() as u32, 13);
         let both = slice.clone().and(slice);
-        assert_eq!(both.samples[2], ms(400, 50));
-        assert_eq!((both.errors, both.wall), (2, Duration::from_millis(500)));
+        assert_eq!(both.samples[2], ms(250, 50));
+        assert_eq!((both.errors, both.wall), (2, Duration::from_millis(300)));
     }
 
     #[test]

@@ -138,7 +138,8 @@ impl Report<'_> {
         let rows = self.measured.cells.iter().flat_map(|cell| {
             let pairs = cell.beside.iter().zip(&self.options.beside);
             pairs.filter_map(move |(slice, (name, _))| {
-                let mut row = vec![name.clone(), cell.connections.to_string()];
+                let mut row = vec![name.clone(), cell.cores.to_string()];
+                row.push(cell.connections.to_string());
                 row.push(whole(slice.per_s()));
                 row.push(format!("{:.2}", cell.both.per_s() / slice.per_s()));
                 row.extend(points(&slice.samples)?.map(whole));
@@ -146,8 +147,8 @@ impl Report<'_> {
                 Some(row)
             })
         });
-        let head = "beside, fetching 25|connections|requests/s|ours to theirs|p50 µs|p90 µs|p99 µs\
-                    |p99.9 µs|errors";
+        let head = "beside, fetching 25|our cores|connections|requests/s|ours to theirs|p50 µs\
+                    |p90 µs|p99 µs|p99.9 µs|errors";
         format!("{}\n", table(head, rows.collect()))
     }
 

@@ -1,8 +1,10 @@
 //! Transactions over valid periods.
 
-use engine::{TimedTransaction, TransactionAct, TransactionOp};
+use std::sync::Arc;
+
+use engine::{Effect, TimedTransaction, TransactionAct, TransactionOp};
 use model::history::{Range, Until};
-use model::{Json, RowId};
+use model::{Json, Mark, RowId};
 use serde_json::{Value as Out, json};
 
 use super::in_its_words;
@@ -20,28 +22,46 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let min_mark = mark(&mut fields, "minMark")?;
     let ops = fields.objects("ops", engine::OPERATIONS_MAX)?;
     let parsed = ops.into_iter().map(op).collect::<Result<Vec<_>, _>>()?;
-    let counts: Vec<usize> = parsed.iter().map(Vec::len).collect();
+    let about = parsed.iter().filter_map(|parts| {
+        let of = parts.first()?;
+        Some((of.table.clone(), of.id.clone(), parts.len()))
+    });
+    let about: Arc<[About]> = about.collect();
     let ops = parsed.into_iter().flatten().collect();
     let engine = &asked.app.shared.engine;
     if let Some(min_mark) = min_mark {
         engine.settle(Some(min_mark)).await.map_err(in_its_words)?;
     }
+    let caller = asked.writer_at(caller, {
+        let about = about.clone();
+        move |effect, mark| match effect {
+            Effect::Timed(affected) => done(mark, &about, affected),
+            _ => unreachable!("operations over valid periods were run"),
+        }
+    });
     let transaction = TimedTransaction { ops, meta };
-    let done = engine.transact(&caller, &asked.ids.database, &transaction);
-    let done = done.await.map_err(in_its_words)?;
-    let mut parts = transaction.ops.iter().zip(&done.affected);
-    let row = |count: usize| {
+    let transacted = engine.transact(&caller, &asked.ids.database, &transaction);
+    let transacted = transacted.await.map_err(in_its_words)?;
+    Ok(done(transacted.mark, &about, &transacted.affected).at(transacted.mark))
+}
+
+/// What was done about each row: an operation, or the parts of an assertion.
+type About = (String, RowId, usize);
+
+fn done(mark: Mark, about: &[About], affected: &[bool]) -> Reply {
+    let mut affected = affected.iter();
+    let row = |(table, id, count): &About| {
         // Of an assertion all parts are about one row, and change nothing of it.
-        let (op, affected) = parts.by_ref().take(count).last()?;
+        let affected = affected.by_ref().take(*count).last()?;
         Some(json!({
-            "table": op.table,
-            "id": op.id.as_str(),
+            "table": table,
+            "id": id.as_str(),
             "affected": u8::from(*affected),
         }))
     };
-    let rows: Vec<Out> = counts.into_iter().filter_map(row).collect();
-    let body = json!({ "tt": done.mark.0, "rows": rows });
-    Ok(Reply::created(body.to_string().into_bytes()))
+    let rows: Vec<Out> = about.iter().filter_map(row).collect();
+    let body = json!({ "tt": mark.0, "rows": rows });
+    Reply::created(body.to_string().into_bytes())
 }
 
 /// An operation; an assertion is as many as it claims things.

@@ -105,6 +105,7 @@ fn insert(table: &Table, number: i64) -> Op {
             values: vec![Value::Text(number.to_string())],
             permissions: vec![],
             stamps: Stamps::default(),
+            guard: crate::Guard::Open,
         },
     })
 }

@@ -1,0 +1,191 @@
+//! A thread that reads, and what it asks for.
+
+use std::collections::HashMap;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use server::client::Answer;
+use tests::history::{Filter, Name, Order, Question, Read, Shown};
+
+use super::{ANCHOR, Caller, Draws, FAMILIES, Family, GROUPS, Stage};
+
+pub fn questions() -> Vec<Question> {
+    let list = |filter, order| Question {
+        filter,
+        order,
+        limit: 5,
+        offset: 0,
+        after: None,
+        total: true,
+    };
+    let mut all = vec![
+        list(Filter::All, Order::Descending),
+        list(Filter::Above(50), Order::Ascending),
+        list(Filter::GroupOrBelow(1, 20), Order::Descending),
+        list(Filter::Groups(vec![0, 2]), Order::Ascending),
+    ];
+    for group in 0..GROUPS as i64 {
+        all.push(list(Filter::Groups(vec![group]), Order::Descending));
+    }
+    for place in 0..all.len() {
+        let mut without_total = all[place].clone();
+        without_total.total = false;
+        all.push(without_total);
+    }
+    let whole = list(Filter::All, Order::Sequence);
+    all.push(Question {
+        limit: 100,
+        ..whole
+    });
+    let page = list(Filter::Groups(vec![0]), Order::Ascending);
+    all.push(Question {
+        offset: 2,
+        limit: 3,
+        ..page
+    });
+    for filter in [Filter::All, Filter::Groups(vec![1])] {
+        let after = Some(ANCHOR);
+        all.push(Question {
+            after,
+            ..list(filter, Order::Descending)
+        });
+    }
+    for name in [
+        ANCHOR,
+        Name { writer: 1, slot: 1 },
+        Name { writer: 2, slot: 2 },
+    ] {
+        let row = list(Filter::Only(name), Order::Sequence);
+        all.push(Question {
+            total: false,
+            ..row
+        });
+    }
+    all
+}
+
+/// What follows the table's route.
+fn route(question: &Question) -> String {
+    if let Filter::Only(name) = question.filter {
+        return format!("/{}", name.id());
+    }
+    let equal = |groups: &[i64]| json!({"method": "equal", "attribute": "g", "values": groups});
+    let compare =
+        |method, number: i64| json!({"method": method, "attribute": "n", "values": [number]});
+    let mut queries = match &question.filter {
+        Filter::Groups(groups) => vec![equal(groups)],
+        Filter::Above(number) => vec![compare("greaterThan", *number)],
+        Filter::GroupOrBelow(group, number) => {
+            let either = [equal(&[*group]), compare("lessThan", *number)];
+            vec![json!({"method": "or", "values": either})]
+        }
+        Filter::All | Filter::Only(_) => Vec::new(),
+    };
+    match question.order {
+        Order::Sequence => {}
+        Order::Ascending => queries.push(json!({"method": "orderAsc", "attribute": "n"})),
+        Order::Descending => queries.push(json!({"method": "orderDesc", "attribute": "n"})),
+    }
+    queries.push(json!({"method": "limit", "values": [question.limit]}));
+    if question.offset > 0 {
+        queries.push(json!({"method": "offset", "values": [question.offset]}));
+    }
+    if let Some(after) = question.after {
+        queries.push(json!({"method": "cursorAfter", "values": [after.id()]}));
+    }
+    let texts = queries.iter().enumerate().map(|(place, query)| {
+        let text = query.to_string();
+        let text = percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC);
+        format!("queries[{place}]={text}")
+    });
+    let texts: Vec<String> = texts.collect();
+    let total = if question.total { "" } else { "&total=false" };
+    format!("?{}{total}", texts.join("&"))
+}
+
+/// A thread that reads.
+pub struct Reader<'a> {
+    pub stage: &'a Stage<'a>,
+    pub caller: Caller<'a>,
+    pub draws: Draws,
+    /// The last answer to each request: its tag, and what it showed.
+    pub held: HashMap<(String, bool), (String, Shown)>,
+    pub read: [Vec<Read>; 2],
+    pub hits: usize,
+}
+
+impl Reader<'_> {
+    pub fn run(mut self) -> Result<([Vec<Read>; 2], usize)> {
+        while self.stage.goes_on() {
+            let question = self.draws.below(self.stage.questions.len() as u64) as usize;
+            let table = self.draws.below(2) as usize;
+            self.ask(table, question)?;
+        }
+        Ok((self.read, self.hits))
+    }
+
+    fn ask(&mut self, table: usize, place: usize) -> Result<()> {
+        let question = &self.stage.questions[place];
+        let family = FAMILIES[self.draws.below(2) as usize];
+        let is_key = self.draws.flip();
+        let mut path = self.stage.rows_of(table, family) + &route(question);
+        if let Some(ttl_s) = self.stage.ttl_s.filter(|_| path.contains('?')) {
+            path = format!("{path}&ttl={ttl_s}");
+        }
+        let asked = (path, is_key);
+        let held = self.held.get(&asked).filter(|_| self.draws.flip());
+        let tag = held.map(|(tag, _)| tag.as_str());
+        let sent = self.stage.now();
+        let answer = self.caller.get(&asked.0, is_key, tag)?;
+        let answered = self.stage.now();
+        let told = |name| Some(answer.headers.get(name)?.to_str().ok()?.to_owned());
+        let cached: Option<String> = told("x-tidemark-cache");
+        self.hits += usize::from(cached.is_some_and(|cached| cached.starts_with("hit")));
+        let shown = match answer.status.as_u16() {
+            304 => held
+                .map(|(_, shown)| shown.clone())
+                .context("304 without a tag")?,
+            _ => shown(&answer, question, family).with_context(|| asked.0.clone())?,
+        };
+        if let Some(tag) = told("etag") {
+            self.held.insert(asked, (tag, shown.clone()));
+        }
+        self.read[table].push(Read {
+            sent,
+            answered,
+            question: place,
+            sees_all: is_key || !self.stage.tables[table].has_row_security,
+            shown,
+        });
+        Ok(())
+    }
+}
+
+fn shown(answer: &Answer, question: &Question, family: Family) -> Result<Shown> {
+    if let Filter::Only(name) = question.filter {
+        let rows = match answer.status.as_u16() {
+            404 => Vec::new(),
+            _ => vec![(
+                name,
+                answer.accepted("reading a row")?["v"]
+                    .as_i64()
+                    .context("no v")?,
+            )],
+        };
+        return Ok(Shown { rows, total: None });
+    }
+    let body = answer.accepted("reading a list")?;
+    let row = |row: &Value| {
+        let name = row["$id"].as_str().and_then(Name::parse);
+        Some((name?, row["v"].as_i64()?))
+    };
+    let rows = body[family.rows].as_array().context("no rows")?;
+    let rows: Option<Vec<(Name, i64)>> = rows.iter().map(row).collect();
+    let total = question
+        .total
+        .then(|| body["total"].as_u64().unwrap_or(u64::MAX));
+    Ok(Shown {
+        rows: rows.context("a row of nobody")?,
+        total,
+    })
+}

@@ -1,0 +1,278 @@
+//! A thread that writes, and notes what each write came to.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use tests::history::{Name, Row, Rows, Write};
+
+use super::{ANCHOR, Caller, Draws, FAMILIES, Family, GROUPS, NUMBERS, OPEN, SLOTS, Stage};
+
+/// A writer rests for up to this long between two writes, or no list would be asked for twice
+/// between them.
+const REST_MAX_US: u64 = 6_000;
+
+/// A thread that writes, each of its rows alone.
+pub struct Writer<'a> {
+    pub stage: &'a Stage<'a>,
+    pub caller: Caller<'a>,
+    pub number: usize,
+    pub draws: Draws,
+    /// Of each table.
+    pub rows: [Rows; 2],
+    pub written: [Vec<Write>; 2],
+}
+
+impl Writer<'_> {
+    pub fn run(mut self) -> Result<[Vec<Write>; 2]> {
+        while self.stage.goes_on() {
+            let table = self.draws.below(2) as usize;
+            let slot = self.draws.below(SLOTS as u64) as usize;
+            self.act(table, slot)?;
+            let rest = Duration::from_micros(self.draws.below(REST_MAX_US));
+            thread::park_timeout(rest);
+        }
+        Ok(self.written)
+    }
+
+    fn act(&mut self, table: usize, slot: usize) -> Result<()> {
+        let is_anchor = self.name(slot) == ANCHOR;
+        match (self.rows[table].contains_key(&slot), self.draws.below(10)) {
+            (false, 0..5) => self.create(table, slot),
+            (true, 0..2) if !is_anchor => self.delete(table, slot),
+            (true, 2..4) => self.count_up(table, slot),
+            (_, 4) => self.upsert_many(table, slot),
+            (_, 5) => self.commit_together(table, slot),
+            _ => self.upsert(table, slot),
+        }
+    }
+
+    fn name(&self, slot: usize) -> Name {
+        Name {
+            writer: self.number,
+            slot,
+        }
+    }
+
+    fn family(&mut self) -> Family {
+        FAMILIES[self.draws.below(2) as usize]
+    }
+
+    fn drawn(&mut self, table: usize, slot: usize) -> Row {
+        let is_open = self.draws.flip() || self.name(slot) == ANCHOR;
+        let version = self.written[table].len() as i64 + 1;
+        Row {
+            group: self.draws.below(GROUPS) as i64,
+            number: self.draws.below(NUMBERS) as i64,
+            version,
+            sequence: 0,
+            is_open: is_open || !self.stage.tables[table].has_row_security,
+        }
+    }
+
+    fn permissions(&self, table: usize, row: &Row) -> Value {
+        if self.stage.tables[table].has_row_security && row.is_open {
+            json!([OPEN])
+        } else {
+            json!([])
+        }
+    }
+
+    pub fn create(&mut self, table: usize, slot: usize) -> Result<()> {
+        let (row, family) = (self.drawn(table, slot), self.family());
+        let body = json!({
+            family.row_id: self.name(slot).id(),
+            "data": data(&row),
+            "permissions": self.permissions(table, &row),
+        });
+        let route = self.stage.rows_of(table, family);
+        self.write(table, "POST", &route, Some(&body), vec![(slot, Some(row))])
+    }
+
+    fn upsert(&mut self, table: usize, slot: usize) -> Result<()> {
+        let (row, family) = (self.drawn(table, slot), self.family());
+        let body = json!({
+            "data": data(&row),
+            "permissions": self.permissions(table, &row),
+        });
+        let is_there = self.rows[table].contains_key(&slot);
+        let method = if is_there && self.draws.flip() {
+            "PATCH"
+        } else {
+            "PUT"
+        };
+        let route = self.row_route(table, family, slot);
+        self.write(table, method, &route, Some(&body), vec![(slot, Some(row))])
+    }
+
+    /// Three rows at once, all or none.
+    fn upsert_many(&mut self, table: usize, slot: usize) -> Result<()> {
+        let slots = [slot, (slot + 1) % SLOTS, (slot + 3) % SLOTS];
+        let rows = slots.map(|slot| (slot, self.drawn(table, slot)));
+        let family = self.family();
+        let items = rows.each_ref().map(|(slot, row)| {
+            let mut item = data(row);
+            item["$id"] = json!(self.name(*slot).id());
+            item["$permissions"] = self.permissions(table, row);
+            item
+        });
+        let body = json!({ family.rows: items });
+        let route = self.stage.rows_of(table, family);
+        let after = rows.map(|(slot, row)| (slot, Some(row))).to_vec();
+        self.write(table, "PUT", &route, Some(&body), after)
+    }
+
+    /// Two rows put and one deleted by a transaction: all of it at its commit.
+    fn commit_together(&mut self, table: usize, slot: usize) -> Result<()> {
+        let family = self.family();
+        let slots = [slot, (slot + 2) % SLOTS];
+        let rows = slots.map(|slot| (slot, self.drawn(table, slot)));
+        let mut operations: Vec<Value> = Vec::new();
+        for (slot, row) in &rows {
+            let mut data = data(row);
+            data["$permissions"] = self.permissions(table, row);
+            operations.push(self.operation("upsert", table, family, *slot, data));
+        }
+        let mut after = rows.map(|(slot, row)| (slot, Some(row))).to_vec();
+        let last = (slot + 5) % SLOTS;
+        if self.rows[table].contains_key(&last) && self.name(last) != ANCHOR {
+            operations.push(self.operation("delete", table, family, last, json!({})));
+            after.push((last, None));
+        }
+        let transactions = family.route.split("/h/").next().unwrap_or_default();
+        let transactions = format!("{transactions}/transactions");
+        let made = self.asked("POST", &transactions, &json!({}))?;
+        let id = made["$id"].as_str().context("no transaction")?;
+        let one = format!("{transactions}/{id}");
+        let staged = json!({ "operations": operations });
+        self.asked("POST", &format!("{one}/operations"), &staged)?;
+        let sent = self.stage.now();
+        self.asked("PATCH", &one, &json!({"commit": true}))?;
+        let answered = self.stage.now();
+        // Nobody else writes these rows, so they stand until the next write of this thread.
+        let mut shown = Vec::new();
+        for slot in slots {
+            let route = self.row_route(table, family, slot);
+            shown.push(self.asked("GET", &route, &Value::Null)?);
+        }
+        let shown = json!({ family.rows: shown });
+        self.note(table, (sent, answered), after, &shown)
+    }
+
+    fn operation(
+        &self,
+        action: &str,
+        table: usize,
+        family: Family,
+        slot: usize,
+        data: Value,
+    ) -> Value {
+        let table_id = if family == FAMILIES[0] {
+            "tableId"
+        } else {
+            "collectionId"
+        };
+        json!({
+            "action": action,
+            "databaseId": "h",
+            table_id: self.stage.tables[table].id,
+            family.row_id: self.name(slot).id(),
+            "data": data,
+        })
+    }
+
+    /// The answer to a request that must succeed.
+    fn asked(&mut self, method: &str, route: &str, body: &Value) -> Result<Value> {
+        let body = (!body.is_null()).then_some(body);
+        let answer = self.caller.call(method, route, body)?;
+        ensure!(
+            answer.status.is_success(),
+            "{method} {route}: {} {:?}",
+            answer.status,
+            answer.body
+        );
+        Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
+    }
+
+    /// By an operator, which the server computes.
+    fn count_up(&mut self, table: usize, slot: usize) -> Result<()> {
+        let mut row = self.rows[table][&slot].clone();
+        row.version = self.written[table].len() as i64 + 1;
+        row.number += 1;
+        let plus = json!({"method": "increment", "values": [1]}).to_string();
+        let body = json!({ "data": {"n": plus, "v": row.version} });
+        let family = self.family();
+        let route = self.row_route(table, family, slot);
+        self.write(table, "PATCH", &route, Some(&body), vec![(slot, Some(row))])
+    }
+
+    fn delete(&mut self, table: usize, slot: usize) -> Result<()> {
+        let family = self.family();
+        let route = self.row_route(table, family, slot);
+        self.write(table, "DELETE", &route, None, vec![(slot, None)])
+    }
+
+    fn row_route(&self, table: usize, family: Family, slot: usize) -> String {
+        format!(
+            "{}/{}",
+            self.stage.rows_of(table, family),
+            self.name(slot).id()
+        )
+    }
+
+    /// Writes, and notes what it came to.
+    fn write(
+        &mut self,
+        table: usize,
+        method: &str,
+        route: &str,
+        body: Option<&Value>,
+        after: Vec<(usize, Option<Row>)>,
+    ) -> Result<()> {
+        let sent = self.stage.now();
+        let shown = self.asked(method, route, body.unwrap_or(&Value::Null))?;
+        let answered = self.stage.now();
+        self.note(table, (sent, answered), after, &shown)
+            .with_context(|| format!("{method} {route}"))
+    }
+
+    /// Notes what a write came to, by an answer that shows its rows.
+    fn note(
+        &mut self,
+        table: usize,
+        (sent, answered): (u64, u64),
+        after: Vec<(usize, Option<Row>)>,
+        shown: &Value,
+    ) -> Result<()> {
+        for (slot, row) in after {
+            let Some(mut row) = row else {
+                self.rows[table].remove(&slot);
+                continue;
+            };
+            row.sequence = sequence(shown, &self.name(slot).id())?;
+            self.rows[table].insert(slot, row);
+        }
+        self.written[table].push(Write {
+            sent,
+            answered,
+            after: self.rows[table].clone(),
+        });
+        Ok(())
+    }
+}
+
+fn data(row: &Row) -> Value {
+    json!({"g": row.group, "n": row.number, "v": row.version})
+}
+
+/// The `$sequence` of this row in the answer to a write of one row or many.
+fn sequence(shown: &Value, id: &str) -> Result<i64> {
+    let many = FAMILIES
+        .iter()
+        .find_map(|family| shown[family.rows].as_array());
+    let row = many.map_or(Some(shown), |rows| rows.iter().find(|row| row["$id"] == id));
+    let row = row.with_context(|| format!("{id} is not shown"))?;
+    let sequence = row["$sequence"].as_str().context("no $sequence")?;
+    Ok(sequence.parse()?)
+}
