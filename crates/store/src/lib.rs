@@ -325,7 +325,7 @@ pub struct Listed {
     /// of [`Query::read_order`].
     pub last_place: Option<Vec<Value>>,
     /// Rows that a read of whole tables went through, as far as the store counts them: none where
-    /// an index led to the rows.
+    /// an index led to the rows. Page and total are read apart, so a row may count twice.
     pub scanned: u64,
 }
 

@@ -93,7 +93,7 @@ pub const ROOMS: [Room; 11] = [
         outside: Outside::Unreserved,
         // HTTP, TLS and the rims of the command line: the configuration file (TOML), exports
         // (CSV) and certificates of authorities took three, watching the rest: metrics,
-        // traces (four crates of OpenTelemetry) and a terminal.
+        // traces (three crates of OpenTelemetry, and prost) and a terminal.
         outside_max: 29,
     },
     Room {

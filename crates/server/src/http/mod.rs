@@ -67,7 +67,7 @@ use tidemark::SetClock;
 use unique::RequestIds;
 
 use crate::serve::{Limits, ServeConfig};
-use crate::watch::trace::{Incoming as Trace, Traces};
+use crate::watch::trace::{Incoming as Trace, Traces, method_word};
 
 /// Fills the slice with chance. The binary passes the system's, tests one they know.
 pub type Rng = fn(&mut [u8]);
@@ -348,7 +348,7 @@ fn log_failure(error: &ApiError, request_id: &HeaderValue, head: &Parts) {
     let path = head.uri.path();
     tracing::warn!(
         request = request_id.to_str().unwrap_or_default(),
-        method = %head.method,
+        method = method_word(&head.method),
         path = &path[..path.floor_char_boundary(LOGGED_PATH_BYTES)],
         status = status.as_u16(),
         trace_id = Trace::of(&head.headers).map(|trace| trace.trace_id()),

@@ -298,6 +298,7 @@ impl Report<'_> {
                     key: format!("{}_{}", op.key(), crowd.clients),
                     title: format!("{}, {}", op.title(), people(crowd)),
                     connections: crowd.clients,
+                    cores: None,
                     series: all,
                 });
             }
@@ -351,6 +352,7 @@ impl Report<'_> {
                 self.options.rows, self.options.versions
             ),
             connections: 1,
+            cores: None,
             series: all,
         })
     }

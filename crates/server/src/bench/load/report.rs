@@ -10,10 +10,10 @@ use super::generator::Slice;
 use super::mix::Mixed;
 use super::{Act, BODIES, BUNCH, Blend, CONNECTIONS, Cell, Measured, Options, PACE, ROWS};
 use crate::bench::machine::{self, Machine};
+use crate::bench::markdown::table;
 use crate::bench::percentile::Sorted;
 use crate::bench::published;
 use crate::bench::record::{PAGE, RUN};
-use crate::bench::report::table;
 use crate::bench::run::{
     Columns, Counting, FORMAT, Group, Noise, Role, Row, Run, Sample, Samples, Series, Source,
     Timeline, milli, object,
@@ -174,9 +174,10 @@ impl Report<'_> {
             warmup,
             duration,
             is_quick,
+            binary,
             ..
         } = self.options;
-        vec![
+        let mut pairs = vec![
             ("mode", json!(if *is_quick { "quick" } else { "full" })),
             ("binary", json!(machine::binary())),
             ("generator", json!(self.oha)),
@@ -190,7 +191,9 @@ impl Report<'_> {
             ("paced_at", json!(PACE)),
             ("durability", json!("full")),
             ("index", json!(true)),
-        ]
+        ];
+        pairs.extend(machine::identity(binary));
+        pairs
     }
 
     /// Groups, those at the connections of the table on the most cores first.
@@ -246,6 +249,7 @@ impl Report<'_> {
                 plural(cores as u32)
             ),
             connections,
+            cores: Some(cores as u32),
             series: all,
         })
     }
@@ -470,6 +474,7 @@ fn blend_group(blend: &Blend) -> Result<Group> {
             100 - reads
         ),
         connections: CONNECTIONS,
+        cores: None,
         series: all,
     })
 }
