@@ -310,11 +310,11 @@ impl Run<'_> {
         known: &[Stored],
     ) -> Step<()> {
         let (guard, action) = match &op.act {
-            TimedAct::Put { guard, .. }
+            TimedAct::Insert { guard, .. }
+            | TimedAct::Put { guard, .. }
             | TimedAct::Patch { guard, .. }
             | TimedAct::Update { guard, .. } => (guard, Action::Update),
             TimedAct::Delete { guard } => (guard, Action::Delete),
-            TimedAct::Insert { guard, .. } => (guard, Action::Update),
             TimedAct::Erase | TimedAct::Assert(_) => return Ok(()),
         };
         let Some(seq) = seq else { return Ok(()) };
