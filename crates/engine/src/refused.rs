@@ -38,13 +38,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             missing,
         },
         Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
-        Refusal::PiecesTooLarge { bytes_max } => EngineError::Argument {
-            name: "$validFrom",
-            why: format!(
-                "what the row was in the period holds more than {} MiB. Take a shorter one.",
-                bytes_max >> 20
-            ),
-        },
+        Refusal::PiecesTooLarge { bytes_max } => too_large(bytes_max),
         Refusal::HistoryGone(kept_from) => EngineError::HistoryGone(kept_from),
         Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
         Refusal::CursorNull(id) => EngineError::CursorNull(id),
@@ -88,5 +82,15 @@ fn answer_too_large(bytes_max: usize) -> EngineError {
     EngineError::Argument {
         name: "Idempotency-Key",
         why: format!("The answer to keep would have more than {bytes_max} bytes."),
+    }
+}
+
+fn too_large(bytes_max: usize) -> EngineError {
+    let bytes_max = bytes_max >> 20;
+    EngineError::Argument {
+        name: "$validFrom",
+        why: format!(
+            "what the row was in the period holds more than {bytes_max} MiB. Take a shorter one."
+        ),
     }
 }

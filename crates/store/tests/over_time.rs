@@ -100,11 +100,11 @@ fn update(patch: Vec<(usize, Value)>, permissions: Option<Vec<Permission>>) -> T
     }
 }
 
-fn at(mark: Mark) -> Option<Coordinates> {
-    Some(Coordinates {
+fn at(mark: Mark) -> Coordinates {
+    Coordinates {
         valid: mark.timestamp(),
         system: mark,
-    })
+    }
 }
 
 fn permissions_of(db: &Db, id: &str) -> String {
@@ -172,12 +172,12 @@ fn what_a_row_was_before_it_was_created_again_is_judged_by_its_grants_then() {
         let sees = |db: &Db, role: &str, at| db.try_get(id, at, &seen_by(role)).unwrap().answer;
         assert!(sees(&db, "any", None).is_some());
         assert_eq!(
-            sees(&db, "any", at(first)),
+            sees(&db, "any", Some(at(first))),
             None,
             "{id}: the old secret is shown"
         );
-        assert!(sees(&db, "user:ann", at(first)).is_some(), "{id}");
-        let present = at(db.load().mark);
+        assert!(sees(&db, "user:ann", Some(at(first))).is_some(), "{id}");
+        let present = Some(at(db.load().mark));
         assert!(sees(&db, "any", present).is_some(), "{id}");
         assert_eq!(sees(&db, "user:ann", present), None, "{id}");
         // Neither does a write over the past show it, or make it the new row's.
@@ -191,7 +191,7 @@ fn what_a_row_was_before_it_was_created_again_is_judged_by_its_grants_then() {
         assert_eq!(refusal, Refusal::RowForbidden(row_id(id)));
         // Nor do other grants that the new row gets later.
         db.ok(vec![db.grant(id, &["read(\"any\")"])]);
-        assert_eq!(sees(&db, "any", at(first)), None, "{id}");
+        assert_eq!(sees(&db, "any", Some(at(first))), None, "{id}");
     }
 }
 

@@ -76,8 +76,10 @@ pub const ROOMS: [Room; 11] = [
             "rustix",
             // Lists and the catalogue are stored as JSON.
             "serde_json",
+            // A row that is due and does not fit: nobody asked, so only a log can say it.
+            "tracing",
         ]),
-        outside_max: 4,
+        outside_max: 5,
     },
     Room {
         name: "engine",

@@ -10,6 +10,7 @@ mod catalogue_read;
 mod catalogue_rows;
 mod catalogue_write;
 mod checkpoint;
+mod claims;
 mod codec;
 mod commit;
 mod connection;

@@ -62,8 +62,7 @@ impl RowSql {
         let number = table.number;
         let (now, versions) = (names::now(number), names::versions(number));
         let grants = names::grants(number);
-        let list = column_list(table);
-        let columns = table.columns.len();
+        let (list, columns) = (column_list(table), table.columns.len());
         RowSql {
             schema_epoch: table.schema_epoch,
             current: format!(
