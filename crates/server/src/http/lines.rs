@@ -29,8 +29,8 @@ use super::wire::{self, Words};
 const MEDIA_TYPE: &str = "application/x-ndjson";
 /// Longest line, in bytes.
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// How much is read and dropped of a stream that cannot go on, in bytes, so that its client comes to
-/// look for the reason: cut off while it writes, it would find a broken connection instead.
+/// How much is read and dropped of a stream that cannot go on, in bytes, so that its client comes
+/// to look for the reason: cut off while it writes, it would find a broken connection instead.
 const DISCARDED_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
 /// Most lines that are done together: they share a snapshot, or the disk's sync.
 const LINES_AT_ONCE: usize = 100;
