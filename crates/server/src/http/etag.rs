@@ -143,7 +143,7 @@ mod tests {
             assert!(tags[position + 1..].iter().all(|other| other != tag));
         }
         assert_eq!(of_body(1), "\"00000000000000000000000000000001\"");
-        let longest = of_list(u128::MAX, u64::MAX, Family::Tables);
+        let longest = of_fixed(u128::MAX, u64::MAX, Family::Tables, [u64::MAX; 3]);
         assert_eq!(longest.len(), TAG_BYTES_MAX);
     }
 }

@@ -475,12 +475,12 @@ const SPECS: &[Spec] = specs! {
         needed("reads", Takes::Reads, r#"[{"tableId":"t","ids":["r1"]}]"#),
     ]);
     GET "/v1/tidemark/status" Guests &[], None;
-    POST "/v1/tidemark/databases/{database}/heartbeat" Guests &[], None;
+    POST "/v1/tidemark/databases/{database}/heartbeat" Keys &[], None;
     POST "/v1/tidemark/databases/{database}/transactions" Keys &[], Some(&[
         needed("ops", Takes::Ops, r#"[{"op":"patch","table":"t","id":"new","doc":{"n":5}}]"#),
         optional("meta", Takes::Meta, r#"{"why":"x"}"#), optional("minMark", Takes::PastTime, "1"),
     ]);
-    POST "/v1/tidemark/databases/{database}/reads" Guests &[], Some(&[
+    POST "/v1/tidemark/databases/{database}/reads" Keys &[], Some(&[
         needed("kind", Takes::ReadKind, r#""get""#),
         needed("table", Takes::RelatedTable, r#""t""#), needed("id", Takes::Id, r#""r1""#),
         optional("vt", Takes::Time, "5"), optional("tt", Takes::PastTime, "5"),
