@@ -87,7 +87,7 @@ impl Shared {
             request = request_id.unwrap_or_default(),
             client = %client.address,
             secure = client.is_secure,
-            method = method_word(asking.method),
+            method = %method_word(asking.method),
             route = pattern,
             status = response.status().as_u16(),
             us = took.as_micros() as u64,
