@@ -124,7 +124,8 @@ const list = {
 
 const read = {
   key: 'read',
-  title: 'read one row, 32 connections, 2 cores',
+  title: 'read one row, 32 connections, 4 cores',
+  cores: 4,
   connections: 32,
   series: [
     series('tidemark', 'Tidemark', 'subject', 860, {
@@ -134,6 +135,7 @@ const read = {
     }),
     series('floor', 'static floor', 'floor', 520, { connections: 32, cpu_us: 15.1, memory_mib: 9 }),
     series('pocketbase', 'PocketBase', 'other', 7_300, { connections: 32 }),
+    series('paced', 'Tidemark, paced', 'other', 610, { connections: 32 }),
   ],
 };
 
@@ -170,7 +172,7 @@ export const loadRun = {
     note: 'Functions are not measured yet. Published figures: a load test of 2023.',
     rows: [
       {
-        name: 'Tidemark, 2 cores, 32 connections',
+        name: 'Tidemark, 2 cores, 256 connections',
         source: 'measured',
         rates: [4_100, 36_635, 51_630, null, null],
         monthly: 3.85,

@@ -238,7 +238,7 @@ test('every control and every chart has a name for who hears the page', async (t
 test('another workload redraws everything, and pins do not survive it', async (t) => {
   const page = await open(t);
   await page.getByRole('button', { name: /^exact, p50:/ }).click();
-  await page.selectOption('#group', { label: 'read one row, 32 connections, 2 cores' });
+  await page.selectOption('#group', { label: 'read one row, 32 connections, 4 cores' });
   assert.equal(await page.locator('#callout').isVisible(), false);
   assert.equal(await textOf(page, '#scale-value'), '4,000');
   assert.match(await textOf(page, '#walls-body'), /PocketBase/);
@@ -259,6 +259,37 @@ test('the price of a request follows the server that is chosen', async (t) => {
   assert.ok(Math.abs((await ofExact()) / wanted - 13.1 / 3.85) < 0.05);
   await page.locator('#price-month').fill('0');
   assert.equal(await ofExact(), 0);
+});
+
+test('a series that rested is in no race, no wall clock and no price', async (t) => {
+  const page = await open(t, { file: 'load.html' });
+  for (const place of ['#race-lanes', '#walls-body', '#price-body']) {
+    const text = await textOf(page, place);
+    assert.match(text, /PocketBase/, place);
+    assert.doesNotMatch(text, /paced/, place);
+  }
+  assert.match(await textOf(page, '#percentiles-body'), /paced/);
+});
+
+test('prices begin with the server that has the cores of the group', async (t) => {
+  const page = await open(t);
+  const chosen = () => page.locator('#price-server').inputValue();
+  assert.equal(await chosen(), '0');
+  await page.selectOption('#group', { label: 'read one row, 32 connections, 4 cores' });
+  assert.equal(await chosen(), '1');
+  assert.equal(await page.locator('#price-month').inputValue(), '13.1');
+  await page.selectOption('#price-server', { index: 0 });
+  await page.selectOption('#group', { index: 0 });
+  await page.selectOption('#group', { index: 1 });
+  assert.equal(await chosen(), '0', 'what the reader chose stays');
+});
+
+test('the published table fits at a desk', async (t) => {
+  const page = await open(t, { file: 'load.html', viewport: { width: 1120, height: 900 } });
+  const [inner, outer] = await page
+    .locator('#columns-body .wrap')
+    .evaluate((wrap) => [wrap.scrollWidth, wrap.clientWidth]);
+  assert.ok(inner <= outer, `${inner} on ${outer}`);
 });
 
 test('the published load test stands beside ours, functions left empty', async (t) => {

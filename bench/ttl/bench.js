@@ -5,7 +5,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { DATABASE_ID, INDEX, readBench, readConnection, TABLE_ID, TTL_S } from './config.js';
 import { startFloor } from './floor.js';
-import { describeMachine, describeServer } from './machine.js';
+import { describeBinary, describeMachine, describeServer } from './machine.js';
 import { progressBar } from './progress.js';
 import { renderReport, renderTable, summarizePhases } from './report.js';
 import { pageOf, runOf } from './run.js';
@@ -56,7 +56,9 @@ export async function runPhases(phases, { iterations, rounds, warmup }) {
   for (let round = 0; round < rounds; round += 1) {
     const from = Math.floor((round * iterations) / rounds);
     const to = Math.floor(((round + 1) * iterations) / rounds);
-    for (const phase of phases) {
+    // Another one begins in each round, so that none always follows the same one.
+    const turn = round % phases.length;
+    for (const phase of [...phases.slice(turn), ...phases.slice(0, turn)]) {
       if (round === 0) await warmUp(phase, warmup);
       const bar = progressBar(phase.title, iterations);
       await timeSlice(phase, { from, to, origin }, bar);
@@ -126,6 +128,7 @@ export async function runBench(connection, options) {
     await runPhases(phases, options);
     await checkAnswers(phases, expected, 'after');
     const server = await describeServer(connection.endpoint, probed.response);
+    const identity = await describeBinary(options.binary);
     return {
       parameters: {
         started: startedAt.toISOString(),
@@ -138,6 +141,7 @@ export async function runBench(connection, options) {
         cache_header_of_a_repeated_call: probed.cacheHeader,
         floor: floor.kind,
         ...server,
+        ...identity,
         ...describeMachine(),
       },
       phases,

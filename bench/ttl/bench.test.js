@@ -9,6 +9,7 @@ import path from 'node:path';
 import { after, test } from 'node:test';
 import { decode } from '../report/src/codes.js';
 import { runBench, runPhases, writeResults } from './bench.js';
+import { kept } from './run.js';
 import {
   expectedAnswer,
   firstDifference,
@@ -72,6 +73,7 @@ test('a run times four phases and writes report, page and samples', async () => 
   const read = (name) => readFile(path.join(folder, name), 'utf8');
   const report = await read('report.md');
   assert.match(report, /\nserver: "one-list"\nserver_version: "1.9.6"\n/);
+  assert.match(report, /\nbinary_sha256: null\ncheckout: /);
   assert.match(report, /\ncache_header_of_a_repeated_call: "hit"\n/);
   assert.match(report, /\nsdk: "node-appwrite 27.1.0"\n/);
   const raw = JSON.parse(await read('run.json'));
@@ -91,6 +93,13 @@ test('a run times four phases and writes report, page and samples', async () => 
   const page = await read('report.html');
   const [, embedded] = /<script type="application\/json" id="run">(.*?)<\/script>/s.exec(page);
   assert.deepEqual(JSON.parse(embedded), raw);
+});
+
+test('of many samples a page keeps every so many', () => {
+  const few = kept(Uint32Array.from({ length: 7 }, (_, at) => at + 1));
+  assert.deepEqual([few.every, decode(few.codes).length], [1, 7]);
+  const many = kept(new Uint32Array(250_000).fill(9));
+  assert.deepEqual([many.every, decode(many.codes).length], [3, 83_334]);
 });
 
 test('a wrong answer ends the run before anything is timed', async () => {
@@ -137,7 +146,7 @@ test('rounds cut each phase in slices that take turns and miss no sample', async
   });
   const phases = [phase('a'), phase('b')];
   await runPhases(phases, { iterations: 5, rounds: 2, warmup: 1 });
-  assert.equal(calls.join(''), 'a' + 'aa' + 'b' + 'bb' + 'aaa' + 'bbb');
+  assert.equal(calls.join(''), 'a' + 'aa' + 'b' + 'bb' + 'bbb' + 'aaa');
   for (const { samples } of phases) assert.ok(samples.every((sample) => sample < 0xffff_ffff));
 });
 

@@ -1,6 +1,10 @@
 // What a reader must know about the machine and the programs to judge the numbers.
 
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import os from 'node:os';
+import { promisify } from 'node:util';
 import { sdkVersion } from './workload.js';
 
 async function serverVersion(endpoint) {
@@ -29,4 +33,25 @@ export async function describeServer(endpoint, probe) {
     server: probe.headers.get('server') ?? 'not sent',
     server_version: await serverVersion(endpoint),
   };
+}
+
+/** The commit of the sources, marked where files have changed since; null where there is none. */
+async function checkout() {
+  const folder = new URL('.', import.meta.url).pathname;
+  const describe = ['-C', folder, 'describe', '--always', '--dirty', '--abbrev=12'];
+  try {
+    const { stdout } = await promisify(execFile)('git', describe);
+    return stdout.trim();
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * What tells the server's binary from any other one: its sum, where `TIDEMARK_BIN` names it, and
+ * the commit of the sources beside this benchmark.
+ */
+export async function describeBinary(binary) {
+  const sum = async () => createHash('sha256').update(await readFile(binary)).digest('hex');
+  return { binary_sha256: binary ? await sum() : null, checkout: await checkout() };
 }

@@ -7,6 +7,8 @@ import { POINTS, selfRatios, summarize } from './percentiles.js';
 import { PUBLISHED } from './report.js';
 
 const TEMPLATE = new URL('../../crates/server/src/bench/page.template', import.meta.url);
+/** Most samples of a series that a page keeps, evenly; so it stays below a megabyte. */
+const KEPT_MAX = 100_000;
 /** Steps of a timeline. */
 const STEPS = 60;
 /** What tells of the machine; all else is a parameter. */
@@ -49,6 +51,12 @@ function timelineOf({ samples, ends }) {
   };
 }
 
+/** At most `KEPT_MAX` samples, evenly. */
+export function kept(samples) {
+  const every = Math.max(Math.ceil(samples.length / KEPT_MAX), 1);
+  return { every, codes: encode(samples.filter((_, place) => place % every === 0)) };
+}
+
 function seriesOf(phase) {
   const self = selfRatios(phase.samples);
   return {
@@ -66,7 +74,7 @@ function seriesOf(phase) {
     },
     errors: 0,
     timeline: timelineOf(phase),
-    samples: { every: 1, codes: encode(phase.samples) },
+    samples: kept(phase.samples),
   };
 }
 

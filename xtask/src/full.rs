@@ -9,15 +9,16 @@ use crate::install::{self, Packages};
 use crate::lane::Lane;
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{fast, fuzz, live};
+use crate::{fast, fuzz, live, night};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
 /// After the steps of `fast` it builds the release binary and runs against it: the black-box
 /// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
-/// Python, and the web SDK in a browser), the replay of the fuzz corpus, the checks of the
-/// benchmark's own arithmetic in `bench/ttl`, and the report page in a browser. Closes with
-/// `N passed, N failed`.
+/// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python and Go),
+/// random sequences on two time axes at their night's length, the replay of the fuzz corpus, the
+/// checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in a browser.
+/// Closes with `N passed, N failed`.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
 /// with the command that installs it, and ends with status 2 before it has run anything.
@@ -35,13 +36,16 @@ const NODE_SUITE: &str = "tests/sdk/node";
 const NODE_LEGACY_SUITE: &str = "tests/sdk/node-legacy";
 const BROWSER_SUITE: &str = "tests/sdk/browser";
 const PYTHON_SUITE: &str = "tests/sdk/python";
+const PYTHON_CLIENT: &str = "clients/python";
+const GO_CLIENT: &str = "clients/go";
 const BENCH_SUITE: &str = "bench/ttl";
 const REPORT_SUITE: &str = "bench/report";
-const PACKAGES: [Packages; 6] = [
+const PACKAGES: [Packages; 7] = [
     Packages::Npm(NODE_SUITE),
     Packages::Npm(NODE_LEGACY_SUITE),
     Packages::Npm(BROWSER_SUITE),
     Packages::PyPi(PYTHON_SUITE),
+    Packages::PyPi(PYTHON_CLIENT),
     Packages::Npm(BENCH_SUITE),
     Packages::Npm(REPORT_SUITE),
 ];
@@ -74,9 +78,42 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     for packages in PACKAGES {
         suite(checkout, &mut lane, packages, binary_is_built)?;
     }
+    go_client(checkout, &mut lane, binary_is_built)?;
     black_box(checkout, &mut lane, binary_is_built)?;
+    over_time(checkout, &mut lane);
     fuzz::replay(checkout, &mut lane);
     Ok(lane.finish())
+}
+
+/// What the requests made from the OpenAPI document need.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn missing_for_document(checkout: &Checkout) -> Result<Vec<Missing>> {
+    let mut missing = prerequisite::for_python();
+    let packages = Packages::PyPi(PYTHON_SUITE);
+    if missing.is_empty() && !packages.are_present(checkout)? {
+        missing.push(packages.missing());
+    }
+    Ok(missing)
+}
+
+/// Requests made from the OpenAPI document, as many as `lane_size` says; `suite` makes few.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn document(checkout: &Checkout, lane: &mut Lane, lane_size: (&str, &str)) -> Result<()> {
+    let mut command = checkout.command(install::python(checkout)?);
+    command.args(["-m", "pytest", "-p", "no:cacheprovider", "test_openapi.py"]);
+    command.current_dir(checkout.root.join(PYTHON_SUITE));
+    command.env(lane_size.0, lane_size.1);
+    command.env(live::BINARY_VARIABLE, checkout.binary()?);
+    lane.run(
+        "requests from the OpenAPI document",
+        Runner::Pytest,
+        &mut command,
+    );
+    Ok(())
 }
 
 fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
@@ -84,6 +121,7 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
         prerequisite::for_rust(checkout),
         prerequisite::for_node(),
         prerequisite::for_python(),
+        prerequisite::for_go(),
         prerequisite::for_web(),
     ]
     .concat()
@@ -113,6 +151,42 @@ pub fn black_box(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) ->
     tests.args(["test", "--no-fail-fast", "-p", "tests"]);
     tests.env(live::BINARY_VARIABLE, checkout.binary()?);
     lane.run(name, Runner::Cargo, &mut tests);
+    Ok(())
+}
+
+/// Random sequences on the live store, as many as at night; with optimisation, because without it
+/// they would take most of the lane's time.
+fn over_time(checkout: &Checkout, lane: &mut Lane) {
+    let mut tests = checkout.cargo();
+    tests.env(night::LANE_VARIABLE, "night");
+    tests.args(["test", "--release", "-p", "store", "--test", "temporal"]);
+    lane.run("long sequences over time", Runner::Cargo, &mut tests);
+}
+
+/// `go vet` and `go test`, told where the binary is. The client has no packages but itself.
+fn go_client(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Result<()> {
+    let name = format!("tests of {GO_CLIENT}");
+    if !binary_is_built {
+        lane.not_run(&name);
+        return Ok(());
+    }
+    let go = || {
+        let mut command = checkout.command(prerequisite::go());
+        command.current_dir(checkout.root.join(GO_CLIENT));
+        // Nothing is to be fetched, no newer Go either.
+        command.env("GOTOOLCHAIN", "local").env("GOPROXY", "off");
+        command
+    };
+    lane.run(
+        &format!("vet of {GO_CLIENT}"),
+        Runner::None,
+        go().args(["vet", "./..."]),
+    );
+    let mut tests = go();
+    // Counted once means run once: a kept result would say nothing about this binary.
+    tests.args(["test", "-v", "-count=1", "./..."]);
+    tests.env(live::BINARY_VARIABLE, checkout.binary()?);
+    lane.run(&name, Runner::Go, &mut tests);
     Ok(())
 }
 

@@ -7,10 +7,11 @@ use anyhow::Result;
 use crate::checkout::Checkout;
 use crate::lane::Lane;
 use crate::tally::Runner;
-use crate::{bench, fuzz, live, prerequisite};
+use crate::{bench, full, fuzz, live, prerequisite};
 
-/// The same tests at their long sizes, ten minutes of fuzzing for each target, then the
-/// benchmarks (hours; for the night).
+/// The same tests at their long sizes, ten minutes of fuzzing for each target, hundreds of
+/// requests of each kind that the OpenAPI document describes, then the benchmarks (hours; for the
+/// night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
@@ -20,7 +21,7 @@ use crate::{bench, fuzz, live, prerequisite};
 pub struct Arguments {}
 
 /// Tests with a long size read this; `night` is its only value.
-const LANE_VARIABLE: &str = "TIDEMARK_LANE";
+pub const LANE_VARIABLE: &str = "TIDEMARK_LANE";
 /// The crates with tests that have a long size.
 const LONG: [&str; 7] = [
     "model",
@@ -39,6 +40,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
     let missing = [
         prerequisite::for_rust(checkout),
         prerequisite::for_fuzz(),
+        full::missing_for_document(checkout)?,
         bench::missing(&benches),
     ]
     .concat();
@@ -65,9 +67,11 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
             .env(live::BINARY_VARIABLE, checkout.binary()?);
         tests.args(["test", "--release", "--no-fail-fast", "-p", "tests"]);
         lane.run("long black-box tests", Runner::Cargo, &mut tests);
+        full::document(checkout, &mut lane, (LANE_VARIABLE, "night"))?;
         bench::steps(checkout, &mut lane, &benches, &[]);
     } else {
         lane.not_run("long black-box tests");
+        lane.not_run("requests from the OpenAPI document");
         lane.not_run("benchmarks");
     }
     Ok(lane.finish())

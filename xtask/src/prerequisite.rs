@@ -9,6 +9,11 @@ const NODE_MIN: Version = (20, 0);
 /// The oldest Python that `appwrite` 27.0.0 declares (`Requires-Python`).
 const PYTHON_MIN: Version = (3, 10);
 
+/// Debian 12 packages this one, and the client of Go needs nothing newer.
+const GO_MIN: Version = (1, 19);
+/// Where Go is, or where its own installation puts it without being on the path.
+const GO_PLACES: [&str; 2] = ["go", "/usr/local/go/bin/go"];
+
 /// Major and minor number.
 type Version = (u32, u32);
 
@@ -138,6 +143,28 @@ pub fn for_python() -> Vec<Missing> {
     )]
 }
 
+/// Go, which builds and tests its client.
+pub fn for_go() -> Vec<Missing> {
+    let output = Command::new(go()).arg("version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let Some((major, minor)) = text.ok().and_then(|text| parse_version(&text)) else {
+        return vec![Missing::new("Go", Remedy::Apt(&["golang-go"]))];
+    };
+    if (major, minor) >= GO_MIN {
+        return Vec::new();
+    }
+    let (wanted, wanted_minor) = GO_MIN;
+    let advice = format!("install Go {wanted}.{wanted_minor} or later, see https://go.dev/dl");
+    let what = format!("Go {wanted}.{wanted_minor} or later (found {major}.{minor})");
+    vec![Missing::new(what, Remedy::Advice(advice))]
+}
+
+/// The Go that is there; the first place if none is.
+pub fn go() -> &'static str {
+    let runs = |place: &&&str| Command::new(place).arg("version").output().is_ok();
+    GO_PLACES.iter().find(runs).unwrap_or(&GO_PLACES[0])
+}
+
 /// The browser of the web SDK's suite.
 pub fn for_web() -> Vec<Missing> {
     let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
@@ -164,7 +191,7 @@ pub fn for_bench(system: &[String]) -> Vec<Missing> {
         missing.push(Missing::new("nginx, which serves a file beside us", remedy));
     }
     // Debian 12 packages Go 1.19, which is too old for PocketBase.
-    if is_absent("go", &["go", "/usr/local/go/bin/go"], "version") {
+    if is_absent("go", &GO_PLACES, "version") {
         let remedy = Remedy::Advice("install Go, see https://go.dev/dl".to_owned());
         missing.push(Missing::new("Go, which builds PocketBase", remedy));
     }
@@ -223,7 +250,8 @@ fn version_of(program: &str) -> Option<Version> {
 /// The first `digits.digits` in a text such as `v20.20.2` or `rustc 1.95.0 (59807616e …)`.
 fn parse_version(text: &str) -> Option<Version> {
     text.split_whitespace().find_map(|word| {
-        let mut numbers = word.trim_start_matches('v').split(['.', '-']);
+        let word = word.trim_start_matches('v').trim_start_matches("go");
+        let mut numbers = word.split(['.', '-']);
         let major = numbers.next()?.parse().ok()?;
         let minor = numbers.next()?.parse().ok()?;
         Some((major, minor))
@@ -243,6 +271,7 @@ mod tests {
             ("Python 3.11.7", Some((3, 11))),
             ("cc (Debian 12.2.0-14) 12.2.0", Some((12, 2))),
             ("11.19.1", Some((11, 19))),
+            ("go version go1.26.8 linux/amd64", Some((1, 26))),
             ("no number here", None),
         ];
         for (text, version) in cases {

@@ -9,6 +9,8 @@ pub enum Runner {
     Cargo,
     /// `===== 1 failed, 3 passed in 0.12s =====`
     Pytest,
+    /// `--- PASS: TestName (0.01s)`, one for each test; those inside another are indented.
+    Go,
     /// `# pass 3` and `# fail 0`, or the same after an `ℹ`.
     Node,
 }
@@ -37,6 +39,10 @@ impl Tally {
                 if result.contains(" in ") && starts_with_digit(result) {
                     self.add_pairs(result);
                 }
+            }
+            Runner::Go => {
+                self.passed += u64::from(line.starts_with("--- PASS: "));
+                self.failed += u64::from(line.starts_with("--- FAIL: "));
             }
             Runner::Node => {
                 let result = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ "));
@@ -122,6 +128,18 @@ test result: FAILED. 5 passed; 3 failed; 0 ignored; 0 measured; 9 filtered out; 
             1,
         );
         check(Runner::Node, "ℹ tests 4\nℹ pass 4\nℹ fail 0", 4, 0);
+    }
+
+    #[test]
+    fn go_tests_are_counted_without_those_inside_them() {
+        let output = "\
+=== RUN   TestA
+--- PASS: TestA (0.01s)
+    --- PASS: TestA/one (0.00s)
+--- FAIL: TestB (0.02s)
+--- SKIP: TestC (0.00s)
+FAIL\ttidemark\t0.1s";
+        check(Runner::Go, output, 1, 1);
     }
 
     #[test]

@@ -211,6 +211,7 @@ fn parameters(
         ("wrk_slice_s", json!(plan.wrk_s)),
         ("sequential_slice_ms", json!(plan.sequential_ms)),
         ("list_slice_ms", json!(plan.list_ms)),
+        (run::DURABILITY.0, json!(run::DURABILITY.1)),
         ("insert_slice_s", json!(plan.insert_s)),
         ("starts", json!(plan.starts)),
     ]);

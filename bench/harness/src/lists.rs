@@ -108,6 +108,7 @@ impl Opened {
         let caller = Caller {
             project: ProjectId::new(seeded.project)?,
             actor,
+            request: None,
         };
         let (query, catalogue_epoch) = resolve(&*store, &caller, &config)?;
         let database = database_file(&copy("list-bare")?)?;

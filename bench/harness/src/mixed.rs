@@ -94,6 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ("lists", json!(workload.lists.len())),
         ("zipf_exponent", json!(workload.zipf_exponent)),
         ("connections", json!(workload.connections)),
+        ("durability", json!(workload.durability)),
         ("requests_of_each", json!(sizes.requests)),
         ("rounds", json!(sizes.rounds)),
     ];

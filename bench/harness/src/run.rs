@@ -1,7 +1,7 @@
 //! What every run needs: the binary, a place for data directories, the report.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
@@ -17,6 +17,9 @@ use crate::scratch::Scratch;
 
 /// Syncs timed before a run, so that a reader can judge the disk.
 const SYNCS: usize = 100;
+
+/// How a server is durable unless a workload says otherwise.
+pub const DURABILITY: (&str, &str) = ("durability", "full");
 
 /// Options of every run but `figures`.
 #[derive(clap::Args)]
@@ -86,6 +89,9 @@ impl Run {
         let started = timestamp(SystemTime::now());
         let (binary, scratch) = place(&arguments.bin, arguments.scratch.as_deref())?;
         let mut parameters = programs(&binary, arguments.quick)?;
+        if !own.iter().any(|(key, _)| *key == DURABILITY.0) {
+            parameters.push((DURABILITY.0, json!(DURABILITY.1)));
+        }
         parameters.extend(own);
         parameters.extend(machine(&scratch, SYNCS)?);
         Ok(Run {
@@ -155,42 +161,16 @@ pub fn finish(report: &Report, out: &Path) -> Result<ExitCode> {
 /// When the binary does not say its version.
 pub fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>> {
     let version = without_surroundings(binary).arg("--version").output()?;
-    Ok(vec![
+    let mut pairs = vec![
         ("mode", json!(if quick { "quick" } else { "full" })),
         (
             "binary",
             json!(String::from_utf8_lossy(&version.stdout).trim()),
         ),
-        ("binary_sha256", json!(digest(binary))),
-        ("checkout", json!(checkout())),
-        ("harness", json!(server::bench::machine::binary())),
-    ])
-}
-
-/// What tells this binary from any other one; `None` without `sha256sum`, of coreutils.
-fn digest(binary: &Path) -> Option<String> {
-    let printed = printed(Command::new("sha256sum").arg(binary))?;
-    printed.split_whitespace().next().map(str::to_owned)
-}
-
-/// The commit of the sources in the folder that the run was started in, and whether they were
-/// changed since; `None` where they are no checkout.
-fn checkout() -> Option<String> {
-    let commit = printed(Command::new("git").args(["rev-parse", "HEAD"]))?;
-    // Reports of earlier runs are no sources.
-    let status = ["status", "--porcelain", "--", ":!bench/results"];
-    let changed = printed(Command::new("git").args(status))?;
-    let state = if changed.is_empty() { "" } else { ", changed" };
-    Some(format!("{commit}{state}"))
-}
-
-/// What a program prints before it ends well.
-fn printed(command: &mut Command) -> Option<String> {
-    let output = command
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    ];
+    pairs.extend(server::bench::machine::identity(binary));
+    pairs.push(("harness", json!(server::bench::machine::binary())));
+    Ok(pairs)
 }
 
 /// The machine and its disk, of which `syncs` syncs are timed.
@@ -201,7 +181,6 @@ pub fn machine(scratch: &Scratch, syncs: usize) -> Result<Vec<(&'static str, Val
     let machine = server::bench::machine::Machine::here();
     let points = points(&disk::syncs(scratch.path(), syncs)?);
     Ok(vec![
-        ("durability", json!("full")),
         ("cpu", json!(machine.cpu)),
         ("cores", json!(machine.cores)),
         ("memory_mib", json!(machine.memory_mib)),

@@ -1,21 +1,24 @@
 // Price per request, on a server of the price file or at a price that the reader types.
 
 import { chip, find, make, named, table } from './elements.js';
+import { coresOf, isPaced } from './run.js';
 import { explain, priceOf, rateOf } from './scale.js';
 import * as words from './words.js';
 
 let prices = null;
+/** Whether the reader has chosen a server; until then it is the nearest one to the group's. */
+let isChosen = false;
+let measured = null;
 
 export function preparePrice(run, redraw) {
   prices = run.prices ?? null;
   find('price').hidden = prices === null;
   if (prices === null) return;
-  const cores = run.machine.cores;
-  const nearest = prices.servers.findIndex((server) => server.cores === cores);
+  measured = run;
   const options = prices.servers.map((server, place) =>
     make(
       'option',
-      { value: place, selected: place === Math.max(nearest, 0) },
+      { value: place },
       `${server.name}: ${words.money(server.monthly, server.currency)}`,
     ),
   );
@@ -24,23 +27,34 @@ export function preparePrice(run, redraw) {
     make('option', { value: 'own' }, 'my own price'),
   );
   find('price-server').addEventListener('change', () => {
+    isChosen = true;
     const server = prices.servers[find('price-server').value];
     if (server) find('price-month').value = server.monthly;
     redraw();
   });
   find('price-month').addEventListener('input', () => {
+    isChosen = true;
     find('price-server').value = 'own';
     redraw();
   });
+}
+
+/** Takes the server with as many cores as the group's had. */
+function chooseServer(group) {
+  const cores = coresOf(group, measured);
+  const nearest = prices.servers.findIndex((server) => server.cores === cores);
+  find('price-server').value = String(Math.max(nearest, 0));
   find('price-month').value = prices.servers[Math.max(nearest, 0)].monthly;
 }
 
 export function renderPrice({ group, number }) {
   if (prices === null) return;
+  if (!isChosen) chooseServer(group);
   const monthly = Number(find('price-month').value);
   const server = prices.servers[find('price-server').value] ?? prices.servers[0];
   const { currency } = server;
-  const rows = group.series.flatMap((series) => {
+  const busy = group.series.filter((series) => !isPaced(series));
+  const rows = busy.flatMap((series) => {
     const price = priceOf(rateOf(series), monthly);
     if (price === null) return [];
     const kind = series.source === 'quoted' ? 'quoted' : 'measured';

@@ -1,7 +1,7 @@
 // The race: every series answers requests with the times that were measured, slowed down alike.
 
 import { find, make, named } from './elements.js';
-import { samplesOf } from './run.js';
+import { isPaced, samplesOf } from './run.js';
 import * as words from './words.js';
 
 /** Dots that one lane shows at once; of more connections the first ones are drawn. */
@@ -58,7 +58,7 @@ const usPerRequest = (lane) => lane.series.points_us.mean / lane.connections.len
 
 function newRace(group) {
   const lanes = group.series
-    .filter((series) => samplesOf(series)?.length > 0)
+    .filter((series) => !isPaced(series) && samplesOf(series)?.length > 0)
     .map((series, place) => new Lane(series, place));
   if (lanes.length === 0) return null;
   const fastest = Math.min(...lanes.map(medianOf));

@@ -47,6 +47,15 @@ export const referenceOf = (group) =>
   group.series.find((series) => series.role !== 'subject') ??
   group.series[0];
 
+/**
+ * Whether a series was asked so many requests a second: it rested in between, so what it took says
+ * nothing of how many it could have answered.
+ */
+export const isPaced = ({ key }) => key === 'paced';
+
+/** The cores that the server of a group had; those of the machine where the group does not say. */
+export const coresOf = (group, run) => group.cores ?? run.machine.cores;
+
 /** The series that the run is about. */
 export const subjectOf = (group) =>
   group.series.find((series) => series.role === 'subject') ?? group.series[0];

@@ -1,11 +1,13 @@
 // Wall clocks of the chosen number of requests, and the time saved.
 
 import { chip, find, make, named } from './elements.js';
+import { isPaced } from './run.js';
 import { explain, wallOf } from './scale.js';
 import * as words from './words.js';
 
 export function renderWalls({ group, number, reference }) {
   const told = group.series
+    .filter((series) => !isPaced(series))
     .map((series) => ({ series, wall: wallOf(series, number) }))
     .filter(({ wall }) => wall !== null);
   const longest = Math.max(...told.map(({ wall }) => wall.seconds));

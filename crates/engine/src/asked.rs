@@ -5,6 +5,8 @@ use std::sync::Arc;
 use list_cache::Family;
 use model::{Actor, Json, Mark, ProjectId, RowId};
 
+use crate::once::Request;
+
 /// Who asks, and in which project.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -12,6 +14,8 @@ pub struct Caller {
     pub project: ProjectId,
     /// Who asks.
     pub actor: Actor,
+    /// The name of the request, if it may be sent again: what it writes is written once.
+    pub request: Option<Arc<Request>>,
 }
 
 /// A table, as a path names it.
@@ -53,6 +57,37 @@ pub struct ListAnswer {
     pub cached: Option<Cached>,
     /// The mark the rows are true for.
     pub mark: Mark,
+    /// What is known of an answer that never changes; `None` of any other.
+    pub fixed: Option<Fixed>,
+}
+
+/// What is known of an answer at coordinates at which nobody can write any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    /// Numbers that rise when the past is judged or shown otherwise: by erasures and grants of
+    /// rows, by the schema, by the grants of the table.
+    pub epochs: [u64; 3],
+    /// For how many seconds a client may keep it without asking; 0 if it is to ask each time.
+    pub max_age_s: u32,
+}
+
+/// By which grants a read of the past is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Judged {
+    /// Those of today.
+    #[default]
+    Today,
+    /// Those of today and those that were known at the mark it looks at: what either hides is not
+    /// seen. `$permissions` are those of then.
+    AsOf,
+}
+
+impl ListAnswer {
+    /// Whether a commit may have altered it since it was read.
+    pub fn may_be_old(&self) -> bool {
+        self.cached
+            .is_some_and(|cached| cached.is_stale == Some(true))
+    }
 }
 
 /// What the cache did for an answer.

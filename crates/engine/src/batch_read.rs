@@ -1,10 +1,11 @@
-//! Many rows by their ids or by unique keys, of several tables, in one request and as of one mark.
+//! Many rows by their ids or by unique keys, of several tables, in one request: as of one mark, or
+//! each part at coordinates of its own.
 
 use std::sync::Arc;
 
 use model::{
-    Catalogue, Direction, Field, Index, IndexKind, Json, Marked, Page, Row, RowId, Selection,
-    Table, Value,
+    Catalogue, Coordinates, Direction, Field, Index, IndexKind, Json, Mark, Marked, Page, Row,
+    RowId, Selection, Table, Timestamp, Value,
 };
 use query::{Filter, Frame, Query, Test, Visibility};
 use store::{Listing, Point, StoreError};
@@ -12,6 +13,7 @@ use store::{Listing, Point, StoreError};
 use crate::Engine;
 use crate::asked::{Caller, Place};
 use crate::authorize;
+use crate::coordinates;
 use crate::error::{EngineError, IndexFault};
 use crate::related::Gathering;
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS, selection};
@@ -29,6 +31,10 @@ pub struct BatchRead {
     pub rows: WantedRows,
     /// Query texts, of which only `select` is understood.
     pub texts: Vec<String>,
+    /// What was known then; without it, what is known now.
+    pub as_of: Option<Mark>,
+    /// What is valid then; without it, what is valid at the instant of the mark.
+    pub valid_at: Option<Timestamp>,
 }
 
 /// Which rows are read.
@@ -62,6 +68,8 @@ pub struct BatchPart {
     pub page: Page,
     /// For each row asked for its place among them.
     pub places: Vec<Option<usize>>,
+    /// Where they were read, if the part named a time. Asked again there, the answer is the same.
+    pub at: Option<Coordinates>,
 }
 
 /// One part, resolved under a catalogue.
@@ -71,6 +79,8 @@ struct Planned {
     /// `None`: the caller sees none of the rows.
     visibility: Option<Visibility>,
     wanted: Wanted,
+    /// The coordinates of its own.
+    at: Option<Coordinates>,
 }
 
 enum Wanted {
@@ -79,8 +89,8 @@ enum Wanted {
 }
 
 impl Engine {
-    /// Reads rows of tables of one database, all as of one mark. What is wrong about one part is
-    /// told there and leaves the others alone.
+    /// Reads rows of tables of one database: those of parts that name no time all as of one mark.
+    /// What is wrong about one part is told there and leaves the others alone.
     ///
     /// # Errors
     /// [`EngineError::DatabaseNotFound`], or what keeps all parts from being read.
@@ -92,13 +102,18 @@ impl Engine {
     ) -> Result<Marked<Vec<Result<BatchPart, EngineError>>>, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
         self.settle_due().await?;
+        let mut places = Vec::with_capacity(asked.len());
+        for part in asked {
+            places.push(self.coordinates(part).await);
+        }
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
             authorize::database(&catalogue, caller, database)?;
             let plans: Vec<_> = asked
                 .iter()
-                .map(|part| plan(&catalogue, caller, database, part))
+                .zip(&places)
+                .map(|(part, at)| plan(&catalogue, caller, database, (part, at.clone()?)))
                 .collect();
             match self.read_planned(&catalogue, caller, plans).await {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
@@ -110,20 +125,28 @@ impl Engine {
         Err(EngineError::Overloaded)
     }
 
+    /// Where a part is read that names a time.
+    async fn coordinates(&self, part: &BatchRead) -> Result<Option<Coordinates>, EngineError> {
+        if part.as_of.is_none() && part.valid_at.is_none() {
+            return Ok(None);
+        }
+        let system = self.settle(part.as_of).await?;
+        let valid = part.valid_at.unwrap_or(system.timestamp());
+        Ok(Some(Coordinates { valid, system }))
+    }
+
     async fn read_planned(
         &self,
         catalogue: &Catalogue,
         caller: &Caller,
         plans: Vec<Result<Planned, EngineError>>,
     ) -> Result<Marked<Vec<Result<BatchPart, EngineError>>>, EngineError> {
-        if plans.iter().all(Result::is_err) {
-            let answer = plans.into_iter().map(|plan| plan.map(|_| unreachable!()));
-            return Ok(Marked {
-                answer: answer.collect(),
-                mark: self.shared.marks.published(),
-            });
-        }
+        let is_of_now = |plan: &Result<Planned, _>| plan.as_ref().is_ok_and(|one| one.at.is_none());
+        let has_no_snapshot = !plans.iter().any(is_of_now);
         let read = async |reading: &mut Gathering<'_>| {
+            if has_no_snapshot {
+                reading.saw(self.shared.marks.published());
+            }
             let mut parts = Vec::with_capacity(plans.len());
             for plan in &plans {
                 parts.push(match plan {
@@ -141,7 +164,7 @@ fn plan(
     catalogue: &Catalogue,
     caller: &Caller,
     database: &str,
-    part: &BatchRead,
+    (part, at): (&BatchRead, Option<Coordinates>),
 ) -> Result<Planned, EngineError> {
     let place = Place {
         database,
@@ -161,6 +184,7 @@ fn plan(
         selection: selection(table, &part.texts)?,
         visibility: query::visibility(table, &caller.actor),
         wanted,
+        at,
     })
 }
 
@@ -220,6 +244,7 @@ async fn read_part(reading: &mut Gathering<'_>, plan: &Planned) -> Result<BatchP
             related: Vec::new(),
         },
         places: Vec::new(),
+        at: plan.at,
     };
     let Some(visibility) = &plan.visibility else {
         let count = match &plan.wanted {
@@ -227,7 +252,9 @@ async fn read_part(reading: &mut Gathering<'_>, plan: &Planned) -> Result<BatchP
             Wanted::Filters(filters) => filters.len(),
         };
         part.places = vec![None; count];
-        reading.saw(reading.engine.shared.marks.published());
+        if plan.at.is_none() {
+            reading.saw(reading.reads.mark());
+        }
         return Ok(part);
     };
     match &plan.wanted {
@@ -261,6 +288,9 @@ async fn by_id(
     visibility: &Visibility,
     id: &RowId,
 ) -> Result<Option<Row>, EngineError> {
+    if plan.at.is_some() {
+        return by_filter(reading, plan, visibility, &coordinates::is_row(id)).await;
+    }
     let point = Point {
         table: &plan.table,
         id,
@@ -269,7 +299,7 @@ async fn by_id(
         at: reading.at,
         catalogue_epoch: reading.catalogue.epoch,
     };
-    let read = reading.engine.shared.store.get(point).await?;
+    let read = reading.reads.get(point).await?;
     reading.saw(read.mark);
     Ok(read.answer)
 }
@@ -291,9 +321,10 @@ async fn by_filter(
         cursor: None,
         selection: plan.selection.clone(),
         visibility: visibility.clone(),
-        at: reading.at,
+        then: None,
+        at: plan.at.or(reading.at),
         frame: Frame::One,
-        shows_span: false,
+        shows_span: plan.at.is_some(),
     };
     let listing = Listing {
         query: &query,
@@ -302,7 +333,9 @@ async fn by_filter(
         place: false,
         catalogue_epoch: reading.catalogue.epoch,
     };
-    let read = reading.engine.shared.store.list(listing).await?;
-    reading.saw(read.mark);
+    let read = reading.reads.list(listing).await?;
+    if plan.at.is_none() {
+        reading.saw(read.mark);
+    }
     Ok(read.answer.rows.into_iter().next())
 }

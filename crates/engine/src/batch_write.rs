@@ -1,5 +1,4 @@
-//! Many writes in one request: together, or each on its own; and requests that run once however
-//! often they are sent.
+//! Many writes in one request: together, or each on its own.
 
 use model::{Catalogue, Mark};
 use store::{Once, Op, Outcome, Refusal, WriteBatch};
@@ -11,14 +10,11 @@ use crate::error::EngineError;
 use crate::refused::refused;
 use crate::rows::ATTEMPTS_MAX;
 use crate::rows_write::{WRITE_ROWS, batch};
-use crate::transactions::{Operation, owner, plan, request_text};
+use crate::transactions::{Operation, plan};
 
 /// Batches of one request that wait for a commit at once: as many as share a sync well, and few
 /// enough to leave room in the queue for others.
 const WAITING_MAX: usize = 100;
-
-/// The key under which a client sends a request again.
-pub type RequestKey<'a> = Option<&'a str>;
 
 /// Operations to do.
 #[derive(Clone, Debug)]
@@ -33,8 +29,8 @@ pub struct BatchWrite {
 type Written = Result<Option<Mark>, EngineError>;
 
 impl Engine {
-    /// Does the operations; what became of each, in order. Sent again under the same key within
-    /// an hour, those that had an effect are not done again, and have the marks they had.
+    /// Does the operations; what became of each, in order. Those of a request that is sent again
+    /// are not done again if they had an effect, and have the marks they had.
     ///
     /// # Errors
     /// Of an atomic batch, what keeps one of its operations from being done;
@@ -43,20 +39,19 @@ impl Engine {
         &self,
         caller: &Caller,
         asked: &BatchWrite,
-        key: RequestKey<'_>,
     ) -> Result<Vec<Written>, EngineError> {
         authorize::need_scope(caller, WRITE_ROWS)?;
         authorize::project(&self.catalogue(), caller)?;
         if asked.is_atomic {
             let operations = &asked.operations;
-            let mark = self.write_part(caller, operations, self.once(caller, key, 0, operations));
-            let mark = mark.await?;
+            let once = self.once_of_part(caller, 0);
+            let mark = self.write_part(caller, operations, once).await?;
             return Ok(vec![Ok(mark); operations.len()]);
         }
         let mut written = Vec::with_capacity(asked.operations.len());
         for (nth, part) in asked.operations.chunks(WAITING_MAX).enumerate() {
             let first = nth * WAITING_MAX;
-            written.extend(self.write_each(caller, part, key, first).await);
+            written.extend(self.write_each(caller, part, first).await);
         }
         Ok(written)
     }
@@ -66,14 +61,12 @@ impl Engine {
         &self,
         caller: &Caller,
         operations: &[Operation],
-        key: RequestKey<'_>,
         first: usize,
     ) -> Vec<Written> {
         let seen = self.shared.marks.publications();
         let catalogue = self.catalogue();
-        let onces: Vec<Option<Once>> = (first..)
-            .zip(operations)
-            .map(|(part, one)| self.once(caller, key, part as u32, std::slice::from_ref(one)))
+        let onces: Vec<Option<Once>> = (first..first + operations.len())
+            .map(|part| self.once_of_part(caller, part as u32))
             .collect();
         let submitted: Vec<_> = operations
             .iter()
@@ -121,24 +114,6 @@ impl Engine {
             }
         }
         Err(EngineError::Overloaded)
-    }
-
-    fn once(
-        &self,
-        caller: &Caller,
-        key: RequestKey<'_>,
-        part: u32,
-        operations: &[Operation],
-    ) -> Option<Once> {
-        let text: Vec<String> = operations.iter().map(request_text).collect();
-        Some(Once {
-            project: caller.project.clone(),
-            // Of callers who cannot see each other's transactions, keys do not meet either.
-            key: format!("{} {}", owner(&caller.actor), key?),
-            part,
-            request: self.fingerprint(text.join("\n").as_bytes()),
-            now: self.shared.clock.now(),
-        })
     }
 }
 

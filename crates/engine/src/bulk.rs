@@ -15,7 +15,7 @@ use query::index_choice::{Reach, reach};
 use query::{Filter, Limits, OrderKey, Query, QueryError, Side, Test, Visibility};
 use store::batch::BATCH_ROWS_MAX;
 use store::{
-    Listing, Matched, MatchingAct, MatchingOp, Op, Outcome, Refusal, StoreError, WriteBatch,
+    Listing, Matched, MatchingAct, MatchingOp, Once, Op, Outcome, Refusal, StoreError, WriteBatch,
 };
 
 use crate::Engine;
@@ -24,6 +24,7 @@ use crate::authorize;
 use crate::commit::answer;
 use crate::content::{Content, PermissionsIn, Sent};
 use crate::error::EngineError;
+use crate::once::Effect;
 use crate::rows::ATTEMPTS_MAX;
 use crate::rows_write::{WRITE_ROWS, batch, need_no_relationships};
 use crate::times;
@@ -138,13 +139,20 @@ impl Engine {
         need_no_relationships(table)?;
         let query = resolve(table, asked.texts)?;
         let act = act(table)?;
-        if progress.needs_end(&query) {
+        // What runs once is one commit, with one answer.
+        let is_whole = caller.request.is_some();
+        if !is_whole && progress.needs_end(&query) {
             match self.last_sequence(catalogue, &query).await {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => return Ok(Next::Again),
                 last => progress.end = Some(last?),
             }
         }
-        let Some(slice) = progress.next(&query) else {
+        let slice = if is_whole {
+            Some(whole(query))
+        } else {
+            progress.next(&query)
+        };
+        let Some(slice) = slice else {
             return Ok(Next::Done(table.clone()));
         };
         let op = MatchingOp {
@@ -154,9 +162,12 @@ impl Engine {
             act,
             rows_returned_max: ROWS_RETURNED_MAX.saturating_sub(progress.rows.len()),
         };
+        let once = self.once_of_matching(caller, table);
+        let mut ops: Vec<Op> = once.into_iter().map(Op::Once).collect();
+        ops.push(Op::Matching(Box::new(op)));
         let batch = WriteBatch {
             unchanged_since: asked.unchanged_since,
-            ..batch(catalogue, caller, vec![Op::Matching(Box::new(op))])
+            ..batch(catalogue, caller, ops)
         };
         let applied = match self.writer.commit(batch).await? {
             Outcome::Err(Refusal::CatalogueMoved) => return Ok(Next::Again),
@@ -169,6 +180,23 @@ impl Engine {
             Next::Done(table.clone())
         } else {
             Next::Slice
+        })
+    }
+
+    fn once_of_matching(&self, caller: &Caller, table: &Arc<Table>) -> Option<Once> {
+        let table = table.clone();
+        self.once(caller, move |done, tell| {
+            let Some(matched) = done.matched.first() else {
+                return;
+            };
+            let page = Page {
+                table: table.clone(),
+                selection: Selection::All,
+                rows: matched.rows.clone(),
+                related: Vec::new(),
+            };
+            let total = matched.count as u64;
+            tell(&Effect::Rows { total, page: &page });
         })
     }
 
@@ -249,18 +277,12 @@ pub(crate) fn update(
         permissions_in: PermissionsIn::Content,
         may_operate: true,
     };
-    if times::range(members)
-        .map_err(EngineError::Structure)?
-        .is_some()
-    {
-        let what = "`$validFrom` or `$validTo` in a change of all rows that match".to_owned();
-        return Err(EngineError::Unsupported(what));
-    }
     let content = Content::check(table, actor, sent)?;
     Ok(MatchingAct::Update {
         patch: content.patch,
         permissions: content.permissions,
         stamps: content.stamps,
+        range: times::range(members).map_err(EngineError::Structure)?,
     })
 }
 
@@ -324,17 +346,7 @@ impl Progress {
     /// The next slice; `None` when nothing is left to look at.
     fn next(&self, query: &Query) -> Option<Slice> {
         if !goes_by_sequence(query) {
-            let rows_max = u32::try_from(BATCH_ROWS_MAX).expect("a batch has fewer rows");
-            return Some(Slice {
-                query: Query {
-                    limit: query.limit.min(rows_max),
-                    ..query.clone()
-                },
-                may_leave_rows: query.limit <= rows_max,
-                walks: false,
-                looks_to: None,
-                may_go_on: false,
-            });
+            return Some(whole(query.clone()));
         }
         let mut query = Query {
             order: Vec::new(),
@@ -401,6 +413,21 @@ impl Progress {
                 error: Box::new(error),
             },
         }
+    }
+}
+
+/// All of it in one commit, or nothing.
+fn whole(query: Query) -> Slice {
+    let rows_max = u32::try_from(BATCH_ROWS_MAX).expect("a batch has fewer rows");
+    Slice {
+        may_leave_rows: query.limit <= rows_max,
+        query: Query {
+            limit: query.limit.min(rows_max),
+            ..query
+        },
+        walks: false,
+        looks_to: None,
+        may_go_on: false,
     }
 }
 

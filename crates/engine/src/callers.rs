@@ -66,6 +66,7 @@ impl Engine {
             caller: Caller {
                 project: project.id.clone(),
                 actor,
+                request: None,
             },
             expires,
             catalogue_epoch: catalogue.epoch,

@@ -13,15 +13,12 @@ use std::time::{Duration, Instant};
 use futures_channel::oneshot;
 use futures_executor::block_on;
 use list_cache::Batch;
-use model::{
-    Catalogue, CatalogueChange, DatabaseId, IndexStatus, Mark, ProjectId, Table, TableNumber,
-    Timestamp,
-};
-use store::{
-    Applied, CatalogueOp, Changes, Op, Outcome, Pending, SchemaChange, StoreError, WriteBatch,
-};
+use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, TableNumber, Timestamp};
+use store::{Applied, Changes, Op, Outcome, Pending, StoreError, WriteBatch};
 
+use crate::builds::{Build, next_build, table_with_builds};
 use crate::error::EngineError;
+use crate::lines::Lines;
 use crate::refused::refused;
 use crate::shared::Shared;
 use crate::tally::{Writes, Written};
@@ -136,6 +133,7 @@ impl Writer {
             builds_are_due: true,
             last_due_failure: None,
             failed_builds: Vec::new(),
+            lines: Lines::default(),
         };
         let thread = std::thread::Builder::new()
             .name("writer".into())
@@ -259,10 +257,9 @@ struct GroupCommit {
     /// Indexes that could not be built, for want of disk perhaps. Trying holds up every writer,
     /// so it is done again when their table's schema has changed, or the engine is opened anew.
     failed_builds: Vec<Build>,
+    /// Which tables let go of their past, and when.
+    lines: Lines,
 }
-
-/// A table and the number of an index that it waits for.
-type Build = (TableNumber, u32);
 
 impl GroupCommit {
     fn run(&mut self) {
@@ -271,6 +268,7 @@ impl GroupCommit {
         loop {
             // Each time, so that an endless line of writes cannot hold up what is due.
             self.bring_due();
+            upkeep_is_due |= self.raise_lines();
             let group = self.take(upkeep_is_due);
             match group {
                 Taken::Group(group) => {
@@ -356,6 +354,7 @@ impl GroupCommit {
                     let rewound = block_on(self.shared.store.rewind());
                     if rewound.is_ok() {
                         self.shared.marks.rewind();
+                        self.shared.lists.forget_pinned();
                     }
                     let _ = reply.send(rewound.map_err(EngineError::from));
                 }
@@ -431,9 +430,27 @@ impl GroupCommit {
         block_on(self.shared.store.tend()).unwrap_or(false)
     }
 
+    /// Raises the lines of tables that let go of their past, where that is due. Says whether there
+    /// is something to let go of.
+    fn raise_lines(&mut self) -> bool {
+        let catalogue = self.shared.catalogue();
+        if !self.lines.take_in(&catalogue) {
+            return false;
+        }
+        let now = self.shared.now();
+        let Some(batch) = self.lines.due(&catalogue, now) else {
+            return false;
+        };
+        let raised = matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_))));
+        if !raised {
+            self.lines.put_off(now);
+        }
+        raised
+    }
+
     /// How long until something becomes due; `None` if nothing is scheduled.
     fn until_due(&self) -> Option<Duration> {
-        let first = self.shared.lists.first_boundary();
+        let first = self.shared.lists.first_boundary().min(self.lines.next);
         if first == Timestamp::END {
             return None;
         }
@@ -469,28 +486,17 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// In the order of a commit: apply, withhold, commit, publish. No mark is given, but every one
-    /// to come is above the instant: it counts as read.
+    /// In the order of a commit: apply, withhold, commit, publish. No mark is given, and none to
+    /// come is below the instant.
     fn bring_some_due(&mut self) -> Result<(), EngineError> {
-        let instant = self.due_instant()?;
         let shared = &self.shared;
+        let instant = shared.marks.mature(shared.now()).timestamp();
         let pending = block_on(shared.store.bring_due(instant))?;
         let withheld = shared.lists.withhold(due(&*pending));
         let committed = block_on(pending.commit());
         shared.lists.publish(withheld, committed.is_ok());
         committed?;
         Ok(())
-    }
-
-    /// The highest mark that can be read now, as an instant.
-    fn due_instant(&self) -> Result<Timestamp, EngineError> {
-        loop {
-            let fixed = self.shared.marks.fix(self.shared.now());
-            if let Ok(mark) = fixed {
-                return Ok(mark.timestamp());
-            }
-            self.reserve()?;
-        }
     }
 
     fn reserve(&self) -> Result<(), EngineError> {
@@ -562,6 +568,15 @@ impl GroupCommit {
             Err(_) => shared.marks.abandon(),
         }
         shared.lists.publish(withheld, committed.is_ok());
+        for table in committed
+            .iter()
+            .flatten()
+            .flatten()
+            .flat_map(|one| &one.erased)
+        {
+            // What was erased is in no answer, however old it may be.
+            shared.lists.purge(*table);
+        }
         committed
     }
 
@@ -667,6 +682,7 @@ fn batch(pending: &dyn Pending, catalogue: &Catalogue) -> Batch {
             Changes::Images(changes) => batch.images.push(changes.clone()),
             Changes::Tables(numbers) => batch.tables.extend(numbers),
         }
+        batch.recast.extend(&applied.recast);
         for change in &applied.catalogue {
             extend_with_tables(&mut batch.tables, change, catalogue);
         }
@@ -721,50 +737,6 @@ fn leaves_rows_behind(change: &CatalogueChange) -> bool {
             | CatalogueChange::DatabaseGone(..)
             | CatalogueChange::ProjectGone(..)
     )
-}
-
-/// The table, if this change leaves it with indexes to be built.
-fn table_with_builds(change: &CatalogueChange) -> Option<TableNumber> {
-    match change {
-        CatalogueChange::TablePut(table) if waiting_indexes(table).next().is_some() => {
-            Some(table.number)
-        }
-        _ => None,
-    }
-}
-
-/// The numbers of the indexes of `table` that wait to be built.
-fn waiting_indexes(table: &Table) -> impl Iterator<Item = u32> {
-    let waiting = |index: &&model::Index| index.status == IndexStatus::Processing;
-    table
-        .indexes
-        .iter()
-        .filter(waiting)
-        .map(|index| index.number)
-}
-
-/// An index that waits and has not failed, with the batch that builds it.
-fn next_build(catalogue: &Catalogue, failed: &[Build]) -> Option<(Build, WriteBatch)> {
-    let databases = catalogue
-        .projects()
-        .flat_map(|project| project.databases.values());
-    let mut tables = databases.flat_map(|database| database.tables.values());
-    let (table, number) = tables.find_map(|table| {
-        let may_work = |number: &u32| !failed.contains(&(table.number, *number));
-        let number = waiting_indexes(table).find(may_work)?;
-        Some((table, number))
-    })?;
-    let batch = WriteBatch {
-        catalogue_epoch: catalogue.epoch,
-        ops: vec![Op::Catalogue(CatalogueOp::ChangeSchema {
-            table: table.clone(),
-            change: SchemaChange::BuildIndex(number),
-        })],
-        author: None,
-        unchanged_since: None,
-        note: None,
-    };
-    Some(((table.number, number), batch))
 }
 
 /// What a committed batch answers its caller.

@@ -3,135 +3,292 @@
 //! Coordinates are settled before anything is read: a mark that is not named is the highest one
 //! that nobody can write at any more, and the horizon is raised to it. So whoever names the
 //! coordinates of an answer again gets the same answer.
+//! Where nothing of it is yet to come, the answer is kept without expiry.
 
 use std::sync::Arc;
 
-use model::{Coordinates, Mark, Marked, Page, Period, RowId, Timestamp};
+use list_cache::Pinned;
+use model::{
+    Actor, Catalogue, Coordinates, Mark, Page, Period, Retention, RowId, Table, Timestamp,
+};
 use query::ast::Method;
 use query::{AskedTimes, AskedValid, Filter, Frame, Query, Test};
 use store::{Listing, StoreError};
 
 use crate::Engine;
-use crate::asked::{Caller, ListAnswer, ListRows, Place};
+use crate::asked::{Cached, Caller, Fixed, Judged, ListAnswer, ListRows};
+use crate::authorize;
 use crate::error::EngineError;
-use crate::rows::{ATTEMPTS_MAX, related};
+use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, times};
 
-/// A page with the coordinates it was read at.
-#[derive(Clone, Debug)]
-pub(crate) struct TimedPage {
-    /// The mark, and the valid instant where one was asked for.
-    pub(crate) at: Coordinates,
-    pub(crate) page: Page,
-    /// Matches of the filter, up to the cap; 0 if it was not wanted.
-    pub(crate) total: u64,
+/// What is read at other times, as far as it does not depend on when it is asked.
+#[derive(Clone, Copy)]
+struct AskedAt<'a> {
+    list: &'a ListRows<'a>,
+    /// One row, if only that is asked for.
+    only: Option<&'a RowId>,
+    times: AskedTimes,
+    judged: Judged,
 }
 
 impl Engine {
+    /// As [`Engine::list_rows`], of a list that names times by its queries, judged so.
+    ///
+    /// # Errors
+    /// As there; [`EngineError::Argument`] for [`Judged::AsOf`] without `asOf`.
+    pub async fn list_rows_judged(
+        &self,
+        caller: &Caller,
+        asked: &ListRows<'_>,
+        judged: Judged,
+    ) -> Result<ListAnswer, EngineError> {
+        match times_judged(asked.texts, judged)? {
+            None => self.list_rows(caller, asked).await,
+            Some(times) => self.list_at(caller, asked, times, judged).await,
+        }
+    }
+
     /// Lists rows at the times that the query names.
     pub(crate) async fn list_at(
         &self,
         caller: &Caller,
-        asked: &ListRows<'_>,
+        list: &ListRows<'_>,
         times: AskedTimes,
+        judged: Judged,
     ) -> Result<ListAnswer, EngineError> {
-        let read = self.page_at(caller, asked.place, asked.texts, times, asked.total, None);
-        let read = read.await?;
-        let body = (self.shared.encode_page)(&read.page, asked.family);
-        Ok(ListAnswer {
-            tag: self.fingerprint(&body),
-            rows: body.into(),
-            total: read.total,
-            cached: None,
-            mark: read.at.system,
-        })
+        let asked = AskedAt {
+            list,
+            only: None,
+            times,
+            judged,
+        };
+        self.answer_at(caller, asked).await
     }
 
-    /// One row at the times that the query names.
-    pub(crate) async fn row_at(
+    /// One row at the times that its queries name, as a list of one; `None` if they name none.
+    ///
+    /// # Errors
+    /// As for [`Engine::get_row`]; [`EngineError::FutureMark`], [`EngineError::HistoryGone`].
+    pub async fn get_row_at(
         &self,
         caller: &Caller,
-        place: Place<'_>,
+        list: &ListRows<'_>,
         id: &RowId,
-        texts: &[String],
-        times: AskedTimes,
-    ) -> Result<Marked<Page>, EngineError> {
+        judged: Judged,
+    ) -> Result<Option<ListAnswer>, EngineError> {
+        let Some(times) = times_judged(list.texts, judged)? else {
+            return Ok(None);
+        };
         if times.versions || matches!(times.valid, AskedValid::Between(_)) {
             return refuse("one row is read at one instant; list its versions instead");
         }
         let is_meant = |method| matches!(method, Method::Select | Method::AsOf | Method::ValidAt);
-        if !query::parse(texts)?
+        if !query::parse(list.texts)?
             .calls
             .iter()
             .all(|call| is_meant(call.method))
         {
             return refuse("of one row, only `select`, `asOf` and `validAt` have a meaning");
         }
-        let read = self.page_at(caller, place, texts, times, false, Some(id));
-        let TimedPage { at, page, .. } = match read.await {
+        let asked = AskedAt {
+            list,
+            only: Some(id),
+            times,
+            judged,
+        };
+        match self.answer_at(caller, asked).await {
             // A row that cannot be read is not there.
             Err(EngineError::Unauthorized) => Err(EngineError::RowNotFound(id.clone())),
-            read => read,
-        }?;
-        if page.rows.is_empty() {
-            return Err(EngineError::RowNotFound(id.clone()));
+            answer => answer.map(Some),
         }
-        let mark = at.system;
-        Ok(Marked { answer: page, mark })
     }
 
-    /// A page at the times asked for; of one row, if `only` names it.
-    async fn page_at(
+    async fn answer_at(
         &self,
         caller: &Caller,
-        place: Place<'_>,
-        texts: &[String],
-        times: AskedTimes,
-        total: bool,
-        only: Option<&RowId>,
-    ) -> Result<TimedPage, EngineError> {
-        let mark = match times.system {
-            Some(mark) => self.settled(mark).await?,
-            None => self.fix().await?,
-        };
+        asked: AskedAt<'_>,
+    ) -> Result<ListAnswer, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
+            let mark = match asked.times.system {
+                Some(mark) => self.settled(mark).await?,
+                None => self.fix().await?,
+            };
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
-            let mut query = self.resolve(&catalogue, caller, place, texts)?;
-            if !related(&query.table, texts)?.is_empty() {
-                return refuse("related rows are selected as of now only");
-            }
-            if let Some(id) = only {
-                query.filter = is_row(id);
-            }
-            look_through(&mut query, times, mark)?;
-            let listing = Listing {
-                query: &query,
-                rows: true,
-                total: total.then_some(self.total_cap),
-                place: false,
-                catalogue_epoch: catalogue.epoch,
-            };
-            match self.shared.store.list(listing).await {
-                Err(StoreError::CatalogueMoved) => {
+            match self.answer_once(&catalogue, caller, asked, mark).await {
+                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
-                Err(error) => return Err(error.into()),
-                Ok(listed) => {
-                    return Ok(TimedPage {
-                        at: query.at.expect("it was just set"),
-                        page: Page {
-                            table: Arc::clone(&query.table),
-                            selection: query.selection,
-                            rows: listed.answer.rows,
-                            related: Vec::new(),
-                        },
-                        total: listed.answer.total,
-                    });
-                }
+                // A commit came between the choice of the mark and the read.
+                Err(EngineError::HistoryGone(_)) if asked.is_of_now() => {}
+                answer => return answer,
             }
         }
         Err(EngineError::Overloaded)
     }
+
+    async fn answer_once(
+        &self,
+        catalogue: &Catalogue,
+        caller: &Caller,
+        asked: AskedAt<'_>,
+        mark: Mark,
+    ) -> Result<ListAnswer, EngineError> {
+        let list = asked.list;
+        let query = self.view(catalogue, caller, asked, mark).await?;
+        let is_fixed = asked.times.system.is_some() && self.is_over(&query);
+        let lists = &self.shared.lists;
+        let name = is_fixed.then(|| lists.name_pinned(&query, list.family, list.total));
+        let name = name.flatten();
+        let fixed = name.as_ref().map(|name| Fixed {
+            epochs: name.epochs,
+            max_age_s: query.table.options.pinned_max_age_s,
+        });
+        let bypasses = list.bypass && matches!(caller.actor, Actor::Key { .. });
+        let name = name.filter(|_| self.caches_lists && !bypasses);
+        let told = |pinned: Pinned, is_hit: Option<bool>| {
+            let age_ms = self.shared.clock.elapsed_ms();
+            let age_ms = age_ms.saturating_sub(pinned.read_ms);
+            ListAnswer {
+                rows: pinned.body,
+                tag: pinned.tag,
+                total: pinned.total,
+                cached: is_hit.map(|is_hit| Cached {
+                    is_hit,
+                    age_s: if is_hit { age_ms / 1_000 } else { 0 },
+                    is_stale: None,
+                }),
+                mark,
+                fixed,
+            }
+        };
+        if let Some(kept) = name.as_ref().and_then(|name| lists.pinned(name)) {
+            // What the caller may read was asked of a catalogue that must still be the one.
+            return if catalogue.epoch == self.shared.catalogue_epoch() {
+                Ok(told(kept, Some(true)))
+            } else {
+                Err(StoreError::CatalogueMoved.into())
+            };
+        }
+        let read = self.read_at(query, asked, catalogue.epoch, mark).await?;
+        let is_hit = name.is_some().then_some(false);
+        if let Some(name) = name {
+            lists.keep_pinned(name, read.clone());
+        }
+        Ok(told(read, is_hit))
+    }
+
+    /// Whether nothing that the query looks at is yet to come, nor goes with the next commit.
+    fn is_over(&self, query: &Query) -> bool {
+        let now = self.shared.now();
+        let last = match query.frame {
+            Frame::One | Frame::Due(_) => query.at.map(|at| at.valid),
+            Frame::Pieces(period) | Frame::Versions(period) => period.to(),
+        };
+        let keeps_past = query.table.options.history != Retention::None;
+        keeps_past && last.is_some_and(|last| last <= now)
+    }
+
+    /// What is asked, resolved for what the caller may see at `mark`.
+    async fn view(
+        &self,
+        catalogue: &Catalogue,
+        caller: &Caller,
+        asked: AskedAt<'_>,
+        mark: Mark,
+    ) -> Result<Query, EngineError> {
+        let texts = asked.list.texts;
+        authorize::need_scope(caller, READ_ROWS)?;
+        let today = authorize::table(catalogue, caller, asked.list.place)?;
+        let visibility = query::visibility(today, &caller.actor);
+        let visibility = visibility.ok_or(EngineError::Unauthorized)?;
+        let table = self.table_as_of(today, mark).await?;
+        let ast = query::parse(texts)?;
+        let mut query = query::resolve(&ast, &table, visibility, None, &self.limits)?;
+        if !related(&table, texts)?.is_empty() {
+            return refuse("related rows are selected as of now only");
+        }
+        if asked.judged == Judged::AsOf {
+            let is_seen = table.enabled || caller.actor.bypasses_grants();
+            let then = query::visibility(&table, &caller.actor).filter(|_| is_seen);
+            query.then = Some(then.ok_or(EngineError::Unauthorized)?);
+        }
+        if let Some(id) = asked.only {
+            query.filter = is_row(id);
+        }
+        look_through(&mut query, asked.times, mark)?;
+        Ok(query)
+    }
+
+    /// The table with the columns and grants that it had at `mark`, by the names of then. Indexes,
+    /// epochs and options are those of today.
+    pub(crate) async fn table_as_of(
+        &self,
+        today: &Arc<Table>,
+        mark: Mark,
+    ) -> Result<Arc<Table>, EngineError> {
+        // Times of changes are kept to the millisecond.
+        if mark.0 >= today.updated.0.saturating_add(1_000) {
+            return Ok(today.clone());
+        }
+        Ok(self.shared.store.table_as_of(today, mark).await?)
+    }
+
+    async fn read_at(
+        &self,
+        query: Query,
+        asked: AskedAt<'_>,
+        catalogue_epoch: u64,
+        mark: Mark,
+    ) -> Result<Pinned, EngineError> {
+        let read_ms = self.shared.clock.elapsed_ms();
+        let listing = Listing {
+            query: &query,
+            rows: true,
+            total: asked.list.total.then_some(self.total_cap),
+            place: false,
+            catalogue_epoch,
+        };
+        let listed = self.shared.store.list(listing).await?.answer;
+        if let (Some(id), true) = (asked.only, listed.rows.is_empty()) {
+            return Err(EngineError::RowNotFound(id.clone()));
+        }
+        let page = Page {
+            table: query.table,
+            selection: query.selection,
+            rows: listed.rows,
+            related: Vec::new(),
+        };
+        let body = (self.shared.encode_page)(&page, asked.list.family);
+        Ok(Pinned {
+            tag: self.fingerprint(&body),
+            body: body.into(),
+            total: listed.total,
+            mark,
+            read_ms,
+        })
+    }
+}
+
+impl AskedAt<'_> {
+    /// Whether it asks for no earlier time than now.
+    fn is_of_now(&self) -> bool {
+        self.times.system.is_none()
+            && self.times.valid == AskedValid::Unsaid
+            && !self.times.versions
+    }
+}
+
+/// The times that the queries name, if such a read can be judged so.
+fn times_judged(texts: &[String], judged: Judged) -> Result<Option<AskedTimes>, EngineError> {
+    let times = times(texts)?;
+    let names_mark = times.is_some_and(|times| times.system.is_some());
+    if judged == Judged::AsOf && !names_mark {
+        let why = "`as-of` needs the query `asOf`".to_owned();
+        let name = "permissions";
+        return Err(EngineError::Argument { name, why });
+    }
+    Ok(times)
 }
 
 fn refuse<T>(why: &str) -> Result<T, EngineError> {

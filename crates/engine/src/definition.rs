@@ -76,6 +76,7 @@ pub(crate) fn table(
         updated: Timestamp(0),
         schema_epoch: 0,
         permission_epoch: 0,
+        options: model::TableOptions::default(),
     };
     for definition in &new.columns {
         let number = ColumnNumber(table.columns.len() as u32 + 1);

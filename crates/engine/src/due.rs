@@ -11,10 +11,11 @@ use crate::error::EngineError;
 use crate::shared::Shared;
 
 impl Shared {
-    /// Now, as reads and marks have it: the clock may have stepped back since the last commit.
+    /// Now, as reads and marks have it: the clock may have stepped back since the last commit, or
+    /// since something was brought in.
     pub(crate) fn instant(&self) -> Timestamp {
-        let horizon = self.marks.horizon();
-        self.now().max(horizon.timestamp())
+        let passed = self.marks.horizon().max(self.marks.matured());
+        self.now().max(passed.timestamp())
     }
 
     /// The instant it is now, if what the table shows now is behind it.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{Mark, ModelError, Period, RowId, Scope, counted};
+use model::{Mark, ModelError, Period, RowId, Scope, Timestamp, counted};
 use query::QueryError;
 use store::StoreError;
 
@@ -95,6 +95,8 @@ pub enum EngineError {
         /// The highest one that can be read.
         horizon: Mark,
     },
+    /// What is asked for lies before this line, from which the table keeps its past.
+    HistoryGone(Timestamp),
     /// Many rows at once, of a table with relationships.
     BulkOfRelationships(String),
     /// A new row without content.
@@ -158,6 +160,8 @@ pub enum EngineError {
     TransactionTooLarge(String),
     /// The key of the request was used for another one.
     RequestKeyReused,
+    /// The request has had its effect, and its answer is not there any more.
+    RequestRepeated,
     /// The server is shutting down.
     Closing,
     /// The clock is so far ahead of the last commit that a wrong year must be feared.
@@ -253,7 +257,8 @@ impl fmt::Display for EngineError {
             | E::UniqueOverTime { .. }
             | E::ReferenceOverTime { .. }
             | E::TooManyPieces
-            | E::FutureMark { .. } => self.fmt_over_time(f),
+            | E::FutureMark { .. }
+            | E::HistoryGone(_) => self.fmt_over_time(f),
             E::TransactionNotFound(_)
             | E::TransactionExists(_)
             | E::TransactionEnded(_)
@@ -270,6 +275,7 @@ impl fmt::Display for EngineError {
                 self.fmt_of_reading(f)
             }
             E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
+            E::RequestRepeated => f.write_str("The answer to this request was erased since."),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(
@@ -392,6 +398,11 @@ impl EngineError {
                 "Nobody can know at {} what will be known then; the horizon is {}.",
                 mark.0, horizon.0
             ),
+            E::HistoryGone(kept_from) => write!(
+                f,
+                "The table keeps what was known and valid from {} on. Ask for nothing before that.",
+                kept_from.0
+            ),
             _ => unreachable!("the caller matched what two time axes forbid"),
         }
     }
@@ -454,6 +465,7 @@ impl From<StoreError> for EngineError {
         match error {
             StoreError::CursorNotFound { id } => EngineError::CursorNotFound(id),
             StoreError::CursorNull { id } => EngineError::CursorNull(id),
+            StoreError::HistoryGone { kept_from } => EngineError::HistoryGone(kept_from),
             StoreError::Timeout { limit_ms } => EngineError::Timeout { limit_ms },
             StoreError::ReadersBusy { waiting_max } => EngineError::ReadersBusy { waiting_max },
             other => EngineError::Store(other),

@@ -157,6 +157,7 @@ fn whole_rows(table: &Arc<Table>, filter: Filter, rows_max: u32, at: Option<Coor
             permissions: true,
         },
         visibility: Visibility::Everything,
+        then: None,
         at,
         frame: Frame::One,
         shows_span: false,

@@ -13,6 +13,7 @@ mod authorize;
 mod batch_read;
 mod batch_write;
 mod bring;
+mod builds;
 mod bulk;
 mod callers;
 mod clock;
@@ -28,10 +29,13 @@ pub mod error;
 mod export;
 mod increment;
 mod indexes;
+mod lines;
 mod links;
 mod listing;
 mod marks;
 mod observed;
+mod once;
+mod options;
 mod paranoid;
 mod pinned;
 mod plausible;
@@ -52,11 +56,11 @@ mod told;
 mod transactions;
 
 pub use asked::{
-    Cached, Caller, ColumnChange, ListAnswer, ListContainers, ListRows, Listed, NewColumn,
-    NewIndex, NewTable, Place, RowInput, TableChange,
+    Cached, Caller, ColumnChange, Fixed, Judged, ListAnswer, ListContainers, ListRows, Listed,
+    NewColumn, NewIndex, NewTable, Place, RowInput, TableChange,
 };
 pub use batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
-pub use batch_write::{BatchWrite, RequestKey};
+pub use batch_write::BatchWrite;
 pub use bring::{LinkColumn, RowLinks};
 pub use bulk::{Bulk, Bulked};
 pub use callers::Identity;
@@ -68,6 +72,8 @@ pub use increment::Increment;
 pub use indexes::IndexOf;
 pub use list_cache::{Counts as ListCounts, Family};
 pub use observed::{Asked as AskedLists, SlowQuery, TellSlow};
+pub use once::{Effect, Request, WriteAnswer};
+pub use options::OptionsChange;
 pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;
 pub use plausible::DOWNTIME_MAX_US;
@@ -153,6 +159,9 @@ pub struct Status {
     pub mark: Mark,
     /// Highest mark that was given or read.
     pub horizon: Mark,
+    /// As of when rows that begin or end by themselves were brought in last: no mark to come is
+    /// below it.
+    pub matured: Mark,
     /// The identity of the store's one history.
     pub lineage: String,
     /// Bytes of all cached lists.
@@ -239,7 +248,8 @@ impl Engine {
         if let Some(paranoid) = self.paranoid.get() {
             paranoid.close();
         }
-        let horizon = self.shared.marks.horizon();
+        let marks = &self.shared.marks;
+        let horizon = marks.horizon().max(Mark(marks.matured().0 - 1));
         Ok(futures_executor::block_on(
             self.shared.store.close(horizon),
         )?)
@@ -255,6 +265,7 @@ impl Engine {
         Status {
             mark: self.shared.marks.published(),
             horizon: self.shared.marks.horizon(),
+            matured: self.shared.marks.matured(),
             lineage: self.lineage.clone(),
             list_cache_bytes: self.shared.lists.bytes(),
             list_cache_entries: self.shared.lists.entries(),

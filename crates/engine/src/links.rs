@@ -8,14 +8,16 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use model::history::Range;
 use model::{Action, Catalogue, ColumnKey, Json, Relation, RowId, Table, Value};
 use store::batch::BATCH_ROWS_MAX;
-use store::{LinkOp, Op, RelatedOp, RowOp};
+use store::{LinkOp, Op, RelatedOp};
 
 use crate::asked::{Caller, Place, RowInput};
 use crate::authorize;
 use crate::error::EngineError;
-use crate::rows_write::put;
+use crate::rows_write::{over, put};
+use crate::times;
 
 /// How deep rows may be written inside rows (wire protocol, 2.4).
 const DEPTH_MAX: usize = 3;
@@ -42,9 +44,9 @@ pub(crate) struct Linked<'r> {
 
 impl Linked<'_> {
     /// All operations in their order, `op` being the row's own.
-    pub(crate) fn into_ops(self, op: RowOp) -> Vec<Op> {
+    pub(crate) fn into_ops(self, op: Op) -> Vec<Op> {
         let mut ops = self.before;
-        ops.push(Op::Row(op));
+        ops.push(op);
         ops.extend(self.after);
         ops
     }
@@ -61,10 +63,12 @@ pub(crate) fn take_apart<'r>(
     row: &'r RowInput,
 ) -> Result<Linked<'r>, EngineError> {
     let mut count = 0;
+    let range = times::range(&row.members).map_err(EngineError::Structure)?;
     Writing {
         scene,
         depth: 0,
         count: &mut count,
+        range,
     }
     .take_apart(table, row)
 }
@@ -75,6 +79,8 @@ struct Writing<'a> {
     depth: usize,
     /// Links seen so far, of all rows.
     count: &'a mut usize,
+    /// Over which valid period it is written, if its data names one.
+    range: Option<Range>,
 }
 
 /// One link as sent.
@@ -148,6 +154,7 @@ impl Writing<'_> {
                     id: id.clone(),
                     guard: authorize::guard(related, &caller.actor, Action::Read),
                     column: key.to_string(),
+                    at_any_time: self.range.is_some(),
                 }))),
             }
             ids.push(id);
@@ -165,11 +172,13 @@ impl Writing<'_> {
                 target: id.clone(),
                 holders: ids,
                 guard: authorize::guard(related, &caller.actor, Action::Update),
+                range: self.range,
             }))));
         Ok(())
     }
 
-    /// A row written inside another one: with its own links, and judged like a row of its own.
+    /// A row written inside another one: with its own links, and judged like a row of its own. It
+    /// is written over the same period, unless it names one itself.
     fn write_related(
         &mut self,
         table: &Arc<Table>,
@@ -182,17 +191,22 @@ impl Writing<'_> {
             members,
             permissions: None,
         };
+        let own = times::range(&row.members).map_err(EngineError::Structure)?;
+        let range = own.or(self.range);
         let mut inner = Writing {
             scene: self.scene,
             depth: self.depth + 1,
             count: self.count,
+            range,
         };
         let inner = inner.take_apart(table, &row)?;
         let op = put(table, &self.scene.caller.actor, &inner.row, &inner.held)?;
         linked.before.extend(inner.before);
-        linked
-            .before
-            .push(Op::Related(Box::new(RelatedOp::Write(op))));
+        let op = match range {
+            Some(range) => RelatedOp::Over(Box::new(over(op, range))),
+            None => RelatedOp::Write(op),
+        };
+        linked.before.push(Op::Related(Box::new(op)));
         linked.before.extend(inner.after);
         Ok(())
     }

@@ -105,6 +105,7 @@ fn attributes(list: &[(&str, Type)]) -> Arc<Table> {
         updated: Timestamp(0),
         schema_epoch: 0,
         permission_epoch: 0,
+        options: model::TableOptions::default(),
     })
 }
 

@@ -6,7 +6,7 @@
 //! reads change when they were repeated.)
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -22,6 +22,8 @@ pub(crate) struct Marks {
     /// Counts publications, so a waiter sees that one happened. Changed under the lock only, and
     /// read without it, because every read of now begins with it.
     publications: AtomicU64,
+    /// Mark of the latest published commit, as in `state`, for those who ask on each request.
+    published: AtomicI64,
     /// Test switch: reads fix their coordinates to the clock, pending marks or not.
     #[cfg(feature = "test-switches")]
     pub(crate) ignore_pending: std::sync::atomic::AtomicBool,
@@ -36,6 +38,9 @@ struct State {
     reserved: Mark,
     /// Lowest mark of the batch between assignment and publication.
     pending: Option<Mark>,
+    /// As of when what is due was brought in: no mark to come is below it, but it is not known
+    /// yet what there will be at it.
+    matured: Mark,
     waiters: Vec<Waker>,
 }
 
@@ -62,9 +67,11 @@ impl Marks {
                 horizon: horizon.max(published),
                 reserved: horizon.max(published),
                 pending: None,
+                matured: Mark::ZERO,
                 waiters: Vec::new(),
             }),
             publications: AtomicU64::new(0),
+            published: AtomicI64::new(published.0),
             #[cfg(feature = "test-switches")]
             ignore_pending: std::sync::atomic::AtomicBool::new(false),
         }
@@ -74,14 +81,15 @@ impl Marks {
     pub(crate) fn begin(&self, clock: Timestamp) -> Mark {
         let mut state = self.lock();
         assert!(state.pending.is_none(), "one batch at a time");
-        let first = Mark(clock.0).max(state.horizon.next());
+        let first = Mark(clock.0).max(state.horizon.next()).max(state.matured);
         state.pending = Some(first);
         first
     }
 
     /// A mark that the next batch could have; nobody is given it. For what is only tried.
     pub(crate) fn untaken(&self, clock: Timestamp) -> Mark {
-        Mark(clock.0).max(self.lock().horizon.next())
+        let state = self.lock();
+        Mark(clock.0).max(state.horizon.next()).max(state.matured)
     }
 
     /// The batch was committed up to `last`, and is visible.
@@ -90,6 +98,7 @@ impl Marks {
         let first = state.pending.expect("only a begun batch is published");
         assert!(last >= first, "marks rise");
         state.published = last;
+        self.published.store(last.0, Ordering::Release);
         state.horizon = state.horizon.max(last);
         // A commit stores its own mark as the horizon.
         state.reserved = state.reserved.max(last);
@@ -101,13 +110,25 @@ impl Marks {
         self.settle(self.lock());
     }
 
-    /// The batch took no mark, but what it brought in is shown as of `mark`, durably: marks to
-    /// come are above it.
+    /// The batch took no mark, but what it brought in is shown as of `mark`, durably: no mark to
+    /// come is below it.
     pub(crate) fn pass(&self, mark: Mark) {
         let mut state = self.lock();
-        state.horizon = state.horizon.max(mark);
-        state.reserved = state.reserved.max(mark);
+        state.matured = state.matured.max(mark);
         self.settle(state);
+    }
+
+    /// The mark as of which what is due is brought in: no mark to come is below it. That takes
+    /// none itself, so the next commit may have this very one.
+    pub(crate) fn mature(&self, clock: Timestamp) -> Mark {
+        let mut state = self.lock();
+        state.matured = Mark(clock.0).max(state.horizon).max(state.matured);
+        state.matured
+    }
+
+    /// As of when what is due was brought in last.
+    pub(crate) fn matured(&self) -> Mark {
+        self.lock().matured
     }
 
     fn settle(&self, mut state: MutexGuard<'_, State>) {
@@ -164,7 +185,9 @@ impl Marks {
 
     /// What a durable reservation should reach for reads at `clock`.
     pub(crate) fn reservation(&self, clock: Timestamp) -> Mark {
-        Mark(Mark(clock.0).max(self.lock().horizon).0 + RESERVE_AHEAD_US)
+        let state = self.lock();
+        let latest = Mark(clock.0).max(state.horizon).max(state.matured);
+        Mark(latest.0 + RESERVE_AHEAD_US)
     }
 
     /// A reservation up to `mark` is durable.
@@ -175,7 +198,7 @@ impl Marks {
 
     /// Mark of the latest published commit.
     pub(crate) fn published(&self) -> Mark {
-        self.lock().published
+        Mark(self.published.load(Ordering::Acquire))
     }
 
     /// Highest mark that was given or read.
@@ -193,8 +216,10 @@ impl Marks {
         let mut state = self.lock();
         assert!(state.pending.is_none(), "no batch is under way");
         state.published = Mark::ZERO;
+        self.published.store(0, Ordering::Release);
         state.horizon = Mark::ZERO;
         state.reserved = Mark::ZERO;
+        state.matured = Mark::ZERO;
     }
 
     /// Waits until a batch was settled after [`Marks::publications`] said `seen`, or none is
@@ -278,6 +303,19 @@ mod tests {
         let read = marks.fix(Timestamp(NOON.0 + 500)).unwrap();
         assert_eq!(read, Mark(NOON.0 + 500));
         assert_eq!(marks.begin(NOON), read.next());
+    }
+
+    #[test]
+    fn what_matures_takes_no_mark_and_holds_later_ones_to_its_instant() {
+        let marks = marks();
+        assert_eq!(marks.mature(NOON), Mark(NOON.0));
+        assert_eq!(marks.horizon(), Mark(20));
+        assert_eq!(marks.mature(Timestamp(5)), Mark(NOON.0));
+        assert_eq!(marks.begin(Timestamp(5)), Mark(NOON.0));
+        marks.pass(Mark(NOON.0 + 7));
+        assert_eq!(marks.untaken(NOON), Mark(NOON.0 + 7));
+        assert_eq!(marks.horizon(), Mark(20));
+        assert!(marks.reservation(Timestamp(5)) > Mark(NOON.0 + 7));
     }
 
     #[test]

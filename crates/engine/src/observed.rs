@@ -16,8 +16,8 @@ use store::{Listed, Listing, Snapshot, StoreError};
 use crate::Engine;
 use crate::prepared::PreparedList;
 
-/// Most shapes that are counted, of all tables together; some 200 bytes each. A busy application
-/// has some hundred.
+/// Most shapes that are counted, of all tables together; some 200 bytes each, and no more than some
+/// 700. A busy application has some hundred.
 const SHAPES_MAX: usize = 512;
 /// After so many shapes were driven out, those that stayed count half: what was asked for often
 /// long ago gives way in the end.
@@ -48,7 +48,8 @@ pub struct SlowQuery {
     pub took: Duration,
     /// Rows of the page; `None` where the read failed or did not want them.
     pub rows: Option<usize>,
-    /// Rows that whole tables were read through for, where the store has counted any.
+    /// Rows that whole tables were read through for, where the store has counted any: for the page
+    /// and for its total, so a row may count twice.
     pub scanned: Option<u64>,
     /// Why it failed, if it did.
     pub error: Option<String>,

@@ -78,6 +78,23 @@ impl Engine {
         Ok((page, listed.total))
     }
 
+    /// Whether every answer from now on shows the commit of this mark and those before it.
+    pub fn has_reached(&self, mark: Mark) -> bool {
+        mark <= self.shared.marks.published()
+    }
+
+    /// Waits until that is so, or no commit can take `mark` or one below it any more. Such a wait
+    /// is for the commit that runs, however long its sync takes.
+    ///
+    /// # Errors
+    /// [`EngineError::FutureMark`] for a mark that no commit has been given yet.
+    pub async fn reach(&self, mark: Mark) -> Result<(), EngineError> {
+        if self.has_reached(mark) {
+            return Ok(());
+        }
+        self.settled(mark).await.map(drop)
+    }
+
     /// The highest settled mark; the horizon is raised to it, so every later commit gets a
     /// higher one. Must precede the opening of the snapshot.
     pub(crate) async fn fix(&self) -> Result<Mark, EngineError> {

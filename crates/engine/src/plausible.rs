@@ -57,8 +57,8 @@ impl Plausible {
         });
     }
 
-    /// `now`, or what it should be by the time that passed since the last commit, if it is not to be
-    /// believed.
+    /// `now`, or what it should be by the time that passed since the last commit, if it is not to
+    /// be believed.
     pub(crate) fn believed(&self, now: Timestamp, elapsed_ms: u64) -> Timestamp {
         match &self.last {
             Some(last) if last.ahead_us(now, elapsed_ms) > last.ahead_max_us => {

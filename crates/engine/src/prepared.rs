@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use list_cache::{Asked, Contract, Family, Names};
-use model::{Page, RowId, Selection, Table, TableNumber};
+use model::{Marked, Page, RowId, Selection, Table, TableNumber};
 use query::{Query, Visibility};
 use store::Point;
 
@@ -65,10 +65,10 @@ impl Engine {
         })
     }
 
-    /// One row of it, as a page, if it is read without waiting. For the caller it was prepared
-    /// for, who must have been asked about anew. Whatever goes wrong, [`Engine::get_row`] says
-    /// what it is.
-    pub fn row_at_once(&self, prepared: &PreparedTable, id: &RowId) -> Option<Page> {
+    /// One row of it, as a page with the mark it is true for, if it is read without waiting. For
+    /// the caller it was prepared for, who must have been asked about anew. Whatever goes wrong,
+    /// [`Engine::get_row`] says what it is.
+    pub fn row_at_once(&self, prepared: &PreparedTable, id: &RowId) -> Option<Marked<Page>> {
         if prepared.catalogue_epoch != self.shared.catalogue_epoch()
             || self.shared.overdue(prepared.table.number).is_some()
         {
@@ -86,12 +86,14 @@ impl Engine {
         let Poll::Ready(Ok(snapshot)) = read.poll(&mut Context::from_waker(Waker::noop())) else {
             return None;
         };
-        Some(Page {
+        let page = Page {
             table: prepared.table.clone(),
             selection: Selection::All,
             rows: vec![snapshot.answer?],
             related: Vec::new(),
-        })
+        };
+        let mark = snapshot.mark;
+        Some(Marked { answer: page, mark })
     }
 
     /// Prepares a list that may be answered from the cache alone; `None` where the answer needs
@@ -160,6 +162,7 @@ impl Engine {
                 is_stale: answer.is_stale,
             }),
             mark: answer.rows.mark,
+            fixed: None,
         })
     }
 }

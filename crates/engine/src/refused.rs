@@ -38,6 +38,8 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             missing,
         },
         Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
+        Refusal::PiecesTooLarge { bytes_max } => too_large(bytes_max),
+        Refusal::HistoryGone(kept_from) => EngineError::HistoryGone(kept_from),
         Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
         Refusal::CursorNull(id) => EngineError::CursorNull(id),
         Refusal::ValuesTooLong { column, chars_max } => {
@@ -61,8 +63,9 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         },
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         Refusal::Transaction(refusal) => refused_transaction(refusal),
-        // Whoever sends a key looks for this first.
+        Refusal::Repeated(repeated) if repeated.is_same => EngineError::RequestRepeated,
         Refusal::Repeated(_) => EngineError::RequestKeyReused,
+        Refusal::AnswerTooLarge { bytes_max } => answer_too_large(bytes_max),
         Refusal::Exists(C::Project) => EngineError::ProjectExists,
         Refusal::Exists(C::Key) => EngineError::KeyExists,
         Refusal::Exists(C::Database) => EngineError::DatabaseExists,
@@ -72,5 +75,22 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::NotFound(C::Database, id) => EngineError::DatabaseNotFound(id),
         Refusal::NotFound(C::Table, id) => EngineError::TableNotFound(id),
         Refusal::Failed(error) => error.into(),
+    }
+}
+
+fn answer_too_large(bytes_max: usize) -> EngineError {
+    EngineError::Argument {
+        name: "Idempotency-Key",
+        why: format!("The answer to keep would have more than {bytes_max} bytes."),
+    }
+}
+
+fn too_large(bytes_max: usize) -> EngineError {
+    let bytes_max = bytes_max >> 20;
+    EngineError::Argument {
+        name: "$validFrom",
+        why: format!(
+            "what the row was in the period holds more than {bytes_max} MiB. Take a shorter one."
+        ),
     }
 }

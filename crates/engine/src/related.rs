@@ -11,12 +11,13 @@ use model::{
     RelationKind, Row, Selection, Table, Value,
 };
 use query::{Filter, Frame, Query, QueryError, RelatedNames, Test, Visibility, select_names};
-use store::{Listing, Point};
+use store::{Listed, Listing, Point, Preview, Snapshot, StoreError, TotalCap};
 
 use crate::Engine;
 use crate::asked::Caller;
 use crate::error::EngineError;
 use crate::links::beside;
+use crate::rows::ATTEMPTS_MAX;
 
 /// How deep relationships can be selected (wire protocol, 2.4).
 const DEPTH_MAX: usize = 3;
@@ -28,9 +29,48 @@ const RELATIONSHIPS_MAX: usize = 50;
 /// "Implementation Limits"), and so few sizes of statements.
 const VALUES_MAX: usize = 1_000;
 
+/// What the parts of an answer are read from.
+#[derive(Clone, Copy)]
+pub(crate) enum Reads<'a> {
+    /// What is committed.
+    Store(&'a Engine),
+    /// What a transaction would leave.
+    Preview(&'a dyn Preview),
+}
+
+impl Reads<'_> {
+    /// The mark of what is read, where nothing is.
+    pub(crate) fn mark(self) -> Mark {
+        match self {
+            Reads::Store(engine) => engine.shared.marks.published(),
+            Reads::Preview(preview) => preview.mark(),
+        }
+    }
+
+    pub(crate) async fn list(self, listing: Listing<'_>) -> Result<Snapshot<Listed>, StoreError> {
+        match self {
+            Reads::Store(engine) => engine.read_list(listing).await,
+            Reads::Preview(preview) => Ok(Snapshot {
+                answer: preview.list(listing)?,
+                mark: preview.mark(),
+            }),
+        }
+    }
+
+    pub(crate) async fn get(self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
+        match self {
+            Reads::Store(engine) => engine.shared.store.get(point).await,
+            Reads::Preview(preview) => Ok(Snapshot {
+                answer: preview.get(point)?,
+                mark: preview.mark(),
+            }),
+        }
+    }
+}
+
 /// One answer with related rows while it is put together.
 pub(crate) struct Gathering<'a> {
-    pub(crate) engine: &'a Engine,
+    pub(crate) reads: Reads<'a>,
     pub(crate) catalogue: &'a Catalogue,
     pub(crate) caller: &'a Caller,
     /// Where everything is read; `None` is now.
@@ -43,17 +83,17 @@ pub(crate) struct Gathering<'a> {
     is_torn: bool,
 }
 
-type Reading<'r, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'r>>;
+type Reading<'r, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + 'r>>;
 
 impl<'a> Gathering<'a> {
     pub(crate) fn new(
-        engine: &'a Engine,
+        reads: Reads<'a>,
         catalogue: &'a Catalogue,
         caller: &'a Caller,
         at: Option<Coordinates>,
     ) -> Gathering<'a> {
         Gathering {
-            engine,
+            reads,
             catalogue,
             caller,
             at,
@@ -69,21 +109,21 @@ impl<'a> Gathering<'a> {
         &mut self,
         query: &Query,
         names: &[RelatedNames],
-        total: bool,
+        total: Option<TotalCap>,
     ) -> Result<(Page, u64), EngineError> {
         let query = Query {
-            selection: holding(&query.table, &query.selection, names),
+            selection: with_links(&query.table, &query.selection, names),
             at: self.at,
             ..query.clone()
         };
         let listing = Listing {
             query: &query,
             rows: true,
-            total: total.then_some(self.engine.total_cap),
+            total,
             place: false,
             catalogue_epoch: self.catalogue.epoch,
         };
-        let read = self.engine.read_list(listing).await?;
+        let read = self.reads.list(listing).await?;
         self.saw(read.mark);
         let page = Page {
             table: query.table,
@@ -101,13 +141,13 @@ impl<'a> Gathering<'a> {
         point: Point<'_>,
         names: &[RelatedNames],
     ) -> Result<Option<Page>, EngineError> {
-        let selection = holding(point.table, point.selection, names);
+        let selection = with_links(point.table, point.selection, names);
         let point = Point {
             selection: &selection,
             at: self.at,
             ..point
         };
-        let read = self.engine.shared.store.get(point).await?;
+        let read = self.reads.get(point).await?;
         self.saw(read.mark);
         let Some(row) = read.answer else {
             return Ok(None);
@@ -231,6 +271,7 @@ impl<'a> Gathering<'a> {
                 cursor: None,
                 selection: selection.clone(),
                 visibility: visibility.clone(),
+                then: None,
                 at: self.at,
                 frame: Frame::One,
                 shows_span: false,
@@ -242,7 +283,7 @@ impl<'a> Gathering<'a> {
                 place: false,
                 catalogue_epoch: self.catalogue.epoch,
             };
-            let read = self.engine.read_list(listing).await?;
+            let read = self.reads.list(listing).await?;
             self.saw(read.mark);
             let count = read.answer.rows.len();
             self.rows_left = self.rows_left.checked_sub(count).ok_or_else(|| {
@@ -288,6 +329,15 @@ fn lead(page: &Page, column: usize, relation: &Relation, partner: usize) -> Lead
         field: Field::Column(partner),
         is_list: relation.kind == RelationKind::ManyToMany,
         values: ids.collect(),
+    }
+}
+
+/// As [`holding`], where nothing related is selected, too: then whole rows stay whole.
+fn with_links(table: &Table, selection: &Selection, names: &[RelatedNames]) -> Selection {
+    if names.is_empty() {
+        selection.clone()
+    } else {
+        holding(table, selection, names)
     }
 }
 
@@ -377,18 +427,27 @@ impl Engine {
         caller: &'e Caller,
         mut read: impl AsyncFnMut(&mut Gathering<'e>) -> Result<T, EngineError>,
     ) -> Result<Marked<T>, EngineError> {
-        let mut now = Gathering::new(self, catalogue, caller, None);
-        let answer = read(&mut now).await?;
-        if let Some(mark) = now.mark() {
-            return Ok(Marked { answer, mark });
+        for _ in 0..ATTEMPTS_MAX {
+            let mut now = Gathering::new(Reads::Store(self), catalogue, caller, None);
+            let answer = read(&mut now).await?;
+            if let Some(mark) = now.mark() {
+                return Ok(Marked { answer, mark });
+            }
+            let mark = self.fix().await?;
+            let at = Coordinates {
+                valid: mark.timestamp(),
+                system: mark,
+            };
+            let mut fixed = Gathering::new(Reads::Store(self), catalogue, caller, Some(at));
+            match read(&mut fixed).await {
+                // A commit came after the mark, and a table keeps no past.
+                Err(EngineError::HistoryGone(_)) => {}
+                answer => {
+                    let answer = answer?;
+                    return Ok(Marked { answer, mark });
+                }
+            }
         }
-        let mark = self.fix().await?;
-        let at = Coordinates {
-            valid: mark.timestamp(),
-            system: mark,
-        };
-        let mut fixed = Gathering::new(self, catalogue, caller, Some(at));
-        let answer = read(&mut fixed).await?;
-        Ok(Marked { answer, mark })
+        Err(EngineError::Overloaded)
     }
 }

@@ -8,7 +8,7 @@ use query::{AskedTimes, Frame, Query, RelatedNames, Visibility};
 use store::{Listing, Point, Snapshot, StoreError};
 
 use crate::Engine;
-use crate::asked::{Cached, Caller, ListAnswer, ListRows, Place};
+use crate::asked::{Cached, Caller, Judged, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::coordinates;
 use crate::error::EngineError;
@@ -31,7 +31,7 @@ impl Engine {
         asked: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
         if let Some(times) = times(asked.texts)? {
-            return self.list_at(caller, asked, times).await;
+            return self.list_at(caller, asked, times, Judged::Today).await;
         }
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
@@ -67,7 +67,8 @@ impl Engine {
         Err(EngineError::Overloaded)
     }
 
-    /// One row by its id. Of `texts`, only `select` is understood.
+    /// One row of now by its id. Of `texts`, only `select` is understood; for the times that others
+    /// name see [`Engine::get_row_at`].
     ///
     /// # Errors
     /// [`EngineError::RowNotFound`] also when the caller may not read it.
@@ -78,9 +79,6 @@ impl Engine {
         id: &RowId,
         texts: &[String],
     ) -> Result<Marked<Page>, EngineError> {
-        if let Some(times) = times(texts)? {
-            return self.row_at(caller, place, id, texts, times).await;
-        }
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
@@ -160,6 +158,7 @@ impl Engine {
             cursor: None,
             selection: point.selection.clone(),
             visibility: point.visibility.clone(),
+            then: None,
             at: None,
             frame: Frame::Due(now),
             shows_span: false,
@@ -275,6 +274,7 @@ impl Attempt<'_> {
             total: read.total.unwrap_or(0),
             cached: None,
             mark: read.mark,
+            fixed: None,
         })
     }
 
@@ -284,7 +284,10 @@ impl Attempt<'_> {
         caller: &Caller,
         related: &[RelatedNames],
     ) -> Result<ListAnswer, EngineError> {
-        let (query, total) = (self.query, self.asked.total);
+        let (query, total) = (
+            self.query,
+            self.asked.total.then_some(self.engine.total_cap),
+        );
         let list = async |reading: &mut Gathering<'_>| reading.list(query, related, total).await;
         let read = self.engine.on_one_snapshot(self.catalogue, caller, list);
         let Marked { answer, mark } = read.await?;
@@ -296,6 +299,7 @@ impl Attempt<'_> {
             total,
             cached: None,
             mark,
+            fixed: None,
         })
     }
 
@@ -356,6 +360,7 @@ impl Attempt<'_> {
                 is_stale: answer.is_stale,
             }),
             mark: answer.rows.mark,
+            fixed: None,
         })
     }
 

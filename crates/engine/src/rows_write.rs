@@ -3,12 +3,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use model::history::Range;
 use model::{
-    Action, Actor, Catalogue, Edit, Json, Mark, Marked, Page, Patch, RowId, Scope, Selection,
+    Action, Actor, Catalogue, Edit, Json, Mark, Marked, Page, Patch, Row, RowId, Scope, Selection,
     Table, Timestamp, Value,
 };
 use query::Visibility;
-use store::{Applied, Op, Outcome, Point, Refusal, RowAct, RowOp, TimedAct, TimedOp, WriteBatch};
+use store::{
+    Applied, Once, Op, Outcome, Point, Refusal, RowAct, RowOp, TimedAct, TimedDone, TimedOp,
+    WriteBatch, WrittenRow,
+};
 
 use crate::Engine;
 use crate::asked::{Caller, Place, RowInput};
@@ -17,6 +21,7 @@ use crate::commit::answer;
 use crate::content::{Content, PermissionsIn, Sent};
 use crate::error::EngineError;
 use crate::links::{self, Scene};
+use crate::once::Effect;
 use crate::related::Gathering;
 use crate::rows::ATTEMPTS_MAX;
 use crate::times;
@@ -45,10 +50,7 @@ impl Engine {
             let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
             let grants_in = PermissionsIn::Parameter;
             let op = insert(table, &caller.actor, &linked.row, &linked.held, grants_in)?;
-            match over(&op, &row)? {
-                Some(timed) => Ok(vec![timed]),
-                None => Ok(linked.into_ops(op)),
-            }
+            Ok(linked.into_ops(in_time(op, &row)?))
         };
         let written = self.write_rows(caller, place, None, plan).await?;
         self.with_links(caller, written, &row.members).await
@@ -70,7 +72,7 @@ impl Engine {
             let grants_in = PermissionsIn::Content;
             let insert = |row| {
                 let op = insert(table, &caller.actor, row, &[], grants_in)?;
-                Ok(over(&op, row)?.unwrap_or(Op::Row(op)))
+                in_time(op, row)
             };
             rows.iter().map(insert).collect()
         })
@@ -121,10 +123,7 @@ impl Engine {
         let plan = |catalogue: &Catalogue, table: &Arc<Table>| {
             let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
             let op = act(table, &caller.actor, &linked.row, &linked.held)?;
-            match over(&op, &row)? {
-                Some(timed) => Ok(vec![timed]),
-                None => Ok(linked.into_ops(op)),
-            }
+            Ok(linked.into_ops(in_time(op, &row)?))
         };
         let written = self
             .write_rows(caller, place, unchanged_since, plan)
@@ -153,7 +152,7 @@ impl Engine {
             need_no_relationships(table)?;
             let put = |row| {
                 let op = put(table, &caller.actor, row, &[])?;
-                Ok(over(&op, row)?.unwrap_or(Op::Row(op)))
+                in_time(op, row)
             };
             rows.iter().map(put).collect()
         })
@@ -205,10 +204,13 @@ impl Engine {
                 .filter(|op| matches!(op, Op::Row(_) | Op::Timed(_)))
                 .map(|op| matches!(op, Op::Timed(_)))
                 .collect();
-            let batch = WriteBatch {
+            let mut batch = WriteBatch {
                 unchanged_since,
                 ..batch(&catalogue, caller, ops)
             };
+            if let Some(once) = self.once_of_rows(caller, table, &are_timed) {
+                batch.ops.insert(0, Op::Once(once));
+            }
             match self.writer.commit(batch).await? {
                 Outcome::Err(Refusal::CatalogueMoved) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
@@ -219,26 +221,28 @@ impl Engine {
         Err(EngineError::Overloaded)
     }
 
+    fn once_of_rows(
+        &self,
+        caller: &Caller,
+        table: &Arc<Table>,
+        are_timed: &[bool],
+    ) -> Option<Once> {
+        let (table, are_timed) = (table.clone(), are_timed.to_vec());
+        self.once(caller, move |done, tell| {
+            let (rows, timed) = (done.rows.iter().cloned(), done.timed.iter().cloned());
+            let page = page_of(&table, rows, timed, &are_timed);
+            let total = page.rows.len() as u64;
+            tell(&Effect::Rows { total, page: &page });
+        })
+    }
+
     /// `are_timed` says of each operation on a row whether it was over a valid period.
     fn written(&self, table: &Arc<Table>, applied: Applied, are_timed: &[bool]) -> Marked<Page> {
         let mark = applied
             .mark
             .unwrap_or_else(|| self.shared.marks.published());
-        let (mut rows, mut timed) = (applied.rows.into_iter(), applied.timed.into_iter());
-        let next = |is_timed: &bool| {
-            if *is_timed {
-                timed.next().and_then(|done| done.row)
-            } else {
-                rows.next().flatten()
-            }
-        };
-        let rows = are_timed.iter().filter_map(next).collect();
-        let page = Page {
-            table: table.clone(),
-            selection: Selection::All,
-            rows,
-            related: Vec::new(),
-        };
+        let (rows, timed) = (applied.rows.into_iter(), applied.timed.into_iter());
+        let page = page_of(table, rows, timed, are_timed);
         Marked { answer: page, mark }
     }
 
@@ -256,8 +260,15 @@ impl Engine {
         if !is_of_today(&catalogue, &page.table) {
             return Ok(written);
         }
+        // What a piece of another time is related to, is not what the row is related to now.
+        let is_of_now = |row: &&Row| row.span.is_none();
         let names = links::shown(&catalogue, &page.table, members);
-        let Some(row) = page.rows.first().filter(|_| !names.is_empty()) else {
+        let Some(row) = page
+            .rows
+            .first()
+            .filter(is_of_now)
+            .filter(|_| !names.is_empty())
+        else {
             return Ok(written);
         };
         let point = Point {
@@ -282,38 +293,62 @@ impl Engine {
     }
 }
 
-/// The operation over the valid period that the row data asks for; `None` where it names no time.
-///
-/// # Errors
-/// [`EngineError::Structure`] for what is no time, [`EngineError::Unsupported`] for a table with
-/// relationships: no row of it can be valid over a period of its own.
-fn over(op: &RowOp, row: &RowInput) -> Result<Option<Op>, EngineError> {
-    let Some(range) = times::range(&row.members).map_err(EngineError::Structure)? else {
-        return Ok(None);
+/// What was written, in the order of the operations.
+fn page_of(
+    table: &Arc<Table>,
+    mut rows: impl Iterator<Item = WrittenRow>,
+    mut timed: impl Iterator<Item = TimedDone>,
+    are_timed: &[bool],
+) -> Page {
+    let next = |is_timed: &bool| {
+        if *is_timed {
+            timed.next().and_then(|done| done.row)
+        } else {
+            rows.next().flatten()
+        }
     };
-    if op.table.has_relationships() {
-        let what = "`$validFrom` or `$validTo` in a table with relationships".to_owned();
-        return Err(EngineError::Unsupported(what));
+    Page {
+        table: table.clone(),
+        selection: Selection::All,
+        rows: are_timed.iter().filter_map(next).collect(),
+        related: Vec::new(),
     }
-    Ok(Some(Op::Timed(Box::new(TimedOp {
-        table: Arc::clone(&op.table),
-        id: op.id.clone(),
-        range,
-        act: timed(&op.act),
-        is_literal: false,
-    }))))
 }
 
-fn timed(act: &RowAct) -> TimedAct {
-    match act.clone() {
+/// The operation, over the valid period that the row data asks for if it names any.
+///
+/// # Errors
+/// [`EngineError::Structure`] for what is no time.
+pub(crate) fn in_time(op: RowOp, row: &RowInput) -> Result<Op, EngineError> {
+    let Some(range) = times::range(&row.members).map_err(EngineError::Structure)? else {
+        return Ok(Op::Row(op));
+    };
+    Ok(Op::Timed(Box::new(over(op, range))))
+}
+
+/// The operation over a valid period.
+pub(crate) fn over(op: RowOp, range: Range) -> TimedOp {
+    TimedOp {
+        table: op.table,
+        id: op.id,
+        range,
+        act: timed(op.act),
+        is_literal: false,
+    }
+}
+
+fn timed(act: RowAct) -> TimedAct {
+    match act {
         RowAct::Insert {
             values,
             permissions,
             stamps,
+            guard,
         } => TimedAct::Insert {
             values,
             permissions,
             stamps,
+            guard,
         },
         RowAct::Update {
             patch,
@@ -470,6 +505,7 @@ pub(crate) fn insert(
         values: content.patch.start(table).map_err(EngineError::Structure)?,
         permissions: content.permissions.unwrap_or_default(),
         stamps: content.stamps,
+        guard: authorize::guard(table, actor, Action::Update),
     };
     Ok(RowOp {
         table: table.clone(),

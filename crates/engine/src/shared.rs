@@ -61,17 +61,21 @@ impl Shared {
     /// # Errors
     /// [`EngineError::ClockImplausible`] when the clock cannot be believed.
     pub(crate) fn check_clock(&self) -> Result<(), EngineError> {
-        let elapsed_ms = self.clock.elapsed_ms();
-        self.plausible().check(self.clock.now(), elapsed_ms)
+        let (now, elapsed_ms) = self.clocks();
+        self.plausible().check(now, elapsed_ms)
     }
 
     /// A commit went through at a clock that was believed.
     pub(crate) fn committed(&self, mark: Mark) {
         if !self.clock.is_set() {
-            // Before the lock: whoever holds it may not wait for a clock.
             let elapsed_ms = self.clock.elapsed_ms();
             self.plausible().committed(mark, elapsed_ms);
         }
+    }
+
+    /// Looked at before the lock is taken: whoever holds it may not wait for a clock.
+    fn clocks(&self) -> (Timestamp, u64) {
+        (self.clock.now(), self.clock.elapsed_ms())
     }
 
     fn plausible(&self) -> MutexGuard<'_, Plausible> {

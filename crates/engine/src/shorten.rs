@@ -147,6 +147,7 @@ fn one_row(table: &Arc<Table>, filter: Filter, tie: Direction) -> Query {
             permissions: false,
         },
         visibility: Visibility::Everything,
+        then: None,
         at: None,
         frame: Frame::One,
         shows_span: false,

@@ -19,6 +19,7 @@ use crate::asked::{Caller, Place};
 use crate::authorize;
 use crate::commit::answer;
 use crate::error::EngineError;
+use crate::once::Effect;
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS};
 use crate::rows_write::{WRITE_ROWS, batch};
 
@@ -152,7 +153,12 @@ impl Engine {
             let catalogue = self.catalogue();
             let ops = transaction.ops.iter();
             let ops = ops.map(|op| timed(&catalogue, caller, database, op));
-            let ops = ops.collect::<Result<_, _>>()?;
+            let once = self.once(caller, |done, tell| {
+                let affected = done.timed.iter().map(|done| done.is_affected);
+                tell(&Effect::Timed(&affected.collect::<Vec<_>>()));
+            });
+            let once = once.into_iter().map(|once| Ok(Op::Once(once)));
+            let ops = once.chain(ops).collect::<Result<_, _>>()?;
             let note = Note {
                 meta: transaction.meta.clone(),
                 database: authorize::database(&catalogue, caller, database)?.seq,
@@ -182,9 +188,11 @@ impl Engine {
     /// Raises the horizon to the clock, if that is ahead; the horizon.
     ///
     /// # Errors
-    /// [`EngineError::ScopeMissing`], or what keeps a reservation from being stored.
-    pub async fn heartbeat(&self, caller: &Caller) -> Result<Mark, EngineError> {
+    /// [`EngineError::ScopeMissing`], [`EngineError::DatabaseNotFound`], or what keeps a
+    /// reservation from being stored.
+    pub async fn heartbeat(&self, caller: &Caller, database: &str) -> Result<Mark, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
+        authorize::database(&self.catalogue(), caller, database)?;
         self.fix().await?;
         Ok(self.shared.marks.horizon())
     }
@@ -217,7 +225,8 @@ impl Engine {
             let table = authorize::table(&catalogue, caller, asked.place)?;
             let visibility =
                 query::visibility(table, &caller.actor).ok_or(EngineError::Unauthorized)?;
-            let query = pieces_query(table, visibility, asked)?;
+            let table = self.table_as_of(table, asked.at.system).await?;
+            let query = pieces_query(&table, visibility, asked)?;
             let listing = Listing {
                 query: &query,
                 rows: true,
@@ -235,7 +244,6 @@ impl Engine {
                     if asked.limit.is_none() && rows.len() > PIECES_MAX as usize {
                         return Err(EngineError::TooManyPieces);
                     }
-                    let table = Arc::clone(table);
                     return Ok(PiecesRead { table, rows });
                 }
             }
@@ -382,6 +390,7 @@ fn timed(
             values: start(&content(members)?)?,
             permissions: Vec::new(),
             stamps,
+            guard,
         },
         TransactionAct::Put(members) => TimedAct::Put {
             values: start(&content(members)?)?,
@@ -482,6 +491,7 @@ fn pieces_query(
             permissions: false,
         },
         visibility,
+        then: None,
         at: Some(asked.at),
         frame: asked.frame,
         shows_span: true,

@@ -252,11 +252,6 @@ fn shown(id: &str) -> String {
     id.chars().take(100).collect()
 }
 
-/// The text that stands for an operation among those of one request.
-pub(crate) fn request_text(operation: &Operation) -> String {
-    text::write(operation, None)
-}
-
 /// A refusal that concerns a transaction as the error its caller sees.
 pub(crate) fn refused_transaction(refusal: store::TransactionRefusal) -> EngineError {
     use store::TransactionRefusal as R;

@@ -124,9 +124,11 @@ impl Store for Fragile {
         bring_due,
         recorded,
         rewind,
+        table_as_of,
         preview,
         transactions,
         transaction,
+        kept_request,
         reserve,
         tend,
         close
@@ -227,6 +229,40 @@ fn those_who_wait_share_a_commit_and_each_gets_a_mark_of_his_own() {
     assert_eq!(outcomes, [Ok(()), Ok(()), exists, Ok(())]);
     assert!(store.groups.lock().unwrap().ends_with(&[1, 4]));
     assert!(engine.status().mark.0 >= before.0 + 4, "held, a, b and c");
+    engine.close().unwrap();
+}
+
+fn poll<F: Future>(reached: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    let mut context = Context::from_waker(Waker::noop());
+    reached.as_mut().poll(&mut context)
+}
+
+#[test]
+fn a_mark_that_is_being_written_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, engine) = fragile(directory.path());
+    let engine = &*engine;
+    let published = engine.status().mark;
+    assert_eq!(block_on(engine.reach(published)), Ok(()));
+    store.gate.close();
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| block_on(create(engine, "held")).unwrap().mark);
+        store.gate.wait_until_reached();
+        // Above every mark that is given now: the commit that runs might have it.
+        let mut reached = Box::pin(engine.reach(Mark(i64::MAX)));
+        assert!(poll(&mut reached).is_pending());
+        // What was published before is not held up.
+        assert_eq!(block_on(engine.reach(published)), Ok(()));
+        store.gate.open();
+        let mark = held.join().unwrap();
+        let refused = block_on(reached).unwrap_err();
+        assert!(
+            matches!(refused, EngineError::FutureMark { .. }),
+            "{refused}"
+        );
+        assert!(engine.has_reached(mark) && !engine.has_reached(mark.next()));
+        assert_eq!(block_on(engine.reach(mark)), Ok(()));
+    });
     engine.close().unwrap();
 }
 

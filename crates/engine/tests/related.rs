@@ -54,9 +54,11 @@ impl Store for Restless {
         bring_due,
         recorded,
         rewind,
+        table_as_of,
         preview,
         transactions,
         transaction,
+        kept_request,
         reserve,
         tend,
         close

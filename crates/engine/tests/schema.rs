@@ -290,6 +290,7 @@ fn write_many_rows(directory: &std::path::Path) {
                 values: vec![Value::Null, Value::Int(n / 2)],
                 permissions: vec![],
                 stamps: Stamps::default(),
+                guard: store::Guard::Open,
             },
         })
     };

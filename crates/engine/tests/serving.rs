@@ -231,7 +231,7 @@ fn a_clock_that_runs_ahead_for_a_moment_moves_now_for_nobody() {
     let pinned = block_on(engine.list_rows_pinned(&key(), PLACE, &[], None)).unwrap();
     let named = Some(Mark(NEW_YEAR_US + century_us));
     let future = block_on(engine.list_rows_pinned(&key(), PLACE, &[], named));
-    let horizon = block_on(engine.heartbeat(&key())).unwrap();
+    let horizon = block_on(engine.heartbeat(&key(), "d")).unwrap();
     clock.step_us(-century_us);
     add(&engine, "a");
     let hour = Mark(NEW_YEAR_US + 3_600_000_000);

@@ -330,7 +330,7 @@ fn an_answer_about_a_settled_time_is_the_same_for_ever() {
 
 /// A seed whose run fails when a read may settle at a mark that a commit has taken and not
 /// published.
-const PENDING: u64 = 0;
+const PENDING: u64 = 291;
 
 fn misses_pending(seed: u64) -> bool {
     let mut world = World::new(seed, None, false);
@@ -374,7 +374,7 @@ const MISSED: &[(Rule, u64, usize)] = &[
     (Rule::DegradedAreDropped, 2, 500),
     (Rule::OneInstant, 2, 500),
     (Rule::UnregisterByNumber, 9, 500),
-    (Rule::EvictedCountsAsAltered, 45, 2_000),
+    (Rule::EvictedCountsAsAltered, 126, 2_000),
     (Rule::PurgeIsAFence, 134, 500),
     (Rule::PurgeTakesExactLists, 0, 500),
     (Rule::KeepsWhatIsWatched, 0, 500),

@@ -14,6 +14,9 @@ pub struct Batch {
     /// Tables of which anything may be altered: more rows than images were kept of, another
     /// definition, or gone with all they held.
     pub tables: Vec<TableNumber>,
+    /// Tables whose past looks otherwise from now on: a row was erased, or other grants judge what
+    /// it once was.
+    pub recast: Vec<TableNumber>,
     /// Rows that a boundary has passed, before and after.
     pub due: Vec<Arc<Vec<Change>>>,
     /// Tables of which more rows became due than images were kept of.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::Mark;
 
+use crate::pinned::Pinned;
 use crate::registry::Place;
 
 /// The encoded rows of a list.
@@ -86,6 +87,8 @@ pub(crate) struct Entry {
 pub(crate) enum Content {
     Rows(Rows),
     Total(Total),
+    /// Watched by nobody.
+    Pinned(Pinned),
 }
 
 impl Entry {
@@ -93,7 +96,7 @@ impl Entry {
         let altered = self.altered;
         match self.content {
             Content::Rows(value) => Some(Held { value, altered }),
-            Content::Total(_) => None,
+            Content::Total(_) | Content::Pinned(_) => None,
         }
     }
 
@@ -101,7 +104,7 @@ impl Entry {
         let altered = self.altered;
         match self.content {
             Content::Total(value) => Some(Held { value, altered }),
-            Content::Rows(_) => None,
+            Content::Rows(_) | Content::Pinned(_) => None,
         }
     }
 }

@@ -55,6 +55,9 @@ pub(crate) struct Key(Arc<[u8]>);
 /// on the key of a total says which rows are meant.
 const EPOCHS_AT: usize = 2 + 8 + 8;
 
+/// Where others have their contract.
+const PINNED: u8 = 2;
+
 impl Key {
     pub(crate) fn new(bytes: &[u8]) -> Key {
         Key(bytes.into())
@@ -85,8 +88,32 @@ impl Key {
         }
     }
 
+    /// Appends the name of the answer to `query` at fixed coordinates, behind this fence.
+    pub(crate) fn write_pinned(
+        out: &mut Vec<u8>,
+        query: &Query,
+        family: Family,
+        total: bool,
+        fence: u64,
+    ) {
+        let table = &query.table;
+        out.push(PINNED);
+        out.push(u8::from(family == Family::Documents) | (u8::from(total) << 1));
+        out.extend_from_slice(&table.number.0.to_be_bytes());
+        for epoch in [fence, table.schema_epoch, table.permission_epoch] {
+            out.extend_from_slice(&epoch.to_be_bytes());
+        }
+        // Below the line nothing is answered, whatever was kept before it rose.
+        out.extend_from_slice(&table.options.kept_from.0.to_be_bytes());
+        query.write_normal_form(out);
+    }
+
     pub(crate) fn is_exact(&self) -> bool {
         self.0[0] == 1
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.0[0] == PINNED
     }
 
     /// The table, kept in a place of its own so that a purge can find a table's entries.

@@ -16,6 +16,7 @@ use crate::batch::Batch;
 use crate::boundaries::{Boundaries, Next};
 use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
 use crate::key::{Contract, Key};
+use crate::pinned;
 use crate::purges::Purges;
 use crate::registry::{Aside, Registry};
 use crate::rules::{Rule, Rules};
@@ -38,8 +39,9 @@ pub struct Bounds {
 
 /// The cached lists of a server.
 pub struct ListCache {
-    entries: WeightedMap<Key, Entry>,
+    pub(crate) entries: WeightedMap<Key, Entry>,
     bytes_max: u64,
+    pub(crate) fences: pinned::Locked,
     purges: RwLock<Purges>,
     purges_of_all: AtomicU64,
     watched: Mutex<Watched>,
@@ -61,6 +63,8 @@ pub(crate) type Locked<'a> = MutexGuard<'a, Watched>;
 #[must_use = "totals come back when it is published, and nothing it may alter is kept before"]
 pub struct Withheld {
     totals: Vec<Aside>,
+    /// Tables whose answers at fixed coordinates cannot be looked for.
+    recast: Vec<TableNumber>,
     /// When tables change next if it is given up, and if it becomes visible.
     next: [Next; 2],
 }
@@ -94,6 +98,7 @@ impl ListCache {
         ListCache {
             entries: WeightedMap::new(entries, weight::entry),
             bytes_max: bounds.bytes_max,
+            fences: pinned::Locked::default(),
             purges: RwLock::default(),
             purges_of_all: AtomicU64::new(0),
             watched: Mutex::default(),
@@ -125,6 +130,8 @@ impl ListCache {
     pub fn withhold(&self, mut batch: Batch) -> Withheld {
         batch.take_in_due(self.rules.hold(Rule::DueRowsAreChanges));
         let next = [self.boundaries.next(), Arc::clone(&batch.next)];
+        let recast = std::mem::take(&mut batch.recast);
+        self.raise_fences(&recast);
         if self.rules.hold(Rule::BoundariesAreMovedBefore) {
             self.boundaries.expect(&batch.next);
         }
@@ -137,6 +144,7 @@ impl ListCache {
         let gone: Vec<(Key, Entry)> = gone.collect();
         let mut withheld = Withheld {
             totals: fallen.aside,
+            recast,
             next,
         };
         if !self.rules.hold(Rule::TotalsWaitForPublish) {
@@ -156,6 +164,7 @@ impl ListCache {
         let gone = self.put_back(&mut locked, &mut withheld, committed);
         drop(locked);
         drop(gone);
+        self.settle_fences(&withheld.recast);
         let [given_up, visible] = withheld.next;
         if self.rules.hold(Rule::BoundariesAreMovedBefore) || committed {
             self.boundaries
@@ -306,6 +315,9 @@ impl ListCache {
         let gone = self.entries.put(key, entry, entry_bytes_max);
         for (key, gone) in &gone {
             locked.registry.evictions += u64::from(*key != name);
+            if matches!(gone.content, Content::Pinned(_)) {
+                continue;
+            }
             let was_kept = gone.place.number != number;
             locked.registry.evict(key, gone, was_kept, &self.rules);
         }

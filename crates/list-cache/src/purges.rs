@@ -35,6 +35,13 @@ impl Purges {
             self.of_tables.insert(table, self.count);
         }
     }
+
+    /// Raises the number of every table.
+    pub(crate) fn purge_all(&mut self) {
+        self.count += 1;
+        self.of_tables = HashMap::new();
+        self.floor = self.count;
+    }
 }
 
 #[cfg(test)]
@@ -59,5 +66,8 @@ mod tests {
         let before = purges.of(TableNumber(0));
         purges.purge(TableNumber(1));
         assert_eq!(purges.of(TableNumber(0)), before, "another table's");
+        let known = purges.of(TableNumber(1));
+        purges.purge_all();
+        assert!(purges.of(TableNumber(0)) > before && purges.of(TableNumber(1)) > known);
     }
 }

@@ -159,7 +159,7 @@ impl<'a> Reading<'a> {
         }
         let total = match &content {
             Content::Total(total) => Some(total.count),
-            Content::Rows(_) => None,
+            Content::Rows(_) | Content::Pinned(_) => None,
         };
         let watch_bytes = locked.registry.keep(&ticket.key, &ticket.place, total);
         let entry = Entry {

@@ -21,6 +21,7 @@ pub(crate) fn entry(key: &Key, entry: &Entry) -> u64 {
     let body = match &entry.content {
         Content::Rows(rows) => SHARED_BYTES + rows.body.len(),
         Content::Total(_) => 0,
+        Content::Pinned(pinned) => SHARED_BYTES + pinned.body.len(),
     };
     let own = SHARED_BYTES + size_of::<Entry>() + MAP_SLOT_BYTES + body;
     key.size_bytes() + own as u64 + u64::from(entry.watch_bytes)

@@ -100,3 +100,13 @@ pub struct Marked<T> {
     /// The mark of the snapshot it was read from.
     pub mark: Mark,
 }
+
+impl<T> Marked<T> {
+    /// What `change` makes of the answer, at the same mark.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Marked<U> {
+        Marked {
+            answer: change(self.answer),
+            mark: self.mark,
+        }
+    }
+}

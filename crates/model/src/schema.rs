@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::id::{ColumnKey, DatabaseId, IndexKey, ProjectId, TableId};
+use crate::options::TableOptions;
 use crate::permission::Permission;
 use crate::relation::Relation;
 use crate::time::Timestamp;
@@ -48,6 +49,8 @@ pub struct Table {
     pub schema_epoch: u64,
     /// Rises when permissions, row security or `enabled` change.
     pub permission_epoch: u64,
+    /// What its owner decides about its past. No change of it counts as one of the table.
+    pub options: TableOptions,
 }
 
 impl Table {

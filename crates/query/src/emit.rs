@@ -163,8 +163,7 @@ impl<'a> Arm<'a> {
                 keyset::write_null(out, query);
             }
         }
-        self.source
-            .write_visible(out, &mut clause, &query.visibility);
+        self.source.write_seen(out, &mut clause, query);
     }
 }
 
@@ -194,7 +193,7 @@ pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
         let mut clause = Clause::of_where();
         source.write_period(&mut out, &mut clause);
         condition::write_all(&mut out, &mut clause, &source, &query.filter);
-        source.write_visible(&mut out, &mut clause, &query.visibility);
+        source.write_seen(&mut out, &mut clause, query);
         joint = " UNION ALL SELECT 1 FROM ";
     }
     if let Some(cap) = cap {

@@ -26,6 +26,10 @@ pub fn grants(table: TableNumber) -> String {
     format!("t{}_perm", table.0)
 }
 
+/// Stands for a role among the grants of a row, in an entry that grants nothing: the row, which
+/// was gone, was created again at the mark at which the entry ends.
+pub const LIFE: &str = "";
+
 /// Next valid-time boundary of rows that have one.
 pub fn schedule(table: TableNumber) -> String {
     format!("t{}_sched", table.0)

@@ -35,6 +35,13 @@ impl Query {
     /// Who looks, and through which coordinates.
     fn write_view(&self, out: &mut Vec<u8>) {
         write_visibility(out, &self.visibility);
+        match &self.then {
+            None => out.push(0),
+            Some(then) => {
+                out.push(1);
+                write_visibility(out, then);
+            }
+        }
         match self.at {
             None => out.push(0),
             Some(at) => {

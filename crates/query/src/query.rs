@@ -34,6 +34,9 @@ pub struct Query {
     pub selection: Selection,
     /// Which rows the actor may see.
     pub visibility: Visibility,
+    /// Which rows the actor might see at the mark of the coordinates, where that is to be judged as
+    /// well; `$permissions` are those of then.
+    pub then: Option<Visibility>,
     /// The coordinates the read looks through; `None` is now, as known now.
     pub at: Option<Coordinates>,
     /// How much of each row it shows.

@@ -73,6 +73,7 @@ pub fn resolve(
         cursor: draft.cursor,
         selection: draft.chosen.selection(),
         visibility,
+        then: None,
         at,
         frame: Frame::One,
         shows_span: false,

@@ -9,10 +9,24 @@ use model::{Direction, Field, Selection, Table};
 
 use crate::query::{Filter, OrderKey, Query, Side, Test};
 
+/// Longest shape, in bytes, before its number stands for the rest: room for a dozen conditions. A
+/// client may send a hundred queries of many alternatives each, and shapes are kept.
+const BYTES_MAX: usize = 400;
+
 /// The query without its values, such as `equal("genre") orderDesc("year")`; `all rows` where it
 /// asks for nothing. Conditions that must hold together, and alternatives, stand in one order,
-/// each once.
+/// each once. A long one ends in `…` and its [`shape_number`].
 pub fn shape(query: &Query) -> String {
+    let mut text = whole(query);
+    if text.len() > BYTES_MAX {
+        text.truncate(text.floor_char_boundary(BYTES_MAX));
+        write!(text, "… #{:016x}", shape_number(query)).expect("writing to a string cannot fail");
+        text.shrink_to_fit();
+    }
+    text
+}
+
+fn whole(query: &Query) -> String {
     let mut parts = conditions(&query.table, &query.filter);
     if query.random {
         parts.push("orderRandom()".to_owned());
@@ -254,6 +268,34 @@ mod tests {
     const A_OTHER: &str = r#"{"method":"equal","attribute":"a","values":["y","z"]}"#;
     const N: &str = r#"{"method":"greaterThan","attribute":"n","values":[5]}"#;
     const DOWN: &str = r#"{"method":"orderDesc","attribute":"n"}"#;
+
+    #[test]
+    fn a_long_shape_is_cut_and_stays_its_own() {
+        let words = "equal notEqual lessThan lessThanEqual greaterThan greaterThanEqual startsWith \
+                     notStartsWith endsWith notEndsWith contains notContains";
+        let conditions = |keys: &[&str]| {
+            let on = |key: &str, word: &str| {
+                format!(r#"{{"method":"{word}","attribute":"{key}","values":["x"]}}"#)
+            };
+            let words = || words.split(' ');
+            let all = keys
+                .iter()
+                .flat_map(|key| words().map(move |word| on(key, word)));
+            query(&all.collect::<Vec<String>>())
+        };
+        let long = conditions(&["a", "$id"]);
+        let longer = Query {
+            random: true,
+            ..long.clone()
+        };
+        assert!(whole(&long).len() > BYTES_MAX);
+        assert_eq!(shape(&long).len(), BYTES_MAX + "… #0123456789abcdef".len());
+        assert_ne!(shape(&long), shape(&longer), "they begin alike");
+        assert!(
+            shape(&conditions(&["a"])).ends_with(')'),
+            "and a short one is whole"
+        );
+    }
 
     #[test]
     fn values_leave_no_trace() {

@@ -36,11 +36,22 @@ impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Endpoint, String> {
+        Endpoint::read(text, "http://host:port/v1 or https://host/v1")
+    }
+}
+
+impl Endpoint {
+    /// Reads one; `form` is what a text that cannot be read should have been.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and the form.
+    pub fn read(text: &str, form: &str) -> Result<Endpoint, String> {
+        let not_of_form = || format!("`{text}` is not of the form {form}");
         let (rest, is_secure) = text
             .strip_prefix("http://")
             .map(|rest| (rest, false))
             .or_else(|| text.strip_prefix("https://").map(|rest| (rest, true)))
-            .ok_or_else(|| not_of_form(text))?;
+            .ok_or_else(not_of_form)?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let path = path.trim_end_matches('/').to_owned();
         let uri: hyper::Uri = format!("http://{authority}{path}")
@@ -55,17 +66,13 @@ impl FromStr for Endpoint {
                 .and_then(|port| port.parse::<u16>().ok()),
             None => None,
         };
-        let port = port.ok_or_else(|| not_of_form(text))?;
+        let port = port.ok_or_else(not_of_form)?;
         Ok(Endpoint {
             is_secure,
             authority: format!("{host}:{port}"),
             path,
         })
     }
-}
-
-fn not_of_form(text: &str) -> String {
-    format!("`{text}` is not of the form http://host:port/v1 or https://host/v1")
 }
 
 impl fmt::Display for Endpoint {
@@ -90,6 +97,20 @@ impl Endpoint {
     fn host(&self) -> &str {
         let host = self.authority.rsplit_once(':').map_or("", |(host, _)| host);
         host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// What stands before every route, such as `/v1`; without a slash at its end.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The same server, without `end` where its path ends so.
+    #[must_use]
+    pub fn without(mut self, end: &str) -> Endpoint {
+        if let Some(rest) = self.path.strip_suffix(end) {
+            self.path = rest.to_owned();
+        }
+        self
     }
 
     /// `host:port`

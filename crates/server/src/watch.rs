@@ -1,7 +1,8 @@
 //! What can be seen of a running server from outside: metrics, and what `tidemark top` shows.
 //!
-//! Nobody reports here. Each room counts what it does and owns its counts; whoever looks, at most
-//! some times a second, reads them where they are. So the counting rooms know nothing of this one.
+//! Nobody reports here. Each room counts what it does and owns its counts; whoever looks, on a
+//! thread that answers no request, reads them where they are. So the counting rooms know nothing
+//! of this one.
 
 use std::sync::Arc;
 
@@ -9,7 +10,10 @@ use engine::{AskedLists, Clock, Compared, Engine, Status, StoreCounts, Writes};
 
 use crate::http::counts::{Answered, Counts};
 
+pub mod classic;
+pub mod collector;
 pub mod exposition;
+pub mod held;
 pub mod listener;
 pub mod metric;
 pub mod process;
@@ -79,7 +83,7 @@ impl Watch {
         self.counts.begin_timing();
     }
 
-    /// Looks. Costs some 100 µs, and holds up nobody for more than one of them.
+    /// Looks. Costs some 100 µs, and holds up who counts for none of them.
     pub fn look(&self) -> Seen {
         Seen {
             began_s: self.began_s,

@@ -66,6 +66,9 @@ fn fill(server: &Running) {
         &json!({"databaseId": "shop", "name": "The \"shop\" – ü"}),
     );
     server.call("POST", "/tablesdb/shop/tables", &kinds());
+    let options = "/tidemark/databases/shop/tables/kinds/options";
+    let bounded = json!({"history": "days(30)", "pinnedMaxAge": 60});
+    server.call("PATCH", options, &bounded);
     let rows = "/tablesdb/shop/tables/kinds/rows";
     let permissions = json!([
         "read(\"user:ann\")",
@@ -155,6 +158,9 @@ fn an_export_of_an_import_of_an_export_is_the_same_bytes() {
     let lines: Vec<&str> = std::str::from_utf8(&first).unwrap().lines().collect();
     assert_eq!(lines.len(), 1 + 1 + 2 + 2 + 1_203 + 1);
     assert_eq!(lines[0], r#"{"tidemark":"export","version":1}"#);
+    let kinds: Value = serde_json::from_str(lines[2]).unwrap();
+    let told = (&kinds["table"]["history"], &kinds["table"]["pinnedMaxAge"]);
+    assert_eq!(told, (&json!("days(30)"), &json!(60)));
     let full: Value = serde_json::from_str(lines[5]).unwrap();
     assert_eq!(full["$createdAt"], "1999-12-31T23:59:59.999+00:00");
     assert_eq!((&full["i"], &full["b"]), (&json!(5), &json!(i64::MIN)));

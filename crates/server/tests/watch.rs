@@ -43,9 +43,10 @@ fn furnish(server: &Running, rows: usize) {
 
 /// Sends a head and reads the answer to its end.
 fn exchange(mut stream: impl std::io::Read + std::io::Write, line: &str) -> String {
+    let (line, header) = line.split_once('|').unwrap_or((line, "X-None: none"));
     write!(
         stream,
-        "{line} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"
+        "{line} HTTP/1.1\r\nHost: t\r\n{header}\r\nConnection: close\r\n\r\n"
     )
     .unwrap();
     let mut answer = String::new();
@@ -61,13 +62,30 @@ fn at_metrics(server: &Running, line: &str) -> String {
     exchange(TcpStream::connect(authority).unwrap(), line)
 }
 
+/// The names of a process's threads.
+fn threads_of(process: u32) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let name = |thread: std::fs::DirEntry| {
+        let name = std::fs::read_to_string(thread.path().join("comm"));
+        name.unwrap_or_default().trim().to_owned()
+    };
+    threads.flatten().map(name).collect()
+}
+
 #[test]
 fn metrics_have_an_address_of_their_own_and_only_if_it_is_wanted() {
     let folder = Folder::new();
     let wanted = [("TIDEMARK_METRICS_LISTEN", "127.0.0.1:0")];
     let server = Running::start_with(&folder, &wanted);
     furnish(&server, 1);
-    let answer = at_metrics(&server, "GET /metrics");
+    let classic = at_metrics(&server, "GET /metrics");
+    assert!(classic.starts_with("HTTP/1.1 200"), "{classic}");
+    assert!(
+        classic.contains("content-type: text/plain; version=0.0.4"),
+        "{classic}"
+    );
+    let openly = "GET /metrics|Accept: application/openmetrics-text;version=1.0.0";
+    let answer = at_metrics(&server, openly);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(
         answer.contains("content-type: application/openmetrics-text; version=1.0.0"),
@@ -76,7 +94,14 @@ fn metrics_have_an_address_of_their_own_and_only_if_it_is_wanted() {
     assert!(answer.ends_with("# EOF\n"), "{answer}");
     let created = "tidemark_http_requests_total{method=\"POST\",route=\"/v1/tablesdb\",\
                    status=\"201\"} 1\n";
-    assert!(answer.contains(created), "{answer}");
+    assert!(
+        answer.contains(created) && classic.contains(created),
+        "{answer}"
+    );
+    assert!(
+        threads_of(server.child.id()).contains(&"metrics".to_owned()),
+        "readers have a thread of their own"
+    );
     let head = at_metrics(&server, "HEAD /metrics");
     assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"));
     let other = at_metrics(&server, "POST /metrics");
@@ -166,24 +191,29 @@ fn list_within(server: &Running, rows: &str, traceparent: &str) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
-/// Takes batches of spans, as a collector does, until one is empty; gives the spans.
-fn collector() -> (String, JoinHandle<Vec<Span>>) {
+/// Takes batches of spans, as a collector does, until one is empty; gives the spans. Each batch
+/// must come with this header.
+fn collector(header: &'static str) -> (String, JoinHandle<Vec<Span>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let taking = std::thread::spawn(move || {
         let mut spans = Vec::new();
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
-            let (line, body) = take_request(&mut stream);
+            let (line, head, body) = take_request(&mut stream);
             if body.is_empty() {
                 break;
             }
+            assert!(head.iter().any(|line| line == header), "{head:?}");
+            let strange = head.iter().find(|line| line.contains("stray"));
+            assert_eq!(strange, None, "no variable but ours is read");
             assert_eq!(line, "POST /v1/traces HTTP/1.1");
             let batch = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
             for of_resource in batch.resource_spans {
                 let resource = of_resource.resource.unwrap();
                 let name = resource.attributes.iter().find(|a| a.key == "service.name");
                 assert!(format!("{name:?}").contains("tidemark"), "{resource:?}");
+                assert!(!format!("{resource:?}").contains("stray"), "{resource:?}");
                 let scopes = of_resource.scope_spans.into_iter();
                 spans.extend(scopes.flat_map(|scope| scope.spans));
             }
@@ -195,8 +225,8 @@ fn collector() -> (String, JoinHandle<Vec<Span>>) {
     (address, taking)
 }
 
-/// The first line of a request, and its body.
-fn take_request(stream: &mut BufReader<TcpStream>) -> (String, Vec<u8>) {
+/// The first line of a request, its head in small letters, and its body.
+fn take_request(stream: &mut BufReader<TcpStream>) -> (String, Vec<String>, Vec<u8>) {
     let mut head = Vec::new();
     loop {
         let mut line = String::new();
@@ -212,7 +242,8 @@ fn take_request(stream: &mut BufReader<TcpStream>) -> (String, Vec<u8>) {
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     stream.read_exact(&mut body).unwrap();
     let line = head.first().cloned().unwrap_or_default();
-    (line.replace("post", "POST").replace("http", "HTTP"), body)
+    let line = line.replace("post", "POST").replace("http", "HTTP");
+    (line, head, body)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -224,11 +255,19 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn requests_of_a_trace_reach_the_collector_and_the_log() {
     let folder = Folder::new();
-    let (address, taking) = collector();
-    let endpoint = format!("http://{address}");
+    let (address, taking) = collector("x-tenant: a");
+    let endpoint = format!("http://{address}/v1/traces");
     let env = [
         ("TIDEMARK_OTLP_ENDPOINT", endpoint.as_str()),
+        ("TIDEMARK_OTLP_HEADERS", "x-tenant=a"),
         ("TIDEMARK_OTLP_ONE_OF", "0"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-stray=1"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "stray=1"),
+        ("OTEL_SERVICE_NAME", "stray"),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "0"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "1"),
+        ("OTEL_TRACES_SAMPLER", "always_off"),
         ("TIDEMARK_LOG_FORMAT", "json"),
         ("TIDEMARK_LOG_LEVEL", "info,access=debug"),
     ];
@@ -302,7 +341,71 @@ fn a_collector_that_is_gone_holds_up_nobody() {
     assert_refused(
         &refused,
         1,
-        "--otlp-endpoint: `collector:4318` is not of the form",
+        "--otlp-endpoint: `collector:4318` is not of the form http://host:port or https://host,",
+    );
+}
+
+/// Asks without a key by a method of its own, as part of a trace that is sampled.
+fn ask_strangely(server: &Running, times: usize) {
+    let (method, state) = ("X".repeat(20_000), "b".repeat(20_000));
+    let sampled = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\ntracestate: a={state}");
+    let line = format!("{method} /v1/nowhere HTTP/1.1\r\nHost: t\r\n{sampled}\r\n");
+    for _ in 0..times {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        let head = format!("{line}Connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let answer = std::io::read_to_string(stream).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+}
+
+#[test]
+fn what_strangers_send_stays_small_in_spans_and_in_the_log() {
+    let folder = Folder::new();
+    let (address, taking) = collector("content-type: application/x-protobuf");
+    let endpoint = format!("http://{address}");
+    let env = [
+        ("TIDEMARK_OTLP_ENDPOINT", endpoint.as_str()),
+        ("TIDEMARK_OTLP_ONE_OF", "0"),
+        ("TIDEMARK_LOG_LEVEL", "info,access=debug"),
+    ];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    ask_strangely(&server, 2);
+    let line = server.log_line_with("_OTHER");
+    assert!(line.len() < 1_000, "{line}");
+    assert_eq!(server.stop(), Some(0));
+    let mut end = TcpStream::connect(address).unwrap();
+    end.write_all(b"POST / HTTP/1.1\r\n\r\n").unwrap();
+    let spans = taking.join().unwrap();
+    assert_eq!(spans.len(), 2);
+    for span in spans {
+        assert_eq!(span.name, "HTTP");
+        assert!(span.encoded_len() < 1_000, "{}", span.encoded_len());
+        assert!(format!("{:?}", span.attributes).contains("_OTHER"));
+    }
+}
+
+#[test]
+fn callers_that_ask_for_traces_are_not_heard_where_they_should_not_be() {
+    let folder = Folder::new();
+    let (address, taking) = collector("content-type: application/x-protobuf");
+    let endpoint = format!("http://{address}");
+    let env = [
+        ("TIDEMARK_OTLP_ENDPOINT", endpoint.as_str()),
+        ("TIDEMARK_OTLP_ONE_OF", "4"),
+        ("TIDEMARK_OTLP_IGNORE_CALLERS", "true"),
+    ];
+    let server = Running::start_with(&folder, &env);
+    ask_strangely(&server, 8);
+    assert_eq!(server.stop(), Some(0));
+    let mut end = TcpStream::connect(address).unwrap();
+    end.write_all(b"POST / HTTP/1.1\r\n\r\n").unwrap();
+    let spans = taking.join().unwrap();
+    assert_eq!(spans.len(), 2, "one of four, whatever the flag says");
+    assert_eq!(
+        hex(&spans[0].trace_id),
+        TRACE,
+        "and still of its caller's trace"
     );
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use model::history::Range;
 use model::{
     ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
-    Mark, ModelError, Patch, Period, Permission, ProjectId, RoleSet, Row, RowId, Table, TableId,
-    TableNumber, Timestamp, Value,
+    Mark, ModelError, Patch, Period, Permission, ProjectId, Retention, RoleSet, Row, RowId, Table,
+    TableId, TableNumber, Timestamp, Value,
 };
 use query::Query;
 
@@ -63,6 +64,7 @@ impl WriteBatch {
                 RelatedOp::Link(op) => op.holders.len().max(1),
                 RelatedOp::Need { .. }
                 | RelatedOp::Write(_)
+                | RelatedOp::Over(_)
                 | RelatedOp::Free(_)
                 | RelatedOp::Hold(_) => 1,
             },
@@ -81,7 +83,10 @@ impl WriteBatch {
             Op::Row(op) => {
                 matches!(op.act, RowAct::Delete { .. }) && op.table.relations().next().is_some()
             }
-            Op::Matching(op) => op.query.table.relations().next().is_some(),
+            Op::Matching(op) => {
+                let is_ranged = matches!(op.act, MatchingAct::Update { range: Some(_), .. });
+                is_ranged || op.query.table.relations().next().is_some()
+            }
             Op::Related(_) | Op::Timed(_) | Op::Catalogue(_) => true,
             Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
         };
@@ -134,9 +139,14 @@ pub enum RelatedOp {
         guard: Guard,
         /// The key of the column that is to link to it.
         column: String,
+        /// Whether it need not be there now: the link is over a period, and that the row is there
+        /// throughout is judged at the end of the batch.
+        at_any_time: bool,
     },
     /// Writes a row.
     Write(RowOp),
+    /// Writes a row over a valid period.
+    Over(Box<TimedOp>),
     /// Gives rows a link, and takes it from all others.
     Link(LinkOp),
     /// Takes one row's links away, unless it holds those that it is to hold.
@@ -157,6 +167,9 @@ pub struct LinkOp {
     /// The rows that are to hold one. Of a relationship from one to one, a row that holds a link
     /// to another row is [`Refusal::Unique`]; else the link is turned to this one.
     pub holders: Vec<RowId>,
+    /// Over which valid period; `None` is from the mark on. Each piece of a holder in it gets, or
+    /// loses, the link.
+    pub range: Option<Range>,
     /// Who may update the rows that hold links.
     pub guard: Guard,
 }
@@ -210,6 +223,8 @@ pub enum MatchingAct {
         permissions: Option<Vec<Permission>>,
         /// Times a key set by hand.
         stamps: Stamps,
+        /// Over which valid period, where it is there; `None` is from the mark on.
+        range: Option<Range>,
     },
     /// Deletes it.
     Delete,
@@ -248,6 +263,8 @@ pub enum RowAct {
         permissions: Vec<Permission>,
         /// Times a key set by hand.
         stamps: Stamps,
+        /// Who may update a row of this id that is there: see [`crate::TimedAct::Insert`].
+        guard: Guard,
     },
     /// Merges into an existing row. One that changes nothing writes nothing.
     Update {
@@ -365,6 +382,16 @@ pub enum CatalogueOp {
         /// Whether callers without a key see it.
         enabled: Option<bool>,
     },
+    /// Sets what the owner of a table decides about its past; `None` keeps. Its line rises as far
+    /// as that asks for, and what lies below goes bit by bit by [`crate::Store::tend`].
+    SetOptions {
+        /// The table.
+        number: TableNumber,
+        /// See [`model::TableOptions::pinned_max_age_s`].
+        pinned_max_age_s: Option<u32>,
+        /// See [`model::TableOptions::history`].
+        history: Option<Retention>,
+    },
     /// Removes a table: at once for readers, its rows bit by bit by [`crate::Store::tend`].
     DeleteTable(ProjectId, DatabaseId, TableId),
     /// Replaces what must hold of a table's rows over valid time. Refused with
@@ -463,6 +490,11 @@ pub struct Applied {
     pub timed: Vec<TimedDone>,
     /// What changed in rows.
     pub changes: Changes,
+    /// Tables whose past looks otherwise from now on: a row was erased, or other grants judge who
+    /// sees what it once was.
+    pub recast: Vec<TableNumber>,
+    /// Of these, the tables in which rows were erased.
+    pub erased: Vec<TableNumber>,
     /// What changed in the catalogue, in order.
     pub catalogue: Vec<CatalogueChange>,
     /// Transactions of clients as they became; one that was removed as it was.
@@ -511,6 +543,8 @@ pub enum Refusal {
         /// The table of the related rows.
         related: TableId,
     },
+    /// What is written, or asserted, lies before this line, from which the table keeps its past.
+    HistoryGone(Timestamp),
     /// Another row has the same values in a unique index.
     Unique {
         /// The index's key, where the database names it.
@@ -544,6 +578,17 @@ pub enum Refusal {
     TooManyRows {
         /// The limit.
         rows_max: usize,
+    },
+    /// The pieces that an operation over a valid period meets hold more bytes than it may have in
+    /// memory.
+    PiecesTooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The answer that is to be kept under the key of the request would be too large.
+    AnswerTooLarge {
+        /// Most bytes of one.
+        bytes_max: usize,
     },
     /// The row that the cursor of a [`MatchingOp`] names is not there.
     CursorNotFound(RowId),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use model::RowId;
+use model::{RowId, Timestamp};
 
 /// Why a store call failed. Code decides by variant; a person reads the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,11 @@ pub enum StoreError {
     CursorNull {
         /// The row asked for.
         id: RowId,
+    },
+    /// What is asked for lies below the line from which the table keeps its past.
+    HistoryGone {
+        /// The line.
+        kept_from: Timestamp,
     },
     /// The read was stopped after `limit_ms` milliseconds.
     Timeout {
@@ -70,6 +75,7 @@ impl StoreError {
             | StoreError::Interrupted => true,
             StoreError::CursorNotFound { .. }
             | StoreError::CursorNull { .. }
+            | StoreError::HistoryGone { .. }
             | StoreError::Full
             | StoreError::Memory
             | StoreError::Io { .. }
@@ -85,6 +91,11 @@ impl fmt::Display for StoreError {
         match self {
             StoreError::CatalogueMoved => f.write_str("The schema changed meanwhile."),
             StoreError::CursorNotFound { id } => write!(f, "No row `{id}` to start from."),
+            StoreError::HistoryGone { kept_from } => write!(
+                f,
+                "The table keeps what was known and valid from {} microseconds since 1970 on.",
+                kept_from.0
+            ),
             StoreError::CursorNull { id } => {
                 write!(
                     f,

@@ -27,8 +27,8 @@ pub use batch::{
 pub use error::StoreError;
 pub use sqlite::inspect::{Inspection, inspect};
 pub use staged::{
-    Once, OperationsOf, Repeated, Share, Since, StagedOperation, Transaction, TransactionOp,
-    TransactionRefusal, TransactionStatus,
+    AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Share, Since, StagedOperation,
+    Transaction, TransactionOp, TransactionRefusal, TransactionStatus,
 };
 pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
 
@@ -54,7 +54,8 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::CatalogueMoved`] when the snapshot was written under another catalogue than
-    /// the query was resolved under; [`StoreError::CursorNotFound`], [`StoreError::CursorNull`];
+    /// the query was resolved under; [`StoreError::HistoryGone`] when it looks below the line of
+    /// its table; [`StoreError::CursorNotFound`], [`StoreError::CursorNull`];
     /// [`StoreError::Timeout`] past the limit the store was opened with;
     /// [`StoreError::ReadersBusy`] when too many long reads wait.
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>>;
@@ -64,6 +65,14 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// As for [`Store::list`], cursors apart.
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>>;
+
+    /// A table with the columns and grants that it had at `mark`, which is settled, by the names of
+    /// then; of a time before it was made, those it was made with. Number, epochs, options, and
+    /// those of its indexes whose columns were there, are those of `today`.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>>;
 
     /// Runs each batch whole or not at all, inside one transaction that nobody sees yet.
     ///
@@ -127,6 +136,14 @@ pub trait Store: Send + Sync {
         id: &'a str,
         operations: OperationsOf<'a>,
     ) -> StoreFuture<'a, Option<Staged>>;
+
+    /// The request that ran under this key as the first, or only, batch of it; also one whose time
+    /// is over, until it is removed.
+    fn kept_request<'a>(
+        &'a self,
+        project: &'a ProjectId,
+        key: &'a str,
+    ) -> StoreFuture<'a, Option<KeptRequest>>;
 
     /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
     /// above them.
@@ -308,7 +325,7 @@ pub struct Listed {
     /// of [`Query::read_order`].
     pub last_place: Option<Vec<Value>>,
     /// Rows that a read of whole tables went through, as far as the store counts them: none where
-    /// an index led to the rows.
+    /// an index led to the rows. Page and total are read apart, so a row may count twice.
     pub scanned: u64,
 }
 

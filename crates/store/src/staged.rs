@@ -4,7 +4,13 @@
 //! A store keeps them and says no more of them than it must to keep two requests apart: whether
 //! one is still open, and how many operations it holds. What an operation means is text to it.
 
+use std::fmt;
+use std::sync::Arc;
+
 use model::{Mark, ProjectId, RowId, Timestamp};
+
+use crate::batch::{Matched, WrittenRow};
+use crate::timed::TimedDone;
 
 /// Most operations that one transaction can hold (wire protocol, transactions).
 pub const OPERATIONS_MAX: usize = 100;
@@ -171,7 +177,7 @@ pub struct Since {
 ///
 /// What was refused can be sent again under the same key. Keys are forgotten after
 /// [`REQUESTS_KEPT_US`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Once {
     /// The project of whoever sends it.
     pub project: ProjectId,
@@ -183,7 +189,56 @@ pub struct Once {
     pub request: u128,
     /// The clock.
     pub now: Timestamp,
+    /// Writes the answer that is kept with the key; without it, only the mark is.
+    pub answer: Option<AnswerOf>,
 }
+
+/// Writes the answer to a request from what its batch has done.
+#[derive(Clone)]
+pub struct AnswerOf(pub Arc<WriteAnswer>);
+
+/// See [`AnswerOf`].
+pub type WriteAnswer = dyn Fn(&Done<'_>) -> Vec<u8> + Send + Sync;
+
+impl fmt::Debug for AnswerOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnswerOf")
+    }
+}
+
+/// What a batch has done, inside the transaction that will make it durable.
+#[derive(Clone, Copy, Debug)]
+pub struct Done<'a> {
+    /// Its mark; that of the latest commit if it changes nothing.
+    pub mark: Mark,
+    /// As [`crate::Applied::rows`].
+    pub rows: &'a [WrittenRow],
+    /// As [`crate::Applied::matched`].
+    pub matched: &'a [Matched],
+    /// As [`crate::Applied::timed`].
+    pub timed: &'a [TimedDone],
+    /// As [`crate::Applied::transactions`].
+    pub transactions: &'a [Transaction],
+}
+
+/// A request that has run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptRequest {
+    /// [`Once::request`], as it is stored.
+    pub request: String,
+    /// When it ran, by the clock.
+    pub at: Timestamp,
+    /// Its answer, if one was kept and nothing of it was erased.
+    pub answer: Option<Vec<u8>>,
+}
+
+/// The text that stands for [`Once::request`].
+pub fn request_text(request: u128) -> String {
+    format!("{request:032x}")
+}
+
+/// Most bytes of one answer that is kept: it is written by the same commit, for which others wait.
+pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// How long the keys of requests are kept, in microseconds: a client that tries again does so
 /// within seconds, and each write leaves one.

@@ -11,7 +11,7 @@ use crate::batch::{Guard, Refusal, Stamps};
 /// row of now follows.
 #[derive(Clone, Debug)]
 pub struct TimedOp {
-    /// The table, as of the batch's catalogue. One without relationships.
+    /// The table, as of the batch's catalogue.
     pub table: Arc<Table>,
     /// The row.
     pub id: RowId,
@@ -29,7 +29,9 @@ pub struct TimedOp {
 /// What happens to a row over a period.
 #[derive(Clone, Debug)]
 pub enum TimedAct {
-    /// Fails with [`Refusal::RowExists`] when the row is there at any instant of the period.
+    /// Fails with [`Refusal::RowExists`] when the row is there at any instant of the period, and
+    /// when it is there, or will be, at any other that is not past, unless the guard lets it be
+    /// updated: the row would get these grants as a whole.
     Insert {
         /// One value for each column.
         values: Vec<Value>,
@@ -37,6 +39,8 @@ pub enum TimedAct {
         permissions: Vec<Permission>,
         /// Times a key set by hand.
         stamps: Stamps,
+        /// Who may write beside what is there.
+        guard: Guard,
     },
     /// The row has exactly this value.
     Put {

@@ -124,6 +124,7 @@ fn set_matching(db: &Db) -> Op {
             patch: patch.into(),
             permissions: None,
             stamps: store::Stamps::default(),
+            range: None,
         },
         rows_returned_max: 10,
     }))
@@ -595,7 +596,15 @@ impl Store for Retrying {
         Box::pin(std::future::ready(closed))
     }
 
-    pass_on!(recorded, rewind, preview, transactions, transaction);
+    pass_on!(
+        recorded,
+        rewind,
+        table_as_of,
+        preview,
+        transactions,
+        transaction,
+        kept_request
+    );
 }
 
 struct RetryingPending {

@@ -151,6 +151,7 @@ fn insert(table: &Arc<Table>, number: usize) -> Op {
             "read(\"users\")"
         }]),
         stamps: Stamps::default(),
+        guard: store::Guard::Open,
     };
     Op::Row(RowOp {
         table: table.clone(),

@@ -14,27 +14,33 @@ mod suite;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_executor::block_on;
 use grid::{Area, Grid, instants};
 use model::history::{Range, Until};
 use model::{
-    ColumnKind, Coordinates, Direction, Field, Grantee, Mark, Patch, Period, RowId, Selection,
-    Table, Timestamp, Value,
+    Column, ColumnKind, Coordinates, Direction, Field, Grantee, Index, IndexColumn, IndexKey,
+    IndexKind, IndexStatus, Mark, Patch, Period, RowId, Selection, Table, Timestamp, Value,
 };
 use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, TestRng, TestRunner};
 use query::{Filter, Frame, Query, Test, Visibility};
 use sequence::{Columns, Doc, Kind, Op, Transaction, transactions};
 use store::{
-    CatalogueOp, Durability, Guard, Listing, Note, Options, Point, Refusal, Stamps, Store,
-    TimedAct, TimedClaim, TimedOp, TotalCap, WriteBatch,
+    CatalogueOp, Durability, Guard, Listing, Note, Options, Point, Refusal, SchemaChange, Stamps,
+    Store, TimedAct, TimedClaim, TimedOp, TotalCap, WriteBatch,
 };
 use suite::db::{DATABASE, PROJECT, column, create_database, create_project, notes_called};
 
-/// So many by day, and so many at night.
-const SEQUENCES: u32 = 250;
-const SEQUENCES_AT_NIGHT: u32 = 10_000;
+/// Sequences of one database: few enough that databases share the processors, many enough that
+/// none of them is alone in its tables.
+const SEQUENCES_OF_WORLD: u32 = 250;
+/// Databases by day, and at night: 10,000 sequences and more are asked for.
+const WORLDS: u32 = 8;
+const WORLDS_AT_NIGHT: u32 = 44;
+/// After so many sequences something happens to the database as a whole.
+const SEQUENCES_OF_CHAPTER: u32 = 25;
 /// Each sequence has so much time for itself, before and after its beginning.
 const STRETCH: i64 = 100;
 
@@ -62,16 +68,54 @@ fn open(directory: &Path) -> Arc<dyn Store> {
     .unwrap()
 }
 
+/// In memory, where the machine offers that: nothing here is about the disk.
+fn directory() -> tempfile::TempDir {
+    let in_memory = tempfile::tempdir_in("/dev/shm");
+    in_memory.unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
+fn apply(store: &dyn Store, op: store::Op, mark: i64) {
+    let batch = WriteBatch {
+        catalogue_epoch: 0,
+        ops: vec![op],
+        author: None,
+        unchanged_since: None,
+        note: None,
+    };
+    let pending = block_on(store.apply(&[batch], Mark(mark))).unwrap();
+    block_on(pending.commit()).unwrap().remove(0).unwrap();
+}
+
+fn int_column(number: u32, key: &str) -> Column {
+    let kind = ColumnKind::Bigint {
+        min: i64::MIN,
+        max: i64::MAX,
+    };
+    column(number, key, kind, false)
+}
+
+fn index_over_x() -> Index {
+    Index {
+        number: 1,
+        key: IndexKey::new("by_x").unwrap(),
+        kind: IndexKind::Key,
+        columns: vec![IndexColumn {
+            field: Field::Column(0),
+            direction: Direction::Asc,
+            length: None,
+        }],
+        status: IndexStatus::Available,
+        created: Timestamp(0),
+        updated: Timestamp(0),
+    }
+}
+
 impl World {
     fn new() -> World {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let store = open(directory.path());
-        let int = || ColumnKind::Bigint {
-            min: i64::MIN,
-            max: i64::MAX,
-        };
         let table = Table {
-            columns: vec![column(1, "x", int(), false), column(2, "y", int(), false)],
+            columns: vec![int_column(1, "x"), int_column(2, "y")],
             indexes: Vec::new(),
             ..notes_called("rows")
         };
@@ -81,15 +125,7 @@ impl World {
             CatalogueOp::CreateTable(Box::new(table)),
         ];
         for (op, mark) in made.into_iter().zip(1..) {
-            let batch = WriteBatch {
-                catalogue_epoch: 0,
-                ops: vec![store::Op::Catalogue(op)],
-                author: None,
-                unchanged_since: None,
-                note: None,
-            };
-            let pending = block_on(store.apply(&[batch], Mark(mark))).unwrap();
-            block_on(pending.commit()).unwrap().remove(0).unwrap();
+            apply(&*store, store::Op::Catalogue(op), mark);
         }
         let loaded = block_on(store.load()).unwrap();
         let table = loaded.catalogue.tables().next().unwrap().clone();
@@ -102,9 +138,49 @@ impl World {
     }
 
     /// Closes the store and opens it again.
-    fn restart(&mut self, mark: i64) {
-        block_on(self.store.close(Mark(mark))).unwrap();
+    fn restart(&mut self, vacuums: bool) {
+        let mark = block_on(self.store.load()).unwrap().mark;
+        block_on(self.store.close(mark)).unwrap();
+        if vacuums {
+            let file = self.directory.path().join("data/tidemark.db");
+            let database = rusqlite::Connection::open(file).unwrap();
+            database.execute_batch("VACUUM").unwrap();
+        }
         self.store = open(self.directory.path());
+    }
+
+    /// Changes the columns and indexes of the table, at a mark that no sequence uses.
+    fn change_schema(&mut self, change: SchemaChange, mark: i64) {
+        let table = Arc::clone(&self.table);
+        let op = CatalogueOp::ChangeSchema { table, change };
+        apply(&*self.store, store::Op::Catalogue(op), mark);
+        let loaded = block_on(self.store.load()).unwrap();
+        self.table = loaded.catalogue.tables().next().unwrap().clone();
+        self.epoch = loaded.catalogue.epoch;
+    }
+
+    /// What happens to the database between two sequences, in turn; `mark` is the first of two
+    /// that none of them uses.
+    fn turn(&mut self, chapter: u32, mark: i64) {
+        match chapter % 6 {
+            0 => self.restart(false),
+            1 => {
+                self.change_schema(SchemaChange::AddColumn(int_column(3, "z")), mark);
+                self.change_schema(SchemaChange::AddIndex(index_over_x()), mark + 1);
+            }
+            2 => while block_on(self.store.tend()).unwrap() {},
+            3 => self.restart(true),
+            4 => {
+                let index = self.table.indexes[0].number;
+                self.change_schema(SchemaChange::DropIndex(index), mark);
+                let column = self.table.columns[2].number;
+                self.change_schema(SchemaChange::DropColumn(column), mark + 1);
+            }
+            _ => {
+                while block_on(self.store.tend()).unwrap() {}
+                self.restart(true);
+            }
+        }
     }
 
     fn transact(&self, row: &Row, mark: i64, ops: &[Op]) -> Result<(), &'static str> {
@@ -133,7 +209,7 @@ impl World {
     fn timed(&self, row: &Row, op: Op) -> store::Op {
         let at = |at: Option<i64>| at.map(|at| Timestamp(row.since + at));
         let (range, act) = match op {
-            Op::Write(kind, range, set) => (row.range(range), act(kind, set)),
+            Op::Write(kind, range, set) => (row.range(range), self.act(kind, set)),
             Op::Erase => (Range::default(), TimedAct::Erase),
             Op::Exists { expected, at: when } => {
                 let claim = TimedClaim::Exists(expected, at(when));
@@ -158,6 +234,45 @@ impl World {
         }))
     }
 
+    fn act(&self, kind: Kind, set: Columns) -> TimedAct {
+        let whole = set.merged(Doc::default());
+        let mut values = vec![int(whole.x), int(whole.y)];
+        values.resize(self.table.columns.len(), Value::Null);
+        let set = [(0, set.x), (1, set.y)].into_iter();
+        let set = set.filter_map(|(at, value)| Some((at, int(value?))));
+        let patch = Patch::from(set.collect::<Vec<_>>());
+        let stamps = Stamps::default();
+        let guard = Guard::Open;
+        match kind {
+            Kind::Insert => TimedAct::Insert {
+                values,
+                permissions: Grantee::Row.parse(["read(\"any\")"]).unwrap(),
+                stamps,
+                guard,
+            },
+            Kind::Put => TimedAct::Put {
+                values,
+                permissions: None,
+                guard,
+            },
+            Kind::Patch => TimedAct::Patch {
+                patch,
+                gap: Ok(values),
+                permissions: None,
+                insert_permissions: Vec::new(),
+                stamps,
+                guard,
+            },
+            Kind::Update | Kind::UpdateWhereDifferent => TimedAct::Update {
+                patch,
+                permissions: None,
+                stamps,
+                guard,
+            },
+            Kind::Delete => TimedAct::Delete { guard },
+        }
+    }
+
     /// What a list of this row alone gives, with where each version stands.
     fn list(&self, row: &Row, at: Option<Coordinates>, frame: Frame) -> Vec<Area> {
         let query = Query {
@@ -171,6 +286,7 @@ impl World {
             cursor: None,
             selection: Selection::All,
             visibility: Visibility::Everything,
+            then: None,
             at,
             frame,
             shows_span: true,
@@ -305,43 +421,6 @@ fn int(value: u8) -> Value {
     Value::Int(i64::from(value))
 }
 
-fn act(kind: Kind, set: Columns) -> TimedAct {
-    let whole = set.merged(Doc::default());
-    let values = vec![int(whole.x), int(whole.y)];
-    let set = [(0, set.x), (1, set.y)].into_iter();
-    let set = set.filter_map(|(at, value)| Some((at, int(value?))));
-    let patch = Patch::from(set.collect::<Vec<_>>());
-    let stamps = Stamps::default();
-    let guard = Guard::Open;
-    match kind {
-        Kind::Insert => TimedAct::Insert {
-            values,
-            permissions: Grantee::Row.parse(["read(\"any\")"]).unwrap(),
-            stamps,
-        },
-        Kind::Put => TimedAct::Put {
-            values,
-            permissions: None,
-            guard,
-        },
-        Kind::Patch => TimedAct::Patch {
-            patch,
-            gap: Ok(values),
-            permissions: None,
-            insert_permissions: Vec::new(),
-            stamps,
-            guard,
-        },
-        Kind::Update | Kind::UpdateWhereDifferent => TimedAct::Update {
-            patch,
-            permissions: None,
-            stamps,
-            guard,
-        },
-        Kind::Delete => TimedAct::Delete { guard },
-    }
-}
-
 fn doc(grid: &Grid, valid: i64, mark: i64) -> Option<Doc> {
     grid.at(valid, mark).map(|(_, _, _, doc)| doc)
 }
@@ -352,67 +431,100 @@ fn is_bare(transaction: &Transaction) -> bool {
     transaction.ops.iter().any(is_update)
 }
 
-fn play(world: &mut World, number: i64, sequence: &[Transaction], restarts: bool) {
-    let row = Row {
-        id: RowId::new(&format!("r{number}")).unwrap(),
-        since: STRETCH * (number + 1),
-    };
+/// All that was answered about one row, to be asked again: at each mark, at every instant.
+type Log = Vec<(i64, Vec<Option<Doc>>)>;
+
+fn play(world: &World, row: &Row, sequence: &[Transaction]) -> Log {
     let (mut grid, mut horizon) = (Grid::new(), 0);
-    let mut log: Vec<(i64, Vec<Option<Doc>>)> = Vec::new();
+    let mut log = Log::new();
     for transaction in sequence.iter().filter(|transaction| !is_bare(transaction)) {
         let mark = horizon + transaction.ahead;
-        let done = world.transact(&row, mark, &transaction.ops);
+        let done = world.transact(row, mark, &transaction.ops);
         assert_eq!(done, grid.transact(mark, &transaction.ops), "{sequence:?}");
         if done.is_ok() {
             horizon = mark;
             if transaction.ops.iter().any(|op| matches!(op, Op::Erase)) {
+                // The one thing that takes answers back.
                 log.clear();
             }
             let now = doc(&grid, mark, i64::MAX);
-            assert_eq!(world.read(&row, None), now, "now, {sequence:?}");
+            assert_eq!(world.read(row, None), now, "now, {sequence:?}");
         }
-        log.push((horizon, world.ask(&row, horizon)));
-    }
-    if restarts {
-        world.restart(row.since + horizon);
-    }
-    for (mark, answers) in &log {
-        assert_eq!(&world.ask(&row, *mark), answers, "{mark} {sequence:?}");
+        log.push((horizon, world.ask(row, horizon)));
     }
     for mark in grid.marks() {
         let expected: Vec<_> = instants()
             .into_iter()
             .map(|at| doc(&grid, at, mark))
             .collect();
-        assert_eq!(world.ask(&row, mark), expected, "{mark} {sequence:?}");
-        world.check_lists(&row, &grid, mark);
+        assert_eq!(world.ask(row, mark), expected, "{mark} {sequence:?}");
+        world.check_lists(row, &grid, mark);
     }
     let last = *instants().last().unwrap();
     for instant in horizon + 1..=last {
         let now = doc(&grid, instant, i64::MAX);
         // Before what is due is brought in, and after.
-        let due = world.list(&row, None, Frame::Due(row.instant(instant)));
+        let due = world.list(row, None, Frame::Due(row.instant(instant)));
         assert_eq!(
             due.first().map(|area| area.4),
             now,
             "{instant} {sequence:?}"
         );
-        world.pass(&row, instant);
-        assert_eq!(world.read(&row, None), now, "at {instant}, {sequence:?}");
+        world.pass(row, instant);
+        assert_eq!(world.read(row, None), now, "at {instant}, {sequence:?}");
+    }
+    log
+}
+
+/// Plays sequences in one database, which is closed, vacuumed, tended and given other columns and
+/// indexes meanwhile; then asks everything again that was ever asked.
+fn play_world(world_number: u32) {
+    let mut world = World::new();
+    let seed = [world_number.to_le_bytes(); 8].concat();
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+    let strategy = transactions();
+    let mut answered: Vec<(Row, Log)> = Vec::new();
+    for number in 0..SEQUENCES_OF_WORLD {
+        let row = Row {
+            id: RowId::new(&format!("r{number}")).unwrap(),
+            since: STRETCH * i64::from(number + 1),
+        };
+        if number % SEQUENCES_OF_CHAPTER == 0 {
+            // The end of the stretch before.
+            world.turn(number / SEQUENCES_OF_CHAPTER, row.since - STRETCH / 4);
+        }
+        let sequence = strategy.new_tree(&mut runner).unwrap().current();
+        let log = play(&world, &row, &sequence);
+        answered.push((row, log));
+    }
+    world.restart(true);
+    for (row, log) in &answered {
+        for (mark, answers) in log {
+            assert_eq!(&world.ask(row, *mark), answers, "{} at {mark}", row.id);
+        }
     }
 }
 
 #[test]
 fn the_store_says_what_was_believed_at_every_point() {
-    let sequences = match std::env::var("TIDEMARK_LANE").as_deref() {
-        Ok("night") => SEQUENCES_AT_NIGHT,
-        _ => SEQUENCES,
+    let worlds = match std::env::var("TIDEMARK_LANE").as_deref() {
+        Ok("night") => WORLDS_AT_NIGHT,
+        _ => WORLDS,
     };
-    let mut world = World::new();
-    let mut runner = TestRunner::deterministic();
-    let strategy = transactions();
-    for number in 0..sequences {
-        let sequence = strategy.new_tree(&mut runner).unwrap().current();
-        play(&mut world, i64::from(number), &sequence, number % 50 == 0);
-    }
+    let next = AtomicU32::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let world = next.fetch_add(1, Ordering::Relaxed);
+                    if world >= worlds {
+                        break;
+                    }
+                    play_world(world);
+                }
+            });
+        }
+    });
 }

@@ -76,8 +76,10 @@ pub const ROOMS: [Room; 11] = [
             "rustix",
             // Lists and the catalogue are stored as JSON.
             "serde_json",
+            // A row that is due and does not fit: nobody asked, so only a log can say it.
+            "tracing",
         ]),
-        outside_max: 4,
+        outside_max: 5,
     },
     Room {
         name: "engine",
@@ -93,7 +95,7 @@ pub const ROOMS: [Room; 11] = [
         outside: Outside::Unreserved,
         // HTTP, TLS and the rims of the command line: the configuration file (TOML), exports
         // (CSV) and certificates of authorities took three, watching the rest: metrics,
-        // traces (four crates of OpenTelemetry) and a terminal.
+        // traces (three crates of OpenTelemetry, and prost) and a terminal.
         outside_max: 29,
     },
     Room {

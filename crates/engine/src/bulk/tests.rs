@@ -48,6 +48,7 @@ fn table() -> Arc<Table> {
         updated: Timestamp(0),
         schema_epoch: 1,
         permission_epoch: 1,
+        options: model::TableOptions::default(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The commit: all operations in one batch, in the order in which they were staged.
 
-use model::Catalogue;
+use model::{Catalogue, Marked};
 use store::{
     Op, OperationsOf, Outcome, Refusal, Since, Staged, Transaction, TransactionRefusal,
     TransactionStatus,
@@ -11,6 +11,7 @@ use super::trial::kept;
 use crate::Engine;
 use crate::asked::Caller;
 use crate::error::EngineError;
+use crate::once::Effect;
 use crate::refused::refused;
 use crate::rows::ATTEMPTS_MAX;
 use crate::rows_write::{WRITE_ROWS, batch};
@@ -28,7 +29,7 @@ impl Engine {
         &self,
         caller: &Caller,
         id: &str,
-    ) -> Result<Transaction, EngineError> {
+    ) -> Result<Marked<Transaction>, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
             let publications = self.shared.marks.publications();
             let catalogue = self.catalogue();
@@ -38,6 +39,12 @@ impl Engine {
                 Ok(ops) => ops,
                 Err(error) => return Err(self.fail(caller, &found.0, conflict_of(error)).await),
             };
+            let once = self.once(caller, |done, tell| {
+                if let Some(ended) = done.transactions.first() {
+                    tell(&Effect::Transaction(ended));
+                }
+            });
+            let ops = once.into_iter().map(Op::Once).chain(ops).collect();
             let outcome = self.writer.commit(batch(&catalogue, caller, ops)).await?;
             let judged = self.judge_commit(caller, &found.0, outcome).await?;
             if let Some(committed) = judged {
@@ -76,17 +83,25 @@ impl Engine {
         caller: &Caller,
         known: &Transaction,
         outcome: Outcome,
-    ) -> Result<Option<Transaction>, EngineError> {
+    ) -> Result<Option<Marked<Transaction>>, EngineError> {
         use TransactionRefusal as R;
         match outcome {
             Ok(applied) => {
                 let mut changed = applied.transactions.into_iter();
-                Ok(Some(changed.next().expect("it was ended by the batch")))
+                Ok(Some(Marked {
+                    answer: changed.next().expect("it was ended by the batch"),
+                    // One that changed nothing has none of its own.
+                    mark: applied
+                        .mark
+                        .unwrap_or_else(|| self.shared.marks.published()),
+                }))
             }
             Err(Refusal::CatalogueMoved | Refusal::Transaction(R::Moved)) => Ok(None),
             // Nothing is known against the operations.
             Err(
                 refusal @ (Refusal::Failed(_)
+                | Refusal::Repeated(_)
+                | Refusal::AnswerTooLarge { .. }
                 | Refusal::Transaction(R::NotFound(_) | R::Ended(_) | R::Expired(_))),
             ) => Err(refused(refusal)),
             Err(refusal) => Err(self

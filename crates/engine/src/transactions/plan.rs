@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use model::{Action, Actor, Catalogue, KeyId, Patch, Scope, Table};
+use model::history::{Range, Until};
+use model::{Action, Actor, Catalogue, KeyId, Patch, Scope, Table, Timestamp};
 use query::Query;
 use store::batch::BATCH_ROWS_MAX;
 use store::{MatchingAct, MatchingOp, Op, Refusal, RowAct, RowOp, Stamps};
@@ -17,12 +18,18 @@ use crate::error::EngineError;
 use crate::increment::{self, Increment};
 use crate::links::{self, Scene};
 use crate::rows_write::{
-    WRITE_ROWS, insert, need_duplicate_free, need_no_relationships, need_payload, put, update,
+    WRITE_ROWS, in_time, insert, need_duplicate_free, need_no_relationships, need_payload, over,
+    put, update,
 };
 use crate::times;
 
 /// What a key must hold to write rows.
 const SCOPES: &[Scope] = &[Scope::RowsRead, Scope::RowsWrite];
+
+const ALWAYS: Range = Range {
+    from: Some(Timestamp::BOT),
+    until: Until::Open,
+};
 
 /// The table of an operation, as the caller sees it.
 pub(super) fn table<'c>(
@@ -49,7 +56,6 @@ pub(crate) fn plan(
         authorize::need_key(caller, WRITE_ROWS)?;
         need_no_relationships(table)?;
     }
-    need_now(&operation.act)?;
     let scene = Scene {
         catalogue,
         caller,
@@ -63,27 +69,28 @@ pub(crate) fn plan(
             let linked = links::take_apart(scene, table, row)?;
             let grants_in = PermissionsIn::Parameter;
             let op = insert(table, actor, &linked.row, &linked.held, grants_in)?;
-            Ok(linked.into_ops(op))
+            Ok(linked.into_ops(in_time(op, row)?))
         }
         Act::Update(row) => {
             need_payload(row)?;
             let linked = links::take_apart(scene, table, row)?;
             let op = update(table, actor, &linked.row, &linked.held)?;
-            Ok(linked.into_ops(op))
+            Ok(linked.into_ops(in_time(op, row)?))
         }
         Act::Upsert(row) => {
             need_payload(row)?;
             let linked = links::take_apart(scene, table, row)?;
             let op = put(table, actor, &linked.row, &linked.held)?;
-            Ok(linked.into_ops(op))
+            Ok(linked.into_ops(in_time(op, row)?))
         }
         Act::CreateMany(rows) => {
-            let insert = |row| insert(table, actor, row, &[], PermissionsIn::Content).map(Op::Row);
+            let grants_in = PermissionsIn::Content;
+            let insert = |row| in_time(insert(table, actor, row, &[], grants_in)?, row);
             rows.iter().map(insert).collect()
         }
         Act::UpsertMany(rows) => {
             need_duplicate_free(rows)?;
-            let put = |row| put(table, actor, row, &[]).map(Op::Row);
+            let put = |row| in_time(put(table, actor, row, &[])?, row);
             rows.iter().map(put).collect()
         }
         Act::Delete(_) | Act::Increment { .. } => one(table, actor, operation).map(|op| vec![op]),
@@ -99,24 +106,6 @@ pub(crate) fn plan(
             MatchingAct::Delete,
         )]),
     }
-}
-
-/// What a client's transaction writes is valid from its commit on: what another commit may have
-/// changed in the meantime is judged by rows of now.
-fn need_now(act: &Act) -> Result<(), EngineError> {
-    let rows = match act {
-        Act::Create(row) | Act::Update(row) | Act::Upsert(row) => std::slice::from_ref(row),
-        Act::CreateMany(rows) | Act::UpsertMany(rows) => rows,
-        _ => return Ok(()),
-    };
-    for row in rows {
-        let range = times::range(&row.members).map_err(EngineError::Structure)?;
-        if range.is_some() {
-            let what = "`$validFrom` or `$validTo` inside a transaction".to_owned();
-            return Err(EngineError::Unsupported(what));
-        }
-    }
-    Ok(())
 }
 
 /// A deletion or a count.
@@ -179,8 +168,8 @@ fn matching(query: Query, act: MatchingAct) -> Op {
 /// there, and whether the caller may. `None` where nothing has to be asked.
 pub(super) fn probe(table: &Arc<Table>, caller: &Caller, operation: &Operation) -> Option<Op> {
     let actor = &caller.actor;
-    let (id, act) = match &operation.act {
-        Act::Update(row) => (&row.id, change(table, actor, Patch::default())),
+    let (row, act) = match &operation.act {
+        Act::Update(row) => (row, change(table, actor, Patch::default())),
         Act::Upsert(row) => {
             let forbidden = Refusal::RowForbidden(row.id.clone());
             let refusal = if authorize::may_create(table, actor) {
@@ -196,15 +185,21 @@ pub(super) fn probe(table: &Arc<Table>, caller: &Caller, operation: &Operation) 
                 stamps: Stamps::default(),
                 guard: authorize::guard(table, actor, Action::Update),
             };
-            (&row.id, act)
+            (row, act)
         }
         _ => return None,
     };
-    Some(Op::Row(RowOp {
+    let op = RowOp {
         table: table.clone(),
-        id: id.clone(),
+        id: row.id.clone(),
         act,
-    }))
+    };
+    Some(match times::range(&row.members) {
+        Ok(None) => Op::Row(op),
+        Ok(Some(range)) => Op::Timed(Box::new(over(op, range))),
+        // The commit will say that this is no time.
+        Err(_) => Op::Timed(Box::new(over(op, ALWAYS))),
+    })
 }
 
 /// Who does an operation that was staged: what a key staged has the rights of keys, whoever
@@ -223,5 +218,6 @@ fn by_key(caller: &Caller, key: &KeyId) -> Caller {
             id: key.clone(),
             scopes: SCOPES.into(),
         },
+        request: None,
     }
 }

@@ -4,15 +4,17 @@
 
 use std::sync::Arc;
 
-use model::{Catalogue, Marked, Page, RowId, Selection, Table};
-use query::{Query, Visibility};
-use store::{Listed, Listing, OperationsOf, Point, Refusal, StoreError, WriteBatch};
+use futures_executor::block_on;
+use model::{Catalogue, Marked, Page, RowId, Table};
+use query::{Query, RelatedNames};
+use store::{OperationsOf, Point, Refusal, StoreError, WriteBatch};
 
 use super::trial::{Tried, batches, kept};
 use crate::Engine;
 use crate::asked::{Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
+use crate::related::{Gathering, Reads};
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, selection, times};
 
 impl Engine {
@@ -21,7 +23,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::TransactionNotFound`], [`EngineError::TransactionEnded`],
     /// [`EngineError::TransactionExpired`]; [`EngineError::Timeout`] when what was staged and the
-    /// read take more than a second; [`EngineError::Unsupported`] for related rows.
+    /// read take more than a second; [`EngineError::Unsupported`] for another time than now.
     pub async fn list_rows_staged(
         &self,
         caller: &Caller,
@@ -33,13 +35,11 @@ impl Engine {
             let catalogue = self.catalogue();
             need_now(asked.texts)?;
             let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
-            need_no_related(&query.table, asked.texts)?;
+            let related = related(&query.table, asked.texts)?;
             let trial = self.staged_of(&catalogue, caller, id, asked.place, &query.table);
             let trial = trial.await?;
-            match self
-                .list_tried(&catalogue, caller, &query, trial, asked)
-                .await
-            {
+            let listed = self.list_tried(&catalogue, caller, (query, related), trial, asked);
+            match listed.await {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
@@ -51,34 +51,17 @@ impl Engine {
 
     async fn list_tried(
         &self,
-        catalogue: &Catalogue,
+        catalogue: &Arc<Catalogue>,
         caller: &Caller,
-        query: &Query,
+        (query, related): (Query, Vec<RelatedNames>),
         trial: Vec<WriteBatch>,
         asked: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
-        let listing = ListingOf {
-            query: query.clone(),
-            total: asked.total.then_some(self.total_cap),
-            epoch: catalogue.epoch,
-        };
-        let (listed, mark) = if trial.is_empty() {
-            let read = self.shared.store.list(listing.listing()).await?;
-            (read.answer, read.mark)
-        } else {
-            let tried = self.tried(caller, trial, move |preview| {
-                preview.list(listing.listing())
-            });
-            let tried = tried.await?;
-            (tried.seen, tried.mark)
-        };
-        let Listed { rows, total, .. } = listed;
-        let page = Page {
-            table: query.table.clone(),
-            selection: query.selection.clone(),
-            rows,
-            related: Vec::new(),
-        };
+        let total = asked.total.then_some(self.total_cap);
+        let read =
+            async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
+        let Marked { answer, mark } = self.gather(catalogue, caller, trial, read).await?;
+        let (page, total) = answer;
         let body = (self.shared.encode_page)(&page, asked.family);
         Ok(ListAnswer {
             tag: self.fingerprint(&body),
@@ -86,6 +69,31 @@ impl Engine {
             total,
             cached: None,
             mark,
+            fixed: None,
+        })
+    }
+
+    /// Reads what the batches would leave.
+    async fn gather<T: Send + 'static>(
+        &self,
+        catalogue: &Arc<Catalogue>,
+        caller: &Caller,
+        trial: Vec<WriteBatch>,
+        mut read: impl AsyncFnMut(&mut Gathering<'_>) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<Marked<T>, EngineError> {
+        if trial.is_empty() {
+            self.settle_due().await?;
+            return self.on_one_snapshot(catalogue, caller, read).await;
+        }
+        let (catalogue, who) = (Arc::clone(catalogue), caller.clone());
+        let tried = self.tried(caller, trial, move |preview| {
+            let mut reading = Gathering::new(Reads::Preview(preview), &catalogue, &who, None);
+            Ok(block_on(read(&mut reading)))
+        });
+        let tried = tried.await?;
+        Ok(Marked {
+            answer: tried.seen?,
+            mark: tried.mark,
         })
     }
 
@@ -118,7 +126,7 @@ impl Engine {
 
     async fn get_tried(
         &self,
-        catalogue: &Catalogue,
+        catalogue: &Arc<Catalogue>,
         caller: &Caller,
         id: &str,
         (place, row): (Place<'_>, &RowId),
@@ -130,32 +138,23 @@ impl Engine {
         let visibility = query::visibility(table, &caller.actor);
         let visibility = visibility.ok_or_else(missing)?;
         let selection = selection(table, texts)?;
-        need_no_related(table, texts)?;
+        let related = related(table, texts)?;
         let trial = self.staged_of(catalogue, caller, id, place, table).await?;
-        let point = PointOf {
-            table: table.clone(),
-            id: row.clone(),
-            selection: selection.clone(),
-            visibility,
-            epoch: catalogue.epoch,
+        let (table, id, epoch) = (table.clone(), row.clone(), catalogue.epoch);
+        let read = async move |reading: &mut Gathering<'_>| {
+            let point = Point {
+                table: &table,
+                id: &id,
+                selection: &selection,
+                visibility: &visibility,
+                at: None,
+                catalogue_epoch: epoch,
+            };
+            reading.get(point, &related).await
         };
-        let (found, mark) = if trial.is_empty() {
-            let read = self.shared.store.get(point.point()).await?;
-            (read.answer, read.mark)
-        } else {
-            let tried = self.tried(caller, trial, move |preview| preview.get(point.point()));
-            let tried = tried.await?;
-            (tried.seen, tried.mark)
-        };
-        Ok(Marked {
-            answer: Page {
-                table: table.clone(),
-                selection,
-                rows: vec![found.ok_or_else(missing)?],
-                related: Vec::new(),
-            },
-            mark,
-        })
+        let Marked { answer, mark } = self.gather(catalogue, caller, trial, read).await?;
+        let answer = answer.ok_or_else(missing)?;
+        Ok(Marked { answer, mark })
     }
 
     /// What must be done before a table of the transaction can be read.
@@ -193,60 +192,11 @@ impl Engine {
     }
 }
 
-/// A listing with all it borrows.
-struct ListingOf {
-    query: Query,
-    total: Option<store::TotalCap>,
-    epoch: u64,
-}
-
-impl ListingOf {
-    fn listing(&self) -> Listing<'_> {
-        Listing {
-            query: &self.query,
-            rows: true,
-            total: self.total,
-            place: false,
-            catalogue_epoch: self.epoch,
-        }
-    }
-}
-
-/// A point with all it borrows.
-struct PointOf {
-    table: Arc<Table>,
-    id: RowId,
-    selection: Selection,
-    visibility: Visibility,
-    epoch: u64,
-}
-
-impl PointOf {
-    fn point(&self) -> Point<'_> {
-        Point {
-            table: &self.table,
-            id: &self.id,
-            selection: &self.selection,
-            visibility: &self.visibility,
-            at: None,
-            catalogue_epoch: self.epoch,
-        }
-    }
-}
-
 /// What a transaction would leave is read as of now only.
 fn need_now(texts: &[String]) -> Result<(), EngineError> {
     if times(texts)?.is_none() {
         return Ok(());
     }
     let what = "A read at another time than now inside a transaction".to_owned();
-    Err(EngineError::Unsupported(what))
-}
-
-fn need_no_related(table: &Table, texts: &[String]) -> Result<(), EngineError> {
-    if related(table, texts)?.is_empty() {
-        return Ok(());
-    }
-    let what = "Selecting related rows inside a transaction".to_owned();
     Err(EngineError::Unsupported(what))
 }

@@ -211,7 +211,8 @@ fn judge(
 }
 
 fn echo(table: &Arc<Table>, applied: Applied) -> Echo {
-    match applied.rows.into_iter().flatten().next() {
+    let timed = applied.timed.into_iter().find_map(|done| done.row);
+    match applied.rows.into_iter().flatten().next().or(timed) {
         Some(row) => Echo::Row(Page {
             table: table.clone(),
             selection: Selection::All,

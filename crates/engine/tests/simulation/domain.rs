@@ -166,6 +166,7 @@ pub fn callers() -> Vec<Caller> {
             actor: Actor::User {
                 roles: Arc::new(RoleSet::new(roles.collect())),
             },
+            request: None,
         }
     };
     vec![

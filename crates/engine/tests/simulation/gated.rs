@@ -242,9 +242,11 @@ impl Store for Gated {
         load,
         recorded,
         rewind,
+        table_as_of,
         preview,
         transactions,
         transaction,
+        kept_request,
         reserve,
         close
     );

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use engine::{Engine, EngineError, ListAnswer, Place};
+use engine::{Engine, EngineError, Judged, ListAnswer};
 use model::{Mark, RowId};
 
 use super::super::domain;
 use super::super::gate::Stop;
 use super::super::judge::{Grounds, Verdict};
 use super::super::question::Question;
-use super::super::stage;
 use super::super::times::Times;
 use super::check::{agree, show};
 use super::{Found, READERS_MAX, World};
@@ -190,21 +189,10 @@ pub(super) async fn at_other_time(
         let list = super::list_of(&asked, false);
         return engine.list_rows(&asked.caller, &list).await;
     };
-    let place = Place {
-        database: asked.database,
-        table: asked.table,
-    };
     let id = RowId::new(id).expect("a legal id");
-    let got = engine.get_row(&asked.caller, place, &id, &asked.texts);
-    let got = got.await?;
-    let rows = stage::encode_page(&got.answer, asked.family);
-    Ok(ListAnswer {
-        tag: engine.fingerprint(&rows),
-        rows: rows.into(),
-        total: 0,
-        cached: None,
-        mark: got.mark,
-    })
+    let list = super::list_of(&asked, false);
+    let got = engine.get_row_at(&asked.caller, &list, &id, Judged::Today);
+    Ok(got.await?.expect("it names a time"))
 }
 
 /// What an answer says.

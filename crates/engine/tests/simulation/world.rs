@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use engine::{Engine, EngineError, ListAnswer, ListRows, Place, PreparedList};
 use list_cache::Rule;
-use model::{RowId, Timestamp};
+use model::{Marked, RowId, Timestamp};
 use store::{Outcome, TotalCap};
 
 use super::chance::Chance;
@@ -283,7 +283,9 @@ impl World {
         }
         self.clock.step_us(by_ms * 1_000);
         self.clock.pass_ms(by_ms.max(0));
-        let now = later.max(self.engine.status().horizon.timestamp());
+        let status = self.engine.status();
+        let passed = status.horizon.max(status.matured);
+        let now = later.max(passed.timestamp());
         let passed = self.judge.passes(now, self.now_ms());
         self.tally.count("boundaries that passed", passed);
         self.note(|| format!("clock {by_ms} ms"));
@@ -342,7 +344,7 @@ impl World {
         let Ok(table) = self.engine.prepare_table(&question.caller, place) else {
             return Ok(());
         };
-        let Some(page) = self.engine.row_at_once(&table, &id) else {
+        let Some(Marked { answer: page, .. }) = self.engine.row_at_once(&table, &id) else {
             return Ok(());
         };
         self.tally.count("rows at once", true);

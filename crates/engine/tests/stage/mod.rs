@@ -116,6 +116,7 @@ pub fn key() -> Caller {
             id: KeyId::new("k").unwrap(),
             scopes: Scope::ALL.into(),
         },
+        request: None,
     }
 }
 
@@ -123,6 +124,7 @@ pub fn guest() -> Caller {
     Caller {
         project: ProjectId::new("p").unwrap(),
         actor: Actor::Guest,
+        request: None,
     }
 }
 

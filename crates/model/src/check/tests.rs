@@ -172,5 +172,6 @@ pub(crate) fn empty_table() -> crate::schema::Table {
         updated: Timestamp(0),
         schema_epoch: 1,
         permission_epoch: 1,
+        options: crate::TableOptions::default(),
     }
 }

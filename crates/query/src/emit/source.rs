@@ -20,6 +20,8 @@ pub(super) struct Source<'a> {
     table: &'a Table,
     rows: Rows,
     shows_span: bool,
+    /// The mark whose grants are shown; `None` shows those of today.
+    grants_at: Option<Mark>,
 }
 
 /// Which rows of a table.
@@ -44,6 +46,9 @@ enum Rows {
     Left(Period, Mark),
 }
 
+/// Stands for the grants that are known now.
+const LATEST: Mark = Mark(i64::MAX);
+
 /// Actions as stored beside a role, and as a permission string says them.
 const ACTIONS: [Action; 4] = [Action::Read, Action::Create, Action::Update, Action::Delete];
 
@@ -54,17 +59,20 @@ impl<'a> Source<'a> {
             table,
             rows: Rows::Now,
             shows_span: false,
+            grants_at: None,
         }
     }
 
     /// What a query reads, in disjoint sources.
     pub(super) fn of(query: &'a Query) -> Vec<Source<'a>> {
         let system = query.at.map_or(Mark(i64::MAX - 1), |at| at.system);
+        let grants_at = query.then.as_ref().map(|_| system);
         let rows = match query.frame {
             Frame::One => {
                 let mut all = Source::all(&query.table, query.at);
                 for source in &mut all {
                     source.shows_span = query.shows_span;
+                    source.grants_at = grants_at;
                 }
                 return all;
             }
@@ -85,6 +93,7 @@ impl<'a> Source<'a> {
             table: &query.table,
             rows,
             shows_span: query.shows_span,
+            grants_at,
         };
         rows.into_iter().map(source).collect()
     }
@@ -98,6 +107,7 @@ impl<'a> Source<'a> {
                     table,
                     rows,
                     shows_span: false,
+                    grants_at: None,
                 })
                 .to_vec(),
         }
@@ -119,20 +129,17 @@ impl<'a> Source<'a> {
         )
     }
 
-    /// Whether an index may be named for it. What is due is found by the schedule, and how much
-    /// of every version is met nobody knows beforehand.
+    /// Whether an index may be named for it. What is due is found by the schedule.
     pub(super) fn takes_hint(&self) -> bool {
-        matches!(
-            self.rows,
-            Rows::Now | Rows::Settled(_) | Rows::Twins(_) | Rows::Versions(_)
-        )
+        !matches!(self.rows, Rows::Due(_))
     }
 
     /// Writes the columns of the result. Of versions, the permissions are those of today.
     pub(super) fn write_columns(&self, out: &mut Writer, selection: &Selection) {
         out.push("t.seq, t.id, t.created, t.updated, ");
-        match self.rows {
-            Rows::Now | Rows::Settled(_) | Rows::Twins(_) | Rows::TwinPieces(..) => {
+        match (self.rows, self.grants_at) {
+            (_, Some(mark)) => self.write_grants(out, mark),
+            (Rows::Now | Rows::Settled(_) | Rows::Twins(_) | Rows::TwinPieces(..), None) => {
                 out.push("t.perms");
             }
             _ => self.write_permissions(out),
@@ -232,7 +239,14 @@ impl<'a> Source<'a> {
     fn write_permissions(&self, out: &mut Writer) {
         out.push("coalesce((SELECT n.perms FROM ");
         out.push(&names::now(self.table.number));
-        out.push(" AS n WHERE n.seq = t.seq), (SELECT ");
+        out.push(" AS n WHERE n.seq = t.seq), ");
+        self.write_grants(out, LATEST);
+        out.push(")");
+    }
+
+    /// The grants of the row that were known at the mark, as a list.
+    fn write_grants(&self, out: &mut Writer, mark: Mark) {
+        out.push("(SELECT ");
         let entry = "a.word || '(\"' || g.role || '\")'";
         out.push(&out.dialect.texts_to_array(entry, "g.role, a.bit"));
         out.push(" FROM ");
@@ -247,9 +261,9 @@ impl<'a> Source<'a> {
             out.push("' AS word");
             joint = " UNION ALL SELECT ";
         }
-        out.push(") AS a ON (g.actions & a.bit) <> 0 WHERE g.seq = t.seq AND g.st = ");
-        out.push_number(Timestamp::END.0);
-        out.push("))");
+        out.push(") AS a ON (g.actions & a.bit) <> 0 WHERE g.seq = t.seq");
+        write_known_grant(out, mark);
+        out.push(")");
     }
 
     /// Writes the table read, which is to be walked along `$sequence` whatever indexes there are.
@@ -362,6 +376,16 @@ impl<'a> Source<'a> {
             out.push(" AND t.st > ");
             out.bind(Value::Int(system.0));
         }
+        let line = self.table.options.kept_from;
+        if let (Rows::Written(..) | Rows::Left(..), true) = (self.rows, line > Timestamp::BOT) {
+            // Some of those may be gone already.
+            out.push(" AND t.st > ");
+            out.bind(Value::Instant(line));
+            if let Rows::Written(..) = self.rows {
+                out.push(" AND t.cut_tt > ");
+                out.bind(Value::Instant(line));
+            }
+        }
         if period.from() > Timestamp::BOT {
             out.push(" AND ");
             self.write_end(out);
@@ -398,6 +422,15 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Writes that the query may see the row: judged by the grants of today, and where it says so
+    /// also by those of the mark it looks at.
+    pub(super) fn write_seen(&self, out: &mut Writer, clause: &mut Clause, query: &Query) {
+        self.write_visible(out, clause, &query.visibility);
+        if let (Some(then), Some(mark)) = (&query.then, self.grants_at) {
+            self.write_granted(out, clause, then, mark);
+        }
+    }
+
     /// Writes that the row itself grants `read`, if it must. Grants are judged as they are
     /// today, whatever the coordinates.
     pub(super) fn write_visible(
@@ -405,6 +438,17 @@ impl<'a> Source<'a> {
         out: &mut Writer,
         clause: &mut Clause,
         visibility: &Visibility,
+    ) {
+        self.write_granted(out, clause, visibility, LATEST);
+    }
+
+    /// Writes that the row granted it by what was known at the mark.
+    fn write_granted(
+        &self,
+        out: &mut Writer,
+        clause: &mut Clause,
+        visibility: &Visibility,
+        mark: Mark,
     ) {
         let Visibility::Granted(roles) = visibility else {
             return;
@@ -417,14 +461,46 @@ impl<'a> Source<'a> {
             out.push(" INDEXED BY ");
             out.push(&names::grants_index(self.table.number));
         }
-        out.push(" WHERE g.seq = t.seq AND g.st = ");
-        out.push_number(Timestamp::END.0);
+        out.push(" WHERE g.seq = t.seq");
+        if mark == LATEST {
+            self.write_life(out);
+        } else {
+            write_known_grant(out, mark);
+        }
         out.push(" AND (g.actions & ");
         out.push_number(Action::Read.bit());
         out.push(") <> 0 AND ");
         write_one_of(out, roles);
         out.push(")");
     }
+
+    /// Writes that the grant judges the version: it is one of today, unless the row has been
+    /// created again since the version was asserted; then it is one of the last before that.
+    fn write_life(&self, out: &mut Writer) {
+        if !self.is_of_versions() {
+            return write_known_grant(out, LATEST);
+        }
+        out.push(" AND g.st = coalesce((SELECT min(l.st) FROM ");
+        out.push(&names::grants(self.table.number));
+        out.push(" AS l WHERE l.seq = t.seq AND l.st > t.origin AND l.role = '");
+        out.push(names::LIFE);
+        out.push("'), ");
+        out.push_number(Timestamp::END.0);
+        out.push(")");
+    }
+}
+
+/// Writes that the grant was known at the mark; of the latest ones, that they are so still.
+fn write_known_grant(out: &mut Writer, mark: Mark) {
+    if mark == LATEST {
+        out.push(" AND g.st = ");
+        return out.push_number(Timestamp::END.0);
+    }
+    let mark = out.parameter(Value::Int(mark.0));
+    out.push(" AND g.sf <= ");
+    out.push_parameter(mark);
+    out.push(" AND g.st > ");
+    out.push_parameter(mark);
 }
 
 /// Writes that the grant is for one of the roles. Not as IN, for which SQLite makes a table of

@@ -49,6 +49,7 @@ pub(crate) fn table() -> Arc<model::Table> {
         updated: Timestamp(0),
         schema_epoch: 1,
         permission_epoch: 1,
+        options: model::TableOptions::default(),
     })
 }
 
@@ -315,4 +316,14 @@ fn holds(filter: &crate::Filter, row: &Cells) -> bool {
         },
         _ => false,
     }
+}
+
+#[test]
+fn who_was_allowed_then_is_part_of_it() {
+    let now = query(&[]);
+    let then = Query {
+        then: Some(Visibility::Everything),
+        ..query(&[])
+    };
+    assert_ne!(form_of(&now), form_of(&then));
 }

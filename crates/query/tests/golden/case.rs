@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::permission::Role;
-use model::{Coordinates, Field, Mark, RoleSet, Storage, Table, Timestamp, Value};
+use model::{Coordinates, Field, Mark, Period, RoleSet, Storage, Table, Timestamp, Value};
 use query::emit::{self, Statement};
-use query::{Dialect, Limits, Query, QueryError, Visibility, field};
+use query::{Dialect, Frame, Limits, Query, QueryError, Visibility, field};
 
 pub const LIMITS: Limits = Limits {
     page_rows_default: 25,
@@ -119,6 +119,7 @@ pub struct Asked {
     pub table: Arc<Table>,
     pub at: Option<Coordinates>,
     visibility: Visibility,
+    frame: Frame,
     wanted: Wanted,
 }
 
@@ -126,12 +127,15 @@ impl Asked {
     /// The case, asked of `table`.
     pub fn new(case: &Case, mut table: Table) -> Asked {
         let mut asked = (None, Visibility::Everything, Wanted::Rows);
+        let mut frame = Frame::One;
         for directive in &case.directives {
             let words: Vec<&str> = directive.split_whitespace().skip(1).collect();
             match words.as_slice() {
                 ["no", "indexes"] => table.indexes.clear(),
                 ["roles", roles @ ..] => asked.1 = granted(roles),
                 ["at", valid, system] => asked.0 = Some(coordinates(valid, system)),
+                ["pieces", from, to] => frame = Frame::Pieces(period(from, to)),
+                ["versions", from, to] => frame = Frame::Versions(period(from, to)),
                 ["total", "all"] => asked.2 = Wanted::Total(None),
                 ["total", cap] => asked.2 = Wanted::Total(Some(cap.parse().unwrap())),
                 ["point", id] => asked.2 = Wanted::Point((*id).to_owned()),
@@ -143,13 +147,20 @@ impl Asked {
             table: Arc::new(table),
             at: asked.0,
             visibility: asked.1,
+            frame,
             wanted: asked.2,
         }
     }
 
     pub fn query(&self, texts: &[String]) -> Result<Query, QueryError> {
         let ast = query::parse(texts)?;
-        query::resolve(&ast, &self.table, self.visibility.clone(), self.at, &LIMITS)
+        let visibility = self.visibility.clone();
+        let query = query::resolve(&ast, &self.table, visibility, self.at, &LIMITS)?;
+        Ok(Query {
+            frame: self.frame,
+            shows_span: self.frame.is_wide(),
+            ..query
+        })
     }
 
     /// The number of the index that SQLite is told to use.
@@ -204,6 +215,15 @@ fn granted(roles: &[&str]) -> Visibility {
     Visibility::Granted(Arc::new(RoleSet::new(roles)))
 }
 
+fn period(from: &str, to: &str) -> Period {
+    let from = match from {
+        "min" => Timestamp::BOT,
+        from => Timestamp(from.parse().unwrap()),
+    };
+    let to = (to != "null").then(|| Timestamp(to.parse().unwrap()));
+    Period::new(from, to).unwrap()
+}
+
 fn coordinates(valid: &str, system: &str) -> Coordinates {
     Coordinates {
         valid: Timestamp(valid.parse().unwrap()),
@@ -222,5 +242,10 @@ fn cursor_values(query: &Query) -> Option<Vec<Value>> {
         Storage::Instant => Value::Instant(Timestamp(1_000)),
     };
     let keys = query.order.iter().map(|key| known(key.field));
-    Some(keys.chain([Value::Int(42)]).collect())
+    let mut values: Vec<Value> = keys.chain([Value::Int(42)]).collect();
+    if query.frame.is_wide() {
+        // Valid from, and known from.
+        values.extend([Value::Int(5_000), Value::Int(6_000)]);
+    }
+    Some(values)
 }

@@ -24,6 +24,7 @@ pub fn products() -> Table {
         updated: Timestamp(0),
         schema_epoch: 3,
         permission_epoch: 1,
+        options: model::TableOptions::default(),
     }
 }
 

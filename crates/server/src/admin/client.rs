@@ -156,7 +156,7 @@ async fn connect(directory: &Path) -> Result<Option<UnixStream>> {
 ///
 /// # Errors
 /// When it does not answer, or not in a way that is understood.
-pub async fn tell_top(directory: &Path) -> Result<Option<Told>> {
+pub async fn tell_top(directory: &Path, within: Duration) -> Result<Option<Told>> {
     let Some(stream) = connect(directory).await? else {
         return Ok(None);
     };
@@ -170,7 +170,7 @@ pub async fn tell_top(directory: &Path) -> Result<Option<Told>> {
             .await
             .context("the running server broke off")
     };
-    let answer = tokio::time::timeout(ANSWER_MAX, asking).await;
+    let answer = tokio::time::timeout(within, asking).await;
     let answer = answer.context("the running server did not answer in time")??;
     let told = serde_json::from_slice(&answer.body).ok();
     let told = told.filter(|_| answer.status.is_success());

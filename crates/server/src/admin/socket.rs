@@ -53,7 +53,7 @@ pub struct Socket {
 struct Administrator {
     engine: Arc<Engine>,
     watch: Arc<Watch>,
-    exposition: Exposition,
+    exposition: Arc<Exposition>,
     rng: Rng,
 }
 
@@ -104,7 +104,7 @@ impl Socket {
     pub async fn serve(self, engine: Arc<Engine>, watch: Arc<Watch>, rng: Rng) {
         let administrator = Rc::new(Administrator {
             engine,
-            exposition: Exposition::new(watch.clone()),
+            exposition: Arc::new(Exposition::new(watch.clone())),
             watch,
             rng,
         });
@@ -150,13 +150,18 @@ async fn answer(
         return answer_port(request, administrator.engine.clone()).await;
     }
     if request.uri().path() == METRICS {
-        return listener::metrics(&administrator.exposition);
+        let exposition = administrator.exposition.clone();
+        return apart(move || listener::metrics(&exposition, request.headers())).await;
     }
     if request.uri().path() == TOP {
         // Not logged: it is asked once a second.
-        let told = serde_json::to_vec(&administrator.watch.tell());
-        let told = told.expect("names and numbers can be written");
-        return json_answer(StatusCode::OK, told);
+        let watch = administrator.watch.clone();
+        let told = move || {
+            let told = serde_json::to_vec(&watch.tell());
+            let told = told.expect("names and numbers can be written");
+            json_answer(StatusCode::OK, told)
+        };
+        return apart(told).await;
     }
     let line = format!("{} {}", request.method(), request.uri().path());
     let (status, body) = match administrator.perform(request).await {
@@ -165,6 +170,18 @@ async fn answer(
     };
     tracing::info!(target: "admin", %line, status = status.as_u16(), "answered");
     json_answer(status, body.to_string().into_bytes())
+}
+
+/// Makes an answer apart from this thread, which accepts the connections of applications.
+async fn apart<F>(answer: F) -> Response<Full<Bytes>>
+where
+    F: FnOnce() -> Response<Full<Bytes>> + Send + 'static,
+{
+    let answer = tokio::task::spawn_blocking(answer).await;
+    answer.unwrap_or_else(|error| {
+        let body = json!({ "message": error.to_string() });
+        json_answer(StatusCode::INTERNAL_SERVER_ERROR, body.to_string().into())
+    })
 }
 
 fn json_answer(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {

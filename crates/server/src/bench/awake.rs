@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// The scheduler of Linux runs these only when nobody else wants the core, and takes it from
-/// them at once when somebody does (sched(7), `SCHED_IDLE`). A loop ends by itself when the
-/// harness was killed and could not end it.
+/// them at once when somebody does (sched(7), `SCHED_IDLE`). A loop ends by itself when whoever
+/// began it was killed and could not end it.
 const LOOP: [&str; 5] = [
     "--idle",
     "0",

@@ -1,14 +1,41 @@
 //! `tidemark bench compare`: two runs side by side, with the noise of each.
+//!
+//! Noise is that of the very point that is judged, and it is widened by how far the floor, which
+//! is the same program in both runs, has moved between them. Runs that were asked for different
+//! things, or on different machines, are shown and not judged.
+
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use serde_json::{Map, Value};
 
-use super::report::table;
-use super::run::{Run, Series};
+use super::codes;
+use super::markdown::table;
+use super::percentile::Sorted;
+use super::run::{Group, Role, Run, Series};
 
 /// Points that are compared, beside the rate.
-const POINTS: [&str; 3] = ["p50", "p90", "p99"];
+const POINTS: [(&str, u64); 3] = [("p50", 500), ("p90", 900), ("p99", 990)];
 /// Fewer samples than this decide no p99.
 const SAMPLES_MIN: u64 = 1_000;
+/// What of the parameters says who was measured and what came of it, not what was asked for.
+const OUTCOMES: [&str; 13] = [
+    "started",
+    "client",
+    "binary",
+    "endpoint",
+    "server",
+    "server_version",
+    "binary_sha256",
+    "checkout",
+    "exact_hits",
+    "exact_misses",
+    "ttl_hits",
+    "ttl_misses",
+    "floor",
+];
+/// What of a machine decides how fast it is.
+const DECIDES: [&str; 2] = ["cpu", "cores"];
 
 /// Both runs as text: what differs between their machines and parameters, then every series that
 /// both have.
@@ -21,21 +48,32 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
         "A: {a} of {}\nB: {b} of {}\n",
         one.started, other.started
     )];
-    let differences = [
-        differences(&one.machine, &other.machine),
-        differences(&one.parameters, &other.parameters),
-    ]
-    .concat();
+    let machines = differences(&one.machine, &other.machine);
+    let parameters = differences(&one.parameters, &other.parameters);
+    let is_same = !machines
+        .iter()
+        .any(|row| DECIDES.contains(&row[0].as_str()))
+        && parameters
+            .iter()
+            .all(|row| OUTCOMES.contains(&row[0].as_str()));
+    let differences = [machines, parameters].concat();
     if !differences.is_empty() {
         parts.push(table("not the same|A|B", differences));
     }
     let mut rows = Vec::new();
     for group in &one.groups {
-        let same = other.groups.iter().find(|other| other.key == group.key);
+        let Some(same) = other.groups.iter().find(|other| other.key == group.key) else {
+            continue;
+        };
         for series in &group.series {
-            let found = same.and_then(|same| same.series.iter().find(|o| o.key == series.key));
-            if let Some(found) = found {
-                rows.extend(lines(&group.title, series, found));
+            if let Some(found) = same.series.iter().find(|other| other.key == series.key) {
+                let pair = Pair {
+                    one: series,
+                    other: found,
+                    floors: floor(group).zip(floor(same)),
+                    is_same,
+                };
+                rows.extend(pair.lines(&group.title));
             }
         }
     }
@@ -45,19 +83,31 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
         one.kind,
         other.kind
     );
-    let head = "workload|series|point|A|B|B / A|noise of A|noise of B|B is";
+    let head = "workload|series|point|A|B|B / A|noise of A|noise of B|floor moved|B is";
     parts.push(table(head, rows));
-    let closing = "Noise is how far the same thing measured twice within one run lay apart. A \
-            difference that is no larger than the greater of both is called the same.\n";
-    parts.push(closing.to_owned());
+    let mut closing =
+        "Noise is how far the same point, measured twice within one run, lay apart. The \
+            floor is the same program in both runs: what it moved by, machine and moment moved. A \
+            difference no larger than the greater noise and the floor's way together is called the \
+            same.\n"
+            .to_owned();
+    if !is_same {
+        closing += "Nothing is judged: the runs were not asked for the same, or not on the same \
+            machine.\n";
+    }
+    parts.push(closing);
     Ok(parts.join("\n"))
 }
 
-fn differences(
-    one: &serde_json::Map<String, serde_json::Value>,
-    other: &serde_json::Map<String, serde_json::Value>,
-) -> Vec<Vec<String>> {
-    let absent = serde_json::Value::Null;
+fn floor(group: &Group) -> Option<&Series> {
+    group
+        .series
+        .iter()
+        .find(|series| series.role == Role::Floor)
+}
+
+fn differences(one: &Map<String, Value>, other: &Map<String, Value>) -> Vec<Vec<String>> {
+    let absent = Value::Null;
     let mut keys: Vec<&String> = one.keys().chain(other.keys()).collect();
     keys.sort();
     keys.dedup();
@@ -69,39 +119,116 @@ fn differences(
     .collect()
 }
 
-/// One line for the rate, and one for each point that both have.
-fn lines(group: &str, one: &Series, other: &Series) -> Vec<Vec<String>> {
-    let noises = [one, other].map(|series| series.noise.map(|noise| noise.share()));
-    let line = |point: &str, unit: &str, values: [f64; 2], is_rate: bool| {
-        let ratio = values[1] / values[0];
-        let verdict = verdict(ratio, is_rate, noises);
-        let [a, b] = values.map(|value| format!("{value:.1} {unit}"));
+/// What is looked at of a series: its rate, or a point by its rank in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Point {
+    Rate,
+    At(&'static str, u64),
+}
+
+impl Point {
+    fn of(self, series: &Series) -> Option<f64> {
+        match self {
+            Point::Rate => series.per_s(),
+            Point::At(name, _) => series.points_us.get(name).copied(),
+        }
+    }
+
+    fn shown(self, value: f64) -> String {
+        let unit = if self == Point::Rate { "/s" } else { "µs" };
+        format!("{value:.1} {unit}")
+    }
+
+    /// How far this point of the same series, taken twice, lies apart: of samples in turn, and of
+    /// one half after the other. `None` where there are no samples, or too few for the point.
+    fn noise(self, series: &Series) -> Option<f64> {
+        let kept = codes::decode(&series.samples.as_ref()?.codes)?;
+        let (first, second) = kept.split_at(kept.len() / 2);
+        let turn = |start| kept.iter().copied().skip(start).step_by(2);
+        let by_halves = self.apart(first.to_vec(), second.to_vec())?;
+        let by_turns = self.apart(turn(0).collect(), turn(1).collect())?;
+        let again = series.noise.and_then(|noise| noise.again);
+        let again = again.filter(|_| self == Point::Rate).map(away);
+        Some(by_halves.max(by_turns).max(again.unwrap_or_default()))
+    }
+
+    fn apart(self, one: Vec<Duration>, other: Vec<Duration>) -> Option<f64> {
+        let of = |half: Vec<Duration>| {
+            let is_decided = self != POINT_99 || half.len() as u64 >= SAMPLES_MIN / 2;
+            let sorted = Sorted::new(half).filter(|_| is_decided)?;
+            Some(match self {
+                // Of connections that are always busy the mean decides the rate.
+                Point::Rate => sorted.average(),
+                Point::At(_, per_mille) => sorted.at(per_mille),
+            })
+        };
+        let (one, other) = (of(one)?.as_secs_f64(), of(other)?.as_secs_f64());
+        (one > 0.0 && other > 0.0).then(|| away(other / one))
+    }
+}
+
+/// The point that needs most samples.
+const POINT_99: Point = Point::At("p99", 990);
+
+/// How far a ratio is from 1, as a share: 0.03 for 0.97 and for 1.03.
+fn away(ratio: f64) -> f64 {
+    ratio.max(1.0 / ratio) - 1.0
+}
+
+/// The same series of two runs.
+struct Pair<'a> {
+    one: &'a Series,
+    other: &'a Series,
+    /// The floors of their groups.
+    floors: Option<(&'a Series, &'a Series)>,
+    /// Whether the runs can be judged at all.
+    is_same: bool,
+}
+
+impl Pair<'_> {
+    /// A line for each point that both have.
+    fn lines(&self, group: &str) -> Vec<Vec<String>> {
+        let points = POINTS.map(|(name, per_mille)| Point::At(name, per_mille));
+        let decided = points.into_iter().filter(|point| {
+            *point != POINT_99 || self.one.count.min(self.other.count) >= SAMPLES_MIN
+        });
+        let points = [Point::Rate].into_iter().chain(decided);
+        points.filter_map(|point| self.line(group, point)).collect()
+    }
+
+    fn line(&self, group: &str, point: Point) -> Option<Vec<String>> {
+        let (a, b) = (point.of(self.one)?, point.of(self.other)?);
+        let ratio = b / a;
+        let noises = [self.one, self.other].map(|series| point.noise(series));
+        let moved = self.floors.and_then(|(one, other)| {
+            let ratio = point.of(other)? / point.of(one)?;
+            Some(away(ratio))
+        });
+        let name = match point {
+            Point::Rate => "rate",
+            Point::At(name, _) => name,
+        };
         let [noise, other_noise] = noises.map(shown);
-        vec![
+        let verdict = if self.one.role == Role::Floor {
+            "the machine"
+        } else if !self.is_same {
+            "not judged"
+        } else {
+            verdict(ratio, point == Point::Rate, noises, moved)
+        };
+        Some(vec![
             group.to_owned(),
-            one.title.clone(),
-            point.to_owned(),
-            a,
-            b,
+            self.one.title.clone(),
+            name.to_owned(),
+            point.shown(a),
+            point.shown(b),
             format!("{ratio:.3}"),
             noise,
             other_noise,
+            shown(moved),
             verdict.to_owned(),
-        ]
-    };
-    let mut rows = Vec::new();
-    if let (Some(a), Some(b)) = (one.per_s(), other.per_s()) {
-        rows.push(line("rate", "/s", [a, b], true));
+        ])
     }
-    for point in POINTS {
-        let is_decided = point != "p99" || one.count.min(other.count) >= SAMPLES_MIN;
-        if let (Some(a), Some(b)) = (one.points_us.get(point), other.points_us.get(point))
-            && is_decided
-        {
-            rows.push(line(point, "µs", [*a, *b], false));
-        }
-    }
-    rows
 }
 
 fn shown(noise: Option<f64>) -> String {
@@ -109,11 +236,16 @@ fn shown(noise: Option<f64>) -> String {
 }
 
 /// What `ratio` (B to A) says; a rate is better when it is higher, a latency when it is lower.
-fn verdict(ratio: f64, is_rate: bool, noises: [Option<f64>; 2]) -> &'static str {
+fn verdict(
+    ratio: f64,
+    is_rate: bool,
+    noises: [Option<f64>; 2],
+    moved: Option<f64>,
+) -> &'static str {
     let [Some(a), Some(b)] = noises else {
         return "not judged";
     };
-    if ratio.max(1.0 / ratio) - 1.0 <= a.max(b) {
+    if away(ratio) <= a.max(b) + moved.unwrap_or_default() {
         "the same"
     } else if (ratio > 1.0) == is_rate {
         "**faster**"
@@ -124,56 +256,62 @@ fn verdict(ratio: f64, is_rate: bool, noises: [Option<f64>; 2]) -> &'static str 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::json;
 
     use super::*;
-    use crate::bench::run::{FORMAT, Group, Noise, Role, Sample};
+    use crate::bench::run::{FORMAT, Sample};
 
-    fn run(key: &str, took_us: u64, noise: f64) -> Run {
+    /// A series whose second half takes longer by `noise`.
+    fn series(key: &str, role: Role, took_us: f64, noise: f64) -> Series {
+        let took = |n: u64| {
+            let factor = if n < 1_000 { 1.0 } else { 1.0 + noise };
+            Duration::from_secs_f64(took_us * factor / 1e6)
+        };
         let samples: Vec<Sample> = (0..2_000)
             .map(|n| Sample {
-                ended: Duration::from_micros(n * took_us),
-                took: Duration::from_micros(took_us),
+                ended: took(n) * (n as u32 + 1),
+                took: took(n),
             })
             .collect();
-        let wall = Duration::from_micros(2_000 * took_us);
-        let series = Series::measured(key, "exact", Role::Subject, 1, wall, &samples);
-        let mut series = series.unwrap();
-        series.noise = Some(Noise {
-            odd_to_even: Some(1.0 + noise),
-            ..Noise::default()
+        let wall = samples.iter().map(|sample| sample.took).sum();
+        Series::measured(key, key, role, 1, wall, &samples).unwrap()
+    }
+
+    fn run(series: Vec<Series>) -> Run {
+        let machine = json!({ "cores": 2, "cpu": "x", "memory_mib": series.len() });
+        let group = json!({
+            "key": "list", "title": "list", "connections": 1, "series": series,
         });
-        let machine = json!({ "cores": took_us, "cpu": "x" });
-        Run {
-            format: FORMAT.to_owned(),
-            kind: "ttl".to_owned(),
-            title: "t".to_owned(),
-            lead: String::new(),
-            method: String::new(),
-            started: "s".to_owned(),
-            machine: machine.as_object().unwrap().clone(),
-            parameters: serde_json::Map::new(),
-            prices: None,
-            columns: None,
-            tables: Vec::new(),
-            groups: vec![Group {
-                key: "list".to_owned(),
-                title: "list".to_owned(),
-                connections: 1,
-                series: vec![series],
-            }],
-        }
+        let run = json!({
+            "format": FORMAT, "kind": "ttl", "title": "t", "lead": "", "method": "",
+            "started": "s", "machine": machine, "parameters": {"rows": 7, "exact_hits": 9},
+            "groups": [group],
+        });
+        serde_json::from_value(run).unwrap()
+    }
+
+    /// The verdict on this point of the list `exact`.
+    #[track_caller]
+    fn judged(one: &Run, other: &Run, point: &str) -> String {
+        let text = compare(one, other).unwrap();
+        let begin = format!("| list | exact | {point} |");
+        let line = text.lines().find(|line| line.starts_with(&begin));
+        let line = line.unwrap_or_else(|| panic!("{begin} is not in\n{text}"));
+        let mut cells = line.trim_end_matches(" |").rsplit(" | ");
+        cells.next().unwrap().to_owned()
+    }
+
+    fn exact(took_us: f64, noise: f64) -> Vec<Series> {
+        vec![series("exact", Role::Subject, took_us, noise)]
     }
 
     #[test]
     fn runs_stand_side_by_side_with_the_noise_of_each() {
-        let text = compare(&run("exact", 100, 0.02), &run("exact", 125, 0.03)).unwrap();
+        let (one, other) = (run(exact(100.0, 0.0)), run(exact(125.0, 0.0)));
+        let text = compare(&one, &other).unwrap();
         for line in [
-            "| cores | 100 | 125 |\n",
-            "| list | exact | rate | 10000.0 /s | 8000.0 /s | 0.800 | 2.0 % | 3.0 % | **slower** |\n",
-            "| list | exact | p50 | 100.0 µs | 125.0 µs | 1.250 | 2.0 % | 3.0 % | **slower** |\n",
+            "| list | exact | rate | 10000.0 /s | 8000.0 /s | 0.800 | 0.0 % | 0.0 % | – | **slower** |\n",
+            "| list | exact | p50 | 100.0 µs | 125.0 µs | 1.250 | 0.0 % | 0.0 % | – | **slower** |\n",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
@@ -181,23 +319,63 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_within_the_noise_of_either_is_none() {
-        let cases = [
-            (1.029, [0.02, 0.03], "the same"),
-            (1.031, [0.02, 0.03], "**slower**"),
-            (0.9, [0.02, 0.03], "**faster**"),
-            (0.9, [0.2, 0.03], "the same"),
-        ];
-        for (ratio, noises, wanted) in cases {
-            assert_eq!(verdict(ratio, false, noises.map(Some)), wanted, "{ratio}");
-        }
-        assert_eq!(verdict(1.2, true, [Some(0.0), Some(0.1)]), "**faster**");
-        assert_eq!(verdict(1.2, true, [Some(0.0), None]), "not judged");
+    fn what_the_floor_moved_is_no_difference_of_the_server() {
+        let with_floor = |exact_us: f64, floor_us: f64| {
+            let mut all = exact(exact_us, 0.01);
+            all.push(series("floor", Role::Floor, floor_us, 0.01));
+            run(all)
+        };
+        let (one, other) = (with_floor(100.0, 40.0), with_floor(112.0, 45.0));
+        assert_eq!(judged(&one, &other, "p50"), "the same");
+        assert_eq!(judged(&one, &with_floor(112.0, 40.0), "p50"), "**slower**");
+        assert_eq!(judged(&one, &with_floor(80.0, 45.0), "rate"), "**faster**");
+        let text = compare(&one, &other).unwrap();
+        assert!(text.contains("| 12.5 % | the machine |"), "{text}");
+    }
+
+    #[test]
+    fn each_point_is_judged_by_its_own_noise() {
+        // One sample in fifty, all in the second half, takes ten times as long.
+        let tailed = || {
+            let took = |n: u64| {
+                if n > 1_000 && n.is_multiple_of(25) {
+                    1_000
+                } else {
+                    100
+                }
+            };
+            let samples: Vec<Sample> = (0..2_000)
+                .map(|n| Sample {
+                    ended: Duration::from_micros(n * 200 + 200),
+                    took: Duration::from_micros(took(n)),
+                })
+                .collect();
+            let wall = samples.iter().map(|sample| sample.took).sum();
+            Series::measured("exact", "exact", Role::Subject, 1, wall, &samples).unwrap()
+        };
+        let (one, other) = (run(exact(110.0, 0.0)), run(vec![tailed()]));
+        assert_eq!(judged(&one, &other, "p50"), "**faster**");
+        assert_eq!(judged(&one, &other, "p99"), "the same", "its tail is noise");
+    }
+
+    #[test]
+    fn runs_that_were_asked_for_different_things_are_not_judged() {
+        let one = run(exact(100.0, 0.0));
+        let mut other = run(exact(200.0, 0.0));
+        other.parameters.insert("exact_hits".to_owned(), json!(5));
+        assert_eq!(judged(&one, &other, "p50"), "**slower**", "an outcome");
+        other.parameters.insert("rows".to_owned(), json!(8));
+        assert_eq!(judged(&one, &other, "p50"), "not judged");
+        assert!(compare(&one, &other).unwrap().contains("Nothing is judged"));
+        let mut elsewhere = run(exact(200.0, 0.0));
+        elsewhere.machine.insert("cpu".to_owned(), json!("y"));
+        assert_eq!(judged(&one, &elsewhere, "rate"), "not judged");
     }
 
     #[test]
     fn runs_without_a_series_in_common_are_refused() {
-        let error = compare(&run("exact", 1, 0.0), &run("add", 1, 0.0)).unwrap_err();
+        let other = vec![series("add", Role::Subject, 1.0, 0.0)];
+        let error = compare(&run(exact(1.0, 0.0)), &run(other)).unwrap_err();
         assert!(error.to_string().contains("nothing in common"), "{error}");
     }
 }

@@ -70,9 +70,8 @@ mod tests {
 
     #[test]
     fn as_many_syncs_are_timed_as_asked() {
-        let folder = std::env::temp_dir().join(format!("harness-syncs-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        assert_eq!(syncs(&folder, 3).unwrap().len(), 3);
-        fs::remove_dir(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(syncs(folder.path(), 3).unwrap().len(), 3);
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
     }
 }

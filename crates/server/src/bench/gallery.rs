@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-use super::page::page;
+use super::page::{escaped, page};
 use super::published;
 use super::record::{self, PAGE, RUN, TEXT};
 use super::run::{Role, Run, Series};
@@ -15,6 +15,8 @@ use super::run::{Role, Run, Series};
 const TEMPLATE: &str = include_str!("gallery.template");
 /// The gallery's own file.
 pub const INDEX: &str = "index.html";
+/// What its file holds, and no file of others.
+const MARK: &str = "<meta name=\"generator\" content=\"tidemark bench gallery\">";
 
 /// What the gallery leads to.
 pub struct Gallery {
@@ -24,14 +26,24 @@ pub struct Gallery {
     pub pages: usize,
     /// Reports in Markdown alone.
     pub texts: usize,
+    /// Runs that could not be read, and why.
+    pub skipped: Vec<String>,
 }
 
-/// Draws the page of every run below `folder` and the gallery itself.
+/// Draws the page of every run below `folder` and the gallery itself. A run that cannot be read is
+/// left out.
 ///
 /// # Errors
-/// When a run cannot be read, or a page not be written.
+/// When the folder's `index.html` is of somebody else, or a page cannot be written.
 pub fn draw(folder: &Path) -> Result<Gallery> {
     let cannot = || folder.display().to_string();
+    let index_path = folder.join(INDEX);
+    let found = fs::read(&index_path).unwrap_or_default();
+    ensure!(
+        found.is_empty() || String::from_utf8_lossy(&found).contains(MARK),
+        "{} is no gallery of ours and would be lost; move it away",
+        index_path.display()
+    );
     let entries = fs::read_dir(folder).with_context(cannot)?;
     let mut paths = Vec::new();
     for entry in entries {
@@ -39,13 +51,18 @@ pub fn draw(folder: &Path) -> Result<Gallery> {
     }
     // Names begin with the time, so the newest come first.
     paths.sort_by(|one, other| other.cmp(one));
-    let (mut runs, mut texts) = (Vec::new(), Vec::new());
+    let (mut runs, mut texts, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     for path in &paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.join(RUN).is_file() {
-            let run = record::read(path)?;
-            fs::write(path.join(PAGE), page(&run)?).with_context(|| path.display().to_string())?;
-            runs.push((name.into_owned(), run));
+            match record::read(path) {
+                Ok(run) => {
+                    let page = page(&run)?;
+                    fs::write(path.join(PAGE), page).with_context(|| path.display().to_string())?;
+                    runs.push((name.into_owned(), run));
+                }
+                Err(error) => skipped.push(format!("{error:#}")),
+            }
         } else if path.join(TEXT).is_file() {
             texts.push(format!("{name}/{TEXT}"));
         } else if path.extension().is_some_and(|end| end == "md") {
@@ -56,12 +73,12 @@ pub fn draw(folder: &Path) -> Result<Gallery> {
         .replace("{{pages}}", &pages(&runs))
         .replace("{{published}}", &quoted())
         .replace("{{texts}}", &links(&texts));
-    let path = folder.join(INDEX);
-    fs::write(&path, index).with_context(|| path.display().to_string())?;
+    fs::write(&index_path, index).with_context(|| index_path.display().to_string())?;
     Ok(Gallery {
-        path,
+        path: index_path,
         pages: runs.len(),
         texts: texts.len(),
+        skipped,
     })
 }
 
@@ -71,11 +88,9 @@ fn pages(runs: &[(String, Run)]) -> String {
     }
     let mut out = "<ul class=\"runs\">\n".to_owned();
     for (name, run) in runs {
-        let started = run
-            .started
-            .get(..16)
-            .unwrap_or(&run.started)
-            .replace('T', " ");
+        // `2026-11-21T12:34`, if it is a time.
+        let started: String = run.started.chars().take(16).collect();
+        let started = escaped(&started.replace('T', " "));
         let (title, lead) = (escaped(&run.title), escaped(&run.lead));
         writeln!(
             out,
@@ -161,13 +176,10 @@ fn links(texts: &[String]) -> String {
     format!("<ul>\n{}</ul>", lines.collect::<Vec<String>>().concat())
 }
 
-fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    text.replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -202,5 +214,84 @@ mod tests {
         }
         assert!(at("2026-11-21T12-34-56Z-ttl").join(PAGE).is_file());
         assert!(!index.contains("{{"), "{index}");
+        draw(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn what_a_run_says_of_itself_is_text_and_never_a_tag() {
+        let folder = tempfile::tempdir().unwrap();
+        let evil = "<meta http-equiv=refresh content=0>é";
+        let named = [
+            ("title", evil),
+            ("lead", evil),
+            ("started", "<meta 12345678é1é<b>"),
+        ];
+        let mut run = json!({
+            "format": "tidemark.run/1", "kind": "ttl", "method": "", "machine": {},
+            "parameters": {}, "groups": [],
+        });
+        for (key, text) in named {
+            run[key] = json!(text);
+        }
+        fs::create_dir(folder.path().join("a")).unwrap();
+        fs::write(folder.path().join("a").join(RUN), run.to_string()).unwrap();
+        let gallery = draw(folder.path()).unwrap();
+        let index = fs::read_to_string(gallery.path).unwrap();
+        assert_eq!(
+            index.matches("<meta ").count(),
+            TEMPLATE.matches("<meta ").count()
+        );
+        assert!(!index.contains("<b>"), "{index}");
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_read_is_left_out_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("bad")).unwrap();
+        fs::write(folder.path().join("bad").join(RUN), "{").unwrap();
+        fs::write(folder.path().join("good.md"), "# Good").unwrap();
+        let gallery = draw(folder.path()).unwrap();
+        assert_eq!((gallery.pages, gallery.texts), (0, 1));
+        assert!(gallery.skipped[0].contains("bad"), "{:?}", gallery.skipped);
+    }
+
+    #[test]
+    fn an_index_of_somebody_else_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(INDEX), "<h1>mine</h1>").unwrap();
+        let error = draw(folder.path()).err().unwrap().to_string();
+        assert!(error.contains("move it away"), "{error}");
+        let kept = fs::read_to_string(folder.path().join(INDEX)).unwrap();
+        assert_eq!(kept, "<h1>mine</h1>");
+    }
+
+    /// What is committed must be what the code draws: `tidemark bench gallery`.
+    #[test]
+    fn the_gallery_of_the_project_is_drawn_from_its_runs() {
+        let results = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results"));
+        let folder = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(results).unwrap() {
+            let entry = entry.unwrap();
+            let to = folder.path().join(entry.file_name());
+            if entry.path().is_dir() {
+                fs::create_dir(&to).unwrap();
+                for name in [RUN, TEXT] {
+                    let from = entry.path().join(name);
+                    if from.is_file() {
+                        fs::copy(from, to.join(name)).unwrap();
+                    }
+                }
+            } else if entry.file_name() != INDEX {
+                fs::copy(entry.path(), to).unwrap();
+            }
+        }
+        let drawn = draw(folder.path()).unwrap();
+        assert!(drawn.skipped.is_empty(), "{:?}", drawn.skipped);
+        let drawn = fs::read_to_string(drawn.path).unwrap();
+        let kept = fs::read_to_string(results.join(INDEX)).unwrap();
+        assert!(
+            drawn == kept,
+            "run `tidemark bench gallery` and commit what it draws"
+        );
     }
 }

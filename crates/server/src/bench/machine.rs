@@ -1,7 +1,10 @@
 //! What a reader must know of the machine and the program to judge a measurement.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
+use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 /// The machine, as the kernel describes it; `unknown` where it does not.
@@ -29,6 +32,37 @@ pub fn binary() -> String {
         env!("CARGO_PKG_VERSION"),
         env!("TIDEMARK_RUSTC")
     )
+}
+
+/// What tells the binary at this path from any other one, and the sources in the folder that the
+/// run was started in; null where they are none.
+pub fn identity(binary: &Path) -> Vec<(&'static str, Value)> {
+    vec![
+        ("binary_sha256", json!(sha256(binary))),
+        ("checkout", json!(checkout())),
+    ]
+}
+
+fn sha256(file: &Path) -> Option<String> {
+    let sum = digest(&SHA256, &fs::read(file).ok()?);
+    let digits = sum.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    Some(digits.collect())
+}
+
+/// The commit, and whether files were changed since.
+fn checkout() -> Option<String> {
+    let commit = printed(&["rev-parse", "HEAD"])?;
+    // Reports of earlier runs are no sources.
+    let changed = printed(&["status", "--porcelain", "--", ":!bench/results"])?;
+    let state = if changed.is_empty() { "" } else { ", changed" };
+    Some(format!("{commit}{state}"))
+}
+
+/// What git prints before it ends well.
+fn printed(words: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(words).output().ok();
+    let output = output.filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// This machine, in the order shown.
@@ -81,6 +115,17 @@ fn mib(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_binary_is_told_by_its_sum() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("binary");
+        fs::write(&file, "abc").unwrap();
+        // FIPS 180-2, appendix B.1.
+        let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(&file).as_deref(), Some(sum));
+        assert_eq!(identity(&folder.path().join("none"))[0].1, Value::Null);
+    }
 
     #[test]
     fn fields_are_found_by_their_whole_name() {

@@ -13,6 +13,7 @@ pub mod floor;
 pub mod gallery;
 pub mod load;
 pub mod machine;
+mod markdown;
 mod page;
 mod percentile;
 mod phase;

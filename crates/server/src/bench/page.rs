@@ -23,8 +23,16 @@ fn filled(template: &str, title: &str, json: &str) -> String {
     let (before, data) = template
         .split_once("{{run}}")
         .expect("the page has a place for its run");
-    let title = title.replace('&', "&amp;").replace('<', "&lt;");
-    format!("{}{json}{data}", before.replace("{{title}}", &title))
+    format!(
+        "{}{json}{data}",
+        before.replace("{{title}}", &escaped(title))
+    )
+}
+
+/// A text as it stands in HTML, between tags or in quotes.
+pub fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -62,6 +70,7 @@ mod tests {
                 key: "list".to_owned(),
                 title: "list".to_owned(),
                 connections: 1,
+                cores: None,
                 series: ["uncached", "exact", "ttl", "floor"].map(series).to_vec(),
             }],
         }

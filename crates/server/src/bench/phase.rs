@@ -64,6 +64,12 @@ struct Slice {
     start: Instant,
 }
 
+/// Whom nothing was heard of.
+pub fn silent(whom: &str, limit: Duration) -> anyhow::Error {
+    let ms = limit.as_millis();
+    anyhow::anyhow!("{whom}: no answer came for {ms} ms")
+}
+
 impl Phase {
     /// A phase without samples.
     pub fn new(
@@ -104,12 +110,14 @@ impl Phase {
     /// byte of its answer has come.
     ///
     /// # Errors
-    /// When a connection breaks or the server refuses; the pool is of no use then.
+    /// When a connection breaks, the server refuses, or no answer comes for `silent_max`; the pool
+    /// is of no use then.
     pub async fn measure(
         &mut self,
         pool: &mut Vec<Client>,
         until: Until,
         origin: Instant,
+        silent_max: Duration,
     ) -> Result<()> {
         let start = Instant::now();
         let slice = Arc::new(Slice {
@@ -128,7 +136,15 @@ impl Phase {
             });
         }
         let before = self.samples.len();
-        while let Some(done) = tasks.join_next().await {
+        loop {
+            // Looked at from outside, because a timer for each call would be measured, too.
+            let begun = slice.begun.load(Ordering::Relaxed);
+            let done = match tokio::time::timeout(silent_max, tasks.join_next()).await {
+                Ok(Some(done)) => done,
+                Ok(None) => break,
+                Err(_) if slice.begun.load(Ordering::Relaxed) > begun => continue,
+                Err(_) => return Err(silent(&self.title, silent_max)),
+            };
             let done = done.context("a connection's task has panicked")?;
             let (client, seen) = done.with_context(|| self.title.clone())?;
             pool.push(client);

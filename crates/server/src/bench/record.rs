@@ -27,6 +27,17 @@ pub struct Written {
     pub folder: PathBuf,
 }
 
+/// Makes `out` and tries to write there, so that nobody loses what took half an hour to measure.
+///
+/// # Errors
+/// When it cannot be made or written.
+pub fn prepare(out: &Path) -> Result<()> {
+    let cannot = || format!("cannot write a report below {}", out.display());
+    fs::create_dir_all(out).with_context(cannot)?;
+    tempfile::tempfile_in(out).with_context(cannot)?;
+    Ok(())
+}
+
 /// Writes the folder `<UTC time>-<kind>` below `out`. `text` is the report in Markdown.
 ///
 /// # Errors
@@ -80,6 +91,20 @@ mod tests {
     fn runs_are_named_by_the_second_they_began() {
         let started = model::calendar::parse_iso("2026-11-21T12:34:56.789Z").unwrap();
         assert_eq!(folder_name("ttl", started), "2026-11-21T12-34-56Z-ttl");
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_told_before_anything_is_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = folder.path().join("a/b");
+        prepare(&made).unwrap();
+        assert_eq!(fs::read_dir(&made).unwrap().count(), 0);
+        fs::write(folder.path().join("file"), "").unwrap();
+        let error = prepare(&folder.path().join("file")).unwrap_err();
+        assert!(
+            error.to_string().contains("cannot write a report"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::markdown::table;
 use super::percentile::{POINTS, Sorted, odd_to_even, ratio, second_to_first};
 use super::phase::Phase;
 use super::published;
@@ -72,6 +73,7 @@ impl Report<'_> {
                 key: "list".to_owned(),
                 title: "list of 25 rows".to_owned(),
                 connections,
+                cores: None,
                 series,
             }],
         })
@@ -294,17 +296,6 @@ ratios compare. Source: {source}.
         source = published::LIST_IN,
         published = report.beside_published(&sorted),
     ))
-}
-
-/// A Markdown table; `head` names the columns, parted by `|`.
-pub fn table(head: &str, rows: Vec<Vec<String>>) -> String {
-    let head: Vec<String> = head.split('|').map(str::to_owned).collect();
-    let rule = (0..head.len()).map(|column| if column == 0 { "---" } else { "---:" }.to_owned());
-    let lines = [vec![head.clone(), rule.collect()], rows].concat();
-    let lines = lines
-        .iter()
-        .map(|cells| format!("| {} |\n", cells.join(" | ")));
-    lines.collect()
 }
 
 fn us(duration: Duration) -> String {

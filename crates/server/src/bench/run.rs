@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::codes;
+use super::markdown::table;
 use super::percentile::{POINTS, Sorted, odd_to_even, second_to_first};
-use super::report::table;
 
 /// Of what form the file is. Another one is refused by name.
 pub const FORMAT: &str = "tidemark.run/1";
@@ -127,6 +127,9 @@ pub struct Group {
     pub title: String,
     /// Connections of each of its series.
     pub connections: u32,
+    /// Cores that the server had, where that was part of what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
     /// Its series.
     pub series: Vec<Series>,
 }

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use super::answer::{self, Expected};
 use super::floor;
 use super::machine;
-use super::phase::{Phase, Until};
-use super::record::{Written, write};
+use super::phase::{self, Phase, Until};
+use super::record::{Written, prepare, write};
 use super::report::{Report, render};
 use super::run::{Prices, Role};
 use crate::client::{Access, Answer, Client, Endpoint};
@@ -32,6 +32,9 @@ const SERVER: usize = 0;
 const FLOOR: usize = 1;
 /// How the wait of a phase that ends by time is drawn: in steps of a tenth of a second.
 const DRAWN_PER_S: f64 = 10.0;
+/// A server that answers nothing for so long is taken for one that never will; the published list
+/// takes milliseconds.
+pub const SILENT_MAX: Duration = Duration::from_secs(30);
 
 /// What to measure, and where the report goes.
 #[derive(Clone)]
@@ -54,17 +57,22 @@ pub struct Options {
     pub out: PathBuf,
     /// When the run began; names the report.
     pub started: Timestamp,
+    /// How long no answer may come before the run is given up.
+    pub silent_max: Duration,
 }
 
 /// Checks the server's answers, measures, checks again, writes report, page and raw samples.
 ///
 /// # Errors
 /// When the server cannot be reached or refuses, when an answer is not the one the generator
-/// demands, or when the report cannot be written.
+/// demands, when none comes for [`Options::silent_max`], or when the report cannot be written.
 pub async fn run(options: &Options) -> Result<Written> {
+    prepare(&options.out)?;
     let expected = Expected::over(options.rows);
-    let mut server = Client::connect(&options.access.endpoint).await?;
-    let subject = Subject::ask(&mut server, &options.access).await?;
+    let silent_max = options.silent_max;
+    let (endpoint, access) = (&options.access.endpoint, &options.access);
+    let mut server = soon(silent_max, Client::connect(endpoint)).await?;
+    let subject = soon(silent_max, Subject::ask(&mut server, access)).await?;
     expected.check(&subject.plain.body, "the server")?;
     // One thread serves one connection as fast as many would; more may need all cores.
     let threads = options.connections.min(crate::config::cores());
@@ -72,16 +80,17 @@ pub async fn run(options: &Options) -> Result<Written> {
         .context("the static responder cannot start")?;
     let floor_endpoint = options.access.endpoint.at(floor_at);
     let mut pools = [
-        pool(&options.access.endpoint, options.connections).await?,
-        pool(&floor_endpoint, options.connections).await?,
+        soon(silent_max, pool(endpoint, options.connections)).await?,
+        soon(silent_max, pool(&floor_endpoint, options.connections)).await?,
     ];
-    let mut phases = phases(&options.access, &floor_endpoint)?;
+    let mut phases = phases(access, &floor_endpoint)?;
     for phase in &mut phases {
         let client = first(&mut pools[phase.pool_idx]);
-        expected.check(&phase.ask(client).await?.body, "the server")?;
+        let answer = soon(silent_max, phase.ask(client)).await?;
+        expected.check(&answer.body, "the server")?;
     }
     // The check has filled the cache; the phase with ttl begins with an empty one, as published.
-    purge(first(&mut pools[SERVER]), &options.access).await?;
+    soon(silent_max, purge(first(&mut pools[SERVER]), access)).await?;
     measure(&mut phases, &mut pools, options).await?;
     for phase in &phases {
         expected.check(
@@ -100,6 +109,12 @@ pub async fn run(options: &Options) -> Result<Written> {
     let mut written = write(&options.out, options.started, &report.run()?, &text)?;
     written.summary = report.summary()?;
     Ok(written)
+}
+
+/// Waits for what a server is asked, and no longer than so.
+async fn soon<T>(limit: Duration, asked: impl Future<Output = Result<T>>) -> Result<T> {
+    let answered = tokio::time::timeout(limit, asked).await;
+    answered.map_err(|_| phase::silent("the server", limit))?
 }
 
 async fn pool(endpoint: &Endpoint, connections: usize) -> Result<Vec<Client>> {
@@ -169,7 +184,7 @@ async fn measure(
         let pool = &mut pools[phase.pool_idx];
         for call in 0..options.warmup {
             let connection = call % pool.len();
-            phase.ask(&mut pool[connection]).await?;
+            soon(options.silent_max, phase.ask(&mut pool[connection])).await?;
         }
     }
     let bar = progress(options, phases.len());
@@ -180,7 +195,8 @@ async fn measure(
             // Another one begins in each round, so that none always follows the same one.
             let phase = &mut phases[(round + turn) % 4];
             let pool = &mut pools[phase.pool_idx];
-            phase.measure(pool, until, origin).await?;
+            let silent_max = options.silent_max;
+            phase.measure(pool, until, origin, silent_max).await?;
             bar.inc(drawn);
         }
     }
@@ -267,7 +283,8 @@ fn parameters(
         Until::Elapsed(whole) => ("duration_s", json!(whole.as_secs_f64())),
     };
     let [_, exact, ttl, _] = phases;
-    vec![
+    let own = std::env::current_exe().unwrap_or_default();
+    let mut pairs = vec![
         ("started", json!(iso_ms(options.started))),
         (
             "client",
@@ -293,7 +310,9 @@ fn parameters(
             "floor",
             json!("hyper, in the client's process, the same bytes and headers"),
         ),
-    ]
+    ];
+    pairs.extend(machine::identity(&own));
+    pairs
 }
 
 #[cfg(test)]
@@ -316,7 +335,48 @@ mod tests {
             prices: super::super::prices::read(None).unwrap(),
             out: PathBuf::new(),
             started: Timestamp(0),
+            silent_max: Duration::from_millis(50),
         }
+    }
+
+    /// A server that accepts and says nothing.
+    fn silent_server() -> (std::net::TcpListener, Endpoint) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let endpoint = format!("http://{address}/v1").parse().unwrap();
+        (listener, endpoint)
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_ends_the_run() {
+        let (_listener, endpoint) = silent_server();
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = options(Until::Calls(1), 1);
+        options.access.endpoint = endpoint;
+        options.out = folder.path().to_owned();
+        let error = runtime().block_on(run(&options)).unwrap_err().to_string();
+        assert!(error.contains("no answer came for 50 ms"), "{error}");
+    }
+
+    #[test]
+    fn a_server_that_falls_silent_while_it_is_measured_ends_the_run() {
+        let (_listener, endpoint) = silent_server();
+        let options = options(Until::Calls(1), 1);
+        let error = runtime().block_on(async {
+            let mut clients = pool(&endpoint, 2).await.unwrap();
+            let [mut phase, ..] = phases(&options.access, &endpoint).unwrap();
+            let limit = options.silent_max;
+            let measured = phase.measure(&mut clients, Until::Calls(9), Instant::now(), limit);
+            measured.await.unwrap_err().to_string()
+        });
+        assert_eq!(error, "no cache: no answer came for 50 ms");
     }
 
     #[test]

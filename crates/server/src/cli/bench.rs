@@ -27,6 +27,17 @@ const FULL_WARMUP_S: u64 = 5;
 const QUICK_DURATION: Duration = Duration::from_millis(1_200);
 const QUICK_WARMUP: Duration = Duration::from_millis(200);
 
+/// Most timed calls of each phase: each is kept in memory, 32 bytes.
+const CALLS_MAX: i64 = 10_000_000;
+/// Most slices of a phase; shorter ones measure their own beginnings.
+const ROUNDS_MAX: i64 = 10_000;
+/// Slices of a phase where nobody says how many.
+const ROUNDS: u32 = 20;
+/// Most rows of a catalog that the expected answer is computed over, row by row.
+const ROWS_MAX: i64 = 10_000_000;
+/// Longest time of a phase: a day.
+const DURATION_MAX_S: i64 = 86_400;
+
 /// Measure a server.
 #[derive(Subcommand)]
 pub enum BenchCommand {
@@ -69,8 +80,9 @@ pub enum BenchCommand {
     /// Print two runs side by side, with the noise of each
     ///
     /// Says what differs between their machines and parameters, then compares every series that
-    /// both have. A difference no larger than what either run differs from itself is called the
-    /// same.
+    /// both have. A difference no larger than what the point differs from itself within either run,
+    /// and the floor from one run to the other, is called the same. Runs that were asked for
+    /// different things, or on different machines, are shown and not judged.
     #[command(after_help = "Example:
   tidemark bench compare bench/results/2026-11-21T12-00-00Z-ttl bench/results/2026-11-22T…-ttl")]
     Compare(CompareArgs),
@@ -94,24 +106,35 @@ pub struct TtlArgs {
     #[command(flatten)]
     connection: ConnectionArgs,
     /// Timed calls of each phase, of all connections together; the published run has 100000
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = at_least::<2>())]
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    #[arg(allow_negative_numbers = true, value_parser = between::<2, CALLS_MAX>())]
     iterations: u32,
     /// Time each phase for so many seconds, in place of a number of calls
     #[arg(long, value_name = "SECONDS", conflicts_with = "iterations")]
-    #[arg(value_parser = at_least::<1>())]
+    #[arg(allow_negative_numbers = true, value_parser = between::<1, DURATION_MAX_S>())]
     duration: Option<u32>,
     /// Connections that ask at once, each one call after the other
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        allow_negative_numbers = true
+    )]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1_024))]
     concurrency: u16,
     /// Untimed calls of each phase before the first timed one
     #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(allow_negative_numbers = true, value_parser = between::<0, CALLS_MAX>())]
     warmup: u32,
     /// Slices each phase is cut into, so that a machine that drifts drifts for all phases
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least::<1>())]
-    rounds: u32,
+    ///
+    /// [default: 20, or as many as there are iterations]
+    #[arg(long, value_name = "N")]
+    #[arg(allow_negative_numbers = true, value_parser = between::<1, ROUNDS_MAX>())]
+    rounds: Option<u32>,
     /// Rows the table was seeded with
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least::<1>())]
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(allow_negative_numbers = true, value_parser = between::<1, ROWS_MAX>())]
     rows: u32,
     /// Servers to reckon prices with [default: those of the published load test]
     #[arg(long, value_name = "FILE")]
@@ -223,23 +246,25 @@ fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
         Some(seconds) => Until::Elapsed(Duration::from_secs(seconds.into())),
         None => Until::Calls(args.iterations as usize),
     };
-    if until == Until::Calls(args.iterations as usize) && args.rounds > args.iterations {
-        bail!(
-            "--rounds {} exceeds --iterations {}",
-            args.rounds,
-            args.iterations
-        );
-    }
+    let rounds = match (until, args.rounds) {
+        (Until::Calls(_), Some(rounds)) if rounds > args.iterations => {
+            bail!("--rounds {rounds} exceeds --iterations {}", args.iterations)
+        }
+        (_, Some(rounds)) => rounds,
+        (Until::Calls(_), None) => ROUNDS.min(args.iterations),
+        (Until::Elapsed(_), None) => ROUNDS,
+    };
     let options = ttl::Options {
         access: args.connection.check()?,
         until,
         warmup: args.warmup as usize,
-        rounds: args.rounds as usize,
+        rounds: rounds as usize,
         connections: args.concurrency.into(),
         rows: args.rows,
         prices: prices::read(args.prices.as_deref())?,
         out: args.out,
         started: outside.clock.now(),
+        silent_max: ttl::SILENT_MAX,
     };
     let written = runtime()?.block_on(ttl::run(&options))?;
     told(&written)
@@ -291,7 +316,11 @@ fn draw(folder: &Path) -> Result<()> {
         drawn.path.display(),
         drawn.pages,
         drawn.texts
-    ))
+    ))?;
+    for skipped in &drawn.skipped {
+        say(&format!("left out: {skipped}\n"))?;
+    }
+    Ok(())
 }
 
 async fn respond(args: FloorArgs) -> Result<()> {
@@ -325,6 +354,11 @@ async fn fetch(from: &Uri, headers: Vec<(HeaderName, HeaderValue)>) -> Result<An
         );
     }
     Ok(answer)
+}
+
+/// A whole number from `MIN` to `MAX`.
+fn between<const MIN: i64, const MAX: i64>() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(MIN..=MAX)
 }
 
 /// A whole number of at least `MIN`.

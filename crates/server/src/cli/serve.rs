@@ -106,7 +106,7 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
     } = setup;
     let directory = config.directory.clone();
     let list_cache_bytes = config.list_cache_bytes;
-    let traces = begin_tracing(&mut http, &watching)?;
+    let traces = begin_tracing(&mut http, &watching);
     let engine = open_engine(config, http.test_clock.as_ref(), outside)?;
     if paranoid > 0 {
         engine
@@ -127,19 +127,21 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
         directory: &directory,
         scheme: if http.tls.is_some() { "https" } else { "http" },
     };
+    let mut metrics = None;
     let served = serve::run(
         http,
         engine.clone(),
         |address| {
-            opening
-                .announce(address, &bootstrap)
-                .map_err(|error| explain_announce(&error))
+            let announced = opening.announce(address, &bootstrap);
+            metrics = announced.map_err(|error| explain_announce(&error))?;
+            Ok(())
         },
         async {
             // A sender that is gone asks to stop, too.
             drop(stopped.await);
         },
     );
+    drop(metrics);
     if let Some(traces) = traces {
         traces.close();
     }
@@ -204,14 +206,13 @@ fn mark_real_data(directory: &Path) -> Result<()> {
 }
 
 /// Starts what sends traces, if they are wanted.
-fn begin_tracing(http: &mut ServeConfig, watching: &WatchSetup) -> Result<Option<Arc<Traces>>> {
-    let traces = watching.traces.as_ref().map(Traces::start).transpose()?;
-    let traces = traces.map(Arc::new);
+fn begin_tracing(http: &mut ServeConfig, watching: &WatchSetup) -> Option<Arc<Traces>> {
+    let traces = watching.traces.as_ref().map(Traces::start).map(Arc::new);
     if traces.is_some() {
         http.counts.begin_timing();
         http.traces.clone_from(&traces);
     }
-    Ok(traces)
+    traces
 }
 
 fn tell_difference(difference: &Difference) {
@@ -253,7 +254,9 @@ impl Opening<'_> {
     /// Opens the admin socket, makes project and key, and tells people and files of them. The
     /// port is bound, so no key is made by a server that cannot run; the first request waits
     /// until this is done.
-    fn announce(&self, bound: SocketAddr, wanted: &Bootstrap) -> Result<()> {
+    ///
+    /// Gives what answers for metrics, until that is dropped.
+    fn announce(&self, bound: SocketAddr, wanted: &Bootstrap) -> Result<Option<Listener>> {
         match Socket::bind(self.directory) {
             Ok(socket) => {
                 let (engine, watch) = (self.engine.clone(), self.watch.clone());
@@ -270,31 +273,31 @@ impl Opening<'_> {
         let metrics = metrics.transpose()?;
         let prepared = wait_apart(bootstrap::prepare(self.engine, self.rng, wanted))??;
         let endpoint = format!("{}://{}/v1", self.scheme, reachable(bound));
-        say(&banner(self.directory, &endpoint, metrics, &prepared))?;
-        match &wanted.file {
-            Some(path) => prepared.write_file(path, &endpoint),
-            None => Ok(()),
+        let at = metrics.as_ref().map(Listener::address);
+        say(&banner(self.directory, &endpoint, at, &prepared))?;
+        if let Some(path) = &wanted.file {
+            prepared.write_file(path, &endpoint)?;
         }
+        Ok(metrics)
     }
 }
 
 impl Opening<'_> {
-    /// Opens the address where metrics are read, and says which one was bound.
-    fn show_metrics(&self, address: SocketAddr) -> Result<SocketAddr> {
-        let listener = Listener::bind(address).with_context(|| {
+    /// Opens the address where metrics are read.
+    fn show_metrics(&self, address: SocketAddr) -> Result<Listener> {
+        let listener = Listener::start(address, self.watch.clone()).with_context(|| {
             format!(
                 "cannot show metrics at {address}. Choose another address with --metrics-listen"
             )
         })?;
-        let bound = listener.address()?;
+        let bound = listener.address();
         if !bound.ip().is_loopback() {
             tracing::warn!(
                 listen = %bound,
                 "metrics are shown beyond this machine, to whoever can connect"
             );
         }
-        tokio::task::spawn_local(listener.serve(self.watch.clone()));
-        Ok(bound)
+        Ok(listener)
     }
 }
 

@@ -154,7 +154,8 @@ impl Settings {
 
     /// Whether a secret stands in the file.
     pub fn holds_secret(&self) -> bool {
-        self.values.iter().any(|(key, _)| key == "api-key")
+        let is_secret = |key: &str| ["api-key", "otlp-headers"].contains(&key);
+        self.values.iter().any(|(key, _)| is_secret(key))
     }
 
     /// Where they stand; empty where there is no file.

@@ -10,7 +10,7 @@ use super::forwarded::Client;
 use super::reply::{self, ReplyBody};
 use super::route::Route;
 use super::{App, Shared};
-use crate::watch::trace::{Incoming, Request as Traced};
+use crate::watch::trace::{Incoming, Request as Traced, method_word};
 
 /// A request, for those who hear of it.
 #[derive(Clone, Copy)]
@@ -87,7 +87,7 @@ impl Shared {
             request = request_id.unwrap_or_default(),
             client = %client.address,
             secure = client.is_secure,
-            method = %asking.method,
+            method = method_word(asking.method),
             route = pattern,
             status = response.status().as_u16(),
             us = took.as_micros() as u64,

@@ -1,27 +1,27 @@
 //! Many reads or many writes in one request: routes of this server's own.
 
 use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, EngineError, WantedRows};
-use hyper::header::{HeaderMap, HeaderName};
 use model::{Json, RowId};
 
 use super::error::ApiError;
 use super::extract::{Asked, check_queries};
 use super::fields::Fields;
+use super::lines::{self, Does};
 use super::reply::Reply;
+use super::tidemark::{mark, time};
 use super::transactions::read_operation;
 use super::wire;
 
 /// Most parts of one request that reads.
-const READS_MAX: usize = 100;
+pub const READS_MAX: usize = 100;
 /// Most operations of one request that writes.
-const OPERATIONS_MAX: usize = 1_000;
-/// Longest key of a request, in characters: room for a UUID and whatever a client puts before it.
-const KEY_CHARS_MAX: usize = 128;
-/// Names a request, so that it has its effect once however often it is sent.
-pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub const OPERATIONS_MAX: usize = 1_000;
 
 /// `POST /v1/tidemark/databases/{database}/batch/reads`
 pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    if lines::are_sent(&asked.head.headers) {
+        return lines::answer(asked, Does::Read);
+    }
     let caller = asked.caller()?;
     let mut fields = asked.fields().await?;
     if !fields.holds("reads") {
@@ -29,11 +29,7 @@ pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     }
     let parts = fields.objects("reads", READS_MAX)?;
     let parts = parts.into_iter().map(part).collect::<Result<Vec<_>, _>>()?;
-    let count: usize = parts.iter().map(|part| part.rows.count()).sum();
-    if count == 0 || count > BATCH_ROWS_READ_MAX {
-        let why = format!("From 1 to {BATCH_ROWS_READ_MAX} rows can be asked for, got {count}.");
-        return Err(ApiError::invalid("reads", why));
-    }
+    need_rows(parts.iter().map(|part| part.rows.count()).sum())?;
     let engine = &asked.app.shared.engine;
     let read = engine
         .read_batch(&caller, &asked.ids.database, &parts)
@@ -47,13 +43,24 @@ pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::ok(body))
 }
 
+/// Whether so many rows can be asked for at once.
+pub fn need_rows(count: usize) -> Result<(), ApiError> {
+    if (1..=BATCH_ROWS_READ_MAX).contains(&count) {
+        return Ok(());
+    }
+    let why = format!("From 1 to {BATCH_ROWS_READ_MAX} rows can be asked for, got {count}.");
+    Err(ApiError::invalid("reads", why))
+}
+
 /// One part as sent: rows of a table by `ids`, or by `keys` of a unique `index`.
-fn part(mut fields: Fields) -> Result<BatchRead, ApiError> {
+pub fn part(mut fields: Fields) -> Result<BatchRead, ApiError> {
     let table = fields.required_text("tableId")?;
     let texts = check_queries(fields.texts("queries")?)?;
     let ids = fields.texts("ids")?;
     let index = fields.text("index")?;
     let keys = fields.list("keys")?;
+    let as_of = mark(&mut fields, "asOf")?;
+    let valid_at = time(&mut fields, "validAt")?;
     let rows = match (ids, index, keys) {
         (Some(ids), None, None) => {
             let id = |text: &String| {
@@ -70,7 +77,13 @@ fn part(mut fields: Fields) -> Result<BatchRead, ApiError> {
             return Err(ApiError::invalid("reads", why));
         }
     };
-    Ok(BatchRead { table, rows, texts })
+    Ok(BatchRead {
+        table,
+        rows,
+        texts,
+        as_of,
+        valid_at,
+    })
 }
 
 /// The key of an index of one column may stand by itself.
@@ -83,8 +96,10 @@ fn key(json: Json) -> Vec<Json> {
 
 /// `POST /v1/tidemark/databases/{database}/batch/writes`
 pub async fn write(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let key = request_key(&asked.head.headers)?.map(str::to_owned);
+    if lines::are_sent(&asked.head.headers) {
+        return lines::answer(asked, Does::Write);
+    }
+    let caller = asked.writer_of_marks(asked.caller()?);
     let mut fields = asked.fields().await?;
     let is_atomic = fields.flag("atomic")?.unwrap_or(true);
     if !fields.holds("operations") {
@@ -98,58 +113,17 @@ pub async fn write(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let database = asked.ids.database.to_string();
     let operations = sent
         .into_iter()
-        .map(|fields| read_operation(&asked, fields, Some(&database)))
+        .map(|fields| read_operation(asked.sender(), fields, Some(&database)))
         .collect::<Result<_, _>>()?;
     let batch = BatchWrite {
         operations,
         is_atomic,
     };
     let engine = &asked.app.shared.engine;
-    let written = engine.write_batch(&caller, &batch, key.as_deref()).await?;
+    let written = engine.write_batch(&caller, &batch).await?;
     let results: Vec<_> = written
         .into_iter()
         .map(|one: Result<_, EngineError>| one.map_err(ApiError::from))
         .collect();
     Ok(Reply::ok(wire::batch_written(&results, asked.words)))
-}
-
-/// The key of the request, if it has one.
-///
-/// # Errors
-/// A header that is empty, too long, or holds something else than visible ASCII.
-pub fn request_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
-    let Some(value) = headers.get(&IDEMPOTENCY_KEY) else {
-        return Ok(None);
-    };
-    let is_legal = |key: &&str| {
-        (1..=KEY_CHARS_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    let key = value.to_str().ok().filter(is_legal);
-    key.map(Some).ok_or_else(|| {
-        let why = format!("The header must hold 1 to {KEY_CHARS_MAX} visible ASCII characters.");
-        ApiError::invalid("Idempotency-Key", why)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use hyper::header::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn a_request_key_is_short_and_visible() {
-        let ask = |text: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(text).unwrap());
-            request_key(&headers).map(|key| key.map(str::to_owned))
-        };
-        assert_eq!(request_key(&HeaderMap::new()).unwrap(), None);
-        assert_eq!(ask("a-1:x").unwrap().as_deref(), Some("a-1:x"));
-        assert!(ask(&"x".repeat(128)).is_ok());
-        for wrong in ["", "a b", &"x".repeat(129)] {
-            let refused = ask(wrong).unwrap_err();
-            assert_eq!(refused.kind, super::super::error::Kind::ArgumentInvalid);
-        }
-    }
 }

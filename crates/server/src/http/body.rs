@@ -104,17 +104,12 @@ pub async fn read<'a>(
     if body.is_end_stream() {
         return Ok(held);
     }
-    let incoming = Paced {
-        body,
-        began: Instant::now(),
-        read: 0,
-        limits: *limits,
-    };
+    let incoming = Paced::new(body, limits);
     collect(incoming, &mut held).await.map(|()| held)
 }
 
 /// A body that must come at a pace.
-struct Paced {
+pub struct Paced {
     body: Incoming,
     began: Instant,
     read: u64,
@@ -122,8 +117,21 @@ struct Paced {
 }
 
 impl Paced {
+    /// A body of which nothing has been read.
+    pub fn new(body: Incoming, limits: &Limits) -> Paced {
+        Paced {
+            body,
+            began: Instant::now(),
+            read: 0,
+            limits: *limits,
+        }
+    }
+
     /// The next piece of data; `None` at the end.
-    async fn data(&mut self) -> Result<Option<Bytes>, ApiError> {
+    ///
+    /// # Errors
+    /// A body that is too slow, or broken.
+    pub async fn data(&mut self) -> Result<Option<Bytes>, ApiError> {
         let patience_ms = self.limits.patience_ms(self.limits.body_ms, self.read);
         let until = self.began + Duration::from_millis(patience_ms);
         let next = tokio::time::timeout_at(until, data(&mut self.body)).await;

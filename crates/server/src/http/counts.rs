@@ -59,6 +59,8 @@ pub struct ThreadCounts {
 pub struct Answered {
     /// By route and status; only what has occurred.
     pub answers: Vec<Answers>,
+    /// By each status of a failure, whether it has occurred or not.
+    pub failures: Vec<(u16, u64)>,
     /// By route, in nanoseconds; only what has occurred and was timed.
     pub times: Vec<Times>,
     /// Lists that the cache answered.
@@ -175,8 +177,10 @@ impl Counts {
             self.threads.iter().map(|thread| of(thread).get()).sum()
         };
         let live = |thread: &Arc<ThreadCounts>| thread.live.load(Ordering::Relaxed);
+        let answers = self.answers();
         Answered {
-            answers: self.answers(),
+            failures: self.failures(&answers),
+            answers,
             times: self.times(),
             hits: sum(|thread| &thread.hits),
             misses: sum(|thread| &thread.misses),
@@ -205,6 +209,15 @@ impl Counts {
             }
         }
         answers
+    }
+
+    fn failures(&self, answers: &[Answers]) -> Vec<(u16, u64)> {
+        let statuses = self.statuses.all.iter().filter(|status| **status >= 500);
+        let count = |status: u16| {
+            let of_status = answers.iter().filter(|of| of.status == Some(status));
+            of_status.map(|of| of.count).sum()
+        };
+        statuses.map(|status| (*status, count(*status))).collect()
     }
 
     fn times(&self) -> Vec<Times> {
@@ -301,6 +314,7 @@ mod tests {
         thread.listed(None);
         let read = counts.read();
         assert_eq!((read.hits, read.stale, read.bypasses), (3, 1, 1));
+        assert!(read.failures.contains(&(500, 0)));
         let of_route = &read.answers[0];
         assert_eq!(of_route.route, routes[3].pattern);
         assert_eq!((of_route.status, of_route.count), (Some(200), 3));

@@ -104,9 +104,11 @@ kinds! {
     TransactionConflict 409 "transaction_conflict";
     RequestKeyReused 409 "general_idempotency_key_reused";
     TransactionExpired 410 "transaction_expired";
+    HistoryGone 410 "history_gone";
     PayloadTooLarge 413 "general_payload_too_large";
     Unknown 500 "general_unknown";
     ServiceUnavailable 503 "general_service_unavailable";
+    MarkNotReached 503 "mark_not_reached";
 }
 
 /// After how many seconds a request that met too much work may be sent again: queues of reads
@@ -220,7 +222,7 @@ impl ApiError {
     pub fn reply(&self, family: Family) -> Reply {
         let status = self.kind.status();
         let body = wire::error(&self.message(family), status, self.kind.name(family));
-        let after_s = (self.kind == Kind::ServiceUnavailable).then_some(RETRY_AFTER_S);
+        let after_s = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER_S);
         Reply::json(status, body)
             .allowing(self.allow.as_deref())
             .after_s(after_s)
@@ -277,6 +279,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::UniqueOverTime { .. } => Kind::UniqueOverTime,
         E::ReferenceOverTime { .. } => Kind::ReferenceOverTime,
         E::FutureMark { .. } => Kind::FutureMark,
+        E::HistoryGone(_) => Kind::HistoryGone,
         E::Relationship(_) => Kind::RelationshipValueInvalid,
         E::DeleteRestricted { .. } => Kind::RowDeleteRestricted,
         E::RowDataMissing => Kind::RowMissingData,
@@ -292,7 +295,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNotFound(_) => Kind::CursorNotFound,
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
-        E::RequestKeyReused => Kind::RequestKeyReused,
+        E::RequestKeyReused | E::RequestRepeated => Kind::RequestKeyReused,
         E::TransactionNotFound(_) => Kind::TransactionNotFound,
         E::TransactionExists(_) => Kind::TransactionExists,
         E::TransactionEnded(_) => Kind::TransactionNotReady,

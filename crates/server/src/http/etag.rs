@@ -12,11 +12,18 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 
 /// The tag of a list with these rows and this total.
 pub fn of_list(rows: u128, total: u64, family: Family) -> HeaderValue {
-    let family = match family {
-        Family::Tables => 't',
-        Family::Documents => 'd',
-    };
+    let family = letter(family);
     written(format_args!("\"{rows:032x}-{total:x}{family}\""))
+}
+
+/// The tag of an answer at fixed coordinates: with the numbers that rise when the past is shown or
+/// judged otherwise, so that it is not taken for what was seen before.
+pub fn of_fixed(rows: u128, total: u64, family: Family, epochs: [u64; 3]) -> HeaderValue {
+    let [fence, schema, permissions] = epochs;
+    let family = letter(family);
+    written(format_args!(
+        "\"{rows:032x}-{total:x}{family}-{fence:x}.{schema:x}.{permissions:x}\""
+    ))
 }
 
 /// The tag of a whole body.
@@ -24,8 +31,15 @@ pub fn of_body(body: u128) -> HeaderValue {
     written(format_args!("\"{body:032x}\""))
 }
 
-/// Longest tag, in bytes: two quotes, two numbers, what stands between, and a family.
-const TAG_BYTES_MAX: usize = 1 + 32 + 1 + 16 + 1 + 1;
+fn letter(family: Family) -> char {
+    match family {
+        Family::Tables => 't',
+        Family::Documents => 'd',
+    }
+}
+
+/// Longest tag, in bytes: two quotes, two numbers, what stands between, a family, and three epochs.
+const TAG_BYTES_MAX: usize = 1 + 32 + 1 + 16 + 1 + 3 * (1 + 16) + 1;
 
 /// In place, and copied once: every answer to a read has one.
 fn written(tag: fmt::Arguments<'_>) -> HeaderValue {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use engine::{Caller, Family, ListContainers, Place};
+use engine::{Caller, Family, Judged, ListContainers, Place};
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -16,11 +16,12 @@ use super::body::{self, Held};
 use super::callers::{X_APPWRITE_JWT, X_APPWRITE_KEY, X_APPWRITE_PROJECT};
 use super::error::{ApiError, Kind};
 use super::fields::{Fields, read_flag};
+use super::once::Named;
 use super::query_string::QueryString;
 use super::route::PathIds;
 use super::unique::{UNIQUE, unique_id};
 use super::wire::{self, Words};
-use super::{App, query_string};
+use super::{App, Shared, query_string};
 
 /// Longest age a reader may allow a cached list, in seconds (wire protocol, TTL list cache).
 const TTL_S_MAX: i64 = 86_400;
@@ -51,6 +52,8 @@ pub struct Asked<'a> {
     pub query: QueryString,
     body: Option<Incoming>,
     held: Option<Held<'a>>,
+    /// Where the request carries a key.
+    pub named: Option<Named>,
 }
 
 impl<'a> Asked<'a> {
@@ -72,6 +75,7 @@ impl<'a> Asked<'a> {
             query,
             body: Some(body),
             held: None,
+            named: None,
         })
     }
 
@@ -160,23 +164,29 @@ impl<'a> Asked<'a> {
         })
     }
 
+    /// The body. It is counted until the request ends, because what is parsed of it is about as
+    /// large.
+    pub async fn load(&mut self) -> Result<&[u8], ApiError> {
+        if let Some(body) = self.body.take() {
+            let shared = &self.app.shared;
+            self.held = Some(body::read(body, &shared.limits, &shared.bodies).await?);
+        }
+        Ok(self.held.as_ref().map_or(&[], Held::bytes))
+    }
+
     /// The members of the body.
     pub async fn fields(&mut self) -> Result<Fields, ApiError> {
-        let Some(body) = self.body.take() else {
+        self.load().await?;
+        let Some(held) = &self.held else {
             return Ok(Fields::default());
         };
-        let shared = &self.app.shared;
-        let held = body::read(body, &shared.limits, &shared.bodies).await?;
-        let fields = if held.bytes().len() > PARSED_HERE_BYTES_MAX {
+        if held.bytes().len() > PARSED_HERE_BYTES_MAX {
             let bytes = held.shared();
             let parsed = tokio::task::spawn_blocking(move || Fields::read(&bytes)).await;
             parsed.unwrap_or_else(|broken| Err(ApiError::internal(broken.to_string())))
         } else {
             Fields::read(held.bytes())
-        };
-        // Counted until the request ends, because what was parsed is about as large.
-        self.held = Some(held);
-        fields
+        }
     }
 
     /// Whether the total is wanted; it is unless the query string says otherwise.
@@ -193,6 +203,11 @@ impl<'a> Asked<'a> {
             None => Ok(0),
             Some(text) => text.parse().map_err(|_| ttl_refusal()).and_then(check_ttl),
         }
+    }
+
+    /// By which grants a read of the past is judged.
+    pub fn judged(&self) -> Result<Judged, ApiError> {
+        judged(self.query.permissions.as_deref())
     }
 
     /// A listing of containers, as the query string asks for it.
@@ -216,10 +231,44 @@ impl<'a> Asked<'a> {
         text: &str,
         check: impl Fn(&str) -> Result<T, ModelError>,
     ) -> Result<T, ApiError> {
+        self.sender().id(name, text, check)
+    }
+
+    /// What is needed to read operations on rows.
+    pub fn sender(&self) -> Sender<'_> {
+        Sender {
+            shared: &self.app.shared,
+            words: self.words,
+        }
+    }
+
+    /// The body as it comes; nothing if it was taken.
+    pub fn take_body(&mut self) -> Option<Incoming> {
+        self.body.take()
+    }
+}
+
+/// In whose words operations are sent, and where ids come from that they ask for.
+#[derive(Clone, Copy)]
+pub struct Sender<'a> {
+    /// What all threads share.
+    pub shared: &'a Shared,
+    /// The words of the route family.
+    pub words: &'static Words,
+}
+
+impl Sender<'_> {
+    /// As [`Asked::id`].
+    pub fn id<T>(
+        &self,
+        name: &'static str,
+        text: &str,
+        check: impl Fn(&str) -> Result<T, ModelError>,
+    ) -> Result<T, ApiError> {
         let refuse = |error: ModelError| ApiError::invalid(name, error.to_string());
         if text == UNIQUE {
-            let shared = &self.app.shared;
-            return check(&unique_id(shared.clock.now(), shared.rng)).map_err(refuse);
+            let (now, rng) = (self.shared.clock.now(), self.shared.rng);
+            return check(&unique_id(now, rng)).map_err(refuse);
         }
         check(text).map_err(refuse)
     }
@@ -240,6 +289,18 @@ pub fn check_ttl(ttl_s: i64) -> Result<u32, ApiError> {
         Ok(ttl_s as u32)
     } else {
         Err(ttl_refusal())
+    }
+}
+
+/// By which grants a read is judged, as the parameter `permissions` says.
+pub fn judged(permissions: Option<&str>) -> Result<Judged, ApiError> {
+    match permissions {
+        None | Some("now") => Ok(Judged::Today),
+        Some("as-of") => Ok(Judged::AsOf),
+        Some(_) => Err(ApiError::invalid(
+            "permissions",
+            "Value must be `now` or `as-of`.",
+        )),
     }
 }
 

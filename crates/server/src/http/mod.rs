@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use engine::{Clock, Engine, Family};
 use hyper::body::Incoming;
-use hyper::header::HeaderValue;
+use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use tokio_rustls::TlsAcceptor;
@@ -31,8 +31,13 @@ pub mod etag;
 pub mod extract;
 pub mod fields;
 pub mod forwarded;
+pub mod heads;
 pub mod health;
 pub mod indexes;
+pub mod lines;
+pub mod min_mark;
+pub mod once;
+pub mod openapi;
 pub mod query_string;
 pub mod relationships;
 pub mod repeated;
@@ -54,6 +59,7 @@ use counts::{Counts, ThreadCounts};
 use error::{ApiError, Kind};
 use extract::Asked;
 use forwarded::{Client, TrustedProxies};
+use lines::Streams;
 use repeated::{AtOnce, Repeated};
 use reply::{Reply, ReplyBody};
 use route::{Action, Route, Routes};
@@ -61,7 +67,7 @@ use tidemark::SetClock;
 use unique::RequestIds;
 
 use crate::serve::{Limits, ServeConfig};
-use crate::watch::trace::{Incoming as Trace, Traces};
+use crate::watch::trace::{Incoming as Trace, Traces, method_word};
 
 /// Fills the slice with chance. The binary passes the system's, tests one they know.
 pub type Rng = fn(&mut [u8]);
@@ -86,6 +92,7 @@ pub struct Shared {
     routes: Routes,
     at_once: AtOnce,
     bodies: Budget,
+    streams: Streams,
     access_log: bool,
 }
 
@@ -112,6 +119,7 @@ impl Shared {
             proxies: config.proxies,
             routes,
             bodies: Budget::new(config.limits.bodies_bytes_max),
+            streams: Streams::default(),
             access_log: config.access_log,
         }
     }
@@ -174,8 +182,8 @@ pub fn answer_at_once<B>(
 pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Response<ReplyBody> {
     let began = app.is_timed().then(Instant::now);
     let (head, body) = request.into_parts();
-    let request_id = app.request_ids.name(&head.headers);
-    let origin = app.shared.origins.judge(&head.headers);
+    let request_id = app.request_ids.name(head.headers.get(reply::X_REQUEST_ID));
+    let origin = app.shared.origins.judge(head.headers.get(header::ORIGIN));
     let mut route = None;
     let contained = contain(reply_to(app, &head, body, &origin, &mut route)).await;
     let outcome = contained.unwrap_or_else(|panic| Err(ApiError::internal(panic)));
@@ -214,10 +222,19 @@ async fn reply_to<'a>(
     }
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
     *found = Some(route);
+    if route.action.waits_for_mark()
+        && let Some(mark) = min_mark::named(&head.headers)?
+    {
+        // Boxed, so that requests without the header do not carry its state around.
+        Box::pin(min_mark::reach(&app.shared.engine, mark)).await?;
+    }
     let asked = Asked::new(app, head, (route.family, ids), body)?;
     let reply = match route.action {
         Action::ListRows => rows::list(asked).await,
         Action::GetRow => rows::get(asked).await,
+        other if other.takes_key() && head.headers.contains_key(&once::IDEMPOTENCY_KEY) => {
+            Box::pin(once::perform(other, asked)).await
+        }
         // Boxed, so that the two routes above do not carry the state of all others around.
         other => Box::pin(perform(other, asked)).await,
     }?;
@@ -272,10 +289,13 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::IncrementColumn => rows_bulk::count(asked, false).await,
         Action::DecrementColumn => rows_bulk::count(asked, true).await,
         Action::TidemarkStatus => tidemark::status(&asked),
+        Action::Describe => Ok(openapi::document_reply()),
         Action::Transact => tidemark::transact(asked).await,
         Action::ReadAtTimes => tidemark::read(asked).await,
         Action::Heartbeat => tidemark::heartbeat(asked).await,
         Action::Constrain => tidemark::constrain(asked).await,
+        Action::TableOptions => tidemark::options(&asked),
+        Action::SetTableOptions => tidemark::set_options(asked).await,
         Action::ResetTests => tidemark::reset(asked).await,
         Action::ListTransactions => transactions::list(asked).await,
         Action::CreateTransaction => transactions::create(asked).await,
@@ -328,7 +348,7 @@ fn log_failure(error: &ApiError, request_id: &HeaderValue, head: &Parts) {
     let path = head.uri.path();
     tracing::warn!(
         request = request_id.to_str().unwrap_or_default(),
-        method = %head.method,
+        method = method_word(&head.method),
         path = &path[..path.floor_char_boundary(LOGGED_PATH_BYTES)],
         status = status.as_u16(),
         trace_id = Trace::of(&head.headers).map(|trace| trace.trace_id()),

@@ -24,6 +24,8 @@ pub struct QueryString {
     pub search: Option<String>,
     /// `transactionId`
     pub transaction: Option<String>,
+    /// `permissions`
+    pub permissions: Option<String>,
 }
 
 /// A query with its number.
@@ -48,6 +50,7 @@ impl QueryString {
                 "ttl" => parsed.ttl = Some(text("ttl", value)?),
                 "search" => parsed.search = Some(text("search", value)?),
                 "transactionId" => parsed.transaction = Some(text("transactionId", value)?),
+                "permissions" => parsed.permissions = Some(text("permissions", value)?),
                 other => {
                     if let Some(brackets) = other.strip_prefix("queries") {
                         add_query(&mut queries, brackets, value)?;
@@ -175,6 +178,7 @@ mod tests {
             ttl: Some("5".into()),
             search: Some("a b".into()),
             transaction: Some("t".into()),
+            permissions: None,
         };
         assert_eq!(parsed.unwrap(), wanted);
     }

@@ -1,21 +1,29 @@
 //! An answer before it becomes bytes: status, body, and the headers that every answer carries.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::buf::Chain;
 use bytes::{Buf, Bytes};
 use engine::{Cached, ListAnswer};
 use http_body_util::Full;
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
+use model::Mark;
 
 use super::cors::Origin;
+use super::lines::Lines;
+use super::min_mark::X_TIDEMARK_MARK;
 use super::{etag, wire};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 /// Also of answers without a body: one of the official clients reads the header always, and two
 /// fail on an empty body that is announced as JSON.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=UTF-8");
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, no-cache");
 const VARY: HeaderValue = HeaderValue::from_static(
     "Origin, Cookie, X-Appwrite-Project, X-Appwrite-Key, X-Appwrite-Session, X-Appwrite-JWT",
@@ -28,7 +36,57 @@ const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cache")
 
 /// Up to three pieces, written out in one go: the rows of a list are not copied between the
 /// parts of their envelope.
-pub type ReplyBody = Full<Chain<Chain<Bytes, Bytes>, Bytes>>;
+type Pieces = Chain<Chain<Bytes, Bytes>, Bytes>;
+
+/// The body of an answer.
+pub enum ReplyBody {
+    /// All of it.
+    Whole(Full<Pieces>),
+    /// Lines, each as soon as it is there.
+    Lines(Lines),
+}
+
+impl ReplyBody {
+    /// All of it.
+    pub fn whole([first, second, third]: [Bytes; 3]) -> ReplyBody {
+        ReplyBody::Whole(Full::new(first.chain(second).chain(third)))
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Pieces;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Pieces>, Infallible>>> {
+        match &mut *self {
+            ReplyBody::Whole(body) => Pin::new(body).poll_frame(context),
+            ReplyBody::Lines(lines) => lines.poll(context).map(|lines| {
+                let lines = lines?.chain(Bytes::new()).chain(Bytes::new());
+                Some(Ok(Frame::data(lines)))
+            }),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            ReplyBody::Whole(body) => body.is_end_stream(),
+            ReplyBody::Lines(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            ReplyBody::Whole(body) => body.size_hint(),
+            ReplyBody::Lines(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Bytes before the body of an answer that is kept: its status and its mark. Written to disk.
+const KEPT_HEAD_BYTES: usize = 2 + 8;
 
 /// An answer.
 #[derive(Debug)]
@@ -37,8 +95,12 @@ pub struct Reply {
     pub status: StatusCode,
     content_type: HeaderValue,
     pieces: [Bytes; 3],
+    /// In the place of the pieces.
+    lines: Option<Lines>,
     /// Names the body, where a request can be repeated.
     tag: Option<HeaderValue>,
+    /// For how many seconds it need not be repeated; 0 if it must.
+    max_age_s: u32,
     /// Seldom any, so seldom an allocation.
     more: Vec<(HeaderName, HeaderValue)>,
 }
@@ -51,7 +113,9 @@ impl Reply {
             status,
             content_type: JSON,
             pieces,
+            lines: None,
             tag: None,
+            max_age_s: 0,
             more: Vec::new(),
         }
     }
@@ -59,6 +123,25 @@ impl Reply {
     /// 200 with a JSON body.
     pub fn ok(body: Vec<u8>) -> Reply {
         Reply::json(StatusCode::OK, body)
+    }
+
+    /// 200 with lines of JSON. The connection ends with them: while they come, it is watched by
+    /// other limits than one that waits for a request.
+    pub fn lines(lines: Lines) -> Reply {
+        Reply {
+            content_type: LINES,
+            lines: Some(lines),
+            more: vec![(header::CONNECTION, HeaderValue::from_static("close"))],
+            ..Reply::ok(Vec::new())
+        }
+    }
+
+    /// 200 with a JSON body that others send as well.
+    pub fn shared(body: Bytes) -> Reply {
+        Reply {
+            pieces: [body, Bytes::new(), Bytes::new()],
+            ..Reply::ok(Vec::new())
+        }
     }
 
     /// 201 with a JSON body.
@@ -82,7 +165,9 @@ impl Reply {
             status: StatusCode::OK,
             content_type: TEXT,
             pieces,
+            lines: None,
             tag: None,
+            max_age_s: 0,
             more: Vec::new(),
         }
     }
@@ -94,7 +179,9 @@ impl Reply {
             status: StatusCode::NO_CONTENT,
             content_type: TEXT,
             pieces,
+            lines: None,
             tag: None,
+            max_age_s: 0,
             more: Vec::new(),
         }
     }
@@ -102,12 +189,22 @@ impl Reply {
     /// A list of rows, with what the caches did.
     pub fn list(answer: ListAnswer, words: &wire::Words) -> Reply {
         let (open, close) = wire::list_envelope(words.rows, answer.total);
-        let tag = etag::of_list(answer.tag, answer.total, words.family());
-        let pieces = [
-            Bytes::from(open),
-            shared_bytes(answer.rows),
-            Bytes::from_static(close),
-        ];
+        let envelope = (Bytes::from(open), Bytes::from_static(close));
+        Reply::of_rows(answer, envelope, words)
+    }
+
+    /// A row that was read as a list of one, with what the caches did.
+    pub fn row(answer: ListAnswer, words: &wire::Words) -> Reply {
+        Reply::of_rows(answer, (Bytes::new(), Bytes::new()), words)
+    }
+
+    fn of_rows(answer: ListAnswer, envelope: (Bytes, Bytes), words: &wire::Words) -> Reply {
+        let (family, total) = (words.family(), answer.total);
+        let tag = match answer.fixed {
+            None => etag::of_list(answer.tag, total, family),
+            Some(fixed) => etag::of_fixed(answer.tag, total, family, fixed.epochs),
+        };
+        let (open, close) = envelope;
         let mut more = Vec::with_capacity(2);
         let outcome = match answer.cached {
             Some(Cached { is_hit: true, .. }) => "hit",
@@ -133,10 +230,44 @@ impl Reply {
         Reply {
             status: StatusCode::OK,
             content_type: JSON,
-            pieces,
+            pieces: [open, shared_bytes(answer.rows), close],
+            lines: None,
             tag: Some(tag),
+            max_age_s: answer.fixed.map_or(0, |fixed| fixed.max_age_s),
             more,
         }
+    }
+
+    /// Adds the mark that the answer is true for.
+    #[must_use]
+    pub fn at(mut self, mark: Mark) -> Reply {
+        self.more.push((X_TIDEMARK_MARK, mark.0.into()));
+        self
+    }
+
+    /// As it is kept, with the mark that it is true for; see [`Reply::restored`].
+    pub fn to_keep(&self, mark: Mark) -> Vec<u8> {
+        let mut kept = Vec::with_capacity(KEPT_HEAD_BYTES + self.len_bytes());
+        kept.extend_from_slice(&self.status.as_u16().to_be_bytes());
+        kept.extend_from_slice(&mark.0.to_be_bytes());
+        for piece in &self.pieces {
+            kept.extend_from_slice(piece);
+        }
+        kept
+    }
+
+    /// The answer that was kept as these bytes; `None` for what is none.
+    pub fn restored(kept: &[u8]) -> Option<Reply> {
+        let (head, body) = kept.split_first_chunk::<KEPT_HEAD_BYTES>()?;
+        let (status, mark) = head.split_first_chunk::<2>()?;
+        let status = StatusCode::from_u16(u16::from_be_bytes(*status)).ok()?;
+        let mark = Mark(i64::from_be_bytes(mark.try_into().ok()?));
+        let reply = if status == StatusCode::NO_CONTENT {
+            Reply::empty()
+        } else {
+            Reply::json(status, body.to_vec())
+        };
+        Some(reply.at(mark))
     }
 
     /// Adds the methods that the path answers, where the one used is not among them.
@@ -161,6 +292,7 @@ impl Reply {
     #[must_use]
     pub fn untagged(mut self) -> Reply {
         self.tag = None;
+        self.max_age_s = 0;
         self
     }
 
@@ -205,8 +337,11 @@ impl Reply {
 
     /// What hyper writes.
     pub fn into_response(self, request_id: HeaderValue, origin: &Origin) -> Response<ReplyBody> {
-        let [first, second, third] = self.pieces;
-        let mut response = Response::new(Full::new(first.chain(second).chain(third)));
+        let body = match self.lines {
+            None => ReplyBody::whole(self.pieces),
+            Some(lines) => ReplyBody::Lines(lines),
+        };
+        let mut response = Response::new(body);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.reserve(8 + self.more.len());
@@ -217,13 +352,23 @@ impl Reply {
         if let Some(tag) = self.tag {
             headers.insert(header::ETAG, tag);
         }
-        headers.insert(header::CACHE_CONTROL, CACHE_CONTROL);
+        headers.insert(header::CACHE_CONTROL, cache_control(self.max_age_s));
         headers.insert(header::VARY, VARY);
         headers.insert(X_REQUEST_ID, request_id);
         headers.extend(self.more);
         origin.write(headers);
         response
     }
+}
+
+/// Whoever holds an answer asks whether it still stands, unless the owner of a table said for how
+/// long need not be asked.
+fn cache_control(max_age_s: u32) -> HeaderValue {
+    if max_age_s == 0 {
+        return CACHE_CONTROL;
+    }
+    let told = format!("private, max-age={max_age_s}, immutable");
+    HeaderValue::from_maybe_shared(Bytes::from(told)).expect("words and digits are legal")
 }
 
 /// The bytes themselves, not a copy.
@@ -237,9 +382,7 @@ pub(super) fn shared_bytes(bytes: Arc<[u8]>) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use engine::Family;
-    use hyper::body::Body;
-    use model::Mark;
+    use engine::{Family, Fixed};
 
     use super::*;
 
@@ -250,6 +393,7 @@ mod tests {
             total: 12,
             cached,
             mark: Mark(7),
+            fixed: None,
         }
     }
 
@@ -355,6 +499,48 @@ mod tests {
         ] {
             check_cache_headers(cached, appwrite, tidemark);
         }
+    }
+
+    #[test]
+    fn a_kept_answer_is_the_same() {
+        for reply in [Reply::created(b"{}".to_vec()), Reply::empty()] {
+            let kept = reply.to_keep(Mark(i64::MAX));
+            let wanted = response(reply.at(Mark(i64::MAX)));
+            let restored = Reply::restored(&kept).unwrap();
+            assert_eq!(
+                Reply::restored(&kept).unwrap().to_keep(Mark(i64::MAX)),
+                kept
+            );
+            let restored = response(restored);
+            assert_eq!(restored.status(), wanted.status());
+            assert_eq!(restored.headers(), wanted.headers());
+        }
+        assert!(Reply::restored(b"").is_none());
+        assert!(Reply::restored(&[0; 10]).is_none());
+    }
+
+    #[test]
+    fn an_answer_at_fixed_coordinates_is_named_with_its_epochs_and_kept_as_long_as_allowed() {
+        let fixed = |max_age_s| ListAnswer {
+            fixed: Some(Fixed {
+                epochs: [u64::MAX, 2, 3],
+                max_age_s,
+            }),
+            total: u64::MAX,
+            ..answer(None)
+        };
+        let words = wire::words(Family::Tables);
+        let tag = "\"00000000000000000000000000000abc-fffffffffffffffft-ffffffffffffffff.2.3\"";
+        let list = held(tag, Reply::list(fixed(0), words));
+        assert_eq!(list.status(), 304);
+        assert_eq!(list.headers()["cache-control"], "private, no-cache");
+        let list = held("\"other\"", Reply::list(fixed(60), words));
+        let told = "private, max-age=60, immutable";
+        assert_eq!(list.headers()["cache-control"], told);
+        assert_eq!(list.headers()["etag"], tag);
+        let posted = response(Reply::list(fixed(60), words).untagged());
+        assert_eq!(posted.headers()["cache-control"], "private, no-cache");
+        assert_eq!(bytes(Reply::row(fixed(0), words)), br#"{"a":1}"#);
     }
 
     #[test]

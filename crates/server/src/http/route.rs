@@ -60,10 +60,13 @@ pub enum Action {
     IncrementColumn,
     DecrementColumn,
     TidemarkStatus,
+    Describe,
     Transact,
     ReadAtTimes,
     Heartbeat,
     Constrain,
+    TableOptions,
+    SetTableOptions,
     ResetTests,
     ListTransactions,
     CreateTransaction,
@@ -93,6 +96,13 @@ impl Action {
                 | Action::HealthStorage
                 | Action::TidemarkStatus
         )
+    }
+}
+
+impl Action {
+    /// Whether a mark that the request names is waited for.
+    pub fn waits_for_mark(self) -> bool {
+        self.is_about_stored_things() || self == Action::TidemarkStatus
     }
 }
 
@@ -198,10 +208,14 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (POST, "/v1/tidemark/databases/{database}/batch/reads", Action::BatchRead),
     (POST, "/v1/tidemark/databases/{database}/batch/writes", Action::BatchWrite),
     (GET, "/v1/tidemark/status", Action::TidemarkStatus),
+    (GET, "/v1/tidemark/openapi.json", Action::Describe),
     (POST, "/v1/tidemark/databases/{database}/transactions", Action::Transact),
     (POST, "/v1/tidemark/databases/{database}/reads", Action::ReadAtTimes),
     (POST, "/v1/tidemark/databases/{database}/heartbeat", Action::Heartbeat),
     (PUT, "/v1/tidemark/databases/{database}/tables/{table}/constraints", Action::Constrain),
+    (GET, "/v1/tidemark/databases/{database}/tables/{table}/options", Action::TableOptions),
+    (PATCH, "/v1/tidemark/databases/{database}/tables/{table}/options",
+        Action::SetTableOptions),
     (POST, "/v1/tidemark/test/reset", Action::ResetTests),
 
     (&METHODS, "/v1/account", Action::NotBuilt),

@@ -2,13 +2,15 @@
 
 use std::rc::Rc;
 
-use engine::{Act, Caller, Engine, ListRows, RowInput};
+use engine::{Act, Caller, Engine, Judged, ListAnswer, ListRows, RowInput};
 use hyper::StatusCode;
 use model::{Json, RowId};
 
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, check_queries, check_ttl};
+use super::extract::{Asked, Sender, check_queries, check_ttl, judged};
 use super::fields::Fields;
+use super::min_mark;
+use super::once::Shape;
 use super::relationships::name_inner_rows;
 use super::repeated::{self, List, Meaning, RowOf};
 use super::reply::Reply;
@@ -31,18 +33,57 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
         family: asked.family,
     };
     let engine = &asked.app.shared.engine;
-    if let Some(id) = transaction_of(asked.query.transaction.as_deref()) {
+    let (judged, transaction) = (asked.judged()?, asked.query.transaction.as_deref());
+    if judged == Judged::AsOf {
+        need_none(transaction)?;
+        let answer = Box::pin(engine.list_rows_judged(&caller, &list, judged)).await?;
+        asked.app.counts.listed(answer.cached);
+        return Ok(Reply::list(answer, asked.words));
+    }
+    if let Some(id) = transaction_of(transaction) {
         // Boxed, so that reads outside of transactions do not carry its state around.
         let answer = Box::pin(engine.list_rows_staged(&caller, id, &list)).await?;
         asked.app.counts.listed(answer.cached);
         return Ok(Reply::list(answer, asked.words));
     }
-    let answer = engine.list_rows(&caller, &list).await?;
+    let answer = read_list(&asked, &caller, &list, judged).await?;
     asked.app.counts.listed(answer.cached);
     if answer.cached.is_some_and(|cached| cached.is_hit) {
         remember_list(&asked, &caller, &list);
     }
     Ok(Reply::list(answer, asked.words))
+}
+
+/// A list of now. One that is kept for a `ttl` and that a commit may have altered could be older
+/// than the mark which the request names; the exact one is not.
+async fn read_list(
+    asked: &Asked<'_>,
+    caller: &Caller,
+    list: &ListRows<'_>,
+    judged: Judged,
+) -> Result<ListAnswer, ApiError> {
+    let engine = &asked.app.shared.engine;
+    let answer = engine.list_rows_judged(caller, list, judged).await?;
+    if !answer.may_be_old() || min_mark::named(&asked.head.headers)?.is_none() {
+        return Ok(answer);
+    }
+    let exact = ListRows { ttl_s: 0, ..*list };
+    let mut answer = Box::pin(engine.list_rows_judged(caller, &exact, judged)).await?;
+    if let Some(cached) = &mut answer.cached {
+        cached.is_stale = Some(false);
+    }
+    Ok(answer)
+}
+
+/// Inside a transaction nothing but the rows as its commit would leave them is read.
+fn need_none(transaction: Option<&str>) -> Result<(), ApiError> {
+    match transaction_of(transaction) {
+        None => Ok(()),
+        Some(_) => Err(ApiError::invalid(
+            "permissions",
+            "A read inside a transaction is judged by the grants of now.",
+        )),
+    }
 }
 
 /// A list that was found in the cache is likely to be asked for again.
@@ -93,10 +134,14 @@ pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         bypass: asked.bypasses_cache(),
         family: asked.family,
     };
+    let judged = judged(fields.text("permissions")?.as_deref())?;
+    if judged == Judged::AsOf {
+        need_none(transaction.as_deref())?;
+    }
     let engine = &asked.app.shared.engine;
     let answer = match transaction {
         Some(id) => engine.list_rows_staged(&caller, &id, &list).await?,
-        None => engine.list_rows(&caller, &list).await?,
+        None => read_list(&asked, &caller, &list, judged).await?,
     };
     asked.app.counts.listed(answer.cached);
     Ok(Reply::list(answer, asked.words))
@@ -107,15 +152,36 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
     let (engine, texts) = (&asked.app.shared.engine, &asked.query.queries);
+    let judged = asked.judged()?;
+    if judged == Judged::AsOf {
+        need_none(asked.query.transaction.as_deref())?;
+    }
     if let Some(transaction) = transaction_of(asked.query.transaction.as_deref()) {
         let place = asked.place();
         let read = engine.get_row_staged(&caller, transaction, place, &id, texts);
         let read = Box::pin(read).await?;
-        return Ok(Reply::ok(wire::encode_page(&read.answer, asked.family)));
+        let body = wire::encode_page(&read.answer, asked.family);
+        return Ok(Reply::ok(body).at(read.mark));
+    }
+    if !texts.is_empty() || judged == Judged::AsOf {
+        let list = ListRows {
+            place: asked.place(),
+            texts,
+            total: false,
+            ttl_s: 0,
+            bypass: asked.bypasses_cache(),
+            family: asked.family,
+        };
+        let read = Box::pin(engine.get_row_at(&caller, &list, &id, judged)).await?;
+        if let Some(answer) = read {
+            asked.app.counts.listed(answer.cached);
+            return Ok(Reply::row(answer, asked.words));
+        }
     }
     let read = engine.get_row(&caller, asked.place(), &id, texts).await?;
     remember_table(&asked, &caller);
-    Ok(Reply::ok(wire::encode_page(&read.answer, asked.family)))
+    let body = wire::encode_page(&read.answer, asked.family);
+    Ok(Reply::ok(body).at(read.mark))
 }
 
 /// `POST /v1/tablesdb/{database}/tables/{table}/rows`, for one row or many.
@@ -123,31 +189,33 @@ pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let mut fields = asked.fields().await?;
     let transaction = transaction_in(&mut fields)?;
-    let engine = &asked.app.shared.engine;
+    let (engine, family) = (&asked.app.shared.engine, asked.family);
     match Creation::read(&mut fields, &asked)? {
         Creation::One(row) => {
             if let Some(id) = transaction {
                 let (act, status) = (Act::Create(row), StatusCode::CREATED);
                 return stage_row(&asked, &caller, &id, act, status).await;
             }
+            let shape = Shape::Row(StatusCode::CREATED);
+            let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
             let made = engine.create_row(&caller, asked.place(), row).await?;
-            Ok(Reply::created(wire::encode_page(
-                &made.answer,
-                asked.family,
-            )))
+            Ok(shape.written(1, &made.answer, made.mark, family))
         }
         Creation::Many(rows) => {
             // The engine asks for a key as well; asked here, a guest learns of it before any
             // fault of the rows.
             let caller = asked.key_caller()?;
-            let rows = rows.into_iter().map(|row| inner_row(&asked, row));
+            let rows = rows.into_iter().map(|row| inner_row(asked.sender(), row));
             let rows = rows.collect::<Result<Vec<_>, _>>()?;
             if let Some(id) = transaction {
                 let count = rows.len();
                 return stage_rows(&asked, &caller, &id, Act::CreateMany(rows), count).await;
             }
+            let shape = Shape::Rows(StatusCode::CREATED);
+            let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
             let made = engine.create_rows(&caller, asked.place(), rows).await?;
-            Ok(Reply::created(wire::rows(&made.answer, asked.words)))
+            let total = made.answer.rows.len() as u64;
+            Ok(shape.written(total, &made.answer, made.mark, family))
         }
     }
 }
@@ -171,7 +239,7 @@ impl Creation {
             id,
         ) {
             (Some(mut members), true, Some(id)) => {
-                name_inner(asked, &mut members);
+                name_inner(asked.sender(), &mut members);
                 let id = asked.id(words.row_id, &id, RowId::new)?;
                 Ok(Creation::One(RowInput {
                     id,
@@ -192,9 +260,8 @@ impl Creation {
     }
 }
 
-pub(super) fn name_inner(asked: &Asked<'_>, members: &mut [(String, Json)]) {
-    let shared = &asked.app.shared;
-    name_inner_rows(members, shared.clock.now(), shared.rng);
+pub(super) fn name_inner(sender: Sender<'_>, members: &mut [(String, Json)]) {
+    name_inner_rows(members, sender.shared.clock.now(), sender.shared.rng);
 }
 
 fn missing(message: &'static str) -> ApiError {
@@ -206,16 +273,16 @@ fn contradiction(message: &'static str) -> ApiError {
 }
 
 /// One of several rows. Its grants stay among its members, where the engine looks for them.
-pub(super) fn inner_row(asked: &Asked<'_>, mut row: Fields) -> Result<RowInput, ApiError> {
+pub(super) fn inner_row(sender: Sender<'_>, mut row: Fields) -> Result<RowInput, ApiError> {
     let id = match row.take("$id") {
         None => UNIQUE.to_owned(),
         Some(Json::Text(id)) => id,
         Some(other) => {
             let why = format!("`$id` must be a string, got {}.", other.kind());
-            return Err(ApiError::invalid(asked.words.rows, why));
+            return Err(ApiError::invalid(sender.words.rows, why));
         }
     };
-    let id = asked.id(asked.words.rows, &id, RowId::new)?;
+    let id = sender.id(sender.words.rows, &id, RowId::new)?;
     Ok(RowInput {
         id,
         members: row.rest(),
@@ -231,13 +298,12 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     if let Some(id) = transaction {
         return stage_row(&asked, &caller, &id, Act::Update(row), StatusCode::OK).await;
     }
-    let written = asked
-        .app
-        .shared
-        .engine
-        .update_row(&caller, asked.place(), row, unchanged_since)
-        .await?;
-    Ok(Reply::ok(wire::encode_page(&written.answer, asked.family)))
+    let (engine, family) = (&asked.app.shared.engine, asked.family);
+    let shape = Shape::Row(StatusCode::OK);
+    let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
+    let written = engine.update_row(&caller, asked.place(), row, unchanged_since);
+    let written = written.await?;
+    Ok(shape.written(1, &written.answer, written.mark, family))
 }
 
 /// `PUT /v1/tablesdb/{database}/tables/{table}/rows/{row}`
@@ -248,17 +314,13 @@ pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     if let Some(id) = transaction {
         return stage_row(&asked, &caller, &id, Act::Upsert(row), StatusCode::CREATED).await;
     }
-    let written = asked
-        .app
-        .shared
-        .engine
-        .upsert_row(&caller, asked.place(), row, unchanged_since)
-        .await?;
+    let (engine, family) = (&asked.app.shared.engine, asked.family);
     // Documented elsewhere as 201, but 200 is what is sent and tested.
-    Ok(Reply::json(
-        StatusCode::OK,
-        wire::encode_page(&written.answer, asked.family),
-    ))
+    let shape = Shape::Row(StatusCode::OK);
+    let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
+    let written = engine.upsert_row(&caller, asked.place(), row, unchanged_since);
+    let written = written.await?;
+    Ok(shape.written(1, &written.answer, written.mark, family))
 }
 
 /// The change of the row that the path names, and the transaction it belongs to.
@@ -266,7 +328,7 @@ async fn change(asked: &mut Asked<'_>) -> Result<(RowInput, Option<String>), Api
     let mut fields = asked.fields().await?;
     let transaction = transaction_in(&mut fields)?;
     let mut members = fields.object("data")?.unwrap_or_default();
-    name_inner(asked, &mut members);
+    name_inner(asked.sender(), &mut members);
     let row = RowInput {
         id: asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?,
         members,
@@ -286,11 +348,8 @@ pub async fn delete(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         let (act, status) = (Act::Delete(id), StatusCode::NO_CONTENT);
         return stage_row(&asked, &caller, transaction, act, status).await;
     }
-    asked
-        .app
-        .shared
-        .engine
-        .delete_row(&caller, asked.place(), id, unchanged_since)
-        .await?;
-    Ok(Reply::empty())
+    let engine = &asked.app.shared.engine;
+    let caller = asked.writer(caller, |_| Reply::empty());
+    let deleted = engine.delete_row(&caller, asked.place(), id, unchanged_since);
+    Ok(Reply::empty().at(deleted.await?))
 }

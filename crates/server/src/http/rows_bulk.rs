@@ -1,16 +1,18 @@
 //! Many rows at once, for keys only; and counting a column of one row up or down.
 
-use engine::{Act, Bulk, EngineError, Increment};
+use std::rc::Rc;
+
+use engine::{Act, Bulk, Bulked, Caller, EngineError, Family, Increment};
 use hyper::StatusCode;
-use model::{Json, RowId};
+use model::{Json, Marked, RowId};
 
 use super::error::{ApiError, Kind};
 use super::extract::{Asked, check_queries};
 use super::fields::Fields;
+use super::once::Shape;
 use super::reply::Reply;
 use super::rows::{ROWS_MAX, inner_row};
 use super::transactions::{stage_row, stage_rows, transaction_in};
-use super::wire;
 
 /// `PUT /v1/tablesdb/{database}/tables/{table}/rows`
 pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
@@ -22,17 +24,17 @@ pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     if rows.is_empty() {
         return Err(ApiError::missing(asked.words.rows));
     }
-    let rows = rows.into_iter().map(|row| inner_row(&asked, row));
+    let rows = rows.into_iter().map(|row| inner_row(asked.sender(), row));
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
     if let Some(id) = transaction {
         let count = rows.len();
         return stage_rows(&asked, &caller, &id, Act::UpsertMany(rows), count).await;
     }
-    let engine = &asked.app.shared.engine;
-    let written = engine
-        .upsert_rows(&caller, asked.place(), rows, unchanged_since)
-        .await?;
-    Ok(Reply::ok(wire::rows(&written.answer, asked.words)))
+    let (engine, caller) = (&asked.app.shared.engine, writer(&asked, caller));
+    let written = engine.upsert_rows(&caller, asked.place(), rows, unchanged_since);
+    let written = written.await?;
+    let total = written.answer.rows.len() as u64;
+    Ok(MANY.written(total, &written.answer, written.mark, asked.family))
 }
 
 /// `PATCH /v1/tablesdb/{database}/tables/{table}/rows`
@@ -53,10 +55,9 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         texts: &texts,
         unchanged_since,
     };
-    let engine = &asked.app.shared.engine;
-    let written = engine.update_rows(&caller, &bulk, &members).await?.answer;
-    let body = wire::rows_of(written.total, &written.page, asked.words);
-    Ok(Reply::ok(body))
+    let (engine, caller) = (&asked.app.shared.engine, writer(&asked, caller));
+    let written = engine.update_rows(&caller, &bulk, &members).await?;
+    Ok(bulked(&written, asked.family))
 }
 
 /// `DELETE /v1/tablesdb/{database}/tables/{table}/rows`
@@ -74,10 +75,22 @@ pub async fn delete(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         texts: &texts,
         unchanged_since,
     };
-    let engine = &asked.app.shared.engine;
-    let written = engine.delete_rows(&caller, &bulk).await?.answer;
-    let body = wire::rows_of(written.total, &written.page, asked.words);
-    Ok(Reply::ok(body))
+    let (engine, caller) = (&asked.app.shared.engine, writer(&asked, caller));
+    let written = engine.delete_rows(&caller, &bulk).await?;
+    Ok(bulked(&written, asked.family))
+}
+
+/// How many rows are answered.
+const MANY: Shape = Shape::Rows(StatusCode::OK);
+
+fn writer(asked: &Asked<'_>, caller: Rc<Caller>) -> Rc<Caller> {
+    let family = asked.family;
+    asked.writer(caller, move |effect| MANY.reply(effect, family))
+}
+
+fn bulked(written: &Marked<Bulked>, family: Family) -> Reply {
+    let Bulked { total, page } = &written.answer;
+    MANY.written(*total, page, written.mark, family)
 }
 
 /// The queries of the body, or else of the query string: where a client sent them to the other
@@ -118,13 +131,14 @@ pub async fn count(mut asked: Asked<'_>, is_down: bool) -> Result<Reply, ApiErro
             _ => error,
         });
     }
-    let engine = &asked.app.shared.engine;
+    let (engine, family) = (&asked.app.shared.engine, asked.family);
+    let shape = Shape::Row(StatusCode::OK);
+    let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
     let written = engine.increment_row(&caller, asked.place(), &increment);
     let written = written.await.map_err(|error| match error {
         // The protocol has one answer for a row and for a column that is not there.
         EngineError::RowNotFound(_) => ApiError::new(Kind::ColumnNotFound, error.to_string()),
         other => other.into(),
     })?;
-    let body = wire::encode_page(&written.answer, asked.family);
-    Ok(Reply::ok(body))
+    Ok(shape.written(1, &written.answer, written.mark, family))
 }

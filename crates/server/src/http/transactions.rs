@@ -1,12 +1,14 @@
 //! Transactions: create, list, get, commit or roll back, delete; and staging operations, by the
 //! route of its own or by those of rows.
 
-use engine::{Act, Caller, Echo, EngineError, Operation, TRANSACTION_TTL_S_DEFAULT, Transaction};
+use engine::{
+    Act, Caller, Echo, Effect, EngineError, Operation, TRANSACTION_TTL_S_DEFAULT, Transaction,
+};
 use hyper::StatusCode;
 use model::{Json, RowId};
 
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, check_queries};
+use super::extract::{Asked, Sender, check_queries};
 use super::fields::Fields;
 use super::reply::Reply;
 use super::rows::{ROWS_MAX, inner_row, name_inner};
@@ -71,12 +73,16 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         return Err(ApiError::new(Kind::BadRequest, message));
     }
     let (engine, id) = (&asked.app.shared.engine, &asked.ids.transaction);
-    let ended = if commit {
-        engine.commit_transaction(&caller, id).await?
-    } else {
-        engine.roll_back_transaction(&caller, id).await?
-    };
-    Ok(Reply::ok(wire::transaction(&ended)))
+    if !commit {
+        let ended = engine.roll_back_transaction(&caller, id).await?;
+        return Ok(Reply::ok(wire::transaction(&ended)));
+    }
+    let caller = asked.writer(caller, |effect| match effect {
+        Effect::Transaction(ended) => Reply::ok(wire::transaction(ended)),
+        _ => unreachable!("a transaction is committed"),
+    });
+    let ended = engine.commit_transaction(&caller, id).await?;
+    Ok(Reply::ok(wire::transaction(&ended.answer)).at(ended.mark))
 }
 
 /// `DELETE /v1/tablesdb/transactions/{transaction}`
@@ -92,6 +98,7 @@ pub async fn delete(asked: Asked<'_>) -> Result<Reply, ApiError> {
 /// `POST /v1/tablesdb/transactions/{transaction}/operations`
 pub async fn stage(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
+    asked.need_no_key()?;
     let mut fields = asked.fields().await?;
     let sent = fields.list(OPERATIONS)?;
     let sent = sent.ok_or_else(|| ApiError::missing(OPERATIONS))?;
@@ -104,7 +111,7 @@ pub async fn stage(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     }
     let operations = sent
         .into_iter()
-        .map(|json| read_operation(&asked, Fields::within(OPERATIONS, json)?, None))
+        .map(|json| read_operation(asked.sender(), Fields::within(OPERATIONS, json)?, None))
         .collect::<Result<Vec<_>, _>>()?;
     let staged = asked
         .app
@@ -125,7 +132,7 @@ fn invalid(why: impl Into<String>) -> ApiError {
 
 /// One operation as sent; `database` is where one that names none belongs.
 pub fn read_operation(
-    asked: &Asked<'_>,
+    sender: Sender<'_>,
     mut fields: Fields,
     database: Option<&str>,
 ) -> Result<Operation, ApiError> {
@@ -136,8 +143,13 @@ pub fn read_operation(
     };
     Ok(Operation {
         database,
-        table: in_either_words(&mut fields, asked.words.table_id, "tableId", "collectionId")?,
-        act: act(asked, &action, fields)?,
+        table: in_either_words(
+            &mut fields,
+            sender.words.table_id,
+            "tableId",
+            "collectionId",
+        )?,
+        act: act(sender, &action, fields)?,
         unchanged_since: None,
     })
 }
@@ -157,16 +169,16 @@ fn in_either_words(
     fields.required_text(own)
 }
 
-fn act(asked: &Asked<'_>, action: &str, mut fields: Fields) -> Result<Act, ApiError> {
+fn act(sender: Sender<'_>, action: &str, mut fields: Fields) -> Result<Act, ApiError> {
     let row = |fields: &mut Fields| -> Result<RowId, ApiError> {
-        let id = in_either_words(fields, asked.words.row_id, "rowId", "documentId")?;
-        asked.id(OPERATIONS, &id, RowId::new)
+        let id = in_either_words(fields, sender.words.row_id, "rowId", "documentId")?;
+        sender.id(OPERATIONS, &id, RowId::new)
     };
     Ok(match action {
         "create" | "update" => {
             let (id, mut members) = (row(&mut fields)?, data(&mut fields)?);
             let permissions = take_permissions(&mut members)?;
-            name_inner(asked, &mut members);
+            name_inner(sender, &mut members);
             let row = engine::RowInput {
                 id,
                 members,
@@ -180,7 +192,7 @@ fn act(asked: &Asked<'_>, action: &str, mut fields: Fields) -> Result<Act, ApiEr
         }
         "upsert" => {
             let (id, mut members) = (row(&mut fields)?, data(&mut fields)?);
-            name_inner(asked, &mut members);
+            name_inner(sender, &mut members);
             Act::Upsert(engine::RowInput {
                 id,
                 members,
@@ -203,8 +215,8 @@ fn act(asked: &Asked<'_>, action: &str, mut fields: Fields) -> Result<Act, ApiEr
                 bound: data.take(if is_down { "min" } else { "max" }),
             }
         }
-        "bulkCreate" => Act::CreateMany(rows(asked, &mut fields)?),
-        "bulkUpsert" => Act::UpsertMany(rows(asked, &mut fields)?),
+        "bulkCreate" => Act::CreateMany(rows(sender, &mut fields)?),
+        "bulkUpsert" => Act::UpsertMany(rows(sender, &mut fields)?),
         "bulkUpdate" => {
             let mut data = inner(data(&mut fields)?);
             Act::UpdateMany {
@@ -233,12 +245,12 @@ fn inner(members: Vec<(String, Json)>) -> Fields {
 }
 
 /// Many rows, each with its `$id` and `$permissions`.
-fn rows(asked: &Asked<'_>, fields: &mut Fields) -> Result<Vec<engine::RowInput>, ApiError> {
+fn rows(sender: Sender<'_>, fields: &mut Fields) -> Result<Vec<engine::RowInput>, ApiError> {
     let rows = fields.objects("data", ROWS_MAX)?;
     if rows.is_empty() {
         return Err(invalid("`data` must hold rows."));
     }
-    rows.into_iter().map(|row| inner_row(asked, row)).collect()
+    rows.into_iter().map(|row| inner_row(sender, row)).collect()
 }
 
 /// The grants of one row, which an operation has among its members.
@@ -279,6 +291,7 @@ pub async fn stage_act(
     transaction: &str,
     act: Act,
 ) -> Result<(Transaction, Echo), ApiError> {
+    asked.need_no_key()?;
     let operation = Operation {
         database: asked.ids.database.to_string(),
         table: asked.ids.table.to_string(),

@@ -16,7 +16,7 @@ mod export;
 mod object;
 mod staged;
 
-pub use batch::{batch_read, batch_written};
+pub use batch::{batch_read, batch_written, found_line, refused_line, written_line};
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
 pub use export::encode_export_row;
 use object::Object;
@@ -274,7 +274,7 @@ fn version_name(id: &str, from: Timestamp, system_from: model::Mark) -> String {
 }
 
 /// An instant with all its digits; the beginning of time is `min`.
-fn instant_us(instant: Timestamp) -> String {
+pub fn instant_us(instant: Timestamp) -> String {
     match instant {
         Timestamp::BOT => "min".to_owned(),
         instant => calendar::iso_us(instant),
@@ -347,11 +347,6 @@ fn list<T>(key: &str, total: u64, items: &[T], one: impl Fn(&T, &mut Vec<u8>)) -
     }
     out.extend_from_slice(close);
     out
-}
-
-/// Rows that a write returns.
-pub fn rows(page: &Page, words: &Words) -> Vec<u8> {
-    rows_of(page.rows.len() as u64, page, words)
 }
 
 /// The first of `total` rows that a write concerned.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::ask::{Ask, PageEnd, Start, StartTable, TablePath, TablePut, Told};
 use super::definition;
 use crate::admin::act::Refusal;
-use crate::http::wire;
+use crate::http::{tidemark, wire};
 
 /// Who a commit's record names as its author.
 const AUTHOR: &str = "admin";
@@ -106,6 +106,7 @@ fn administrator(project: &str) -> Result<Caller, Refusal> {
             id: KeyId::new(AUTHOR).expect("the constant follows the rule"),
             scopes: Scope::ALL.into(),
         },
+        request: None,
     })
 }
 
@@ -147,7 +148,9 @@ fn describe_wire(bytes: &[u8]) -> Value {
 
 fn describe(table: &Table) -> Value {
     let words = wire::words(engine::Family::Tables);
-    definition::table(&describe_wire(&wire::table(table, words)))
+    let mut described = definition::table(&describe_wire(&wire::table(table, words)));
+    definition::add_options(&mut described, &tidemark::options_shown(table.options));
+    described
 }
 
 /// Names a table and its schema: another one after it means that either changed.
@@ -270,6 +273,10 @@ async fn put_table(
         made => drop(made.map_err(refusal)?),
     }
     put.created = true;
+    if let Some(change) = definition::options(&wanted) {
+        let set = engine.set_table_options(caller, place, &change);
+        set.await.map_err(refusal)?;
+    }
     Ok(put)
 }
 

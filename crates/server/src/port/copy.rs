@@ -149,7 +149,10 @@ async fn define(
     };
     let mut schema = Schema::default();
     for table in source.tables(&plan.id).await? {
-        let table = definition::table(&table);
+        let mut table = definition::table(&table);
+        if let Some(options) = source.options(&plan.id, id_of(&table)).await? {
+            definition::add_options(&mut table, &options);
+        }
         let mut beginning = table.clone();
         let left_out = schema.take(&mut beginning);
         copied

@@ -4,7 +4,7 @@
 //! Members stand in the order of their names, so equal definitions are equal texts. The tables of
 //! any compatible server come into the same form, whichever route family they were read by.
 
-use engine::{NewColumn, NewIndex, NewRelationship, NewTable, read_json};
+use engine::{NewColumn, NewIndex, NewRelationship, NewTable, OptionsChange, read_json};
 use model::{Json, TableId};
 use serde_json::{Map, Value, json};
 
@@ -56,6 +56,31 @@ pub fn table(answer: &Value) -> Value {
         "columns": list(&either("columns", "attributes"), column),
         "indexes": list(&answer["indexes"], index),
     })
+}
+
+/// Adds to a table what its owner decided about its past, where that is not what a new table has.
+pub fn add_options(definition: &mut Value, options: &Value) {
+    if options["history"]
+        .as_str()
+        .is_some_and(|history| history != "keep")
+    {
+        definition["history"] = options["history"].clone();
+    }
+    if options["pinnedMaxAge"]
+        .as_u64()
+        .is_some_and(|age_s| age_s > 0)
+    {
+        definition["pinnedMaxAge"] = options["pinnedMaxAge"].clone();
+    }
+}
+
+/// What such a definition decides about the past of the table; `None` if it leaves that alone.
+pub fn options(definition: &Value) -> Option<OptionsChange> {
+    let change = OptionsChange {
+        pinned_max_age_s: definition["pinnedMaxAge"].as_i64(),
+        history: definition["history"].as_str().map(str::to_owned),
+    };
+    (change.pinned_max_age_s.is_some() || change.history.is_some()).then_some(change)
 }
 
 /// Those that are or will be there: what failed guards and finds nothing.
@@ -354,6 +379,30 @@ mod tests {
         assert_eq!(new.columns[0].min, Some(Json::Int(i64::MIN)));
         assert_eq!(new.indexes[0].lengths, [None]);
         assert!(new.row_security && new.enabled);
+    }
+
+    #[test]
+    fn options_stand_in_a_definition_where_they_are_not_those_of_a_new_table() {
+        let mut plain = json!({"id": "t"});
+        add_options(
+            &mut plain,
+            &json!({"pinnedMaxAge": 0, "history": "keep", "keptFrom": null}),
+        );
+        assert_eq!(plain, json!({"id": "t"}));
+        assert!(options(&plain).is_none());
+        add_options(
+            &mut plain,
+            &json!({"pinnedMaxAge": 60, "history": "days(7)"}),
+        );
+        assert_eq!(
+            plain,
+            json!({"id": "t", "history": "days(7)", "pinnedMaxAge": 60})
+        );
+        let change = options(&plain).unwrap();
+        assert_eq!(
+            (change.pinned_max_age_s, change.history.as_deref()),
+            (Some(60), Some("days(7)"))
+        );
     }
 
     #[test]

@@ -85,6 +85,19 @@ impl Remote {
         .await
     }
 
+    /// What the owner of a table decided about its past; `None` where the server knows no such
+    /// thing.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub async fn options(&mut self, database: &str, table: &str) -> Result<Option<Value>> {
+        let (database, table) = (segment(database), segment(table));
+        let route = format!("/tidemark/databases/{database}/tables/{table}/options");
+        let answer = self.send(&route).await?;
+        let options = || serde_json::from_slice(&answer.body).ok();
+        Ok(answer.status.is_success().then(options).flatten())
+    }
+
     /// The rows of a table after one of them; `None` when that one is not there any more.
     ///
     /// # Errors

@@ -30,6 +30,8 @@ enum Phase {
     Answering,
     /// The last answer is on its way, or the client does not take it.
     Sending { since_ms: u64 },
+    /// Lines are taken and answered; whoever moves no byte of either is gone.
+    Streaming,
     /// Between requests.
     Quiet,
 }
@@ -81,7 +83,9 @@ impl Connection {
                 let patience_ms = limits.patience_ms(limits.idle_ms, self.sent_bytes.get());
                 now_ms.saturating_sub(since_ms) >= patience_ms
             }
-            Phase::Quiet => now_ms.saturating_sub(self.moved_ms.get()) >= limits.idle_ms,
+            Phase::Streaming | Phase::Quiet => {
+                now_ms.saturating_sub(self.moved_ms.get()) >= limits.idle_ms
+            }
         };
         if over {
             self.tell(Told::Close);
@@ -176,6 +180,9 @@ async fn exchange(
         Answering::Working(Box::pin(async move {
             let response = http::answer(app, peer, request).await;
             connection.answered();
+            if matches!(response.body(), ReplyBody::Lines(_)) {
+                connection.phase.set(Phase::Streaming);
+            }
             response
         }))
     });
@@ -207,6 +214,10 @@ async fn exchange(
 
 /// An answer that is there, or is being worked on. hyper moves this about for each request, so
 /// the state of the work is not part of it.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an answer that is there at once is what costs least, and most are"
+)]
 enum Answering<W> {
     /// `None` once it was taken.
     Done(Option<Response<ReplyBody>>),
@@ -361,6 +372,19 @@ mod tests {
         connection.received();
         assert!(!closes_at(&connection, 999));
         assert!(closes_at(&connection, 1_000));
+    }
+
+    #[test]
+    fn a_stream_lives_as_long_as_bytes_move() {
+        let connection = Connection::new(0);
+        connection.phase.set(Phase::Streaming);
+        for moved_ms in [900, 1_800] {
+            assert!(!closes_at(&connection, moved_ms));
+            connection.received();
+            connection.flushed();
+        }
+        assert!(!closes_at(&connection, 2_799));
+        assert!(closes_at(&connection, 2_800));
     }
 
     #[test]

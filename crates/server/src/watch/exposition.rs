@@ -1,8 +1,10 @@
-//! Metrics as text, in the format that Prometheus asks for first (OpenMetrics 1.0).
+//! Metrics as text, in the format that a reader asks for.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use engine::tally::Distribution;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -10,49 +12,110 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::Watch;
 use super::metric::{Kind, Metric, Value, metrics};
+use super::{Watch, classic};
 
-/// The type of the text (OpenMetrics 1.0, "Overall Structure").
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How long a text is given to others who ask: whoever connects may ask as often as they like, and
+/// each look costs the server some time.
+pub const FRESH: Duration = Duration::from_millis(500);
 
 /// Nanoseconds of a second.
-const SECOND_NS: f64 = 1e9;
+pub(super) const SECOND_NS: f64 = 1e9;
 
-/// Writes what is seen whenever it is asked.
+/// A text format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// What every reader knows (Prometheus, "Exposition formats", 0.0.4).
+    Classic,
+}
+
+impl Format {
+    /// The one that the header `Accept` prefers; the classic one where it names neither.
+    pub fn wanted(accept: Option<&str>) -> Format {
+        let (mut open, mut plain) = (0.0_f32, 0.0_f32);
+        for range in accept.unwrap_or_default().split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let weight = parts.find_map(|part| part.strip_prefix("q="));
+            let weight = weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0));
+            match kind.as_str() {
+                "application/openmetrics-text" => open = open.max(weight),
+                "text/plain" => plain = plain.max(weight),
+                _ => {}
+            }
+        }
+        if open > 0.0 && open >= plain {
+            Format::OpenMetrics
+        } else {
+            Format::Classic
+        }
+    }
+
+    /// The type of its text.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            // OpenMetrics 1.0, "Overall Structure".
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Format::Classic => classic::CONTENT_TYPE,
+        }
+    }
+}
+
+/// Writes what is seen when it is asked.
 pub struct Exposition {
-    registry: Registry,
+    watch: Arc<Watch>,
+    /// The last text of each format, and when it was written.
+    written: [Mutex<Option<(Instant, Bytes)>>; 2],
 }
 
 impl Exposition {
     /// Of this server.
     pub fn new(watch: Arc<Watch>) -> Exposition {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(Looking(watch)));
-        Exposition { registry }
+        Exposition {
+            watch,
+            written: Default::default(),
+        }
     }
 
-    /// All metrics as they are now.
-    pub fn text(&self) -> String {
-        let mut text = String::with_capacity(64 * 1_024);
-        encode(&mut text, &self.registry).expect("writing to a string cannot fail");
+    /// All metrics, as they were at most [`FRESH`] before `now`. Who asks while one writes waits
+    /// for that text.
+    pub fn text(&self, format: Format, now: Instant) -> Bytes {
+        let written = &self.written[format as usize];
+        // Whole after a panic: it is set by one assignment.
+        let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, text)) = &*written
+            && now.saturating_duration_since(*at) < FRESH
+        {
+            return text.clone();
+        }
+        let metrics = metrics(&self.watch.look());
+        let text = Bytes::from(match format {
+            Format::OpenMetrics => open_metrics(metrics),
+            Format::Classic => classic::text(&metrics),
+        });
+        *written = Some((now, text.clone()));
         text
     }
 }
 
-/// Looks when it is asked, so that nothing is collected that nobody wants.
-struct Looking(Arc<Watch>);
-
-impl fmt::Debug for Looking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Looking")
-    }
+fn open_metrics(metrics: Vec<Metric>) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Seen(metrics)));
+    let mut text = String::with_capacity(64 * 1_024);
+    encode(&mut text, &registry).expect("writing to a string cannot fail");
+    text
 }
 
-impl Collector for Looking {
+/// What was seen, for the library to write.
+#[derive(Debug)]
+struct Seen(Vec<Metric>);
+
+impl Collector for Seen {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        for metric in metrics(&self.0.look()) {
-            write(&metric, &mut encoder)?;
+        for metric in &self.0 {
+            write(metric, &mut encoder)?;
         }
         Ok(())
     }
@@ -105,4 +168,28 @@ fn write_distribution(
     let buckets: Vec<(f64, u64)> = bounds.zip(held.counts.iter().copied()).collect();
     let sum = held.sum as f64 / unit;
     out.encode_histogram::<NoLabelSet>(sum, held.count(), &buckets, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_the_one_that_is_preferred() {
+        let of_prometheus = "application/openmetrics-text;version=1.0.0;q=0.6,\
+                             text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        let turned = "application/openmetrics-text;q=0.3, text/plain;version=0.0.4; q=0.6";
+        for (accept, wanted) in [
+            (Some(of_prometheus), Format::OpenMetrics),
+            (Some("application/openmetrics-text"), Format::OpenMetrics),
+            (Some(turned), Format::Classic),
+            (Some("application/openmetrics-text;q=0"), Format::Classic),
+            (Some("application/openmetrics-text;q=x"), Format::Classic),
+            (Some("*/*"), Format::Classic),
+            (Some("text/plain"), Format::Classic),
+            (None, Format::Classic),
+        ] {
+            assert_eq!(Format::wanted(accept), wanted, "{accept:?}");
+        }
+    }
 }

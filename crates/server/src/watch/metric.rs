@@ -90,6 +90,7 @@ pub fn metrics(seen: &Seen) -> Vec<Metric> {
     metrics.extend(http(seen));
     metrics.extend(lists(seen));
     metrics.extend(watched_lists(seen));
+    metrics.extend(comparisons(seen));
     metrics.extend(writes(seen));
     metrics.extend(reads(seen));
     metrics.extend(process(&seen.process, seen.began_s));
@@ -98,6 +99,10 @@ pub fn metrics(seen: &Seen) -> Vec<Metric> {
 
 fn http(seen: &Seen) -> Vec<Metric> {
     let answered = &seen.answered;
+    let failures = answered
+        .failures
+        .iter()
+        .map(|(status, count)| (vec![status.to_string()], Value::Whole(*count)));
     let none = |text: &str| match text {
         "" => "none".to_owned(),
         text => text.to_owned(),
@@ -120,10 +125,17 @@ fn http(seen: &Seen) -> Vec<Metric> {
             samples: answers.collect(),
         },
         Metric {
+            name: "tidemark_http_failures_total",
+            kind: Kind::Counter,
+            labels: &["status"],
+            help: "Answers with 5xx; each status is there from the start",
+            samples: failures.collect(),
+        },
+        Metric {
             name: "tidemark_http_request_duration_seconds",
             kind: Kind::Histogram,
             labels: &["method", "route"],
-            help: "Time from the end of a request's head until its answer stood",
+            help: "Time from the end of a request's head to its answer, its body's way included",
             samples: times.collect(),
         },
         gauge(
@@ -179,7 +191,7 @@ fn lists(seen: &Seen) -> Vec<Metric> {
 
 fn watched_lists(seen: &Seen) -> Vec<Metric> {
     let lists = &seen.status.lists;
-    let mut metrics = vec![
+    vec![
         counter(
             "tidemark_list_cache_invalidations_total",
             "Entries and open reads that commits took away",
@@ -215,23 +227,40 @@ fn watched_lists(seen: &Seen) -> Vec<Metric> {
             "Entries and open reads beyond the bound of their table now",
             lists.degraded,
         ),
-    ];
+    ]
+}
+
+/// What `--paranoid` has found, where it is asked for.
+fn comparisons(seen: &Seen) -> Vec<Metric> {
     let compared = seen.compared.map(|compared| {
         let result = |word: &str, count| (vec![word.to_owned()], Value::Whole(count));
         vec![
             result("same", compared.same),
             result("different", compared.different),
             result("overtaken", compared.overtaken),
+            result("dropped", compared.dropped),
         ]
     });
-    metrics.push(Metric {
-        name: "tidemark_list_cache_compared_total",
-        kind: Kind::Counter,
-        labels: &["result"],
-        help: "Hits that were compared with fresh reads, with --paranoid",
-        samples: compared.unwrap_or_default(),
+    let goes_on = seen.compared.map(|found| {
+        let is_well = Value::Whole(u64::from(!found.has_failed));
+        (Vec::new(), is_well)
     });
-    metrics
+    vec![
+        Metric {
+            name: "tidemark_list_cache_compared_total",
+            kind: Kind::Counter,
+            labels: &["result"],
+            help: "Hits chosen to be compared with fresh reads, with --paranoid",
+            samples: compared.unwrap_or_default(),
+        },
+        Metric {
+            name: "tidemark_list_cache_compares",
+            kind: Kind::Gauge,
+            labels: &[],
+            help: "With --paranoid, 1 while hits are compared, 0 once that has ended by a fault",
+            samples: goes_on.into_iter().collect(),
+        },
+    ]
 }
 
 fn writes(seen: &Seen) -> Vec<Metric> {

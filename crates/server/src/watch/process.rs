@@ -36,12 +36,22 @@ pub fn look() -> Process {
     Process {
         cpu_s: used.tv_sec as f64 + used.tv_nsec as f64 / 1e9,
         memory: status.as_deref().and_then(memory),
-        // Reading the directory opens one more.
-        open_files: fs::read_dir("/proc/self/fd")
-            .ok()
-            .map(|files| files.count().saturating_sub(1)),
+        open_files: open_files(),
         open_files_max: getrlimit(Resource::Nofile).current,
     }
+}
+
+/// Linux tells the number as the size of the directory since 6.2 (`proc_pid_fd(5)`). Before, the
+/// directory is counted, which takes some microseconds a file.
+fn open_files() -> Option<usize> {
+    const DIRECTORY: &str = "/proc/self/fd";
+    let told = fs::metadata(DIRECTORY).ok()?.len() as usize;
+    if told > 0 {
+        return Some(told);
+    }
+    // Reading the directory opens one more.
+    let files = fs::read_dir(DIRECTORY).ok()?;
+    Some(files.count().saturating_sub(1))
 }
 
 /// Reads `/proc/self/status` (Linux, `proc_pid_status(5)`).

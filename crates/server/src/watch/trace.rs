@@ -4,43 +4,54 @@
 //! library, which sends batches. Nothing here waits for a collector: what does not fit into the
 //! library's queue is dropped.
 
-use std::fmt;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context as _, Result, anyhow};
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::header::{HOST, HeaderMap};
+use hyper::header::HeaderMap;
 use hyper::{Method, StatusCode};
-use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
 use opentelemetry::trace::{
     Span as _, SpanKind, Status, TraceContextExt as _, Tracer as _, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue};
-use opentelemetry_http::{HeaderExtractor, HttpClient, HttpError};
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
+use opentelemetry_sdk::resource::TelemetryResourceDetector;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, SpanLimits,
+};
 
-use crate::client::{Client, Endpoint};
+use super::collector::Collector;
+use crate::client::Endpoint;
 
-/// The route of traces under a collector's endpoint (OTLP 1.0, "OTLP/HTTP Request").
-const ROUTE: &str = "/v1/traces";
-/// Longest time for one batch, from connecting to the collector's answer.
-const SENDING: Duration = Duration::from_secs(10);
+/// Spans that wait to be sent. A span is bounded, so this bounds their memory: some 2 MB.
+const WAITING_MAX: usize = 2_048;
+/// Most spans of one request to the collector.
+const BATCH_MAX: usize = 512;
+/// How long spans wait for others.
+const BATCH_EVERY: Duration = Duration::from_secs(5);
 /// Longest time for the last batch at the end.
 const CLOSING: Duration = Duration::from_secs(5);
+/// Longest `tracestate` that is passed on: what each system must take at least (W3C Trace Context,
+/// 3.3.1.5). A longer one is left away whole, which the standard allows.
+const STATE_BYTES_MAX: usize = 512;
+/// A method that is none of those OpenTelemetry knows ("Semantic Conventions for HTTP Spans",
+/// `http.request.method`).
+const OTHER_METHOD: &str = "_OTHER";
 
 /// How to trace.
 #[derive(Clone, Debug)]
 pub struct TraceSetup {
     /// Where a collector takes OTLP over HTTP, such as `http://127.0.0.1:4318`.
     pub endpoint: Endpoint,
+    /// Headers of each request to it.
+    pub headers: HeaderMap,
     /// Of requests that come without a trace, one of so many begins one; 0 for none.
     pub one_of: u64,
+    /// Whether requests that come with a trace are chosen like those that come without.
+    pub ignores_callers: bool,
+    /// Most spans a second.
+    pub spans_per_s_max: u32,
 }
 
 /// The trace that a request belongs to, as its headers say.
@@ -79,7 +90,78 @@ pub struct Traces {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
     one_of: u64,
-    without_trace: AtomicU64,
+    ignores_callers: bool,
+    undecided: AtomicU64,
+    rate: Rate,
+}
+
+/// Lets so many through a second.
+struct Rate {
+    began: Instant,
+    per_s_max: u32,
+    /// The upper half is a second since `began`, the lower one how many it has had.
+    taken: AtomicU64,
+}
+
+impl Rate {
+    fn new(per_s_max: u32) -> Rate {
+        Rate {
+            began: Instant::now(),
+            per_s_max,
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.takes(self.began.elapsed().as_secs())
+    }
+
+    fn takes(&self, second: u64) -> bool {
+        let next = |taken: u64| {
+            let count = if taken >> 32 == second {
+                taken & u64::from(u32::MAX)
+            } else {
+                0
+            };
+            (count < u64::from(self.per_s_max)).then_some((second << 32) | (count + 1))
+        };
+        let taken = self
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        taken.is_ok()
+    }
+}
+
+/// What of the headers is read for a trace: a client may send a `tracestate` of any length, and
+/// spans keep it.
+struct Bounded<'a>(&'a HeaderMap);
+
+impl Extractor for Bounded<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        let text = self.0.get(key)?.to_str().ok()?;
+        (text.len() <= STATE_BYTES_MAX).then_some(text)
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec!["traceparent", "tracestate"]
+    }
+}
+
+/// A method as it is told: clients may invent any, of any length, and both logs and collectors
+/// expect few.
+pub fn method_word(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        Method::CONNECT => "CONNECT",
+        Method::TRACE => "TRACE",
+        _ => OTHER_METHOD,
+    }
 }
 
 impl Incoming {
@@ -91,9 +173,8 @@ impl Incoming {
         if parents.next().is_some() || !is_well_formed(parent.as_bytes()) {
             return None;
         }
-        let extractor = HeaderExtractor(headers);
         let propagator = TraceContextPropagator::new();
-        let context = propagator.extract_with_context(&Context::new(), &extractor);
+        let context = propagator.extract_with_context(&Context::new(), &Bounded(headers));
         let is_valid = context.span().span_context().is_valid();
         is_valid.then_some(Incoming { context })
     }
@@ -135,56 +216,63 @@ fn is_well_formed(parent: &[u8]) -> bool {
 }
 
 impl Traces {
-    /// Starts the thread that sends.
-    ///
-    /// # Errors
-    /// When the library refuses the endpoint.
-    pub fn start(setup: &TraceSetup) -> Result<Traces> {
-        let exporter = SpanExporter::builder()
-            .with_http()
-            .with_http_client(Collector::new(setup.endpoint.clone()))
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(format!("{}{ROUTE}", setup.endpoint))
-            .with_timeout(SENDING)
-            .build()
-            .map_err(|error| anyhow!("{error}"))
-            .context("traces cannot be sent")?;
+    /// Starts the thread that sends. What the library would read from the environment is decided
+    /// here.
+    pub fn start(setup: &TraceSetup) -> Traces {
+        let collector = Collector::new(setup.endpoint.clone(), setup.headers.clone());
+        let batches = BatchConfigBuilder::default()
+            .with_max_queue_size(WAITING_MAX)
+            .with_max_export_batch_size(BATCH_MAX)
+            .with_scheduled_delay(BATCH_EVERY)
+            .build();
+        let sending = BatchSpanProcessor::builder(collector)
+            .with_batch_config(batches)
+            .build();
+        let resource = Resource::builder_empty()
+            .with_detector(Box::new(TelemetryResourceDetector))
+            .with_service_name("tidemark")
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+            .build();
         let provider = SdkTracerProvider::builder()
             // Which requests to trace was decided before a span is made.
             .with_sampler(Sampler::AlwaysOn)
-            .with_resource(
-                Resource::builder()
-                    .with_service_name("tidemark")
-                    .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
-                    .build(),
-            )
-            .with_batch_exporter(exporter)
+            .with_span_limits(SpanLimits::default())
+            .with_resource(resource)
+            .with_span_processor(sending)
             .build();
-        Ok(Traces {
+        Traces {
             tracer: provider.tracer("tidemark"),
             provider,
             one_of: setup.one_of,
-            without_trace: AtomicU64::new(0),
-        })
+            ignores_callers: setup.ignores_callers,
+            undecided: AtomicU64::new(0),
+            rate: Rate::new(setup.spans_per_s_max),
+        }
     }
 
-    /// Whether a request is traced: as its caller has decided, or, where it has none, one of so
-    /// many.
+    /// Whether a request is traced: as its caller has decided, if callers are heard, or one of so
+    /// many; and no more than so many a second.
     pub fn wants(&self, incoming: Option<&Incoming>) -> bool {
-        match incoming {
-            Some(incoming) => incoming.is_sampled(),
-            None if self.one_of == 0 => false,
-            None => {
-                let before = self.without_trace.fetch_add(1, Ordering::Relaxed);
+        let is_chosen = match incoming {
+            Some(incoming) if !self.ignores_callers => incoming.is_sampled(),
+            _ if self.one_of == 0 => false,
+            _ => {
+                let before = self.undecided.fetch_add(1, Ordering::Relaxed);
                 before.is_multiple_of(self.one_of)
             }
-        }
+        };
+        is_chosen && self.rate.has_room()
     }
 
     /// Makes the span of an answered request.
     pub fn record(&self, request: &Request<'_>) -> Named {
-        let method = request.method.as_str().to_owned();
-        let name = format!("{method} {}", request.route);
+        let method = method_word(request.method);
+        let of_name = if method == OTHER_METHOD {
+            "HTTP"
+        } else {
+            method
+        };
+        let name = format!("{of_name} {}", request.route);
         let mut attributes = vec![
             // OpenTelemetry, "Semantic Conventions for HTTP Spans".
             KeyValue::new("http.request.method", method),
@@ -222,90 +310,6 @@ impl Traces {
         if let Err(error) = self.provider.shutdown_with_timeout(CLOSING) {
             tracing::warn!(%error, "the last traces were not sent");
         }
-    }
-}
-
-/// Sends batches by our own client, which knows TLS already. Runs on the library's thread.
-struct Collector {
-    endpoint: Endpoint,
-    /// The log is told when it begins to fail and when it is well again, not of each batch.
-    fails: AtomicBool,
-}
-
-impl fmt::Debug for Collector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Collector({})", self.endpoint)
-    }
-}
-
-impl Collector {
-    fn new(endpoint: Endpoint) -> Collector {
-        Collector {
-            endpoint,
-            fails: AtomicBool::new(false),
-        }
-    }
-
-    fn send(&self, request: hyper::Request<Bytes>) -> Result<hyper::Response<Bytes>> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let exchange = async {
-            let mut client = Client::connect(&self.endpoint).await?;
-            Ok::<_, anyhow::Error>(client.send(self.on_the_wire(request)?).await?)
-        };
-        let answer = runtime.block_on(async { tokio::time::timeout(SENDING, exchange).await });
-        let answer = answer.context("no answer in time")??;
-        let mut response = hyper::Response::new(answer.body);
-        *response.status_mut() = answer.status;
-        Ok(response)
-    }
-
-    /// With the path alone, as a connection that is open already wants it.
-    fn on_the_wire(&self, request: hyper::Request<Bytes>) -> Result<hyper::Request<Full<Bytes>>> {
-        let (mut head, body) = request.into_parts();
-        let path = head.uri.path_and_query().context("an URL with a path")?;
-        head.uri = path.as_str().parse()?;
-        head.headers
-            .insert(HOST, self.endpoint.authority().parse()?);
-        Ok(hyper::Request::from_parts(head, Full::from(body)))
-    }
-
-    fn note(&self, error: Option<&str>) {
-        let fails = error.is_some();
-        if self.fails.swap(fails, Ordering::Relaxed) == fails {
-            return;
-        }
-        let endpoint = &self.endpoint;
-        if let Some(error) = error {
-            tracing::warn!(%endpoint, error, "traces cannot be sent; they are lost");
-        } else {
-            tracing::info!(%endpoint, "traces are sent again");
-        }
-    }
-}
-
-type Sending<'a> =
-    Pin<Box<dyn Future<Output = Result<hyper::Response<Bytes>, HttpError>> + Send + 'a>>;
-
-impl HttpClient for Collector {
-    fn send_bytes<'life0, 'async_trait>(
-        &'life0 self,
-        request: hyper::Request<Bytes>,
-    ) -> Sending<'async_trait>
-    where
-        'life0: 'async_trait,
-        Self: 'async_trait,
-    {
-        Box::pin(async move {
-            let answer = self.send(request);
-            match &answer {
-                Ok(answer) if answer.status().is_success() => self.note(None),
-                Ok(answer) => self.note(Some(answer.status().as_str())),
-                Err(error) => self.note(Some(&format!("{error:#}"))),
-            }
-            Ok(answer?)
-        })
     }
 }
 
@@ -358,5 +362,33 @@ mod tests {
         }
         assert!(incoming(&[LEGAL, LEGAL]).is_none(), "two parents are none");
         assert!(incoming(&[]).is_none());
+    }
+
+    #[test]
+    fn a_long_trace_state_is_left_away_and_the_trace_is_not() {
+        let with_state = |state: String| {
+            let mut headers = HeaderMap::new();
+            headers.append("traceparent", LEGAL.parse().unwrap());
+            headers.append("tracestate", state.parse().unwrap());
+            let read = Incoming::of(&headers).unwrap();
+            let context = read.context.span().span_context().clone();
+            context.trace_state().header()
+        };
+        assert_eq!(with_state("a=b".into()), "a=b");
+        assert_eq!(with_state(format!("a={}", "b".repeat(600))), "");
+    }
+
+    #[test]
+    fn invented_methods_are_one() {
+        assert_eq!(method_word(&Method::PATCH), "PATCH");
+        let invented = Method::from_bytes("X".repeat(50_000).as_bytes()).unwrap();
+        assert_eq!(method_word(&invented), "_OTHER");
+    }
+
+    #[test]
+    fn so_many_are_let_through_a_second() {
+        let rate = Rate::new(3);
+        assert_eq!((0..9).filter(|_| rate.takes(0)).count(), 3);
+        assert_eq!((0..9).filter(|_| rate.takes(7)).count(), 3);
     }
 }

@@ -88,6 +88,24 @@ fn a_header_that_says_nonsense_is_refused_or_ignored() {
         ("X-Fallback-Cookies: {", "200"),
         ("Cookie: a_session_default=x; ;;=", "200"),
         ("X-Appwrite-Timestamp: yesterday", "200"),
+        (
+            "X-Tidemark-Min-Mark: yesterday",
+            "400 general_argument_invalid",
+        ),
+        ("X-Tidemark-Min-Mark: -1", "400 general_argument_invalid"),
+        ("X-Tidemark-Min-Mark: 1e6", "400 general_argument_invalid"),
+        (
+            "X-Tidemark-Min-Mark: \u{e9}",
+            "400 general_argument_invalid",
+        ),
+        (
+            "X-Tidemark-Min-Mark: 18446744073709551616",
+            "400 general_argument_invalid",
+        ),
+        ("X-Tidemark-Min-Mark: 9223372036854775807", "400 future_tt"),
+        ("X-Tidemark-Min-Mark: 1\r\nX-Tidemark-Min-Mark: x", "200"),
+        ("X-Tidemark-Cache: ' OR 1=1", "200"),
+        ("Idempotency-Key: a b", "200"),
         ("X-Request-Id: a\tb", "200"),
         ("If-None-Match: W/", "200"),
         ("If-None-Match: \"\"\"", "200"),
@@ -152,6 +170,28 @@ fn a_write_that_names_no_time_is_refused() {
                 "400 general_argument_invalid",
                 "{method} {time}"
             );
+        }
+    }
+    assert_eq!(world.held(), before);
+    world.end();
+}
+
+/// A key that cannot be read must not be taken for none: the write would be done twice.
+#[test]
+fn a_write_under_a_key_that_is_none_is_refused() {
+    let mut world = World::new();
+    let before = world.held();
+    let path = format!("/v1/tablesdb/{DATABASE}/tables/t/rows/r1");
+    let body = r#"{"data":{"n":5}}"#;
+    let long = "x".repeat(129);
+    for key in ["", "a b", "\u{e9}", "a\tb", &long] {
+        for (method, body) in [("PATCH", body), ("PUT", body), ("DELETE", "{}")] {
+            let length = body.len();
+            let extra = format!("Idempotency-Key: {key}\r\nContent-Length: {length}\r\n");
+            let head = world.client.head(Who::Key, method, &path, &extra);
+            let answer = world.client.send(format!("{head}{body}").as_bytes());
+            let outcome = answer.expect("an answer").outcome();
+            assert_eq!(outcome, "400 general_argument_invalid", "{method} {key}");
         }
     }
     assert_eq!(world.held(), before);

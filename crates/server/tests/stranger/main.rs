@@ -5,8 +5,7 @@
 mod access;
 mod asking;
 mod bad;
-mod bad_batches;
-mod bad_queries;
+mod batches;
 mod bodies;
 mod heads;
 mod indexes;
@@ -15,5 +14,6 @@ mod links;
 mod process;
 mod queries;
 mod routes;
+mod times;
 mod verbatim;
 mod world;

@@ -5,7 +5,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use server::http::error::Kind;
 
 use super::asking::Who;
-use super::bad_queries;
+use super::bad;
 use super::bodies::{NOT_BUILT, for_each_route};
 use super::routes::{Asks, Known, Open};
 use super::world::DATABASE;
@@ -170,13 +170,15 @@ fn wrong_parameters(asks: Asks) -> Vec<(&'static str, String, &'static [Kind])> 
             ARGUMENT,
         ),
         Asks::Search => of("search", &[&"x".repeat(257), &"é".repeat(257)], ARGUMENT),
+        // Without `asOf` there is no time that it could be as of.
+        Asks::Judged => of("permissions", &["then", "as-of", ""], ARGUMENT),
         Asks::Transaction => of(
             "transactionId",
             &["nobody", "\0", "' OR 1=1 --", &"x".repeat(5_000)],
             &[Kind::TransactionNotFound],
         ),
         Asks::RowQueries => {
-            let queries = bad_queries::row_queries().into_iter();
+            let queries = bad::row_queries().into_iter();
             queries
                 .map(|(text, kinds)| ("queries[0]", text, kinds))
                 .collect()
@@ -197,7 +199,7 @@ fn wrong_parameters(asks: Asks) -> Vec<(&'static str, String, &'static [Kind])> 
             ],
             QUERY,
         ),
-        Asks::ContainerQueries => of("queries[0]", bad_queries::NO_CONTAINER_QUERY, QUERY),
+        Asks::ContainerQueries => of("queries[0]", bad::NO_CONTAINER_QUERY, QUERY),
     }
 }
 
@@ -222,7 +224,7 @@ fn every_parameter_with_every_wrong_value() {
 fn every_query_of_a_body_that_cannot_be_asked() {
     let takes_queries = |known: &Known| known.fields().iter().any(|field| field.name == "queries");
     for_each_route(takes_queries, |world, known, wrong| {
-        let mut lists: Vec<(String, &[Kind])> = bad_queries::row_queries()
+        let mut lists: Vec<(String, &[Kind])> = bad::row_queries()
             .into_iter()
             .map(|(text, kinds)| (serde_json::to_string(&[text]).unwrap(), kinds))
             .collect();

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::time::Instant;
 
 use openmetrics_parser::openmetrics::parse_openmetrics;
-use server::watch::exposition::Exposition;
+use openmetrics_parser::prometheus::parse_prometheus;
+use server::watch::exposition::{Exposition, FRESH, Format};
 use server::watch::metric::{Kind, Metric, metrics};
 
 use crate::site::{KEY, PROJECT, Site};
@@ -18,7 +20,10 @@ const AS_KEY: [(&str, &str); 2] = [("x-appwrite-project", PROJECT), ("x-appwrite
 fn furnished() -> Site {
     let site = Site::start();
     let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
-        "columns":[{"key":"n","type":"integer"}]}"#;
+        "columns":[{"key":"n","type":"integer"},{"key":"a","type":"integer"},
+        {"key":"b","type":"integer"},{"key":"c","type":"integer"},{"key":"d","type":"integer"},
+        {"key":"e","type":"integer"},{"key":"f","type":"integer"},{"key":"g","type":"integer"},
+        {"key":"h","type":"integer"},{"key":"i","type":"integer"}]}"#;
     for (path, body) in [
         ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
         ("/v1/tablesdb/d/tables", table),
@@ -70,7 +75,8 @@ fn load(site: &Site) {
 }
 
 fn text_of(site: &Site) -> String {
-    Exposition::new(site.watch()).text()
+    let text = Exposition::new(site.watch()).text(Format::OpenMetrics, Instant::now());
+    String::from_utf8(text.into()).unwrap()
 }
 
 /// The value of this series, exactly as it is written.
@@ -116,6 +122,10 @@ fn what_is_served_after_load_is_sound_by_a_parser_of_others() {
         );
         assert_eq!(value(&text, &all), 15);
     }
+    assert_eq!(
+        value(&text, r#"tidemark_http_failures_total{status="500"}"#),
+        0
+    );
     let nowhere = r#"tidemark_http_requests_total{method="none",route="none",status="404"}"#;
     assert_eq!(value(&text, nowhere), 1);
     let lists = |result: &str| {
@@ -134,6 +144,50 @@ fn what_is_served_after_load_is_sound_by_a_parser_of_others() {
 }
 
 #[test]
+fn the_classic_text_says_the_same_to_a_parser_of_others() {
+    let site = furnished();
+    site.watch().begin_timing();
+    load(&site);
+    let exposition = Exposition::new(site.watch());
+    let text_of = |format| {
+        let text = exposition.text(format, Instant::now());
+        String::from_utf8(text.into()).unwrap()
+    };
+    let (open, classic) = (text_of(Format::OpenMetrics), text_of(Format::Classic));
+    let parsed = parse_prometheus(&classic).unwrap_or_else(|error| panic!("{error}\n{classic}"));
+    let unknown = format!("{:?}", parsed.families).matches("Unknown").count();
+    assert_eq!(unknown, 0, "each type is told\n{classic}");
+    assert!(parsed.families.len() > 30, "{classic}");
+    let made =
+        "tidemark_http_requests_total{method=\"POST\",route=\"/v1/tablesdb\",status=\"201\"}";
+    for series in [
+        made,
+        "tidemark_commits_total",
+        "tidemark_commit_requests_count",
+    ] {
+        assert_eq!(value(&open, series), value(&classic, series));
+    }
+}
+
+#[test]
+fn who_asks_often_is_given_the_same_text() {
+    let site = furnished();
+    let exposition = Exposition::new(site.watch());
+    let began = Instant::now();
+    let commits = |at| {
+        let text = exposition.text(Format::Classic, at);
+        value(
+            std::str::from_utf8(&text).unwrap(),
+            "tidemark_commits_total",
+        )
+    };
+    let before = commits(began);
+    load(&site);
+    assert_eq!(commits(began + FRESH / 2), before);
+    assert!(commits(began + FRESH) > before);
+}
+
+#[test]
 fn whatever_is_asked_no_label_is_added() {
     let site = furnished();
     site.watch().begin_timing();
@@ -147,10 +201,22 @@ fn whatever_is_asked_no_label_is_added() {
             "{rows}?queries%5B0%5D=%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22n%22%2C\
              %22values%22%3A%5B{nth}%5D%7D"
         );
+        // One shape for each choice of columns.
+        let columns = "nabcdefghi".chars().enumerate();
+        let chosen = columns.filter(|(bit, _)| nth >> bit & 1 == 1 || nth == 0);
+        let chosen: Vec<String> = chosen.map(|(_, key)| format!("%22{key}%22")).collect();
+        let select = format!(
+            "{rows}?queries%5B0%5D=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B{}%5D%7D",
+            chosen.join("%2C")
+        );
         let row = format!("{rows}/x{nth}");
         let nowhere = format!("/v1/nowhere/{nth}");
         let table = format!("/v1/tablesdb/d{nth}/tables/t{nth}/rows");
-        for (path, status) in [(&query, 200), (&row, 404), (&nowhere, 404), (&table, 404)] {
+        let lists = [(&query, 200), (&select, 200)];
+        for (path, status) in lists
+            .into_iter()
+            .chain([(&row, 404), (&nowhere, 404), (&table, 404)])
+        {
             let answer = connection.ask(&AS_KEY, "GET", path, "").unwrap();
             assert_eq!(answer.status, status, "{path}: {}", answer.text);
         }
@@ -168,7 +234,7 @@ fn whatever_is_asked_no_label_is_added() {
     let added: Vec<_> = after.difference(&before).collect();
     assert!(added.is_empty(), "{added:?}");
     let shapes = site.watch().asked();
-    assert!(shapes.len() <= 512, "{}", shapes.len());
+    assert_eq!(shapes.len(), 512, "the table of shapes is full");
     let equal = shapes.iter().find(|asked| asked.shape == "equal(\"n\")");
     assert_eq!(
         equal.map(|asked| asked.reads),
@@ -252,8 +318,9 @@ fn dashboard_and_alerts_ask_for_what_is_served() {
         .filter(|metric| !DASHBOARD.contains(metric.name))
         .map(|metric| metric.name)
         .collect();
-    // Bounds that stand beside what they bound elsewhere, and an instant.
+    // Bounds that stand beside what they bound elsewhere, an instant, and what an alert watches.
     let known = [
+        "tidemark_list_cache_compares",
         "tidemark_writes_waiting_max",
         "tidemark_published_mark_timestamp_seconds",
         "tidemark_long_reads_waiting_max",

@@ -8,7 +8,7 @@ const DATABASE: &str = "/v1/tablesdb/d";
 
 /// A site with the tables `a`, `b` and `c`, each with a column `n`, which everybody may do
 /// everything with.
-fn site() -> Site {
+pub fn site() -> Site {
     let site = Site::start();
     let made = site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     assert_eq!(made.status, 201, "{}", made.text);
@@ -25,7 +25,7 @@ fn site() -> Site {
 
 /// Relates table `a` to table `b` by the column `k`, with more of the definition.
 #[track_caller]
-fn relate(site: &Site, kind: &str, more: &Value) -> Value {
+pub fn relate(site: &Site, kind: &str, more: &Value) -> Value {
     relate_tables(site, ("a", "k", "b"), kind, more)
 }
 
@@ -56,7 +56,7 @@ fn create(site: &Site, table: &str, id: &str, data: &Value) -> Answer {
 
 /// Creates a row that must be taken.
 #[track_caller]
-fn made(site: &Site, table: &str, id: &str, data: &Value) -> Value {
+pub fn made(site: &Site, table: &str, id: &str, data: &Value) -> Value {
     let made = create(site, table, id, data);
     assert_eq!(made.status, 201, "{}", made.text);
     made.json()

@@ -104,7 +104,7 @@ pub struct Site {
     clock: Arc<SystemClock>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
-    _directory: tempfile::TempDir,
+    directory: Option<tempfile::TempDir>,
 }
 
 /// An answer.
@@ -173,6 +173,25 @@ impl Site {
         test_clock: Option<Arc<SetClock>>,
     ) -> Site {
         let directory = tempfile::tempdir().unwrap();
+        let site = Site::over(directory, limits, tls, long_reads, test_clock);
+        site.runtime.block_on(create_project(&site.engine));
+        site
+    }
+
+    /// Ends it, and starts another one on what it left.
+    pub fn restart(mut self) -> Site {
+        self.stop();
+        let directory = self.directory.take().unwrap();
+        Site::over(directory, LIMITS, None, LONG_READS, None)
+    }
+
+    fn over(
+        directory: tempfile::TempDir,
+        limits: Limits,
+        tls: Option<TlsFiles>,
+        long_reads: LongReads,
+        test_clock: Option<Arc<SetClock>>,
+    ) -> Site {
         let clock = Arc::new(SystemClock::new());
         let config = Config {
             long_reads,
@@ -187,7 +206,6 @@ impl Site {
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(create_project(&engine));
         let (bound, address) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let counts = Counts::new(2);
@@ -220,7 +238,7 @@ impl Site {
             clock,
             stop: Some(stop),
             thread: Some(thread),
-            _directory: directory,
+            directory: Some(directory),
         }
     }
 

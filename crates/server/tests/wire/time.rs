@@ -199,8 +199,6 @@ fn times_that_cannot_be_are_refused() {
     let twice = [method("asOf", json!([1])), method("asOf", json!([2]))];
     assert_eq!(listed(&site, &twice).refusal(), "400 general_query_invalid");
     let many = r#"{"data":{"n":1,"$validFrom":5}}"#;
-    let bulk = site.ask("PATCH", ROWS, many);
-    assert_eq!(bulk.refusal(), "400 general_feature_unsupported");
     let absent = site.ask("PATCH", &format!("{ROWS}/x"), many);
     assert_eq!(absent.refusal(), "404 row_not_found");
     let containers = site.ask(

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 /// A route family and its words.
 #[derive(Clone, Copy)]
-struct Family {
+pub struct Family {
     root: &'static str,
-    table: &'static str,
-    rows: &'static str,
-    table_id: &'static str,
-    row_id: &'static str,
-    of: &'static str,
+    pub table: &'static str,
+    pub rows: &'static str,
+    pub table_id: &'static str,
+    pub row_id: &'static str,
+    pub of: &'static str,
 }
 
 const TABLES: Family = Family {
@@ -31,10 +31,10 @@ const DOCUMENTS: Family = Family {
     row_id: "documentId",
     of: "document",
 };
-const FAMILIES: [Family; 2] = [TABLES, DOCUMENTS];
+pub const FAMILIES: [Family; 2] = [TABLES, DOCUMENTS];
 const ROWS: &str = TABLES.table;
 
-fn site() -> Site {
+pub fn site() -> Site {
     let site = Site::start();
     site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{
@@ -64,7 +64,7 @@ impl Family {
         format!("{}/transactions", self.root)
     }
 
-    fn open(&self, site: &Site, key: Option<&str>) -> String {
+    pub fn open(&self, site: &Site, key: Option<&str>) -> String {
         let made = site.ask_as(key, "POST", &self.transactions(), "{}");
         assert_eq!(made.status, 201, "{}", made.text);
         made.json()["$id"].as_str().unwrap().to_owned()
@@ -75,7 +75,7 @@ impl Family {
     }
 
     /// An operation on the table `t`.
-    fn op(&self, action: &str, row: &str, data: Value) -> Value {
+    pub fn op(&self, action: &str, row: &str, data: Value) -> Value {
         let mut op = json!({"action": action, "databaseId": "d", self.table_id: "t"});
         if !row.is_empty() {
             op[self.row_id] = json!(row);
@@ -86,12 +86,12 @@ impl Family {
         op
     }
 
-    fn stage(&self, site: &Site, id: &str, operations: Value) -> Answer {
+    pub fn stage(&self, site: &Site, id: &str, operations: Value) -> Answer {
         let body = json!({"operations": operations}).to_string();
         site.ask("POST", &self.operations(id), &body)
     }
 
-    fn end(&self, site: &Site, id: &str, how: &str) -> Answer {
+    pub fn end(&self, site: &Site, id: &str, how: &str) -> Answer {
         let path = format!("{}/{id}", self.transactions());
         site.ask("PATCH", &path, &json!({how: true}).to_string())
     }
@@ -102,7 +102,7 @@ impl Family {
 }
 
 #[track_caller]
-fn refused(answer: &Answer, refusal: &str) {
+pub fn refused(answer: &Answer, refusal: &str) {
     assert_eq!(answer.refusal(), refusal, "{}", answer.text);
 }
 
@@ -241,7 +241,7 @@ fn every_action_is_staged_and_committed_in_order() {
 }
 
 /// Asks a route of rows inside a transaction.
-fn ask_inside(site: &Site, id: &str, method: &str, path: &str, mut body: Value) -> Answer {
+pub fn ask_inside(site: &Site, id: &str, method: &str, path: &str, mut body: Value) -> Answer {
     body["transactionId"] = json!(id);
     site.ask(method, path, &body.to_string())
 }

@@ -7,7 +7,8 @@ use model::{
     ApiKey, Catalogue, CatalogueChange, Column, ColumnKey, ColumnKind, ColumnNumber, Database,
     DatabaseId, DatabaseKind, Direction, Field, Grantee, Index, IndexColumn, IndexKey, IndexKind,
     IndexStatus, KeyId, Mark, ModelError, OnDelete, Permission, Project, ProjectId, Relation,
-    RelationKind, Scope, Side, Table, TableId, TableNumber, Timestamp, Value,
+    RelationKind, Retention, Scope, Side, Table, TableId, TableNumber, TableOptions, Timestamp,
+    Value,
 };
 use query::names;
 use rusqlite::types::ValueRef;
@@ -44,6 +45,7 @@ pub(super) fn load(connection: &Connection) -> Read<Known> {
             number: row.get(6)?,
             next_table: row.get(3)?,
             next_database: row.get(4)?,
+            erased: 0,
             boundaries: Arc::default(),
             constraints: Arc::default(),
         };
@@ -95,6 +97,31 @@ fn containers(connection: &Connection) -> Read<Vec<CatalogueChange>> {
         changes.push(CatalogueChange::TablePut(Arc::new(table)));
     }
     Ok(changes)
+}
+
+/// A table and its columns as of a mark, without indexes; `None` if there was none.
+pub(super) fn table_at(
+    connection: &Connection,
+    number: TableNumber,
+    mark: i64,
+) -> Read<Option<Table>> {
+    let parameters = [number.0, mark];
+    let sql = format!("SELECT {TABLE} FROM table_ WHERE number = ?1 AND sf <= ?2 AND st > ?2");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(parameters)?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let mut found = table(row)?;
+    let sql = format!(
+        "SELECT {COLUMN} FROM column_ WHERE tab = ?1 AND sf <= ?2 AND st > ?2 ORDER BY number"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(parameters)?;
+    while let Some(row) = rows.next()? {
+        found.columns.push(column(row)?.1);
+    }
+    Ok(Some(found))
 }
 
 fn open_rows<T>(
@@ -165,7 +192,8 @@ fn database(row: &Row<'_>) -> Read<CatalogueChange> {
 }
 
 const TABLE: &str = "number, project, database_, id, name, enabled, row_security, permissions, \
-                     created, updated, schema_epoch, permission_epoch";
+                     created, updated, schema_epoch, permission_epoch, pinned_max_age, history, \
+                     kept_from";
 
 fn table(row: &Row<'_>) -> Read<Table> {
     Ok(Table {
@@ -183,6 +211,15 @@ fn table(row: &Row<'_>) -> Read<Table> {
         updated: Timestamp(row.get(9)?),
         schema_epoch: row.get::<_, i64>(10)? as u64,
         permission_epoch: row.get::<_, i64>(11)? as u64,
+        options: TableOptions {
+            pinned_max_age_s: row.get(12)?,
+            history: match row.get(13)? {
+                None => Retention::All,
+                Some(0) => Retention::None,
+                Some(days) => Retention::Days(days),
+            },
+            kept_from: Timestamp(row.get(14)?),
+        },
     })
 }
 

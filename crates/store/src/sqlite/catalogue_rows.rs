@@ -6,7 +6,7 @@
 
 use model::{
     ApiKey, Column, ColumnKind, Database, DatabaseKind, Direction, Field, Index, IndexColumn,
-    IndexKind, IndexStatus, Mark, Relation, Table, TableNumber,
+    IndexKind, IndexStatus, Mark, Relation, Retention, Table, TableNumber,
 };
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params};
@@ -71,8 +71,9 @@ pub(super) fn insert_table(
     connection
         .prepare_cached(
             "INSERT INTO table_ (number, project, database_, id, name, enabled, row_security, \
-             permissions, created, updated, schema_epoch, permission_epoch, sf) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+             permissions, created, updated, schema_epoch, permission_epoch, pinned_max_age, \
+             history, kept_from, sf) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         )?
         .execute(params![
             table.number.0,
@@ -87,9 +88,21 @@ pub(super) fn insert_table(
             table.updated.0,
             table.schema_epoch as i64,
             table.permission_epoch as i64,
+            table.options.pinned_max_age_s,
+            retention(table.options.history),
+            table.options.kept_from.0,
             mark.0,
         ])?;
     Ok(())
+}
+
+/// Days of history; 0 for none, null for all of it. Written to disk: never to be changed.
+fn retention(history: Retention) -> Option<u32> {
+    match history {
+        Retention::All => None,
+        Retention::Days(days) => Some(days),
+        Retention::None => Some(0),
+    }
 }
 
 pub(super) fn insert_column(

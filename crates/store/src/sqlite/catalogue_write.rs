@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{
     ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, IndexStatus, KeyId, Permission,
-    Project, ProjectId, Table, TableId, TableNumber, Timestamp,
+    Project, ProjectId, Retention, Table, TableId, TableNumber, Timestamp,
 };
 use rusqlite::params;
 
@@ -65,6 +65,11 @@ impl Run<'_> {
                 };
                 self.update_table(project, database, id, &changes)
             }
+            CatalogueOp::SetOptions {
+                number,
+                pinned_max_age_s,
+                history,
+            } => self.set_options(*number, *pinned_max_age_s, *history),
             CatalogueOp::DeleteTable(project, database, id) => {
                 self.delete_table(project, database, id)
             }
@@ -301,9 +306,40 @@ impl Run<'_> {
         self.put_table(after)
     }
 
+    fn set_options(
+        &mut self,
+        number: TableNumber,
+        pinned_max_age_s: Option<u32>,
+        history: Option<Retention>,
+    ) -> Step<()> {
+        let before = self.state.catalogue.table_by_number(number);
+        let before = before.cloned().ok_or(Refusal::CatalogueMoved)?;
+        let (mut after, now) = (Table::clone(&before), self.mark.timestamp());
+        let options = &mut after.options;
+        options.pinned_max_age_s = pinned_max_age_s.unwrap_or(options.pinned_max_age_s);
+        if let Some(history) = history.filter(|history| *history != options.history) {
+            if [options.history, history].contains(&Retention::None) {
+                options.kept_from = options.kept_from.max(now);
+            }
+            options.history = history;
+        }
+        options.kept_from = options.line_due(now);
+        if after.options == before.options {
+            return Ok(());
+        }
+        if after.options.kept_from > before.options.kept_from {
+            self.leave(number, Task::Forget)?;
+        }
+        self.replace_table(after)
+    }
+
     /// Writes a table's own row anew, and reports the table.
     pub(super) fn put_table(&mut self, mut after: Table) -> Step<()> {
         after.updated = self.now();
+        self.replace_table(after)
+    }
+
+    fn replace_table(&mut self, after: Table) -> Step<()> {
         let number = after.number.0;
         self.close("table_", "number = ?2", params![self.mark.0, number])?;
         insert_table(self.connection, &after, self.mark)?;

@@ -12,7 +12,7 @@ use super::deadline::Deadline;
 use super::matching::SEARCH_MAX;
 use super::present::no_refusal;
 use super::row_sql::RowSql;
-use super::run::{Halt, Run};
+use super::run::{Halt, Recast, Run};
 use super::staged::StagedRun;
 use super::touched::Touched;
 use super::version_write::Timed;
@@ -35,6 +35,8 @@ pub(super) struct State {
     pub(super) next_table: i64,
     /// The position of the next database.
     pub(super) next_database: i64,
+    /// How many rows have been erased since the store was opened.
+    pub(super) erased: u64,
     /// The next valid-time boundary of each table that has one.
     pub(super) boundaries: Boundaries,
     /// What must hold over valid time.
@@ -237,8 +239,10 @@ impl Writer {
             staged: StagedRun::default(),
             catalogue: Vec::new(),
             timed: Timed::default(),
-            erased: 0,
+            erased: Vec::new(),
             constrained: false,
+            recast: Recast::default(),
+            erased_in: Recast::default(),
         };
         let ran = run.run(batch);
         match ran {
@@ -280,8 +284,10 @@ impl Writer {
             deadline: &self.deadline,
             catalogue: Vec::new(),
             timed: Timed::default(),
-            erased: 0,
+            erased: Vec::new(),
             constrained: false,
+            recast: Recast::default(),
+            erased_in: Recast::default(),
             search_left: SEARCH_MAX,
             staged: StagedRun::default(),
         }
@@ -318,7 +324,7 @@ impl Writer {
         stored
     }
 
-    /// Says up to when the tables of now are right, unless more is due. Marks to come are above
+    /// Says up to when the tables of now are right, unless more is due. No mark to come is below
     /// that: what was shown once is not taken back by a clock that steps.
     fn store_instant(&mut self, instant: Timestamp) -> Result<(), StoreError> {
         let mut boundaries = self.state.boundaries.values();
@@ -327,7 +333,7 @@ impl Writer {
                 .prepare_cached("UPDATE meta SET x_at = max(x_at, ?1)")?
                 .execute(params![instant.0])?;
         }
-        self.state.horizon = self.state.horizon.max(Mark(instant.0));
+        self.state.horizon = self.state.horizon.max(Mark(instant.0 - 1));
         self.state.write(&self.connection)?;
         Ok(())
     }
@@ -370,7 +376,11 @@ impl Writer {
     pub(super) fn commit(&mut self) -> Result<(), StoreError> {
         match self.execute("COMMIT") {
             Ok(()) => {
+                let erased = self.state.erased > self.committed.erased;
                 self.committed = self.state.clone();
+                if erased {
+                    self.backlog.report_erased();
+                }
                 self.backlog.report();
                 Ok(())
             }

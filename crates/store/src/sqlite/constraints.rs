@@ -140,19 +140,20 @@ impl Run<'_> {
         table: TableNumber,
         columns: &[String],
     ) -> Step<Option<(RowId, Period)>> {
-        let equal = columns
+        // One pass along each key: pieces of one row never overlap, so what begins before all
+        // that came before it has ended belongs to another row.
+        let key = columns.join(", ");
+        let has_value = columns
             .iter()
-            .map(|name| format!(" AND a.{name} = b.{name}"));
-        let equal: String = equal.collect();
-        let versions = names::versions(table);
-        let end =
-            |of: &str| format!("CASE {of}.cut_tt WHEN {END} THEN {of}.vt ELSE {of}.cut_vt END");
+            .map(|name| format!(" AND {name} IS NOT NULL"));
+        let has_value: String = has_value.collect();
         let sql = format!(
-            "SELECT b.id, max(a.vf, b.vf), min({0}, {1}) FROM {versions} AS a \
-             JOIN {versions} AS b ON a.id < b.id{equal} \
-             WHERE a.st = {END} AND b.st = {END} AND a.vf < {1} AND b.vf < {0} LIMIT 1",
-            end("a"),
-            end("b")
+            "SELECT id, vf, min(e, before) FROM (\
+               SELECT id, vf, {BELIEVED_END} AS e, max({BELIEVED_END}) OVER (\
+                 PARTITION BY {key} ORDER BY vf \
+                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before \
+               FROM {} WHERE st = {END}{has_value}) WHERE vf < before LIMIT 1",
+            names::versions(table)
         );
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query(())?;

@@ -1,7 +1,8 @@
 //! Erasure: no change of a belief, but the end of every version at every mark.
 //!
 //! What is deleted is overwritten (`secure_delete`), here and in the full-text indexes. The bytes
-//! leave the log with the next checkpoint that truncates it.
+//! leave the log with a checkpoint that cuts it to nothing, which follows (`checkpoint.rs`). Open
+//! transactions of clients may hold what the row was, or is to be: they fail.
 
 use std::sync::Arc;
 
@@ -44,12 +45,18 @@ impl Run<'_> {
             self.statement(&format!("DELETE FROM {grants} WHERE seq = ?1"))?
                 .execute(params![seq])?;
         }
+        self.forget_answers(number, id)?;
         self.statement("DELETE FROM tx_row WHERE tab = ?1 AND id = ?2")?
             .execute(params![number.0, id.as_str()])?;
+        self.fail_transactions_on(table, id)?;
         self.timed.forget(number, id);
         self.touched.erase(table, id);
+        self.recast.add(number);
+        self.erased_in.add(number);
         self.take_in_boundary(number)?;
-        self.erased += usize::from(erased > 0);
+        if erased > 0 {
+            self.erased.push((Arc::clone(table), id.clone()));
+        }
         Ok(TimedDone {
             is_affected: erased > 0,
             row: None,

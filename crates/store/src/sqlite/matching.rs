@@ -1,5 +1,6 @@
 //! Operations on all rows that match: the rows are found first, then changed one by one.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::{Row, RowId, Selection};
@@ -11,7 +12,8 @@ use super::fault::corrupt;
 use super::row_write::{Target, row};
 use super::run::{Halt, Run, Step};
 use crate::StoreError;
-use crate::batch::{BATCH_ROWS_MAX, Matched, MatchingAct, MatchingOp, Refusal};
+use crate::batch::{BATCH_ROWS_MAX, Guard, Matched, MatchingAct, MatchingOp, Refusal};
+use crate::timed::{TimedAct, TimedOp};
 
 /// How long the searches of one batch may keep other writers waiting. Whoever hands the operation
 /// in splits a search through a large table; this bounds what was not foreseen.
@@ -102,6 +104,33 @@ impl Run<'_> {
                 patch,
                 permissions,
                 stamps,
+                range: Some(range),
+            } => {
+                let over = TimedOp {
+                    table: Arc::clone(&op.query.table),
+                    id: id.clone(),
+                    range: *range,
+                    act: TimedAct::Update {
+                        patch: patch.clone(),
+                        permissions: permissions.clone(),
+                        stamps: *stamps,
+                        guard: Guard::Open,
+                    },
+                    is_literal: false,
+                };
+                let shown = row(id, current.seq, &current.image, None);
+                match self.timed_op(&over) {
+                    Ok(done) => Ok(Some(done.row.unwrap_or(shown))),
+                    // A row that matches now need not be there in the period.
+                    Err(Halt::Refused(Refusal::RowNotFound(_))) => Ok(Some(shown)),
+                    Err(halt) => Err(halt),
+                }
+            }
+            MatchingAct::Update {
+                patch,
+                permissions,
+                stamps,
+                range: None,
             } => self
                 .update(&target, current, patch, permissions.as_deref(), *stamps)
                 .map(Some),
@@ -119,7 +148,7 @@ impl Run<'_> {
 }
 
 /// What a search that failed means to whoever asked for it.
-fn explain(halt: Halt) -> Halt {
+pub(super) fn explain(halt: Halt) -> Halt {
     match halt {
         Halt::Failed(StoreError::CursorNotFound { id }) => Refusal::CursorNotFound(id).into(),
         Halt::Failed(StoreError::CursorNull { id }) => Refusal::CursorNull(id).into(),

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::fault::corrupt;
-use super::schema::{NOTED, OVER_TIME, SYSTEM_TABLES};
-use super::staged::STAGED_TABLES;
+use super::schema::{NOTED, OPTIONS, OVER_TIME, SYSTEM_TABLES};
+use super::staged::{REQUEST_ANSWERS, STAGED_TABLES};
 use crate::StoreError;
 
 /// Marks the file as ours: "Tide" in ASCII (SQLite manual, "PRAGMA application_id").
@@ -12,7 +12,14 @@ const APPLICATION_ID: i64 = 0x5469_6465;
 
 /// What leads from each format to the next; the first one starts from an empty file. Steps are
 /// never edited once released: files out there were made by them.
-const MIGRATIONS: &[&str] = &[SYSTEM_TABLES, STAGED_TABLES, OVER_TIME, NOTED];
+const MIGRATIONS: &[&str] = &[
+    SYSTEM_TABLES,
+    STAGED_TABLES,
+    OVER_TIME,
+    NOTED,
+    OPTIONS,
+    REQUEST_ANSWERS,
+];
 
 /// The format this binary writes.
 pub(super) const FORMAT: i64 = MIGRATIONS.len() as i64;

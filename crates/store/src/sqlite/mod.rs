@@ -10,6 +10,7 @@ mod catalogue_read;
 mod catalogue_rows;
 mod catalogue_write;
 mod checkpoint;
+mod claims;
 mod codec;
 mod commit;
 mod connection;
@@ -19,12 +20,14 @@ mod deadline;
 mod directory;
 mod erase;
 mod fault;
+mod forget;
 mod fulltext;
 mod functions;
 mod gather;
 pub(crate) mod inspect;
 mod keeper;
 mod links;
+mod links_over_time;
 mod matching;
 mod migrate;
 mod present;
@@ -49,7 +52,7 @@ use std::future::ready;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use model::{Mark, ProjectId, Row, Timestamp};
+use model::{Mark, ProjectId, Row, Table, Timestamp};
 use query::Query;
 use rusqlite::wal::CheckpointMode;
 
@@ -60,8 +63,9 @@ use self::directory::Directory;
 use self::read::Readers;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Boundaries, Counts, Listed, Listing, Loaded, OperationsOf, Options, Pending, Point, Preview,
-    Recorded, RecordsOf, Snapshot, Staged, Store, StoreError, StoreFuture, Transaction,
+    Boundaries, Counts, KeptRequest, Listed, Listing, Loaded, OperationsOf, Options, Pending,
+    Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreError, StoreFuture,
+    Transaction,
 };
 
 /// The store behind the border.
@@ -97,12 +101,13 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
         database: &database,
         vfs: options.vfs.as_deref(),
     };
+    let is_log_left = checkpoint::is_log_left(location);
     migrate::check(&connection::open(location)?)?;
     let mut connection = connection::open_writer(location, options.durability)?;
     migrate::migrate(&mut connection)?;
     let known = catalogue_read::load(&connection)?;
     fulltext::renew(&mut connection, &known.state.catalogue)?;
-    let (backlog, checkpointer) = checkpoint::start(&mut connection, location)?;
+    let (backlog, checkpointer) = checkpoint::start(&mut connection, location, is_log_left)?;
     let writer = Writer::new(connection, options.encode_row, known.state, backlog)?;
     let readers = Readers::new(&options, &database);
     let shared = Shared {
@@ -199,6 +204,10 @@ impl Store for SqliteStore {
         Box::pin(ready(self.readers.get(point)))
     }
 
+    fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>> {
+        Box::pin(ready(self.readers.table_as_of(today, mark)))
+    }
+
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -244,6 +253,14 @@ impl Store for SqliteStore {
         operations: OperationsOf<'a>,
     ) -> StoreFuture<'a, Option<Staged>> {
         Box::pin(ready(self.readers.transaction(project, id, operations)))
+    }
+
+    fn kept_request<'a>(
+        &'a self,
+        project: &'a ProjectId,
+        key: &'a str,
+    ) -> StoreFuture<'a, Option<KeptRequest>> {
+        Box::pin(ready(self.readers.kept_request(project, key)))
     }
 
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {

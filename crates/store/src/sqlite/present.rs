@@ -4,10 +4,13 @@
 //! rows concerned, first taken away and then shown: two rows may swap a unique value, or hand it
 //! over at an instant, and SQLite checks each statement at once.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use model::history::{Present, Refresh, Shown, VersionNumber};
-use model::{Image, Mark, Period, RowId, Table, TableNumber, Timestamp};
+use model::{
+    Field, Image, Index, IndexKind, Mark, Period, RowId, Table, TableNumber, Timestamp, Value,
+};
 use query::names;
 use rusqlite::{OptionalExtension, params};
 
@@ -15,11 +18,15 @@ use super::bind::Bound;
 use super::commit::Writer;
 use super::fault::{corrupt, is_unique_violation};
 use super::row_sql::column_list;
-use super::row_write::{Target, encode_body};
+use super::row_write::{Target, encode_body, field_value};
 use super::run::{Run, Step};
-use super::schema::END;
+use super::schema::{END, physical_field};
 use super::versions::{self, Asserted};
 use crate::batch::Refusal;
+
+/// Versions that say what is shown of a row and until when: the one that begins last before the
+/// instant, and the two after it.
+const SHOWN_VERSIONS: usize = 3;
 
 /// A row whose present is looked at again.
 pub(super) struct Stale {
@@ -73,12 +80,28 @@ impl Run<'_> {
         let mut tables: Vec<TableNumber> = stale.iter().map(|row| row.table.number).collect();
         tables.sort_unstable();
         tables.dedup();
-        let mut showings = Vec::new();
+        let mut showings = VecDeque::new();
         for row in stale {
             showings.extend(self.withdraw(row, instant, batch)?);
         }
-        for showing in showings {
-            self.show(showing)?;
+        while let Some(mut showing) = showings.pop_front() {
+            let Some(refusal) = self.show(&mut showing)? else {
+                continue;
+            };
+            if batch.is_some() {
+                return Err(refusal.into());
+            }
+            // Perhaps another row that is due hands the value over and was not among those asked
+            // for.
+            let in_the_way = self.due_in_the_way(&showing, instant)?;
+            if in_the_way.is_empty() {
+                self.leave_out(showing, &refusal);
+                continue;
+            }
+            for row in in_the_way {
+                showings.extend(self.withdraw(row, instant, batch)?);
+            }
+            showings.push_front(showing);
         }
         for table in tables {
             self.take_in_boundary(table)?;
@@ -101,7 +124,8 @@ impl Run<'_> {
         };
         let within = (instant, Timestamp::END);
         let id = stale.id.as_str();
-        let known = versions::known_within(self.connection, &stale.table, id, within)?;
+        // What is valid at the instant, and what comes next.
+        let known = versions::known(self.connection, &stale.table, id, within, SHOWN_VERSIONS)?;
         let present = Present::new(&known, instant);
         self.schedule(&stale, present.boundary)?;
         let shown = self.shown(&target)?;
@@ -172,26 +196,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The second pass.
-    fn show(&mut self, showing: Showing) -> Step<()> {
+    /// The second pass; why the row cannot be shown, if it cannot.
+    fn show(&mut self, showing: &mut Showing) -> Step<Option<Refusal>> {
+        let image = self.image_of(showing)?;
         let Showing {
             stale,
             rid,
             valid,
             sys_from,
             origin,
-            asserted,
-            before,
-        } = showing;
-        let image = Image {
-            created: asserted.created,
-            updated: asserted.updated,
-            permissions: match &before {
-                Some(before) => before.permissions.clone(),
-                None => self.permissions_of(&stale.table, stale.seq)?.into(),
-            },
-            values: asserted.values.clone(),
-        };
+            ..
+        } = &*showing;
         let table = &*stale.table;
         let sql = format!(
             "INSERT INTO {} (seq, id, vf, vt, sf, origin, created, updated, perms, body, \
@@ -227,13 +242,93 @@ impl Run<'_> {
                     id: &stale.id,
                     sql: self.texts.of(table),
                 };
-                return Err(self.unique_refusal(&target, stale.seq, &image)?.into());
+                return self.unique_refusal(&target, stale.seq, &image).map(Some);
             }
             result => result?,
         };
+        let before = showing.before.take();
+        let stale = &showing.stale;
         self.touched
-            .record(table, &stale.id, stale.seq, before, Some(image));
-        Ok(())
+            .record(&stale.table, &stale.id, stale.seq, before, Some(image));
+        Ok(None)
+    }
+
+    fn image_of(&self, showing: &Showing) -> Step<Image> {
+        let Showing {
+            stale,
+            asserted,
+            before,
+            ..
+        } = showing;
+        Ok(Image {
+            created: asserted.created,
+            updated: asserted.updated,
+            permissions: match before {
+                Some(before) => before.permissions.clone(),
+                None => self.permissions_of(&stale.table, stale.seq)?.into(),
+            },
+            values: asserted.values.clone(),
+        })
+    }
+
+    /// Rows of now that have a unique value of the one to be shown, and are due themselves.
+    fn due_in_the_way(&mut self, showing: &Showing, instant: Timestamp) -> Step<Vec<Stale>> {
+        let stale = &showing.stale;
+        let target = Target {
+            table: &stale.table,
+            id: &stale.id,
+            sql: self.texts.of(&stale.table),
+        };
+        let image = self.image_of(showing)?;
+        let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
+        let mut found: Vec<Stale> = Vec::new();
+        for index in stale.table.indexes.iter().filter(unique) {
+            let fields: Vec<Field> = index.columns.iter().map(|part| part.field).collect();
+            let test: String = fields
+                .iter()
+                .flat_map(|field| {
+                    let name = physical_field(&stale.table, *field);
+                    [" AND n.".to_owned(), name, " = ?".to_owned()]
+                })
+                .collect();
+            let sql = format!(
+                "SELECT n.id, n.seq FROM {} AS n JOIN {} AS s ON s.id = n.id \
+                 WHERE s.at <= ? AND n.seq <> ?{test}",
+                names::now(stale.table.number),
+                names::schedule(stale.table.number)
+            );
+            let bounds = [Value::Int(instant.0), Value::Int(stale.seq)];
+            let values = fields.iter();
+            let values = values.map(|field| field_value(&target, stale.seq, &image, *field));
+            let parameters: Vec<Value> = bounds.into_iter().chain(values).collect();
+            let mut statement = self.statement(&sql)?;
+            let mut rows =
+                statement.query(rusqlite::params_from_iter(parameters.iter().map(Bound)))?;
+            while let Some(row) = rows.next()? {
+                let (id, seq): (String, i64) = (row.get(0)?, row.get(1)?);
+                if found.iter().all(|known| known.seq != seq) {
+                    found.push(Stale {
+                        table: Arc::clone(&stale.table),
+                        id: RowId::new(&id).map_err(|error| corrupt(error.to_string()))?,
+                        seq,
+                    });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// A row that becomes due was checked when it was written. Should it not fit all the same,
+    /// nobody asked for it, so nobody can be answered: the operator is told, and all others go on.
+    /// Its versions stay, and whatever writes the row next shows it or is refused.
+    fn leave_out(&mut self, showing: Showing, refusal: &Refusal) {
+        let Showing { stale, before, .. } = showing;
+        let why = format!("{refusal:?}");
+        report(&stale.table, &stale.id, &why);
+        if before.is_some() {
+            self.touched
+                .record(&stale.table, &stale.id, stale.seq, before, None);
+        }
     }
 
     /// The row's open grants as they are shown.
@@ -316,15 +411,27 @@ impl Run<'_> {
         let mut statement = self.statement(&sql)?;
         let mut rows = statement.query(params![instant.0, count_max as i64])?;
         let mut found = Vec::new();
+        let mut lost = Vec::new();
         while let Some(row) = rows.next()? {
             let id: String = row.get(0)?;
             let seq: Option<i64> = row.get(1)?;
             let id = RowId::new(&id).map_err(|error| corrupt(error.to_string()))?;
-            found.push(Stale {
-                table: Arc::clone(table),
-                seq: seq.ok_or_else(|| corrupt(format!("row `{id}` waits without a version")))?,
-                id,
-            });
+            match seq {
+                Some(seq) => found.push(Stale {
+                    table: Arc::clone(table),
+                    id,
+                    seq,
+                }),
+                None => lost.push(id),
+            }
+        }
+        for id in &lost {
+            report(table, id, "it waits without a version");
+            let sql = format!(
+                "DELETE FROM {} WHERE id = ?1",
+                names::schedule(table.number)
+            );
+            self.statement(&sql)?.execute(params![id.as_str()])?;
         }
         Ok(found)
     }
@@ -342,13 +449,18 @@ impl Writer {
         let count = run.bring_rows(instant, count_max)?;
         let (mut state, touched) = (run.state, run.touched);
         if count > 0 {
-            // Marks to come are above what is shown, whether or not a batch takes this one.
-            state.horizon = state.horizon.max(Mark(instant.0));
+            // No mark to come is below what is shown, whether or not a batch takes this one.
+            state.horizon = state.horizon.max(Mark(instant.0 - 1));
             state.write(&self.connection)?;
         }
         self.take_in_due(state, touched);
         Ok(count)
     }
+}
+
+/// Tells the operator of a row that is due and cannot be shown.
+fn report(table: &Table, id: &RowId, why: &str) {
+    tracing::error!(table = %table.id, row = %id, why, "a row is due and cannot be shown");
 }
 
 /// Whether a refusal arose where none may: what is due was checked when it was written.

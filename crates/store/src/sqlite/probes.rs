@@ -6,9 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Field, Index, IndexKind, Period, RowId, Table, TableNumber, Timestamp, Value};
+use model::{
+    Field, Index, IndexColumn, IndexKind, Period, RowId, Table, TableNumber, Timestamp, Value,
+};
 use query::names;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::bind::Bound;
 use super::fault::corrupt;
@@ -35,27 +37,31 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Rows written over periods, and all others of tables in which something is scheduled or
-    /// constrained over time.
+    /// Rows erased, or written over periods, and all others of tables in which something is
+    /// scheduled or constrained over time.
     fn rows_to_check(&self) -> Vec<(Arc<Table>, RowId)> {
         let mut known = BTreeSet::new();
         let mut rows = Vec::new();
         let written = self.timed.rows().iter().filter(|row| row.is_changed());
-        for row in written {
-            if known.insert((row.table.number, row.id.as_str())) {
-                rows.push((Arc::clone(&row.table), row.id.clone()));
+        let written = written.map(|row| (&row.table, &row.id));
+        // Something may refer to a row that was erased.
+        let erased = self.erased.iter().map(|(table, id)| (table, id));
+        for (table, id) in written.chain(erased) {
+            if known.insert((table.number, id.as_str())) {
+                rows.push((Arc::clone(table), id.clone()));
             }
         }
         if self.state.boundaries.is_empty() && self.state.constraints.is_empty() {
             return rows;
         }
         for (number, id) in self.touched.ids() {
-            let is_watched = self.state.boundaries.contains_key(&number)
-                || self.state.constraints.concern(number);
-            if is_watched
-                && known.insert((number, id.as_str()))
-                && let Some(table) = self.state.catalogue.table_by_number(number)
-            {
+            let Some(table) = self.state.catalogue.table_by_number(number) else {
+                continue;
+            };
+            let is_watched = self.may_change_by_itself(table)
+                || self.state.constraints.concern(number)
+                || self.watches_links(table);
+            if is_watched && known.insert((number, id.as_str())) {
                 rows.push((Arc::clone(table), id.clone()));
             }
         }
@@ -63,7 +69,19 @@ impl Run<'_> {
     }
 
     fn check_unique(&self, table: &Table, id: &RowId) -> Step<()> {
-        let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
+        // The one link of a pair is unique before its index is built.
+        let is_link = |index: &Index| match index.columns[..] {
+            [
+                IndexColumn {
+                    field: Field::Column(position),
+                    ..
+                },
+            ] => table.columns[position].relation().is_some(),
+            _ => false,
+        };
+        let unique = |index: &&Index| {
+            index.kind == IndexKind::Unique && (index.is_available() || is_link(index))
+        };
         let mut indexes = table.indexes.iter().filter(unique).peekable();
         let keys = self.state.constraints.unique_of(table);
         if indexes.peek().is_none() && keys.is_empty() {
@@ -72,7 +90,12 @@ impl Run<'_> {
         let pieces = self.pieces_written(table, id)?;
         for index in indexes {
             let fields: Vec<Field> = index.columns.iter().map(|part| part.field).collect();
-            for piece in &pieces {
+            let shown = if fields.contains(&Field::Updated) {
+                self.as_shown(table, id)?
+            } else {
+                None
+            };
+            for piece in pieces.iter().chain(&shown) {
                 if clash(self.connection, table, id, &fields, piece)?.is_some() {
                     let index = Some(index.key.to_string());
                     return Err(Refusal::Unique { index }.into());
@@ -100,14 +123,32 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The piece that the row of now shows, with `$updatedAt` as it is shown: a change of
+    /// permissions moves that alone.
+    fn as_shown(&self, table: &Table, id: &RowId) -> Step<Option<Stored>> {
+        let now = names::now(table.number);
+        let sql = format!("SELECT rid, updated FROM {now} WHERE id = ?1");
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let found = self.statement(&sql)?.query_row([id.as_str()], read);
+        let Some::<(i64, i64)>((rid, updated)) = found.optional()? else {
+            return Ok(None);
+        };
+        let shown = versions::numbered(self.connection, table, rid)?;
+        Ok(shown.map(|mut shown| {
+            Arc::make_mut(&mut shown.value).updated = Timestamp(updated);
+            shown
+        }))
+    }
+
     /// What this batch made known of a row.
     fn pieces_written(&self, table: &Table, id: &RowId) -> Step<Vec<Stored>> {
-        let mut known = versions::known_always(self.connection, table, id.as_str())?;
-        known.retain(|version| version.sys_from == self.mark);
-        Ok(known)
+        versions::written(self.connection, table, id.as_str(), self.mark)
     }
 
     fn check_references(&self, table: &Table, id: &RowId) -> Step<()> {
+        if table.has_relationships() {
+            self.check_links(table, &self.pieces_written(table, id)?)?;
+        }
         for (position, related) in self.state.constraints.references_of(table) {
             let related = self.table_numbered(related)?;
             for piece in self.pieces_written(table, id)? {
@@ -123,8 +164,15 @@ impl Run<'_> {
             let Some(position) = holder.columns.iter().position(|c| c.number == column) else {
                 continue;
             };
-            for valid in self.periods_referring(&holder, position, id)? {
-                self.need_covered(table, id.as_str(), valid, &holder, position)?;
+            let referring = self.periods_referring(&holder, position, id)?;
+            let from = referring.iter().map(Period::from).min();
+            let end = referring.iter().map(Period::end).max();
+            let (Some(from), Some(end)) = (from, end) else {
+                continue;
+            };
+            let covered = self.covered(table, id.as_str(), period(from.0, end.0)?)?;
+            for valid in referring {
+                self.need_within(&covered, table, id.as_str(), valid, (&holder, position))?;
             }
         }
         Ok(())
@@ -141,10 +189,51 @@ impl Run<'_> {
         holder: &Table,
         position: usize,
     ) -> Step<()> {
-        let known = versions::known_always(self.connection, related, target)?;
-        let pieces = known.iter().filter_map(Stored::piece_now);
-        let pieces: Vec<Period> = pieces.map(|piece| piece.valid).collect();
-        let Some(missing) = valid.uncovered(&pieces).first().copied() else {
+        let covered = self.covered(related, target, valid)?;
+        self.need_within(&covered, related, target, valid, (holder, position))
+    }
+
+    /// Where a row is there, as known now, of what is valid in the period: what is joined is told
+    /// as one.
+    fn covered(&self, table: &Table, id: &str, within: Period) -> Step<Vec<Period>> {
+        let (versions, now) = (names::versions(table.number), names::now(table.number));
+        let known = format!(
+            "FROM {versions} INDEXED BY {} WHERE id = ?1 AND st = {END} AND twin = 0",
+            names::known_index(table.number)
+        );
+        let sql = format!(
+            "SELECT vf, {BELIEVED_END} {known} AND vf < ?3 AND vf >= \
+             coalesce((SELECT max(vf) {known} AND vf <= ?2), ?2) \
+             UNION ALL SELECT vf, vt FROM {now} WHERE id = ?1 AND twin = 1 ORDER BY 1"
+        );
+        let mut statement = self.statement(&sql)?;
+        let mut rows = statement.query((id, within.from().0, within.end().0))?;
+        let mut found: Vec<(i64, i64)> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (from, end): (i64, i64) = (row.get(0)?, row.get(1)?);
+            match found.last_mut() {
+                Some((_, last)) if *last >= from => *last = end.max(*last),
+                _ => found.push((from, end)),
+            }
+        }
+        let periods = found.into_iter().map(|(from, end)| period(from, end));
+        periods.collect()
+    }
+
+    fn need_within(
+        &self,
+        covered: &[Period],
+        related: &Table,
+        target: &str,
+        valid: Period,
+        (holder, position): (&Table, usize),
+    ) -> Step<()> {
+        // Of what lies below its line nothing is known.
+        let line = related.options.line(self.mark.timestamp());
+        let Ok(valid) = Period::new(valid.from().max(line), valid.to()) else {
+            return Ok(());
+        };
+        let Some(missing) = valid.uncovered(covered).first().copied() else {
             return Ok(());
         };
         let column = holder.columns[position].key.to_string();
@@ -227,13 +316,14 @@ fn clash(
         ]
     });
     let test: String = tests.collect();
-    // Two sources, as every read has: pieces with a twin stand in no index of versions.
+    // Two sources: pieces with a twin stand in no index of versions, and `$updatedAt` of a row of
+    // now may be later than that of its piece.
     let sql = format!(
         "SELECT id, vf, e FROM (\
            SELECT id, vf, {BELIEVED_END} AS e FROM {versions} \
              WHERE twin = 0 AND st = {END} AND id <> ?1 AND vf < ?3{test} \
            UNION ALL SELECT id, vf, vt FROM {now} \
-             WHERE twin = 1 AND id <> ?1 AND vf < ?3{test}) WHERE e > ?2 LIMIT 1",
+             WHERE id <> ?1 AND vf < ?3{test}) WHERE e > ?2 LIMIT 1",
         versions = names::versions(table.number),
         now = names::now(table.number),
     );

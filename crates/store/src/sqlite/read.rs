@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use model::{Mark, Row, Selection, Value};
+use model::{Coordinates, Mark, Row, Selection, Value};
 use query::emit::{self, Statement};
 use query::{Dialect, Frame, Query, Side, Visibility, field};
 use rusqlite::ffi::ErrorCode;
@@ -39,6 +39,7 @@ use crate::{
 };
 
 mod explain;
+mod past;
 mod point;
 mod pool;
 pub(super) mod preview;
@@ -285,6 +286,7 @@ impl Reader {
         // Open until the answer is complete: it holds the snapshot.
         let mut stamp = statement.query(())?;
         let mark = read_stamp(&mut stamp, listing.catalogue_epoch)?;
+        past::check_line(query, mark)?;
         let mut listed = Listed::default();
         if listing.rows {
             (listed.rows, listed.last_place) = self.rows(shared, query, listing.place)?;
@@ -405,7 +407,7 @@ impl Reader {
         let shape = self.shape(shared, table, selection, point.at.is_none());
         if let Some(at) = point.at {
             let statement = emit::point_at(table, id, selection, visibility, at, Dialect::Sqlite);
-            return self.get_at(&statement, &shape, point.catalogue_epoch);
+            return self.get_at(&statement, &shape, (at, point.catalogue_epoch));
         }
         if (selection, visibility) == (&Selection::All, &Visibility::Everything) {
             let text = self.points.of(table);
@@ -422,12 +424,13 @@ impl Reader {
         &self,
         statement: &Statement,
         shape: &Shape<'_>,
-        catalogue_epoch: u64,
+        (at, catalogue_epoch): (Coordinates, u64),
     ) -> Step<Snapshot<Option<Row>>> {
         let mut stamp_statement = self.connection.prepare_cached(emit::stamp())?;
         // Open until the answer is complete: it holds the snapshot.
         let mut stamp = stamp_statement.query(())?;
         let mark = read_stamp(&mut stamp, catalogue_epoch)?;
+        past::check_point(shape.table, at, mark)?;
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
         let mut answer = None;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use model::check::ARRAY_ELEMENTS_MAX;
 use model::{
-    Action, Column, ColumnNumber, Edit, ModelError, OnDelete, Patch, Relation, RelationKind, RowId,
-    Table, Value,
+    Action, Column, ColumnNumber, Edit, ModelError, OnDelete, Patch, Period, Relation,
+    RelationKind, RowId, Table, Value,
 };
 use query::names;
 use rusqlite::params;
@@ -19,14 +19,23 @@ use super::fault::corrupt;
 use super::row_write::{Current, Target};
 use super::run::{Run, Step};
 use crate::batch::{BATCH_ROWS_MAX, Guard, HoldOp, LinkOp, Refusal, RelatedOp, Stamps};
+use crate::timed::TimedAct;
 
 /// The rows that one row is related to through one of its table's columns.
-struct Tie {
+pub(super) struct Tie {
     relation: Relation,
-    related: Arc<Table>,
+    pub(super) related: Arc<Table>,
     /// The position of the partner in `related`.
-    partner: usize,
+    pub(super) partner: usize,
     ids: Vec<RowId>,
+    /// Those that will be: a piece of theirs that is yet to begin holds a link to the row.
+    pub(super) to_come: Vec<RowId>,
+}
+
+impl Tie {
+    fn is_any(&self) -> bool {
+        !self.ids.is_empty() || !self.to_come.is_empty()
+    }
 }
 
 impl Run<'_> {
@@ -38,8 +47,16 @@ impl Run<'_> {
                 id,
                 guard,
                 column,
-            } => self.need(table, id, guard, column),
+                at_any_time,
+            } => {
+                if *at_any_time {
+                    self.need_known(table, id, guard, column)
+                } else {
+                    self.need(table, id, guard, column)
+                }
+            }
             RelatedOp::Write(op) => self.row_op(op).map(drop),
+            RelatedOp::Over(op) => self.timed_op(op).map(drop),
             RelatedOp::Link(op) => self.link(op),
             RelatedOp::Free(op) => self.free(op),
             RelatedOp::Hold(op) => self.hold(op),
@@ -98,7 +115,15 @@ impl Run<'_> {
 
     /// Takes links away before it gives any: a unique link may move from one row to another.
     fn link(&mut self, op: &LinkOp) -> Step<()> {
-        let held = self.holders(&op.table, op.column, &op.target, BATCH_ROWS_MAX)?;
+        if let Some(range) = op.range {
+            return self.link_over(op, range);
+        }
+        let mut held = self.holders(&op.table, op.column, &op.target, BATCH_ROWS_MAX)?;
+        for id in self.holders_to_come(&op.table, op.column, &op.target)? {
+            if !held.contains(&id) {
+                held.push(id);
+            }
+        }
         need_few(held.len())?;
         let (had, wanted): (HashSet<&RowId>, HashSet<&RowId>) =
             (held.iter().collect(), op.holders.iter().collect());
@@ -115,6 +140,11 @@ impl Run<'_> {
     fn relink(&mut self, op: &LinkOp, id: &RowId, gives: bool) -> Step<()> {
         let target = self.target(&op.table, id);
         let column = &op.table.columns[op.column];
+        if self.may_change_by_itself(&op.table) && self.is_scheduled(&target)? {
+            // Each of the pieces to come has links of its own.
+            let from_now_on = Period::new(self.mark.timestamp(), None).map_err(Refusal::Invalid)?;
+            return self.relink_over(op, id, from_now_on, gives);
+        }
         let row = self.current(&target)?.ok_or_else(|| Refusal::LinkMissing {
             column: column.key.to_string(),
             id: id.clone(),
@@ -168,18 +198,24 @@ impl Run<'_> {
         while let Some((table, id)) = waiting.pop() {
             let target = self.target(&table, &id);
             // It may have gone on another way.
-            let Some(row) = self.current(&target)? else {
+            let row = self.current(&target)?;
+            if row.is_none() && !self.is_scheduled(&target)? {
                 continue;
-            };
-            let ties = self.ties(&table, &id, &row)?;
-            self.delete(&target, row)?;
+            }
+            let ties = self.ties(&table, &id, row.as_ref())?;
+            let guard = Guard::Open;
+            match row {
+                Some(row) => self.delete(&target, row)?,
+                None => self.detour(&target, TimedAct::Delete { guard }).map(drop)?,
+            }
             for tie in ties {
                 match tie.relation.deletion() {
-                    OnDelete::Restrict if !tie.ids.is_empty() => {
+                    OnDelete::Restrict if tie.is_any() => {
                         let related = tie.related.id.clone();
                         return Err(Refusal::DeleteRestricted { id, related }.into());
                     }
                     OnDelete::Cascade => {
+                        self.end_to_come(&tie, &id)?;
                         let further = tie.ids.into_iter();
                         waiting.extend(further.map(|id| (Arc::clone(&tie.related), id)));
                     }
@@ -202,18 +238,24 @@ impl Run<'_> {
             target: id.clone(),
             holders: Vec::new(),
             guard: Guard::Open,
+            range: None,
         };
         self.link(&op)
     }
 
-    fn ties(&self, table: &Table, id: &RowId, row: &Current) -> Step<Vec<Tie>> {
+    fn ties(&self, table: &Table, id: &RowId, row: Option<&Current>) -> Step<Vec<Tie>> {
         let mut ties = Vec::new();
         for (position, relation) in table.relations() {
             let related = self.table_beside(table, relation.related.as_str())?;
             let partner = partner(&related, relation.partner)?;
+            let mut to_come = Vec::new();
             let ids = if relation.holds_links() {
-                linked(&row.image.values[position])?
+                match row {
+                    Some(row) => linked(&row.image.values[position])?,
+                    None => Vec::new(),
+                }
             } else {
+                to_come = self.holders_to_come(&related, partner, id)?;
                 // To be protected, one related row is as good as a million.
                 let few = match relation.deletion() {
                     OnDelete::Restrict => 0,
@@ -226,12 +268,13 @@ impl Run<'_> {
                 related,
                 partner,
                 ids,
+                to_come,
             });
         }
         Ok(ties)
     }
 
-    fn target<'a>(&mut self, table: &'a Table, id: &'a RowId) -> Target<'a> {
+    pub(super) fn target<'a>(&mut self, table: &'a Table, id: &'a RowId) -> Target<'a> {
         Target {
             table,
             id,
@@ -240,7 +283,7 @@ impl Run<'_> {
     }
 }
 
-fn need_few(rows: usize) -> Result<(), Refusal> {
+pub(super) fn need_few(rows: usize) -> Result<(), Refusal> {
     let rows_max = BATCH_ROWS_MAX;
     if rows > rows_max {
         return Err(Refusal::TooManyRows { rows_max });
@@ -275,7 +318,7 @@ fn partner(related: &Table, number: ColumnNumber) -> Step<usize> {
 }
 
 /// The rows that a holder's value leads to.
-fn linked(value: &Value) -> Step<Vec<RowId>> {
+pub(super) fn linked(value: &Value) -> Step<Vec<RowId>> {
     let ids: &[Value] = match value {
         Value::Null => &[],
         Value::List(ids) => ids,
@@ -290,7 +333,12 @@ fn linked(value: &Value) -> Step<Vec<RowId>> {
 
 /// A holder's value with a link to `target`, or without it. An empty list is no value, so that
 /// "has none" is the same for one link and for many.
-fn relinked(column: &Column, value: &Value, target: &RowId, gives: bool) -> Result<Value, Refusal> {
+pub(super) fn relinked(
+    column: &Column,
+    value: &Value,
+    target: &RowId,
+    gives: bool,
+) -> Result<Value, Refusal> {
     let link = Value::Text(target.to_string());
     if !column.array {
         return Ok(if gives { link } else { Value::Null });

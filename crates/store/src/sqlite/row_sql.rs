@@ -1,7 +1,7 @@
 //! The statements that write rows of one table, as text.
 
 use model::Table;
-use query::names;
+use query::names::{self, LIFE};
 
 use super::schema::END;
 
@@ -43,6 +43,12 @@ pub(super) struct RowSql {
     pub(super) drop_grants: String,
     /// Takes back what `close_grants` did: `?1` seq, `?2` mark.
     pub(super) reopen_grants: String,
+    /// Says that the row is created again at this mark: `?1` seq, `?2` mark.
+    pub(super) end_life: String,
+    /// Takes that back: `?1` seq, `?2` mark.
+    pub(super) resume_life: String,
+    /// When the row was last created again, if ever: `?1` seq → mark.
+    pub(super) reborn_at: String,
     /// The mark of the last change of the grants: `?1` seq → mark, if there was any.
     pub(super) grants_from: String,
 }
@@ -56,8 +62,7 @@ impl RowSql {
         let number = table.number;
         let (now, versions) = (names::now(number), names::versions(number));
         let grants = names::grants(number);
-        let list = column_list(table);
-        let columns = table.columns.len();
+        let (list, columns) = (column_list(table), table.columns.len());
         RowSql {
             schema_epoch: table.schema_epoch,
             current: format!(
@@ -107,7 +112,16 @@ impl RowSql {
             ),
             close_grants: format!("UPDATE {grants} SET st = ?2 WHERE seq = ?1 AND st = {END}"),
             drop_grants: format!("DELETE FROM {grants} WHERE seq = ?1 AND st = {END} AND sf = ?2"),
-            reopen_grants: format!("UPDATE {grants} SET st = {END} WHERE seq = ?1 AND st = ?2"),
+            reopen_grants: format!(
+                "UPDATE {grants} SET st = {END} WHERE seq = ?1 AND st = ?2 AND role <> '{LIFE}'"
+            ),
+            end_life: format!(
+                "INSERT INTO {grants} (seq, role, actions, sf, st) VALUES (?1, '{LIFE}', 0, ?2, ?2)"
+            ),
+            resume_life: format!(
+                "DELETE FROM {grants} WHERE seq = ?1 AND st = ?2 AND role = '{LIFE}'"
+            ),
+            reborn_at: format!("SELECT max(st) FROM {grants} WHERE seq = ?1 AND role = '{LIFE}'"),
             grants_from: format!(
                 "SELECT max(max(sf, CASE st WHEN {END} THEN sf ELSE st END)) FROM {grants} \
                  WHERE seq = ?1"

@@ -75,6 +75,8 @@ impl Run<'_> {
                 values,
                 permissions,
                 stamps,
+                // No grant of a row that is there makes room for another of its id.
+                guard: _,
             } => self.insert(&target, values, permissions, *stamps).map(Some),
             RowAct::Update {
                 patch,
@@ -94,8 +96,7 @@ impl Run<'_> {
                 let row = match self.current(&target)? {
                     Some(row) => row,
                     None if self.is_scheduled(&target)? => {
-                        let guard = guard.clone();
-                        return self.detour(&target, TimedAct::Delete { guard });
+                        return self.delete_scheduled(&target, op, guard).map(|()| None);
                     }
                     None => return Err(Refusal::RowNotFound(op.id.clone()).into()),
                 };
@@ -108,6 +109,21 @@ impl Run<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Deletes a row that is not there yet.
+    fn delete_scheduled(&mut self, target: &Target<'_>, op: &RowOp, guard: &Guard) -> Step<()> {
+        if op.table.relations().next().is_none() {
+            let guard = guard.clone();
+            return self.detour(target, TimedAct::Delete { guard }).map(drop);
+        }
+        if let Some(seq) = self.known_seq(target)? {
+            if !self.permits_seq(target, seq, guard, Action::Delete)? {
+                return Err(Refusal::RowForbidden(target.id.clone()).into());
+            }
+            self.need_unmoved(target, seq)?;
+        }
+        self.delete_with_ties(&op.table, &op.id)
     }
 
     fn put(&mut self, target: &Target<'_>, act: &RowAct) -> Step<Row> {
@@ -141,6 +157,7 @@ impl Run<'_> {
             }
             None => match insert {
                 Ok(values) => {
+                    self.need_absent_unmoved(target)?;
                     let now = self.mark.timestamp();
                     let values = patch
                         .operate(target.table, values.clone(), now)
@@ -283,6 +300,7 @@ impl Run<'_> {
         match known {
             Some(seq) => {
                 self.close_grants(target, seq)?;
+                self.end_life(target, seq)?;
                 Ok(seq)
             }
             None => Ok(highest.unwrap_or(0) + 1),
@@ -392,6 +410,8 @@ impl Run<'_> {
             self.statement(&target.sql.drop_grants)?
                 .execute(seq_and_mark)?;
             self.statement(&target.sql.reopen_grants)?
+                .execute(seq_and_mark)?;
+            self.statement(&target.sql.resume_life)?
                 .execute(seq_and_mark)?;
         }
         self.touched
@@ -547,12 +567,22 @@ impl Run<'_> {
     /// Ends the open grants. Those this batch gave were never known and are not kept.
     fn close_grants(&self, target: &Target<'_>, seq: i64) -> Step<()> {
         let seq_and_mark = params![seq, self.mark.0];
+        // They judge what the row was before, too.
+        self.recast.add(target.table.number);
         if self.touched.was_there(target.table, target.id).is_some() {
             self.statement(&target.sql.drop_grants)?
                 .execute(seq_and_mark)?;
         }
         self.statement(&target.sql.close_grants)?
             .execute(seq_and_mark)?;
+        Ok(())
+    }
+
+    /// What was known of the row so far goes on being judged by the grants that it had: whoever
+    /// creates it again is not asked whom they concern.
+    pub(super) fn end_life(&self, target: &Target<'_>, seq: i64) -> Step<()> {
+        self.statement(&target.sql.end_life)?
+            .execute(params![seq, self.mark.0])?;
         Ok(())
     }
 
@@ -573,7 +603,7 @@ pub(super) fn encode_body(
     (body.len() <= BODY_BYTES_MAX).then(|| body.into_boxed_slice())
 }
 
-fn field_value(target: &Target<'_>, seq: i64, image: &Image, field: Field) -> Value {
+pub(super) fn field_value(target: &Target<'_>, seq: i64, image: &Image, field: Field) -> Value {
     match field {
         Field::Id => Value::Text(target.id.to_string()),
         Field::Sequence => Value::Int(seq),

@@ -1,9 +1,11 @@
 //! One batch on its way through the open transaction.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{CatalogueChange, Mark, TableNumber, Timestamp};
+use model::{CatalogueChange, Mark, RowId, Table, TableNumber, Timestamp};
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::commit::{RowTexts, State};
@@ -14,6 +16,7 @@ use super::version_write::Timed;
 use crate::batch::{
     Applied, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, WriteBatch, WrittenRow,
 };
+use crate::staged::Done;
 use crate::timed::TimedDone;
 use crate::{EncodeRow, StoreError};
 
@@ -66,10 +69,30 @@ pub(super) struct Run<'w> {
     pub(super) catalogue: Vec<CatalogueChange>,
     /// What it wrote over valid periods.
     pub(super) timed: Timed,
-    /// How many rows it erased.
-    pub(super) erased: usize,
+    /// The rows it erased.
+    pub(super) erased: Vec<(Arc<Table>, RowId)>,
     /// Whether it changed what must hold over valid time.
     pub(super) constrained: bool,
+    /// See [`Applied::recast`].
+    pub(super) recast: Recast,
+    /// See [`Applied::erased`].
+    pub(super) erased_in: Recast,
+}
+
+/// Tables whose past looks otherwise.
+#[derive(Default)]
+pub(super) struct Recast(RefCell<BTreeSet<TableNumber>>);
+
+impl From<Recast> for Vec<TableNumber> {
+    fn from(recast: Recast) -> Vec<TableNumber> {
+        recast.0.into_inner().into_iter().collect()
+    }
+}
+
+impl Recast {
+    pub(super) fn add(&self, table: TableNumber) {
+        self.0.borrow_mut().insert(table);
+    }
 }
 
 impl Run<'_> {
@@ -112,13 +135,21 @@ impl Run<'_> {
         self.touched.drop_transient();
         let changes_nothing = self.touched.len() == 0
             && self.catalogue.is_empty()
-            && self.erased == 0
+            && self.erased.is_empty()
             && !self.constrained
             && batch.note.is_none();
         if !changes_nothing {
+            self.forget_past()?;
             self.record(batch)?;
         }
-        self.keep_request(!changes_nothing)?;
+        let done = Done {
+            mark: self.state.mark,
+            rows: &rows,
+            matched: &matched,
+            timed: &timed,
+            transactions: &self.staged.changed,
+        };
+        self.keep_request(!changes_nothing, &done)?;
         Ok(self.finish(rows, matched, timed, changes_nothing))
     }
 
@@ -135,7 +166,9 @@ impl Run<'_> {
         let author = batch.author.as_deref();
         let meta = batch.note.as_ref().and_then(|note| note.meta.as_deref());
         let noted_in = batch.note.as_ref().map(|note| note.database);
-        let erased = (self.erased > 0).then_some(self.erased as i64);
+        let erased = self.erased.len() as i64;
+        self.state.erased += self.erased.len() as u64;
+        let erased = (erased > 0).then_some(erased);
         self.statement(
             "INSERT INTO tx (tt, n, prev, user, meta, erased, noted_in) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -175,6 +208,8 @@ impl Run<'_> {
             } else {
                 self.touched.into_changes()
             },
+            recast: self.recast.into(),
+            erased: self.erased_in.into(),
             catalogue: self.catalogue,
             keeps: self.staged.keeps(),
             transactions: self.staged.changed,

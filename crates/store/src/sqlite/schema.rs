@@ -172,6 +172,16 @@ CREATE TABLE over_time (
 /// A later format: the database that a transaction was committed through, where it says so.
 pub(super) const NOTED: &str = "ALTER TABLE tx ADD COLUMN noted_in INTEGER;";
 
+/// A later format still: what owners decide about the past of their tables, and a way to the
+/// catalogue as it once was. `history` is a number of days, 0 for none, null for all of it.
+pub(super) const OPTIONS: &str = "
+ALTER TABLE table_ ADD COLUMN pinned_max_age INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE table_ ADD COLUMN history INTEGER;
+ALTER TABLE table_ ADD COLUMN kept_from INTEGER NOT NULL DEFAULT -9223372036854775808;
+CREATE INDEX table_over_time ON table_ (number, sf);
+CREATE INDEX column_over_time ON column_ (tab, sf);
+";
+
 /// The statements that make the physical tables and indexes of `table`.
 pub(super) fn create_table(table: &Table) -> String {
     let number = table.number;

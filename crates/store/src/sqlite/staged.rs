@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use model::{Mark, ProjectId, RowId, TableNumber, Timestamp};
+use model::{Mark, ProjectId, RowId, Table, TableNumber, Timestamp};
+use query::names;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::fault::corrupt;
@@ -13,9 +14,9 @@ use super::run::{Run, Step};
 use crate::StoreError;
 use crate::batch::Refusal;
 use crate::staged::{
-    KEPT_US, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once, PROJECT_BYTES_MAX, REQUESTS_KEPT_US,
-    Repeated, Share, Since, StagedOperation, TRANSACTIONS_MAX, Transaction, TransactionOp,
-    TransactionRefusal, TransactionStatus,
+    ANSWER_BYTES_MAX, Done, KEPT_US, KeptRequest, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once,
+    PROJECT_BYTES_MAX, REQUESTS_KEPT_US, Repeated, Share, Since, StagedOperation, TRANSACTIONS_MAX,
+    Transaction, TransactionOp, TransactionRefusal, TransactionStatus, request_text,
 };
 
 /// The tables of format 2.
@@ -65,6 +66,12 @@ CREATE INDEX request_key_at ON request_key (at);
 CREATE TRIGGER staged_gone AFTER DELETE ON staged BEGIN
   DELETE FROM staged_op WHERE tx = old.seq;
 END;
+";
+
+/// What format 6 adds: the answers to requests that can be sent again.
+pub(super) const REQUEST_ANSWERS: &str = "
+ALTER TABLE request_key ADD COLUMN answer BLOB;
+CREATE INDEX request_key_answer ON request_key (mark) WHERE answer IS NOT NULL;
 ";
 
 /// Most transactions that are removed for a new one: more than one, so that they cannot pile up,
@@ -125,6 +132,52 @@ impl Run<'_> {
             return Err(Refusal::Transaction(conflict).into());
         }
         Ok(entered.updated)
+    }
+
+    /// As [`Run::updated_before`] for an operation over a valid period: it stands on all that is
+    /// known of the row, at whatever instant.
+    ///
+    /// # Errors
+    /// [`TransactionRefusal::Conflict`].
+    pub(super) fn need_unmoved(&self, target: &Target<'_>, seq: i64) -> Step<()> {
+        let Some(seen) = self.staged.since.and_then(|since| since.mark) else {
+            return Ok(());
+        };
+        let since = |column: &str| format!("({column} > ?2 AND {column} < ?3)");
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1 AND twin = 0 AND ({} OR {} OR {})) \
+             OR EXISTS (SELECT 1 FROM {} WHERE seq = ?4 AND ({} OR {}))",
+            names::versions(target.table.number),
+            since("sf"),
+            since("cut_tt"),
+            since("st"),
+            names::grants(target.table.number),
+            since("sf"),
+            since("st"),
+        );
+        // What this batch did itself stands at its own mark.
+        let parameters = params![target.id.as_str(), seen.0, self.mark.0, seq];
+        let has_moved = self
+            .statement(&sql)?
+            .query_row(parameters, |row| row.get(0))?;
+        if has_moved {
+            let conflict = TransactionRefusal::Conflict(target.id.clone());
+            return Err(Refusal::Transaction(conflict).into());
+        }
+        Ok(())
+    }
+
+    /// The same of a row that is not there: another commit may have deleted it since.
+    pub(super) fn need_absent_unmoved(&self, target: &Target<'_>) -> Step<()> {
+        let is_asked = self.staged.since.is_some_and(|since| since.mark.is_some());
+        match is_asked
+            .then(|| self.known_seq(target))
+            .transpose()?
+            .flatten()
+        {
+            Some(seq) => self.need_unmoved(target, seq),
+            None => Ok(()),
+        }
     }
 
     fn entered(&self, target: &Target<'_>, row: &Current) -> Step<Entered> {
@@ -210,7 +263,7 @@ impl Run<'_> {
         if let Some((request, mark)) = known {
             let repeated = Repeated {
                 mark: mark.map(Mark),
-                is_same: request == request_text(once),
+                is_same: request == request_text(once.request),
             };
             return Err(Refusal::Repeated(repeated).into());
         }
@@ -218,23 +271,43 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Keeps the key of the request, if it has one.
-    pub(super) fn keep_request(&self, has_mark: bool) -> Step<()> {
+    /// Keeps the key of the request, if it has one, and the answer.
+    pub(super) fn keep_request(&self, has_mark: bool, done: &Done<'_>) -> Step<()> {
         let Some(once) = &self.staged.once else {
             return Ok(());
         };
+        let answer = once.answer.as_ref().map(|answer| (answer.0)(done));
+        if answer
+            .as_ref()
+            .is_some_and(|answer| answer.len() > ANSWER_BYTES_MAX)
+        {
+            let bytes_max = ANSWER_BYTES_MAX;
+            return Err(Refusal::AnswerTooLarge { bytes_max }.into());
+        }
         self.statement(
-            "INSERT OR REPLACE INTO request_key (project, key, part, request, mark, at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT OR REPLACE INTO request_key (project, key, part, request, mark, at, answer) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
         .execute(params![
             once.project.as_str(),
             once.key,
             once.part,
-            request_text(once),
+            request_text(once.request),
             has_mark.then_some(self.mark.0),
-            once.now.0
+            once.now.0,
+            answer
         ])?;
+        Ok(())
+    }
+
+    /// Forgets answers that may show a row that is to be erased: those of the commits that changed
+    /// it, and of requests that changed nothing, which belong to no commit.
+    pub(super) fn forget_answers(&self, number: TableNumber, id: &RowId) -> Step<()> {
+        self.statement(
+            "UPDATE request_key SET answer = NULL WHERE answer IS NOT NULL AND (mark IS NULL \
+             OR EXISTS (SELECT 1 FROM tx_row WHERE tt = mark AND tab = ?1 AND id = ?2))",
+        )?
+        .execute(params![number.0, id.as_str()])?;
         Ok(())
     }
 
@@ -440,18 +513,38 @@ impl Run<'_> {
         if operation_count.is_some_and(|count| count != known.operation_count) {
             return Err(refuse(TransactionRefusal::Moved).into());
         }
-        self.statement("DELETE FROM staged_op WHERE tx = ?1")?
-            .execute([known.seq])?;
-        self.statement(
-            "UPDATE staged SET status = ?2, updated = ?3, keep = expires, bytes = 0 WHERE seq = ?1",
-        )?
-        .execute(params![known.seq, status_text(status), now.cut_to_ms().0])?;
+        self.forget_operations(known.seq, status, now)?;
         self.known_transaction(named)
     }
 }
 
-fn request_text(once: &Once) -> String {
-    format!("{:032x}", once.request)
+impl Run<'_> {
+    /// Fails every open transaction with an operation on this row, or with one on many rows of its
+    /// table that names it, and forgets their operations.
+    pub(super) fn fail_transactions_on(&self, table: &Table, id: &RowId) -> Step<()> {
+        let sql = "SELECT DISTINCT s.seq FROM staged AS s JOIN staged_op AS o ON o.tx = s.seq \
+                   WHERE s.project = ?1 AND s.status = ?2 AND o.place = ?3 \
+                   AND (o.id = ?4 OR (o.id IS NULL AND instr(o.body, ?4) > 0))";
+        let place = format!("{}/{}", table.database, table.id);
+        let pending = status_text(TransactionStatus::Pending);
+        let mut statement = self.statement(sql)?;
+        let parameters = params![table.project.as_str(), pending, place, id.as_str()];
+        let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
+        for seq in found.collect::<Result<Vec<_>, _>>()? {
+            self.forget_operations(seq, TransactionStatus::Failed, self.mark.timestamp())?;
+        }
+        Ok(())
+    }
+
+    fn forget_operations(&self, seq: i64, status: TransactionStatus, now: Timestamp) -> Step<()> {
+        self.statement("DELETE FROM staged_op WHERE tx = ?1")?
+            .execute([seq])?;
+        self.statement(
+            "UPDATE staged SET status = ?2, updated = ?3, keep = expires, bytes = 0 WHERE seq = ?1",
+        )?
+        .execute(params![seq, status_text(status), now.cut_to_ms().0])?;
+        Ok(())
+    }
 }
 
 fn need_time(known: &Transaction, now: Timestamp) -> Result<(), Refusal> {
@@ -477,6 +570,28 @@ pub(super) fn find(
         .query_row(params![project.as_str(), id], |row| Ok(transaction(row)))
         .optional()?;
     found.transpose()
+}
+
+/// The first batch of the request of this key.
+pub(super) fn find_request(
+    connection: &Connection,
+    project: &ProjectId,
+    key: &str,
+) -> Result<Option<KeptRequest>, StoreError> {
+    let found = connection
+        .prepare_cached(
+            "SELECT request, at, answer FROM request_key \
+             WHERE project = ?1 AND key = ?2 AND part = 0",
+        )?
+        .query_row(params![project.as_str(), key], |row| {
+            Ok(KeptRequest {
+                request: row.get(0)?,
+                at: Timestamp(row.get(1)?),
+                answer: row.get(2)?,
+            })
+        })
+        .optional()?;
+    Ok(found)
 }
 
 /// A transaction, from [`COLUMNS`].

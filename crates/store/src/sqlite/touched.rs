@@ -78,7 +78,10 @@ impl Touched {
                 .entry((table.number, id.clone()))
                 .or_insert(next)
         } else {
-            self.rows.len()
+            // One operation may take several steps with its row.
+            let is_last = |row: &&TouchedRow| row.table == table.number && row.id == *id;
+            let last = self.rows.last().filter(is_last);
+            self.rows.len() - usize::from(last.is_some())
         };
         if let Some(row) = self.rows.get_mut(known) {
             row.is_there = is_there;

@@ -1,5 +1,7 @@
 //! What is left to do when nobody waits for it, in bounded slices that take no mark.
 
+use std::sync::Arc;
+
 use model::{Table, TableNumber, Value};
 use query::names;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::codec;
 use super::commit::Writer;
 use super::fault::corrupt;
+use super::forget::forget_slice;
 use super::fulltext;
 use super::links;
 use super::row_sql::column_list;
@@ -15,7 +18,7 @@ use super::schema::{drop_table, physical_tables};
 use crate::StoreError;
 
 /// Most rows removed or written anew in one slice (contract of [`crate::Store::tend`]).
-const SLICE_ROWS_MAX: usize = 1_000;
+pub(super) const SLICE_ROWS_MAX: usize = 1_000;
 
 /// What the table `upkeep` may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub(super) enum Task {
     /// Bodies may be older than the schema: encode those again. Whoever raises a table's schema
     /// epoch asks for this.
     Bodies,
+    /// The table's line has risen: let go of what lies below it.
+    Forget,
 }
 
 impl Task {
@@ -33,6 +38,7 @@ impl Task {
         match self {
             Task::Drop => "drop",
             Task::Bodies => "bodies",
+            Task::Forget => "forget",
         }
     }
 
@@ -40,6 +46,7 @@ impl Task {
         match text {
             "drop" => Ok(Task::Drop),
             "bodies" => Ok(Task::Bodies),
+            "forget" => Ok(Task::Forget),
             other => Err(corrupt(format!("unknown upkeep {other:?}"))),
         }
     }
@@ -58,6 +65,10 @@ impl Writer {
             let rest = match task {
                 Task::Drop => remove_slice(&writer.connection, number)?.then_some(from),
                 Task::Bodies => writer.encode_slice(number, from)?,
+                Task::Forget => {
+                    let table = writer.tended(number)?;
+                    forget_slice(&writer.connection, &table, from)?
+                }
             };
             match rest {
                 Some(from) => writer
@@ -73,15 +84,15 @@ impl Writer {
         })
     }
 
+    fn tended(&self, number: TableNumber) -> Result<Arc<Table>, StoreError> {
+        let table = self.committed.catalogue.table_by_number(number);
+        let gone = || corrupt(format!("upkeep of table {}, which is gone", number.0));
+        table.cloned().ok_or_else(gone)
+    }
+
     /// Encodes the stale bodies among the next rows after `$sequence` `from`; where to go on.
     fn encode_slice(&self, number: TableNumber, from: i64) -> Result<Option<i64>, StoreError> {
-        let catalogue = &self.committed.catalogue;
-        let Some(table) = catalogue.table_by_number(number) else {
-            return Err(corrupt(format!(
-                "upkeep of table {}, which is gone",
-                number.0
-            )));
-        };
+        let table = &*self.tended(number)?;
         let rows = slice(&self.connection, table, from)?;
         let last = (rows.len() == SLICE_ROWS_MAX).then(|| rows[rows.len() - 1].seq);
         let sql = format!(

@@ -8,9 +8,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::history::{Act, Claim, Ending, Known, NewVersion, Operation, Plan, Range, Until};
+use model::history::{
+    Act, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, WriteRefusal,
+};
 use model::{
-    Action, Image, Mark, Patch, Permission, Row, RowId, Span, Table, TableNumber, Timestamp,
+    Action, Image, Mark, Patch, Period, Permission, Row, RowId, Span, Table, TableNumber, Timestamp,
 };
 use query::names;
 use rusqlite::{OptionalExtension, params};
@@ -21,12 +23,16 @@ use super::row_write::{self, Target, encode_body};
 use super::run::{Halt, Run, Step};
 use super::schema::END;
 use super::versions::{self, Asserted, Stored};
-use crate::batch::{BATCH_ROWS_MAX, Refusal, Stamps};
+use crate::batch::{BATCH_ROWS_MAX, Guard, Refusal, Stamps};
 use crate::timed::{TimedAct, TimedClaim, TimedDone, TimedOp, refused};
 
 /// Versions that a range up to the next boundary looks at: the one before it, the one it begins
 /// in, and the next.
-const VERSIONS_TO_NEXT: usize = 3;
+pub(super) const VERSIONS_TO_NEXT: usize = 3;
+
+/// Most versions that one batch ends and writes: of each of as many rows as it may change, one
+/// that it ends, what remains of it on both sides, and one that is new.
+const STEPS_MAX: usize = 4 * BATCH_ROWS_MAX;
 
 /// The rows that a batch has written over valid periods.
 #[derive(Default)]
@@ -35,6 +41,8 @@ pub(super) struct Timed {
     positions: HashMap<(TableNumber, RowId), usize>,
     /// Whether what is shown now may be behind.
     pub(super) is_behind: bool,
+    /// Versions that were ended or written so far.
+    steps: usize,
 }
 
 /// One row.
@@ -126,6 +134,7 @@ impl Run<'_> {
             id: &op.id,
             sql: self.texts.of(&op.table),
         };
+        self.need_kept_past(op)?;
         self.part_twin(&target)?;
         if let TimedAct::Assert(claim) = &op.act {
             self.assert_claim(&target, claim)?;
@@ -136,7 +145,10 @@ impl Run<'_> {
         }
         let known = self.known_for(&target, op.range)?;
         let seq = self.known_seq(&target)?;
-        self.judge_timed(&target, op, seq, &known)?;
+        let is_again = self.creates_again(&target, op, seq)?;
+        if !is_again {
+            self.judge_timed(&target, op, seq, &known)?;
+        }
         let plan = self.plan(&target, op, &known)?;
         let needs_piece = matches!(op.act, TimedAct::Update { .. } | TimedAct::Delete { .. });
         if needs_piece && !op.is_literal && !self.meets_any(op.range, &known) {
@@ -146,7 +158,7 @@ impl Run<'_> {
         if plan.is_empty() && grants.new.is_none() {
             return Ok(TimedDone {
                 is_affected: false,
-                row: None,
+                row: self.row_met(&target, seq, op, &known)?,
             });
         }
         let seq = match seq {
@@ -154,9 +166,19 @@ impl Run<'_> {
             None => self.free_seq(&target)?,
         };
         let was_granted = self.has_grants(&target, seq)?;
+        if is_again {
+            self.end_life(&target, seq)?;
+        }
         self.run_plan(&op.table, &target, seq, &plan)?;
         self.regrant(&op.table, &target, seq, &grants, was_granted)?;
-        self.row_written(&target, seq, &plan)
+        let row = match self.row_written(&target, seq, &plan)? {
+            Some(row) => Some(row),
+            None => self.row_met(&target, Some(seq), op, &known)?,
+        };
+        Ok(TimedDone {
+            is_affected: true,
+            row,
+        })
     }
 
     /// Ends what the batch did over valid periods: what is shown follows, and rows that came and
@@ -177,6 +199,8 @@ impl Run<'_> {
                 self.statement(&target.sql.drop_grants)?
                     .execute(seq_and_mark)?;
                 self.statement(&target.sql.reopen_grants)?
+                    .execute(seq_and_mark)?;
+                self.statement(&target.sql.resume_life)?
                     .execute(seq_and_mark)?;
             }
         }
@@ -216,6 +240,23 @@ impl Run<'_> {
                 .execute(params![target.id.as_str()])?;
             self.statement(&target.sql.part_piece)?
                 .execute(params![rid])?;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Refusal::HistoryGone`] for what would be forgotten at once, or is forgotten already.
+    fn need_kept_past(&self, op: &TimedOp) -> Step<()> {
+        let line = op.table.options.line(self.mark.timestamp());
+        let is_gone = match &op.act {
+            TimedAct::Assert(TimedClaim::Exists(_, at) | TimedClaim::Equals(_, at)) => {
+                at.is_some_and(|at| at < line)
+            }
+            TimedAct::Assert(TimedClaim::UnchangedSince(_)) => false,
+            _ => matches!(op.range.until, Until::At(end) if end <= line),
+        };
+        if is_gone {
+            return Err(Refusal::HistoryGone(line).into());
         }
         Ok(())
     }
@@ -268,16 +309,27 @@ impl Run<'_> {
         known: &[Stored],
     ) -> Step<()> {
         let (guard, action) = match &op.act {
-            TimedAct::Put { guard, .. }
+            TimedAct::Insert { guard, .. }
+            | TimedAct::Put { guard, .. }
             | TimedAct::Patch { guard, .. }
             | TimedAct::Update { guard, .. } => (guard, Action::Update),
             TimedAct::Delete { guard } => (guard, Action::Delete),
-            TimedAct::Insert { .. } | TimedAct::Erase | TimedAct::Assert(_) => return Ok(()),
+            TimedAct::Erase | TimedAct::Assert(_) => return Ok(()),
         };
         let Some(seq) = seq else { return Ok(()) };
-        if !self.permits_seq(target, seq, guard, action)? {
-            return Err(Refusal::RowForbidden(target.id.clone()).into());
+        if !self.permits_seq(target, seq, guard, action)?
+            || self.meets_former_life(target, op.range, (seq, guard), known)?
+        {
+            return Err(match op.act {
+                TimedAct::Insert { .. } => Refusal::RowExists(target.id.clone()),
+                _ => Refusal::RowForbidden(target.id.clone()),
+            }
+            .into());
         }
+        if let TimedAct::Insert { .. } = op.act {
+            return Ok(());
+        }
+        self.need_unmoved(target, seq)?;
         let moved = |since: Timestamp| {
             let mut met = known.iter().filter(|version| version.sys_from < self.mark);
             met.any(|version| version.value.updated > since.cut_to_ms())
@@ -286,6 +338,41 @@ impl Run<'_> {
             return Err(Refusal::RowMoved(target.id.clone()).into());
         }
         Ok(())
+    }
+
+    /// Whether the operation creates a row anew that was known before: one that is not there, and
+    /// will not be, from the mark on.
+    fn creates_again(&self, target: &Target<'_>, op: &TimedOp, seq: Option<i64>) -> Step<bool> {
+        let begins_now = op.range.from_at(self.mark) >= self.mark.timestamp();
+        Ok(matches!(op.act, TimedAct::Insert { .. })
+            && begins_now
+            && seq.is_some()
+            && self.timed.find(target.table.number, target.id).is_none()
+            && self.current(target)?.is_none()
+            && !self.is_scheduled(target)?)
+    }
+
+    /// Whether an operation of somebody who has grants on the row itself would change what was
+    /// known before it was last created again: those grants are of its present life.
+    fn meets_former_life(
+        &self,
+        target: &Target<'_>,
+        range: Range,
+        (seq, guard): (i64, &Guard),
+        known: &[Stored],
+    ) -> Step<bool> {
+        let (Guard::Granted(_), Ok(range)) = (guard, self.resolved(range, known)) else {
+            return Ok(false);
+        };
+        let reborn: Option<i64> = self
+            .statement(&target.sql.reborn_at)?
+            .query_row(params![seq], |row| row.get(0))?;
+        let Some(reborn) = reborn else {
+            return Ok(false);
+        };
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        let mut former = pieces.filter(|piece| piece.origin.0 < reborn);
+        Ok(former.any(|piece| piece.valid.intersect(&range).is_some()))
     }
 
     fn plan(
@@ -377,87 +464,25 @@ impl Run<'_> {
 
     /// Whether pieces known now leave nothing of the range open.
     fn covers(&self, range: Range, known: &[Stored]) -> bool {
-        let pieces = || {
-            known
-                .iter()
-                .filter_map(|version| Some(version.piece_now()?.valid))
-        };
-        let next = |from| {
-            pieces()
-                .filter_map(|valid| valid.boundary_after(from))
-                .min()
-        };
-        let Ok(range) = range.resolve(self.mark, next) else {
+        let Ok(range) = self.resolved(range, known) else {
             return true; // The plan says why it is refused.
         };
-        let mut pieces: Vec<_> = pieces().collect();
-        pieces.sort_by_key(model::Period::from);
+        let mut pieces: Vec<_> = valid_now(known).collect();
+        pieces.sort_by_key(Period::from);
         range.uncovered(&pieces).is_empty()
     }
 
     fn meets_any(&self, range: Range, known: &[Stored]) -> bool {
-        let pieces = || {
-            known
-                .iter()
-                .filter_map(|version| Some(version.piece_now()?.valid))
-        };
+        let range = self.resolved(range, known);
+        range.is_ok_and(|range| valid_now(known).any(|valid| valid.intersect(&range).is_some()))
+    }
+
+    fn resolved(&self, range: Range, known: &[Stored]) -> Result<Period, WriteRefusal> {
         let next = |from| {
-            pieces()
-                .filter_map(|valid| valid.boundary_after(from))
-                .min()
+            let boundaries = valid_now(known).filter_map(|valid| valid.boundary_after(from));
+            boundaries.min()
         };
-        let range = range.resolve(self.mark, next);
-        range.is_ok_and(|range| pieces().any(|valid| valid.intersect(&range).is_some()))
-    }
-
-    fn assert_claim(&self, target: &Target<'_>, claim: &TimedClaim) -> Step<()> {
-        let at = match claim {
-            TimedClaim::Exists(_, at) | TimedClaim::Equals(_, at) => *at,
-            TimedClaim::UnchangedSince(_) => None,
-        };
-        let at = at.unwrap_or(self.mark.timestamp());
-        let within = (at, Timestamp(at.0.saturating_add(1)));
-        let (connection, id) = (self.connection, target.id.as_str());
-        let known = versions::known_within(connection, target.table, id, within)?;
-        let test = |asserted: &Arc<Asserted>| match claim {
-            TimedClaim::Equals(values, _) => values
-                .iter()
-                .all(|(position, value)| asserted.values[*position] == *value),
-            TimedClaim::Exists(..) | TimedClaim::UnchangedSince(_) => true,
-        };
-        let at = Some(at);
-        let (claim, last_change) = match claim {
-            TimedClaim::Exists(expected, _) => {
-                let expected = *expected;
-                (Claim::Exists { expected, at }, None)
-            }
-            TimedClaim::Equals(..) => (Claim::Matches { test: &test, at }, None),
-            TimedClaim::UnchangedSince(since) => {
-                (Claim::UnchangedSince(*since), self.last_change(target)?)
-            }
-        };
-        let known = Known {
-            versions: &known,
-            last_change,
-        };
-        Plan::new(Operation::Assert(claim), self.mark, known)
-            .map(drop)
-            .map_err(|refusal| Halt::Refused(refused(refusal, target.id)))
-    }
-
-    /// The mark of the last commit that changed anything of the row.
-    fn last_change(&self, target: &Target<'_>) -> Step<Option<Mark>> {
-        let versions = names::versions(target.table.number);
-        let known = |column: &str| format!("CASE {column} WHEN {END} THEN sf ELSE {column} END");
-        let sql = format!(
-            "SELECT max(max(sf, {}, {})) FROM {versions} WHERE id = ?1 AND twin = 0",
-            known("cut_tt"),
-            known("st")
-        );
-        let last: Option<i64> = self
-            .statement(&sql)?
-            .query_row(params![target.id.as_str()], |row| row.get(0))?;
-        Ok(last.map(Mark))
+        range.resolve(self.mark, next)
     }
 
     fn run_plan(
@@ -475,6 +500,11 @@ impl Run<'_> {
         }
         let is_removed = |(_, ending): &&(_, Ending)| *ending == Ending::Remove;
         let removed = plan.endings.iter().filter(is_removed).count();
+        self.timed.steps += plan.endings.len() + plan.writes.len();
+        if self.timed.steps > STEPS_MAX {
+            let rows_max = BATCH_ROWS_MAX;
+            return Err(Refusal::TooManyRows { rows_max }.into());
+        }
         let row = self.timed.row(table, target.id, seq);
         row.is_behind = true;
         row.written = (row.written + plan.writes.len()).saturating_sub(removed);
@@ -574,6 +604,9 @@ impl Run<'_> {
             None => return Ok(()),
         };
         let comes_with_row = grants.comes_with_row || !was_granted;
+        if was_granted {
+            self.recast.add(table.number);
+        }
         let seq_and_mark = params![seq, self.mark.0];
         self.statement(&target.sql.drop_grants)?
             .execute(seq_and_mark)?;
@@ -612,41 +645,77 @@ impl Run<'_> {
         target: &Target<'_>,
         seq: i64,
         plan: &Plan<Arc<Asserted>>,
-    ) -> Step<TimedDone> {
-        let is_asserted = |new: &&NewVersion<_>| new.origin == self.mark;
-        let mut asserted: Vec<_> = plan.writes.iter().filter(is_asserted).collect();
-        asserted.sort_by_key(|new| new.valid.from());
-        let Some(first) = asserted.first() else {
-            return Ok(TimedDone {
-                is_affected: true,
-                row: None,
-            });
+    ) -> Step<Option<Row>> {
+        let asserted = plan.writes.iter().filter(|new| new.origin == self.mark);
+        let first = asserted.min_by_key(|new| new.valid.from());
+        let row = |new: &NewVersion<Arc<Asserted>>| {
+            let known = (self.mark, new.origin);
+            self.row_over(target, seq, new.valid, known, &new.value)
         };
-        let body = encode_body(self.encode_row, target.table, &first.value.values);
+        first.map(row).transpose()
+    }
+
+    /// The first piece that an operation met and left as it was, as the reply shows it.
+    fn row_met(
+        &self,
+        target: &Target<'_>,
+        seq: Option<i64>,
+        op: &TimedOp,
+        known: &[Stored],
+    ) -> Step<Option<Row>> {
+        let shows = !op.is_literal && !matches!(op.act, TimedAct::Delete { .. });
+        let Some(seq) = seq.filter(|_| shows) else {
+            return Ok(None);
+        };
+        let Ok(range) = self.resolved(op.range, known) else {
+            return Ok(None);
+        };
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        let met = pieces.filter(|piece| piece.valid.intersect(&range).is_some());
+        let first = met.min_by_key(|piece| piece.valid.from());
+        let row = |piece: Piece<'_, Arc<Asserted>>| {
+            let known = (piece.sys_from, piece.origin);
+            self.row_over(target, seq, piece.valid, known, piece.value)
+        };
+        first.map(row).transpose()
+    }
+
+    /// A row with where it stands; `known` is since when, and since when with this value.
+    fn row_over(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        valid: Period,
+        known: (Mark, Mark),
+        asserted: &Asserted,
+    ) -> Step<Row> {
+        let body = encode_body(self.encode_row, target.table, &asserted.values);
         let content = match body {
             Some(body) => model::Content::Body(body),
-            None => model::Content::Values(first.value.values.clone()),
+            None => model::Content::Values(asserted.values.clone()),
         };
-        let row = Row {
+        Ok(Row {
             seq,
             id: target.id.clone(),
-            created: first.value.created,
-            updated: first.value.updated,
+            created: asserted.created,
+            updated: asserted.updated,
             permissions: self.permissions_of(target.table, seq)?.into(),
             content,
             span: Some(Box::new(Span {
-                valid: first.valid,
-                system_from: self.mark,
+                valid,
+                system_from: known.0,
                 system_to: None,
                 shows_end: false,
-                origin: first.origin,
+                origin: known.1,
             })),
-        };
-        Ok(TimedDone {
-            is_affected: true,
-            row: Some(row),
         })
     }
+}
+
+/// What pieces known now are valid over.
+fn valid_now(known: &[Stored]) -> impl Iterator<Item = Period> {
+    let pieces = known.iter().filter_map(Stored::piece_now);
+    pieces.map(|piece| piece.valid)
 }
 
 fn grants_of(act: &TimedAct) -> Grants<'_> {

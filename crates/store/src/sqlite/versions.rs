@@ -31,12 +31,21 @@ pub(super) struct Asserted {
 /// A version as the store keeps it.
 pub(super) type Stored = Version<Arc<Asserted>>;
 
+/// Most bytes of values that one operation holds of a row's versions, beside as much again for
+/// what it writes …
+const PIECES_BYTES_MAX: usize = 64 << 20;
+/// … unless they are so few: the most that are read to show a row, or to find a next boundary.
+const PIECES_OF_ANY_SIZE: usize = 3;
+
 /// The columns of a version, before those of the user.
 const VERSION: &str = "rid, vf, vt, sf, cut_tt, cut_vt, st, origin, created, updated";
 const VERSION_COLUMNS: usize = 10;
 
 /// The versions of `id` that are not gone, have no twin, and are valid somewhere from `low` to
 /// before `high`, by their beginnings; perhaps the one before them, too. At most `count_max`.
+///
+/// # Errors
+/// [`Refusal::PiecesTooLarge`] when they take too much memory together.
 pub(super) fn known(
     connection: &Connection,
     table: &Table,
@@ -56,8 +65,17 @@ pub(super) fn known(
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params![id, low.0, high.0, count_max as i64])?;
     let mut found = Vec::new();
+    let mut bytes = 0;
     while let Some(row) = rows.next()? {
-        found.push(version(row, table)?);
+        let version = version(row, table)?;
+        let values = version.value.values.iter();
+        bytes += values.map(Value::size_bytes).sum::<usize>();
+        // One row of any size can be changed, with what stands beside it.
+        if bytes > PIECES_BYTES_MAX && found.len() > PIECES_OF_ANY_SIZE {
+            let bytes_max = PIECES_BYTES_MAX;
+            return Err(Refusal::PiecesTooLarge { bytes_max }.into());
+        }
+        found.push(version);
     }
     Ok(found)
 }
@@ -80,25 +98,43 @@ pub(super) fn known_within(
     Ok(found)
 }
 
-/// What is known now of `id` over the whole of valid time, with a twin or without.
-///
-/// # Errors
-/// As for [`known_within`].
-pub(super) fn known_always(connection: &Connection, table: &Table, id: &str) -> Step<Vec<Stored>> {
-    let mut found = known_within(connection, table, id, (Timestamp::BOT, Timestamp::END))?;
+/// What is known now of `id` and was not before `mark`, with a twin or without.
+pub(super) fn written(
+    connection: &Connection,
+    table: &Table,
+    id: &str,
+    mark: Mark,
+) -> Step<Vec<Stored>> {
     let (versions, now) = (names::versions(table.number), names::now(table.number));
+    let index = names::system_index(table.number);
+    let columns = column_list(table);
     let sql = format!(
-        "SELECT {VERSION}{} FROM {versions} \
-         WHERE rid = (SELECT rid FROM {now} WHERE id = ?1 AND twin = 1)",
-        column_list(table)
+        "SELECT {VERSION}{columns} FROM {versions} INDEXED BY {index} \
+         WHERE id = ?1 AND sf = ?2 AND st = {END} AND twin = 0 \
+         UNION ALL SELECT {VERSION}{columns} FROM {versions} \
+         WHERE rid = (SELECT rid FROM {now} WHERE id = ?1 AND sf = ?2 AND twin = 1)",
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params![id])?;
+    let mut rows = statement.query(params![id, mark.0])?;
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(version(row, table)?);
     }
     found.sort_by_key(|version| version.valid.from());
     Ok(found)
+}
+
+/// The version of this number.
+pub(super) fn numbered(connection: &Connection, table: &Table, rid: i64) -> Step<Option<Stored>> {
+    let sql = format!(
+        "SELECT {VERSION}{} FROM {} WHERE rid = ?1",
+        column_list(table),
+        names::versions(table.number)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![rid])?;
+    let row = rows.next()?;
+    Ok(row.map(|row| version(row, table)).transpose()?)
 }
 
 fn version(row: &Row<'_>, table: &Table) -> Result<Stored, StoreError> {

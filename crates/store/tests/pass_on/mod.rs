@@ -27,6 +27,15 @@ macro_rules! pass_on {
             self.inner.get(point)
         }
     };
+    (@ table_as_of) => {
+        fn table_as_of<'a>(
+            &'a self,
+            today: &'a std::sync::Arc<model::Table>,
+            mark: model::Mark,
+        ) -> store::StoreFuture<'a, std::sync::Arc<model::Table>> {
+            self.inner.table_as_of(today, mark)
+        }
+    };
     (@ apply) => {
         fn apply<'a>(
             &'a self,
@@ -83,6 +92,15 @@ macro_rules! pass_on {
             operations: store::OperationsOf<'a>,
         ) -> store::StoreFuture<'a, Option<store::Staged>> {
             self.inner.transaction(project, id, operations)
+        }
+    };
+    (@ kept_request) => {
+        fn kept_request<'a>(
+            &'a self,
+            project: &'a model::ProjectId,
+            key: &'a str,
+        ) -> store::StoreFuture<'a, Option<store::KeptRequest>> {
+            self.inner.kept_request(project, key)
         }
     };
     (@ reserve) => {

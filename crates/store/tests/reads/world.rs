@@ -230,6 +230,7 @@ fn act(chance: &mut Chance, id: &str, step: Step) -> (String, RowAct, &'static s
             values,
             permissions,
             stamps,
+            guard: Guard::Open,
         },
         Step::Update => RowAct::Update {
             patch: vec![(2, values[2].clone()), (6, values[6].clone())].into(),

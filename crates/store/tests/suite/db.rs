@@ -175,6 +175,7 @@ impl Db {
                 values,
                 permissions: grants(permissions),
                 stamps: Stamps::default(),
+                guard: Guard::Open,
             },
         )
     }
@@ -265,6 +266,7 @@ impl Db {
             cursor: None,
             selection: Selection::All,
             visibility: Visibility::Everything,
+            then: None,
             at: None,
             frame: query::Frame::One,
             shows_span: false,
@@ -435,6 +437,7 @@ pub fn notes_called(id: &str) -> Table {
         updated: Timestamp(0),
         schema_epoch: 0,
         permission_epoch: 0,
+        options: model::TableOptions::default(),
     }
 }
 

@@ -76,6 +76,7 @@ fn set(patch: impl Into<Patch>) -> MatchingAct {
         patch: patch.into(),
         permissions: None,
         stamps: Stamps::default(),
+        range: None,
     }
 }
 

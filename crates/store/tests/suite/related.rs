@@ -67,6 +67,7 @@ pub fn insert(table: &Arc<Table>, id: &str, links: Value) -> Op {
             values,
             permissions: vec![],
             stamps: Stamps::default(),
+            guard: store::Guard::Open,
         },
     })
 }
@@ -177,6 +178,7 @@ pub fn links_have_a_history(place: &dyn Place) {
         target: row_id("o1"),
         holders: vec![row_id("n2")],
         guard: Guard::Open,
+        range: None,
     })));
     db.ok(vec![target]);
     assert_eq!(held(&db, "n2", None), links(&["o2", "o1"]));
@@ -214,6 +216,7 @@ pub fn links_are_given_and_taken_as_a_set(place: &dyn Place) {
             target: row_id("o1"),
             holders: holders.iter().map(|id| row_id(id)).collect(),
             guard,
+            range: None,
         })))
     };
     let refused = db.refused(vec![set(&["n2", "n3"], Guard::Closed)]);
@@ -235,6 +238,7 @@ pub fn links_are_given_and_taken_as_a_set(place: &dyn Place) {
         id: row_id("absent"),
         guard: Guard::Open,
         column: "k".to_owned(),
+        at_any_time: false,
     };
     let batch = vec![
         Op::Related(Box::new(need)),

@@ -199,6 +199,7 @@ pub fn stamps_replace_the_commits_own_time(place: &dyn Place) {
         values: note("one"),
         permissions: vec![],
         stamps: stamped(Some(older), Some(old)),
+        guard: Guard::Open,
     };
     let row = db.row_of(db.op("a", insert));
     assert_eq!((row.created, row.updated), (older, old));

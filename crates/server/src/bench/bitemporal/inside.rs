@@ -38,6 +38,7 @@ pub fn points(
             id: KeyId::new("bench")?,
             scopes,
         },
+        request: None,
     };
     let (database, table) = objects::place(filled.shape.table);
     let place = Place { database, table };

@@ -33,7 +33,7 @@ use super::awake::Awake;
 use super::connection::{Access, Connection};
 use super::cores::Cores;
 use super::disk;
-use super::record::{Written, write};
+use super::record::{Written, prepare, write};
 use super::stage::Stage;
 
 /// Syncs that are timed beside each run.
@@ -127,6 +127,7 @@ impl Crowd {
 /// # Errors
 /// When a server fails, or an answer is wrong: nothing is reported then.
 pub fn run(options: &Options) -> Result<Written> {
+    prepare(&options.out)?;
     let stage = Stage::empty(&options.binary, &options.scratch)?;
     let mut bare = match &options.bare {
         Some(program) => Some(Bare::start(program, stage.folder())?),

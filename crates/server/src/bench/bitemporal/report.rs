@@ -18,24 +18,25 @@ use crate::bench::run::{FORMAT, Group, Noise, Role, Run, Samples, Series, Table,
 
 const TITLE: &str = "Two time axes: the published workload";
 const METHOD: &str = "\
-     The workload that TwiceDB publishes. In each run every client writes so many new objects one \
-     by one, as many in batches of 100, and reads the latter back: in one query, in batches of 100 \
-     unique keys, one by one by a unique key (by the route for batches, and as the list that any \
-     SDK asks) and by id. Each object has a unique key and some 120 bytes; keys, ids and lists are \
-     asked for once, so no answer comes from a cache. Clients are threads with a connection each \
-     that is kept alive; each sends its next request when the last is answered (a closed loop: \
-     coordinated omission, as published), and all begin each operation together. Every answer must \
-     hold its objects. Objects a second of a client are its objects over the sum of its latencies; \
-     figures are medians of all clients of all runs; percentiles are by nearest rank of all \
-     requests of all runs; A/A is the rate of every second run to that of the others. The server \
-     runs with its defaults, so a write is answered when the disk has it. In turns with each run \
-     the same is done by hand-written statements on the same layout in one process, without HTTP: \
-     one transaction and one sync for each write, clients taking turns at one connection that \
-     writes; with several clients each writes its share of the objects one by one. Syncs (4 KiB \
-     appended, then synced) are timed beside each run. Then rows with many versions, all valid \
-     from their commit on, a new price each: read by one client, lists with X-Tidemark-Cache: \
-     bypass, every list compared with its definition before and after. Client and server share the \
-     machine; rates are lower bounds.";
+     The workload that TwiceDB publishes. In each run every client writes so many new objects \
+     one by one, as many in batches of 100, and reads the latter back: in one query, in batches \
+     of 100 unique keys, one by one by a unique key (by the route for batches, and as the list \
+     that any SDK asks, past the cache) and by id. Each object has a unique key and some 120 \
+     bytes; keys, ids and lists are asked for once, so no answer comes from a cache. Clients \
+     are threads with a connection each that is kept alive; each sends its next request when \
+     the last is answered (a closed loop: coordinated omission, as published), and all begin \
+     each operation together. Every answer must hold its objects. Objects a second of a client \
+     are its objects over the sum of its latencies; figures are medians of all clients of all \
+     runs; percentiles are by nearest rank of all requests of all runs; A/A is the rate of \
+     every second run to that of the others. The server runs with its defaults, so a write is \
+     answered when the disk has it. In turns with each run the same is done by hand-written \
+     statements on the same layout in one process, without HTTP: one transaction and one sync \
+     for each write, clients taking turns at one connection that writes; with several clients \
+     each writes its share of the objects one by one. Syncs (4 KiB appended, then synced) are \
+     timed beside each run. Then rows with many versions, all valid from their commit on, a new \
+     price each: read by one client, lists with X-Tidemark-Cache: bypass, every list compared \
+     with its definition before and after. Client and server share the machine; rates are lower \
+     bounds.";
 /// Samples that a series keeps; a run has some fifty series.
 const KEPT_MAX: usize = 3_000;
 
@@ -108,7 +109,8 @@ impl Report<'_> {
             ""
         };
         format!(
-            "{} new objects a client, {} runs; {} of {} measured targets met; {} cores of {}{mode}.",
+            "{} new objects a client, {} runs; {} of {} measured targets met; \
+             {} cores of {}{mode}.",
             self.options.objects,
             self.options.runs,
             count(true),
@@ -296,6 +298,7 @@ impl Report<'_> {
                     key: format!("{}_{}", op.key(), crowd.clients),
                     title: format!("{}, {}", op.title(), people(crowd)),
                     connections: crowd.clients,
+                    cores: None,
                     series: all,
                 });
             }
@@ -349,6 +352,7 @@ impl Report<'_> {
                 self.options.rows, self.options.versions
             ),
             connections: 1,
+            cores: None,
             series: all,
         })
     }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use self::generator::{Aim, Load, Oha, Slice, second_opinion};
 use self::mix::{Mix, Mixed};
 use super::cores::Cores;
-use super::record::{Written, write};
+use super::record::{Written, prepare, write};
 use super::run::Prices;
 use super::stage::{Responder, Server, Stage};
 use crate::client::{Access, Client};
@@ -164,7 +164,8 @@ pub fn run(options: &Options) -> Result<Written> {
     for count in &options.cores {
         all.first(*count)?;
     }
-    let oha = Oha::find(&options.oha, &options.scratch, all.clone())?;
+    prepare(&options.out)?;
+    let oha = Oha::find(&options.oha, all.clone())?;
     eprintln!("seeding {ROWS} rows …");
     let stage = Stage::set(&options.binary, &options.scratch, ROWS, &all)?;
     let bodies = stage.folder().join("bodies");
@@ -172,7 +173,7 @@ pub fn run(options: &Options) -> Result<Written> {
     let work = Work {
         options,
         stage: &stage,
-        oha: oha.on(all.clone()),
+        oha: oha.on(all.clone()).below(stage.folder()),
         all,
         bodies,
     };
@@ -236,7 +237,15 @@ impl Work<'_> {
         let mut cells = Vec::new();
         for connections in &self.options.connections {
             let subject = (act, &aim, &server);
-            let cell = self.cell(subject, &floor, &oha, *connections);
+            let ask = || self.cell(subject, &floor, &oha, *connections);
+            // A slice that failed once may be a moment of the machine; the run is half an hour.
+            let cell = ask().or_else(|error| {
+                eprintln!(
+                    "{}, {connections} connections: {error:#}; again …",
+                    act.title()
+                );
+                ask()
+            });
             let cell = cell.with_context(|| format!("{}, {connections} connections", act.title()));
             cells.push(Cell {
                 cores: count,
@@ -280,7 +289,12 @@ impl Work<'_> {
         let is_shown = connections == CONNECTIONS;
         let paced = is_shown.then(|| oha.ask(aim, &load(half, Some(both.per_s() * PACE))));
         let opinion = if is_shown {
-            second_opinion(aim, &load(half, None), &self.all)?
+            // On the same cores as oha. It is beside the point: without it there is a report, too.
+            let opinion = second_opinion(aim, &load(half, None), oha.cores());
+            opinion.unwrap_or_else(|error| {
+                eprintln!("{}: no second opinion: {error:#}", act.title());
+                None
+            })
         } else {
             None
         };
@@ -304,7 +318,7 @@ impl Work<'_> {
         let most = self.options.cores.iter().copied().max().unwrap_or(1);
         let cores = self.all.first(most)?;
         let half = self.options.duration / 2;
-        let turn = |settings: &[&str], lasting: Duration, times: u64| -> Result<Turn> {
+        let turn = |settings: &[&str]| -> Result<Turn> {
             let server = self.stage.fresh(&cores, settings)?;
             let mix = |lasting| Mix {
                 reads_percent,
@@ -318,10 +332,8 @@ impl Work<'_> {
                 runtime.block_on(mix::run(&access, mix(self.options.warmup), 0))?;
             }
             let before = server.process().cpu_us()?;
-            let mut seen = Vec::new();
-            for seed in 1..=times {
-                seen.push(runtime.block_on(mix::run(&access, mix(lasting), seed))?);
-            }
+            // Alike in each turn, so that all ask and change the same rows.
+            let seen = runtime.block_on(mix::run(&access, mix(half), 1))?;
             let cpu_us = server.process().cpu_us()? - before;
             let memory_mib = server.process().peak_mib()?;
             server.stop()?;
@@ -331,22 +343,22 @@ impl Work<'_> {
                 memory_mib,
             })
         };
-        let mut on = turn(&[], half, 2)?;
-        let mut off = turn(&["--list-cache=off"], half, 1)?;
-        let both = [on.seen.remove(0), on.seen.remove(0)];
+        let first = turn(&[])?;
+        let off = turn(&["--list-cache=off"])?;
+        let second = turn(&[])?;
         Ok(Blend {
             reads_percent,
-            on: both,
-            off: off.seen.remove(0),
-            cpu_us: [on.cpu_us, off.cpu_us],
-            memory_mib: [on.memory_mib, off.memory_mib],
+            cpu_us: [first.cpu_us + second.cpu_us, off.cpu_us],
+            memory_mib: [first.memory_mib.max(second.memory_mib), off.memory_mib],
+            on: [first.seen, second.seen],
+            off: off.seen,
         })
     }
 }
 
 /// One server's part of a blend.
 struct Turn {
-    seen: Vec<Mixed>,
+    seen: Mixed,
     cpu_us: f64,
     memory_mib: f64,
 }

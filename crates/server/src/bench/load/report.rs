@@ -10,10 +10,10 @@ use super::generator::Slice;
 use super::mix::Mixed;
 use super::{Act, BODIES, BUNCH, Blend, CONNECTIONS, Cell, Measured, Options, PACE, ROWS};
 use crate::bench::machine::{self, Machine};
+use crate::bench::markdown::table;
 use crate::bench::percentile::Sorted;
 use crate::bench::published;
 use crate::bench::record::{PAGE, RUN};
-use crate::bench::report::table;
 use crate::bench::run::{
     Columns, Counting, FORMAT, Group, Noise, Role, Row, Run, Sample, Samples, Series, Source,
     Timeline, milli, object,
@@ -138,7 +138,8 @@ impl Report<'_> {
         let rows = self.measured.cells.iter().flat_map(|cell| {
             let pairs = cell.beside.iter().zip(&self.options.beside);
             pairs.filter_map(move |(slice, (name, _))| {
-                let mut row = vec![name.clone(), cell.connections.to_string()];
+                let mut row = vec![name.clone(), cell.cores.to_string()];
+                row.push(cell.connections.to_string());
                 row.push(whole(slice.per_s()));
                 row.push(format!("{:.2}", cell.both.per_s() / slice.per_s()));
                 row.extend(points(&slice.samples)?.map(whole));
@@ -146,8 +147,8 @@ impl Report<'_> {
                 Some(row)
             })
         });
-        let head = "beside, fetching 25|connections|requests/s|ours to theirs|p50 µs|p90 µs|p99 µs\
-                    |p99.9 µs|errors";
+        let head = "beside, fetching 25|our cores|connections|requests/s|ours to theirs|p50 µs\
+                    |p90 µs|p99 µs|p99.9 µs|errors";
         format!("{}\n", table(head, rows.collect()))
     }
 
@@ -173,9 +174,10 @@ impl Report<'_> {
             warmup,
             duration,
             is_quick,
+            binary,
             ..
         } = self.options;
-        vec![
+        let mut pairs = vec![
             ("mode", json!(if *is_quick { "quick" } else { "full" })),
             ("binary", json!(machine::binary())),
             ("generator", json!(self.oha)),
@@ -189,7 +191,9 @@ impl Report<'_> {
             ("paced_at", json!(PACE)),
             ("durability", json!("full")),
             ("index", json!(true)),
-        ]
+        ];
+        pairs.extend(machine::identity(binary));
+        pairs
     }
 
     /// Groups, those at the connections of the table on the most cores first.
@@ -245,6 +249,7 @@ impl Report<'_> {
                 plural(cores as u32)
             ),
             connections,
+            cores: Some(cores as u32),
             series: all,
         })
     }
@@ -469,6 +474,7 @@ fn blend_group(blend: &Blend) -> Result<Group> {
             100 - reads
         ),
         connections: CONNECTIONS,
+        cores: None,
         series: all,
     })
 }

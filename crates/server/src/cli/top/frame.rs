@@ -1,10 +1,13 @@
 //! One frame of `tidemark top`, as plain text.
 
 use crate::cli::table;
-use crate::watch::told::{Held, QueryTold, RouteTold, Told};
+use crate::watch::held::Held;
+use crate::watch::told::{QueryTold, RouteTold, Told};
 
 /// Lines of each list.
 const LINES_MAX: usize = 8;
+/// Fewest characters that a route or a query is shortened to.
+const NAME_CHARS_MIN: usize = 12;
 
 /// What is shown of a server between two looks at it.
 pub struct Frame<'a> {
@@ -14,16 +17,54 @@ pub struct Frame<'a> {
     pub now: &'a Told,
 }
 
+/// How much fits on a screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Characters of a line.
+    pub columns: usize,
+    /// Lines.
+    pub rows: usize,
+}
+
+impl Size {
+    /// Paper has no end.
+    pub const ENDLESS: Size = Size {
+        columns: usize::MAX,
+        rows: usize::MAX,
+    };
+}
+
+/// One of the lists: its heads, and its lines by rank, the name last.
+struct Listed {
+    head: Vec<&'static str>,
+    lines: Vec<Vec<String>>,
+    shorten: fn(&str, usize) -> String,
+}
+
 impl Frame<'_> {
-    /// The frame.
-    pub fn text(&self) -> String {
-        let mut text = self.head();
-        text += &self.routes();
+    /// The frame as it fits: lines are wrapped, names shortened, and the lists share the lines
+    /// that are left.
+    pub fn text(&self, size: Size) -> String {
+        let mut head = wrapped(&self.head(), size.columns);
+        // On a small screen the lists have half of it, and the head what comes first.
+        head.truncate(size.rows.div_ceil(2).max(1));
         let queries = self.queries();
         let hottest = |asked: &Asked| (asked.per_s * 1e3) as u64;
-        text += &listed("HOTTEST QUERIES", &queries, hottest);
         let slowest = |asked: &Asked| asked.mean_ns.unwrap_or_default() as u64;
-        text += &listed("SLOWEST QUERIES", &queries, slowest);
+        let lists = [
+            self.routes(),
+            listed("HOTTEST QUERIES", &queries, hottest),
+            listed("SLOWEST QUERIES", &queries, slowest),
+        ];
+        let wanted = lists.each_ref().map(|list| list.lines.len());
+        let shares = shared(size.rows.saturating_sub(head.len()), wanted);
+        let mut text = head.join("\n") + "\n";
+        for (list, share) in lists.iter().zip(shares) {
+            if let Some(lines) = share {
+                text.push('\n');
+                text += &list.text(lines, size.columns);
+            }
+        }
         text
     }
 
@@ -48,83 +89,88 @@ impl Frame<'_> {
         per_s(self.more(of) as f64 / self.over_s())
     }
 
-    fn head(&self) -> String {
+    /// Lines of parts, what is looked at most first.
+    fn head(&self) -> Vec<Vec<String>> {
         let now = self.now;
         let before_s = self.earlier().map_or(0.0, |before| before.cpu_s);
-        let head = format!(
-            "tidemark {}   up {}   {} connections   {}   {:.2} cores\n\n",
-            now.version,
-            span(now.up_ms / 1_000),
-            now.connections,
+        let cores = (now.cpu_s - before_s) / self.over_s();
+        let title = vec![
+            format!("tidemark {}", now.version),
+            format!("up {}", span(now.up_ms / 1_000)),
+            format!("{} connections", now.connections),
             bytes(now.resident_bytes),
-            (now.cpu_s - before_s) / self.over_s()
-        );
-        [
-            head,
+            format!("{cores:.2} cores"),
+        ];
+        vec![
+            title,
+            Vec::new(),
             self.requests(),
             self.lists(),
             self.commits(),
             self.long_reads(),
         ]
-        .concat()
     }
 
-    fn requests(&self) -> String {
+    fn requests(&self) -> Vec<String> {
         let sum =
             |of: fn(&RouteTold) -> u64| move |told: &Told| told.routes.iter().map(of).sum::<u64>();
         let took = self.took();
-        let rest = format!(
-            "4xx {}   5xx {}   p50 {}   p99 {}",
-            self.rate(sum(|route| route.refusals)),
-            self.rate(sum(|route| route.failures)),
-            time(took.quantile(0.5)),
-            time(took.quantile(0.99))
-        );
-        line("requests", &self.rate(sum(|route| route.answers)), &rest)
+        vec![
+            begun("requests", &self.rate(sum(|route| route.answers))),
+            format!("4xx {}", self.rate(sum(|route| route.refusals))),
+            format!("5xx {}", self.rate(sum(|route| route.failures))),
+            format!("p50 {}", time(took.quantile(0.5))),
+            format!("p99 {}", time(took.quantile(0.99))),
+        ]
     }
 
-    fn lists(&self) -> String {
+    fn lists(&self) -> Vec<String> {
         let (now, all) = (self.now, |told: &Told| {
             told.hits + told.misses + told.bypasses
         });
-        let rest = format!(
-            "hits {}   {} of {} in {} entries   invalidated {}   evicted {}",
-            share(self.more(|told| told.hits), self.more(all)),
+        let held = format!(
+            "{} of {} in {} entries",
             bytes(now.cache_bytes),
             bytes(now.cache_bytes_max),
-            now.cache_entries,
-            self.rate(|told| told.invalidations),
-            self.rate(|told| told.evictions)
+            now.cache_entries
         );
-        line("lists", &self.rate(all), &rest)
+        vec![
+            begun("lists", &self.rate(all)),
+            format!(
+                "hits {}",
+                share(self.more(|told| told.hits), self.more(all))
+            ),
+            held,
+            format!("invalidated {}", self.rate(|told| told.invalidations)),
+            format!("evicted {}", self.rate(|told| told.evictions)),
+        ]
     }
 
-    fn commits(&self) -> String {
+    fn commits(&self) -> Vec<String> {
         let now = self.now;
         let sync = self.earlier();
         let sync = sync.map_or(now.sync.clone(), |before| now.sync.since(&before.sync));
         let commits = self.more(|told| told.commits);
         let of_commit = self.more(|told| told.commit_requests);
-        let rest = format!(
-            "rows {}   {:.1} requests each   sync p50 {} p99 {}   waiting {}   pending {}",
-            self.rate(|told| told.commit_rows),
-            of_commit as f64 / commits.max(1) as f64,
-            time(sync.quantile(0.5)),
-            time(sync.quantile(0.99)),
-            now.writes_waiting,
-            now.pending_marks
-        );
-        line("commits", &self.rate(|told| told.commits), &rest)
+        let each = of_commit as f64 / commits.max(1) as f64;
+        let [p50, p99] = [0.5, 0.99].map(|share| time(sync.quantile(share)));
+        vec![
+            begun("commits", &self.rate(|told| told.commits)),
+            format!("rows {}", self.rate(|told| told.commit_rows)),
+            format!("{each:.1} requests each"),
+            format!("sync p50 {p50} p99 {p99}"),
+            format!("waiting {}", now.writes_waiting),
+            format!("pending {}", now.pending_marks),
+        ]
     }
 
-    fn long_reads(&self) -> String {
-        let rest = format!(
-            "running {}   waiting {}   slow queries {}",
-            self.now.long_running,
-            self.now.long_waiting,
-            self.rate(|told| told.slow_queries)
-        );
-        line("long reads", &self.rate(|told| told.long_reads), &rest)
+    fn long_reads(&self) -> Vec<String> {
+        vec![
+            begun("long reads", &self.rate(|told| told.long_reads)),
+            format!("running {}", self.now.long_running),
+            format!("waiting {}", self.now.long_waiting),
+            format!("slow queries {}", self.rate(|told| told.slow_queries)),
+        ]
     }
 
     /// How long all answers took.
@@ -157,11 +203,11 @@ impl Frame<'_> {
         routes.filter(|(answers, _)| *answers > 0).collect()
     }
 
-    fn routes(&self) -> String {
+    fn routes(&self) -> Listed {
         let mut routes = self.asked_routes();
         routes.sort_by_key(|(answers, route)| (std::cmp::Reverse(*answers), route.route.clone()));
         routes.truncate(LINES_MAX);
-        let row = |(answers, route): &(u64, RouteTold)| {
+        let line = |(answers, route): &(u64, RouteTold)| {
             let name = match route.route.as_str() {
                 "" => "(no route)".to_owned(),
                 pattern => format!("{} {pattern}", route.method),
@@ -173,11 +219,11 @@ impl Frame<'_> {
                 name,
             ]
         };
-        let rows: Vec<Vec<String>> = routes.iter().map(row).collect();
-        format!(
-            "\n{}",
-            table::render(&["RATE", "P50", "P99", "ROUTE"], &rows)
-        )
+        Listed {
+            head: vec!["RATE", "P50", "P99", "ROUTE"],
+            lines: routes.iter().map(line).collect(),
+            shorten: without_middle,
+        }
     }
 
     fn queries(&self) -> Vec<Asked> {
@@ -205,8 +251,104 @@ impl Frame<'_> {
     }
 }
 
-fn line(name: &str, rate: &str, rest: &str) -> String {
-    format!("{name:<11}{rate:>9}   {rest}\n")
+/// How a line of the head begins.
+fn begun(name: &str, rate: &str) -> String {
+    format!("{name:<11}{rate:>9}")
+}
+
+/// Parts in as few lines as they take; what does not fit goes on in the next line, indented.
+fn wrapped(lines: &[Vec<String>], columns: usize) -> Vec<String> {
+    const GAP: &str = "   ";
+    let mut out = Vec::new();
+    for parts in lines {
+        let mut line = String::new();
+        for part in parts {
+            let is_first = line.trim().is_empty();
+            let wide = line.chars().count() + GAP.len() + part.chars().count();
+            if !is_first && wide > columns {
+                out.push(std::mem::replace(&mut line, GAP.to_owned()));
+            } else if !is_first {
+                line += GAP;
+            }
+            line += part;
+        }
+        out.push(line);
+    }
+    out
+}
+
+/// How many lines each list is given of `rows`, `None` for a list that there is no room for. Two
+/// more go for its head and the blank line before it.
+fn shared(rows: usize, wanted: [usize; 3]) -> [Option<usize>; 3] {
+    let mut shares = [None; 3];
+    let mut left = rows;
+    let mut is_dealt = true;
+    while is_dealt {
+        is_dealt = false;
+        for (share, wanted) in shares.iter_mut().zip(wanted) {
+            let (next, price) = match *share {
+                None => (wanted.min(1), 2 + wanted.min(1)),
+                Some(lines) if lines < wanted => (lines + 1, 1),
+                Some(_) => continue,
+            };
+            if price <= left {
+                *share = Some(next);
+                left -= price;
+                is_dealt = true;
+            }
+        }
+    }
+    shares
+}
+
+impl Listed {
+    /// So many of its lines, none wider than `columns` as far as names can be shortened.
+    fn text(&self, lines: usize, columns: usize) -> String {
+        let lines = &self.lines[..lines.min(self.lines.len())];
+        let width = |column: usize| {
+            let cells = lines.iter().map(|line| line[column].chars().count());
+            let head = self.head[column].chars().count();
+            cells.chain([head]).max().unwrap_or_default()
+        };
+        // Two blanks stand between columns.
+        let name = self.head.len() - 1;
+        let before: usize = (0..name).map(|column| width(column) + 2).sum();
+        let room = columns.saturating_sub(before).max(NAME_CHARS_MIN);
+        let shortened = lines.iter().map(|line| {
+            let mut line = line.clone();
+            line[name] = (self.shorten)(&line[name], room);
+            line
+        });
+        table::render(&self.head, &shortened.collect::<Vec<_>>())
+    }
+}
+
+/// `GET …/tables/{table}/rows`: the end tells routes apart.
+fn without_middle(name: &str, room: usize) -> String {
+    if name.chars().count() <= room {
+        return name.to_owned();
+    }
+    let (method, path) = name.split_once(' ').unwrap_or(("", name));
+    let begin = if method.is_empty() {
+        "…".to_owned()
+    } else {
+        format!("{method} …")
+    };
+    let kept = room.saturating_sub(begin.chars().count());
+    let skipped = path.chars().count().saturating_sub(kept);
+    let tail: String = path.chars().skip(skipped).collect();
+    // A whole step of the path reads better than a part, if that costs little.
+    let at = tail.find('/').filter(|at| *at < tail.len() / 2);
+    format!("{begin}{}", &tail[at.unwrap_or(0)..])
+}
+
+/// `p/d/t equal("genre") ord…`: the begin says which table.
+fn without_end(name: &str, room: usize) -> String {
+    if name.chars().count() <= room {
+        return name.to_owned();
+    }
+    let begin: String = name.chars().take(room.saturating_sub(1)).collect();
+    begin + "…"
 }
 
 /// A query between two looks.
@@ -219,11 +361,11 @@ struct Asked {
 }
 
 /// Those that rank highest, under this title.
-fn listed(title: &str, queries: &[Asked], rank: impl Fn(&Asked) -> u64) -> String {
+fn listed(title: &'static str, queries: &[Asked], rank: impl Fn(&Asked) -> u64) -> Listed {
     let mut queries: Vec<&Asked> = queries.iter().filter(|asked| rank(asked) > 0).collect();
     queries.sort_by_key(|asked| (std::cmp::Reverse(rank(asked)), &asked.name));
     queries.truncate(LINES_MAX);
-    let row = |asked: &&Asked| {
+    let line = |asked: &&Asked| {
         vec![
             per_s(asked.per_s),
             asked.hits.clone(),
@@ -232,9 +374,11 @@ fn listed(title: &str, queries: &[Asked], rank: impl Fn(&Asked) -> u64) -> Strin
             asked.name.clone(),
         ]
     };
-    let rows: Vec<Vec<String>> = queries.iter().map(row).collect();
-    let head = ["RATE", "HITS", "READ", "SLOWEST", title];
-    format!("\n{}", table::render(&head, &rows))
+    Listed {
+        head: vec!["RATE", "HITS", "READ", "SLOWEST", title],
+        lines: queries.iter().map(line).collect(),
+        shorten: without_end,
+    }
 }
 
 /// `1,234/s`; fewer than ten with a decimal.
@@ -319,7 +463,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: Option<&Told>, now: &Told, parts: &[&str]) {
-        let text = Frame { before, now }.text();
+        let text = Frame { before, now }.text(Size::ENDLESS);
         for part in parts {
             assert!(text.contains(part), "`{part}` is not in\n{text}");
         }
@@ -349,6 +493,82 @@ mod tests {
             &quiet,
             &["requests         0/s", "hits –", "p50 –"],
         );
+    }
+
+    /// A busy server: eight routes, eight queries.
+    fn busy(up_ms: u64, answers: u64) -> Told {
+        let mut told = told(up_ms, answers);
+        let long = "/v1/tablesdb/{database}/tables/{table}/rows/{row}/".to_owned();
+        told.routes = (0..8)
+            .map(|nth| RouteTold {
+                route: format!("{long}{nth}"),
+                ..told.routes[0].clone()
+            })
+            .collect();
+        told.queries = (0..8)
+            .map(|nth| QueryTold {
+                shape: format!("equal(\"a column with a long name {nth}\") orderDesc(\"b\")"),
+                ..told.queries[0].clone()
+            })
+            .collect();
+        told
+    }
+
+    #[test]
+    fn whatever_the_screen_each_list_has_its_share_and_nothing_is_cut() {
+        let (before, now) = (busy(60_000, 4_000), busy(62_000, 12_000));
+        let frame = Frame {
+            before: Some(&before),
+            now: &now,
+        };
+        let shown = |columns, rows| frame.text(Size { columns, rows });
+        for (columns, rows, parts) in [
+            (
+                200,
+                60,
+                vec!["HOTTEST", "SLOWEST", "evicted", "pending", "rows/{row}/7"],
+            ),
+            (
+                80,
+                23,
+                vec!["HOTTEST", "SLOWEST", "evicted", "waiting", "pending", "p99"],
+            ),
+            (
+                40,
+                9,
+                vec!["up 1 min", "requests", "ROUTE", "50 µs  99 µs", "/0"],
+            ),
+            (80, 4, vec!["up 1 min"]),
+            (10, 1, vec!["tidemark"]),
+        ] {
+            let text = shown(columns, rows);
+            assert!(text.lines().count() <= rows, "{columns}x{rows}\n{text}");
+            for part in parts {
+                assert!(
+                    text.contains(part),
+                    "{columns}x{rows}: `{part}` is not in\n{text}"
+                );
+            }
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(columns < 40 || widest <= Some(columns), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_shortened_where_they_say_least() {
+        let route = "GET /v1/tablesdb/{database}/tables/{table}/rows";
+        assert_eq!(without_middle(route, 80), route);
+        assert_eq!(without_middle(route, 30), "GET …/tables/{table}/rows");
+        assert_eq!(without_end("p/d/t all rows", 8), "p/d/t a…");
+    }
+
+    #[test]
+    fn lists_share_what_lines_there_are() {
+        assert_eq!(shared(usize::MAX, [8, 8, 0]), [Some(8), Some(8), Some(0)]);
+        assert_eq!(shared(15, [8, 8, 8]), [Some(3), Some(3), Some(3)]);
+        assert_eq!(shared(16, [1, 8, 8]), [Some(1), Some(5), Some(4)]);
+        assert_eq!(shared(5, [8, 8, 8]), [Some(3), None, None]);
+        assert_eq!(shared(2, [8, 8, 8]), [None; 3]);
     }
 
     #[test]

@@ -80,6 +80,7 @@ fn cases() -> Vec<(EngineError, Kind)> {
             E::Query(QueryError::TooLarge(text())),
             Kind::ArgumentInvalid,
         ),
+        (E::HistoryGone(model::Timestamp(5)), Kind::HistoryGone),
         (E::CursorNotFound(row()), Kind::CursorNotFound),
         (E::CursorNull(row()), Kind::OrderNull),
         (E::Timeout { limit_ms: 1 }, Kind::DatabaseTimeout),

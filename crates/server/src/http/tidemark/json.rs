@@ -8,7 +8,7 @@ use crate::http::error::ApiError;
 use crate::http::fields::Fields;
 
 /// A member that holds an instant; `None` when it is absent or null.
-pub(super) fn time(fields: &mut Fields, name: &'static str) -> Result<Option<Timestamp>, ApiError> {
+pub fn time(fields: &mut Fields, name: &'static str) -> Result<Option<Timestamp>, ApiError> {
     let Some(json) = fields.take(name) else {
         return Ok(None);
     };
@@ -17,7 +17,8 @@ pub(super) fn time(fields: &mut Fields, name: &'static str) -> Result<Option<Tim
     Ok(Some(at))
 }
 
-pub(super) fn mark(fields: &mut Fields, name: &'static str) -> Result<Option<Mark>, ApiError> {
+/// A member that holds a mark; `None` when it is absent or null.
+pub fn mark(fields: &mut Fields, name: &'static str) -> Result<Option<Mark>, ApiError> {
     Ok(time(fields, name)?.map(|at| Mark(at.0)))
 }
 

@@ -8,6 +8,7 @@ mod answer;
 mod clock;
 mod constraints;
 mod json;
+mod options;
 mod read;
 mod transaction;
 
@@ -19,6 +20,8 @@ use super::reply::Reply;
 
 pub use clock::{SetClock, X_TIDEMARK_CLOCK, set as set_clock};
 pub use constraints::{constrain, reset};
+pub use json::{mark, time};
+pub use options::{options, options_shown, set_options};
 pub use read::read;
 pub use transaction::transact;
 
@@ -38,7 +41,8 @@ pub fn status(asked: &Asked<'_>) -> Result<Reply, ApiError> {
 /// `POST /v1/tidemark/databases/{database}/heartbeat`
 pub async fn heartbeat(asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
-    let horizon = asked.app.shared.engine.heartbeat(&caller).await?;
+    let engine = &asked.app.shared.engine;
+    let horizon = engine.heartbeat(&caller, &asked.ids.database).await?;
     let body = json!({ "horizon": horizon.0 });
     Ok(Reply::ok(body.to_string().into_bytes()))
 }

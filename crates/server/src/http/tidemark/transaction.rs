@@ -1,8 +1,10 @@
 //! Transactions over valid periods.
 
-use engine::{TimedTransaction, TransactionAct, TransactionOp};
+use std::sync::Arc;
+
+use engine::{Effect, TimedTransaction, TransactionAct, TransactionOp};
 use model::history::{Range, Until};
-use model::{Json, RowId};
+use model::{Json, Mark, RowId};
 use serde_json::{Value as Out, json};
 
 use super::in_its_words;
@@ -19,44 +21,70 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let meta = fields.take("meta").map(|meta| sent(&meta).to_string());
     let min_mark = mark(&mut fields, "minMark")?;
     let ops = fields.objects("ops", engine::OPERATIONS_MAX)?;
-    let ops = ops.into_iter().map(op).collect::<Result<Vec<_>, _>>()?;
+    let parsed = ops.into_iter().map(op).collect::<Result<Vec<_>, _>>()?;
+    let about = parsed.iter().filter_map(|parts| {
+        let of = parts.first()?;
+        Some((of.table.clone(), of.id.clone(), parts.len()))
+    });
+    let about: Arc<[About]> = about.collect();
+    let ops = parsed.into_iter().flatten().collect();
     let engine = &asked.app.shared.engine;
     if let Some(min_mark) = min_mark {
         engine.settle(Some(min_mark)).await.map_err(in_its_words)?;
     }
+    let caller = asked.writer_at(caller, {
+        let about = about.clone();
+        move |effect, mark| match effect {
+            Effect::Timed(affected) => done(mark, &about, affected),
+            _ => unreachable!("operations over valid periods were run"),
+        }
+    });
     let transaction = TimedTransaction { ops, meta };
-    let done = engine.transact(&caller, &asked.ids.database, &transaction);
-    let done = done.await.map_err(in_its_words)?;
-    let rows = transaction.ops.iter().zip(&done.affected);
-    let rows: Vec<Out> = rows
-        .map(|(op, affected)| {
-            json!({
-                "table": op.table,
-                "id": op.id.as_str(),
-                "affected": u8::from(*affected),
-            })
-        })
-        .collect();
-    let body = json!({ "tt": done.mark.0, "rows": rows });
-    Ok(Reply::created(body.to_string().into_bytes()))
+    let transacted = engine.transact(&caller, &asked.ids.database, &transaction);
+    let transacted = transacted.await.map_err(in_its_words)?;
+    Ok(done(transacted.mark, &about, &transacted.affected).at(transacted.mark))
 }
 
-fn op(mut fields: Fields) -> Result<TransactionOp, ApiError> {
+/// What was done about each row: an operation, or the parts of an assertion.
+type About = (String, RowId, usize);
+
+fn done(mark: Mark, about: &[About], affected: &[bool]) -> Reply {
+    let mut affected = affected.iter();
+    let row = |(table, id, count): &About| {
+        // Of an assertion all parts are about one row, and change nothing of it.
+        let affected = affected.by_ref().take(*count).last()?;
+        Some(json!({
+            "table": table,
+            "id": id.as_str(),
+            "affected": u8::from(*affected),
+        }))
+    };
+    let rows: Vec<Out> = about.iter().filter_map(row).collect();
+    let body = json!({ "tt": mark.0, "rows": rows });
+    Reply::created(body.to_string().into_bytes())
+}
+
+/// An operation; an assertion is as many as it claims things.
+fn op(mut fields: Fields) -> Result<Vec<TransactionOp>, ApiError> {
     let word = fields.required_text("op")?;
     let table = fields.required_text("table")?;
     let id = fields.required_text("id")?;
     let id = RowId::new(&id).map_err(|error| ApiError::invalid("ops", error.to_string()))?;
-    let act = act(&word, &mut fields)?;
+    let acts = match word.as_str() {
+        "assert" => claims(&mut fields)?,
+        word => vec![act(word, &mut fields)?],
+    };
     let range = Range {
         from: time(&mut fields, "valid_from")?,
         until: until(&mut fields)?,
     };
-    Ok(TransactionOp {
-        table,
-        id,
+    let op = |act| TransactionOp {
+        table: table.clone(),
+        id: id.clone(),
         range,
         act,
-    })
+    };
+    Ok(acts.into_iter().map(op).collect())
 }
 
 fn until(fields: &mut Fields) -> Result<Until, ApiError> {
@@ -79,7 +107,6 @@ fn act(word: &str, fields: &mut Fields) -> Result<TransactionAct, ApiError> {
         "update" => TransactionAct::Update(doc()?),
         "delete" => TransactionAct::Delete,
         "erase" => TransactionAct::Erase,
-        "assert" => return claim(fields),
         other => {
             let other: String = other.chars().take(100).collect();
             let why = format!("There is no operation `{other}`.");
@@ -88,19 +115,19 @@ fn act(word: &str, fields: &mut Fields) -> Result<TransactionAct, ApiError> {
     })
 }
 
-fn claim(fields: &mut Fields) -> Result<TransactionAct, ApiError> {
+/// All that an assertion claims: each of it must hold.
+fn claims(fields: &mut Fields) -> Result<Vec<TransactionAct>, ApiError> {
     let at = time(fields, "vt")?;
-    if let Some(expected) = fields.flag("exists")? {
-        return Ok(TransactionAct::Exists(expected, at));
+    let exists = fields.flag("exists")?;
+    let equals = fields.object("equals")?;
+    let since = mark(fields, "unchanged_since")?;
+    let exists = exists.map(|expected| TransactionAct::Exists(expected, at));
+    let equals = equals.map(|members| TransactionAct::Equals(members, at));
+    let since = since.map(TransactionAct::UnchangedSince);
+    let claims: Vec<TransactionAct> = exists.into_iter().chain(equals).chain(since).collect();
+    if claims.is_empty() {
+        let why = "`assert` needs `exists`, `equals` or `unchanged_since`.";
+        return Err(ApiError::invalid("ops", why));
     }
-    if let Some(members) = fields.object("equals")? {
-        return Ok(TransactionAct::Equals(members, at));
-    }
-    match mark(fields, "unchanged_since")? {
-        Some(since) => Ok(TransactionAct::UnchangedSince(since)),
-        None => Err(ApiError::invalid(
-            "ops",
-            "`assert` needs `exists`, `equals` or `unchanged_since`.",
-        )),
-    }
+    Ok(claims)
 }

@@ -14,17 +14,42 @@ pub fn batch_read(mark: Mark, results: &[Result<BatchPart, ApiError>], words: &W
     object.number("mark", mark.0);
     object.array("results", results, |result, out| {
         let mut object = Object::open(out);
-        match result {
-            Ok(part) => object.array("rows", &part.places, |place, out| match place {
-                Some(at) => encode_one(&part.page, (*at, &part.page.rows[*at]), words, out),
-                None => out.extend_from_slice(b"null"),
-            }),
-            Err(refusal) => write_refusal(&mut object, refusal, words),
-        }
+        write_found(&mut object, result, words);
         object.close();
     });
     object.close();
     out
+}
+
+/// The same of one part, as a line. `mark` is unknown where nothing could be read.
+pub fn found_line(
+    mark: Option<Mark>,
+    result: &Result<BatchPart, ApiError>,
+    words: &Words,
+    out: &mut Vec<u8>,
+) {
+    let mut object = Object::open(out);
+    if let (Some(mark), Ok(_)) = (mark, result) {
+        object.number("mark", mark.0);
+    }
+    write_found(&mut object, result, words);
+    object.close();
+    out.push(b'\n');
+}
+
+fn write_found(object: &mut Object<'_>, result: &Result<BatchPart, ApiError>, words: &Words) {
+    let part = match result {
+        Ok(part) => part,
+        Err(refusal) => return write_refusal(object, refusal, words),
+    };
+    if let Some(at) = part.at {
+        object.number("asOf", at.system.0);
+        object.number("validAt", at.valid.0);
+    }
+    object.array("rows", &part.places, |place, out| match place {
+        Some(at) => encode_one(&part.page, (*at, &part.page.rows[*at]), words, out),
+        None => out.extend_from_slice(b"null"),
+    });
 }
 
 /// The marks of what was written, `null` for each that changed nothing.
@@ -33,15 +58,35 @@ pub fn batch_written(results: &[Result<Option<Mark>, ApiError>], words: &Words) 
     let mut object = Object::open(&mut out);
     object.array("results", results, |result, out| {
         let mut object = Object::open(out);
-        match result {
-            Ok(Some(mark)) => object.number("mark", mark.0),
-            Ok(None) => object.raw("mark", b"null"),
-            Err(refusal) => write_refusal(&mut object, refusal, words),
-        }
+        write_mark(&mut object, result, words);
         object.close();
     });
     object.close();
     out
+}
+
+/// The same of one operation, as a line.
+pub fn written_line(result: &Result<Option<Mark>, ApiError>, words: &Words, out: &mut Vec<u8>) {
+    let mut object = Object::open(out);
+    write_mark(&mut object, result, words);
+    object.close();
+    out.push(b'\n');
+}
+
+/// Why no more lines are answered.
+pub fn refused_line(refusal: &ApiError, words: &Words, out: &mut Vec<u8>) {
+    let mut object = Object::open(out);
+    write_refusal(&mut object, refusal, words);
+    object.close();
+    out.push(b'\n');
+}
+
+fn write_mark(object: &mut Object<'_>, result: &Result<Option<Mark>, ApiError>, words: &Words) {
+    match result {
+        Ok(Some(mark)) => object.number("mark", mark.0),
+        Ok(None) => object.raw("mark", b"null"),
+        Err(refusal) => write_refusal(object, refusal, words),
+    }
 }
 
 fn write_refusal(object: &mut Object<'_>, refusal: &ApiError, words: &Words) {

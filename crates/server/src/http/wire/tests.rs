@@ -49,6 +49,7 @@ fn table_of(columns: Vec<Column>) -> Table {
         updated: AT,
         schema_epoch: 1,
         permission_epoch: 1,
+        options: model::TableOptions::default(),
     }
 }
 
@@ -199,10 +200,10 @@ fn rows_are_joined_by_commas() {
     let none = page_of(one_column(), Selection::All, vec![]);
     assert_eq!(shown(encode_page(&none, Family::Tables)), "");
     assert_eq!(
-        shown(rows(&none, words(Family::Tables))),
+        shown(rows_of(0, &none, words(Family::Tables))),
         r#"{"total":0,"rows":[]}"#
     );
-    let list = shown(rows(&page, words(Family::Documents)));
+    let list = shown(rows_of(2, &page, words(Family::Documents)));
     assert!(
         list.starts_with(r#"{"total":2,"documents":[{"$id""#),
         "{list}"

@@ -2,12 +2,16 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
 use crate::{END, Outcome, keep_plans};
 
+/// Marks are as long on disk as those of a server: 2026-01-01, in microseconds since 1970.
+const FIRST_MARK: i64 = 1_767_225_600_000_000;
+/// From commit to commit, in microseconds.
+const MARK_STEP: i64 = 1_000;
 /// As the store's, in KiB.
 const CACHE_KIB: u32 = 32 * 1_024;
 /// The user's columns of every table here.
@@ -86,7 +90,7 @@ impl Writer {
         connection.execute_batch(&(sql + "COMMIT;"))?;
         Ok(Writer {
             connection,
-            mark: 0,
+            mark: FIRST_MARK,
             commits: 0,
         })
     }
@@ -144,8 +148,7 @@ impl Writer {
     }
 
     fn commit(&mut self, work: impl FnOnce(&Connection, i64) -> Outcome<()>) -> Outcome<()> {
-        let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-        let mark = i64::try_from(clock.as_micros())?.max(self.mark + 1);
+        let mark = self.mark + MARK_STEP;
         let connection = &self.connection;
         connection.execute_batch("BEGIN IMMEDIATE")?;
         work(connection, mark)?;

@@ -6,8 +6,8 @@ use model::{Mark, ProjectId};
 use rusqlite::params;
 
 use super::{Limit, Readers, Step};
-use crate::sqlite::staged::{COLUMNS, find, transaction};
-use crate::{OperationsOf, Staged, StagedOperation, StoreError, Transaction};
+use crate::sqlite::staged::{COLUMNS, find, find_request, transaction};
+use crate::{KeptRequest, OperationsOf, Staged, StagedOperation, StoreError, Transaction};
 
 impl Readers {
     /// What [`crate::Store::transactions`] promises. A project has few.
@@ -63,6 +63,15 @@ impl Readers {
             drop(statement);
             Ok(Some((found, staged)))
         })
+    }
+
+    /// What [`crate::Store::kept_request`] promises.
+    pub(in crate::sqlite) fn kept_request(
+        &self,
+        project: &ProjectId,
+        key: &str,
+    ) -> Result<Option<KeptRequest>, StoreError> {
+        self.look(|connection| Ok(find_request(connection, project, key)?))
     }
 
     fn look<T>(

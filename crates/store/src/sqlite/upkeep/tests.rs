@@ -44,6 +44,7 @@ fn table(schema_epoch: u64) -> Table {
         updated: Timestamp(0),
         schema_epoch,
         permission_epoch: 1,
+        options: model::TableOptions::default(),
     }
 }
 
@@ -81,7 +82,7 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
     let mut connection = connection::open_writer(location, Durability::Normal).unwrap();
     migrate::migrate(&mut connection).unwrap();
     connection.execute_batch(&create_table(table)).unwrap();
-    let (backlog, _checkpointer) = checkpoint::start(&mut connection, location).unwrap();
+    let (backlog, _checkpointer) = checkpoint::start(&mut connection, location, false).unwrap();
     let state = State {
         catalogue: catalogue(table),
         mark: Mark::ZERO,
@@ -89,6 +90,7 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
         number: 0,
         next_table: 2,
         next_database: 2,
+        erased: 0,
         boundaries: Arc::default(),
         constraints: Arc::default(),
     };
@@ -103,6 +105,7 @@ fn insert(table: &Table, number: i64) -> Op {
             values: vec![Value::Text(number.to_string())],
             permissions: vec![],
             stamps: Stamps::default(),
+            guard: crate::Guard::Open,
         },
     })
 }

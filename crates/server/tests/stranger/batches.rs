@@ -5,6 +5,15 @@ use server::http::error::Kind;
 use super::bad::{ARGUMENT, Group, NO_INTEGER, NO_LIST, NO_TEXT, list_of};
 use super::routes::Takes;
 
+const NO_HISTORY: &[&str] = &[
+    r#""""#,
+    r#""forever""#,
+    r#""days(0)""#,
+    r#""days(36526)""#,
+    r#""days(-1)""#,
+    r#""days(1.5)""#,
+    r#""none ""#,
+];
 const NO_TRANSACTION: &[Kind] = &[Kind::TransactionNotFound];
 /// The first operation is right: operations are staged all or none.
 const NO_OPERATIONS: &[&str] = &[
@@ -66,6 +75,12 @@ const NO_READS: &[&str] = &[
     r#"[{"tableId":"t","index":"one_s","keys":[]}]"#,
     r#"[{"tableId":"t","ids":["r1"],"queries":[5]}]"#,
     r#"[{"tableId":"t","ids":["r1"]},5]"#,
+    r#"[{"tableId":"t","ids":["r1"],"asOf":"yesterday"}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"asOf":[]}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"asOf":1.5}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"validAt":true}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"validAt":"2026-02-30"}]"#,
+    r#"[{"tableId":"t","ids":["r1"],"validAt":9223372036854775808}]"#,
 ];
 const WRONG_OPERATIONS: &[(&str, &[Kind])] = &[
     (
@@ -118,21 +133,15 @@ const WRONG_OPERATIONS: &[(&str, &[Kind])] = &[
     ),
 ];
 
-/// Whether it is a member of transactions or batches.
-pub fn is_meant(takes: Takes) -> bool {
-    matches!(
-        takes,
-        Takes::OpenTime
-            | Takes::Operations
-            | Takes::BatchOperations
-            | Takes::Reads
-            | Takes::Transaction
-    )
-}
-
 /// What can be written down.
 pub fn written(takes: Takes) -> Vec<Group> {
     match takes {
+        Takes::KeptAge => vec![
+            (NO_INTEGER, ARGUMENT),
+            (&["-1", "31536001", "9007199254740993"], ARGUMENT),
+        ],
+        Takes::History => vec![(NO_TEXT, ARGUMENT), (NO_HISTORY, ARGUMENT)],
+        Takes::Judged => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""then""#], ARGUMENT)],
         Takes::OpenTime => vec![
             (NO_INTEGER, ARGUMENT),
             (&["-1", "0", "59", "3601", "9223372036854775807"], ARGUMENT),

@@ -1,0 +1,68 @@
+"""Tidemark: rows on two time axes, through one small client.
+
+    with Client("http://127.0.0.1:8280/v1", project="shop", key="…") as client:
+        books = client.table("books")
+        books.create({"title": "Dune"}, id="dune")
+        print(books.get("dune"))
+"""
+
+from . import query
+from ._async_client import AsyncClient
+from ._client import Client
+from ._error import (
+    ApiError,
+    Closed,
+    Conflict,
+    Denied,
+    Invalid,
+    NoAnswer,
+    NotFound,
+    TidemarkError,
+    TooManyPending,
+    Unavailable,
+)
+from ._exchange import Retry
+from ._lookup import index, reference, unique
+from ._model import Model
+from ._operations import Committed, Operations, Reading
+from ._row import Found, Page, Row, Written, new_id
+from ._schema import Size
+from ._table import AsyncSubmit, AsyncTable, Submit, Table
+from ._time import Coordinates, Instant, Period
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "AsyncSubmit",
+    "AsyncTable",
+    "Client",
+    "Closed",
+    "Committed",
+    "Conflict",
+    "Coordinates",
+    "Denied",
+    "Found",
+    "Instant",
+    "Invalid",
+    "Model",
+    "NoAnswer",
+    "NotFound",
+    "Operations",
+    "Page",
+    "Period",
+    "Reading",
+    "Retry",
+    "Row",
+    "Size",
+    "Submit",
+    "Table",
+    "TidemarkError",
+    "TooManyPending",
+    "Unavailable",
+    "Written",
+    "index",
+    "new_id",
+    "query",
+    "reference",
+    "unique",
+]

@@ -1,0 +1,80 @@
+//! What the owner of a table decides about its past.
+
+use std::sync::Arc;
+
+use model::options::{HISTORY_DAYS_MAX, PINNED_MAX_AGE_S_MAX};
+use model::{Retention, Scope, Table, TableOptions};
+use store::CatalogueOp;
+
+use crate::Engine;
+use crate::asked::{Caller, Place};
+use crate::authorize;
+use crate::error::EngineError;
+
+/// A change of a table's options; `None` keeps.
+#[derive(Clone, Debug, Default)]
+pub struct OptionsChange {
+    /// For how many seconds clients may keep answers at fixed coordinates.
+    pub pinned_max_age_s: Option<i64>,
+    /// How much of its past it keeps, in the words of [`Retention::parse`].
+    pub history: Option<String>,
+}
+
+impl Engine {
+    /// The options of a table; for keys only.
+    ///
+    /// # Errors
+    /// [`EngineError::DatabaseNotFound`], [`EngineError::TableNotFound`].
+    pub fn table_options(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+    ) -> Result<TableOptions, EngineError> {
+        authorize::need_key(caller, &[Scope::TablesRead])?;
+        let catalogue = self.catalogue();
+        Ok(authorize::table(&catalogue, caller, place)?.options)
+    }
+
+    /// Changes the options of a table; for keys only. From the answer on nothing below its line is
+    /// read, and what lies there goes bit by bit.
+    ///
+    /// # Errors
+    /// [`EngineError::Argument`] for values out of bounds.
+    pub async fn set_table_options(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        change: &OptionsChange,
+    ) -> Result<TableOptions, EngineError> {
+        authorize::need_key(caller, &[Scope::TablesWrite])?;
+        let pinned_max_age_s = change.pinned_max_age_s.map(check_age).transpose()?;
+        let history = change.history.as_deref().map(check_history).transpose()?;
+        let table: Arc<Table> = authorize::table(&self.catalogue(), caller, place)?.clone();
+        let op = CatalogueOp::SetOptions {
+            number: table.number,
+            pinned_max_age_s,
+            history,
+        };
+        self.change_catalogue(Some(caller), op).await?;
+        let catalogue = self.catalogue();
+        Ok(authorize::table(&catalogue, caller, place)?.options)
+    }
+}
+
+fn check_age(age_s: i64) -> Result<u32, EngineError> {
+    let age_s = u32::try_from(age_s).ok();
+    let age_s = age_s.filter(|age_s| *age_s <= PINNED_MAX_AGE_S_MAX);
+    age_s.ok_or_else(|| EngineError::Argument {
+        name: "pinnedMaxAge",
+        why: format!("Value must be an integer from 0 to {PINNED_MAX_AGE_S_MAX}."),
+    })
+}
+
+fn check_history(text: &str) -> Result<Retention, EngineError> {
+    Retention::parse(text).ok_or_else(|| EngineError::Argument {
+        name: "history",
+        why: format!(
+            "Value must be `keep`, `days(n)` with n from 1 to {HISTORY_DAYS_MAX}, or `none`."
+        ),
+    })
+}

@@ -1,0 +1,133 @@
+//! Answers at coordinates at which nobody can write any more.
+//!
+//! What was known at a settled mark stays so: no commit alters these answers, none is asked about
+//! them, and they do not expire. Only how the past is judged by today can change: a row is erased,
+//! others may see what it once was, the table has another schema or other grants. The last two
+//! stand in the table's epochs; for the first two each table has a **fence**, a number that rises
+//! with every such commit. All three are part of the name, so nothing that was kept before is
+//! found after it. While such a commit is in flight nothing is found and nothing is kept.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use model::{Mark, TableNumber};
+use query::Query;
+
+use crate::entry::{Altered, Content, Entry};
+use crate::key::{Family, Key};
+use crate::lists::ListCache;
+use crate::purges::Purges;
+use crate::registry::Place;
+
+/// A list, or a row, at fixed coordinates.
+#[derive(Clone, Debug)]
+pub struct Pinned {
+    /// The encoded rows, joined by commas.
+    pub body: Arc<[u8]>,
+    /// What [`fingerprint`](crate::fingerprint) says of them.
+    pub tag: u128,
+    /// Matches up to the cap, if the total was wanted; else 0.
+    pub total: u64,
+    /// The mark of the coordinates.
+    pub mark: Mark,
+    /// When the read began, in milliseconds of the caller's monotonic clock.
+    pub read_ms: u64,
+}
+
+/// What the answer at fixed coordinates is kept under.
+#[derive(Clone, Debug)]
+pub struct PinnedName {
+    key: Key,
+    /// The numbers that make older answers unreachable: fence, schema, permissions.
+    pub epochs: [u64; 3],
+}
+
+/// The fences of all tables.
+#[derive(Default)]
+pub(crate) struct Fences {
+    raised: Purges,
+    /// Tables that the commit in flight recasts.
+    in_flight: Vec<TableNumber>,
+}
+
+impl Fences {
+    fn of(&self, table: TableNumber) -> Option<u64> {
+        (!self.in_flight.contains(&table)).then(|| self.raised.of(table))
+    }
+}
+
+pub(crate) type Locked = RwLock<Fences>;
+
+impl ListCache {
+    /// The name of the answer to a query at coordinates that are settled; `None` while it can be
+    /// neither looked for nor kept. To be asked for before the snapshot is opened.
+    pub fn name_pinned(&self, query: &Query, family: Family, total: bool) -> Option<PinnedName> {
+        if query.at.is_none() || query.random {
+            return None;
+        }
+        let table = &query.table;
+        let fences = self.fences.read().unwrap_or_else(PoisonError::into_inner);
+        let fence = fences.of(table.number)?;
+        drop(fences);
+        let mut bytes = Vec::with_capacity(256);
+        Key::write_pinned(&mut bytes, query, family, total, fence);
+        Some(PinnedName {
+            key: Key::new(&bytes),
+            epochs: [fence, table.schema_epoch, table.permission_epoch],
+        })
+    }
+
+    /// What is kept under a name.
+    pub fn pinned(&self, name: &PinnedName) -> Option<Pinned> {
+        match self.entries.get(&name.key)?.content {
+            Content::Pinned(pinned) => Some(pinned),
+            Content::Rows(_) | Content::Total(_) => None,
+        }
+    }
+
+    /// Keeps what was read on a snapshot that was opened after the name was given. Kept under a
+    /// name that has become too old, it is found by nobody.
+    pub fn keep_pinned(&self, name: PinnedName, pinned: Pinned) {
+        let entry = Entry {
+            place: Place {
+                group: None,
+                number: 0,
+            },
+            altered: Altered::default(),
+            content: Content::Pinned(pinned),
+            watch_bytes: 0,
+        };
+        let mut locked = self.lock();
+        let gone = self.put(&mut locked, name.key, entry);
+        drop(locked);
+        drop(gone);
+    }
+
+    /// Forgets every answer at fixed coordinates: marks are given anew.
+    pub fn forget_pinned(&self) {
+        let mut fences = self.fences.write().unwrap_or_else(PoisonError::into_inner);
+        fences.raised.purge_all();
+        drop(fences);
+        self.entries.retain(|key, _| !key.is_pinned());
+    }
+
+    /// Before a commit can be seen by anybody.
+    pub(crate) fn raise_fences(&self, recast: &[TableNumber]) {
+        if recast.is_empty() {
+            return;
+        }
+        let mut fences = self.fences.write().unwrap_or_else(PoisonError::into_inner);
+        for table in recast {
+            fences.raised.purge(*table);
+        }
+        fences.in_flight = recast.to_vec();
+    }
+
+    /// After it became visible, or was given up.
+    pub(crate) fn settle_fences(&self, recast: &[TableNumber]) {
+        if recast.is_empty() {
+            return;
+        }
+        let mut fences = self.fences.write().unwrap_or_else(PoisonError::into_inner);
+        fences.in_flight = Vec::new();
+    }
+}

@@ -1,0 +1,82 @@
+//! The headers that decide whether a request can be answered at once, found in one walk.
+
+use hyper::header::{HeaderMap, HeaderValue};
+
+/// What a request sent of these headers; of each the first line.
+#[derive(Debug, Default)]
+pub struct Heads<'h> {
+    /// `X-Appwrite-Project`
+    pub project: Option<&'h HeaderValue>,
+    /// `X-Appwrite-Key`
+    pub key: Option<&'h HeaderValue>,
+    /// `X-Appwrite-JWT`
+    pub token: Option<&'h HeaderValue>,
+    /// `X-Tidemark-Cache`
+    pub cache: Option<&'h HeaderValue>,
+    /// `X-Tidemark-Min-Mark`
+    pub min_mark: Option<&'h HeaderValue>,
+    /// `X-Request-Id`
+    pub request_id: Option<&'h HeaderValue>,
+    /// `Origin`
+    pub origin: Option<&'h HeaderValue>,
+    /// `If-None-Match`
+    pub held: Option<&'h HeaderValue>,
+}
+
+impl<'h> Heads<'h> {
+    /// Walks over all headers once. To ask the map for each by its name takes a hash of the name
+    /// and a look each, also where it was not sent.
+    pub fn of(headers: &'h HeaderMap) -> Heads<'h> {
+        let mut heads = Heads::default();
+        for (name, value) in headers {
+            let place = match name.as_str() {
+                "x-appwrite-project" => &mut heads.project,
+                "x-appwrite-key" => &mut heads.key,
+                "x-appwrite-jwt" => &mut heads.token,
+                "x-tidemark-cache" => &mut heads.cache,
+                "x-tidemark-min-mark" => &mut heads.min_mark,
+                "x-request-id" => &mut heads.request_id,
+                "origin" => &mut heads.origin,
+                "if-none-match" => &mut heads.held,
+                _ => continue,
+            };
+            place.get_or_insert(value);
+        }
+        heads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::{HeaderName, IF_NONE_MATCH, ORIGIN};
+
+    use super::super::callers::{X_APPWRITE_JWT, X_APPWRITE_KEY, X_APPWRITE_PROJECT};
+    use super::super::extract::X_TIDEMARK_CACHE;
+    use super::super::min_mark::X_TIDEMARK_MIN_MARK;
+    use super::super::reply::X_REQUEST_ID;
+    use super::*;
+
+    #[test]
+    fn each_header_is_found_by_the_name_it_has_elsewhere() {
+        type Find = for<'a, 'h> fn(&'a Heads<'h>) -> Option<&'h HeaderValue>;
+        let known: [(HeaderName, Find); 8] = [
+            (X_APPWRITE_PROJECT, |heads| heads.project),
+            (X_APPWRITE_KEY, |heads| heads.key),
+            (X_APPWRITE_JWT, |heads| heads.token),
+            (X_TIDEMARK_CACHE, |heads| heads.cache),
+            (X_TIDEMARK_MIN_MARK, |heads| heads.min_mark),
+            (X_REQUEST_ID, |heads| heads.request_id),
+            (ORIGIN, |heads| heads.origin),
+            (IF_NONE_MATCH, |heads| heads.held),
+        ];
+        for (name, find) in known {
+            let mut headers = HeaderMap::new();
+            assert_eq!(find(&Heads::of(&headers)), None);
+            headers.append(&name, HeaderValue::from_static("first"));
+            headers.append(&name, HeaderValue::from_static("second"));
+            headers.append("x-other", HeaderValue::from_static("third"));
+            let found = find(&Heads::of(&headers)).map(HeaderValue::as_bytes);
+            assert_eq!(found, Some(&b"first"[..]), "{name}");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Batches as streams: a line of JSON for each element that is asked, and one for each answer, in
+//! the same order, each as soon as it is there.
+//!
+//! Nothing is kept but the lines that have come and are not answered yet. A client that does not
+//! take its answers is not read from.
+
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use engine::{BATCH_ROWS_READ_MAX, BatchRead, BatchWrite, Caller};
+use hyper::header::{self, HeaderMap};
+
+use super::Shared;
+use super::batch;
+use super::body::Paced;
+use super::error::{ApiError, Kind};
+use super::extract::{Asked, Sender};
+use super::fields::Fields;
+use super::reply::Reply;
+use super::transactions::read_operation;
+use super::wire::{self, Words};
+
+/// The media type of lines of JSON.
+const MEDIA_TYPE: &str = "application/x-ndjson";
+/// Longest line, in bytes.
+const LINE_BYTES_MAX: usize = 1 << 20;
+/// How much is read and dropped of a stream that cannot go on, in bytes, so that its client comes to
+/// look for the reason: cut off while it writes, it would find a broken connection instead.
+const DISCARDED_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
+/// Most lines that are done together: they share a snapshot, or the disk's sync.
+const LINES_AT_ONCE: usize = 100;
+/// Most streams at once: each may hold a line of the greatest length and the answers to a group.
+const STREAMS_MAX: usize = 64;
+
+/// Counts the streams of all threads.
+#[derive(Debug, Default)]
+pub struct Streams(AtomicUsize);
+
+/// What each line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// An element of a batch of reads.
+    Read,
+    /// An operation of a batch of writes.
+    Write,
+}
+
+/// Whether the body is lines.
+pub fn are_sent(headers: &HeaderMap) -> bool {
+    let sent = headers.get(header::CONTENT_TYPE);
+    let sent = sent.and_then(|sent| sent.to_str().ok()).unwrap_or_default();
+    let media_type = sent.split(';').next().unwrap_or_default().trim();
+    media_type.eq_ignore_ascii_case(MEDIA_TYPE)
+}
+
+/// Answers a body of lines.
+///
+/// # Errors
+/// What keeps the caller out; too many streams at once.
+pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
+    let caller = asked.caller()?;
+    let shared = asked.app.shared.clone();
+    let place = Place::take(&shared)?;
+    let body = asked.take_body();
+    let Some(body) = body else {
+        return Err(ApiError::internal("the body was taken"));
+    };
+    Ok(Reply::lines(Lines::of(Source {
+        body: Paced::new(body, &shared.limits),
+        caller,
+        database: asked.ids.database.to_string(),
+        words: asked.words,
+        does,
+        pending: Vec::new(),
+        is_over: false,
+        is_refused: false,
+        shared,
+        _place: place,
+    })))
+}
+
+/// A stream among those that may be open.
+struct Place(Arc<Shared>);
+
+impl Place {
+    fn take(shared: &Arc<Shared>) -> Result<Place, ApiError> {
+        let before = shared.streams.0.fetch_add(1, Ordering::Relaxed);
+        let place = Place(shared.clone());
+        if before >= STREAMS_MAX {
+            let message = "Too many streams at once. Try again later.";
+            return Err(ApiError::new(Kind::ServiceUnavailable, message));
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.streams.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+type Next = Pin<Box<dyn Future<Output = Option<(Bytes, Source)>>>>;
+
+/// The answers, as far as they are there.
+pub struct Lines {
+    next: Option<Next>,
+}
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lines")
+    }
+}
+
+impl Lines {
+    fn of(source: Source) -> Lines {
+        Lines {
+            next: Some(Box::pin(source.next())),
+        }
+    }
+
+    /// The next lines; `None` at the end.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(next) = &mut self.next else {
+            return Poll::Ready(None);
+        };
+        let (lines, next) = match ready!(next.as_mut().poll(context)) {
+            Some((lines, source)) => (Some(lines), Some(Box::pin(source.next()) as Next)),
+            None => (None, None),
+        };
+        self.next = next;
+        Poll::Ready(lines)
+    }
+}
+
+/// What is asked, as far as it has come.
+struct Source {
+    shared: Arc<Shared>,
+    caller: Rc<Caller>,
+    database: String,
+    words: &'static Words,
+    does: Does,
+    body: Paced,
+    /// What has come and is not answered.
+    pending: Vec<u8>,
+    is_over: bool,
+    /// Whether the client has been told that no more is answered.
+    is_refused: bool,
+    _place: Place,
+}
+
+impl Source {
+    async fn next(mut self) -> Option<(Bytes, Source)> {
+        if self.is_refused {
+            self.discard().await;
+            return None;
+        }
+        loop {
+            let lines = take_lines(&mut self.pending, self.is_over);
+            if !lines.is_empty() {
+                let answers = self.answers(&lines).await;
+                return Some((answers.into(), self));
+            }
+            if self.pending.len() > LINE_BYTES_MAX {
+                let message = format!("A line may have at most {LINE_BYTES_MAX} bytes.");
+                let refusal = ApiError::new(Kind::PayloadTooLarge, message);
+                return Some(self.end(&refusal));
+            }
+            if self.is_over {
+                return None;
+            }
+            match self.body.data().await {
+                Ok(Some(bytes)) => self.pending.extend_from_slice(&bytes),
+                Ok(None) => self.is_over = true,
+                Err(refusal) => return Some(self.end(&refusal)),
+            }
+        }
+    }
+
+    /// The last line: why no more are answered.
+    fn end(mut self, refusal: &ApiError) -> (Bytes, Source) {
+        self.is_refused = true;
+        self.pending = Vec::new();
+        let mut out = Vec::new();
+        wire::refused_line(refusal, self.words, &mut out);
+        (out.into(), self)
+    }
+
+    async fn discard(&mut self) {
+        let mut left = DISCARDED_BYTES_MAX;
+        while let Ok(Some(bytes)) = self.body.data().await {
+            left = left.saturating_sub(bytes.len());
+            if left == 0 {
+                break;
+            }
+        }
+    }
+
+    async fn answers(&self, lines: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self.does {
+            Does::Read => self.read(lines, &mut out).await,
+            Does::Write => self.write(lines, &mut out).await,
+        }
+        out
+    }
+
+    async fn read(&self, lines: &[Vec<u8>], out: &mut Vec<u8>) {
+        let parts = lines.iter().map(|line| {
+            let part = batch::part(Fields::read(line)?)?;
+            batch::need_rows(part.rows.count())?;
+            Ok(part)
+        });
+        let parts: Vec<Result<BatchRead, ApiError>> = parts.collect();
+        let mut first = 0;
+        while first < parts.len() {
+            let end = first + group_len(&parts[first..]);
+            self.read_group(&parts[first..end], out).await;
+            first = end;
+        }
+    }
+
+    async fn read_group(&self, parts: &[Result<BatchRead, ApiError>], out: &mut Vec<u8>) {
+        let right: Vec<BatchRead> = parts.iter().flatten().cloned().collect();
+        let engine = &self.shared.engine;
+        let read = engine
+            .read_batch(&self.caller, &self.database, &right)
+            .await;
+        let read = read.map_err(ApiError::from);
+        let mut found = read.as_ref().map(|read| read.answer.iter());
+        for part in parts {
+            let found = match (part, &mut found) {
+                (Err(refusal), _) => Err(refusal.clone()),
+                (Ok(_), Err(refusal)) => Err((*refusal).clone()),
+                (Ok(_), Ok(found)) => {
+                    let found = found.next().expect("one answer to each part");
+                    found.clone().map_err(ApiError::from)
+                }
+            };
+            let mark = read.as_ref().map(|read| read.mark).ok();
+            wire::found_line(mark, &found, self.words, out);
+        }
+    }
+
+    async fn write(&self, lines: &[Vec<u8>], out: &mut Vec<u8>) {
+        let sender = Sender {
+            shared: &self.shared,
+            words: self.words,
+        };
+        let operations = lines
+            .iter()
+            .map(|line| read_operation(sender, Fields::read(line)?, Some(&self.database)));
+        let operations: Vec<Result<_, ApiError>> = operations.collect();
+        let asked = BatchWrite {
+            operations: operations.iter().flatten().cloned().collect(),
+            is_atomic: false,
+        };
+        let engine = &self.shared.engine;
+        let written = engine.write_batch(&self.caller, &asked).await;
+        let written = written.map_err(ApiError::from);
+        let mut done = written.as_ref().map(|written| written.iter());
+        for operation in &operations {
+            let done = match (operation, &mut done) {
+                (Err(refusal), _) => Err(refusal.clone()),
+                (Ok(_), Err(refusal)) => Err((*refusal).clone()),
+                (Ok(_), Ok(done)) => {
+                    let done = done.next().expect("one outcome of each operation");
+                    done.clone().map_err(ApiError::from)
+                }
+            };
+            wire::written_line(&done, self.words, out);
+        }
+    }
+}
+
+/// How many of the parts, at least one, ask for no more rows together than one batch may.
+fn group_len(parts: &[Result<BatchRead, ApiError>]) -> usize {
+    let mut rows = 0;
+    let fits = |part: &&Result<BatchRead, ApiError>| {
+        rows += part.as_ref().map_or(0, |part| part.rows.count());
+        rows <= BATCH_ROWS_READ_MAX
+    };
+    parts.iter().take_while(fits).count().max(1)
+}
+
+/// Takes whole lines out of what has come; blank ones are none. At the end, the rest is a line.
+fn take_lines(pending: &mut Vec<u8>, is_over: bool) -> Vec<Vec<u8>> {
+    let mut lines = Vec::new();
+    let mut taken = 0;
+    while lines.len() < LINES_AT_ONCE {
+        let rest = &pending[taken..];
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        let (line, next) = match end {
+            Some(end) if end <= LINE_BYTES_MAX => (&rest[..end], taken + end + 1),
+            None if is_over && rest.len() <= LINE_BYTES_MAX => (rest, pending.len()),
+            _ => break,
+        };
+        if !line.trim_ascii().is_empty() {
+            lines.push(line.to_vec());
+        }
+        taken = next;
+        if taken == pending.len() {
+            break;
+        }
+    }
+    pending.drain(..taken);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(came: &str, is_over: bool, wanted: &[&str], left: &str) {
+        let mut pending = came.as_bytes().to_vec();
+        let lines = take_lines(&mut pending, is_over);
+        let lines: Vec<&str> = lines
+            .iter()
+            .map(|l| std::str::from_utf8(l).unwrap())
+            .collect();
+        assert_eq!((lines.as_slice(), &*pending), (wanted, left.as_bytes()));
+    }
+
+    #[test]
+    fn whole_lines_are_taken_and_the_rest_waits_for_its_end() {
+        check("", false, &[], "");
+        check("a", false, &[], "a");
+        check("a\nb", false, &["a"], "b");
+        check("a\n\n \r\nb\n", false, &["a", "b"], "");
+        check("a\nb", true, &["a", "b"], "");
+        check("\n\n", true, &[], "");
+        let many = "x\n".repeat(LINES_AT_ONCE + 3);
+        check(&many, true, &["x"; LINES_AT_ONCE], &"x\n".repeat(3));
+        let long = "x".repeat(LINE_BYTES_MAX + 1);
+        check(&long, true, &[], &long);
+        let ended = format!("a\n{long}\nb\n");
+        check(&ended, false, &["a"], &ended[2..]);
+    }
+
+    #[test]
+    fn lines_are_known_by_their_media_type() {
+        let are = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(text));
+            are_sent(&headers)
+        };
+        assert!(!are_sent(&HeaderMap::new()));
+        assert!(are("application/x-ndjson") && are("Application/X-NDJSON; charset=utf-8"));
+        assert!(!are("application/json") && !are("x/application/x-ndjson"));
+    }
+}

@@ -1,0 +1,225 @@
+//! Writes that carry an `Idempotency-Key`: sent again, they are not done again, and are answered
+//! as they were.
+//!
+//! What is answered under a key is what was kept by the commit, the first time, too: so it cannot
+//! differ from what is answered later.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use engine::{Caller, Effect, Engine, Family, Request, WriteAnswer};
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, HeaderName};
+use model::{Mark, Page};
+
+use super::error::ApiError;
+use super::extract::Asked;
+use super::lines;
+use super::reply::Reply;
+use super::route::Action;
+use super::wire;
+
+/// Longest key of a request, in characters: room for a UUID and whatever a client puts before it.
+const KEY_CHARS_MAX: usize = 128;
+/// Names a request, so that it has its effect once however often it is sent.
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// A request that carries a key.
+#[derive(Clone, Debug)]
+pub struct Named {
+    key: String,
+    /// Stands for method, target and body.
+    print: u128,
+}
+
+impl Action {
+    /// Whether it is done once where the request carries a key.
+    pub fn takes_key(self) -> bool {
+        matches!(
+            self,
+            Action::CreateRows
+                | Action::UpsertRow
+                | Action::UpdateRow
+                | Action::DeleteRow
+                | Action::UpsertRows
+                | Action::UpdateRows
+                | Action::DeleteRows
+                | Action::IncrementColumn
+                | Action::DecrementColumn
+                | Action::UpdateTransaction
+                | Action::StageOperations
+                | Action::Transact
+                | Action::BatchWrite
+        )
+    }
+}
+
+/// Answers a write that carries a key.
+pub async fn perform(action: Action, mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let app = asked.app;
+    if lines::are_sent(&asked.head.headers) {
+        let why = "A stream takes no key: what was answered need not be sent again.";
+        return Err(ApiError::invalid("Idempotency-Key", why));
+    }
+    let engine = &*app.shared.engine;
+    let key = request_key(&asked.head.headers)?;
+    let named = Named {
+        key: key.unwrap_or_default().to_owned(),
+        print: print(engine, &mut asked).await?,
+    };
+    asked.named = Some(named);
+    let caller = asked.writer_of_marks(asked.caller()?);
+    if let Some(reply) = kept(engine, &caller).await? {
+        return Ok(reply);
+    }
+    let done = super::perform(action, asked).await;
+    // Also where it could not be done: the same request may have been done meanwhile.
+    match kept(engine, &caller).await? {
+        Some(reply) => Ok(reply),
+        None => done,
+    }
+}
+
+async fn kept(engine: &Engine, caller: &Caller) -> Result<Option<Reply>, ApiError> {
+    let answer = engine.kept_answer(caller).await?;
+    let unreadable = || ApiError::internal("a kept answer cannot be read");
+    let reply = answer.map(|answer| Reply::restored(&answer).ok_or_else(unreadable));
+    reply.transpose()
+}
+
+async fn print(engine: &Engine, asked: &mut Asked<'_>) -> Result<u128, ApiError> {
+    let body = engine.fingerprint(asked.load().await?);
+    let (method, target) = (&asked.head.method, &asked.head.uri);
+    let told = format!("{method} {target} {body:032x}");
+    Ok(engine.fingerprint(told.as_bytes()))
+}
+
+/// The key of the request, if it has one.
+///
+/// # Errors
+/// A header that is empty, too long, or holds something else than visible ASCII.
+fn request_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let Some(value) = headers.get(&IDEMPOTENCY_KEY) else {
+        return Ok(None);
+    };
+    let is_legal = |key: &&str| {
+        (1..=KEY_CHARS_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    let key = value.to_str().ok().filter(is_legal);
+    key.map(Some).ok_or_else(|| {
+        let why = format!("The header must hold 1 to {KEY_CHARS_MAX} visible ASCII characters.");
+        ApiError::invalid("Idempotency-Key", why)
+    })
+}
+
+impl Asked<'_> {
+    /// The caller as one who writes: what a request that carries a key has done is answered by
+    /// `answer`, and kept.
+    pub fn writer(
+        &self,
+        caller: Rc<Caller>,
+        answer: impl Fn(&Effect<'_>) -> Reply + Send + Sync + 'static,
+    ) -> Rc<Caller> {
+        self.writer_at(caller, move |effect, _| answer(effect))
+    }
+
+    /// The same for an answer that shows its mark.
+    pub fn writer_at(
+        &self,
+        caller: Rc<Caller>,
+        answer: impl Fn(&Effect<'_>, Mark) -> Reply + Send + Sync + 'static,
+    ) -> Rc<Caller> {
+        let keep = move |effect: &Effect<'_>, mark| answer(effect, mark).to_keep(mark);
+        self.under_its_key(caller, || Some(Box::new(keep)))
+    }
+
+    /// The caller of a request of which marks alone are kept.
+    pub fn writer_of_marks(&self, caller: Rc<Caller>) -> Rc<Caller> {
+        self.under_its_key(caller, || None)
+    }
+
+    fn under_its_key(
+        &self,
+        caller: Rc<Caller>,
+        answer: impl FnOnce() -> Option<Box<WriteAnswer>>,
+    ) -> Rc<Caller> {
+        let Some(named) = &self.named else {
+            return caller;
+        };
+        Rc::new(Caller {
+            request: Some(Arc::new(Request {
+                key: named.key.clone(),
+                print: named.print,
+                answer: answer(),
+            })),
+            ..(*caller).clone()
+        })
+    }
+
+    /// Refuses a key where nothing is done yet.
+    ///
+    /// # Errors
+    /// When the request carries one.
+    pub fn need_no_key(&self) -> Result<(), ApiError> {
+        if self.named.is_none() {
+            return Ok(());
+        }
+        let why = "Operations are staged without a key; the commit of the transaction takes one.";
+        Err(ApiError::invalid("Idempotency-Key", why))
+    }
+}
+
+/// How the answer to a write shows what was done.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// The one row that was written.
+    Row(StatusCode),
+    /// The rows that were written.
+    Rows(StatusCode),
+}
+
+impl Shape {
+    /// The answer that shows `effect`.
+    pub fn reply(self, effect: &Effect<'_>, family: Family) -> Reply {
+        let Effect::Rows { total, page } = effect else {
+            unreachable!("a route of rows writes rows");
+        };
+        match self {
+            Shape::Row(status) => Reply::json(status, wire::encode_page(page, family)),
+            Shape::Rows(status) => {
+                let body = wire::rows_of(*total, page, wire::words(family));
+                Reply::json(status, body)
+            }
+        }
+    }
+
+    /// The answer to what was written at `mark`.
+    pub fn written(self, total: u64, page: &Page, mark: Mark, family: Family) -> Reply {
+        self.reply(&Effect::Rows { total, page }, family).at(mark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::super::error::Kind;
+
+    use super::*;
+
+    #[test]
+    fn a_request_key_is_short_and_visible() {
+        let ask = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(text).unwrap());
+            request_key(&headers).map(|key| key.map(str::to_owned))
+        };
+        assert_eq!(request_key(&HeaderMap::new()).unwrap(), None);
+        assert_eq!(ask("a-1:x").unwrap().as_deref(), Some("a-1:x"));
+        assert!(ask(&"x".repeat(128)).is_ok());
+        for wrong in ["", "a b", &"x".repeat(129)] {
+            let refused = ask(wrong).unwrap_err();
+            assert_eq!(refused.kind, Kind::ArgumentInvalid);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What the owner of a table decides about its past.
+
+use engine::OptionsChange;
+use model::{TableOptions, Timestamp};
+use serde_json::{Value, json};
+
+use crate::http::error::ApiError;
+use crate::http::extract::Asked;
+use crate::http::reply::Reply;
+use crate::http::wire;
+
+/// `GET /v1/tidemark/databases/{database}/tables/{table}/options`
+pub fn options(asked: &Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.key_caller()?;
+    let engine = &asked.app.shared.engine;
+    Ok(shown(engine.table_options(&caller, asked.place())?))
+}
+
+/// `PATCH /v1/tidemark/databases/{database}/tables/{table}/options`
+pub async fn set_options(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let caller = asked.key_caller()?;
+    let mut fields = asked.fields().await?;
+    let change = OptionsChange {
+        pinned_max_age_s: fields.integer("pinnedMaxAge")?,
+        history: fields.text("history")?,
+    };
+    let engine = &asked.app.shared.engine;
+    let set = engine.set_table_options(&caller, asked.place(), &change);
+    Ok(shown(set.await?))
+}
+
+fn shown(options: TableOptions) -> Reply {
+    Reply::ok(options_shown(options).to_string().into_bytes())
+}
+
+/// Options as they are shown.
+pub fn options_shown(options: TableOptions) -> Value {
+    let kept_from = options.kept_from;
+    let kept_from = (kept_from > Timestamp::BOT).then(|| wire::instant_us(kept_from));
+    json!({
+        "pinnedMaxAge": options.pinned_max_age_s,
+        "history": options.history.to_string(),
+        "keptFrom": kept_from,
+    })
+}

@@ -1,0 +1,311 @@
+//! Batches as lines of JSON, both ways at once.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::site::{KEY, PROJECT, Site};
+
+const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
+
+fn site() -> Site {
+    let site = Site::start();
+    let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
+        "columns":[{"key":"n","type":"integer"},{"key":"s","type":"text"}],
+        "indexes":[{"key":"one_n","type":"unique","attributes":["n"]}]}"#;
+    for (path, body) in [
+        ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
+        ("/v1/tablesdb/d/tables", table),
+    ] {
+        let made = site.ask("POST", path, body);
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+    site
+}
+
+/// A stream of lines in chunks, and of the lines that answer them.
+struct Stream {
+    out: TcpStream,
+    answers: BufReader<TcpStream>,
+    head: String,
+}
+
+impl Stream {
+    fn open(site: &Site, what: &str, key: bool) -> Stream {
+        let mut out = TcpStream::connect(site.address).unwrap();
+        let secret = if key {
+            format!("X-Appwrite-Key: {KEY}\r\n")
+        } else {
+            String::new()
+        };
+        write!(
+            out,
+            "POST /v1/tidemark/databases/d/batch/{what} HTTP/1.1\r\nHost: t\r\n{secret}\
+             X-Appwrite-Project: {PROJECT}\r\nContent-Type: application/x-ndjson\r\n\
+             Transfer-Encoding: chunked\r\n\r\n"
+        )
+        .unwrap();
+        let answers = BufReader::new(out.try_clone().unwrap());
+        let head = String::new();
+        Stream { out, answers, head }
+    }
+
+    fn send(&mut self, text: &str) {
+        write!(self.out, "{:x}\r\n{text}\r\n", text.len()).unwrap();
+    }
+
+    fn end(&mut self) {
+        self.out.write_all(b"0\r\n\r\n").unwrap();
+    }
+
+    fn read_head(&mut self) {
+        while !self.head.ends_with("\r\n\r\n") {
+            assert!(self.answers.read_line(&mut self.head).unwrap() > 0);
+        }
+    }
+
+    /// A line of the answer; `None` at its end.
+    fn line(&mut self) -> Option<Value> {
+        self.read_head();
+        let mut line = String::new();
+        // Sizes of chunks stand on lines of their own.
+        while !line.starts_with('{') {
+            line.clear();
+            // A server that cannot read on may also end the connection.
+            if self.answers.read_line(&mut line).unwrap_or(0) == 0 {
+                return None;
+            }
+        }
+        Some(serde_json::from_str(&line).unwrap())
+    }
+
+    fn rest(mut self) -> Vec<Value> {
+        std::iter::from_fn(|| self.line()).collect()
+    }
+}
+
+fn create(n: i64) -> String {
+    let row = json!({"action": "create", "tableId": "t", "rowId": format!("r{n}"),
+        "data": {"n": n}});
+    format!("{row}\n")
+}
+
+#[test]
+fn each_line_is_answered_before_the_next_is_sent() {
+    let site = site();
+    let mut stream = Stream::open(&site, "writes", true);
+    let mut marks = Vec::new();
+    for n in 0..20 {
+        stream.send(&create(n));
+        marks.push(stream.line().unwrap()["mark"].as_i64().unwrap());
+    }
+    assert!(marks.is_sorted_by(|one, next| one < next));
+    // A line may come in pieces.
+    let line = create(20);
+    stream.send(&line[..10]);
+    stream.send(&line[10..]);
+    assert!(stream.line().unwrap()["mark"].is_i64());
+    stream.send(&create(20));
+    let refused = stream.line().unwrap();
+    assert_eq!(refused["error"]["type"], "row_already_exists");
+    stream.end();
+    let head = stream.head.to_ascii_lowercase();
+    assert!(
+        head.contains("content-type: application/x-ndjson"),
+        "{head}"
+    );
+    assert!(head.contains("connection: close"), "{head}");
+    assert_eq!(stream.rest(), [Value::Null; 0]);
+    assert_eq!(site.ask("GET", ROWS, "").json()["total"], 21);
+
+    let mut stream = Stream::open(&site, "reads", true);
+    for n in 0..20 {
+        let line = json!({"tableId": "t", "ids": [format!("r{n}"), "none"]});
+        stream.send(&format!("{line}\n"));
+        let found = stream.line().unwrap();
+        assert_eq!(found["rows"][0]["n"], n);
+        assert_eq!(found["rows"][1], Value::Null);
+        assert!(found["mark"].is_i64());
+    }
+    let line = json!({"tableId": "t", "index": "one_n", "keys": [3], "asOf": marks[2]});
+    stream.send(&line.to_string());
+    stream.end();
+    let rest = stream.rest();
+    assert_eq!(rest[0]["rows"], json!([null]), "the last line needs no end");
+    assert_eq!(rest[0]["asOf"], marks[2]);
+}
+
+#[test]
+fn more_is_streamed_than_one_request_may_hold() {
+    let site = site();
+    let mut stream = Stream::open(&site, "writes", true);
+    let lines: Vec<String> = (0..3_000).map(create).collect();
+    let mut sending = Stream {
+        out: stream.out.try_clone().unwrap(),
+        answers: BufReader::new(stream.out.try_clone().unwrap()),
+        head: String::new(),
+    };
+    let sent = std::thread::spawn(move || {
+        for several in lines.chunks(500) {
+            sending.send(&several.concat());
+        }
+        sending.end();
+    });
+    for nth in 0..3_000 {
+        let line = stream.line().unwrap();
+        assert!(line["mark"].is_i64(), "{nth}: {line}");
+    }
+    sent.join().unwrap();
+    assert_eq!(stream.line(), None);
+    let all = site
+        .ask("GET", "/v1/tablesdb/d/tables/t/rows?total=true", "")
+        .json();
+    assert_eq!(all["total"], 3_000);
+    let mut stream = Stream::open(&site, "reads", true);
+    let ids: Vec<String> = (0..600).map(|n| format!("r{n}")).collect();
+    let line = json!({"tableId": "t", "ids": ids}).to_string() + "\n";
+    stream.send(&line.repeat(5));
+    stream.end();
+    let found = stream.rest();
+    assert_eq!(found.len(), 5);
+    assert!(
+        found
+            .iter()
+            .all(|one| one["rows"].as_array().unwrap().len() == 600)
+    );
+}
+
+#[test]
+fn what_is_wrong_about_one_line_leaves_the_others_alone() {
+    let site = site();
+    site.ask("POST", ROWS, r#"{"rowId":"r1","data":{"n":1}}"#);
+    let mut stream = Stream::open(&site, "reads", true);
+    let too_many: Vec<String> = (0..1_001).map(|n| format!("r{n}")).collect();
+    let too_many = json!({"tableId": "t", "ids": too_many}).to_string();
+    for line in [
+        "x",
+        "[1]",
+        "{}",
+        r#"{"tableId":"none","ids":["a"]}"#,
+        r#"{"tableId":"t","ids":[]}"#,
+        &too_many,
+        r#"{"tableId":"t","ids":["r1"],"asOf":"x"}"#,
+        "",
+        r#"{"tableId":"t","ids":["r1"]}"#,
+    ] {
+        stream.send(&format!("{line}\n"));
+    }
+    stream.end();
+    let types: Vec<Value> = stream
+        .rest()
+        .iter()
+        .map(|one| one["error"]["type"].clone())
+        .collect();
+    let bad = json!("general_bad_request");
+    let wrong = json!("general_argument_invalid");
+    let wanted = [
+        bad.clone(),
+        bad,
+        wrong.clone(),
+        json!("table_not_found"),
+        wrong.clone(),
+        wrong.clone(),
+        wrong,
+        Value::Null,
+    ];
+    assert_eq!(types, wanted);
+    let mut stream = Stream::open(&site, "writes", false);
+    stream.send(&create(5));
+    stream.send("{\"action\":\"fly\",\"tableId\":\"t\"}\n");
+    stream.end();
+    let types: Vec<Value> = stream
+        .rest()
+        .iter()
+        .map(|one| one["error"]["type"].clone())
+        .collect();
+    assert_eq!(
+        types,
+        [
+            json!("user_unauthorized"),
+            json!("general_argument_invalid")
+        ]
+    );
+}
+
+#[test]
+fn a_stream_that_cannot_go_on_says_why() {
+    let site = site();
+    let mut stream = Stream::open(&site, "writes", true);
+    stream.send(&create(1));
+    assert!(stream.line().unwrap()["mark"].is_i64());
+    stream.send(&"x".repeat(700_000));
+    stream.send(&"x".repeat(700_000));
+    let last = stream.line().unwrap();
+    assert_eq!(last["error"]["type"], "general_payload_too_large");
+
+    let mut stream = Stream::open(&site, "writes", true);
+    stream.send(&create(2));
+    assert!(stream.line().unwrap()["mark"].is_i64());
+    stream.out.write_all(b"zz\r\n").unwrap();
+    let last = stream.line();
+    assert!(
+        last.as_ref()
+            .is_none_or(|last| last["error"]["type"] == "general_bad_request"),
+        "{last:?}"
+    );
+
+    for (headers, wanted) in [
+        (
+            "X-Appwrite-Key: x\r\nX-Appwrite-Project: none\r\n".to_owned(),
+            "404",
+        ),
+        (
+            format!(
+                "X-Appwrite-Project: {PROJECT}\r\nX-Appwrite-Key: {KEY}\r\n\
+                 Idempotency-Key: k\r\n"
+            ),
+            "400",
+        ),
+    ] {
+        let mut out = TcpStream::connect(site.address).unwrap();
+        write!(
+            out,
+            "POST /v1/tidemark/databases/d/batch/writes HTTP/1.1\r\nHost: t\r\n{headers}\
+             Content-Type: application/x-ndjson\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        out.read_to_string(&mut answer).unwrap();
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {wanted}")),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn streams_have_a_greatest_number() {
+    let site = site();
+    let mut open: Vec<Stream> = (0..64)
+        .map(|_| Stream::open(&site, "writes", true))
+        .collect();
+    for stream in &mut open {
+        stream.send("{}\n");
+        assert!(stream.line().unwrap()["error"].is_object());
+    }
+    let mut one_more = Stream::open(&site, "writes", true);
+    one_more.read_head();
+    assert!(
+        one_more.head.starts_with("HTTP/1.1 503"),
+        "{}",
+        one_more.head
+    );
+    for mut stream in open {
+        stream.end();
+        assert_eq!(stream.rest(), [Value::Null; 0]);
+    }
+    let mut again = Stream::open(&site, "writes", true);
+    again.send(&create(1));
+    assert!(again.line().unwrap()["mark"].is_i64());
+}
