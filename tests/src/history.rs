@@ -3,7 +3,8 @@
 //! Each row has one writer, and a writer sends its next write when the last one is answered. So
 //! how far each writer was at an instant says what every row was at that instant, and a read is
 //! explained by how far the writers were when it was answered: no less far than whoever asked
-//! could know, and no further than they had gone.
+//! could know, and no further than they had gone. A read as of a mark is explained by the writes up
+//! to that mark, whenever it is asked, and is the same each time.
 
 mod judge;
 mod model;
@@ -14,13 +15,16 @@ pub use model::{Filter, Name, Order, Question, Row, Rows, Shown};
 /// Nanoseconds since a common beginning.
 pub type Instant = u64;
 
-/// One write, which the server acknowledged.
+/// One write, which the server acknowledged; or the instant at which rows that it scheduled begin
+/// or end, which is one of its own.
 #[derive(Clone, Debug)]
 pub struct Write {
     /// Just before it was sent.
     pub sent: Instant,
     /// Just after its answer came.
     pub answered: Instant,
+    /// From which mark on its rows are shown to whoever asks as of a mark, if that is known.
+    pub mark: Option<i64>,
     /// Its writer's rows after it.
     pub after: Rows,
 }
@@ -36,6 +40,8 @@ pub struct Read {
     pub question: usize,
     /// Whether the caller sees every row.
     pub sees_all: bool,
+    /// As of which mark, if not as of now.
+    pub as_of: Option<i64>,
     /// What came.
     pub shown: Shown,
 }

@@ -73,6 +73,15 @@ const FAMILIES: [Family; 2] = [
     },
 ];
 
+/// What a run does wrong on purpose, so that the judge has something to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planted {
+    /// Two rows that are noted as one commit are written one after the other.
+    TornCommits,
+    /// An answer as of one mark is noted as that of another.
+    OtherMarks,
+}
+
 /// A table of one epoch.
 struct Table {
     id: String,
@@ -85,6 +94,7 @@ struct Stage<'a> {
     questions: &'a [Question],
     /// Of every list, in seconds; none asks for exact ones.
     ttl_s: Option<u32>,
+    planted: Option<Planted>,
     begun: Instant,
     stop: AtomicBool,
 }
@@ -172,13 +182,28 @@ struct Seen {
     writes: usize,
 }
 
-fn epoch(server: &Server, number: usize, ttl_s: Option<u32>, lasts: Duration) -> Result<Seen> {
+impl Seen {
+    fn faults(&self, why: Why) -> usize {
+        let faults = self.judged.faults.iter();
+        faults.filter(|fault| fault.why == why).count()
+    }
+}
+
+/// What is particular about an epoch.
+#[derive(Clone, Copy, Default)]
+struct Kind {
+    ttl_s: Option<u32>,
+    planted: Option<Planted>,
+}
+
+fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<Seen> {
     let questions = questions();
     let mut caller = Caller::new(server)?;
     let stage = Stage {
         tables: create_tables(&mut caller, number)?,
         questions: &questions,
-        ttl_s,
+        ttl_s: kind.ttl_s,
+        planted: kind.planted,
         begun: Instant::now(),
         stop: AtomicBool::new(false),
     };
@@ -203,6 +228,7 @@ fn epoch(server: &Server, number: usize, ttl_s: Option<u32>, lasts: Duration) ->
             caller: Caller::new(server)?,
             draws: draws(WRITERS + reader),
             held: HashMap::new(),
+            marks: Default::default(),
             read: Default::default(),
             hits: 0,
         })
@@ -224,6 +250,7 @@ fn epoch(server: &Server, number: usize, ttl_s: Option<u32>, lasts: Duration) ->
         let judged = judge(&history, &questions);
         seen.judged.faults.extend(judged.faults);
         seen.judged.explained += judged.explained;
+        seen.judged.recalled += judged.recalled;
         seen.judged.unjudged += judged.unjudged;
         seen.reads += history.reads.len();
         seen.writes += history.writers.iter().map(Vec::len).sum::<usize>();
@@ -304,10 +331,10 @@ fn no_answer_is_older_than_what_anybody_had_seen_before_it_was_asked() -> Result
             reads,
             hits,
             writes,
-        } = epoch(&server, number, None, EPOCH)?;
+        } = epoch(&server, number, Kind::default(), EPOCH)?;
         println!(
-            "epoch {number}: {writes} writes, {reads} reads, {hits} hits, {} not judged",
-            judged.unjudged
+            "epoch {number}: {writes} writes, {reads} reads, {hits} hits, {} as of marks, {} not judged",
+            judged.recalled, judged.unjudged
         );
         if let Some(fault) = judged.faults.first() {
             bail!(
@@ -316,7 +343,7 @@ fn no_answer_is_older_than_what_anybody_had_seen_before_it_was_asked() -> Result
             );
         }
         ensure!(
-            writes > 20 && judged.explained > 200,
+            writes > 20 && judged.explained > 200 && judged.recalled > 50,
             "next to nothing was judged"
         );
         ensure!(hits * 20 > reads, "next to nothing came from the cache");
@@ -351,14 +378,40 @@ fn compared(log: &str, what: &str) -> Option<u64> {
 fn lists_that_may_be_old_are_found_to_be() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let server = start(directory.path())?;
-    let seen = epoch(&server, 0, Some(60), Duration::from_secs(2))?;
-    let is_stale = |fault: &&tests::history::Fault| fault.why == Why::Stale;
-    let stale = seen.judged.faults.iter().filter(is_stale).count();
+    let ttl_s = Some(60);
+    let kind = Kind {
+        ttl_s,
+        ..Kind::default()
+    };
+    let seen = epoch(&server, 0, kind, Duration::from_secs(2))?;
+    let stale = seen.faults(Why::Stale);
     println!("{} reads, {} hits, {stale} stale", seen.reads, seen.hits);
     ensure!(
         stale > 0,
         "no answer was found to be old, and {} were hits",
         seen.hits
     );
+    Ok(())
+}
+
+#[test]
+fn commits_that_are_torn_and_marks_that_are_others_are_found() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let server = start(directory.path())?;
+    let cases = [
+        (Planted::TornCommits, Why::NeverTrue),
+        (Planted::OtherMarks, Why::Rewritten),
+    ];
+    for (number, (planted, why)) in cases.into_iter().enumerate() {
+        let planted = Some(planted);
+        let kind = Kind {
+            planted,
+            ..Kind::default()
+        };
+        let seen = epoch(&server, number, kind, Duration::from_secs(2))?;
+        let found = seen.faults(why);
+        println!("{planted:?}: {} reads, {found} {why:?}", seen.reads);
+        ensure!(found > 0, "{planted:?} was not found");
+    }
     Ok(())
 }

@@ -16,8 +16,6 @@ type Hashes = quick_cache::DefaultHashBuilder;
 pub struct Bounds {
     /// Bytes of all entries together.
     pub bytes_max: u64,
-    /// Bytes of one entry; a heavier one is not kept.
-    pub entry_bytes_max: u64,
     /// The weight entries are expected to have; sizes the ghost list that keeps scans out.
     pub entry_bytes_typical: u64,
 }
@@ -51,7 +49,6 @@ impl<K, V> Lifecycle<K, V> for HandOut {
 pub struct WeightedMap<K, V> {
     entries: Cache<K, V, ByWeight<K, V>, Hashes, HandOut>,
     weigh: Weigh<K, V>,
-    entry_bytes_max: u64,
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> WeightedMap<K, V> {
@@ -65,11 +62,7 @@ impl<K: Hash + Eq + Clone, V: Clone> WeightedMap<K, V> {
             Hashes::default(),
             HandOut,
         );
-        WeightedMap {
-            entries,
-            weigh,
-            entry_bytes_max: bounds.entry_bytes_max,
-        }
+        WeightedMap { entries, weigh }
     }
 
     /// The value under `key`, which counts as a use.
@@ -81,9 +74,10 @@ impl<K: Hash + Eq + Clone, V: Clone> WeightedMap<K, V> {
     }
 
     /// Keeps `value` under `key`, in the place of an older one. Gives what left the map for it:
-    /// the older one, what was evicted, and the value itself if it is too heavy to be kept.
-    pub fn put(&self, key: K, value: V) -> Vec<(K, V)> {
-        if (self.weigh)(&key, &value) > self.entry_bytes_max {
+    /// the older one, what was evicted, and the value itself if it weighs more than
+    /// `entry_bytes_max` and so is not kept.
+    pub fn put(&self, key: K, value: V, entry_bytes_max: u64) -> Vec<(K, V)> {
+        if (self.weigh)(&key, &value) > entry_bytes_max {
             // The older value is no longer what the caller wants answered.
             let older = self.entries.remove(&key);
             return older.into_iter().chain([(key, value)]).collect();
@@ -118,10 +112,11 @@ impl<K: Hash + Eq + Clone, V: Clone> WeightedMap<K, V> {
 mod tests {
     use super::*;
 
-    fn map(bytes_max: u64, entry_bytes_max: u64) -> WeightedMap<u64, Vec<u8>> {
+    const ENTRY_BYTES_MAX: u64 = 1_000;
+
+    fn map(bytes_max: u64) -> WeightedMap<u64, Vec<u8>> {
         let bounds = Bounds {
             bytes_max,
-            entry_bytes_max,
             entry_bytes_typical: 100,
         };
         WeightedMap::new(bounds, |_, value| value.len() as u64)
@@ -129,9 +124,9 @@ mod tests {
 
     #[test]
     fn the_bound_holds_whatever_is_put() {
-        let map = map(10_000, 1_000);
+        let map = map(10_000);
         for key in 0..10_000 {
-            map.put(key, vec![0; 1 + (key as usize * 37) % 900]);
+            map.put(key, vec![0; 1 + (key as usize * 37) % 900], ENTRY_BYTES_MAX);
             assert!(map.bytes() <= 10_000);
         }
         assert!(map.bytes() > 1_000, "something is kept");
@@ -139,10 +134,10 @@ mod tests {
 
     #[test]
     fn an_entry_at_its_limit_is_kept_and_one_beyond_removes_the_older_value() {
-        let map = map(100_000, 1_000);
-        assert!(map.put(1, vec![7; 1_000]).is_empty());
+        let map = map(100_000);
+        assert!(map.put(1, vec![7; 1_000], ENTRY_BYTES_MAX).is_empty());
         assert_eq!(map.get(&1).map(|value| value.len()), Some(1_000));
-        let gone = map.put(1, vec![7; 1_001]);
+        let gone = map.put(1, vec![7; 1_001], ENTRY_BYTES_MAX);
         let lengths: Vec<usize> = gone.iter().map(|(_, value)| value.len()).collect();
         assert_eq!(lengths, [1_000, 1_001]);
         assert_eq!(map.get(&1), None);
@@ -150,11 +145,11 @@ mod tests {
 
     #[test]
     fn whatever_leaves_is_handed_out() {
-        let map = map(10_000, 1_000);
+        let map = map(10_000);
         let mut kept = std::collections::BTreeMap::new();
         for key in 0..1_000 {
             kept.insert(key % 300, key);
-            for (gone, value) in map.put(key % 300, vec![(key % 251) as u8; 500]) {
+            for (gone, value) in map.put(key % 300, vec![(key % 251) as u8; 500], ENTRY_BYTES_MAX) {
                 let is_older = kept[&gone] == key && gone == key % 300;
                 assert!(!value.is_empty());
                 if !is_older || map.get(&gone).is_none() {
@@ -168,9 +163,9 @@ mod tests {
 
     #[test]
     fn retain_drops_what_is_not_wanted() {
-        let map = map(100_000, 1_000);
+        let map = map(100_000);
         for key in 0..10 {
-            map.put(key, vec![0; 10]);
+            map.put(key, vec![0; 10], ENTRY_BYTES_MAX);
         }
         map.retain(|key, _| key % 2 == 0);
         let kept: Vec<u64> = (0..10).filter(|key| map.get(key).is_some()).collect();

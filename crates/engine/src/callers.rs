@@ -80,6 +80,11 @@ impl Engine {
             && !self.has_passed(identity.expires)
     }
 
+    /// [`model::Catalogue::epoch`] of now: what was prepared under another one is of no use.
+    pub fn catalogue_epoch(&self) -> u64 {
+        self.shared.catalogue_epoch()
+    }
+
     fn has_passed(&self, expires: Option<Timestamp>) -> bool {
         expires.is_some_and(|expires| expires <= self.shared.clock.now())
     }

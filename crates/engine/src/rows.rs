@@ -38,7 +38,7 @@ impl Engine {
             let catalogue = self.catalogue();
             let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
             let related = related(&query.table, asked.texts)?;
-            let reading = Reading {
+            let attempt = Attempt {
                 engine: self,
                 catalogue: &catalogue,
                 query: &query,
@@ -49,13 +49,13 @@ impl Engine {
             }
             let overdue = self.overdue(query.table.number);
             let answer = if !related.is_empty() {
-                reading.answer_with(caller, &related).await
+                attempt.answer_with(caller, &related).await
             } else if let Some(now) = overdue {
-                reading.answer_at(now).await
+                attempt.answer_at(now).await
             } else if let Some(contract) = self.contract(caller, asked, &query) {
-                reading.answer_by(contract).await
+                attempt.answer_by(contract).await
             } else {
-                reading.answer().await
+                attempt.answer().await
             };
             match answer {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
@@ -244,25 +244,25 @@ pub(crate) fn related(table: &Table, texts: &[String]) -> Result<Vec<RelatedName
 }
 
 /// One attempt at a list under one catalogue.
-struct Reading<'a> {
+struct Attempt<'a> {
     engine: &'a Engine,
     catalogue: &'a Catalogue,
     query: &'a Query,
     asked: &'a ListRows<'a>,
 }
 
-impl Reading<'_> {
+impl Attempt<'_> {
     /// What the rows of now will say once what is due has been brought in.
     async fn answer_at(&self, now: Timestamp) -> Result<ListAnswer, EngineError> {
         let query = Query {
             frame: Frame::Due(now),
             ..self.query.clone()
         };
-        let reading = Reading {
+        let attempt = Attempt {
             query: &query,
             ..*self
         };
-        reading.answer().await
+        attempt.answer().await
     }
 
     async fn answer(&self) -> Result<ListAnswer, EngineError> {

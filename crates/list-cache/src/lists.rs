@@ -40,6 +40,7 @@ pub struct Bounds {
 /// The cached lists of a server.
 pub struct ListCache {
     pub(crate) entries: WeightedMap<Key, Entry>,
+    bytes_max: u64,
     pub(crate) fences: pinned::Locked,
     purges: RwLock<Purges>,
     purges_of_all: AtomicU64,
@@ -92,11 +93,11 @@ impl ListCache {
     pub fn new(bounds: Bounds) -> ListCache {
         let entries = cache::Bounds {
             bytes_max: bounds.bytes_max,
-            entry_bytes_max: bounds.bytes_max / ENTRY_SHARE,
             entry_bytes_typical: ENTRY_BYTES_TYPICAL,
         };
         ListCache {
             entries: WeightedMap::new(entries, weight::entry),
+            bytes_max: bounds.bytes_max,
             fences: pinned::Locked::default(),
             purges: RwLock::default(),
             purges_of_all: AtomicU64::new(0),
@@ -310,7 +311,8 @@ impl ListCache {
     /// be freed when the lock is.
     pub(crate) fn put(&self, locked: &mut Locked<'_>, key: Key, entry: Entry) -> Vec<(Key, Entry)> {
         let (name, number) = (key.clone(), entry.place.number);
-        let gone = self.entries.put(key, entry);
+        let entry_bytes_max = self.bytes_max / self.rules.share(ENTRY_SHARE);
+        let gone = self.entries.put(key, entry, entry_bytes_max);
         for (key, gone) in &gone {
             locked.registry.evictions += u64::from(*key != name);
             if matches!(gone.content, Content::Pinned(_)) {

@@ -95,6 +95,9 @@ pub struct Rules {
     /// See [`Rules::narrow`]; 0 leaves bounds as they are.
     #[cfg(feature = "test-switches")]
     bound_max: std::sync::atomic::AtomicUsize,
+    /// See [`Rules::cramp`]; 0 leaves the share as it is.
+    #[cfg(feature = "test-switches")]
+    share: std::sync::atomic::AtomicU64,
     #[cfg(feature = "test-switches")]
     between_looks: Between,
 }
@@ -132,6 +135,13 @@ impl Rules {
             .store(bound_max, std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// Lets one entry take up to one part in `share` of the capacity, so that a few entries fill
+    /// it, and nearly each new one evicts another.
+    pub fn cramp(&self, share: u64) {
+        self.share
+            .store(share, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Calls `act` from now on where another thread might come between the looks for the rows
     /// and for the total of one answer.
     pub fn between_looks(&self, act: impl Fn() + Send + Sync + 'static) {
@@ -152,6 +162,13 @@ impl Rules {
         }
     }
 
+    pub(crate) fn share(&self, share: u64) -> u64 {
+        match self.share.load(std::sync::atomic::Ordering::Relaxed) {
+            0 => share,
+            cramped => cramped,
+        }
+    }
+
     pub(crate) fn hold(&self, rule: Rule) -> bool {
         self.off.load(std::sync::atomic::Ordering::Relaxed) & (1 << rule as u64) == 0
     }
@@ -167,6 +184,11 @@ impl Rules {
     #[expect(clippy::unused_self, reason = "the switches exist in test builds only")]
     pub(crate) fn bound(&self, bound: usize) -> usize {
         bound
+    }
+
+    #[expect(clippy::unused_self, reason = "the switches exist in test builds only")]
+    pub(crate) fn share(&self, share: u64) -> u64 {
+        share
     }
 
     #[expect(clippy::unused_self, reason = "the switches exist in test builds only")]

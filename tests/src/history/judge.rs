@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::{History, Instant, Name, Question, Read, Row, Rows, Shown};
+use super::{History, Instant, Name, Question, Read, Row, Rows, Shown, Write};
 
 /// How far each writer was: how many of its writes were done.
 type Progress = Vec<usize>;
@@ -34,6 +34,9 @@ pub enum Why {
     NeverTrue,
     /// It shows one write and lacks another, and a read at the same time does the opposite.
     Crossed,
+    /// As of a mark it shows something else than what was written up to there, or than another
+    /// answer as of the same mark.
+    Rewritten,
 }
 
 /// The judgement of a history.
@@ -41,8 +44,10 @@ pub enum Why {
 pub struct Judged {
     /// Reads without an explanation.
     pub faults: Vec<Fault>,
-    /// Reads that have one.
+    /// Reads of now that have one.
     pub explained: usize,
+    /// Reads as of a mark that have one.
+    pub recalled: usize,
     /// Reads during which so much was written that not everything was tried.
     pub unjudged: usize,
 }
@@ -53,6 +58,7 @@ pub fn judge(history: &History, questions: &[Question]) -> Judged {
         history,
         questions,
         tried: HashMap::new(),
+        settled: HashMap::new(),
     };
     let mut judged = Judged::default();
     let mut order: Vec<&Read> = history.reads.iter().collect();
@@ -60,6 +66,16 @@ pub fn judge(history: &History, questions: &[Question]) -> Judged {
     let mut seen = vec![0; history.writers.len()];
     let mut open: Vec<Explained<'_>> = Vec::new();
     for read in order {
+        if let Some(mark) = read.as_of {
+            match court.recall(read, mark) {
+                Recalled::Explained => judged.recalled += 1,
+                Recalled::TooMany => judged.unjudged += 1,
+                Recalled::Fault => {
+                    judged.faults.push(court.fault(read, &seen, Why::Rewritten));
+                }
+            }
+            continue;
+        }
         // What was answered before this one was sent, its caller may have heard of.
         open.retain(|earlier| {
             let is_over = earlier.read.answered < read.sent;
@@ -110,12 +126,20 @@ enum Heard {
     Fault(Why),
 }
 
+enum Recalled {
+    Explained,
+    TooMany,
+    Fault,
+}
+
 struct Court<'a> {
     history: &'a History,
     questions: &'a [Question],
     /// Right answers, by question, caller and progress: lists are asked for far more often than
     /// rows are written.
     tried: HashMap<(usize, bool, Progress), Shown>,
+    /// The first answer to each question and caller as of each mark.
+    settled: HashMap<(usize, bool, i64), Shown>,
 }
 
 impl Court<'_> {
@@ -146,6 +170,40 @@ impl Court<'_> {
         match least {
             Some(least) => Heard::Explained { least, most },
             None => Heard::Fault(self.why(read, &known, &begun)),
+        }
+    }
+
+    /// Whether a read as of a mark shows what was written up to there, and what others showed.
+    fn recall(&mut self, read: &Read, mark: i64) -> Recalled {
+        let key = (read.question, read.sees_all, mark);
+        let first = self
+            .settled
+            .entry(key)
+            .or_insert_with(|| read.shown.clone());
+        if *first != read.shown {
+            return Recalled::Fault;
+        }
+        let writers = self.history.writers.iter();
+        let choices = writers.map(|writes| {
+            let begun = writes.partition_point(|write| write.sent < read.answered);
+            let known = |write: &Write, is_up_to: bool| {
+                write.mark.is_some_and(|at| (at <= mark) == is_up_to)
+            };
+            let writes = &writes[..begun];
+            let least = writes.iter().rposition(|write| known(write, true));
+            let most = writes.iter().position(|write| known(write, false));
+            (least.map_or(0, |place| place + 1)..=most.unwrap_or(begun)).collect()
+        });
+        let choices: Vec<Vec<usize>> = choices.collect();
+        let combinations = choices.iter().map(Vec::len).fold(1, usize::saturating_mul);
+        if combinations > TRIED_MAX {
+            return Recalled::TooMany;
+        }
+        let mut combinations = (0..combinations).map(|number| choose(&choices, number));
+        if combinations.any(|progress| self.right(read, &progress) == read.shown) {
+            Recalled::Explained
+        } else {
+            Recalled::Fault
         }
     }
 
@@ -274,6 +332,7 @@ impl fmt::Display for Fault {
         let what = match self.why {
             Why::Stale => "is older than what was known when it was asked",
             Why::NeverTrue => "was never true at one instant",
+            Why::Rewritten => "is not what was known at its mark, or not what was answered before",
             Why::Crossed => "and another at the same time each lack what the other shows",
         };
         let Fault {
@@ -281,19 +340,20 @@ impl fmt::Display for Fault {
         } = self;
         write!(
             f,
-            "the answer {what}: question {} (sees all: {}), sent at {} ns, answered at {} ns, \
+            "the answer {what}: question {} (sees all: {}, as of {:?}), sent at {} ns, answered at {} ns, \
              showed {:?}; writes known then: {known:?}, begun by its end: {begun:?}",
-            read.question, read.sees_all, read.sent, read.answered, read.shown
+            read.question, read.sees_all, read.as_of, read.sent, read.answered, read.shown
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Filter, Order, Write};
+    use super::super::{Filter, Order};
     use super::*;
 
-    /// Writes of one row, each from `sent` to `answered`; the version is the place, from 1.
+    /// Writes of one row, each from `sent` to `answered`, with the mark of the middle; the version
+    /// is the place, from 1.
     fn writes(times: &[(Instant, Instant)]) -> Vec<Write> {
         let write = |(place, (sent, answered)): (usize, &(Instant, Instant))| {
             let row = Row {
@@ -306,6 +366,7 @@ mod tests {
             Write {
                 sent: *sent,
                 answered: *answered,
+                mark: Some(i64::midpoint(*sent as i64, *answered as i64)),
                 after: Rows::from([(0, row)]),
             }
         };
@@ -324,6 +385,7 @@ mod tests {
             answered,
             question: 0,
             sees_all: true,
+            as_of: None,
             shown: Shown {
                 rows: rows.collect(),
                 total: Some(versions.iter().filter(|version| **version > 0).count() as u64),
@@ -351,7 +413,8 @@ mod tests {
         let judged = judge(&history, &[all()]);
         let why: Vec<Why> = judged.faults.iter().map(|fault| fault.why).collect();
         assert_eq!(why, wanted, "{:?}", judged.faults);
-        assert_eq!(judged.explained + wanted.len(), history.reads.len());
+        let explained = judged.explained + judged.recalled;
+        assert_eq!(explained + wanted.len(), history.reads.len());
     }
 
     #[test]
@@ -409,6 +472,40 @@ mod tests {
         let mut torn = read(25, 60, &[1]);
         torn.shown.total = Some(2);
         check(&[&[(0, 10)], &[(20, 50)]], vec![torn], &[Why::NeverTrue]);
+    }
+
+    #[test]
+    fn a_read_as_of_a_mark_shows_what_was_written_up_to_it() {
+        let writer: &[_] = &[(0, 10), (20, 30), (40, 50)];
+        let as_of = |mark, version| Read {
+            as_of: Some(mark),
+            ..read(60, 70, &[version])
+        };
+        for (mark, version) in [(4, 0), (5, 1), (24, 1), (25, 2), (45, 3), (99, 3)] {
+            check(&[writer], vec![as_of(mark, version); 2], &[]);
+            let other = (version + 1) % 4;
+            check(&[writer], vec![as_of(mark, other)], &[Why::Rewritten]);
+        }
+        // What is read later is no news about earlier marks.
+        check(&[writer], vec![as_of(5, 1), read(71, 80, &[3])], &[]);
+    }
+
+    #[test]
+    fn answers_as_of_one_mark_are_the_same() {
+        let writer: &[_] = &[(0, 10), (20, 30)];
+        let as_of = |version| Read {
+            as_of: Some(25),
+            ..read(60, 70, &[version])
+        };
+        let mut history = History {
+            writers: vec![writes(writer)],
+            reads: vec![as_of(1), as_of(2)],
+        };
+        // The mark of the second write is not known, so either may be right, but not both.
+        history.writers[0][1].mark = None;
+        let judged = judge(&history, &[all()]);
+        let why: Vec<Why> = judged.faults.iter().map(|fault| fault.why).collect();
+        assert_eq!((judged.recalled, why), (1, vec![Why::Rewritten]));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use server::client::Answer;
 use tests::history::{Filter, Name, Order, Question, Read, Shown};
 
-use super::{ANCHOR, Caller, Draws, FAMILIES, Family, GROUPS, Stage};
+use super::{ANCHOR, Caller, Draws, FAMILIES, Family, GROUPS, Planted, Stage};
 
 pub fn questions() -> Vec<Question> {
     let list = |filter, order| Question {
@@ -65,10 +65,28 @@ pub fn questions() -> Vec<Question> {
 }
 
 /// What follows the table's route.
-fn route(question: &Question) -> String {
-    if let Filter::Only(name) = question.filter {
-        return format!("/{}", name.id());
+fn route(question: &Question, as_of: Option<i64>) -> String {
+    let mut queries = match question.filter {
+        Filter::Only(_) => Vec::new(),
+        _ => list_of(question),
+    };
+    queries.extend(as_of.map(|mark| json!({"method": "asOf", "values": [mark]})));
+    let texts = queries.iter().enumerate().map(|(place, query)| {
+        let text = query.to_string();
+        let text = percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC);
+        format!("queries[{place}]={text}")
+    });
+    let texts = texts.collect::<Vec<String>>().join("&");
+    match question.filter {
+        Filter::Only(name) if texts.is_empty() => format!("/{}", name.id()),
+        Filter::Only(name) => format!("/{}?{texts}", name.id()),
+        _ if question.total => format!("?{texts}"),
+        _ => format!("?{texts}&total=false"),
     }
+}
+
+/// The queries of a list.
+fn list_of(question: &Question) -> Vec<Value> {
     let equal = |groups: &[i64]| json!({"method": "equal", "attribute": "g", "values": groups});
     let compare =
         |method, number: i64| json!({"method": method, "attribute": "n", "values": [number]});
@@ -93,15 +111,11 @@ fn route(question: &Question) -> String {
     if let Some(after) = question.after {
         queries.push(json!({"method": "cursorAfter", "values": [after.id()]}));
     }
-    let texts = queries.iter().enumerate().map(|(place, query)| {
-        let text = query.to_string();
-        let text = percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC);
-        format!("queries[{place}]={text}")
-    });
-    let texts: Vec<String> = texts.collect();
-    let total = if question.total { "" } else { "&total=false" };
-    format!("?{}{total}", texts.join("&"))
+    queries
 }
+
+/// Marks that a reader remembers of each table.
+const MARKS_MAX: usize = 200;
 
 /// A thread that reads.
 pub struct Reader<'a> {
@@ -110,6 +124,8 @@ pub struct Reader<'a> {
     pub draws: Draws,
     /// The last answer to each request: its tag, and what it showed.
     pub held: HashMap<(String, bool), (String, Shown)>,
+    /// Marks of lists of each table.
+    pub marks: [Vec<i64>; 2],
     pub read: [Vec<Read>; 2],
     pub hits: usize,
 }
@@ -128,8 +144,16 @@ impl Reader<'_> {
         let question = &self.stage.questions[place];
         let family = FAMILIES[self.draws.below(2) as usize];
         let is_key = self.draws.flip();
-        let mut path = self.stage.rows_of(table, family) + &route(question);
-        if let Some(ttl_s) = self.stage.ttl_s.filter(|_| path.contains('?')) {
+        let sees_all = is_key || !self.stage.tables[table].has_row_security;
+        // Who sees a row is judged by its grants of today, whatever time is asked about.
+        let as_of = if sees_all {
+            self.draw_mark(table)
+        } else {
+            None
+        };
+        let mut path = self.stage.rows_of(table, family) + &route(question, as_of);
+        let is_list_of_now = as_of.is_none() && path.contains('?');
+        if let Some(ttl_s) = self.stage.ttl_s.filter(|_| is_list_of_now) {
             path = format!("{path}&ttl={ttl_s}");
         }
         let asked = (path, is_key);
@@ -140,25 +164,64 @@ impl Reader<'_> {
         let answered = self.stage.now();
         let told = |name| Some(answer.headers.get(name)?.to_str().ok()?.to_owned());
         let cached: Option<String> = told("x-tidemark-cache");
-        self.hits += usize::from(cached.is_some_and(|cached| cached.starts_with("hit")));
+        self.hits += usize::from(cached.as_ref().is_some_and(|told| told.starts_with("hit")));
         let shown = match answer.status.as_u16() {
             304 => held
                 .map(|(_, shown)| shown.clone())
                 .context("304 without a tag")?,
             _ => shown(&answer, question, family).with_context(|| asked.0.clone())?,
         };
-        if let Some(tag) = told("etag") {
+        if let Some(tag) = told("etag").filter(|_| as_of.is_none()) {
             self.held.insert(asked, (tag, shown.clone()));
         }
         self.read[table].push(Read {
             sent,
             answered,
             question: place,
-            sees_all: is_key || !self.stage.tables[table].has_row_security,
+            sees_all,
+            as_of: as_of.map(|mark| self.noted(table, mark)),
             shown,
         });
+        if let Some(mark) = cached.as_deref().and_then(mark_of) {
+            self.remember(table, mark);
+        }
         Ok(())
     }
+
+    /// For every fourth question, a mark that was seen before.
+    fn draw_mark(&mut self, table: usize) -> Option<i64> {
+        let count = self.marks[table].len() as u64;
+        if count == 0 || self.draws.below(4) > 0 {
+            return None;
+        }
+        Some(self.marks[table][self.draws.below(count) as usize])
+    }
+
+    /// What is noted of the mark that was asked about: the truth, unless a fault is planted.
+    fn noted(&self, table: usize, mark: i64) -> i64 {
+        let last = self.marks[table].last().copied();
+        let last = last.filter(|_| self.stage.planted == Some(Planted::OtherMarks));
+        last.unwrap_or(mark)
+    }
+
+    fn remember(&mut self, table: usize, mark: i64) {
+        let marks = &mut self.marks[table];
+        if marks.last() == Some(&mark) {
+            return;
+        }
+        if marks.len() < MARKS_MAX {
+            marks.push(mark);
+        } else {
+            // The first ones are asked about to the end.
+            marks[MARKS_MAX - 1] = mark;
+        }
+    }
+}
+
+/// The mark that a list tells: `hit; mark=7; age=0`.
+fn mark_of(told: &str) -> Option<i64> {
+    let mut parts = told.split("; ");
+    parts.find_map(|part| part.strip_prefix("mark=")?.parse().ok())
 }
 
 fn shown(answer: &Answer, question: &Question, family: Family) -> Result<Shown> {

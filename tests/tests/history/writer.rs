@@ -1,17 +1,23 @@
 //! A thread that writes, and notes what each write came to.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tests::history::{Name, Row, Rows, Write};
 
-use super::{ANCHOR, Caller, Draws, FAMILIES, Family, GROUPS, NUMBERS, OPEN, SLOTS, Stage};
+use super::{
+    ANCHOR, Caller, Draws, FAMILIES, Family, GROUPS, NUMBERS, OPEN, Planted, SLOTS, Stage,
+};
 
 /// A writer rests for up to this long between two writes, or no list would be asked for twice
 /// between them.
 const REST_MAX_US: u64 = 6_000;
+/// What is scheduled happens within this, after ten milliseconds.
+const SCHEDULED_WITHIN_US: u64 = 25_000;
+/// What is scheduled may come a millisecond late (`docs/reference/time.md`).
+const LATE_NS: u64 = 1_000_000;
 
 /// A thread that writes, each of its rows alone.
 pub struct Writer<'a> {
@@ -40,10 +46,12 @@ impl Writer<'_> {
         let is_anchor = self.name(slot) == ANCHOR;
         match (self.rows[table].contains_key(&slot), self.draws.below(10)) {
             (false, 0..5) => self.create(table, slot),
+            _ if self.stage.planted == Some(Planted::TornCommits) => self.commit_torn(table, slot),
             (true, 0..2) if !is_anchor => self.delete(table, slot),
             (true, 2..4) => self.count_up(table, slot),
             (_, 4) => self.upsert_many(table, slot),
             (_, 5) => self.commit_together(table, slot),
+            (_, 6) => self.schedule(table, slot),
             _ => self.upsert(table, slot),
         }
     }
@@ -157,7 +165,81 @@ impl Writer<'_> {
             shown.push(self.asked("GET", &route, &Value::Null)?);
         }
         let shown = json!({ family.rows: shown });
-        self.note(table, (sent, answered), after, &shown)
+        let mark = self.mark_of(table, slot, wall_us())?;
+        self.note(table, (sent, answered), after, &shown, mark)
+    }
+
+    /// What a commit of two rows would be that is none.
+    fn commit_torn(&mut self, table: usize, slot: usize) -> Result<()> {
+        let family = self.family();
+        let rows = [slot, (slot + 2) % SLOTS].map(|slot| (slot, self.drawn(table, slot)));
+        let sent = self.stage.now();
+        let mut shown = Vec::new();
+        for (slot, row) in &rows {
+            let body = json!({ "data": data(row), "permissions": self.permissions(table, row) });
+            let route = self.row_route(table, family, *slot);
+            shown.push(self.asked("PUT", &route, &body)?);
+        }
+        let answered = self.stage.now();
+        let shown = json!({ family.rows: shown });
+        let after = rows.map(|(slot, row)| (slot, Some(row))).to_vec();
+        self.note(table, (sent, answered), after, &shown, None)
+    }
+
+    /// A row whose content begins, or ends, a little later. Nothing else is written until then.
+    fn schedule(&mut self, table: usize, slot: usize) -> Result<()> {
+        let family = self.family();
+        let old = self.rows[table].get(&slot).cloned();
+        let mut row = self.drawn(table, slot);
+        let mut body = json!({ "data": data(&row) });
+        match &old {
+            // Grants belong to the row whenever it is valid, so they stay as they are.
+            Some(old) => row.is_open = old.is_open,
+            None => body["permissions"] = self.permissions(table, &row),
+        }
+        let in_us = 10_000 + self.draws.below(SCHEDULED_WITHIN_US) as i64;
+        let noon = Noon::in_us(self.stage, in_us);
+        let begins = self.draws.flip();
+        let member = if begins { "$validFrom" } else { "$validTo" };
+        body["data"][member] = json!(noon.at_us);
+        let route = self.row_route(table, family, slot);
+        let sent = self.stage.now();
+        let answer = self.caller.call("PUT", &route, Some(&body))?;
+        let answered = self.stage.now();
+        if answer.status == 400 && wall_us() > noon.at_us && !begins {
+            // It came so late that it was to end before it began: nothing was written.
+            return Ok(());
+        }
+        let shown = answer.accepted("scheduling a row")?;
+        // What it is valid with on this side of the instant.
+        let seen_us = if begins { noon.at_us } else { noon.at_us - 1 };
+        let mark = self.mark_of(table, slot, seen_us)?;
+        let now = if begins {
+            old.clone()
+        } else {
+            Some(row.clone())
+        };
+        let then = if begins { Some(row) } else { old };
+        self.note(table, (sent, answered), vec![(slot, now)], &shown, mark)?;
+        let [before, after] = noon.between;
+        let passage = (before.max(sent + 1), after.max(answered + 1));
+        while self.stage.now() <= passage.1 {
+            thread::park_timeout(Duration::from_micros(500));
+        }
+        let mark = mark.map(|mark| mark.max(noon.at_us));
+        self.note(table, passage, vec![(slot, then)], &shown, mark)
+    }
+
+    /// The mark of the commit that wrote the row as it is valid at an instant.
+    fn mark_of(&mut self, table: usize, slot: usize, valid_us: i64) -> Result<Option<i64>> {
+        let query = json!({"method": "validAt", "values": [valid_us]}).to_string();
+        let query =
+            percent_encoding::utf8_percent_encode(&query, percent_encoding::NON_ALPHANUMERIC);
+        let route = self.row_route(table, FAMILIES[0], slot);
+        let row = self.asked("GET", &format!("{route}?queries[0]={query}"), &Value::Null)?;
+        let version = row["$version"].as_str().context("no $version")?;
+        let mark = version.rsplit('@').next().context("no mark")?;
+        Ok(Some(mark.parse()?))
     }
 
     fn operation(
@@ -233,7 +315,12 @@ impl Writer<'_> {
         let sent = self.stage.now();
         let shown = self.asked(method, route, body.unwrap_or(&Value::Null))?;
         let answered = self.stage.now();
-        self.note(table, (sent, answered), after, &shown)
+        let written = after.iter().find(|(_, row)| row.is_some());
+        let mark = match written {
+            Some((slot, _)) => self.mark_of(table, *slot, wall_us())?,
+            None => None,
+        };
+        self.note(table, (sent, answered), after, &shown, mark)
             .with_context(|| format!("{method} {route}"))
     }
 
@@ -244,6 +331,7 @@ impl Writer<'_> {
         (sent, answered): (u64, u64),
         after: Vec<(usize, Option<Row>)>,
         shown: &Value,
+        mark: Option<i64>,
     ) -> Result<()> {
         for (slot, row) in after {
             let Some(mut row) = row else {
@@ -256,9 +344,37 @@ impl Writer<'_> {
         self.written[table].push(Write {
             sent,
             answered,
+            mark,
             after: self.rows[table].clone(),
         });
         Ok(())
+    }
+}
+
+/// Microseconds since 1970, by the clock that the server looks at as well.
+fn wall_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_micros() as i64)
+}
+
+/// An instant of the server's clock, and when it passes for those who measure this run: not before
+/// the first, and what is scheduled then is shown from the second on.
+struct Noon {
+    at_us: i64,
+    between: [u64; 2],
+}
+
+impl Noon {
+    fn in_us(stage: &Stage<'_>, in_us: i64) -> Noon {
+        let before = stage.now();
+        let now_us = wall_us();
+        let after = stage.now();
+        let in_ns = in_us as u64 * 1_000;
+        Noon {
+            at_us: now_us + in_us,
+            // The clock was read somewhere in the microsecond.
+            between: [before + in_ns - 1_000, after + in_ns + LATE_NS],
+        }
     }
 }
 

@@ -57,6 +57,10 @@ pub struct Move {
     pub to: Stop,
     /// What became of the batches of the group that was applied last.
     pub outcomes: Vec<Outcome>,
+    /// When each table changes next by itself, once that group is visible.
+    pub boundaries: Boundaries,
+    /// Whether it brings in what had become due.
+    pub brings: bool,
 }
 
 #[derive(Default)]
@@ -128,16 +132,6 @@ impl Gate {
         self.stop(Stop::Applied);
     }
 
-    /// When each table changes next by itself, once the group that was applied last is visible.
-    pub fn boundaries(&self) -> Boundaries {
-        self.lock().boundaries.clone()
-    }
-
-    /// Whether that group brings in what had become due.
-    pub fn brings(&self) -> bool {
-        self.lock().brings > 0
-    }
-
     pub fn is_vague(&self) -> bool {
         self.lock().fate.is_vague
     }
@@ -161,8 +155,14 @@ impl Gate {
         self.moved.notify_all();
         drop(state);
         let to = self.wait()?;
-        let outcomes = self.lock().outcomes.clone();
-        Some(Move { from, to, outcomes })
+        let state = self.lock();
+        Some(Move {
+            from,
+            to,
+            outcomes: state.outcomes.clone(),
+            boundaries: state.boundaries.clone(),
+            brings: state.brings > 0,
+        })
     }
 
     fn wait(&self) -> Option<Stop> {

@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use engine::EngineError;
 use futures_executor::block_on;
-use model::{Catalogue, Mark, Page, RowId, Selection, TableNumber, Timestamp};
-use query::{Frame, Limits};
+use model::{
+    Catalogue, Field, Image, Mark, Page, RowId, Selection, Table, TableNumber, Timestamp, Value,
+};
+use query::{Filter, Frame, Limits, Test};
 use store::{Boundaries, Changes, Listing, Outcome, Point, Store, TotalCap};
 
 use super::domain::PROJECT;
@@ -22,10 +24,23 @@ use super::stage;
 pub type Verdict = Result<(Vec<u8>, u64), EngineError>;
 
 /// A state: when it became visible, and the mark of its last commit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct State {
     pub mark: Mark,
     pub since_ms: u64,
+    /// The transaction whose commit alone made it.
+    pub transaction: Option<String>,
+}
+
+/// What an answer about a settled time rests on, beside its question: while all of it stays, so
+/// does the answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grounds {
+    table: Option<Arc<Table>>,
+    is_enabled: bool,
+    erasures: usize,
+    /// Changes of the grants of rows, which are shown, and decide who sees them, as of now.
+    grants: usize,
 }
 
 pub struct Judge {
@@ -50,6 +65,11 @@ pub struct Judge {
     touched: HashMap<TableNumber, Mark>,
     /// The mark that stood when a table was purged.
     purged: HashMap<TableNumber, Mark>,
+    /// Whether other times than now are asked about, so that erasures must be known.
+    pub travels: bool,
+    erasures: usize,
+    /// How often grants of rows of a table changed, or may have.
+    regranted: HashMap<TableNumber, usize>,
 }
 
 impl Judge {
@@ -63,6 +83,7 @@ impl Judge {
             states: vec![State {
                 mark: loaded.mark,
                 since_ms: 0,
+                transaction: None,
             }],
             is_hidden: false,
             now: Timestamp(0),
@@ -71,6 +92,9 @@ impl Judge {
             before: HashMap::new(),
             touched: HashMap::new(),
             purged: HashMap::new(),
+            travels: false,
+            erasures: 0,
+            regranted: HashMap::new(),
         }
     }
 
@@ -109,13 +133,15 @@ impl Judge {
         if let Some(known) = self.known.get(&question.number) {
             return known.clone();
         }
-        let verdict = self.evaluate(question);
+        let as_of = question.times.and_then(|times| times.as_of);
+        let verdict = self.evaluate(question, as_of);
         self.known.insert(question.number, verdict.clone());
         verdict
     }
 
-    /// The same steps as the engine's, and in their order, since several may refuse.
-    fn evaluate(&self, question: &Question) -> Verdict {
+    /// The same steps as the engine's, and in their order, since several may refuse. A question
+    /// about another time than now is answered as known at `mark`.
+    pub fn evaluate(&self, question: &Question, mark: Option<Mark>) -> Verdict {
         let actor = &question.caller.actor;
         let project = self.catalogue.project(PROJECT);
         let project = project.ok_or_else(|| EngineError::ProjectNotFound(PROJECT.to_owned()))?;
@@ -128,11 +154,26 @@ impl Judge {
         let table = table
             .filter(|table| is_seen(table.enabled))
             .ok_or_else(|| EngineError::TableNotFound(question.table.to_owned()))?;
-        let visibility = query::visibility(table, actor).ok_or(EngineError::Unauthorized)?;
+        let only = question.only.map(|id| RowId::new(id).expect("a legal id"));
+        let visibility = query::visibility(table, actor).ok_or_else(|| match &only {
+            Some(id) => EngineError::RowNotFound(id.clone()),
+            None => EngineError::Unauthorized,
+        })?;
+        // The past is asked by the names of then.
+        let table = match mark.filter(|_| question.times.is_some()) {
+            Some(mark) => &block_on(self.store.table_as_of(table, mark))?,
+            None => table,
+        };
         let ast = query::parse(&question.texts)?;
         let mut query = query::resolve(&ast, table, visibility, None, &self.limits)?;
-        if self.is_due(table.number) {
-            query.frame = Frame::Due(self.now);
+        if let Some(id) = &only {
+            let id = Test::In(vec![Value::Text(id.to_string())]);
+            query.filter = Filter::All(vec![Filter::Field(Field::Id, id)]);
+        }
+        match (question.times, mark) {
+            (Some(times), Some(mark)) => times.look_through(&mut query, mark),
+            _ if self.is_due(table.number) => query.frame = Frame::Due(self.now),
+            _ => {}
         }
         let listing = Listing {
             query: &query,
@@ -142,6 +183,9 @@ impl Judge {
             catalogue_epoch: self.catalogue.epoch,
         };
         let listed = block_on(self.store.list(listing))?.answer;
+        if let Some(id) = only.filter(|_| listed.rows.is_empty()) {
+            return Err(EngineError::RowNotFound(id));
+        }
         let page = Page {
             table: table.clone(),
             selection: query.selection.clone(),
@@ -150,6 +194,20 @@ impl Judge {
         };
         let total = if question.total { listed.total } else { 0 };
         Ok((stage::encode_page(&page, question.family), total))
+    }
+
+    /// What the answer to a question about a settled time rests on now.
+    pub fn grounds(&self, question: &Question) -> Grounds {
+        let project = self.catalogue.project(PROJECT);
+        let database = project.and_then(|project| project.databases.get(question.database));
+        let table = database.and_then(|database| database.tables.get(question.table));
+        let regranted = table.and_then(|table| self.regranted.get(&table.number));
+        Grounds {
+            table: table.cloned(),
+            is_enabled: database.is_some_and(|database| database.enabled),
+            erasures: self.erasures,
+            grants: regranted.copied().unwrap_or(0),
+        }
     }
 
     /// The row, as a page, if whoever asks the question may read it in the state that stands.
@@ -217,8 +275,11 @@ impl Judge {
         self.now = now;
         if is_other {
             let mark = self.states[self.stands()].mark;
-            let since_ms = now_ms;
-            self.states.push(State { mark, since_ms });
+            self.states.push(State {
+                mark,
+                since_ms: now_ms,
+                transaction: None,
+            });
             self.known.clear();
         }
         is_other
@@ -233,8 +294,12 @@ impl Judge {
         self.known.clear();
         let Some(mark) = mark else { return };
         self.now = self.now.max(mark.timestamp());
-        let since_ms = now_ms;
-        self.states.push(State { mark, since_ms });
+        self.take_in_past(outcomes);
+        self.states.push(State {
+            mark,
+            since_ms: now_ms,
+            transaction: only_transaction(outcomes),
+        });
         self.is_hidden = moves_catalogue(outcomes);
         for (applied, mark) in applied().filter_map(|one| Some((one, one.mark?))) {
             if let Changes::Images(changes) = &applied.changes {
@@ -247,6 +312,33 @@ impl Judge {
         }
         if let Some(last) = applied().rfind(|applied| !applied.catalogue.is_empty()) {
             self.catalogue.epoch = last.catalogue_epoch;
+        }
+    }
+
+    /// Takes in what alters the answers about times that are settled.
+    fn take_in_past(&mut self, outcomes: &[Outcome]) {
+        if !self.travels {
+            return;
+        }
+        // An erasure leaves no row to show; nor does a deletion, which is taken for one here.
+        let timed = outcomes.iter().flatten().flat_map(|one| &one.timed);
+        let erased = timed.filter(|done| done.is_affected && done.row.is_none());
+        self.erasures += erased.count();
+        for applied in outcomes.iter().flatten() {
+            let touched: Vec<TableNumber> = match &applied.changes {
+                Changes::Images(changes) => {
+                    let grants =
+                        |image: &Option<Image>| image.as_ref().map(|of| of.permissions.clone());
+                    let moved = changes
+                        .iter()
+                        .filter(|change| grants(&change.before) != grants(&change.after));
+                    moved.map(|change| change.table).collect()
+                }
+                Changes::Tables(tables) => tables.clone(),
+            };
+            for table in touched {
+                *self.regranted.entry(table).or_default() += 1;
+            }
         }
     }
 
@@ -282,6 +374,13 @@ impl Judge {
         let next = self.states.iter().find(|state| state.mark > mark)?;
         Some(next.since_ms)
     }
+}
+
+/// The transaction that was committed, if nothing else was.
+fn only_transaction(outcomes: &[Outcome]) -> Option<String> {
+    let mut applied = outcomes.iter().flatten().filter(|one| one.mark.is_some());
+    let only = applied.next().filter(|_| applied.next().is_none())?;
+    only.transactions.first().map(|one| one.id.clone())
 }
 
 fn moves_catalogue(outcomes: &[Outcome]) -> bool {

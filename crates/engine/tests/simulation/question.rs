@@ -5,12 +5,13 @@
 //! shared would be a mistake that neither finds.
 
 use engine::{Caller, Family};
-use model::{Catalogue, Table};
+use model::{Catalogue, Mark, Table};
 
 use super::chance::Chance;
 use super::domain::{
     self, Attribute, COLUMNS, DATABASES, IDS, Kind, LINK, PROJECT, SYSTEM, TABLES,
 };
+use super::times::Times;
 
 /// One list, as somebody asks for it.
 #[derive(Debug)]
@@ -27,6 +28,10 @@ pub struct Question {
     pub is_random: bool,
     /// It has no condition.
     pub is_unfiltered: bool,
+    /// At which other times than now.
+    pub times: Option<Times>,
+    /// Not a list, but this row.
+    pub only: Option<&'static str>,
 }
 
 const COMPARISONS: &[&str] = &[
@@ -116,6 +121,8 @@ impl Question {
             ttl_s: chance.weighed(&[(9, 0), (1, 1), (1, 20)]),
             is_random,
             is_unfiltered,
+            times: None,
+            only: None,
         }
     }
 }
@@ -124,6 +131,66 @@ impl Question {
     /// Whether every row of the table is among those it is about.
     pub fn means_all(&self) -> bool {
         self.is_unfiltered && self.caller.actor.bypasses_grants()
+    }
+
+    /// The same list at other times, or one row of the table.
+    pub fn at(mut self, times: Times, only: Option<&'static str>) -> Question {
+        let may_stand = |text: &String| {
+            let has = |word: &str| text.contains(word);
+            // There a cursor would be a version, and links are followed as of now only.
+            let has_no_place = has("\"link\"") || (times.is_wide() && has("\"cursor"));
+            !has_no_place && (only.is_none() || has("\"select\""))
+        };
+        self.texts.retain(may_stand);
+        self.texts.extend(times.texts());
+        Question {
+            times: Some(times),
+            only,
+            total: self.total && only.is_none(),
+            is_random: self.is_random && only.is_none(),
+            ttl_s: 0,
+            ..self
+        }
+    }
+
+    /// A list of this table that a transaction shows its owner, without what only its commit fixes.
+    pub fn inside(
+        mut self,
+        caller: Caller,
+        database: &'static str,
+        table: &'static str,
+    ) -> Question {
+        let may_stand = |text: &String| {
+            let of_commit = ["$createdAt", "$updatedAt", "\"link\"", "orderRandom"];
+            !of_commit.iter().any(|word| text.contains(word))
+        };
+        self.texts.retain(may_stand);
+        Question {
+            caller,
+            database,
+            table,
+            total: true,
+            family: Family::Tables,
+            ttl_s: 0,
+            is_random: false,
+            ..self
+        }
+    }
+
+    /// The same, as known at a mark.
+    pub fn known_at(&self, mark: Mark, number: usize) -> Question {
+        let times = self.times.map(|times| times.known_at(mark));
+        let said = self.times.map_or(0, |times| times.texts().len());
+        let mut texts = self.texts.clone();
+        texts.truncate(texts.len() - said);
+        texts.extend(times.into_iter().flat_map(Times::texts));
+        Question {
+            number,
+            texts,
+            times,
+            caller: self.caller.clone(),
+            ..*self
+        }
     }
 
     /// The same list, asked for by somebody else, in another family, or otherwise in part.

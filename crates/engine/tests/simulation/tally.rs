@@ -50,7 +50,14 @@ impl Tally {
         if question.is_random {
             self.count("answers in random order", true);
         }
-        if let Some(Cached {
+        if question.times.is_some() {
+            self.count("answers at other times", true);
+            self.count("rows at other times", question.only.is_some());
+            self.count(
+                "hits at other times",
+                list.cached.is_some_and(|it| it.is_hit),
+            );
+        } else if let Some(Cached {
             is_hit, is_stale, ..
         }) = list.cached
         {

@@ -1,25 +1,165 @@
-//! Writes that are staged in a transaction, looked at inside, and committed or rolled back.
+//! Writes that are staged in a transaction, looked at inside, and committed, rolled back, or left
+//! open until it expires or somebody commits it late.
 
-use engine::{Act, Family, ListRows, Operation};
-use model::{Json, RowId};
+use std::sync::{Arc, Mutex};
+
+use engine::{Act, Engine, EngineError, ListAnswer, ListRows, Operation};
+use model::{Json, RowId, Timestamp};
 
 use super::chance::Chance;
 use super::domain::{self, IDS};
-use super::question::filter;
-use super::write::{Site, Write, input, members, write};
+use super::question::{Question, filter};
+use super::stage;
+use super::write::{Scene, Site, Write, input, members, write};
 
-/// One to four operations on one table, and what becomes of them.
-pub fn transaction(chance: &mut Chance, site: Site, number: u64) -> Write {
-    let count = 1 + chance.below(4);
+/// The shortest time that a transaction may stay open.
+const TTL_S: i64 = 60;
+
+/// What transactions share with the run, which asks them while they are polled.
+#[derive(Clone, Default)]
+pub struct Ledger(Arc<Mutex<Shared>>);
+
+#[derive(Default)]
+struct Shared {
+    stands: usize,
+    left: Vec<Left>,
+}
+
+/// A transaction that was left open.
+struct Left {
+    id: String,
+    expires: Timestamp,
+}
+
+impl Ledger {
+    /// The state of this number stands.
+    pub fn stands(&self, number: usize) {
+        self.0.lock().unwrap().stands = number;
+    }
+
+    fn now_stands(&self) -> usize {
+        self.0.lock().unwrap().stands
+    }
+
+    fn leave(&self, id: String, expires: Timestamp) {
+        self.0.lock().unwrap().left.push(Left { id, expires });
+    }
+
+    fn take_left(&self, chance: &mut Chance) -> Option<Left> {
+        let mut shared = self.0.lock().unwrap();
+        let count = shared.left.len();
+        (count > 0).then(|| shared.left.swap_remove(chance.below(count)))
+    }
+}
+
+/// What must be true once a write of a transaction has ended.
+pub enum Claim {
+    /// What was seen inside is what its commit alone leaves.
+    Inside(Arc<Mutex<Option<Inside>>>),
+    /// It was committed if and only if it had not expired.
+    InTime {
+        begun: Timestamp,
+        expires: Timestamp,
+    },
+}
+
+/// A list that was read inside a transaction, and when.
+pub struct Inside {
+    pub question: Question,
+    pub seen: ListAnswer,
+    pub transaction: String,
+    /// The state that stood when it was asked for, and when it was answered.
+    pub stood: [usize; 2],
+    /// Nothing was staged before, so nothing but what anybody sees is to be seen.
+    pub is_empty: bool,
+    pub is_committed: bool,
+}
+
+/// What becomes of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Commit,
+    RollBack,
+    Abandon,
+}
+
+/// Up to four operations on one table, and what becomes of them.
+pub fn transaction(scene: &mut Scene<'_>, site: Site, number: u64) -> Write {
+    if scene.travels
+        && scene.chance.one_in(6)
+        && let Some(left) = scene.ledger.take_left(scene.chance)
+    {
+        return late(scene, left);
+    }
+    let chance = &mut *scene.chance;
+    let mut count = 1 + chance.below(4);
+    if scene.travels && chance.one_in(8) {
+        count = 0;
+    }
     let acts: Vec<Act> = (0..count).map(|_| act(chance, &site)).collect();
-    let is_committed = !chance.one_in(6);
+    let mut end = if chance.one_in(6) {
+        End::RollBack
+    } else {
+        End::Commit
+    };
     let looks = chance.one_in(2);
-    let end = if is_committed { "Commit" } else { "RollBack" };
-    let what = format!("{end} {}.{} {acts:?}", site.database, site.table);
-    write(what, async move {
+    if scene.travels && chance.one_in(8) {
+        end = End::Abandon;
+    }
+    let seen = Arc::new(Mutex::new(None));
+    let question = scene.travels.then(|| {
+        let question = Question::draw(chance, scene.catalogue, 0);
+        question.inside(site.caller.clone(), site.database, site.table)
+    });
+    let what = format!("{end:?} {}.{} {acts:?}", site.database, site.table);
+    let claim = question.is_some() && looks && end != End::Abandon && is_timeless(&what);
+    let claim = claim.then(|| Claim::Inside(seen.clone()));
+    let ledger = scene.ledger.clone();
+    let staged = Staged {
+        site,
+        id: format!("t{number}"),
+        acts,
+        looks,
+        question,
+        end,
+    };
+    Write {
+        claim,
+        ..write(what, staged.run(ledger, seen))
+    }
+}
+
+/// Whether what the operations do does not depend on the instant of the commit.
+fn is_timeless(what: &str) -> bool {
+    !["dateSetNow", "$createdAt", "$updatedAt"]
+        .iter()
+        .any(|word| what.contains(word))
+}
+
+struct Staged {
+    site: Site,
+    id: String,
+    acts: Vec<Act>,
+    looks: bool,
+    question: Option<Question>,
+    end: End,
+}
+
+impl Staged {
+    async fn run(
+        self,
+        ledger: Ledger,
+        seen: Arc<Mutex<Option<Inside>>>,
+    ) -> Result<(), EngineError> {
+        let Staged { site, id, acts, .. } = self;
         let (engine, caller) = (&site.engine, &site.caller);
-        let id = format!("t{number}");
-        engine.create_transaction(caller, &id, 3_600).await?;
+        let ttl_s = if self.end == End::Abandon {
+            TTL_S
+        } else {
+            3_600
+        };
+        let made = engine.create_transaction(caller, &id, ttl_s).await?;
+        let mut is_empty = true;
         for act in acts {
             let operation = Operation {
                 database: site.database.to_owned(),
@@ -28,25 +168,58 @@ pub fn transaction(chance: &mut Chance, site: Site, number: u64) -> Write {
                 unchanged_since: None,
             };
             // One whose row is not there is refused, and the others go on.
-            let _ = engine.stage(caller, &id, vec![operation]).await;
+            is_empty &= engine.stage(caller, &id, vec![operation]).await.is_err();
         }
-        if looks {
+        if self.looks {
+            let texts = self.question.as_ref().map(|question| &question.texts[..]);
             let asked = ListRows {
                 place: site.place(),
-                texts: &[],
+                texts: texts.unwrap_or_default(),
                 total: true,
                 ttl_s: 0,
                 bypass: false,
-                family: Family::Tables,
+                family: engine::Family::Tables,
             };
-            let _ = engine.list_rows_staged(caller, &id, &asked).await;
+            let before = ledger.now_stands();
+            let list = engine.list_rows_staged(caller, &id, &asked).await;
+            if let (Ok(list), Some(question)) = (list, self.question) {
+                *seen.lock().unwrap() = Some(Inside {
+                    question,
+                    seen: list,
+                    transaction: id.clone(),
+                    stood: [before, ledger.now_stands()],
+                    is_empty,
+                    is_committed: self.end == End::Commit,
+                });
+            }
         }
-        if is_committed {
-            engine.commit_transaction(caller, &id).await.map(drop)
-        } else {
-            engine.roll_back_transaction(caller, &id).await.map(drop)
+        match self.end {
+            End::Commit => engine.commit_transaction(caller, &id).await.map(drop),
+            End::RollBack => engine.roll_back_transaction(caller, &id).await.map(drop),
+            End::Abandon => {
+                ledger.leave(id, made.expires);
+                Ok(())
+            }
         }
-    })
+    }
+}
+
+/// Commits what was left open, whether or not it is too late.
+fn late(scene: &Scene<'_>, left: Left) -> Write {
+    let engine: Arc<Engine> = scene.engine.clone();
+    let claim = Claim::InTime {
+        begun: scene.now,
+        expires: left.expires,
+    };
+    let writing = async move {
+        let key = stage::key();
+        let committed = engine.commit_transaction(&key, &left.id);
+        committed.await.map(drop)
+    };
+    Write {
+        claim: Some(claim),
+        ..write(format!("Late {:?}", left.expires), writing)
+    }
 }
 
 fn act(chance: &mut Chance, site: &Site) -> Act {

@@ -2,79 +2,46 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use engine::{
-    Config, Durability, Engine, EngineError, ListAnswer, ListRows, LongReads, Place, PreparedList,
-};
+use engine::{Engine, EngineError, ListAnswer, ListRows, Place, PreparedList};
 use list_cache::Rule;
 use model::{Marked, RowId, Timestamp};
-use query::Limits;
-use store::{Options, Outcome, Store, TotalCap};
+use store::{Outcome, TotalCap};
 
 use super::chance::Chance;
 use super::domain::{self, DATABASES, TABLES};
 use super::gate::{self, Fate, GatedClock, Moment, Stop};
-use super::gated::{self, Gated};
+use super::gated::Gated;
 use super::judge::{Judge, Verdict};
-use super::question::{Question, RANDOM_ROWS_MAX, table_at};
+use super::plan::{self, LIMITS, Move, Plan, RunKind};
+use super::question::{Question, table_at};
 use super::stage::{self, NEW_YEAR_US, TickingClock};
 use super::tally::Tally;
+use super::transact::Ledger;
 use super::write::{self, Scene, Write};
 
-/// Questions that are asked again and again.
-const POOL: usize = 18;
-/// The same where lists are evicted: more than are kept.
-const POOL_OF_SMALL: usize = 110;
-/// Keeps a few dozen lists of a few rows.
-const SMALL_BYTES: u64 = 128 << 10;
-/// Groups and watches beyond which lists are not watched one by one, in some runs.
-const NARROW: usize = 2;
-/// What happens in a step, and how often.
-#[derive(Clone, Copy, Debug)]
-enum Move {
-    Arrive,
-    Read,
-    Write,
-    Advance,
-    Clock,
-}
+#[path = "check.rs"]
+mod check;
+#[path = "claims.rs"]
+mod claims;
+#[path = "travel.rs"]
+mod travel;
 
-const PACE: [(usize, Move); 5] = [
-    (36, Move::Arrive),
-    (16, Move::Read),
-    (10, Move::Write),
-    (36, Move::Advance),
-    (2, Move::Clock),
-];
-/// Where lists are evicted, little else may take them away.
-const PACE_OF_SMALL: [(usize, Move); 5] = [
-    (66, Move::Arrive),
-    (16, Move::Read),
-    (4, Move::Write),
-    (13, Move::Advance),
-    (1, Move::Clock),
-];
+use travel::Given;
+
 /// Most requests for lists in flight at once.
 const READERS_MAX: usize = 6;
 /// Most writes in flight at once.
 const WRITES_MAX: usize = 4;
 /// Questions that may be asked while a change of the catalogue is visible and not published.
 const ASKED_WHILE_HIDDEN: usize = 4;
-/// Rows of a page that names no limit: fewer than tables have.
-const PAGE_ROWS: u32 = 5;
 /// Between two commits the writer passes one gate more.
 const SURPRISE_GATES_MAX: usize = 4;
 /// A run that has not ended after so many further steps never ends.
 const DRAIN_STEPS_MAX: usize = 10_000;
-
-const LIMITS: Limits = Limits {
-    page_rows_default: PAGE_ROWS,
-    page_rows_max: 5_000,
-};
 
 /// What a run found, and in which step.
 #[derive(Debug)]
@@ -128,91 +95,19 @@ pub struct World {
     kind: RunKind,
     /// Whether writes of rows are staged in transactions, and how many scenes there were.
     stages: Option<u64>,
-    pool_max: usize,
-    pace: [(usize, Move); 5],
+    /// Whether other times than now are asked about.
+    travels: bool,
+    /// Questions about a time that is settled, or soon is.
+    settled: Vec<Arc<Question>>,
+    /// What was answered to them.
+    given: Vec<Given>,
+    /// What transactions share with the run.
+    ledger: Ledger,
     /// Steps that ended well.
     pub steps_done: usize,
     pub tally: Tally,
     trace: Option<String>,
     _directory: tempfile::TempDir,
-}
-
-/// What a seed decides about a run before it begins.
-struct Plan {
-    total_cap: u64,
-    kind: RunKind,
-}
-
-/// What is particular about a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RunKind {
-    Plain,
-    /// Many rows are written at once.
-    Large,
-    /// So few lists are kept that most are evicted, and many are asked for.
-    Small,
-    /// So few lists are watched that most stand beyond the bounds.
-    Narrow,
-    /// Tables are related.
-    Related,
-}
-
-impl Plan {
-    fn of(seed: u64, chance: &mut Chance) -> Plan {
-        Plan {
-            total_cap: chance.weighed(&[(2, 3), (2, 6), (1, 0), (2, 5_000)]),
-            kind: RunKind::of(seed),
-        }
-    }
-}
-
-impl RunKind {
-    fn of(seed: u64) -> RunKind {
-        match seed % 25 {
-            3 => RunKind::Large,
-            1 | 6 | 11 | 16 | 21 => RunKind::Small,
-            2 | 7 | 12 | 17 => RunKind::Narrow,
-            4 | 14 | 24 => RunKind::Related,
-            _ => RunKind::Plain,
-        }
-    }
-}
-
-/// Whether lists are evicted in the runs of this seed.
-pub fn evicts(seed: u64) -> bool {
-    RunKind::of(seed) == RunKind::Small
-}
-
-fn config(directory: &Path, plan: &Plan) -> Config {
-    let is_small = plan.kind == RunKind::Small;
-    Config {
-        durability: Durability::Normal,
-        page_rows_default: LIMITS.page_rows_default,
-        page_rows_max: LIMITS.page_rows_max,
-        total_cap: plan.total_cap,
-        list_cache_bytes: if is_small { SMALL_BYTES } else { 8 << 20 },
-        accept_clock: true,
-        // Every read stays on the thread that asks.
-        long_reads: LongReads {
-            after_us: 3_600_000_000,
-            threads: 1,
-            waiting_max: 1,
-        },
-        ..stage::config(directory)
-    }
-}
-
-fn open_store(config: &Config) -> Arc<dyn Store> {
-    store::open(Options {
-        directory: config.directory.clone(),
-        durability: config.durability,
-        encode_row: config.encode_row,
-        reader_cache_bytes: config.reader_cache_bytes,
-        read_limit_ms: config.read_limit_ms,
-        long_reads: config.long_reads,
-        vfs: None,
-    })
-    .expect("a new directory")
 }
 
 impl World {
@@ -221,10 +116,9 @@ impl World {
     pub fn new(seed: u64, without: Option<Rule>, traces: bool) -> World {
         let mut chance = Chance::new(seed);
         let plan = Plan::of(seed, &mut chance);
-        let is_small = plan.kind == RunKind::Small;
         let directory = tempfile::tempdir().expect("a place for the store");
-        let config = config(directory.path(), &plan);
-        let inner = open_store(&config);
+        let config = plan.config(directory.path());
+        let inner = plan::open_store(&config);
         let clock = TickingClock::at(NEW_YEAR_US);
         let gated = Arc::new(Gated::new(inner.clone()));
         let gated_clock = Arc::new(GatedClock {
@@ -235,9 +129,7 @@ impl World {
         let gate = gated.gate.clone();
         let rules = engine.list_rules();
         rules.between_looks(move || gate.reader_is_at(Moment::HasLookedForRows));
-        if plan.kind == RunKind::Narrow {
-            engine.list_rules().narrow(NARROW);
-        }
+        plan.kind.bound(&engine);
         if let Some(rule) = without {
             engine.list_rules().switch_off(rule);
         }
@@ -261,8 +153,10 @@ impl World {
             stop,
             kind: plan.kind,
             stages: None,
-            pool_max: if is_small { POOL_OF_SMALL } else { POOL },
-            pace: if is_small { PACE_OF_SMALL } else { PACE },
+            travels: false,
+            settled: Vec::new(),
+            given: Vec::new(),
+            ledger: Ledger::default(),
             steps_done: 0,
             tally: Tally::default(),
             trace: traces.then(String::new),
@@ -279,11 +173,11 @@ impl World {
 
     fn furnish(&mut self) {
         for write in write::furniture(&mut self.scene()) {
-            self.begin(write);
+            self.begin(write).expect("nobody reads yet");
             self.settle().expect("nobody reads yet");
         }
         self.heal().expect("nobody reads yet");
-        for _ in 0..self.pool_max {
+        for _ in 0..self.kind.pool() {
             let question = self.draw_question();
             self.pool.push(question);
         }
@@ -319,7 +213,7 @@ impl World {
         if self.lacks_table() && self.chance.one_in(6) {
             return self.heal();
         }
-        match self.chance.weighed(&self.pace) {
+        match self.chance.weighed(&self.kind.pace()) {
             Move::Arrive => self.arrive(),
             Move::Read => self.go_on_reading(),
             Move::Write => self.write(),
@@ -341,16 +235,16 @@ impl World {
         self.settle()?;
         while self.lacks_table() {
             let write = self.draw_write();
-            self.begin(write);
+            self.begin(write)?;
             self.settle()?;
         }
         if self.kind == RunKind::Related {
             let write = write::relate(&mut self.scene());
-            self.begin(write);
+            self.begin(write)?;
             self.settle()?;
         }
         for write in write::population(&mut self.scene()) {
-            self.begin(write);
+            self.begin(write)?;
             self.settle()?;
         }
         Ok(())
@@ -365,6 +259,8 @@ impl World {
             now: self.clock.look(),
             is_large: self.kind == RunKind::Large,
             stages: self.stages,
+            travels: self.travels,
+            ledger: &self.ledger,
         }
     }
 
@@ -372,6 +268,12 @@ impl World {
         let by_ms = self
             .chance
             .weighed(&[(4, 1), (2, 300), (2, 2_000), (1, -1_500)]);
+        // Transactions expire after a minute.
+        let by_ms = if self.travels && self.chance.one_in(3) {
+            61_000
+        } else {
+            by_ms
+        };
         let later = Timestamp(self.clock.look().0 + by_ms * 1_000);
         if self.judge.is_due_by(later) {
             if self.judge.is_hidden() {
@@ -409,11 +311,14 @@ impl World {
         if self.readers.len() >= READERS_MAX {
             return self.go_on_reading();
         }
+        if self.travels && self.chance.one_in(3) {
+            return self.travel();
+        }
         let question = match self.chance.below(10) {
             // Where lists are evicted, more of them come anew.
             roll if roll == 0 || (self.kind == RunKind::Small && roll > 6) => {
                 let question = self.draw_question();
-                let place = self.chance.below(self.pool_max);
+                let place = self.chance.below(self.kind.pool());
                 self.pool[place] = question.clone();
                 question
             }
@@ -459,17 +364,10 @@ impl World {
         // Every other one first looks by names, as servers do.
         let prepared = (!bypass && self.arrivals.is_multiple_of(2)).then(|| self.prepared.clone());
         let answering = async move {
-            let list = ListRows {
-                place: Place {
-                    database: asked.database,
-                    table: asked.table,
-                },
-                texts: &asked.texts,
-                total: asked.total,
-                ttl_s: asked.ttl_s,
-                bypass,
-                family: asked.family,
-            };
+            if asked.only.is_some() {
+                return travel::at_other_time(engine, asked).await;
+            }
+            let list = list_of(&asked, bypass);
             let held = prepared.and_then(|known| held(&engine, &known, &asked, &list));
             match held {
                 Some(answer) => Ok(answer),
@@ -540,129 +438,11 @@ impl World {
         self.check(&reader, answer)
     }
 
-    fn check(&mut self, reader: &Reader, answer: Result<ListAnswer, EngineError>) -> Found {
-        let question = &reader.question;
-        let found: Verdict = answer
-            .as_ref()
-            .map(|list| (list.rows.to_vec(), list.total))
-            .map_err(Clone::clone);
-        self.tally.answered(question, reader.lists, answer.as_ref());
-        if reader.has_failed && matches!(&answer, Err(error) if *error == gated::broken().into()) {
-            self.tally.count("reads that failed", true);
-            return Ok(());
-        }
-        if answer.is_err() {
-            self.tire_of(question.number);
-        }
-        let stands = self.judge.stands();
-        let fresh = self.judge.verdict(question);
-        let fits = |verdict: &Verdict| agree(question, &found, verdict);
-        let as_of = if fits(&fresh) {
-            Some(stands)
-        } else {
-            let fitting = |(_, verdict): &&(usize, Verdict)| fits(verdict);
-            reader
-                .verdicts
-                .iter()
-                .rev()
-                .find(fitting)
-                .map(|(state, _)| *state)
-        };
-        self.tally.count(
-            "answers of a state that has passed",
-            as_of.is_some_and(|at| at < stands),
-        );
-        self.tally.count(
-            "hits of whole tables that outlived a commit",
-            self.outlived(question, &answer),
-        );
-        let number = question.number;
-        let how = answer
-            .as_ref()
-            .map(|list| (list.cached, list.mark, list.total));
-        self.note(|| format!("question {number} answered {how:?} as of {as_of:?}"));
-        if let Ok(list) = &answer {
-            self.check_marks(reader, list)?;
-            // Within a `ttl` an answer may be older, unless it says that it is not.
-            let may_be_old = list
-                .cached
-                .is_some_and(|cached| cached.is_stale == Some(true));
-            if may_be_old && as_of.is_none() {
-                return self.check_age(reader, list);
-            }
-        }
-        if as_of.is_some() {
-            return Ok(());
-        }
-        let known: Vec<String> = reader.verdicts.iter().map(show).collect();
-        Err(format!(
-            "{question:?}\n  was answered {}\n  since it came, states {} to {stands} would have \
-             said:\n  {}\n  {}",
-            show(&(0, found)),
-            reader.floor,
-            known.join("\n  "),
-            show(&(stands, fresh))
-        ))
-    }
-
-    /// Whether a commit changed rows that all are meant, and left the page alone.
-    fn outlived(&self, question: &Question, answer: &Result<ListAnswer, EngineError>) -> bool {
-        let Ok(list) = answer else { return false };
-        let is_exact_hit = list
-            .cached
-            .is_some_and(|it| it.is_hit && it.is_stale.is_none());
-        is_exact_hit && question.means_all() && list.mark < self.judge.touched(question)
-    }
-
     /// A question that is refused is asked a few times, then gives way to another one.
     fn tire_of(&mut self, number: usize) {
         let place = self.pool.iter().position(|one| one.number == number);
         if let Some(place) = place.filter(|_| !self.chance.one_in(3)) {
             self.pool[place] = self.draw_question();
-        }
-    }
-
-    /// What every answer must keep, the ones that may be old among them.
-    fn check_marks(&self, reader: &Reader, list: &ListAnswer) -> Found {
-        let question = &reader.question;
-        let stands = self.judge.states[self.judge.stands()].mark;
-        if list.mark > stands {
-            return Err(format!(
-                "{question:?} carries {:?} and {stands:?} stands",
-                list.mark
-            ));
-        }
-        if question.is_random && list.cached.is_some() {
-            return Err(format!(
-                "{question:?} is drawn anew each time, never cached"
-            ));
-        }
-        if list.tag != self.engine.fingerprint(&list.rows) {
-            return Err(format!("{question:?} carries a foreign tag"));
-        }
-        if list.cached.is_some() && list.mark < reader.purge_mark {
-            return Err(format!(
-                "{question:?} was purged and is answered as of {:?}",
-                list.mark
-            ));
-        }
-        Ok(())
-    }
-
-    /// An answer that is older than the request was true for a while within its `ttl`.
-    fn check_age(&self, reader: &Reader, list: &ListAnswer) -> Found {
-        let question = &reader.question;
-        let oldest_ms = reader
-            .arrived_ms
-            .saturating_sub(u64::from(question.ttl_s) * 1_000);
-        match self.judge.ended_ms(list.mark) {
-            Some(ended_ms) if ended_ms < oldest_ms => {
-                let mark = list.mark;
-                Err(format!(
-                    "{question:?} is answered as of {mark:?}, past its ttl"
-                ))
-            }
-            _ => Ok(()),
         }
     }
 
@@ -675,18 +455,18 @@ impl World {
             return self.advance();
         }
         let write = self.draw_write();
-        self.begin(write);
-        Ok(())
+        self.begin(write)
     }
 
     /// Puts a write into the writer's queue.
-    fn begin(&mut self, write: Write) {
+    fn begin(&mut self, write: Write) -> Found {
         self.note(|| write.what.clone());
         self.writes.push(write);
-        self.poll_writes();
+        self.poll_writes()
     }
 
-    fn poll_writes(&mut self) {
+    fn poll_writes(&mut self) -> Found {
+        self.ledger.stands(self.judge.stands());
         self.gated.let_reads_pass(usize::MAX);
         self.gated.fail_reads(false);
         let mut place = 0;
@@ -702,8 +482,12 @@ impl World {
             if let (Some(table), Ok(())) = (write.purges, &written) {
                 self.judge.purged(table);
             }
+            if let Some(claim) = &write.claim {
+                self.check_claim(claim, &written)?;
+            }
         }
         self.gated.take_lists();
+        Ok(())
     }
 
     /// Lets the writer go on to where it stands next.
@@ -715,8 +499,7 @@ impl World {
         let tends = self.chance.one_in(3);
         let moved = self.gated.gate.advance(tends);
         self.take_in(moved.ok_or("the writer is gone")?);
-        self.poll_writes();
-        Ok(())
+        self.poll_writes()
     }
 
     fn decide(&mut self) {
@@ -736,11 +519,10 @@ impl World {
                 self.tally.count("groups that only stage", true);
             }
             (Stop::Withheld, Stop::Committed) => {
-                let gate = &self.gated.gate;
-                self.tally.count("what was due brought in", gate.brings());
-                let boundaries = gate.boundaries();
+                self.tally.count("what was due brought in", moved.brings);
+                let now_ms = self.now_ms();
                 self.judge
-                    .committed(&moved.outcomes, boundaries, self.now_ms());
+                    .committed(&moved.outcomes, moved.boundaries, now_ms);
             }
             (Stop::Withheld, _) => self.tally.count("commits that failed", true),
             _ => {}
@@ -829,13 +611,14 @@ impl World {
                 return Err("nothing is left to wait for".to_owned());
             }
         }
+        self.ask_again()?;
         self.purge_all()
     }
 
     /// When everything is purged, nothing is watched that is nowhere.
     fn purge_all(&mut self) -> Found {
         for write in write::purges(&mut self.scene()) {
-            self.begin(write);
+            self.begin(write)?;
             self.settle()?;
         }
         let counts = self.engine.list_counts();
@@ -845,6 +628,21 @@ impl World {
             ));
         }
         Ok(())
+    }
+}
+
+/// The list that a question asks for.
+fn list_of(asked: &Question, bypass: bool) -> ListRows<'_> {
+    ListRows {
+        place: Place {
+            database: asked.database,
+            table: asked.table,
+        },
+        texts: &asked.texts,
+        total: asked.total,
+        ttl_s: asked.ttl_s,
+        bypass,
+        family: asked.family,
     }
 }
 
@@ -884,34 +682,4 @@ impl Drop for World {
 fn gives_mark(outcomes: &[Outcome]) -> bool {
     let mut applied = outcomes.iter().flatten();
     applied.any(|applied| applied.mark.is_some())
-}
-
-/// Whether the answer is what the verdict says. Rows in random order are compared as a set.
-fn agree(question: &Question, answer: &Verdict, verdict: &Verdict) -> bool {
-    match (answer, verdict) {
-        (Ok((rows, total)), Ok((others, other_total))) if question.is_random => {
-            let sorted = |rows: &[u8]| {
-                let text = String::from_utf8_lossy(rows).into_owned();
-                let (_, text) = text.split_once(' ').expect("the family comes first");
-                let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-                lines.sort();
-                lines
-            };
-            let (rows, others) = (sorted(rows), sorted(others));
-            // Of more rows than a page has, each time others come.
-            let is_full = rows.len() == RANDOM_ROWS_MAX;
-            total == other_total && rows.len() == others.len() && (is_full || rows == others)
-        }
-        _ => answer == verdict,
-    }
-}
-
-fn show((state, verdict): &(usize, Verdict)) -> String {
-    match verdict {
-        Ok((rows, total)) => {
-            let rows = String::from_utf8_lossy(rows);
-            format!("[{state}] {total}: {rows}")
-        }
-        Err(error) => format!("[{state}] {error:?}"),
-    }
 }

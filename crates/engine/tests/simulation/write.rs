@@ -17,7 +17,8 @@ use super::domain::{
 };
 use super::question::{filter, table_at};
 use super::stage;
-use super::transact::transaction;
+use super::timed::timed;
+use super::transact::{Claim, Ledger, transaction};
 
 pub type Writing = Pin<Box<dyn Future<Output = Result<(), EngineError>>>>;
 
@@ -28,6 +29,8 @@ pub struct Write {
     pub writing: Writing,
     /// The table whose cached lists it drops.
     pub purges: Option<TableNumber>,
+    /// What must be true once it has ended.
+    pub claim: Option<Claim>,
 }
 
 /// More rows than a read that begins now is asked about, and more than the images of a batch may
@@ -46,6 +49,9 @@ pub struct Scene<'a> {
     pub is_large: bool,
     /// Whether writes are staged in transactions, the next of which has this number.
     pub stages: Option<u64>,
+    /// Whether rows are written at other times than now, and erased.
+    pub travels: bool,
+    pub ledger: &'a Ledger,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -141,8 +147,14 @@ pub fn draw(scene: &mut Scene<'_>) -> Write {
         has_link: known.position(LINK).is_some(),
         is_related: known.has_relationships(),
     };
-    if let Some(number) = scene.stages.filter(|_| kind.is_of_rows()) {
-        return transaction(scene.chance, site, number);
+    if kind.is_of_rows() {
+        if scene.travels && !site.is_related && scene.chance.one_in(4) {
+            return timed(scene.chance, site, scene.now);
+        }
+        let stages = !scene.travels || scene.chance.one_in(3);
+        if let Some(number) = scene.stages.filter(|_| stages) {
+            return transaction(scene, site, number);
+        }
     }
     match kind {
         Kinds::Create | Kinds::Update | Kinds::Upsert | Kinds::Delete | Kinds::Increment => {
@@ -166,6 +178,7 @@ pub fn write(
         what,
         writing: Box::pin(writing),
         purges: None,
+        claim: None,
     }
 }
 

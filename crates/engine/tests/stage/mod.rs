@@ -72,8 +72,10 @@ pub fn encode_page(page: &Page, family: Family) -> Vec<u8> {
             Content::Body(body) => String::from_utf8_lossy(body).into_owned(),
             Content::Values(values) => format!("{values:?}"),
         };
+        let span = row.span.as_ref();
+        let span = span.map_or(String::new(), |span| format!(" {span:?}"));
         format!(
-            "{} {} {} {} {} {content}",
+            "{} {} {} {} {} {content}{span}",
             row.seq, row.id, row.created.0, row.updated.0, row.permissions
         )
     };
