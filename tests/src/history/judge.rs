@@ -189,9 +189,9 @@ impl Court<'_> {
             let known = |write: &Write, is_up_to: bool| {
                 write.mark.is_some_and(|at| (at <= mark) == is_up_to)
             };
-            let writes = &writes[..begun];
-            let least = writes.iter().rposition(|write| known(write, true));
-            let most = writes.iter().position(|write| known(write, false));
+            let mut asked = writes[..begun].iter();
+            let most = asked.clone().position(|write| known(write, false));
+            let least = asked.rposition(|write| known(write, true));
             (least.map_or(0, |place| place + 1)..=most.unwrap_or(begun)).collect()
         });
         let choices: Vec<Vec<usize>> = choices.collect();

@@ -369,11 +369,11 @@ impl Noon {
         let before = stage.now();
         let now_us = wall_us();
         let after = stage.now();
-        let in_ns = in_us as u64 * 1_000;
+        let away_ns = in_us as u64 * 1_000;
         Noon {
             at_us: now_us + in_us,
             // The clock was read somewhere in the microsecond.
-            between: [before + in_ns - 1_000, after + in_ns + LATE_NS],
+            between: [before + away_ns - 1_000, after + away_ns + LATE_NS],
         }
     }
 }

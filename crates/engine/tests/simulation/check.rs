@@ -31,16 +31,12 @@ impl World {
         let stands = self.judge.stands();
         let fresh = self.judge.verdict(question);
         let fits = |verdict: &Verdict| agree(question, &found, verdict);
+        let mut passed = reader.verdicts.iter().rev();
         let as_of = if fits(&fresh) {
             Some(stands)
         } else {
-            let fitting = |(_, verdict): &&(usize, Verdict)| fits(verdict);
-            reader
-                .verdicts
-                .iter()
-                .rev()
-                .find(fitting)
-                .map(|(state, _)| *state)
+            let fitting = passed.find(|(_, verdict)| fits(verdict));
+            fitting.map(|(state, _)| *state)
         };
         self.tally.count(
             "answers of a state that has passed",
