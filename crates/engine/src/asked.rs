@@ -83,6 +83,11 @@ pub enum Judged {
 }
 
 impl ListAnswer {
+    /// Whether anything was read for it, by this request or one that it joined.
+    pub(crate) fn was_read(&self) -> bool {
+        self.cached.is_none_or(|cached| !cached.is_hit)
+    }
+
     /// Whether a commit may have altered it since it was read.
     pub fn may_be_old(&self) -> bool {
         self.cached

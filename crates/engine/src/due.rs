@@ -27,6 +27,14 @@ impl Shared {
         self.lists.is_overdue(table, now).then_some(now)
     }
 
+    /// Whether what the table shows by itself has changed since its next boundary was `boundary`, or
+    /// is to be changed: a read that took so long may have seen a commit that came after the boundary,
+    /// and not what began or ended at it.
+    pub(crate) fn has_matured(&self, table: TableNumber, boundary: Timestamp) -> bool {
+        let has_passed = boundary < Timestamp::END && boundary <= self.instant();
+        has_passed || self.overdue(table).is_some()
+    }
+
     /// Whether anything is due.
     pub(crate) fn is_due(&self) -> bool {
         let first = self.lists.first_boundary();

@@ -47,7 +47,9 @@ impl Engine {
             if !related.is_empty() || query.filters_relationships() {
                 self.settle_due().await?;
             }
-            let overdue = self.overdue(query.table.number);
+            let number = query.table.number;
+            let boundary = self.shared.lists.boundary(number);
+            let overdue = self.overdue(number);
             let answer = if !related.is_empty() {
                 attempt.answer_with(caller, &related).await
             } else if let Some(now) = overdue {
@@ -61,6 +63,10 @@ impl Engine {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
+                Ok(answer)
+                    if overdue.is_none()
+                        && answer.was_read()
+                        && self.shared.has_matured(number, boundary) => {}
                 answer => return answer,
             }
         }

@@ -372,7 +372,7 @@ const MISSED: &[(Rule, u64, usize)] = &[
     (Rule::FailedCommitsPatchNothing, 8, 500),
     (Rule::TotalsAtCapAreDropped, 0, 500),
     (Rule::DegradedAreDropped, 2, 500),
-    (Rule::OneInstant, 2, 500),
+    (Rule::OneInstant, 8, 500),
     (Rule::UnregisterByNumber, 9, 500),
     (Rule::PurgeIsAFence, 134, 500),
     (Rule::PurgeTakesExactLists, 0, 500),

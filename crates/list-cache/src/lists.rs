@@ -182,6 +182,12 @@ impl ListCache {
         self.boundaries.first()
     }
 
+    /// The first instant at which something of the table changes by itself; the end of time if
+    /// nothing does.
+    pub fn boundary(&self, table: TableNumber) -> Timestamp {
+        self.boundaries.of(table)
+    }
+
     /// Whether something of the table was to change by itself up to `now`, and has not been
     /// brought in: then no list of it is to be looked for, nor kept.
     pub fn is_overdue(&self, table: TableNumber, now: Timestamp) -> bool {

@@ -475,7 +475,7 @@ const SPECS: &[Spec] = specs! {
         needed("reads", Takes::Reads, r#"[{"tableId":"t","ids":["r1"]}]"#),
     ]);
     GET "/v1/tidemark/status" Guests &[], None;
-    POST "/v1/tidemark/databases/{database}/heartbeat" Keys &[], None;
+    POST "/v1/tidemark/databases/{database}/heartbeat" Guests &[], None;
     POST "/v1/tidemark/databases/{database}/transactions" Keys &[], Some(&[
         needed("ops", Takes::Ops, r#"[{"op":"patch","table":"t","id":"new","doc":{"n":5}}]"#),
         optional("meta", Takes::Meta, r#"{"why":"x"}"#), optional("minMark", Takes::PastTime, "1"),

@@ -40,7 +40,7 @@ pub fn status(asked: &Asked<'_>) -> Result<Reply, ApiError> {
 
 /// `POST /v1/tidemark/databases/{database}/heartbeat`
 pub async fn heartbeat(asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.key_caller()?;
+    let caller = asked.caller()?;
     let engine = &asked.app.shared.engine;
     let horizon = engine.heartbeat(&caller, &asked.ids.database).await?;
     let body = json!({ "horizon": horizon.0 });
