@@ -27,9 +27,9 @@ impl Shared {
         self.lists.is_overdue(table, now).then_some(now)
     }
 
-    /// Whether what the table shows by itself has changed since its next boundary was `boundary`, or
-    /// is to be changed: a read that took so long may have seen a commit that came after the boundary,
-    /// and not what began or ended at it.
+    /// Whether what the table shows by itself has changed since its next boundary was `boundary`,
+    /// or is to be changed: a read that took so long may have seen a commit that came after the
+    /// boundary, and not what began or ended at it.
     pub(crate) fn has_matured(&self, table: TableNumber, boundary: Timestamp) -> bool {
         let has_passed = boundary < Timestamp::END && boundary <= self.instant();
         has_passed || self.overdue(table).is_some()
