@@ -5,9 +5,7 @@ use std::rc::Rc;
 
 use engine::{Caller, Engine, EngineError, Frame, Pieces, PiecesRead, Place};
 use model::timeline::{Aggregate, Gathered, Number};
-use model::{
-    Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Timestamp, Value,
-};
+use model::{Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Value};
 use serde_json::{Value as Out, json};
 
 use super::answer::{self, Histories};
