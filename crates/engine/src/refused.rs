@@ -61,6 +61,10 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             id,
             related: related.to_string(),
         },
+        Refusal::Of { nth, refusal } => EngineError::OfOperation {
+            nth,
+            error: Box::new(refused(*refusal)),
+        },
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         Refusal::Transaction(refusal) => refused_transaction(refusal),
         Refusal::Repeated(repeated) if repeated.is_same => EngineError::RequestRepeated,
