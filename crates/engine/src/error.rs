@@ -132,6 +132,11 @@ pub enum EngineError {
         /// How many may wait.
         waiting_max: usize,
     },
+    /// Too many wait to see what operations of their transactions would do; try again later.
+    TrialsBusy {
+        /// How many may wait.
+        waiting_max: usize,
+    },
     /// More rows than one commit may change.
     TooManyRows {
         /// The limit.
@@ -286,6 +291,11 @@ impl fmt::Display for EngineError {
             E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
             E::RequestRepeated => f.write_str("The answer to this request was erased since."),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
+            E::TrialsBusy { waiting_max } => write!(
+                f,
+                "Too many requests inside transactions are waiting: at most {waiting_max} may. Try \
+                 again later."
+            ),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(
                 f,

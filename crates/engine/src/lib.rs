@@ -29,6 +29,7 @@ pub mod error;
 mod export;
 mod increment;
 mod indexes;
+mod line;
 mod lines;
 mod links;
 mod listing;
@@ -55,6 +56,8 @@ mod times;
 mod told;
 mod transact;
 mod transactions;
+mod trials;
+mod writer;
 
 pub use asked::{
     Cached, Caller, ColumnChange, Fixed, Judged, ListAnswer, ListContainers, ListRows, Listed,
@@ -98,12 +101,12 @@ pub use transactions::{
     Transaction, TransactionStatus, status_text,
 };
 
-use commit::Writer;
 use marks::Marks;
 use observed::Observed;
 use paranoid::{Hit, Paranoid};
 use plausible::Plausible;
 use shared::Shared;
+use writer::Writer;
 
 /// Turns a page into the bytes of its rows, joined by commas. Given by the rim at start, so the
 /// cache can hold finished bytes while nobody in here knows a wire shape.

@@ -66,6 +66,8 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             error: Box::new(refused(*refusal)),
         },
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
+        // The writer has it wait, and nobody sees it.
+        Refusal::Behind(_) => EngineError::Overloaded,
         Refusal::Transaction(refusal) => refused_transaction(refusal),
         Refusal::Repeated(repeated) if repeated.is_same => EngineError::RequestRepeated,
         Refusal::Repeated(_) => EngineError::RequestKeyReused,

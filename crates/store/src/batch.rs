@@ -644,6 +644,9 @@ pub enum Refusal {
     },
     /// The catalogue is not the one the operations were checked under.
     CatalogueMoved,
+    /// More is due in this table than one commit brings in, and the batch looks at all of it:
+    /// after some calls of [`crate::Store::bring_due`] it can run.
+    Behind(TableNumber),
     /// A transaction of a client stands against it.
     Transaction(TransactionRefusal),
     /// It has run before.

@@ -36,8 +36,9 @@ pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
 /// The next instant at which a table's rows of now change by themselves, for tables that have one.
 pub type Boundaries = Arc<BTreeMap<TableNumber, Timestamp>>;
 
-/// Most rows that one call of [`Store::bring_due`] brings in.
-pub const DUE_ROWS_MAX: usize = 10_000;
+/// Most rows that one call of [`Store::bring_due`] brings in, and [`Store::apply`] beside those that
+/// its batches name: writers wait for so many.
+pub const DUE_ROWS_MAX: usize = 1_000;
 
 /// What a store call returns. An embedded store has the answer, long reads apart, before the future
 /// is first polled.
@@ -87,6 +88,8 @@ pub trait Store: Send + Sync {
     /// The first batch that changes something gets the mark `first`, each further one the next
     /// mark; a batch that is refused, or changes nothing, takes none. One that fails, in whatever
     /// way, takes nothing from its neighbours, even if the database ends the transaction over it.
+    /// What is due by its mark, and it looks at, is brought in before: [`Refusal::Behind`] when
+    /// that is more than one commit brings in.
     ///
     /// # Errors
     /// Only when no batch at all could be run.

@@ -310,9 +310,11 @@ fn kind_of(error: &EngineError) -> Kind {
         E::TransactionConflict(_) => Kind::TransactionConflict,
         E::TransactionTooLarge(_) => Kind::TransactionLimitExceeded,
         E::TooManyRows { .. } | E::BulkOfRelationships(_) | E::TooManyPieces => Kind::BadRequest,
-        E::ReadersBusy { .. } | E::Overloaded | E::Closing | E::ClockImplausible { .. } => {
-            Kind::ServiceUnavailable
-        }
+        E::ReadersBusy { .. }
+        | E::TrialsBusy { .. }
+        | E::Overloaded
+        | E::Closing
+        | E::ClockImplausible { .. } => Kind::ServiceUnavailable,
         E::Structure(_)
         | E::Column(_)
         | E::Store(_)

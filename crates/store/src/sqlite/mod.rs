@@ -18,6 +18,7 @@ mod constraints;
 mod cursor;
 mod deadline;
 mod directory;
+mod due;
 mod erase;
 mod fault;
 mod forget;
