@@ -14,7 +14,7 @@ use engine::{Engine, EngineError, StoreError};
 use futures_executor::block_on;
 use model::{Mark, Marked, Page};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, row};
-use store::{Op, Options, Outcome, Pending, Store, StoreFuture, WriteBatch};
+use store::{Op, Outcome, Pending, Store, StoreFuture, WriteBatch};
 
 /// The real store, with commits that fail when they contain a row called so.
 const POISON: &str = "poison";
@@ -137,17 +137,8 @@ impl Store for Fragile {
 
 fn fragile(directory: &std::path::Path) -> (Arc<Fragile>, Arc<Engine>) {
     let config = config(directory);
-    let options = Options {
-        directory: config.directory.clone(),
-        durability: config.durability,
-        encode_row: config.encode_row,
-        reader_cache_bytes: config.reader_cache_bytes,
-        read_limit_ms: config.read_limit_ms,
-        long_reads: config.long_reads,
-        vfs: None,
-    };
     let store = Arc::new(Fragile {
-        inner: store::open(options).unwrap(),
+        inner: stage::store(&config),
         gate: Gate::default(),
         groups: Mutex::default(),
         commits_failed: AtomicUsize::default(),

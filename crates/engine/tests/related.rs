@@ -132,17 +132,8 @@ fn select() -> Vec<String> {
 fn an_answer_with_related_rows_is_true_for_one_mark() {
     let directory = tempfile::tempdir().unwrap();
     let clock = TickingClock::at(NEW_YEAR_US);
-    let options = store::Options {
-        directory: directory.path().to_owned(),
-        durability: engine::Durability::Normal,
-        encode_row: config(directory.path()).encode_row,
-        reader_cache_bytes: 1 << 20,
-        read_limit_ms: 15_000,
-        long_reads: config(directory.path()).long_reads,
-        vfs: None,
-    };
     let restless = Arc::new(Restless {
-        inner: store::open(options).unwrap(),
+        inner: stage::store(&config(directory.path())),
         engine: OnceLock::new(),
         until_write: AtomicUsize::new(0),
         writes: AtomicUsize::new(0),

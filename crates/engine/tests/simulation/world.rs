@@ -16,7 +16,7 @@ use super::domain::{self, DATABASES, TABLES};
 use super::gate::{self, Fate, GatedClock, Moment, Stop};
 use super::gated::Gated;
 use super::judge::{Judge, Verdict};
-use super::plan::{self, LIMITS, Move, Plan, RunKind};
+use super::plan::{LIMITS, Move, Plan, RunKind};
 use super::question::{Question, table_at};
 use super::stage::{self, NEW_YEAR_US, TickingClock};
 use super::tally::Tally;
@@ -118,7 +118,7 @@ impl World {
         let plan = Plan::of(seed, &mut chance);
         let directory = tempfile::tempdir().expect("a place for the store");
         let config = plan.config(directory.path());
-        let inner = plan::open_store(&config);
+        let inner = stage::store(&config);
         let clock = TickingClock::at(NEW_YEAR_US);
         let gated = Arc::new(Gated::new(inner.clone()));
         let gated_clock = Arc::new(GatedClock {

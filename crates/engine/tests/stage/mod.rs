@@ -14,6 +14,7 @@ use model::{
     Actor, Content, DatabaseId, DatabaseKind, Json, KeyId, Page, ProjectId, RowId, Scope, Table,
     TableId, Timestamp, Value,
 };
+use store::{Options, Store};
 
 pub const PLACE: Place<'static> = Place {
     database: "d",
@@ -103,6 +104,20 @@ pub fn config(directory: &std::path::Path) -> Config {
         encode_row,
         encode_page,
     }
+}
+
+/// The store that an engine of this configuration opens.
+pub fn store(config: &Config) -> Arc<dyn Store> {
+    store::open(Options {
+        directory: config.directory.clone(),
+        durability: config.durability,
+        encode_row: config.encode_row,
+        reader_cache_bytes: config.reader_cache_bytes,
+        read_limit_ms: config.read_limit_ms,
+        long_reads: config.long_reads,
+        vfs: None,
+    })
+    .expect("the directory is new or ours")
 }
 
 pub fn open(directory: &std::path::Path, clock: Arc<TickingClock>) -> Arc<Engine> {
