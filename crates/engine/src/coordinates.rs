@@ -8,9 +8,7 @@
 use std::sync::Arc;
 
 use list_cache::Pinned;
-use model::{
-    Actor, Catalogue, Coordinates, Mark, Page, Period, Retention, RowId, Table, Timestamp,
-};
+use model::{Actor, Catalogue, Coordinates, Mark, Page, Period, RowId, Table, Timestamp};
 use query::ast::Method;
 use query::{AskedTimes, AskedValid, Filter, Frame, Query, Test};
 use store::{Listing, StoreError};
@@ -128,8 +126,11 @@ impl Engine {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
-                // A commit came between the choice of the mark and the read.
-                Err(EngineError::HistoryGone(_)) if asked.is_of_now() => {}
+                // A commit came between the choice of the mark and the read, or could be read
+                // before it was published.
+                Err(EngineError::HistoryGone(_)) if asked.is_of_now() => {
+                    self.shared.marks.after(seen).await;
+                }
                 answer => return answer,
             }
         }
@@ -187,15 +188,14 @@ impl Engine {
         Ok(told(read, is_hit))
     }
 
-    /// Whether nothing that the query looks at is yet to come, nor goes with the next commit.
+    /// Whether nothing that the query looks at is yet to come.
     fn is_over(&self, query: &Query) -> bool {
         let now = self.shared.now();
         let last = match query.frame {
             Frame::One | Frame::Due(_) => query.at.map(|at| at.valid),
             Frame::Pieces(period) | Frame::Versions(period) => period.to(),
         };
-        let keeps_past = query.table.options.history != Retention::None;
-        keeps_past && last.is_some_and(|last| last <= now)
+        last.is_some_and(|last| last <= now)
     }
 
     /// What is asked, resolved for what the caller may see at `mark`.

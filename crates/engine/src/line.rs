@@ -69,7 +69,8 @@ impl Until {
         match self {
             Until::Brought(instant) => shared.lists.first_boundary() > *instant,
             Until::TableBrought(table) => {
-                shared.lists.boundary(*table) > shared.marks.matured().timestamp()
+                let now = shared.marks.matured().timestamp();
+                !shared.lists.is_overdue(*table, now)
             }
         }
     }

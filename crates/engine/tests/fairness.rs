@@ -78,6 +78,7 @@ impl Store for Noted {
 
     pass_on!(
         load,
+        next_boundary,
         list,
         get,
         recorded,

@@ -84,7 +84,6 @@ impl Engine {
         mut read: impl AsyncFnMut(&mut Gathering<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Marked<T>, EngineError> {
         if trial.is_empty() {
-            self.settle_due().await?;
             return self.on_one_snapshot(catalogue, caller, read).await;
         }
         let (catalogue, who) = (Arc::clone(catalogue), caller.clone());
