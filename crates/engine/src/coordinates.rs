@@ -106,8 +106,8 @@ impl Engine {
             times,
             judged: Judged::Today,
         };
-        let last = Mark(Timestamp::END.0 - 1);
-        self.view(catalogue, caller, asked, last).await
+        let everything = Mark(Timestamp::END.0 - 1);
+        self.view(catalogue, caller, asked, everything).await
     }
 
     async fn answer_at(

@@ -106,6 +106,9 @@ fn source(folder: &Folder) -> Running {
         "indexes": [{"key": "by_name", "type": "unique", "attributes": ["name"]}],
     });
     server.call("POST", "/tablesdb/shop/tables", &table);
+    let options = "/tidemark/databases/shop/tables/products/options";
+    let bounded = json!({"history": "days(30)", "pinnedMaxAge": 60});
+    server.call("PATCH", options, &bounded);
     let empty = json!({"tableId": "empty", "name": "E", "columns": []});
     server.call("POST", "/tablesdb/shop/tables", &empty);
     for start in [0, 100, 200, 300, 400] {
@@ -222,6 +225,8 @@ fn a_copy_that_was_killed_goes_on_where_it_was_and_both_sides_compare_equal() {
     for database in ["shop", "closed"] {
         assert_eq!(export(&here, database), export(&there, database));
     }
+    let arrived = export(&here, "shop");
+    assert!(arrived.contains(r#""history":"days(30)""#), "{arrived}");
     assert!(!here.data().join("import.state").exists());
 }
 

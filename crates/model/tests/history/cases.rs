@@ -20,6 +20,7 @@ const LEFT_OUT: [(&str, &str); 4] = [
 
 const SPECIFIED: &str = include_str!("../../../../tests/cases/bitemporal.json");
 const FURTHER: &str = include_str!("../../../../tests/cases/bitemporal-further.json");
+const BORDERS: &str = include_str!("../../../../tests/cases/bitemporal-borders.json");
 
 fn cases(text: &str) -> Vec<(String, Json)> {
     let file = json::read(text);
@@ -52,4 +53,12 @@ fn further_cases_are_played() {
     for (name, case) in &cases(FURTHER) {
         play::play(name, case);
     }
+}
+
+#[test]
+fn cases_of_borders_are_played_where_laws_of_one_row_are_enough() {
+    let cases = cases(BORDERS);
+    let of_rows = cases.iter().filter(|(_, case)| !play::needs_more(case));
+    let played = of_rows.inspect(|(name, case)| play::play(name, case));
+    assert!(played.count() >= 20, "of {}", cases.len());
 }

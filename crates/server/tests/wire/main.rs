@@ -24,4 +24,5 @@ mod streams;
 mod time;
 mod tls;
 mod transactions;
+mod transactions_at;
 mod transport;

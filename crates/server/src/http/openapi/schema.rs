@@ -4,6 +4,7 @@
 //! because the document knows no tables.
 
 use engine::Family;
+use model::calendar::{DATETIME_MAX, DATETIME_MIN};
 use serde_json::{Map, Value, json};
 
 use super::super::wire::Words;
@@ -324,7 +325,10 @@ fn of_times() -> Vec<Named> {
             json!({
                 "description": "Microseconds since 1970, a date and time, or `min`.",
                 "anyOf": [
-                    integer(),
+                    {
+                        "type": "integer", "format": "int64",
+                        "minimum": DATETIME_MIN.0, "maximum": DATETIME_MAX.0,
+                    },
                     {"type": "string", "format": "date-time"},
                     {"const": "min"},
                 ],
@@ -527,7 +531,8 @@ fn of_batches() -> Vec<Named> {
     let row_or_null = json!({"anyOf": [reference("Row"), {"type": "null"}]});
     let refusal = object(
         &["message", "code", "type", "version"],
-        json!({"message": text(), "code": integer(), "type": text(), "version": text()}),
+        json!({"message": text(), "code": integer(), "type": text(), "version": text(),
+            "index": integer()}),
     );
     let refused = object(&["error"], json!({"error": reference("Refusal")}));
     let found = object(

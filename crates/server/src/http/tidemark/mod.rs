@@ -39,8 +39,10 @@ pub fn status(asked: &Asked<'_>) -> Result<Reply, ApiError> {
 }
 
 /// `POST /v1/tidemark/databases/{database}/heartbeat`
-pub async fn heartbeat(asked: Asked<'_>) -> Result<Reply, ApiError> {
+pub async fn heartbeat(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
+    // It says nothing, but a connection whose body nobody reads cannot be used again.
+    asked.load().await?;
     let engine = &asked.app.shared.engine;
     let horizon = engine.heartbeat(&caller, &asked.ids.database).await?;
     let body = json!({ "horizon": horizon.0 });
