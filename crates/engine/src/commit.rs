@@ -166,6 +166,13 @@ impl Writer {
         answer.await.map_err(|_| EngineError::Closing)?
     }
 
+    /// The same, for reads to come: nobody waits for it. Where it comes to nothing, the first read
+    /// that needs it does.
+    pub(crate) fn reserve_soon(&self) {
+        let (reply, _) = oneshot::channel();
+        let _ = self.enqueue(Work::Reserve { reply });
+    }
+
     /// Has what is due brought in.
     pub(crate) async fn bring_due(&self) -> Result<(), EngineError> {
         let (reply, answer) = oneshot::channel();
