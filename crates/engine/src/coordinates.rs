@@ -8,9 +8,7 @@
 use std::sync::Arc;
 
 use list_cache::Pinned;
-use model::{
-    Actor, Catalogue, Coordinates, Mark, Page, Period, Retention, RowId, Table, Timestamp,
-};
+use model::{Actor, Catalogue, Coordinates, Mark, Page, Period, RowId, Table, Timestamp};
 use query::ast::Method;
 use query::{AskedTimes, AskedValid, Filter, Frame, Query, Test};
 use store::{Listing, StoreError};
@@ -79,17 +77,7 @@ impl Engine {
         let Some(times) = times_judged(list.texts, judged)? else {
             return Ok(None);
         };
-        if times.versions || matches!(times.valid, AskedValid::Between(_)) {
-            return refuse("one row is read at one instant; list its versions instead");
-        }
-        let is_meant = |method| matches!(method, Method::Select | Method::AsOf | Method::ValidAt);
-        if !query::parse(list.texts)?
-            .calls
-            .iter()
-            .all(|call| is_meant(call.method))
-        {
-            return refuse("of one row, only `select`, `asOf` and `validAt` have a meaning");
-        }
+        need_one_instant(times, list.texts)?;
         let asked = AskedAt {
             list,
             only: Some(id),
@@ -101,6 +89,25 @@ impl Engine {
             Err(EngineError::Unauthorized) => Err(EngineError::RowNotFound(id.clone())),
             answer => answer.map(Some),
         }
+    }
+
+    /// What is asked of the state that a transaction would leave, which is known when nobody can
+    /// know any more: with what is staged.
+    pub(crate) async fn view_staged(
+        &self,
+        catalogue: &Catalogue,
+        caller: &Caller,
+        (list, only): (&ListRows<'_>, Option<&RowId>),
+        times: AskedTimes,
+    ) -> Result<Query, EngineError> {
+        let asked = AskedAt {
+            list,
+            only,
+            times,
+            judged: Judged::Today,
+        };
+        let last = Mark(Timestamp::END.0 - 1);
+        self.view(catalogue, caller, asked, last).await
     }
 
     async fn answer_at(
@@ -119,8 +126,11 @@ impl Engine {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
-                // A commit came between the choice of the mark and the read.
-                Err(EngineError::HistoryGone(_)) if asked.is_of_now() => {}
+                // A commit came between the choice of the mark and the read, or could be read
+                // before it was published.
+                Err(EngineError::HistoryGone(_)) if asked.is_of_now() => {
+                    self.shared.marks.after(seen).await;
+                }
                 answer => return answer,
             }
         }
@@ -178,15 +188,14 @@ impl Engine {
         Ok(told(read, is_hit))
     }
 
-    /// Whether nothing that the query looks at is yet to come, nor goes with the next commit.
+    /// Whether nothing that the query looks at is yet to come.
     fn is_over(&self, query: &Query) -> bool {
         let now = self.shared.now();
         let last = match query.frame {
             Frame::One | Frame::Due(_) => query.at.map(|at| at.valid),
             Frame::Pieces(period) | Frame::Versions(period) => period.to(),
         };
-        let keeps_past = query.table.options.history != Retention::None;
-        keeps_past && last.is_some_and(|last| last <= now)
+        last.is_some_and(|last| last <= now)
     }
 
     /// What is asked, resolved for what the caller may see at `mark`.
@@ -289,6 +298,20 @@ fn times_judged(texts: &[String], judged: Judged) -> Result<Option<AskedTimes>, 
         return Err(EngineError::Argument { name, why });
     }
     Ok(times)
+}
+
+/// # Errors
+/// What has no meaning for one row.
+pub(crate) fn need_one_instant(times: AskedTimes, texts: &[String]) -> Result<(), EngineError> {
+    if times.versions || matches!(times.valid, AskedValid::Between(_)) {
+        return refuse("one row is read at one instant; list its versions instead");
+    }
+    let is_meant = |method| matches!(method, Method::Select | Method::AsOf | Method::ValidAt);
+    let calls = query::parse(texts)?.calls;
+    if !calls.iter().all(|call| is_meant(call.method)) {
+        return refuse("of one row, only `select`, `asOf` and `validAt` have a meaning");
+    }
+    Ok(())
 }
 
 fn refuse<T>(why: &str) -> Result<T, EngineError> {

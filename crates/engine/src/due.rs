@@ -3,12 +3,26 @@
 //! The writer brings them in at their instant (`commit.rs`). Until it has, a read of now does not
 //! wait for it, for it may stand behind a large write: it takes the rows that are due from the
 //! versions, and nothing of it is cached.
+//!
+//! A commit takes its time to be durable, and boundaries pass meanwhile. Whoever reads across both
+//! may meet the commit and lack what began or ended before anybody could see it, which nobody who
+//! looks at the two one after the other ever finds. Such a read is begun anew.
 
-use model::{TableNumber, Timestamp};
+use model::{Mark, TableNumber, Timestamp};
 
 use crate::Engine;
 use crate::error::EngineError;
 use crate::shared::Shared;
+
+/// What stood before a read of now.
+#[derive(Clone, Copy)]
+pub(crate) struct Before {
+    /// Commits up to here could be seen.
+    pub(crate) published: Mark,
+    pub(crate) passages: u64,
+    /// Of this table alone; `None` is all.
+    pub(crate) table: Option<TableNumber>,
+}
 
 impl Shared {
     /// Now, as reads and marks have it: the clock may have stepped back since the last commit, or
@@ -19,7 +33,7 @@ impl Shared {
 
     /// Whether `boundary` lies at or before now. Where it lies ahead, which nearly every read of a
     /// table finds, no lock is taken: a clock that is not believed is ahead of now.
-    fn has_passed(&self, boundary: Timestamp) -> bool {
+    fn is_passed(&self, boundary: Timestamp) -> bool {
         boundary < Timestamp::END
             && boundary <= self.clock.now().max(self.marks.passed().timestamp())
             && boundary <= self.instant()
@@ -27,23 +41,54 @@ impl Shared {
 
     /// The instant it is now, if what the table shows now is behind it.
     pub(crate) fn overdue(&self, table: TableNumber) -> Option<Timestamp> {
-        if !self.has_passed(self.lists.first_boundary()) {
+        if !self.is_passed(self.lists.first_boundary()) {
             return None;
         }
         let now = self.instant();
         self.lists.is_overdue(table, now).then_some(now)
     }
 
-    /// Whether what the table shows by itself has changed since its next boundary was `boundary`,
-    /// or is to be changed: a read that took so long may have seen a commit that came after the
-    /// boundary, and not what began or ended at it.
-    pub(crate) fn has_matured(&self, table: TableNumber, boundary: Timestamp) -> bool {
-        self.has_passed(boundary) || self.overdue(table).is_some()
+    /// What stands before a read of the table, or, without one, of several. To be asked for before
+    /// it is asked what is due.
+    pub(crate) fn before(&self, table: Option<TableNumber>) -> Before {
+        Before {
+            published: self.marks.published(),
+            passages: self.passages(table),
+            table,
+        }
+    }
+
+    fn passages(&self, table: Option<TableNumber>) -> u64 {
+        match table {
+            Some(table) => self.lists.passages(table),
+            None => self.lists.passages_of_all(),
+        }
+    }
+
+    /// Whether something may have begun or ended by itself since.
+    pub(crate) fn has_passed(&self, before: &Before) -> bool {
+        let is_due = match before.table {
+            Some(table) => self.overdue(table).is_some(),
+            None => self.is_due(),
+        };
+        is_due || self.passages(before.table) != before.passages
+    }
+
+    /// Whether a read on one snapshot that shows commits up to `mark` may lack what began or ended
+    /// before the last of them could be seen.
+    pub(crate) fn is_torn(&self, before: &Before, mark: Mark) -> bool {
+        mark > before.published && self.has_passed(before)
+    }
+
+    /// The same of several reads, all of which have met this mark. What is brought in takes none, so
+    /// they may differ by that alone.
+    pub(crate) fn parts(&self, before: &Before, mark: Mark) -> bool {
+        self.passages(before.table) != before.passages || self.is_torn(before, mark)
     }
 
     /// Whether anything is due.
     pub(crate) fn is_due(&self) -> bool {
-        self.has_passed(self.lists.first_boundary())
+        self.is_passed(self.lists.first_boundary())
     }
 }
 
@@ -61,7 +106,7 @@ impl Engine {
     /// Waits until nothing is due, for reads that go from table to table.
     pub(crate) async fn settle_due(&self) -> Result<(), EngineError> {
         if self.shared.is_due() {
-            self.writer.bring_due().await?;
+            self.writer.bring_due(self.shared.instant()).await?;
         }
         Ok(())
     }

@@ -69,6 +69,7 @@ impl Engine {
     /// the caller it was prepared for, who must have been asked about anew. Whatever goes wrong,
     /// [`Engine::get_row`] says what it is.
     pub fn row_at_once(&self, prepared: &PreparedTable, id: &RowId) -> Option<Marked<Page>> {
+        let before = self.shared.before(Some(prepared.table.number));
         if prepared.catalogue_epoch != self.shared.catalogue_epoch()
             || self.shared.overdue(prepared.table.number).is_some()
         {
@@ -86,6 +87,9 @@ impl Engine {
         let Poll::Ready(Ok(snapshot)) = read.poll(&mut Context::from_waker(Waker::noop())) else {
             return None;
         };
+        if self.shared.is_torn(&before, snapshot.mark) {
+            return None;
+        }
         let page = Page {
             table: prepared.table.clone(),
             selection: Selection::All,
@@ -138,6 +142,7 @@ impl Engine {
     /// The answer to a list, if the cache holds all of it and the list would be prepared alike
     /// now. For the caller it was prepared for, who must have been asked about anew.
     pub fn held(&self, list: &PreparedList) -> Option<ListAnswer> {
+        let before = self.shared.before(Some(list.table));
         if list.catalogue_epoch != self.shared.catalogue_epoch()
             || self.shared.overdue(list.table).is_some()
         {
@@ -145,8 +150,11 @@ impl Engine {
         }
         let now_ms = self.shared.clock.elapsed_ms();
         let answer = self.shared.lists.look(&list.names, now_ms)?;
-        // Somebody who may read more may have filled it since the caller was asked about.
-        if list.catalogue_epoch != self.shared.catalogue_epoch() {
+        // Somebody who may read more may have filled it since the caller was asked about, or
+        // somebody who read across a boundary.
+        if list.catalogue_epoch != self.shared.catalogue_epoch()
+            || (answer.is_stale.is_none() && self.shared.has_passed(&before))
+        {
             return None;
         }
         if let Some((query, family)) = &list.asked {

@@ -15,6 +15,7 @@ use store::{Listed, Listing, Point, Preview, Snapshot, StoreError, TotalCap};
 
 use crate::Engine;
 use crate::asked::Caller;
+use crate::due::Before;
 use crate::error::EngineError;
 use crate::links::beside;
 use crate::rows::ATTEMPTS_MAX;
@@ -419,8 +420,8 @@ fn links_to(page: &Page, rows: &[Row], selection: &Selection, partner: usize) ->
 }
 
 impl Engine {
-    /// Reads by `read` on one snapshot. Where the parts of an answer were read on different ones,
-    /// all of it is read again at fixed coordinates, at which nothing moves.
+    /// Reads by `read` on one snapshot, on which nothing is due. Where the parts of an answer were
+    /// read on different ones, all of it is read again at fixed coordinates, at which nothing moves.
     pub(crate) async fn on_one_snapshot<'e, T>(
         &'e self,
         catalogue: &'e Catalogue,
@@ -428,26 +429,46 @@ impl Engine {
         mut read: impl AsyncFnMut(&mut Gathering<'e>) -> Result<T, EngineError>,
     ) -> Result<Marked<T>, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
+            let published = self.shared.marks.published();
+            self.settle_due().await?;
+            let before = Before {
+                published,
+                ..self.shared.before(None)
+            };
             let mut now = Gathering::new(Reads::Store(self), catalogue, caller, None);
             let answer = read(&mut now).await?;
-            if let Some(mark) = now.mark() {
+            if let Some(mark) = now.mark()
+                && !self.shared.parts(&before, mark)
+            {
                 return Ok(Marked { answer, mark });
             }
-            let mark = self.fix().await?;
-            let at = Coordinates {
-                valid: mark.timestamp(),
-                system: mark,
-            };
+            let at = self.coordinates_of_now(now.mark).await?;
             let mut fixed = Gathering::new(Reads::Store(self), catalogue, caller, Some(at));
             match read(&mut fixed).await {
                 // A commit came after the mark, and a table keeps no past.
                 Err(EngineError::HistoryGone(_)) => {}
                 answer => {
-                    let answer = answer?;
+                    let (answer, mark) = (answer?, at.system);
                     return Ok(Marked { answer, mark });
                 }
             }
         }
         Err(EngineError::Overloaded)
+    }
+
+    /// Coordinates that show all that anybody could see by now, and what `seen` shows.
+    async fn coordinates_of_now(&self, seen: Option<Mark>) -> Result<Coordinates, EngineError> {
+        // Of what has begun or ended some may have been shown, though a commit is pending.
+        let valid = self.shared.instant();
+        let fixed = self.fix().await?;
+        let system = match seen.filter(|seen| *seen > fixed) {
+            // It could be seen before it was published.
+            Some(seen) => self.settled(seen).await?,
+            None => fixed,
+        };
+        Ok(Coordinates {
+            valid: valid.max(system.timestamp()),
+            system,
+        })
     }
 }

@@ -33,40 +33,52 @@ impl Engine {
         if let Some(times) = times(asked.texts)? {
             return self.list_at(caller, asked, times, Judged::Today).await;
         }
+        let mut was_torn = false;
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
             let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
             let related = related(&query.table, asked.texts)?;
+            let filters_others = query.filters_relationships();
+            let number = query.table.number;
+            let before = self.shared.before((!filters_others).then_some(number));
             let attempt = Attempt {
                 engine: self,
                 catalogue: &catalogue,
                 query: &query,
                 asked,
             };
-            if !related.is_empty() || query.filters_relationships() {
+            if filters_others {
                 self.settle_due().await?;
             }
-            let number = query.table.number;
-            let boundary = self.shared.lists.boundary(number);
             let overdue = self.overdue(number);
+            let contract = self.contract(caller, asked, &query);
+            let contract = contract.filter(|_| overdue.is_none() && !was_torn);
             let answer = if !related.is_empty() {
                 attempt.answer_with(caller, &related).await
             } else if let Some(now) = overdue {
                 attempt.answer_at(now).await
-            } else if let Some(contract) = self.contract(caller, asked, &query) {
+            } else if let Some(contract) = contract {
                 attempt.answer_by(contract).await
             } else {
                 attempt.answer().await
+            };
+            // Rows and total that were looked for in the cache were found one after the other.
+            let is_torn = |answer: &ListAnswer| match contract {
+                _ if !related.is_empty() => false,
+                None => self.shared.is_torn(&before, answer.mark),
+                Some(Contract::Exact) => self.shared.has_passed(&before),
+                Some(Contract::Ttl { .. }) => answer.was_read() && self.shared.has_passed(&before),
             };
             match answer {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
-                Ok(answer)
-                    if overdue.is_none()
-                        && answer.was_read()
-                        && self.shared.has_matured(number, boundary) => {}
+                // The next attempt is on one snapshot, opened as soon as it was looked what is due.
+                Ok(answer) if is_torn(&answer) => {
+                    was_torn = true;
+                    self.reach(answer.mark).await?;
+                }
                 answer => return answer,
             }
         }
@@ -125,16 +137,12 @@ impl Engine {
             catalogue_epoch: catalogue.epoch,
         };
         if !related.is_empty() {
-            self.settle_due().await?;
             let get = async |reading: &mut Gathering<'_>| reading.get(point, &related).await;
             let Marked { answer, mark } = self.on_one_snapshot(catalogue, caller, get).await?;
             let answer = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
             return Ok(Marked { answer, mark });
         }
-        let Snapshot { answer, mark } = match self.overdue(table.number) {
-            None => self.shared.store.get(point).await?,
-            Some(now) => self.get_overdue(point, now).await?,
-        };
+        let Snapshot { answer, mark } = self.get_now(point).await?;
         let row = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
         Ok(Marked {
             answer: Page {
@@ -145,6 +153,23 @@ impl Engine {
             },
             mark,
         })
+    }
+
+    /// The row of now.
+    async fn get_now(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, EngineError> {
+        let number = point.table.number;
+        for _ in 0..ATTEMPTS_MAX {
+            let before = self.shared.before(Some(number));
+            let read = match self.overdue(number) {
+                None => self.shared.store.get(point).await?,
+                Some(now) => self.get_overdue(point, now).await?,
+            };
+            if !self.shared.is_torn(&before, read.mark) {
+                return Ok(read);
+            }
+            self.reach(read.mark).await?;
+        }
+        Err(EngineError::Overloaded)
     }
 
     /// The row of now as it is once what is due has been brought in.

@@ -88,23 +88,21 @@ impl Key {
         }
     }
 
-    /// Appends the name of the answer to `query` at fixed coordinates, behind this fence.
+    /// Appends the name of the answer to `query` at fixed coordinates, behind these numbers: fence,
+    /// schema and permission epochs, and the line of its table.
     pub(crate) fn write_pinned(
         out: &mut Vec<u8>,
         query: &Query,
         family: Family,
         total: bool,
-        fence: u64,
+        numbers: [u64; 4],
     ) {
-        let table = &query.table;
         out.push(PINNED);
         out.push(u8::from(family == Family::Documents) | (u8::from(total) << 1));
-        out.extend_from_slice(&table.number.0.to_be_bytes());
-        for epoch in [fence, table.schema_epoch, table.permission_epoch] {
-            out.extend_from_slice(&epoch.to_be_bytes());
+        out.extend_from_slice(&query.table.number.0.to_be_bytes());
+        for number in numbers {
+            out.extend_from_slice(&number.to_be_bytes());
         }
-        // Below the line nothing is answered, whatever was kept before it rose.
-        out.extend_from_slice(&table.options.kept_from.0.to_be_bytes());
         query.write_normal_form(out);
     }
 

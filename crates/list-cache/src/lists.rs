@@ -182,10 +182,15 @@ impl ListCache {
         self.boundaries.first()
     }
 
-    /// The first instant at which something of the table changes by itself; the end of time if
-    /// nothing does.
-    pub fn boundary(&self, table: TableNumber) -> Timestamp {
-        self.boundaries.of(table)
+    /// A number that has risen once something of the table that was to change by itself does so no
+    /// more: it has been brought in, or was called off.
+    pub fn passages(&self, table: TableNumber) -> u64 {
+        self.boundaries.passages(table)
+    }
+
+    /// The same of all tables.
+    pub fn passages_of_all(&self) -> u64 {
+        self.boundaries.passages_of_all()
     }
 
     /// Whether something of the table was to change by itself up to `now`, and has not been

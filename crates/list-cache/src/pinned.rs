@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use model::{Mark, TableNumber};
+use model::{Mark, Retention, TableNumber};
 use query::Query;
 
 use crate::entry::{Altered, Content, Entry};
@@ -17,6 +17,7 @@ use crate::key::{Family, Key};
 use crate::lists::ListCache;
 use crate::purges::Purges;
 use crate::registry::Place;
+use crate::rules::Rule;
 
 /// A list, or a row, at fixed coordinates.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ pub struct Pinned {
 }
 
 /// What the answer at fixed coordinates is kept under.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinnedName {
     key: Key,
     /// The numbers that make older answers unreachable: fence, schema, permissions.
@@ -65,14 +66,31 @@ impl ListCache {
             return None;
         }
         let table = &query.table;
+        let options = table.options;
+        let rules = self.rules();
+        // What it looks at goes with the next commit.
+        if options.history == Retention::None && rules.hold(Rule::NothingIsPinnedThatGoes) {
+            return None;
+        }
         let fences = self.fences.read().unwrap_or_else(PoisonError::into_inner);
         let fence = fences.of(table.number)?;
         drop(fences);
         let mut bytes = Vec::with_capacity(256);
-        Key::write_pinned(&mut bytes, query, family, total, fence);
+        let epochs = [fence, table.schema_epoch, table.permission_epoch];
+        let [fence, mut schema, permission] = epochs;
+        if !rules.hold(Rule::PinnedNamesHoldTheSchema) {
+            schema = 0;
+        }
+        // Below the line nothing is answered, whatever was kept before it rose.
+        let mut line = options.kept_from.0.cast_unsigned();
+        if !rules.hold(Rule::PinnedNamesHoldTheLine) {
+            line = 0;
+        }
+        let numbers = [fence, schema, permission, line];
+        Key::write_pinned(&mut bytes, query, family, total, numbers);
         Some(PinnedName {
             key: Key::new(&bytes),
-            epochs: [fence, table.schema_epoch, table.permission_epoch],
+            epochs,
         })
     }
 
@@ -116,10 +134,14 @@ impl ListCache {
             return;
         }
         let mut fences = self.fences.write().unwrap_or_else(PoisonError::into_inner);
-        for table in recast {
-            fences.raised.purge(*table);
+        if self.rules().hold(Rule::RecastsAreFences) {
+            for table in recast {
+                fences.raised.purge(*table);
+            }
         }
-        fences.in_flight = recast.to_vec();
+        if self.rules().hold(Rule::FencesStandInFlight) {
+            fences.in_flight = recast.to_vec();
+        }
     }
 
     /// After it became visible, or was given up.

@@ -1,6 +1,6 @@
 //! Everything that a commit is asked against: live entries, and reads that may become some.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use model::{TableNumber, Value};
 use query::Query;
@@ -104,8 +104,9 @@ pub(crate) struct Registry {
 
 struct InFlight {
     batch: Batch,
-    /// The tables it has changes of rows of.
-    changed: HashSet<TableNumber>,
+    /// The tables it has changes of rows of, in an order that each process repeats: in it totals
+    /// leave the map and come back, and that decides what is evicted.
+    changed: BTreeSet<TableNumber>,
 }
 
 impl Registry {
@@ -273,7 +274,7 @@ impl Registry {
     pub(crate) fn withhold(&mut self, batch: Batch, cap: Option<u64>, rules: &Rules) -> Fallen {
         assert!(self.in_flight.is_none(), "one commit at a time");
         let mut fallen = Fallen::default();
-        let mut changed = HashSet::new();
+        let mut changed = BTreeSet::new();
         for number in &batch.tables {
             if rules.hold(Rule::WholeTables)
                 && let Some(mut table) = self.tables.remove(number)

@@ -479,12 +479,18 @@ const STORIES: &[(Rule, Story)] = &[
     (Rule::StaleIsTold, an_older_answer_says_so),
 ];
 
-/// What happens at an instant without a commit needs a clock and a schedule: the engine's
-/// simulation misses each of these (`engine/tests/simulation.rs`).
-const OF_TIME: [Rule; 3] = [
+/// What happens at an instant without a commit needs a clock and a schedule, and answers at fixed
+/// coordinates a past: the engine's simulation misses each of these
+/// (`engine/tests/simulation.rs`).
+const OF_TIME: [Rule; 8] = [
     Rule::ListsEndAtBoundaries,
     Rule::DueRowsAreChanges,
     Rule::BoundariesAreMovedBefore,
+    Rule::RecastsAreFences,
+    Rule::FencesStandInFlight,
+    Rule::PinnedNamesHoldTheSchema,
+    Rule::PinnedNamesHoldTheLine,
+    Rule::NothingIsPinnedThatGoes,
 ];
 
 #[test]

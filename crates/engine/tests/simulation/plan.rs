@@ -1,11 +1,9 @@
 //! What a seed decides about a run before it begins.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use engine::{Config, Durability, Engine, LongReads};
 use query::Limits;
-use store::{Options, Store};
 
 use super::chance::Chance;
 use super::stage;
@@ -148,17 +146,4 @@ impl RunKind {
 /// Whether lists are evicted in the runs of this seed.
 pub fn evicts(seed: u64) -> bool {
     matches!(RunKind::of(seed), RunKind::Small | RunKind::Cramped)
-}
-
-pub fn open_store(config: &Config) -> Arc<dyn Store> {
-    store::open(Options {
-        directory: config.directory.clone(),
-        durability: config.durability,
-        encode_row: config.encode_row,
-        reader_cache_bytes: config.reader_cache_bytes,
-        read_limit_ms: config.read_limit_ms,
-        long_reads: config.long_reads,
-        vfs: None,
-    })
-    .expect("a new directory")
 }

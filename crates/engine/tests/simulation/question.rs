@@ -153,6 +153,18 @@ impl Question {
         }
     }
 
+    /// This row of the table.
+    pub fn only_row(self, id: &'static str) -> Question {
+        Question {
+            texts: Vec::new(),
+            only: Some(id),
+            total: false,
+            is_random: false,
+            ttl_s: 0,
+            ..self
+        }
+    }
+
     /// A list of this table that a transaction shows its owner, without what only its commit fixes.
     pub fn inside(
         mut self,

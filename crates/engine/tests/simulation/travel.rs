@@ -10,6 +10,7 @@ use super::super::domain;
 use super::super::gate::Stop;
 use super::super::judge::{Grounds, Verdict};
 use super::super::question::Question;
+use super::super::stage;
 use super::super::times::Times;
 use super::check::{agree, show};
 use super::{Found, READERS_MAX, World};
@@ -56,6 +57,20 @@ impl World {
             let is_new = self.settled.iter().all(|one| one.number != question.number);
             self.settled.extend(is_new.then(|| question.clone()));
         }
+        self.ask(question);
+        self.go_on(self.readers.len() - 1)
+    }
+
+    /// Somebody asks for one row of now.
+    pub(super) fn ask_for_row(&mut self) -> Found {
+        self.asked += 1;
+        let id = *self.chance.pick(&domain::IDS);
+        let question = Question::draw(&mut self.chance, self.judge.catalogue(), self.asked);
+        let question = Arc::new(question.only_row(id));
+        if !self.judge.may_be_asked(&question) {
+            return Ok(());
+        }
+        self.tally.count("rows of now", true);
         self.ask(question);
         self.go_on(self.readers.len() - 1)
     }
@@ -190,9 +205,31 @@ pub(super) async fn at_other_time(
         return engine.list_rows(&asked.caller, &list).await;
     };
     let id = RowId::new(id).expect("a legal id");
+    if asked.times.is_none() {
+        return row_of_now(&engine, &asked, &id).await;
+    }
     let list = super::list_of(&asked, false);
     let got = engine.get_row_at(&asked.caller, &list, &id, Judged::Today);
     Ok(got.await?.expect("it names a time"))
+}
+
+/// One row of now, as a list of one.
+async fn row_of_now(
+    engine: &Engine,
+    asked: &Question,
+    id: &RowId,
+) -> Result<ListAnswer, EngineError> {
+    let place = super::list_of(asked, false).place;
+    let got = engine.get_row(&asked.caller, place, id, &[]).await?;
+    let rows = stage::encode_page(&got.answer, asked.family);
+    Ok(ListAnswer {
+        tag: engine.fingerprint(&rows),
+        rows: rows.into(),
+        total: 0,
+        cached: None,
+        mark: got.mark,
+        fixed: None,
+    })
 }
 
 /// What an answer says.

@@ -16,7 +16,7 @@ use super::domain::{self, DATABASES, TABLES};
 use super::gate::{self, Fate, GatedClock, Moment, Stop};
 use super::gated::Gated;
 use super::judge::{Judge, Verdict};
-use super::plan::{self, LIMITS, Move, Plan, RunKind};
+use super::plan::{LIMITS, Move, Plan, RunKind};
 use super::question::{Question, table_at};
 use super::stage::{self, NEW_YEAR_US, TickingClock};
 use super::tally::Tally;
@@ -118,7 +118,7 @@ impl World {
         let plan = Plan::of(seed, &mut chance);
         let directory = tempfile::tempdir().expect("a place for the store");
         let config = plan.config(directory.path());
-        let inner = plan::open_store(&config);
+        let inner = stage::open_store(&config);
         let clock = TickingClock::at(NEW_YEAR_US);
         let gated = Arc::new(Gated::new(inner.clone()));
         let gated_clock = Arc::new(GatedClock {
@@ -268,11 +268,12 @@ impl World {
         let by_ms = self
             .chance
             .weighed(&[(4, 1), (2, 300), (2, 2_000), (1, -1_500)]);
-        // Transactions expire after a minute.
-        let by_ms = if self.travels && self.chance.one_in(3) {
-            61_000
-        } else {
-            by_ms
+        // Transactions expire after a minute, and tables let go of what is a day old. No commit takes
+        // so long: the clock would not be believed after it.
+        let by_ms = match self.chance.below(if self.travels { 6 } else { 1 }) {
+            4 if self.stop == Stop::Idle => 25 * 3_600_000,
+            5 => 61_000,
+            _ => by_ms,
         };
         let later = Timestamp(self.clock.look().0 + by_ms * 1_000);
         if self.judge.is_due_by(later) {
@@ -313,6 +314,9 @@ impl World {
         }
         if self.travels && self.chance.one_in(3) {
             return self.travel();
+        }
+        if self.travels && self.chance.one_in(8) {
+            return self.ask_for_row();
         }
         let question = match self.chance.below(10) {
             // Where lists are evicted, more of them come anew.

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use engine::{
-    Bulk, Caller, ColumnChange, Engine, EngineError, Increment, NewRelationship, Place, RowInput,
-    TableChange,
+    Bulk, Caller, ColumnChange, Engine, EngineError, Increment, NewRelationship, OptionsChange,
+    Place, RowInput, TableChange,
 };
 use model::{
     Catalogue, DatabaseId, DatabaseKind, Json, ProjectId, RowId, Table, TableNumber, Timestamp,
@@ -147,6 +147,9 @@ pub fn draw(scene: &mut Scene<'_>) -> Write {
         has_link: known.position(LINK).is_some(),
         is_related: known.has_relationships(),
     };
+    if scene.travels && scene.chance.one_in(20) {
+        return change_options(scene.chance, site);
+    }
     if kind.is_of_rows() {
         if scene.travels && !site.is_related && scene.chance.one_in(4) {
             return timed(scene.chance, site, scene.now);
@@ -473,6 +476,21 @@ fn change_table(scene: &mut Scene<'_>, site: Site) -> Write {
             .update_table(caller, site.place(), wanted)
             .await
             .map(drop)
+    })
+}
+
+/// How much of its past a table keeps.
+fn change_options(chance: &mut Chance, site: Site) -> Write {
+    let history = chance.weighed(&[(4, "keep"), (2, "days(1)"), (1, "none")]);
+    let what = format!("SetOptions {}.{} {history}", site.database, site.table);
+    write(what, async move {
+        let wanted = OptionsChange {
+            pinned_max_age_s: None,
+            history: Some(history.to_owned()),
+        };
+        let (engine, caller) = (&site.engine, &site.caller);
+        let set = engine.set_table_options(caller, site.place(), &wanted);
+        set.await.map(drop)
     })
 }
 

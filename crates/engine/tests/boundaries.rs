@@ -1,0 +1,280 @@
+//! Reads across an instant at which rows begin and end by themselves: whatever comes between two
+//! of their steps, they show what could be seen at one instant.
+
+#[macro_use]
+#[path = "../../store/tests/pass_on/mod.rs"]
+mod pass_on;
+mod stage;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use engine::{BatchRead, Engine, EngineError, Family, ListRows, RowInput, WantedRows};
+use futures_executor::block_on;
+use model::{Json, Mark, Row, RowId, Timestamp};
+use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, row};
+use store::{
+    Boundaries, Changes, Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError,
+    StoreFuture, WriteBatch,
+};
+
+const SECOND_US: i64 = 1_000_000;
+
+type Act = Box<dyn FnOnce(&Engine) + Send>;
+
+/// The real store, in which something happens just before a read.
+struct Meanwhile {
+    inner: Arc<dyn Store>,
+    clock: Arc<TickingClock>,
+    engine: OnceLock<Arc<Engine>>,
+    /// Before which of the reads to come, and what.
+    act: Mutex<Option<(usize, Act)>>,
+    reads: AtomicUsize,
+    /// A boundary passes while the next commit is made durable.
+    commits_across: Arc<AtomicBool>,
+    /// What is due cannot be brought in.
+    brings_nothing: AtomicBool,
+}
+
+impl Meanwhile {
+    fn arm(&self, read: usize, act: impl FnOnce(&Engine) + Send + 'static) {
+        self.reads.store(0, Ordering::SeqCst);
+        *self.act.lock().unwrap() = Some((read, Box::new(act)));
+    }
+
+    fn is_armed(&self) -> bool {
+        self.act.lock().unwrap().is_some()
+    }
+
+    fn look_away(&self) {
+        let read = self.reads.fetch_add(1, Ordering::SeqCst);
+        let act = self.act.lock().unwrap().take_if(|(at, _)| *at == read);
+        if let (Some((_, act)), Some(engine)) = (act, self.engine.get()) {
+            // Whoever polls this one may not wait for others.
+            std::thread::scope(|scope| {
+                scope.spawn(|| act(engine));
+            });
+        }
+    }
+}
+
+struct Late {
+    inner: Box<dyn Pending>,
+    clock: Arc<TickingClock>,
+    is_across: bool,
+}
+
+impl Pending for Late {
+    fn outcomes(&self) -> &[Outcome] {
+        self.inner.outcomes()
+    }
+
+    fn due(&self) -> &[Changes] {
+        self.inner.due()
+    }
+
+    fn boundaries(&self) -> Boundaries {
+        self.inner.boundaries()
+    }
+
+    fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
+        if self.is_across {
+            self.clock.step_us(SECOND_US);
+        }
+        self.inner.commit()
+    }
+}
+
+impl Store for Meanwhile {
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
+        self.look_away();
+        self.inner.list(listing)
+    }
+
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
+        self.look_away();
+        self.inner.get(point)
+    }
+
+    fn apply<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>> {
+        Box::pin(async move {
+            let late: Box<dyn Pending> = Box::new(Late {
+                inner: self.inner.apply(batches, first).await?,
+                clock: self.clock.clone(),
+                is_across: self.commits_across.swap(false, Ordering::SeqCst),
+            });
+            Ok(late)
+        })
+    }
+
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        if self.brings_nothing.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(StoreError::Full)));
+        }
+        self.inner.bring_due(instant)
+    }
+
+    pass_on!(
+        load,
+        next_boundary,
+        recorded,
+        rewind,
+        table_as_of,
+        preview,
+        transactions,
+        transaction,
+        kept_request,
+        reserve,
+        tend,
+        close
+    );
+}
+
+/// A row that ends in a second, one that begins then, and one that stays.
+fn with_rows(test: impl FnOnce(&Arc<Meanwhile>, &Engine)) {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = TickingClock::at(NEW_YEAR_US);
+    let config = config(directory.path());
+    let store = Arc::new(Meanwhile {
+        inner: stage::open_store(&config),
+        clock: clock.clone(),
+        engine: OnceLock::new(),
+        act: Mutex::default(),
+        reads: AtomicUsize::new(0),
+        commits_across: Arc::default(),
+        brings_nothing: AtomicBool::new(false),
+    });
+    let engine = Engine::over(store.clone(), &config, clock).unwrap();
+    assert!(store.engine.set(engine.clone()).is_ok());
+    furnish(&engine);
+    let instant = Json::Int(NEW_YEAR_US + SECOND_US);
+    let over = |id: &str, name: &str| {
+        let mut over = row(id, &[("n", 1)]);
+        over.members.push((name.to_owned(), instant.clone()));
+        over
+    };
+    for row in [
+        row("stays", &[("n", 1)]),
+        over("ends", "$validTo"),
+        over("begins", "$validFrom"),
+    ] {
+        block_on(engine.create_row(&key(), PLACE, row)).unwrap();
+    }
+    test(&store, &engine);
+    engine.close().unwrap();
+}
+
+fn update(engine: &Engine, row: RowInput) {
+    block_on(engine.update_row(&key(), PLACE, row, None)).unwrap();
+}
+
+/// Just before a read, a commit becomes visible that has taken longer than the boundary.
+fn commit_across(store: &Arc<Meanwhile>, id: &'static str) {
+    let meanwhile = store.clone();
+    store.brings_nothing.store(true, Ordering::SeqCst);
+    store.arm(0, move |engine| {
+        meanwhile.commits_across.store(true, Ordering::SeqCst);
+        update(engine, row(id, &[("m", 7)]));
+    });
+}
+
+fn list(engine: &Engine, bypass: bool, texts: &[String]) -> String {
+    let list = ListRows {
+        place: PLACE,
+        texts,
+        total: true,
+        ttl_s: 0,
+        bypass,
+        family: Family::Tables,
+    };
+    let answer = block_on(engine.list_rows(&key(), &list)).unwrap();
+    let rows = String::from_utf8(answer.rows.to_vec()).unwrap();
+    assert_eq!(answer.total, rows.lines().count() as u64, "{rows}");
+    rows
+}
+
+#[test]
+fn a_list_shows_no_commit_without_what_began_and_ended_before_it() {
+    for bypass in [false, true] {
+        with_rows(|store, engine| {
+            commit_across(store, "stays");
+            let rows = list(engine, bypass, &[]);
+            assert!(!store.is_armed());
+            let has = |id: &str| rows.contains(&format!(" {id} "));
+            let seen = (has("stays"), has("begins"), has("ends"));
+            assert_eq!(seen, (true, true, false), "{rows}");
+            assert!(rows.contains("Int(7)"), "{rows}");
+        });
+    }
+}
+
+#[test]
+fn a_list_of_an_overdue_table_passes_the_next_boundary_as_well() {
+    with_rows(|store, engine| {
+        // The first boundary has passed and was not brought in; another one follows.
+        let mut later = row("later", &[("n", 1)]);
+        let instant = Json::Int(NEW_YEAR_US + 2 * SECOND_US);
+        later.members.push(("$validTo".to_owned(), instant));
+        block_on(engine.create_row(&key(), PLACE, later)).unwrap();
+        store.brings_nothing.store(true, Ordering::SeqCst);
+        store.clock.step_us(SECOND_US);
+        assert!(list(engine, false, &[]).contains(" later "));
+        commit_across(store, "stays");
+        let rows = list(engine, false, &[]);
+        assert!(!store.is_armed());
+        assert!(
+            rows.contains("Int(7)") && !rows.contains(" later "),
+            "{rows}"
+        );
+    });
+}
+
+#[test]
+fn a_row_that_has_ended_shows_no_commit_that_came_after_its_end() {
+    let ends = RowId::new("ends").unwrap();
+    with_rows(|store, engine| {
+        commit_across(store, "ends");
+        let read = block_on(engine.get_row(&key(), PLACE, &ends, &[]));
+        assert!(!store.is_armed());
+        assert!(matches!(read, Err(EngineError::RowNotFound(_))), "{read:?}");
+    });
+    with_rows(|store, engine| {
+        let table = engine.prepare_table(&key(), PLACE).unwrap();
+        assert!(engine.row_at_once(&table, &ends).is_some());
+        commit_across(store, "ends");
+        assert!(engine.row_at_once(&table, &ends).is_none());
+        assert!(!store.is_armed());
+    });
+}
+
+#[test]
+fn the_parts_of_one_answer_are_on_one_side_of_a_boundary() {
+    with_rows(|store, engine| {
+        let meanwhile = store.clone();
+        store.arm(2, move |engine| {
+            meanwhile.clock.step_us(SECOND_US);
+            assert!(read_all(engine)[2], "it has been brought in");
+        });
+        assert_eq!(read_all(engine), [true, false, true]);
+        assert!(!store.is_armed());
+    });
+}
+
+/// Whether each row is there.
+fn read_all(engine: &Engine) -> [bool; 3] {
+    let ids = ["stays", "ends", "begins"].map(|id| RowId::new(id).unwrap());
+    let asked = BatchRead {
+        table: "t".to_owned(),
+        rows: WantedRows::Ids(ids.to_vec()),
+        texts: Vec::new(),
+        as_of: None,
+        valid_at: None,
+    };
+    let read = block_on(engine.read_batch(&key(), "d", &[asked])).unwrap();
+    let part = read.answer.into_iter().next().unwrap().unwrap();
+    [0, 1, 2].map(|at| part.places[at].is_some())
+}
