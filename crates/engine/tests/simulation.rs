@@ -439,7 +439,7 @@ fn each_rule_is_missed_when_it_is_switched_off() {
 fn print_table(only: Option<&str>) {
     let is_meant = |rule: &Rule| only.is_none_or(|only| format!("{rule:?}") == only);
     let rules: Vec<Rule> = Rule::ALL.iter().copied().filter(is_meant).collect();
-    let found = in_parallel(rules.len() as u64, |place| {
+    in_parallel(rules.len() as u64, |place| {
         let rule = rules[place as usize];
         let looks = [(200, STEPS), (TABLE_SEEDS, 4 * STEPS)];
         let misses = |(seeds, steps)| {
@@ -461,12 +461,9 @@ fn print_table(only: Option<&str>) {
                 .filter_map(misses)
                 .find_map(found)
         };
-        (rule, looks.into_iter().find_map(misses))
-    });
-    for (rule, found) in found {
-        match found {
+        match looks.into_iter().find_map(misses) {
             Some((seed, steps)) => println!("    (Rule::{rule:?}, {seed}, {steps}),"),
             None => println!("    // {rule:?} is missed by none of {TABLE_SEEDS} seeds"),
         }
-    }
+    });
 }
