@@ -4,26 +4,22 @@
 //! **publish** the marks, then answer. So nobody who has seen a commit by any route can join an
 //! older read afterwards, and N waiting clients share one sync.
 
-use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_channel::oneshot;
 use futures_executor::block_on;
 use list_cache::Batch;
 use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, TableNumber, Timestamp};
-use store::{Applied, Changes, Op, Outcome, Pending, StoreError, WriteBatch};
+use store::{Applied, Changes, Outcome, Pending, Refusal, StoreError, WriteBatch};
 
 use crate::builds::{Build, next_build, table_with_builds};
 use crate::error::EngineError;
+use crate::line::{Line, Until, Work};
 use crate::lines::Lines;
 use crate::refused::refused;
 use crate::shared::Shared;
-use crate::tally::{Writes, Written};
+use crate::tally::Written;
 use crate::told;
-use crate::transactions::Trial;
 
 /// A group may always wait so long for company. Draining only what was there gave eight clients
 /// 0.52 of a single client's rate each; with this wait 0.96.
@@ -35,12 +31,6 @@ const COMPANY_WAIT_MAX: Duration = Duration::from_millis(2);
 /// The writer looks at the clock so often while something is scheduled, since the clock may be
 /// set; and tries so often again what is due and cannot be brought in.
 const CLOCK_WATCH: Duration = Duration::from_secs(1);
-/// Most requests of one group.
-const GROUP_REQUESTS_MAX: usize = 1_024;
-/// Most rows of one group, as of one commit.
-const GROUP_ROWS_MAX: usize = store::batch::BATCH_ROWS_MAX;
-/// A request with more rows commits alone.
-const ALONE_ROWS: usize = 1_000;
 /// After so long no further trial is begun in a group. Whoever writes waits for one that runs
 /// longer, and no more.
 const TRIALS_TAKE_MAX: Duration = Duration::from_millis(20);
@@ -50,197 +40,7 @@ const UPKEEP_EVERY_GROUPS: u32 = 64;
 /// What a request is answered with.
 type Answer = Result<Applied, EngineError>;
 
-/// The answer to a batch that was submitted.
-pub(crate) type Submitted = oneshot::Receiver<Result<Outcome, EngineError>>;
-
-enum Work {
-    Write {
-        batch: WriteBatch,
-        reply: oneshot::Sender<Result<Outcome, EngineError>>,
-    },
-    Reserve {
-        reply: oneshot::Sender<Result<(), EngineError>>,
-    },
-    /// Forgets every mark; see [`crate::Engine::rewind`].
-    Rewind {
-        reply: oneshot::Sender<Result<(), EngineError>>,
-    },
-    /// Before it is answered, all that is due has been brought in.
-    BringDue {
-        reply: oneshot::Sender<Result<(), EngineError>>,
-    },
-    Try(Trial),
-}
-
-impl Work {
-    /// Whether rows that are checked now are refused after it.
-    fn moves_catalogue(&self) -> bool {
-        match self {
-            Work::Write { batch, .. } => batch.ops.iter().any(|op| matches!(op, Op::Catalogue(_))),
-            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } | Work::Try(_) => {
-                false
-            }
-        }
-    }
-
-    fn rows(&self) -> usize {
-        match self {
-            Work::Write { batch, .. } => batch.rows_max(),
-            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } | Work::Try(_) => 0,
-        }
-    }
-}
-
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Work>,
-    closing: bool,
-    /// Somebody has met something that is due.
-    is_woken: bool,
-}
-
-/// The queue of writes and the thread that empties it.
-pub(crate) struct Writer {
-    line: Arc<Line>,
-    waiting_max: usize,
-    written: Arc<Written>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-#[derive(Default)]
-struct Line {
-    queue: Mutex<Queue>,
-    filled: Condvar,
-}
-
-impl Line {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Writer {
-    /// Starts the thread. At most `waiting_max` requests may wait.
-    pub(crate) fn start(shared: Arc<Shared>, waiting_max: usize) -> std::io::Result<Writer> {
-        let line = Arc::<Line>::default();
-        let written = Arc::<Written>::default();
-        let mut group = GroupCommit {
-            shared,
-            written: written.clone(),
-            line: line.clone(),
-            company: 0,
-            patience: COMPANY_WAIT,
-            builds_are_due: true,
-            last_due_failure: None,
-            failed_builds: Vec::new(),
-            lines: Lines::default(),
-        };
-        let thread = std::thread::Builder::new()
-            .name("writer".into())
-            .spawn(move || group.run())?;
-        Ok(Writer {
-            line,
-            waiting_max,
-            written,
-            thread: Mutex::new(Some(thread)),
-        })
-    }
-
-    /// Commits `batch`; `Ok` means it is durable and visible.
-    pub(crate) async fn commit(&self, batch: WriteBatch) -> Result<Outcome, EngineError> {
-        let answer = self.submit(batch)?;
-        answer.await.map_err(|_| EngineError::Closing)?
-    }
-
-    /// As [`Writer::commit`], which answers later: so several can share a group.
-    pub(crate) fn submit(&self, batch: WriteBatch) -> Result<Submitted, EngineError> {
-        let (reply, answer) = oneshot::channel();
-        self.enqueue(Work::Write { batch, reply })?;
-        Ok(answer)
-    }
-
-    /// Makes durable that marks ahead of the clock may be read.
-    pub(crate) async fn reserve(&self) -> Result<(), EngineError> {
-        let (reply, answer) = oneshot::channel();
-        self.enqueue(Work::Reserve { reply })?;
-        answer.await.map_err(|_| EngineError::Closing)?
-    }
-
-    /// Has what is due brought in.
-    pub(crate) async fn bring_due(&self) -> Result<(), EngineError> {
-        let (reply, answer) = oneshot::channel();
-        self.enqueue(Work::BringDue { reply })?;
-        answer.await.map_err(|_| EngineError::Closing)?
-    }
-
-    /// Forgets every mark.
-    pub(crate) async fn rewind(&self) -> Result<(), EngineError> {
-        let (reply, answer) = oneshot::channel();
-        self.enqueue(Work::Rewind { reply })?;
-        answer.await.map_err(|_| EngineError::Closing)?
-    }
-
-    /// Makes the writer look at the clock: a boundary has passed, and perhaps not by the clock
-    /// that it sleeps by.
-    pub(crate) fn wake(&self) {
-        self.line.lock().is_woken = true;
-        self.line.filled.notify_one();
-    }
-
-    /// Runs `trial` on the writer's thread, in its turn.
-    pub(crate) fn run_trial(&self, trial: Trial) -> Result<(), EngineError> {
-        self.enqueue(Work::Try(trial))
-    }
-
-    fn enqueue(&self, work: Work) -> Result<(), EngineError> {
-        let mut queue = self.line.lock();
-        if queue.closing {
-            return Err(EngineError::Closing);
-        }
-        if queue.waiting.len() >= self.waiting_max {
-            self.written.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(EngineError::Overloaded);
-        }
-        queue.waiting.push_back(work);
-        drop(queue);
-        self.line.filled.notify_one();
-        Ok(())
-    }
-
-    /// What was written, and what waits.
-    pub(crate) fn writes(&self) -> Writes {
-        let written = &*self.written;
-        Writes {
-            commits: written.commits.get(),
-            failed: written.failed.get(),
-            rows: written.rows.get(),
-            refused: written.refused.load(Ordering::Relaxed),
-            waiting: self.line.lock().waiting.len(),
-            waiting_max: self.waiting_max,
-            pending: written.pending.get(),
-            requests: written.requests.read(),
-            apply_ns: written.apply_ns.read(),
-            sync_ns: written.sync_ns.read(),
-        }
-    }
-
-    /// Takes no more requests, finishes those that wait, and ends the thread.
-    pub(crate) fn close(&self) {
-        self.line.lock().closing = true;
-        self.line.filled.notify_one();
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = thread {
-            // A panic in the writer was reported when it happened; there is nothing to add.
-            let _ = thread.join();
-        }
-    }
-}
-
-struct GroupCommit {
+pub(crate) struct GroupCommit {
     shared: Arc<Shared>,
     written: Arc<Written>,
     line: Arc<Line>,
@@ -252,8 +52,8 @@ struct GroupCommit {
     /// Whether indexes may be waiting to be built. Which ones, the catalogue says: so none is
     /// forgotten over a restart.
     builds_are_due: bool,
-    /// When what is due could not be brought in.
-    last_due_failure: Option<Instant>,
+    /// When what is due could not be brought in, and why.
+    last_due_failure: Option<(Instant, EngineError)>,
     /// Indexes that could not be built, for want of disk perhaps. Trying holds up every writer,
     /// so it is done again when their table's schema has changed, or the engine is opened anew.
     failed_builds: Vec<Build>,
@@ -262,23 +62,38 @@ struct GroupCommit {
 }
 
 impl GroupCommit {
-    fn run(&mut self) {
+    pub(crate) fn new(shared: Arc<Shared>, written: Arc<Written>, line: Arc<Line>) -> GroupCommit {
+        GroupCommit {
+            shared,
+            written,
+            line,
+            company: 0,
+            patience: COMPANY_WAIT,
+            builds_are_due: true,
+            last_due_failure: None,
+            failed_builds: Vec::new(),
+            lines: Lines::default(),
+        }
+    }
+
+    /// Works until the line is closed and empty.
+    pub(crate) fn run(&mut self) {
         let mut upkeep_is_due = true;
         let mut groups_since_upkeep = 0;
         loop {
             // Each time, so that an endless line of writes cannot hold up what is due.
             self.bring_due();
             upkeep_is_due |= self.raise_lines();
-            let group = self.take(upkeep_is_due);
-            match group {
+            match self.take(upkeep_is_due) {
                 Taken::Group(group) => {
                     let answered = group.len();
                     let began = Instant::now();
                     upkeep_is_due |= self.work(group);
                     self.patience = (began.elapsed() / 4).clamp(COMPANY_WAIT, COMPANY_WAIT_MAX);
-                    self.company = answered + self.line.lock().waiting.len();
+                    self.company = answered + self.line.lock().ready();
                     groups_since_upkeep += 1;
                 }
+                Taken::Trials => self.run_trials(),
                 Taken::Due => {}
                 Taken::Nothing => groups_since_upkeep = UPKEEP_EVERY_GROUPS,
                 Taken::End => return,
@@ -294,9 +109,18 @@ impl GroupCommit {
     /// better to do than to wait.
     fn take(&self, has_other_work: bool) -> Taken {
         let mut queue = self.line.lock();
-        while queue.waiting.is_empty() {
+        queue.rejoin(|until| until.has_come(&self.shared) || self.has_just_failed());
+        while queue.ready() == 0 {
             if queue.closing {
+                if queue.waiting() > 0 {
+                    return Taken::Due;
+                }
+                queue.trials.clear();
                 return Taken::End;
+            }
+            let until_trial = queue.trials.until_next(Instant::now());
+            if until_trial.is_some_and(|until| until.is_zero()) {
+                return Taken::Trials;
             }
             if has_other_work {
                 return Taken::Nothing;
@@ -304,33 +128,14 @@ impl GroupCommit {
             if std::mem::take(&mut queue.is_woken) && self.shared.is_due() {
                 return Taken::Due;
             }
-            let Some(until) = self.until_due() else {
-                queue = self
-                    .line
-                    .filled
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            if until.is_zero() {
+            let until_due = self.until_due();
+            if until_due.is_some_and(|until| until.is_zero()) {
                 return Taken::Due;
             }
-            (queue, _) = self
-                .line
-                .filled
-                .wait_timeout(queue, until)
-                .unwrap_or_else(PoisonError::into_inner);
+            let longest = until_trial.into_iter().chain(until_due).min();
+            queue = self.line.wait(queue, longest);
         }
-        let expected = self.company.min(GROUP_REQUESTS_MAX);
-        let (mut queue, _) = self
-            .line
-            .filled
-            .wait_timeout_while(queue, self.patience, |queue| {
-                queue.waiting.len() < expected && !queue.closing
-            })
-            .unwrap_or_else(PoisonError::into_inner);
-        let count = group_len(queue.waiting.iter().map(Work::rows));
-        Taken::Group(queue.waiting.drain(..count).collect())
+        Taken::Group(self.line.group(queue, self.company, self.patience))
     }
 
     /// Answers a group. Says whether it left work for upkeep.
@@ -339,8 +144,7 @@ impl GroupCommit {
         group.sort_by_key(Work::moves_catalogue);
         let mut batches = Vec::with_capacity(group.len());
         let mut replies = Vec::with_capacity(group.len());
-        let (mut reservations, mut trials) = (Vec::new(), Vec::new());
-        let mut waiting_for_due = Vec::new();
+        let mut reservations = Vec::new();
         for work in group {
             match work {
                 Work::Write { batch, reply } => {
@@ -348,8 +152,13 @@ impl GroupCommit {
                     replies.push(reply);
                 }
                 Work::Reserve { reply } => reservations.push(reply),
-                Work::Try(trial) => trials.push(trial),
-                Work::BringDue { reply } => waiting_for_due.push(reply),
+                // A caller that went away needs no answer.
+                Work::BringDue { instant, reply } => match self.brought(instant) {
+                    Some(brought) => drop(reply.send(brought)),
+                    None => {
+                        self.put_aside(Until::Brought(instant), Work::BringDue { instant, reply })
+                    }
+                },
                 Work::Rewind { reply } => {
                     let rewound = block_on(self.shared.store.rewind());
                     if rewound.is_ok() {
@@ -360,16 +169,9 @@ impl GroupCommit {
                 }
             }
         }
-        if !waiting_for_due.is_empty() {
-            let brought = self.bring_all_due();
-            for reply in waiting_for_due {
-                let _ = reply.send(brought.clone());
-            }
-        }
         if !reservations.is_empty() {
             let reserved = self.reserve();
             for reply in reservations {
-                // A caller that went away needs no answer.
                 let _ = reply.send(reserved.clone());
             }
         }
@@ -377,29 +179,44 @@ impl GroupCommit {
         if !batches.is_empty() {
             let outcomes = self.commit(&batches);
             leaves_upkeep = self.leaves_upkeep(&outcomes);
-            for (reply, outcome) in replies.into_iter().zip(outcomes) {
-                let _ = reply.send(outcome);
+            for ((batch, reply), outcome) in batches.into_iter().zip(replies).zip(outcomes) {
+                match (outcome, self.recent_failure()) {
+                    (Ok(Err(Refusal::Behind(table))), None) => {
+                        self.put_aside(Until::TableBrought(table), Work::Write { batch, reply });
+                    }
+                    (Ok(Err(Refusal::Behind(_))), Some(error)) => drop(reply.send(Err(error))),
+                    (outcome, _) => drop(reply.send(outcome)),
+                }
             }
         }
-        self.run_trials(trials);
+        self.run_trials();
         leaves_upkeep
+    }
+
+    fn put_aside(&self, until: Until, work: Work) {
+        self.line.lock().put_aside(until, work);
     }
 
     /// Runs trials, after the answers, so that whoever commits waits for none of the same group.
     /// When they have taken their time the others wait for the next group, and what is to be
     /// written by then goes before them.
-    fn run_trials(&self, trials: Vec<Trial>) {
+    fn run_trials(&self) {
         let began = Instant::now();
-        let mut left = trials.into_iter();
-        for trial in left.by_ref() {
-            trial.run(&self.shared);
-            if began.elapsed() >= TRIALS_TAKE_MAX {
-                break;
+        // A trial brings in all that is due, and has little time.
+        while !self.shared.is_due() || self.has_just_failed() {
+            let trial_began = Instant::now();
+            if trial_began - began >= TRIALS_TAKE_MAX {
+                return;
             }
-        }
-        let mut queue = self.line.lock();
-        for trial in left.rev() {
-            queue.waiting.push_front(Work::Try(trial));
+            let Some(trial) = self.line.lock().trials.next(trial_began) else {
+                return;
+            };
+            let is_of_guest = trial.is_of_guest();
+            trial.run(&self.shared);
+            if is_of_guest {
+                let took = trial_began.elapsed();
+                self.line.lock().trials.guest_took(trial_began, took);
+            }
         }
     }
 
@@ -420,8 +237,10 @@ impl GroupCommit {
         if self.builds_are_due {
             let next = next_build(&self.shared.catalogue(), &self.failed_builds);
             if let Some((build, batch)) = next {
-                if !matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_)))) {
-                    self.failed_builds.push(build);
+                match self.commit(&[batch]).pop() {
+                    // What is due comes in first.
+                    Some(Ok(Ok(_) | Err(Refusal::Behind(_)))) => {}
+                    _ => self.failed_builds.push(build),
                 }
                 return true;
             }
@@ -467,23 +286,28 @@ impl GroupCommit {
     /// with the next group, or a while later; reads go without it.
     fn bring_due(&mut self) {
         if self.shared.is_due() && !self.has_just_failed() {
-            self.last_due_failure = match self.bring_some_due() {
-                Ok(()) => None,
-                Err(_) => Some(Instant::now()),
-            };
+            let brought = self.bring_some_due();
+            self.last_due_failure = brought.err().map(|error| (Instant::now(), error));
         }
     }
 
     fn has_just_failed(&self) -> bool {
-        let is_recent = |at: &Instant| at.elapsed() < CLOCK_WATCH;
-        self.last_due_failure.as_ref().is_some_and(is_recent)
+        self.recent_failure().is_some()
     }
 
-    fn bring_all_due(&mut self) -> Result<(), EngineError> {
-        while self.shared.is_due() {
-            self.bring_some_due()?;
+    fn recent_failure(&self) -> Option<EngineError> {
+        let (at, error) = self.last_due_failure.as_ref()?;
+        (at.elapsed() < CLOCK_WATCH).then(|| error.clone())
+    }
+
+    /// What became of all that was due at the instant; `None` while more is to come.
+    fn brought(&self, instant: Timestamp) -> Option<Result<(), EngineError>> {
+        if Until::Brought(instant).has_come(&self.shared) {
+            return Some(Ok(()));
         }
-        Ok(())
+        // A clock that steps back does not make it any less due.
+        self.shared.marks.mature(instant);
+        self.recent_failure().map(Err)
     }
 
     /// In the order of a commit: apply, withhold, commit, publish. No mark is given, and none to
@@ -545,6 +369,13 @@ impl GroupCommit {
                 return Err(error);
             }
         };
+        let mut outcomes = pending.outcomes().iter();
+        if outcomes.any(|outcome| matches!(outcome, Err(Refusal::Behind(_)))) {
+            // The clock may be behind the mark, and what is due at the mark is to come in next.
+            shared
+                .marks
+                .mature(Timestamp(first.0 + batches.len() as i64));
+        }
         let Some(last) = last_mark(pending.outcomes()) else {
             return self.commit_aside(pending, first);
         };
@@ -625,28 +456,12 @@ fn changed_rows(outcomes: &[Outcome]) -> u64 {
 
 enum Taken {
     Group(Vec<Work>),
+    /// Trials may begin, and there is nothing to write.
+    Trials,
     /// Something is due.
     Due,
     Nothing,
     End,
-}
-
-/// How many of the waiting requests, given by their rows, form the next group.
-fn group_len(rows: impl Iterator<Item = usize>) -> usize {
-    let mut sum = 0;
-    let mut count = 0;
-    for rows in rows.take(GROUP_REQUESTS_MAX) {
-        let stands_alone = rows > ALONE_ROWS;
-        if count > 0 && (stands_alone || sum + rows > GROUP_ROWS_MAX) {
-            break;
-        }
-        sum += rows;
-        count += 1;
-        if stands_alone {
-            break;
-        }
-    }
-    count
 }
 
 fn last_mark(outcomes: &[Outcome]) -> Option<Mark> {
@@ -742,19 +557,4 @@ fn leaves_rows_behind(change: &CatalogueChange) -> bool {
 /// What a committed batch answers its caller.
 pub(crate) fn answer(outcome: Outcome) -> Answer {
     outcome.map_err(refused)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_requests_share_a_group_and_large_ones_stand_alone() {
-        assert_eq!(group_len([1, 1, 1].into_iter()), 3);
-        assert_eq!(group_len([1, 1_001, 1].into_iter()), 1);
-        assert_eq!(group_len([1_001, 1].into_iter()), 1);
-        assert_eq!(group_len(std::iter::repeat_n(1_000, 20)), 10);
-        assert_eq!(group_len(std::iter::repeat_n(1, 5_000)), GROUP_REQUESTS_MAX);
-        assert_eq!(group_len(std::iter::empty()), 0);
-    }
 }

@@ -100,7 +100,7 @@ impl Engine {
     /// Waits until nothing is due, for reads that go from table to table.
     pub(crate) async fn settle_due(&self) -> Result<(), EngineError> {
         if self.shared.is_due() {
-            self.writer.bring_due().await?;
+            self.writer.bring_due(self.shared.instant()).await?;
         }
         Ok(())
     }

@@ -132,6 +132,11 @@ pub enum EngineError {
         /// How many may wait.
         waiting_max: usize,
     },
+    /// Too many wait to see what operations of their transactions would do; try again later.
+    TrialsBusy {
+        /// How many may wait.
+        waiting_max: usize,
+    },
     /// More rows than one commit may change.
     TooManyRows {
         /// The limit.
@@ -142,6 +147,14 @@ pub enum EngineError {
         /// Rows of the slices before, which are changed.
         rows: u64,
         /// Why it stopped.
+        error: Box<EngineError>,
+    },
+    /// One operation of a transaction over valid periods cannot be done, or leaves its row so that
+    /// it breaks a key or a reference.
+    OfOperation {
+        /// Its place among them.
+        nth: usize,
+        /// Why.
         error: Box<EngineError>,
     },
     /// Too many writes are waiting; try again later.
@@ -265,6 +278,7 @@ impl fmt::Display for EngineError {
             | E::TransactionExpired(_)
             | E::TransactionConflict(_)
             | E::TransactionTooLarge(_) => self.fmt_of_transactions(f),
+            E::OfOperation { nth, error } => write!(f, "Operation {nth}: {error}"),
             E::Structure(error) => write!(f, "Invalid document structure: {error}"),
             E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
             E::Column(fault) => fault.fmt(f),
@@ -277,6 +291,11 @@ impl fmt::Display for EngineError {
             E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
             E::RequestRepeated => f.write_str("The answer to this request was erased since."),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
+            E::TrialsBusy { waiting_max } => write!(
+                f,
+                "Too many requests inside transactions are waiting: at most {waiting_max} may. Try \
+                 again later."
+            ),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(
                 f,

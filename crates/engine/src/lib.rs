@@ -29,6 +29,7 @@ pub mod error;
 mod export;
 mod increment;
 mod indexes;
+mod line;
 mod lines;
 mod links;
 mod listing;
@@ -53,7 +54,10 @@ pub mod tally;
 mod temporal;
 mod times;
 mod told;
+mod transact;
 mod transactions;
+mod trials;
+mod writer;
 
 pub use asked::{
     Cached, Caller, ColumnChange, Fixed, Judged, ListAnswer, ListContainers, ListRows, Listed,
@@ -80,28 +84,29 @@ pub use plausible::DOWNTIME_MAX_US;
 pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
 pub use query::json::read as read_json;
-pub use query::{Frame, QueryError, instant};
+pub use query::{Frame, QueryError, instant, mark};
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::{
     Counts as StoreCounts, Durability, EncodeRow, Inspection, LongReadCounts, LongReads,
     StoreError, inspect,
 };
 pub use tally::Writes;
-pub use temporal::{
-    CommitRecord, META_BYTES_MAX, OPERATIONS_MAX, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX,
-    TimedTransaction, Transacted, TransactionAct, TransactionOp,
+pub use temporal::{CommitRecord, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX};
+pub use transact::{
+    META_BYTES_MAX, OPERATIONS_MAX, RowClaim, TimedTransaction, Transacted, TransactionAct,
+    TransactionOp,
 };
 pub use transactions::{
     Act, Echo, Operation, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN,
     Transaction, TransactionStatus, status_text,
 };
 
-use commit::Writer;
 use marks::Marks;
 use observed::Observed;
 use paranoid::{Hit, Paranoid};
 use plausible::Plausible;
 use shared::Shared;
+use writer::Writer;
 
 /// Turns a page into the bytes of its rows, joined by commas. Given by the rim at start, so the
 /// cache can hold finished bytes while nobody in here knows a wire shape.

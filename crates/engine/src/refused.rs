@@ -61,7 +61,13 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             id,
             related: related.to_string(),
         },
+        Refusal::Of { nth, refusal } => EngineError::OfOperation {
+            nth,
+            error: Box::new(refused(*refusal)),
+        },
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
+        // The writer has it wait, and nobody sees it.
+        Refusal::Behind(_) => EngineError::Overloaded,
         Refusal::Transaction(refusal) => refused_transaction(refusal),
         Refusal::Repeated(repeated) if repeated.is_same => EngineError::RequestRepeated,
         Refusal::Repeated(_) => EngineError::RequestKeyReused,

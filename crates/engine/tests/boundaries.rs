@@ -123,6 +123,7 @@ impl Store for Meanwhile {
         recorded,
         rewind,
         table_as_of,
+        next_boundary,
         preview,
         transactions,
         transaction,
@@ -139,7 +140,7 @@ fn with_rows(test: impl FnOnce(&Arc<Meanwhile>, &Engine)) {
     let clock = TickingClock::at(NEW_YEAR_US);
     let config = config(directory.path());
     let store = Arc::new(Meanwhile {
-        inner: stage::store(&config),
+        inner: stage::open_store(&config),
         clock: clock.clone(),
         engine: OnceLock::new(),
         act: Mutex::default(),

@@ -5,15 +5,15 @@
 mod pass_on;
 mod stage;
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use engine::{Engine, EngineError, StoreError};
 use futures_executor::block_on;
 use model::{Mark, Marked, Page};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, row};
+use stage::gate::{Asked, Gate, enqueue, poll_once};
+use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store, row};
 use store::{Op, Outcome, Pending, Store, StoreFuture, WriteBatch};
 
 /// The real store, with commits that fail when they contain a row called so.
@@ -25,51 +25,6 @@ struct Fragile {
     /// Requests of each group, in order.
     groups: Mutex<Vec<usize>>,
     commits_failed: AtomicUsize,
-}
-
-/// Holds a group in its tracks, so that others gather behind it.
-#[derive(Default)]
-struct Gate {
-    state: Mutex<GateState>,
-    moved: Condvar,
-}
-
-#[derive(Default, PartialEq)]
-enum GateState {
-    #[default]
-    Open,
-    Closed,
-    Reached,
-}
-
-impl Gate {
-    fn close(&self) {
-        *self.state.lock().unwrap() = GateState::Closed;
-    }
-
-    fn pass(&self) {
-        let mut state = self.state.lock().unwrap();
-        if *state == GateState::Closed {
-            *state = GateState::Reached;
-            self.moved.notify_all();
-        }
-        let closed = |state: &mut GateState| *state == GateState::Reached;
-        drop(self.moved.wait_while(state, closed).unwrap());
-    }
-
-    fn wait_until_reached(&self) {
-        let state = self.state.lock().unwrap();
-        drop(
-            self.moved
-                .wait_while(state, |state| *state == GateState::Closed)
-                .unwrap(),
-        );
-    }
-
-    fn open(&self) {
-        *self.state.lock().unwrap() = GateState::Open;
-        self.moved.notify_all();
-    }
 }
 
 struct FragilePending {
@@ -122,6 +77,7 @@ impl Store for Fragile {
         list,
         get,
         bring_due,
+        next_boundary,
         recorded,
         rewind,
         table_as_of,
@@ -138,7 +94,7 @@ impl Store for Fragile {
 fn fragile(directory: &std::path::Path) -> (Arc<Fragile>, Arc<Engine>) {
     let config = config(directory);
     let store = Arc::new(Fragile {
-        inner: stage::store(&config),
+        inner: open_store(&config),
         gate: Gate::default(),
         groups: Mutex::default(),
         commits_failed: AtomicUsize::default(),
@@ -148,23 +104,11 @@ fn fragile(directory: &std::path::Path) -> (Arc<Fragile>, Arc<Engine>) {
     (store, engine)
 }
 
-type Written<'a> = Pin<Box<dyn Future<Output = Result<Marked<Page>, EngineError>> + 'a>>;
+type Written<'a> = Asked<'a, Result<Marked<Page>, EngineError>>;
 
 fn create<'a>(engine: &'a Engine, id: &str) -> Written<'a> {
     let row = row(id, &[("n", 1)]);
     Box::pin(async move { engine.create_row(&key(), PLACE, row).await })
-}
-
-/// A future of the engine takes its place in the queue when it is first polled.
-fn poll_once(written: &mut Written<'_>) -> Poll<Result<Marked<Page>, EngineError>> {
-    written
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-}
-
-fn enqueue(mut written: Written<'_>) -> Written<'_> {
-    assert!(poll_once(&mut written).is_pending());
-    written
 }
 
 /// Has the rows wait behind a held group, then lets all go; what became of each.
@@ -223,11 +167,6 @@ fn those_who_wait_share_a_commit_and_each_gets_a_mark_of_his_own() {
     engine.close().unwrap();
 }
 
-fn poll<F: Future>(reached: &mut Pin<Box<F>>) -> Poll<F::Output> {
-    let mut context = Context::from_waker(Waker::noop());
-    reached.as_mut().poll(&mut context)
-}
-
 #[test]
 fn a_mark_that_is_being_written_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
@@ -240,8 +179,7 @@ fn a_mark_that_is_being_written_is_waited_for() {
         let held = scope.spawn(|| block_on(create(engine, "held")).unwrap().mark);
         store.gate.wait_until_reached();
         // Above every mark that is given now: the commit that runs might have it.
-        let mut reached = Box::pin(engine.reach(Mark(i64::MAX)));
-        assert!(poll(&mut reached).is_pending());
+        let reached = enqueue(Box::pin(engine.reach(Mark(i64::MAX))));
         // What was published before is not held up.
         assert_eq!(block_on(engine.reach(published)), Ok(()));
         store.gate.open();

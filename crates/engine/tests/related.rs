@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use engine::{Engine, ListRows, NewRelationship, Place, RowInput};
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, row};
+use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, open_store, row};
 use store::{Listing, Snapshot, Store, StoreFuture};
 
 /// A store in which somebody moves the links between two reads of one answer.
@@ -52,6 +52,7 @@ impl Store for Restless {
         get,
         apply,
         bring_due,
+        next_boundary,
         recorded,
         rewind,
         table_as_of,
@@ -132,13 +133,14 @@ fn select() -> Vec<String> {
 fn an_answer_with_related_rows_is_true_for_one_mark() {
     let directory = tempfile::tempdir().unwrap();
     let clock = TickingClock::at(NEW_YEAR_US);
+    let config = config(directory.path());
     let restless = Arc::new(Restless {
-        inner: stage::store(&config(directory.path())),
+        inner: open_store(&config),
         engine: OnceLock::new(),
         until_write: AtomicUsize::new(0),
         writes: AtomicUsize::new(0),
     });
-    let engine = Engine::over(restless.clone(), &config(directory.path()), clock).unwrap();
+    let engine = Engine::over(restless.clone(), &config, clock).unwrap();
     restless.engine.set(Arc::downgrade(&engine)).unwrap();
     furnish_links(&engine);
     let texts = select();

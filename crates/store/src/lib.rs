@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use model::{
-    Catalogue, Mark, ProjectId, Row, RowId, Selection, Table, TableNumber, Timestamp, Value,
+    Catalogue, Coordinates, Mark, ProjectId, Row, RowId, Selection, Table, TableNumber, Timestamp,
+    Value,
 };
 use query::{Query, Visibility};
 
@@ -35,8 +36,9 @@ pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
 /// The next instant at which a table's rows of now change by themselves, for tables that have one.
 pub type Boundaries = Arc<BTreeMap<TableNumber, Timestamp>>;
 
-/// Most rows that one call of [`Store::bring_due`] brings in.
-pub const DUE_ROWS_MAX: usize = 10_000;
+/// Most rows that one call of [`Store::bring_due`] brings in, and [`Store::apply`] beside those that
+/// its batches name: writers wait for so many.
+pub const DUE_ROWS_MAX: usize = 1_000;
 
 /// What a store call returns. An embedded store has the answer, long reads apart, before the future
 /// is first polled.
@@ -74,11 +76,20 @@ pub trait Store: Send + Sync {
     /// What the database says.
     fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>>;
 
+    /// The next instant after that of the coordinates at which rows, as known at their mark, come,
+    /// end or become others; `None` where there is none.
+    ///
+    /// # Errors
+    /// As for [`Store::list`], cursors apart.
+    fn next_boundary<'a>(&'a self, asked: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>>;
+
     /// Runs each batch whole or not at all, inside one transaction that nobody sees yet.
     ///
     /// The first batch that changes something gets the mark `first`, each further one the next
     /// mark; a batch that is refused, or changes nothing, takes none. One that fails, in whatever
     /// way, takes nothing from its neighbours, even if the database ends the transaction over it.
+    /// What is due by its mark, and it looks at, is brought in before: [`Refusal::Behind`] when
+    /// that is more than one commit brings in.
     ///
     /// # Errors
     /// Only when no batch at all could be run.
@@ -219,6 +230,19 @@ pub trait Pending: Send {
     /// # Errors
     /// Nothing of it is visible, and the store is ready for the next `apply`.
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>>;
+}
+
+/// Of what the next boundary is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct BoundaryOf<'a> {
+    /// Of which table.
+    pub table: &'a Arc<Table>,
+    /// Of this row alone.
+    pub id: Option<&'a RowId>,
+    /// After which instant, as known when; the mark must be settled.
+    pub at: Coordinates,
+    /// [`Catalogue::epoch`] of the catalogue the table was taken from.
+    pub catalogue_epoch: u64,
 }
 
 /// Which records of commits are read.

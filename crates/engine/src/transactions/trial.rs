@@ -18,22 +18,32 @@ use crate::shared::Shared;
 /// takes a fifth of it; the rest is for what a read inside it looks at.
 const TRIAL_MS_MAX: u64 = 1_000;
 /// The same for callers without a key, of whom there may be many that mean harm.
-const TRIAL_OF_GUEST_MS_MAX: u64 = 250;
+const TRIAL_OF_GUEST_MS_MAX: u64 = 100;
 
 /// Batches to try, and what to look at then.
 pub(crate) struct Trial {
     batches: Vec<WriteBatch>,
-    limit_ms: u64,
+    is_of_guest: bool,
     look: Box<Look>,
 }
 
 type Look = dyn FnOnce(Result<&dyn Preview, StoreError>) + Send;
 
 impl Trial {
+    /// Whether who asks for it has no key.
+    pub(crate) fn is_of_guest(&self) -> bool {
+        self.is_of_guest
+    }
+
     /// Runs it. Blocks.
     pub(crate) fn run(self, shared: &Shared) {
         let first = shared.marks.untaken(shared.now());
-        let preview = shared.store.preview(&self.batches, first, self.limit_ms);
+        let limit_ms = if self.is_of_guest {
+            TRIAL_OF_GUEST_MS_MAX
+        } else {
+            TRIAL_MS_MAX
+        };
+        let preview = shared.store.preview(&self.batches, first, limit_ms);
         match block_on(preview) {
             Ok(preview) => (self.look)(Ok(&*preview)),
             Err(error) => (self.look)(Err(error)),
@@ -71,11 +81,7 @@ impl Engine {
         };
         self.writer.run_trial(Trial {
             batches,
-            limit_ms: if caller.actor.bypasses_grants() {
-                TRIAL_MS_MAX
-            } else {
-                TRIAL_OF_GUEST_MS_MAX
-            },
+            is_of_guest: !caller.actor.bypasses_grants(),
             look: Box::new(look),
         })?;
         let tried = answer.await.map_err(|_| EngineError::Closing)?;

@@ -118,7 +118,7 @@ impl World {
         let plan = Plan::of(seed, &mut chance);
         let directory = tempfile::tempdir().expect("a place for the store");
         let config = plan.config(directory.path());
-        let inner = stage::store(&config);
+        let inner = stage::open_store(&config);
         let clock = TickingClock::at(NEW_YEAR_US);
         let gated = Arc::new(Gated::new(inner.clone()));
         let gated_clock = Arc::new(GatedClock {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of the stage")]
 
+pub mod gate;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -14,7 +16,7 @@ use model::{
     Actor, Content, DatabaseId, DatabaseKind, Json, KeyId, Page, ProjectId, RowId, Scope, Table,
     TableId, Timestamp, Value,
 };
-use store::{Options, Store};
+use store::Store;
 
 pub const PLACE: Place<'static> = Place {
     database: "d",
@@ -106,9 +108,13 @@ pub fn config(directory: &std::path::Path) -> Config {
     }
 }
 
-/// The store that an engine of this configuration opens.
-pub fn store(config: &Config) -> Arc<dyn Store> {
-    store::open(Options {
+pub fn open(directory: &std::path::Path, clock: Arc<TickingClock>) -> Arc<Engine> {
+    Engine::open(config(directory), clock).expect("the directory is new or ours")
+}
+
+/// The store that the engine would open itself, for tests that stand another one before it.
+pub fn open_store(config: &Config) -> Arc<dyn Store> {
+    store::open(store::Options {
         directory: config.directory.clone(),
         durability: config.durability,
         encode_row: config.encode_row,
@@ -118,10 +124,6 @@ pub fn store(config: &Config) -> Arc<dyn Store> {
         vfs: None,
     })
     .expect("the directory is new or ours")
-}
-
-pub fn open(directory: &std::path::Path, clock: Arc<TickingClock>) -> Arc<Engine> {
-    Engine::open(config(directory), clock).expect("the directory is new or ours")
 }
 
 pub fn key() -> Caller {

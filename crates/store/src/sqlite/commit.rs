@@ -10,13 +10,12 @@ use super::checkpoint::Backlog;
 use super::constraints::Constraints;
 use super::deadline::Deadline;
 use super::matching::SEARCH_MAX;
-use super::present::no_refusal;
 use super::row_sql::RowSql;
 use super::run::{Halt, Recast, Run};
 use super::staged::StagedRun;
 use super::touched::Touched;
 use super::version_write::Timed;
-use crate::batch::{Applied, Changes, Op, Outcome, Refusal, WriteBatch};
+use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, Outcome, Refusal, WriteBatch};
 use crate::{Boundaries, DUE_ROWS_MAX, EncodeRow, StoreError};
 
 /// What the writer goes on from. Cloned for each batch: what one did that halts is forgotten
@@ -184,6 +183,7 @@ impl Writer {
         failed: &mut [Option<StoreError>],
     ) -> Option<Vec<Outcome>> {
         let mut mark = first;
+        let mut due_left = DUE_ROWS_MAX;
         let mut outcomes = Vec::with_capacity(batches.len());
         for (batch, failed) in batches.iter().zip(failed) {
             if let Some(error) = failed {
@@ -191,11 +191,7 @@ impl Writer {
                 continue;
             }
             // Every operation looks at what is valid at its mark.
-            if let Err(error) = self.bring_all(mark.timestamp()) {
-                *failed = Some(error);
-                return None;
-            }
-            match self.run(batch, mark) {
+            match self.run_settled(batch, mark, &mut due_left) {
                 Ok(applied) => {
                     if applied.mark.is_some() {
                         mark = mark.next();
@@ -236,6 +232,7 @@ impl Writer {
             unchanged_since: batch.unchanged_since,
             deadline: &self.deadline,
             search_left: SEARCH_MAX,
+            finds_left: BATCH_ROWS_MAX,
             staged: StagedRun::default(),
             catalogue: Vec::new(),
             timed: Timed::default(),
@@ -262,15 +259,6 @@ impl Writer {
         }
     }
 
-    /// Brings in all that is due at `instant`.
-    pub(super) fn bring_all(&mut self, instant: Timestamp) -> Result<(), StoreError> {
-        match self.bring(instant, usize::MAX) {
-            Ok(_) => Ok(()),
-            Err(Halt::Failed(error)) => Err(error),
-            Err(Halt::Refused(refusal)) => Err(no_refusal(&refusal)),
-        }
-    }
-
     /// A run of no batch, for what becomes due at `instant`.
     pub(super) fn run_aside(&mut self, instant: Timestamp) -> Run<'_> {
         Run {
@@ -289,6 +277,7 @@ impl Writer {
             recast: Recast::default(),
             erased_in: Recast::default(),
             search_left: SEARCH_MAX,
+            finds_left: BATCH_ROWS_MAX,
             staged: StagedRun::default(),
         }
     }
@@ -304,38 +293,6 @@ impl Writer {
         if touched.len() > 0 {
             self.due.push(touched.into_changes());
         }
-    }
-
-    /// See [`crate::Store::bring_due`]: the transaction stays open.
-    ///
-    /// # Errors
-    /// What the database says; then no transaction is open.
-    pub(super) fn begin_due(&mut self, instant: Timestamp) -> Result<(), StoreError> {
-        self.begin()?;
-        let brought = self.bring(instant, DUE_ROWS_MAX);
-        let stored = match brought {
-            Ok(_) => self.store_instant(instant),
-            Err(Halt::Failed(error)) => Err(error),
-            Err(Halt::Refused(refusal)) => Err(no_refusal(&refusal)),
-        };
-        if stored.is_err() {
-            self.rollback();
-        }
-        stored
-    }
-
-    /// Says up to when the tables of now are right, unless more is due. No mark to come is below
-    /// that: what was shown once is not taken back by a clock that steps.
-    fn store_instant(&mut self, instant: Timestamp) -> Result<(), StoreError> {
-        let mut boundaries = self.state.boundaries.values();
-        if boundaries.all(|at| *at > instant) {
-            self.connection
-                .prepare_cached("UPDATE meta SET x_at = max(x_at, ?1)")?
-                .execute(params![instant.0])?;
-        }
-        self.state.horizon = self.state.horizon.max(Mark(instant.0 - 1));
-        self.state.write(&self.connection)?;
-        Ok(())
     }
 
     /// What became due in the open transaction.

@@ -12,10 +12,9 @@ use model::{
     Field, Image, Index, IndexKind, Mark, Period, RowId, Table, TableNumber, Timestamp, Value,
 };
 use query::names;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, ToSql, params};
 
 use super::bind::Bound;
-use super::commit::Writer;
 use super::fault::{corrupt, is_unique_violation};
 use super::row_sql::column_list;
 use super::row_write::{Target, encode_body, field_value};
@@ -373,43 +372,23 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Shows at most `count_max` rows of which a boundary lies at or before `instant`; how many.
-    fn bring_rows(&mut self, instant: Timestamp, count_max: usize) -> Step<usize> {
-        let due = self.state.boundaries.iter();
-        let due = due.filter(|(_, at)| **at <= instant);
-        let tables: Vec<TableNumber> = due.map(|(table, _)| *table).collect();
-        let mut stale = Vec::new();
-        for number in tables {
-            let Some(table) = self.state.catalogue.table_by_number(number).cloned() else {
-                Arc::make_mut(&mut self.state.boundaries).remove(&number);
-                continue;
-            };
-            stale.extend(self.due_rows(&table, instant, count_max - stale.len())?);
-            if stale.len() == count_max {
-                break;
-            }
-        }
-        let count = stale.len();
-        self.refresh(stale, instant, None)?;
-        Ok(count)
-    }
-
-    fn due_rows(
+    /// Rows of which a boundary lies at or before `?1`, the others as `which` says with `?2`.
+    pub(super) fn due_rows(
         &self,
         table: &Arc<Table>,
-        instant: Timestamp,
-        count_max: usize,
+        which: &str,
+        parameters: &[&dyn ToSql],
     ) -> Step<Vec<Stale>> {
         let sql = format!(
             "SELECT s.id, (SELECT seq FROM {versions} AS v INDEXED BY {known} \
                WHERE v.id = s.id AND v.st = {END} AND v.twin = 0 LIMIT 1) \
-             FROM {schedule} AS s WHERE s.at <= ?1 ORDER BY s.at LIMIT ?2",
+             FROM {schedule} AS s WHERE s.at <= ?1 {which}",
             versions = names::versions(table.number),
             known = names::known_index(table.number),
             schedule = names::schedule(table.number),
         );
         let mut statement = self.statement(&sql)?;
-        let mut rows = statement.query(params![instant.0, count_max as i64])?;
+        let mut rows = statement.query(parameters)?;
         let mut found = Vec::new();
         let mut lost = Vec::new();
         while let Some(row) = rows.next()? {
@@ -437,33 +416,7 @@ impl Run<'_> {
     }
 }
 
-impl Writer {
-    /// Inside the open transaction: brings in what is due at `instant`, at most `count_max` rows;
-    /// how many.
-    pub(super) fn bring(&mut self, instant: Timestamp, count_max: usize) -> Step<usize> {
-        let is_due = |at: &Timestamp| *at <= instant;
-        if !self.state().boundaries.values().any(is_due) {
-            return Ok(0);
-        }
-        let mut run = self.run_aside(instant);
-        let count = run.bring_rows(instant, count_max)?;
-        let (mut state, touched) = (run.state, run.touched);
-        if count > 0 {
-            // No mark to come is below what is shown, whether or not a batch takes this one.
-            state.horizon = state.horizon.max(Mark(instant.0 - 1));
-            state.write(&self.connection)?;
-        }
-        self.take_in_due(state, touched);
-        Ok(count)
-    }
-}
-
 /// Tells the operator of a row that is due and cannot be shown.
 fn report(table: &Table, id: &RowId, why: &str) {
     tracing::error!(table = %table.id, row = %id, why, "a row is due and cannot be shown");
-}
-
-/// Whether a refusal arose where none may: what is due was checked when it was written.
-pub(super) fn no_refusal(refusal: &Refusal) -> crate::StoreError {
-    corrupt(format!("what is due cannot be shown: {refusal:?}"))
 }

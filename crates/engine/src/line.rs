@@ -1,0 +1,204 @@
+//! What waits for the writer, and whose turn it is.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_channel::oneshot;
+use model::{TableNumber, Timestamp};
+use store::{Op, Outcome, WriteBatch};
+
+use crate::error::EngineError;
+use crate::shared::Shared;
+use crate::trials::Trials;
+
+/// Most requests of one group.
+const GROUP_REQUESTS_MAX: usize = 1_024;
+/// Most rows of one group, as of one commit.
+const GROUP_ROWS_MAX: usize = store::batch::BATCH_ROWS_MAX;
+/// A request with more rows commits alone.
+const ALONE_ROWS: usize = 1_000;
+
+pub(crate) enum Work {
+    Write {
+        batch: WriteBatch,
+        reply: oneshot::Sender<Result<Outcome, EngineError>>,
+    },
+    Reserve {
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Forgets every mark; see [`crate::Engine::rewind`].
+    Rewind {
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Before it is answered, all that was due at the instant has been brought in.
+    BringDue {
+        instant: Timestamp,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+}
+
+impl Work {
+    /// Whether rows that are checked now are refused after it.
+    pub(crate) fn moves_catalogue(&self) -> bool {
+        match self {
+            Work::Write { batch, .. } => batch.ops.iter().any(|op| matches!(op, Op::Catalogue(_))),
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => false,
+        }
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            Work::Write { batch, .. } => batch.rows_max(),
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => 0,
+        }
+    }
+}
+
+/// What work waits for that was put aside.
+pub(crate) enum Until {
+    /// That nothing is due any more at the instant.
+    Brought(Timestamp),
+    /// That nothing is due any more in the table.
+    TableBrought(TableNumber),
+}
+
+impl Until {
+    /// Whether it has come.
+    pub(crate) fn has_come(&self, shared: &Shared) -> bool {
+        match self {
+            Until::Brought(instant) => shared.lists.first_boundary() > *instant,
+            Until::TableBrought(table) => {
+                shared.lists.boundary(*table) > shared.marks.matured().timestamp()
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    waiting: VecDeque<Work>,
+    /// Work that waits for what is due, slice by slice, and lets others go before it meanwhile.
+    aside: Vec<(Until, Work)>,
+    pub(crate) trials: Trials,
+    pub(crate) closing: bool,
+    /// Somebody has met something that is due.
+    pub(crate) is_woken: bool,
+}
+
+impl Queue {
+    /// Requests that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len() + self.aside.len()
+    }
+
+    pub(crate) fn push(&mut self, work: Work) {
+        self.waiting.push_back(work);
+    }
+
+    pub(crate) fn put_aside(&mut self, until: Until, work: Work) {
+        self.aside.push((until, work));
+    }
+
+    /// Lets those go on, before all others, whose wait is over.
+    pub(crate) fn rejoin(&mut self, mut is_over: impl FnMut(&Until) -> bool) {
+        let over: Vec<_> = self
+            .aside
+            .extract_if(.., |(until, _)| is_over(until))
+            .collect();
+        for (_, work) in over.into_iter().rev() {
+            self.waiting.push_front(work);
+        }
+    }
+
+    /// Requests that can be worked on now.
+    pub(crate) fn ready(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The next group.
+    fn take(&mut self) -> Vec<Work> {
+        let count = group_len(self.waiting.iter().map(Work::rows));
+        self.waiting.drain(..count).collect()
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Line {
+    queue: Mutex<Queue>,
+    filled: Condvar,
+}
+
+impl Line {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something was put in.
+    pub(crate) fn notify(&self) {
+        self.filled.notify_one();
+    }
+
+    /// Waits until something is put in, or for so long.
+    pub(crate) fn wait<'q>(
+        &self,
+        queue: MutexGuard<'q, Queue>,
+        longest: Option<Duration>,
+    ) -> MutexGuard<'q, Queue> {
+        let Some(longest) = longest else {
+            return self
+                .filled
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        };
+        let waited = self.filled.wait_timeout(queue, longest);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// The next group, once so many wait or the patience is over.
+    pub(crate) fn group(
+        &self,
+        queue: MutexGuard<'_, Queue>,
+        company: usize,
+        patience: Duration,
+    ) -> Vec<Work> {
+        let expected = company.min(GROUP_REQUESTS_MAX);
+        let is_short = |queue: &mut Queue| queue.waiting.len() < expected && !queue.closing;
+        let waited = self.filled.wait_timeout_while(queue, patience, is_short);
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.take()
+    }
+}
+
+/// How many of the waiting requests, given by their rows, form the next group.
+fn group_len(rows: impl Iterator<Item = usize>) -> usize {
+    let mut sum = 0;
+    let mut count = 0;
+    for rows in rows.take(GROUP_REQUESTS_MAX) {
+        let stands_alone = rows > ALONE_ROWS;
+        if count > 0 && (stands_alone || sum + rows > GROUP_ROWS_MAX) {
+            break;
+        }
+        sum += rows;
+        count += 1;
+        if stands_alone {
+            break;
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_requests_share_a_group_and_large_ones_stand_alone() {
+        assert_eq!(group_len([1, 1, 1].into_iter()), 3);
+        assert_eq!(group_len([1, 1_001, 1].into_iter()), 1);
+        assert_eq!(group_len([1_001, 1].into_iter()), 1);
+        assert_eq!(group_len(std::iter::repeat_n(1_000, 20)), 10);
+        assert_eq!(group_len(std::iter::repeat_n(1, 5_000)), GROUP_REQUESTS_MAX);
+        assert_eq!(group_len(std::iter::empty()), 0);
+    }
+}

@@ -1,0 +1,148 @@
+//! The thread that writes, as the others see it.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use futures_channel::oneshot;
+use model::Timestamp;
+use store::{Outcome, WriteBatch};
+
+use crate::commit::GroupCommit;
+use crate::error::EngineError;
+use crate::line::{Line, Work};
+use crate::shared::Shared;
+use crate::tally::{Writes, Written};
+use crate::transactions::Trial;
+
+/// The answer to a batch that was submitted.
+pub(crate) type Submitted = oneshot::Receiver<Result<Outcome, EngineError>>;
+
+/// The queue of writes and the thread that empties it.
+pub(crate) struct Writer {
+    line: Arc<Line>,
+    waiting_max: usize,
+    written: Arc<Written>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    /// Starts the thread. At most `waiting_max` requests may wait.
+    pub(crate) fn start(shared: Arc<Shared>, waiting_max: usize) -> std::io::Result<Writer> {
+        let line = Arc::<Line>::default();
+        let written = Arc::<Written>::default();
+        let mut group = GroupCommit::new(shared, written.clone(), line.clone());
+        let thread = std::thread::Builder::new()
+            .name("writer".into())
+            .spawn(move || group.run())?;
+        Ok(Writer {
+            line,
+            waiting_max,
+            written,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Commits `batch`; `Ok` means it is durable and visible.
+    pub(crate) async fn commit(&self, batch: WriteBatch) -> Result<Outcome, EngineError> {
+        let answer = self.submit(batch)?;
+        answer.await.map_err(|_| EngineError::Closing)?
+    }
+
+    /// As [`Writer::commit`], which answers later: so several can share a group.
+    pub(crate) fn submit(&self, batch: WriteBatch) -> Result<Submitted, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Work::Write { batch, reply })?;
+        Ok(answer)
+    }
+
+    /// Makes durable that marks ahead of the clock may be read.
+    pub(crate) async fn reserve(&self) -> Result<(), EngineError> {
+        self.ask(|reply| Work::Reserve { reply }).await
+    }
+
+    /// Has what is due at the instant brought in.
+    pub(crate) async fn bring_due(&self, instant: Timestamp) -> Result<(), EngineError> {
+        self.ask(|reply| Work::BringDue { instant, reply }).await
+    }
+
+    /// Forgets every mark.
+    pub(crate) async fn rewind(&self) -> Result<(), EngineError> {
+        self.ask(|reply| Work::Rewind { reply }).await
+    }
+
+    async fn ask(
+        &self,
+        work: impl FnOnce(oneshot::Sender<Result<(), EngineError>>) -> Work,
+    ) -> Result<(), EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(work(reply))?;
+        answer.await.map_err(|_| EngineError::Closing)?
+    }
+
+    /// Makes the writer look at the clock: a boundary has passed, and perhaps not by the clock
+    /// that it sleeps by.
+    pub(crate) fn wake(&self) {
+        self.line.lock().is_woken = true;
+        self.line.notify();
+    }
+
+    /// Runs `trial` on the writer's thread, in its turn.
+    pub(crate) fn run_trial(&self, trial: Trial) -> Result<(), EngineError> {
+        let mut queue = self.line.lock();
+        if queue.closing {
+            return Err(EngineError::Closing);
+        }
+        queue.trials.push(trial)?;
+        drop(queue);
+        self.line.notify();
+        Ok(())
+    }
+
+    fn enqueue(&self, work: Work) -> Result<(), EngineError> {
+        let mut queue = self.line.lock();
+        if queue.closing {
+            return Err(EngineError::Closing);
+        }
+        if queue.waiting() >= self.waiting_max {
+            self.written.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(EngineError::Overloaded);
+        }
+        queue.push(work);
+        drop(queue);
+        self.line.notify();
+        Ok(())
+    }
+
+    /// What was written, and what waits.
+    pub(crate) fn writes(&self) -> Writes {
+        let written = &*self.written;
+        Writes {
+            commits: written.commits.get(),
+            failed: written.failed.get(),
+            rows: written.rows.get(),
+            refused: written.refused.load(Ordering::Relaxed),
+            waiting: self.line.lock().waiting(),
+            waiting_max: self.waiting_max,
+            pending: written.pending.get(),
+            requests: written.requests.read(),
+            apply_ns: written.apply_ns.read(),
+            sync_ns: written.sync_ns.read(),
+        }
+    }
+
+    /// Takes no more requests, finishes those that wait, and ends the thread.
+    pub(crate) fn close(&self) {
+        self.line.lock().closing = true;
+        self.line.notify();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            // A panic in the writer was reported when it happened; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Nobody holds up writers for long: neither very many rows that become due at one instant, nor
+//! guests who ask what operations of their transactions would do.
+
+#[macro_use]
+#[path = "../../store/tests/pass_on/mod.rs"]
+mod pass_on;
+mod stage;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use engine::{Bulk, Caller, Engine, EngineError, Family, ListAnswer, ListRows, Place, RowInput};
+use futures_executor::block_on;
+use model::{Actor, Json, Mark, Role, RoleSet, Timestamp};
+use stage::gate::{Asked, Gate, enqueue, poll_once};
+use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, open_store, row};
+use store::{DUE_ROWS_MAX, Pending, Preview, Store, StoreFuture, WriteBatch};
+
+/// The real store, which notes what the writer asks of it, and at which the writer can be held.
+struct Noted {
+    inner: Arc<dyn Store>,
+    /// Before slices of what is due.
+    slices: Gate,
+    /// Before groups.
+    groups: Gate,
+    steps: Mutex<Vec<Step>>,
+    /// After so many slices the gate before the next is closed.
+    slices_open: AtomicUsize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    Slice,
+    Group(usize),
+    Trial,
+}
+
+impl Noted {
+    fn note(&self, step: Step) {
+        self.steps.lock().unwrap().push(step);
+    }
+
+    fn take_steps(&self) -> Vec<Step> {
+        std::mem::take(&mut self.steps.lock().unwrap())
+    }
+}
+
+impl Store for Noted {
+    fn apply<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>> {
+        self.groups.pass();
+        self.note(Step::Group(batches.len()));
+        self.inner.apply(batches, first)
+    }
+
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        if self.slices_open.fetch_sub(1, Ordering::SeqCst) == 0 {
+            self.slices.close();
+        }
+        self.slices.pass();
+        self.note(Step::Slice);
+        self.inner.bring_due(instant)
+    }
+
+    fn preview<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+        limit_ms: u64,
+    ) -> StoreFuture<'a, Box<dyn Preview>> {
+        self.note(Step::Trial);
+        self.inner.preview(batches, first, limit_ms)
+    }
+
+    pass_on!(
+        load,
+        list,
+        get,
+        recorded,
+        rewind,
+        table_as_of,
+        transactions,
+        transaction,
+        kept_request,
+        reserve,
+        tend,
+        close
+    );
+}
+
+struct Site {
+    _directory: tempfile::TempDir,
+    store: Arc<Noted>,
+    engine: Arc<Engine>,
+    clock: Arc<TickingClock>,
+}
+
+fn site() -> Site {
+    let directory = tempfile::tempdir().unwrap();
+    let config = config(directory.path());
+    let clock = TickingClock::at(NEW_YEAR_US);
+    let store = Arc::new(Noted {
+        inner: open_store(&config),
+        slices: Gate::default(),
+        groups: Gate::default(),
+        steps: Mutex::default(),
+        slices_open: AtomicUsize::new(usize::MAX),
+    });
+    let engine = Engine::over(store.clone(), &config, clock.clone()).unwrap();
+    furnish(&engine);
+    let mut open = new_table("open");
+    let everybody = ["read", "create", "update"].map(|action| format!("{action}(\"any\")"));
+    open.permissions = everybody.to_vec();
+    block_on(engine.create_table(&key(), "d", open)).unwrap();
+    Site {
+        _directory: directory,
+        store,
+        engine,
+        clock,
+    }
+}
+
+const OPEN: Place<'static> = Place {
+    database: "d",
+    table: "open",
+};
+
+const DUE_IN_US: i64 = 60_000_000;
+
+fn list(engine: &Engine, place: Place<'_>, queries: &[&str]) -> ListAnswer {
+    let texts: Vec<String> = queries.iter().map(|text| (*text).to_owned()).collect();
+    let asked = ListRows {
+        place,
+        texts: &texts,
+        total: true,
+        ttl_s: 0,
+        bypass: false,
+        family: Family::Tables,
+    };
+    block_on(engine.list_rows(&key(), &asked)).unwrap()
+}
+
+/// Half of the rows begin at one instant, and half of them end then and hand their numbers over.
+fn schedule(engine: &Engine, count: usize) {
+    let due = Json::Int(NEW_YEAR_US + DUE_IN_US);
+    for kind in ["old", "new"] {
+        for from in (0..count / 2).step_by(5_000) {
+            let rows = (from..(from + 5_000).min(count / 2)).map(|nth| {
+                let mut row = row(&format!("{kind}{nth}"), &[("n", nth as i64)]);
+                let (key, other) = match kind {
+                    "old" => ("$validTo", ("$validFrom", Json::Int(NEW_YEAR_US))),
+                    _ => ("$validFrom", ("$validTo", Json::Null)),
+                };
+                row.members.push((key.to_owned(), due.clone()));
+                row.members.push((other.0.to_owned(), other.1));
+                row
+            });
+            block_on(engine.create_rows(&key(), PLACE, rows.collect())).unwrap();
+        }
+    }
+}
+
+type Told = Result<(), EngineError>;
+
+fn create<'a>(engine: &'a Engine, place: Place<'a>, row: RowInput) -> Asked<'a, Told> {
+    Box::pin(async move { engine.create_row(&key(), place, row).await.map(drop) })
+}
+
+fn update<'a>(engine: &'a Engine, row: RowInput) -> Asked<'a, Told> {
+    Box::pin(async move { engine.update_row(&key(), PLACE, row, None).await.map(drop) })
+}
+
+#[test]
+fn fifty_thousand_rows_that_become_due_at_once_hold_up_a_write_for_one_slice() {
+    const DUE: usize = 50_000;
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    schedule(engine, DUE);
+    block_on(create(engine, PLACE, row("always", &[("n", -1)]))).unwrap();
+    assert_eq!(
+        list(engine, PLACE, &[]).total,
+        5_000,
+        "as many as are counted"
+    );
+    store.take_steps();
+    store.slices_open.store(0, Ordering::SeqCst);
+    site.clock.step_us(DUE_IN_US);
+    let fifth = r#"{"method":"equal","attribute":"n","values":[4]}"#;
+    // Whoever meets what is due has it brought in.
+    assert_eq!(list(engine, PLACE, &[fifth]).total, 1);
+    store.slices.wait_until_reached();
+    let writes = vec![
+        create(engine, OPEN, row("beside", &[("n", 1)])),
+        update(engine, row("always", &[("m", 1)])),
+        // The last one that begins, and one that has ended.
+        update(engine, row("new24999", &[("m", 1)])),
+        create(engine, PLACE, row("old24999", &[("n", -2)])),
+    ];
+    let writes: Vec<_> = writes.into_iter().map(enqueue).collect();
+    let texts = [fifth.to_owned()];
+    let asked = Bulk {
+        place: PLACE,
+        texts: &texts,
+        unchanged_since: None,
+    };
+    let changes = [("m".to_owned(), Json::Int(7))];
+    let caller = key();
+    // It looks at all rows, and so waits for all that are due.
+    let matching: Asked<'_, _> = Box::pin(engine.update_rows(&caller, &asked, &changes));
+    let mut matching = enqueue(matching);
+    store.slices_open.store(3, Ordering::SeqCst);
+    store.slices.open();
+    for write in writes {
+        assert_eq!(block_on(write), Ok(()));
+    }
+    store.slices.wait_until_reached();
+    let steps = store.take_steps();
+    assert_eq!(steps[..2], [Step::Slice, Step::Group(5)]);
+    assert!(poll_once(&mut matching).is_pending());
+    // Lists in between are as of now, and nobody takes them from the cache.
+    for _ in 0..2 {
+        let found = list(engine, PLACE, &[fifth]);
+        assert_eq!((found.total, found.cached.is_some()), (1, false));
+        assert!(String::from_utf8_lossy(&found.rows).contains(" new4 "));
+    }
+    store.slices_open.store(usize::MAX, Ordering::SeqCst);
+    store.slices.open();
+    assert_eq!(block_on(matching).unwrap().answer.total, 1);
+    let steps = [steps, store.take_steps()].concat();
+    let slices = steps.iter().filter(|step| **step == Step::Slice).count();
+    // Those who end and begin are rows of their own, but for the two that were written.
+    assert_eq!(slices, DUE / DUE_ROWS_MAX, "{steps:?}");
+    list(engine, PLACE, &[fifth]);
+    let found = list(engine, PLACE, &[fifth]);
+    assert!(found.cached.is_some_and(|cached| cached.is_hit));
+    assert!(String::from_utf8_lossy(&found.rows).contains("Int(7)"));
+    engine.close().unwrap();
+}
+
+fn user() -> Caller {
+    let roles = ["any", "users", "user:ann", "user:ann/verified"];
+    let roles = roles.map(|role| Role::parse(role).unwrap());
+    Caller {
+        project: key().project,
+        actor: Actor::User {
+            roles: Arc::new(RoleSet::new(roles.to_vec())),
+        },
+        request: None,
+    }
+}
+
+#[test]
+fn guests_who_try_much_fill_no_place_of_writers_and_go_after_them() {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    let (user, key) = (user(), key());
+    let asked = ListRows {
+        place: OPEN,
+        texts: &[],
+        total: true,
+        ttl_s: 0,
+        bypass: false,
+        family: Family::Tables,
+    };
+    let trial = |caller| -> Asked<'_, _> {
+        let read = engine.list_rows_staged(caller, "t", &asked);
+        Box::pin(async move { read.await.map(|answer| answer.total) })
+    };
+    block_on(engine.create_transaction(&user, "t", 600)).unwrap();
+    store.groups.close();
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| block_on(create(engine, OPEN, row("held", &[]))));
+        store.groups.wait_until_reached();
+        store.take_steps();
+        let mut trials = Vec::new();
+        let refused = loop {
+            let mut one = trial(&user);
+            match poll_once(&mut one) {
+                Poll::Pending => trials.push(one),
+                Poll::Ready(answer) => break answer.unwrap_err(),
+            }
+        };
+        let waiting_max = trials.len();
+        assert_eq!(refused, EngineError::TrialsBusy { waiting_max });
+        // Neither a write nor who has a key is refused for that.
+        let write = enqueue(create(engine, OPEN, row("a", &[])));
+        let of_key = enqueue(trial(&key));
+        assert_eq!(engine.writes().waiting, 1);
+        store.groups.open();
+        assert_eq!(held.join().unwrap(), Ok(()));
+        assert_eq!(block_on(write), Ok(()));
+        assert_eq!(block_on(of_key), Ok(2));
+        for trial in trials {
+            assert!(block_on(trial).unwrap() >= 1);
+        }
+        let steps = store.take_steps();
+        let tried = steps.iter().filter(|step| **step == Step::Trial).count();
+        assert_eq!(tried, waiting_max + 1);
+        let write = steps
+            .iter()
+            .rposition(|step| matches!(step, Step::Group(_)));
+        // The group that was held has trials after it, for as long as they may take.
+        assert!(write.unwrap() < steps.len() - 1, "{steps:?}");
+    });
+    engine.close().unwrap();
+}
