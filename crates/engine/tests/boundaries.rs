@@ -124,6 +124,7 @@ impl Store for Meanwhile {
         recorded,
         rewind,
         table_as_of,
+        next_boundary,
         preview,
         transactions,
         transaction,
