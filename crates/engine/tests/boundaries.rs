@@ -124,7 +124,6 @@ impl Store for Meanwhile {
         recorded,
         rewind,
         table_as_of,
-        next_boundary,
         preview,
         transactions,
         transaction,
