@@ -17,6 +17,7 @@ use crate::Engine;
 use crate::asked::{Cached, Caller, Fixed, Judged, ListAnswer, ListRows};
 use crate::authorize;
 use crate::error::EngineError;
+use crate::paranoid::Hit;
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, times};
 
 /// What is read at other times, as far as it does not depend on when it is asked.
@@ -172,13 +173,17 @@ impl Engine {
                 fixed,
             }
         };
-        if let Some(kept) = name.as_ref().and_then(|name| lists.pinned(name)) {
+        let kept = |name| lists.pinned(name).map(|kept| (name, kept));
+        if let Some((name, kept)) = name.as_ref().and_then(kept) {
             // What the caller may read was asked of a catalogue that must still be the one.
-            return if catalogue.epoch == self.shared.catalogue_epoch() {
-                Ok(told(kept, Some(true)))
-            } else {
-                Err(StoreError::CatalogueMoved.into())
-            };
+            if catalogue.epoch != self.shared.catalogue_epoch() {
+                return Err(StoreError::CatalogueMoved.into());
+            }
+            self.look_again(|| {
+                let what = (list.family, list.total);
+                Hit::of_pinned(&query, what, catalogue.epoch, (name, &kept))
+            });
+            return Ok(told(kept, Some(true)));
         }
         let read = self.read_at(query, asked, catalogue.epoch, mark).await?;
         let is_hit = name.is_some().then_some(false);

@@ -28,13 +28,20 @@ impl Shared {
     /// Now, as reads and marks have it: the clock may have stepped back since the last commit, or
     /// since something was brought in.
     pub(crate) fn instant(&self) -> Timestamp {
-        let passed = self.marks.horizon().max(self.marks.matured());
-        self.now().max(passed.timestamp())
+        self.now().max(self.marks.passed().timestamp())
+    }
+
+    /// Whether `boundary` lies at or before now. Where it lies ahead, which nearly every read of a
+    /// table finds, no lock is taken: a clock that is not believed is ahead of now.
+    fn is_passed(&self, boundary: Timestamp) -> bool {
+        boundary < Timestamp::END
+            && boundary <= self.clock.now().max(self.marks.passed().timestamp())
+            && boundary <= self.instant()
     }
 
     /// The instant it is now, if what the table shows now is behind it.
     pub(crate) fn overdue(&self, table: TableNumber) -> Option<Timestamp> {
-        if self.lists.first_boundary() == Timestamp::END {
+        if !self.is_passed(self.lists.first_boundary()) {
             return None;
         }
         let now = self.instant();
@@ -81,8 +88,7 @@ impl Shared {
 
     /// Whether anything is due.
     pub(crate) fn is_due(&self) -> bool {
-        let first = self.lists.first_boundary();
-        first < Timestamp::END && first <= self.instant()
+        self.is_passed(self.lists.first_boundary())
     }
 }
 

@@ -288,7 +288,8 @@ impl Engine {
         self.shared.store.counts()
     }
 
-    /// From now on compares one of `every` exact hits with a fresh read, on a thread of its own,
+    /// From now on compares one of `every` exact hits, and of those at fixed coordinates, with a
+    /// fresh read, on a thread of its own,
     /// and reports every difference. Asked for again, nothing changes.
     ///
     /// # Errors

@@ -24,6 +24,8 @@ pub(crate) struct Marks {
     publications: AtomicU64,
     /// Mark of the latest published commit, as in `state`, for those who ask on each request.
     published: AtomicI64,
+    /// The higher one of horizon and `matured`, as in `state`, for the same.
+    passed: AtomicI64,
     /// Test switch: reads fix their coordinates to the clock, pending marks or not.
     #[cfg(feature = "test-switches")]
     pub(crate) ignore_pending: std::sync::atomic::AtomicBool,
@@ -41,6 +43,8 @@ struct State {
     /// As of when what is due was brought in: no mark to come is below it, but it is not known
     /// yet what there will be at it.
     matured: Mark,
+    /// Somebody was told to renew the reservation, and it has not been since.
+    is_renewing: bool,
     waiters: Vec<Waker>,
 }
 
@@ -68,10 +72,12 @@ impl Marks {
                 reserved: horizon.max(published),
                 pending: None,
                 matured: Mark::ZERO,
+                is_renewing: false,
                 waiters: Vec::new(),
             }),
             publications: AtomicU64::new(0),
             published: AtomicI64::new(published.0),
+            passed: AtomicI64::new(horizon.max(published).0),
             #[cfg(feature = "test-switches")]
             ignore_pending: std::sync::atomic::AtomicBool::new(false),
         }
@@ -99,7 +105,7 @@ impl Marks {
         assert!(last >= first, "marks rise");
         state.published = last;
         self.published.store(last.0, Ordering::Release);
-        state.horizon = state.horizon.max(last);
+        self.raise(&mut state, last);
         // A commit stores its own mark as the horizon.
         state.reserved = state.reserved.max(last);
         self.settle(state);
@@ -114,7 +120,7 @@ impl Marks {
     /// come is below it.
     pub(crate) fn pass(&self, mark: Mark) {
         let mut state = self.lock();
-        state.matured = state.matured.max(mark);
+        self.bring(&mut state, mark);
         self.settle(state);
     }
 
@@ -122,8 +128,19 @@ impl Marks {
     /// none itself, so the next commit may have this very one.
     pub(crate) fn mature(&self, clock: Timestamp) -> Mark {
         let mut state = self.lock();
-        state.matured = Mark(clock.0).max(state.horizon).max(state.matured);
+        let mark = Mark(clock.0).max(state.horizon);
+        self.bring(&mut state, mark);
         state.matured
+    }
+
+    fn bring(&self, state: &mut State, mark: Mark) {
+        state.matured = state.matured.max(mark);
+        self.passed.fetch_max(mark.0, Ordering::Release);
+    }
+
+    fn raise(&self, state: &mut State, mark: Mark) {
+        state.horizon = state.horizon.max(mark);
+        self.passed.fetch_max(mark.0, Ordering::Release);
     }
 
     /// As of when what is due was brought in last.
@@ -150,7 +167,7 @@ impl Marks {
         if mark > state.reserved {
             return Err(ReservationNeeded);
         }
-        state.horizon = state.horizon.max(mark);
+        self.raise(&mut state, mark);
         Ok(mark)
     }
 
@@ -179,7 +196,7 @@ impl Marks {
         if mark > state.reserved {
             return Err(Unsettled::ReservationNeeded);
         }
-        state.horizon = state.horizon.max(mark);
+        self.raise(&mut state, mark);
         Ok(())
     }
 
@@ -194,6 +211,15 @@ impl Marks {
     pub(crate) fn reserved(&self, mark: Mark) {
         let mut state = self.lock();
         state.reserved = state.reserved.max(mark);
+        state.is_renewing = false;
+    }
+
+    /// Whether whoever reads at `mark` is to have the reservation renewed, without waiting for it:
+    /// half of it is used up, and nobody else was told so.
+    pub(crate) fn is_to_renew(&self, mark: Mark) -> bool {
+        let mut state = self.lock();
+        let is_short = mark.0.saturating_add(RESERVE_AHEAD_US / 2) > state.reserved.0;
+        is_short && !std::mem::replace(&mut state.is_renewing, true)
     }
 
     /// Mark of the latest published commit.
@@ -204,6 +230,11 @@ impl Marks {
     /// Highest mark that was given or read.
     pub(crate) fn horizon(&self) -> Mark {
         self.lock().horizon
+    }
+
+    /// The higher one of the horizon and of when what is due was brought in last.
+    pub(crate) fn passed(&self) -> Mark {
+        Mark(self.passed.load(Ordering::Acquire))
     }
 
     /// Counts publications and abandoned batches; see [`Marks::after`].
@@ -220,6 +251,7 @@ impl Marks {
         state.horizon = Mark::ZERO;
         state.reserved = Mark::ZERO;
         state.matured = Mark::ZERO;
+        self.passed.store(0, Ordering::Release);
     }
 
     /// Waits until a batch was settled after [`Marks::publications`] said `seen`, or none is
@@ -351,5 +383,41 @@ mod tests {
         assert_eq!(marks.fix(NOON), Ok(Mark(NOON.0)));
         let beyond = Timestamp(NOON.0 + RESERVE_AHEAD_US + 1);
         assert_eq!(marks.fix(beyond), Err(ReservationNeeded));
+    }
+
+    #[test]
+    fn a_reservation_is_renewed_by_one_reader_before_it_is_used_up() {
+        let marks = Marks::new(Mark(10), Mark(20));
+        marks.reserved(marks.reservation(NOON));
+        assert!(!marks.is_to_renew(Mark(NOON.0 + RESERVE_AHEAD_US / 2)));
+        let late = Mark(NOON.0 + RESERVE_AHEAD_US / 2 + 1);
+        let told = [(); 3].map(|()| marks.is_to_renew(late));
+        assert_eq!(told, [true, false, false], "one is told");
+        assert_eq!(marks.fix(late.timestamp()), Ok(late), "and nobody waits");
+        marks.reserved(marks.reservation(late.timestamp()));
+        assert!(!marks.is_to_renew(late));
+        let later = Mark(late.0 + RESERVE_AHEAD_US);
+        assert!(marks.is_to_renew(later), "and once more when that is short");
+    }
+
+    #[test]
+    fn what_has_passed_is_known_without_the_lock() {
+        let marks = marks();
+        assert_eq!(marks.passed(), Mark(20));
+        assert_eq!(marks.mature(NOON), marks.passed());
+        let read = marks.fix(Timestamp(NOON.0 + 5)).unwrap();
+        assert_eq!(marks.passed(), read);
+        assert_eq!(
+            marks.settle_at(Mark(NOON.0 + 7), Timestamp(NOON.0 + 7)),
+            Ok(())
+        );
+        assert_eq!(marks.passed(), Mark(NOON.0 + 7));
+        let last = marks.begin(NOON);
+        marks.publish(last);
+        assert_eq!(marks.passed(), last);
+        marks.pass(Mark(NOON.0 + 100));
+        assert_eq!(marks.passed(), Mark(NOON.0 + 100));
+        marks.rewind();
+        assert_eq!(marks.passed(), Mark::ZERO);
     }
 }

@@ -1,8 +1,9 @@
 //! Cached answers looked at a second time: a fresh read must give the same.
 //!
-//! For servers whose operator wants proof. A thread of its own reads a sample of the exact hits
-//! from the store, after they were answered. A comparison counts only if nothing has altered the
-//! entry until the read was over: then the read, begun after the hit, must show what was cached.
+//! For servers whose operator wants proof. A thread of its own reads a sample of the exact hits, and
+//! of those at fixed coordinates, from the store, after they were answered. A comparison counts
+//! only if nothing has altered the entry until the read was over: then the read, begun after the
+//! hit, must show what was cached.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use list_cache::{Answer, Family, Unaltered};
+use list_cache::{Answer, Family, Pinned, PinnedName, Unaltered};
 use model::{Page, TableId};
 use query::Query;
 use store::{Listing, Snapshot, StoreError, TotalCap};
@@ -92,7 +93,17 @@ pub(crate) struct Hit {
     query: Query,
     family: Family,
     catalogue_epoch: u64,
-    answer: Answer,
+    rows: Arc<[u8]>,
+    total: Option<u64>,
+    kept: Kept,
+}
+
+/// What says whether a hit is still to be answered.
+enum Kept {
+    /// Of a list of now.
+    While(Unaltered),
+    /// Of an answer at fixed coordinates, which has another name once its past is recast.
+    As(PinnedName),
 }
 
 impl Hit {
@@ -101,12 +112,38 @@ impl Hit {
             query: query.clone(),
             family,
             catalogue_epoch: epoch,
-            answer: answer.clone(),
+            rows: answer.rows.body.clone(),
+            total: answer.total,
+            kept: Kept::While(answer.unaltered.clone()),
         }
     }
 
-    fn unaltered(&self) -> &Unaltered {
-        &self.answer.unaltered
+    pub(crate) fn of_pinned(
+        query: &Query,
+        (family, total): (Family, bool),
+        epoch: u64,
+        (name, pinned): (&PinnedName, &Pinned),
+    ) -> Hit {
+        Hit {
+            query: query.clone(),
+            family,
+            catalogue_epoch: epoch,
+            rows: pinned.body.clone(),
+            total: total.then_some(pinned.total),
+            kept: Kept::As(name.clone()),
+        }
+    }
+
+    /// Whether nothing that could be read by now keeps it from being answered.
+    fn holds(&self, shared: &Shared) -> bool {
+        match &self.kept {
+            Kept::While(unaltered) => unaltered.holds(),
+            Kept::As(name) => {
+                let total = self.total.is_some();
+                let lists = &shared.lists;
+                lists.name_pinned(&self.query, self.family, total).as_ref() == Some(name)
+            }
+        }
     }
 }
 
@@ -236,7 +273,7 @@ impl Comparing {
 
     /// What differs; `None` where nothing can be said.
     async fn compare(&self, hit: &Hit) -> Option<Vec<Part>> {
-        let total = hit.answer.total;
+        let total = hit.total;
         let listing = Listing {
             query: &hit.query,
             rows: true,
@@ -245,7 +282,7 @@ impl Comparing {
             catalogue_epoch: hit.catalogue_epoch,
         };
         let read = self.shared.store.list(listing).await;
-        if !hit.unaltered().holds() {
+        if !hit.holds(&self.shared) {
             return None;
         }
         let Snapshot { answer: read, .. } = match read {
@@ -262,7 +299,7 @@ impl Comparing {
             related: Vec::new(),
         };
         let body = (self.encode)(&page, hit.family);
-        let cached = &hit.answer.rows.body;
+        let cached = &hit.rows;
         let mut parts = Vec::new();
         if *body != **cached {
             parts.push(Part::Rows(cached.len(), body.len()));

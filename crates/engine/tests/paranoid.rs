@@ -205,3 +205,38 @@ fn a_page_whose_cursor_has_lost_its_place_is_noticed() {
     assert_eq!(engine.compared().unwrap().different, 1);
     assert_eq!(REPORTED.load(Ordering::SeqCst), 1);
 }
+
+#[test]
+fn answers_at_fixed_coordinates_are_compared_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    let made = block_on(engine.create_row(&key(), PLACE, row("a", &[("n", 1)]))).unwrap();
+    let as_of = format!(r#"{{"method":"asOf","values":[{}]}}"#, made.mark.0);
+    let ask = |total| {
+        let texts = [as_of.clone()];
+        let list = ListRows {
+            total,
+            ..asked(&texts)
+        };
+        let answer = block_on(engine.list_rows(&key(), &list)).unwrap();
+        answer.cached.is_some_and(|cached| cached.is_hit)
+    };
+    engine.compare_hits(1, |_| ()).unwrap();
+    let same = || engine.compared().unwrap().same;
+    for (total, before) in [(true, 0), (false, 1)] {
+        assert_eq!((ask(total), ask(total)), (false, true));
+        while same() == before {
+            std::thread::yield_now();
+        }
+    }
+    engine.list_rules().switch_off(Rule::RecastsAreFences);
+    let mut shown = row("a", &[]);
+    shown.permissions = Some(vec!["read(\"any\")".to_owned()]);
+    block_on(engine.update_row(&key(), PLACE, shown, None)).unwrap();
+    assert!(ask(true));
+    engine.close().unwrap();
+    let compared = engine.compared().unwrap();
+    let said = (compared.same, compared.different, compared.overtaken);
+    assert_eq!(said, (2, 1, 0));
+}

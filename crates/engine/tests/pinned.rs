@@ -259,6 +259,40 @@ fn who_may_see_the_past_is_judged_by_today() {
 }
 
 #[test]
+fn what_a_row_was_in_another_life_is_judged_by_that_after_a_restart_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = TickingClock::at(NEW_YEAR_US);
+    let mut engine = open(directory.path(), clock.clone());
+    furnish(&engine);
+    change_table(&engine, &[], true);
+    // One was shown and the other hidden; in their next life it is the other way round.
+    let shown = ["read(\"any\")"];
+    create(&engine, granting("a", 1, &shown));
+    let then = as_of(create(&engine, granting("b", 1, &[])));
+    for (row, permissions) in [("a", &[][..]), ("b", &shown)] {
+        block_on(engine.delete_row(&key(), PLACE, id(row), None)).unwrap();
+        create(&engine, granting(row, 2, permissions));
+    }
+    for is_reopened in [false, true] {
+        if is_reopened {
+            engine.close().unwrap();
+            engine = open(directory.path(), clock.clone());
+        }
+        for is_hit in [false, true] {
+            let ask = Ask {
+                texts: &[&then],
+                ..by(guest(), &[])
+            };
+            let answer = asked(&engine, &ask, None).unwrap();
+            let rows = String::from_utf8(answer.rows.to_vec()).unwrap();
+            assert!(rows.contains(" a ") && !rows.contains(" b "), "{rows}");
+            assert_eq!(answer.cached.map(|cached| cached.is_hit), Some(is_hit));
+        }
+    }
+    engine.close().unwrap();
+}
+
+#[test]
 fn grants_of_then_take_away_and_never_give() {
     with_engine(|engine, _| {
         change_table(engine, &[], true);

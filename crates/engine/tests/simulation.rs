@@ -362,48 +362,49 @@ fn marks_that_are_pending_are_missed_when_they_are_ignored() {
 
 /// Each rule of invalidation, and a seed and steps whose run fails when it is switched off.
 const MISSED: &[(Rule, u64, usize)] = &[
-    (Rule::BucketsSeeBefore, 10, 500),
-    (Rule::BucketsSeeAfter, 0, 500),
-    (Rule::EachAlternativeHasAnEquality, 3, 500),
-    (Rule::ResidualsAreAsked, 0, 500),
-    (Rule::GuardsSeeBefore, 0, 500),
-    (Rule::EndlessPagesAreAsked, 3, 500),
-    (Rule::EqualRanksAreAsked, 0, 500),
-    (Rule::UndecidableAreDropped, 3, 500),
-    (Rule::VisibilityOfBefore, 3, 500),
-    (Rule::WindowOfFullPagesOnly, 0, 500),
-    (Rule::WindowSeesBefore, 0, 500),
-    (Rule::WindowSeesAfter, 4, 500),
-    (Rule::WindowBreaksTies, 0, 500),
-    (Rule::CursorRow, 14, 500),
-    (Rule::WholeTables, 4, 500),
-    (Rule::LateFillsAreRefused, 0, 500),
-    (Rule::InFlightIsAsked, 4, 500),
-    (Rule::SpoiledRunsAreNotJoined, 9, 500),
-    (Rule::TotalsAreWithheld, 0, 500),
-    (Rule::TotalsWaitForPublish, 8, 500),
-    (Rule::FailedCommitsPatchNothing, 8, 500),
-    (Rule::TotalsAtCapAreDropped, 0, 500),
-    (Rule::DegradedAreDropped, 2, 500),
-    (Rule::OneInstant, 8, 500),
-    (Rule::UnregisterByNumber, 9, 500),
-    (Rule::PurgeIsAFence, 134, 500),
+    (Rule::BucketsSeeBefore, 8, 150),
+    (Rule::BucketsSeeAfter, 8, 500),
+    (Rule::EachAlternativeHasAnEquality, 3, 250),
+    (Rule::ResidualsAreAsked, 0, 100),
+    (Rule::GuardsSeeBefore, 2, 100),
+    (Rule::EndlessPagesAreAsked, 9, 200),
+    (Rule::EqualRanksAreAsked, 0, 100),
+    (Rule::UndecidableAreDropped, 4, 100),
+    (Rule::VisibilityOfBefore, 3, 200),
+    (Rule::WindowOfFullPagesOnly, 0, 100),
+    (Rule::WindowSeesBefore, 2, 150),
+    (Rule::WindowSeesAfter, 8, 500),
+    (Rule::WindowBreaksTies, 0, 100),
+    (Rule::CursorRow, 30, 200),
+    (Rule::WholeTables, 3, 500),
+    (Rule::LateFillsAreRefused, 0, 150),
+    (Rule::InFlightIsAsked, 4, 250),
+    (Rule::SpoiledRunsAreNotJoined, 7, 350),
+    (Rule::TotalsAreWithheld, 2, 100),
+    (Rule::TotalsWaitForPublish, 8, 300),
+    (Rule::FailedCommitsPatchNothing, 9, 100),
+    (Rule::TotalsAtCapAreDropped, 4, 250),
+    (Rule::DegradedAreDropped, 2, 150),
+    (Rule::OneInstant, 34, 200),
+    (Rule::UnregisterByNumber, 7, 400),
+    (Rule::EvictedCountsAsAltered, 621, 2_000),
+    (Rule::PurgeIsAFence, 117, 500),
     (Rule::PurgeTakesExactLists, 0, 500),
-    (Rule::KeepsWhatIsWatched, 0, 500),
-    (Rule::StaleIsTold, 0, 500),
-    (Rule::ListsEndAtBoundaries, 9, 500),
-    (Rule::DueRowsAreChanges, 2, 500),
-    (Rule::BoundariesAreMovedBefore, 18, 500),
-    (Rule::EvictedCountsAsAltered, 270, 1_750),
+    (Rule::KeepsWhatIsWatched, 0, 50),
+    (Rule::StaleIsTold, 0, 100),
+    (Rule::ListsEndAtBoundaries, 3, 250),
+    (Rule::DueRowsAreChanges, 3, 250),
+    (Rule::BoundariesAreMovedBefore, 42, 100),
+    (Rule::RecastsAreFences, 3, 400),
+    (Rule::FencesStandInFlight, 59, 500),
+    (Rule::PinnedNamesHoldTheLine, 22, 100),
 ];
 
 /// Rules of answers at fixed coordinates, for which only runs ask that ask about other times.
 const OF_THE_PAST: &[Rule] = &[
     Rule::RecastsAreFences,
     Rule::FencesStandInFlight,
-    Rule::PinnedNamesHoldTheSchema,
     Rule::PinnedNamesHoldTheLine,
-    Rule::NothingIsPinnedThatGoes,
 ];
 
 #[test]
@@ -439,7 +440,7 @@ fn each_rule_is_missed_when_it_is_switched_off() {
 fn print_table(only: Option<&str>) {
     let is_meant = |rule: &Rule| only.is_none_or(|only| format!("{rule:?}") == only);
     let rules: Vec<Rule> = Rule::ALL.iter().copied().filter(is_meant).collect();
-    let found = in_parallel(rules.len() as u64, |place| {
+    in_parallel(rules.len() as u64, |place| {
         let rule = rules[place as usize];
         let looks = [(200, STEPS), (TABLE_SEEDS, 4 * STEPS)];
         let misses = |(seeds, steps)| {
@@ -461,12 +462,9 @@ fn print_table(only: Option<&str>) {
                 .filter_map(misses)
                 .find_map(found)
         };
-        (rule, looks.into_iter().find_map(misses))
-    });
-    for (rule, found) in found {
-        match found {
+        match looks.into_iter().find_map(misses) {
             Some((seed, steps)) => println!("    (Rule::{rule:?}, {seed}, {steps}),"),
             None => println!("    // {rule:?} is missed by none of {TABLE_SEEDS} seeds"),
         }
-    }
+    });
 }

@@ -41,6 +41,14 @@ impl Boundaries {
         Timestamp(self.first.load(Ordering::Acquire))
     }
 
+    /// That of one table; the end of time if it has none.
+    pub(crate) fn of(&self, table: TableNumber) -> Timestamp {
+        if self.first() == Timestamp::END {
+            return Timestamp::END;
+        }
+        self.next().get(&table).copied().unwrap_or(Timestamp::END)
+    }
+
     /// Whether a boundary of the table lies at or before `now`.
     pub(crate) fn is_passed(&self, table: TableNumber, now: Timestamp) -> bool {
         self.first() <= now && self.next().get(&table).is_some_and(|at| *at <= now)
@@ -115,6 +123,8 @@ mod tests {
         boundaries.set(next(&[(1, 10), (2, 20)]));
         boundaries.expect(&next(&[(1, 30), (3, 5)]));
         assert_eq!(boundaries.first(), Timestamp(5));
+        assert_eq!(boundaries.of(TableNumber(1)), Timestamp(10));
+        assert_eq!(boundaries.of(TableNumber(4)), Timestamp::END);
         assert!(!is_passed(1, 9) && is_passed(1, 10) && is_passed(3, 5));
         boundaries.set(next(&[(1, 30)]));
         assert!(!is_passed(1, 29) && is_passed(1, 30) && !is_passed(2, 30));

@@ -182,6 +182,12 @@ impl ListCache {
         self.boundaries.first()
     }
 
+    /// The first instant at which something of the table changes by itself; the end of time if
+    /// nothing does.
+    pub fn boundary(&self, table: TableNumber) -> Timestamp {
+        self.boundaries.of(table)
+    }
+
     /// A number that has risen once something of the table that was to change by itself does so no
     /// more: it has been brought in, or was called off.
     pub fn passages(&self, table: TableNumber) -> u64 {

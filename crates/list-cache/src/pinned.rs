@@ -67,9 +67,8 @@ impl ListCache {
         }
         let table = &query.table;
         let options = table.options;
-        let rules = self.rules();
         // What it looks at goes with the next commit.
-        if options.history == Retention::None && rules.hold(Rule::NothingIsPinnedThatGoes) {
+        if options.history == Retention::None {
             return None;
         }
         let fences = self.fences.read().unwrap_or_else(PoisonError::into_inner);
@@ -77,13 +76,10 @@ impl ListCache {
         drop(fences);
         let mut bytes = Vec::with_capacity(256);
         let epochs = [fence, table.schema_epoch, table.permission_epoch];
-        let [fence, mut schema, permission] = epochs;
-        if !rules.hold(Rule::PinnedNamesHoldTheSchema) {
-            schema = 0;
-        }
+        let [fence, schema, permission] = epochs;
         // Below the line nothing is answered, whatever was kept before it rose.
         let mut line = options.kept_from.0.cast_unsigned();
-        if !rules.hold(Rule::PinnedNamesHoldTheLine) {
+        if !self.rules().hold(Rule::PinnedNamesHoldTheLine) {
             line = 0;
         }
         let numbers = [fence, schema, permission, line];

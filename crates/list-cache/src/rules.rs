@@ -89,12 +89,8 @@ rules! {
     RecastsAreFences;
     /// While such a commit is in flight, no answer at fixed coordinates is found or kept.
     FencesStandInFlight;
-    /// Answers at fixed coordinates are named by the schema they show.
-    PinnedNamesHoldTheSchema;
-    /// They are named by the line below which their table lets go of its past.
+    /// Answers at fixed coordinates are named by the line below which their table lets go of its past.
     PinnedNamesHoldTheLine;
-    /// Of a table that keeps no past none is kept: what they look at goes with the next commit.
-    NothingIsPinnedThatGoes;
 }
 
 /// Which rules hold.

@@ -100,14 +100,39 @@ pub(super) struct Writer {
     pub(super) deadline: Deadline,
     /// What became due in the open transaction.
     due: Vec<Changes>,
+    /// So many of the groups to come save what was before each of their batches.
+    wary_groups: u32,
+}
+
+/// After a refusal so many groups can take one batch back alone. Refusals come in swarms, and a
+/// group without savepoints that meets one is run twice.
+const WARY_GROUPS: u32 = 16;
+
+/// Whether what was before a batch can be had back. A savepoint copies each page that the batch
+/// changes: 6 % of the writer's samples (docs/performance.md).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Savepoint {
+    Made,
+    /// The whole transaction can be given up instead.
+    Spared,
 }
 
 /// How a batch ended other than by success.
 pub(super) enum End {
-    /// Its savepoint is rolled back, the transaction lives.
+    /// It left nothing behind, the transaction lives.
     Alone(Refusal),
+    /// It came to this, but what it wrote stands in the transaction and must not stay.
+    Unsaved(Outcome),
     /// SQLite ended the whole transaction over it.
     WithAll(StoreError),
+}
+
+/// Why the batches of a group run again from the start.
+enum Again {
+    /// Without one that has failed.
+    WithoutFailed,
+    /// With savepoints: one that has come to this must leave nothing behind.
+    Saving(Outcome),
 }
 
 impl Writer {
@@ -129,6 +154,7 @@ impl Writer {
             backlog,
             deadline,
             due: Vec::new(),
+            wary_groups: 0,
         })
     }
 
@@ -137,7 +163,8 @@ impl Writer {
     /// After any error SQLite is asked whether the transaction still exists; on a full disk, an
     /// I/O error, an interrupt or lack of memory it may end all of it. Then the batch it ended
     /// over is out, and the others run again from the start. Each round takes at least one batch
-    /// out, so there are no more rounds than batches. Refusals are judged anew in each round:
+    /// out, so there are no more rounds than batches, and one: the first round spares savepoints,
+    /// unless a group was refused something of late. Refusals are judged anew in each round:
     /// what stood in the way may have gone with the batch that failed.
     ///
     /// # Errors
@@ -153,11 +180,27 @@ impl Writer {
             self.committed.mark
         );
         let mut failed: Vec<Option<StoreError>> = vec![None; batches.len()];
+        let mut savepoint = match (batches.len(), self.wary_groups) {
+            (0 | 1, _) | (_, 0) => Savepoint::Spared,
+            _ => Savepoint::Made,
+        };
+        self.wary_groups = self.wary_groups.saturating_sub(1);
         loop {
             self.begin()?;
-            match self.round(batches, first, &mut failed) {
-                Some(outcomes) => return Ok(outcomes),
-                None => self.rollback(),
+            match self.round(batches, first, &mut failed, savepoint) {
+                Ok(outcomes) => return Ok(outcomes),
+                Err(Again::WithoutFailed) => self.rollback(),
+                // It was alone, so there is nothing to run again.
+                Err(Again::Saving(outcome)) if batches.len() == 1 => {
+                    self.rollback();
+                    self.begin()?;
+                    return Ok(vec![outcome]);
+                }
+                Err(Again::Saving(_)) => {
+                    self.rollback();
+                    self.wary_groups = WARY_GROUPS;
+                    savepoint = Savepoint::Made;
+                }
             }
         }
     }
@@ -174,14 +217,15 @@ impl Writer {
         Ok(())
     }
 
-    /// One pass over the batches that have not failed. `None` when the transaction has ended;
-    /// the batch it ended over has then joined the failed ones.
+    /// One pass over the batches that have not failed. When it must be done again, whatever failed
+    /// has joined the failed ones.
     fn round(
         &mut self,
         batches: &[WriteBatch],
         first: Mark,
         failed: &mut [Option<StoreError>],
-    ) -> Option<Vec<Outcome>> {
+        savepoint: Savepoint,
+    ) -> Result<Vec<Outcome>, Again> {
         let mut mark = first;
         let mut due_left = DUE_ROWS_MAX;
         let mut outcomes = Vec::with_capacity(batches.len());
@@ -191,7 +235,7 @@ impl Writer {
                 continue;
             }
             // Every operation looks at what is valid at its mark.
-            match self.run_settled(batch, mark, &mut due_left) {
+            match self.run_settled(batch, mark, savepoint, &mut due_left) {
                 Ok(applied) => {
                     if applied.mark.is_some() {
                         mark = mark.next();
@@ -204,24 +248,33 @@ impl Writer {
                     }
                     outcomes.push(Err(refusal));
                 }
+                Err(End::Unsaved(outcome)) => return Err(Again::Saving(outcome)),
                 Err(End::WithAll(error)) => {
                     *failed = Some(error);
-                    return None;
+                    return Err(Again::WithoutFailed);
                 }
             }
         }
-        Some(outcomes)
+        Ok(outcomes)
     }
 
-    /// Runs one batch in its own savepoint.
-    pub(super) fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
+    /// Runs one batch, in a savepoint of its own unless that is spared.
+    pub(super) fn run(
+        &mut self,
+        batch: &WriteBatch,
+        mark: Mark,
+        savepoint: Savepoint,
+    ) -> Result<Applied, End> {
         let needs_catalogue = batch.ops.iter().any(Op::needs_catalogue);
         if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
             return Err(End::Alone(Refusal::CatalogueMoved));
         }
-        if let Err(error) = self.execute("SAVEPOINT batch") {
-            return Err(self.undo(Halt::Failed(error)));
+        if savepoint == Savepoint::Made
+            && let Err(error) = self.execute("SAVEPOINT batch")
+        {
+            return Err(self.undo(Halt::Failed(error), savepoint));
         }
+        let changes_before = self.connection.total_changes();
         let run = Run {
             connection: &self.connection,
             encode_row: self.encode_row,
@@ -245,17 +298,27 @@ impl Writer {
         match ran {
             Ok((applied, _)) if applied.mark.is_none() && !applied.keeps => {
                 // What it wrote, if anything, it took back itself; nothing of that shall stay.
-                self.undo_savepoint().map_err(End::WithAll)?;
+                // Definitions are not counted as changes.
+                let defines = |op: &Op| matches!(op, Op::Catalogue(_));
+                let is_clean = self.connection.total_changes() == changes_before
+                    && !batch.ops.iter().any(defines);
+                match savepoint {
+                    Savepoint::Made => self.undo_savepoint().map_err(End::WithAll)?,
+                    Savepoint::Spared if is_clean => {}
+                    Savepoint::Spared => return Err(End::Unsaved(Ok(applied))),
+                }
                 Ok(applied)
             }
             Ok((applied, state)) => {
-                if let Err(error) = self.execute("RELEASE batch") {
-                    return Err(self.undo(Halt::Failed(error)));
+                if savepoint == Savepoint::Made
+                    && let Err(error) = self.execute("RELEASE batch")
+                {
+                    return Err(self.undo(Halt::Failed(error), savepoint));
                 }
                 self.state = state;
                 Ok(applied)
             }
-            Err(halt) => Err(self.undo(halt)),
+            Err(halt) => Err(self.undo(halt, savepoint)),
         }
     }
 
@@ -301,10 +364,12 @@ impl Writer {
     }
 
     /// Takes a halted batch back, and finds out whether the transaction outlived it.
-    fn undo(&self, halt: Halt) -> End {
-        let refusal = match halt {
-            Halt::Refused(refusal) => refusal,
-            Halt::Failed(error) => Refusal::Failed(error),
+    fn undo(&self, halt: Halt, savepoint: Savepoint) -> End {
+        let refusal = match (halt, savepoint) {
+            (Halt::Refused(refusal), Savepoint::Spared) => return End::Unsaved(Err(refusal)),
+            (Halt::Failed(error), Savepoint::Spared) => return End::WithAll(error),
+            (Halt::Refused(refusal), Savepoint::Made) => refusal,
+            (Halt::Failed(error), Savepoint::Made) => Refusal::Failed(error),
         };
         match (self.undo_savepoint(), refusal) {
             (Ok(()), refusal) => End::Alone(refusal),

@@ -75,6 +75,38 @@ pub fn a_refused_batch_leaves_nothing_and_takes_nothing(place: &dyn Place) {
     assert_eq!(db.get_as_of("lost", db.load().mark), None);
 }
 
+/// Whether a group saves what was before each batch depends on those before it; what it leaves
+/// does not.
+pub fn each_of_many_groups_takes_back_what_came_to_nothing(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    let mut ids = Vec::new();
+    for nth in 0..40 {
+        let (kept, last) = (format!("kept{nth:02}"), format!("last{nth:02}"));
+        let ghost = db.insert("ghost", note("ghost"));
+        let mut batches = vec![
+            db.batch(vec![db.insert(&kept, note(&kept))]),
+            db.batch(vec![ghost.clone(), db.delete("ghost")]),
+            db.batch(vec![ghost, db.insert(&kept, note("again"))]),
+            db.batch(vec![db.insert(&last, note(&last))]),
+        ];
+        // Long enough without such batches for savepoints to be spared again.
+        if nth % 20 > 1 {
+            batches.drain(1..3);
+        }
+        let first = db.next;
+        let outcomes = db.commit(&batches);
+        let marks = outcomes.iter().flatten().filter_map(|done| done.mark);
+        assert_eq!(marks.collect::<Vec<_>>(), [first, first.next()]);
+        let refused = outcomes.iter().filter(|one| one.is_err());
+        assert_eq!(refused.count(), (batches.len() - 2) / 2);
+        ids.extend([kept, last]);
+    }
+    assert_eq!(db.ids(), ids);
+    let rows = db.list(&db.all()).rows;
+    let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
+    assert_eq!(seqs[seqs.len() - 1] - seqs[0], 79, "none was used up");
+}
+
 pub fn later_batches_see_earlier_ones(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     let batches = [

@@ -75,6 +75,7 @@ cases! {
         a_refused_batch_leaves_nothing_and_takes_nothing
         later_batches_see_earlier_ones
         a_dropped_group_leaves_nothing
+        each_of_many_groups_takes_back_what_came_to_nothing
         readers_see_a_group_after_its_commit
         large_batches_report_tables
         ten_thousand_rows_are_the_limit
