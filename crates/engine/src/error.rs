@@ -234,26 +234,17 @@ impl fmt::Display for EngineError {
         match self {
             E::ProjectMissing => f.write_str("The request names no project."),
             E::ProjectNotFound(id) => write!(f, "No project `{id}`."),
-            E::KeyExpired => f.write_str("The API key has expired."),
-            E::ScopeMissing(scopes) => {
-                let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-                write!(f, "The caller lacks the scope {}.", names.join(" or "))
+            E::KeyExpired | E::ScopeMissing(_) | E::Unauthorized | E::RoleNotHeld(_) => {
+                self.fmt_of_callers(f)
             }
-            E::Unauthorized => f.write_str("The caller is not permitted to do this."),
-            E::RoleNotHeld(role) => {
-                write!(
-                    f,
-                    "Permissions can only be set for roles the caller holds, not `{role}`."
-                )
-            }
-            E::DatabaseNotFound(id) => write!(f, "No database `{id}`."),
-            E::TableNotFound(id) => write!(f, "No table `{id}`."),
-            E::RowNotFound(id) => write!(f, "No row `{id}`."),
-            E::KeyNotFound(id) => write!(f, "No key `{id}`."),
-            E::ProjectExists => f.write_str("A project with this id already exists."),
-            E::KeyExists => f.write_str("A key with this id or secret already exists."),
-            E::DatabaseExists => f.write_str("A database with this id already exists."),
-            E::TableExists => f.write_str("A table with this id already exists."),
+            E::DatabaseNotFound(_)
+            | E::TableNotFound(_)
+            | E::RowNotFound(_)
+            | E::KeyNotFound(_)
+            | E::ProjectExists
+            | E::KeyExists
+            | E::DatabaseExists
+            | E::TableExists => self.fmt_of_ids(f),
             E::RowExists(_)
             | E::RowMoved(_)
             | E::ColumnNotFound(_)
@@ -308,6 +299,42 @@ impl fmt::Display for EngineError {
 }
 
 impl EngineError {
+    /// What keeps the caller out.
+    fn fmt_of_callers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
+            E::KeyExpired => f.write_str("The API key has expired."),
+            E::ScopeMissing(scopes) => {
+                let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+                write!(f, "The caller lacks the scope {}.", names.join(" or "))
+            }
+            E::Unauthorized => f.write_str("The caller is not permitted to do this."),
+            E::RoleNotHeld(role) => {
+                write!(
+                    f,
+                    "Permissions can only be set for roles the caller holds, not `{role}`."
+                )
+            }
+            _ => unreachable!("the caller matched what is about callers"),
+        }
+    }
+
+    /// What is not there, or is there already.
+    fn fmt_of_ids(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
+            E::DatabaseNotFound(id) => write!(f, "No database `{id}`."),
+            E::TableNotFound(id) => write!(f, "No table `{id}`."),
+            E::RowNotFound(id) => write!(f, "No row `{id}`."),
+            E::KeyNotFound(id) => write!(f, "No key `{id}`."),
+            E::ProjectExists => f.write_str("A project with this id already exists."),
+            E::KeyExists => f.write_str("A key with this id or secret already exists."),
+            E::DatabaseExists => f.write_str("A database with this id already exists."),
+            E::TableExists => f.write_str("A table with this id already exists."),
+            _ => unreachable!("the caller matched what is about ids"),
+        }
+    }
+
     /// What keeps a row from being written.
     fn fmt_of_writing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use EngineError as E;

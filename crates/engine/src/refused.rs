@@ -1,14 +1,13 @@
 //! What the store refuses, as the error that its caller sees.
 
 use model::counted;
-use store::{Refusal, StoreError};
+use store::{Container, Refusal, StoreError};
 
 use crate::error::{ColumnFault, EngineError};
 use crate::transactions::refused_transaction;
 
 /// The refusal of a batch as the error its caller sees.
 pub(crate) fn refused(refusal: Refusal) -> EngineError {
-    use store::Container as C;
     match refusal {
         Refusal::RowExists(id) => EngineError::RowExists(id),
         Refusal::RowNotFound(id) => EngineError::RowNotFound(id),
@@ -72,14 +71,8 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::Repeated(repeated) if repeated.is_same => EngineError::RequestRepeated,
         Refusal::Repeated(_) => EngineError::RequestKeyReused,
         Refusal::AnswerTooLarge { bytes_max } => answer_too_large(bytes_max),
-        Refusal::Exists(C::Project) => EngineError::ProjectExists,
-        Refusal::Exists(C::Key) => EngineError::KeyExists,
-        Refusal::Exists(C::Database) => EngineError::DatabaseExists,
-        Refusal::Exists(C::Table) => EngineError::TableExists,
-        Refusal::NotFound(C::Project, id) => EngineError::ProjectNotFound(id),
-        Refusal::NotFound(C::Key, id) => EngineError::KeyNotFound(id),
-        Refusal::NotFound(C::Database, id) => EngineError::DatabaseNotFound(id),
-        Refusal::NotFound(C::Table, id) => EngineError::TableNotFound(id),
+        Refusal::Exists(container) => exists(container),
+        Refusal::NotFound(container, id) => not_found(container, id),
         Refusal::Failed(error) => error.into(),
     }
 }
@@ -98,5 +91,23 @@ fn too_large(bytes_max: usize) -> EngineError {
         why: format!(
             "what the row was in the period holds more than {bytes_max} MiB. Take a shorter one."
         ),
+    }
+}
+
+fn exists(container: Container) -> EngineError {
+    match container {
+        Container::Project => EngineError::ProjectExists,
+        Container::Key => EngineError::KeyExists,
+        Container::Database => EngineError::DatabaseExists,
+        Container::Table => EngineError::TableExists,
+    }
+}
+
+fn not_found(container: Container, id: String) -> EngineError {
+    match container {
+        Container::Project => EngineError::ProjectNotFound(id),
+        Container::Key => EngineError::KeyNotFound(id),
+        Container::Database => EngineError::DatabaseNotFound(id),
+        Container::Table => EngineError::TableNotFound(id),
     }
 }

@@ -127,8 +127,27 @@ pub struct ApiError {
     allow: Option<String>,
     /// Rows that a bulk write had changed before it was refused.
     rows_before: u64,
-    /// The part of the request that it is about: the list it stands in, and its index there.
-    part: Option<(&'static str, usize)>,
+    /// The part of the request that it is about, and its index. Refusals are returned by value
+    /// everywhere, so this is small.
+    part: Option<(Parts, u32)>,
+}
+
+/// The parts that a request may consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// `ops`
+    Operations,
+    /// `reads`
+    Reads,
+}
+
+impl Parts {
+    fn name(self) -> &'static str {
+        match self {
+            Parts::Operations => "ops",
+            Parts::Reads => "reads",
+        }
+    }
 }
 
 /// What a client reads. Parameters are named when the answer is written, because only then it
@@ -191,20 +210,23 @@ impl ApiError {
 
     /// The same refusal, of one part of the request.
     #[must_use]
-    pub fn of_part(mut self, list: &'static str, index: usize) -> ApiError {
-        self.part = Some((list, index));
+    pub fn of_part(mut self, parts: Parts, index: usize) -> ApiError {
+        let index = u32::try_from(index).expect("a list has fewer parts");
+        self.part = Some((parts, index));
         self
     }
 
     /// The index of the part of the request that it is about.
-    pub fn index(&self) -> Option<usize> {
+    pub fn index(&self) -> Option<u32> {
         self.part.map(|(_, index)| index)
     }
 
     /// The sentence a client of this family reads.
     pub fn message(&self, family: Family) -> String {
         let sentence = match self.part {
-            Some((list, index)) => format!("`{list}[{index}]`: {}", self.sentence(family)),
+            Some((parts, index)) => {
+                format!("`{}[{index}]`: {}", parts.name(), self.sentence(family))
+            }
             None => self.sentence(family),
         };
         match self.rows_before {
@@ -253,7 +275,9 @@ impl From<EngineError> for ApiError {
             EngineError::Store(error) => of_store(&error),
             EngineError::Argument { name, why } => ApiError::invalid(name, why),
             EngineError::Query(QueryError::TooLarge(why)) => ApiError::invalid("queries", why),
-            EngineError::OfOperation { nth, error } => ApiError::from(*error).of_part("ops", nth),
+            EngineError::OfOperation { nth, error } => {
+                ApiError::from(*error).of_part(Parts::Operations, nth)
+            }
             EngineError::Partly { rows, error } => ApiError::from(*error).after(rows),
             other => ApiError::new(kind_of(&other), other.to_string()),
         }

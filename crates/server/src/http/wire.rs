@@ -358,7 +358,7 @@ pub fn rows_of(total: u64, page: &Page, words: &Words) -> Vec<u8> {
 }
 
 /// The body of a refusal, which may be about one part of the request.
-pub fn error(message: &str, status: StatusCode, kind: &str, index: Option<usize>) -> Vec<u8> {
+pub fn error(message: &str, status: StatusCode, kind: &str, index: Option<u32>) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     let mut object = Object::open(&mut out);
     object.text("message", message);
@@ -366,7 +366,7 @@ pub fn error(message: &str, status: StatusCode, kind: &str, index: Option<usize>
     object.text("type", kind);
     object.text("version", WIRE_VERSION);
     if let Some(index) = index {
-        object.number("index", index as i64);
+        object.number("index", i64::from(index));
     }
     object.close();
     out

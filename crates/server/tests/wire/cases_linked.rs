@@ -128,10 +128,14 @@ fn links_are_written_over_a_period_in_any_order() {
     );
 }
 
+fn claim(k: Value, at: i64) -> Value {
+    let equals = json!({ "k": k });
+    json!({"op": "assert", "table": "a", "id": "1", "vt": at, "equals": equals})
+}
+
 #[test]
 fn claims_and_filters_may_be_about_links() {
     let site = related("manyToOne", "setNull");
-    let claim = |k: Value, at: i64| json!({"op": "assert", "table": "a", "id": "1", "vt": at, "equals": {"k": k}});
     taken(
         &site,
         &json!([

@@ -11,7 +11,7 @@ use serde_json::{Value as Out, json};
 use super::answer::{self, Histories};
 use super::in_its_words;
 use super::json::{doc, mark, period, sent, time};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Parts};
 use crate::http::extract::Asked;
 use crate::http::fields::Fields;
 use crate::http::reply::Reply;
@@ -36,7 +36,7 @@ pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         let mut answers = Vec::new();
         for (nth, one) in fields.objects("reads", READS_MAX)?.into_iter().enumerate() {
             let answer = reading(one).answer().await;
-            answers.push(answer.map_err(|error| in_its_words(error).of_part("reads", nth))?);
+            answers.push(answer.map_err(|error| in_its_words(error).of_part(Parts::Reads, nth))?);
         }
         json!({ "answers": answers })
     } else {

@@ -9,7 +9,7 @@ use serde_json::{Value as Out, json};
 
 use super::in_its_words;
 use super::json::{mark, read, sent, time};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Parts};
 use crate::http::extract::Asked;
 use crate::http::fields::Fields;
 use crate::http::reply::Reply;
@@ -21,7 +21,7 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let meta = fields.take("meta").map(|meta| sent(&meta).to_string());
     let min_mark = mark(&mut fields, "minMark")?;
     let ops = fields.objects("ops", engine::OPERATIONS_MAX)?;
-    let read = |(nth, fields)| op(fields).map_err(|error| error.of_part("ops", nth));
+    let read = |(nth, fields)| op(fields).map_err(|error| error.of_part(Parts::Operations, nth));
     let ops = ops.into_iter().enumerate().map(read);
     let ops = ops.collect::<Result<Vec<_>, _>>()?;
     let about = ops.iter().map(|op| (op.table.clone(), op.id.clone()));
