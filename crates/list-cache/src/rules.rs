@@ -91,6 +91,8 @@ rules! {
     FencesStandInFlight;
     /// Answers at fixed coordinates are named by the line below which their table lets go of its past.
     PinnedNamesHoldTheLine;
+    /// Of a table that keeps no past none is kept: what they look at goes with the next commit.
+    NothingIsPinnedThatGoes;
 }
 
 /// Which rules hold.
