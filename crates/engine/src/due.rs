@@ -80,8 +80,8 @@ impl Shared {
         mark > before.published && self.has_passed(before)
     }
 
-    /// The same of several reads, all of which have met this mark. What is brought in takes none, so
-    /// they may differ by that alone.
+    /// The same of several reads, all of which have met this mark. What is brought in takes none,
+    /// so they may differ by that alone.
     pub(crate) fn parts(&self, before: &Before, mark: Mark) -> bool {
         self.passages(before.table) != before.passages || self.is_torn(before, mark)
     }

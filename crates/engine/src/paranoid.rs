@@ -1,7 +1,7 @@
 //! Cached answers looked at a second time: a fresh read must give the same.
 //!
-//! For servers whose operator wants proof. A thread of its own reads a sample of the exact hits, and
-//! of those at fixed coordinates, from the store, after they were answered. A comparison counts
+//! For servers whose operator wants proof. A thread of its own reads a sample of the exact hits,
+//! and of those at fixed coordinates, from the store, after they were answered. A comparison counts
 //! only if nothing has altered the entry until the read was over: then the read, begun after the
 //! hit, must show what was cached.
 

@@ -421,7 +421,7 @@ fn links_to(page: &Page, rows: &[Row], selection: &Selection, partner: usize) ->
 
 impl Engine {
     /// Reads by `read` on one snapshot, on which nothing is due. Where the parts of an answer were
-    /// read on different ones, all of it is read again at fixed coordinates, at which nothing moves.
+    /// read on different ones, all of it is read again at fixed coordinates, where nothing moves.
     pub(crate) async fn on_one_snapshot<'e, T>(
         &'e self,
         catalogue: &'e Catalogue,

@@ -398,6 +398,7 @@ const MISSED: &[(Rule, u64, usize)] = &[
     (Rule::RecastsAreFences, 3, 400),
     (Rule::FencesStandInFlight, 59, 500),
     (Rule::PinnedNamesHoldTheLine, 22, 100),
+    (Rule::NothingIsPinnedThatGoes, 30, 850),
 ];
 
 /// Rules of answers at fixed coordinates, for which only runs ask that ask about other times.
@@ -405,6 +406,7 @@ const OF_THE_PAST: &[Rule] = &[
     Rule::RecastsAreFences,
     Rule::FencesStandInFlight,
     Rule::PinnedNamesHoldTheLine,
+    Rule::NothingIsPinnedThatGoes,
 ];
 
 #[test]

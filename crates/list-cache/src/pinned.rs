@@ -67,8 +67,9 @@ impl ListCache {
         }
         let table = &query.table;
         let options = table.options;
+        let rules = self.rules();
         // What it looks at goes with the next commit.
-        if options.history == Retention::None {
+        if options.history == Retention::None && rules.hold(Rule::NothingIsPinnedThatGoes) {
             return None;
         }
         let fences = self.fences.read().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +80,7 @@ impl ListCache {
         let [fence, schema, permission] = epochs;
         // Below the line nothing is answered, whatever was kept before it rose.
         let mut line = options.kept_from.0.cast_unsigned();
-        if !self.rules().hold(Rule::PinnedNamesHoldTheLine) {
+        if !rules.hold(Rule::PinnedNamesHoldTheLine) {
             line = 0;
         }
         let numbers = [fence, schema, permission, line];

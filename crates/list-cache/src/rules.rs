@@ -89,8 +89,10 @@ rules! {
     RecastsAreFences;
     /// While such a commit is in flight, no answer at fixed coordinates is found or kept.
     FencesStandInFlight;
-    /// Answers at fixed coordinates are named by the line below which their table lets go of its past.
+    /// Answers at fixed coordinates are named by the line below which their table lets its past go.
     PinnedNamesHoldTheLine;
+    /// Of a table that keeps no past none is kept: what they look at goes with the next commit.
+    NothingIsPinnedThatGoes;
 }
 
 /// Which rules hold.

@@ -482,13 +482,14 @@ const STORIES: &[(Rule, Story)] = &[
 /// What happens at an instant without a commit needs a clock and a schedule, and answers at fixed
 /// coordinates a past: the engine's simulation misses each of these
 /// (`engine/tests/simulation.rs`).
-const OF_TIME: [Rule; 6] = [
+const OF_TIME: [Rule; 7] = [
     Rule::ListsEndAtBoundaries,
     Rule::DueRowsAreChanges,
     Rule::BoundariesAreMovedBefore,
     Rule::RecastsAreFences,
     Rule::FencesStandInFlight,
     Rule::PinnedNamesHoldTheLine,
+    Rule::NothingIsPinnedThatGoes,
 ];
 
 #[test]
