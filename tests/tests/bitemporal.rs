@@ -68,7 +68,7 @@ fn every_figure_and_every_target_is_in_the_report() {
     let text = fs::read_to_string(folder.join("run.json")).unwrap();
     let run: Value = serde_json::from_str(&text).unwrap();
     let groups = run["groups"].as_array().unwrap();
-    assert_eq!(groups.len(), 2 * 7 + 2);
+    assert_eq!(groups.len(), 2 * 7 + 3);
     for clients in [1_u64, 8] {
         let group = |key: &str| {
             let key = format!("{key}_{clients}");
@@ -97,6 +97,7 @@ fn every_figure_and_every_target_is_in_the_report() {
         "\npostgresql: \"not measured here",
         "## Targets\n",
         "## 100 rows of 3 versions\n",
+        "## A change of a row, with history and without\n",
     ] {
         assert!(text.contains(part), "{part}");
     }
@@ -139,6 +140,7 @@ fn rows_are_right(run: &Value) {
         "25 rows of now, 3 versions a row to one, p50",
         "25 rows as of the past, 100 versions a row, p50",
         "bytes, to 4 plain tables with the same indexes",
+        "a change, CPU of the server, to one without history",
     ] {
         let target = row("Targets", what);
         assert!(["yes", "no"].contains(&target[3].as_str()), "{target:?}");

@@ -170,7 +170,11 @@ impl Stage<'_> {
 
 /// Reads all metrics once a second, from now on; says how long each time took.
 fn scrape_until(metrics: SocketAddr, over: &AtomicBool) -> Result<Vec<u64>> {
-    let request = format!("GET /metrics HTTP/1.1\r\nHost: {metrics}\r\n\r\n").into_bytes();
+    // The format that ends with a mark, so that a reading cut short is seen; Prometheus asks for
+    // it, too.
+    let accepted = "application/openmetrics-text; version=1.0.0";
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {metrics}\r\nAccept: {accepted}\r\n\r\n");
+    let request = request.into_bytes();
     let mut connection = Connection::open(metrics)?;
     let mut took_ns = Vec::new();
     let mut next = Instant::now();

@@ -79,17 +79,7 @@ impl Engine {
         let Some(times) = times_judged(list.texts, judged)? else {
             return Ok(None);
         };
-        if times.versions || matches!(times.valid, AskedValid::Between(_)) {
-            return refuse("one row is read at one instant; list its versions instead");
-        }
-        let is_meant = |method| matches!(method, Method::Select | Method::AsOf | Method::ValidAt);
-        if !query::parse(list.texts)?
-            .calls
-            .iter()
-            .all(|call| is_meant(call.method))
-        {
-            return refuse("of one row, only `select`, `asOf` and `validAt` have a meaning");
-        }
+        need_one_instant(times, list.texts)?;
         let asked = AskedAt {
             list,
             only: Some(id),
@@ -101,6 +91,25 @@ impl Engine {
             Err(EngineError::Unauthorized) => Err(EngineError::RowNotFound(id.clone())),
             answer => answer.map(Some),
         }
+    }
+
+    /// What is asked of the state that a transaction would leave, which is known when nobody can
+    /// know any more: with what is staged.
+    pub(crate) async fn view_staged(
+        &self,
+        catalogue: &Catalogue,
+        caller: &Caller,
+        (list, only): (&ListRows<'_>, Option<&RowId>),
+        times: AskedTimes,
+    ) -> Result<Query, EngineError> {
+        let asked = AskedAt {
+            list,
+            only,
+            times,
+            judged: Judged::Today,
+        };
+        let last = Mark(Timestamp::END.0 - 1);
+        self.view(catalogue, caller, asked, last).await
     }
 
     async fn answer_at(
@@ -289,6 +298,20 @@ fn times_judged(texts: &[String], judged: Judged) -> Result<Option<AskedTimes>, 
         return Err(EngineError::Argument { name, why });
     }
     Ok(times)
+}
+
+/// # Errors
+/// What has no meaning for one row.
+pub(crate) fn need_one_instant(times: AskedTimes, texts: &[String]) -> Result<(), EngineError> {
+    if times.versions || matches!(times.valid, AskedValid::Between(_)) {
+        return refuse("one row is read at one instant; list its versions instead");
+    }
+    let is_meant = |method| matches!(method, Method::Select | Method::AsOf | Method::ValidAt);
+    let calls = query::parse(texts)?.calls;
+    if !calls.iter().all(|call| is_meant(call.method)) {
+        return refuse("of one row, only `select`, `asOf` and `validAt` have a meaning");
+    }
+    Ok(())
 }
 
 fn refuse<T>(why: &str) -> Result<T, EngineError> {

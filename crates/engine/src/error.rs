@@ -149,6 +149,14 @@ pub enum EngineError {
         /// Why it stopped.
         error: Box<EngineError>,
     },
+    /// One operation of a transaction over valid periods cannot be done, or leaves its row so that
+    /// it breaks a key or a reference.
+    OfOperation {
+        /// Its place among them.
+        nth: usize,
+        /// Why.
+        error: Box<EngineError>,
+    },
     /// Too many writes are waiting; try again later.
     Overloaded,
     /// There is no such transaction, or the caller may not know of it.
@@ -270,6 +278,7 @@ impl fmt::Display for EngineError {
             | E::TransactionExpired(_)
             | E::TransactionConflict(_)
             | E::TransactionTooLarge(_) => self.fmt_of_transactions(f),
+            E::OfOperation { nth, error } => write!(f, "Operation {nth}: {error}"),
             E::Structure(error) => write!(f, "Invalid document structure: {error}"),
             E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
             E::Column(fault) => fault.fmt(f),

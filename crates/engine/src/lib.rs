@@ -54,6 +54,7 @@ pub mod tally;
 mod temporal;
 mod times;
 mod told;
+mod transact;
 mod transactions;
 mod trials;
 mod writer;
@@ -83,16 +84,17 @@ pub use plausible::DOWNTIME_MAX_US;
 pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
 pub use query::json::read as read_json;
-pub use query::{Frame, QueryError, instant};
+pub use query::{Frame, QueryError, instant, mark};
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::{
     Counts as StoreCounts, Durability, EncodeRow, Inspection, LongReadCounts, LongReads,
     StoreError, inspect,
 };
 pub use tally::Writes;
-pub use temporal::{
-    CommitRecord, META_BYTES_MAX, OPERATIONS_MAX, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX,
-    TimedTransaction, Transacted, TransactionAct, TransactionOp,
+pub use temporal::{CommitRecord, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX};
+pub use transact::{
+    META_BYTES_MAX, OPERATIONS_MAX, RowClaim, TimedTransaction, Transacted, TransactionAct,
+    TransactionOp,
 };
 pub use transactions::{
     Act, Echo, Operation, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN,

@@ -73,6 +73,28 @@ pub(crate) fn take_apart<'r>(
     .take_apart(table, row)
 }
 
+/// As [`take_apart`], over a period that the row's data does not name. That linked rows are there
+/// is judged at the end of the batch alone, so that they may be written after the links to them.
+pub(crate) fn take_apart_over<'r>(
+    scene: Scene<'_>,
+    table: &Arc<Table>,
+    row: &'r RowInput,
+    range: Range,
+) -> Result<Linked<'r>, EngineError> {
+    let mut count = 0;
+    let mut writing = Writing {
+        scene,
+        depth: 0,
+        count: &mut count,
+        range: Some(range),
+    };
+    let mut linked = writing.take_apart(table, row)?;
+    let is_needed_first =
+        |op: &Op| matches!(op, Op::Related(op) if matches!(**op, RelatedOp::Need { .. }));
+    linked.before.retain(|op| !is_needed_first(op));
+    Ok(linked)
+}
+
 /// One row among those that are written together.
 struct Writing<'a> {
     scene: Scene<'a>,

@@ -61,6 +61,10 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             id,
             related: related.to_string(),
         },
+        Refusal::Of { nth, refusal } => EngineError::OfOperation {
+            nth,
+            error: Box::new(refused(*refusal)),
+        },
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         // The writer has it wait, and nobody sees it.
         Refusal::Behind(_) => EngineError::Overloaded,

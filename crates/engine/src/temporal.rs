@@ -1,17 +1,16 @@
-//! Use cases on two time axes that the query language has no words for: transactions over valid
-//! periods, pieces and versions of rows, records of commits, constraints over valid time.
+//! Use cases on two time axes that the query language has no words for: pieces and versions of
+//! rows, records of commits, constraints over valid time.
 
 use std::sync::Arc;
 
-use model::history::Range;
 use model::{
-    Catalogue, ColumnNumber, Coordinates, Direction, Field, Json, Mark, Patch, Row, RowId, Scope,
+    Catalogue, ColumnNumber, Coordinates, Direction, Field, Json, Mark, Row, RowId, Scope,
     Selection, Table, TableNumber, Timestamp, Value,
 };
 use query::{Filter, Frame, OrderKey, Query, Test, Visibility};
 use store::{
-    CatalogueOp, Guard, Listing, Note, Op, Outcome, Recorded, RecordsOf, Refusal, Stamps,
-    StoreError, TableConstraints, TimedAct, TimedClaim, TimedOp, WriteBatch,
+    BoundaryOf, CatalogueOp, Listing, Op, Outcome, Recorded, RecordsOf, Refusal, StoreError,
+    TableConstraints,
 };
 
 use crate::Engine;
@@ -19,14 +18,10 @@ use crate::asked::{Caller, Place};
 use crate::authorize;
 use crate::commit::answer;
 use crate::error::EngineError;
-use crate::once::Effect;
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS};
-use crate::rows_write::{WRITE_ROWS, batch};
+use crate::rows_write::batch;
+use crate::transact::values;
 
-/// Most operations of one transaction: as many rows as one commit may change.
-pub const OPERATIONS_MAX: usize = store::batch::BATCH_ROWS_MAX;
-/// Longest metadata of a transaction, in bytes of JSON.
-pub const META_BYTES_MAX: usize = 16 << 10;
 /// Most pieces or versions that one read of this kind looks at: they are held in memory.
 pub const PIECES_MAX: u32 = 100_000;
 /// Most keys, and most references, over valid time of one table: each is looked at by each write.
@@ -35,60 +30,6 @@ pub const CONSTRAINTS_MAX: usize = 20;
 pub const KEY_COLUMNS_MAX: usize = 16;
 /// Most records of commits in one answer.
 pub const RECORDS_MAX: u32 = 1_000;
-
-/// A transaction over valid periods, by the letter of the bitemporal operations.
-#[derive(Clone, Debug)]
-pub struct TimedTransaction {
-    /// In the order of their effect.
-    pub ops: Vec<TransactionOp>,
-    /// Free metadata: a JSON object as text, of at most [`META_BYTES_MAX`].
-    pub meta: Option<String>,
-}
-
-/// One operation of a transaction.
-#[derive(Clone, Debug)]
-pub struct TransactionOp {
-    /// The table's id.
-    pub table: String,
-    /// The row.
-    pub id: RowId,
-    /// Over which valid period.
-    pub range: Range,
-    /// What happens.
-    pub act: TransactionAct,
-}
-
-/// What happens to a row.
-#[derive(Clone, Debug)]
-pub enum TransactionAct {
-    /// The row gets this content; refused where it is there at any instant of the period.
-    Insert(Vec<(String, Json)>),
-    /// The row has exactly this content.
-    Put(Vec<(String, Json)>),
-    /// Merges into every piece, and makes the row in the gaps.
-    Patch(Vec<(String, Json)>),
-    /// Merges into every piece.
-    Update(Vec<(String, Json)>),
-    /// The row is absent.
-    Delete,
-    /// Every version at every mark disappears.
-    Erase,
-    /// The transaction fails unless the row is there, or is not, at an instant.
-    Exists(bool, Option<Timestamp>),
-    /// The transaction fails unless the row has these values at an instant.
-    Equals(Vec<(String, Json)>, Option<Timestamp>),
-    /// The transaction fails if a later commit than this one changed the row.
-    UnchangedSince(Mark),
-}
-
-/// A transaction that was committed.
-#[derive(Clone, Debug)]
-pub struct Transacted {
-    /// Its mark.
-    pub mark: Mark,
-    /// For each operation in order, whether it changed anything.
-    pub affected: Vec<bool>,
-}
 
 /// Pieces or versions to read.
 #[derive(Clone, Debug)]
@@ -134,57 +75,6 @@ pub struct CommitRecord {
 }
 
 impl Engine {
-    /// Commits a transaction, all or nothing; for keys only. It takes a mark whatever it changes.
-    ///
-    /// # Errors
-    /// [`EngineError::RowExists`], [`EngineError::AssertFailed`],
-    /// [`EngineError::UniqueOverTime`], [`EngineError::ReferenceOverTime`], or what keeps the
-    /// caller or the content out.
-    pub async fn transact(
-        &self,
-        caller: &Caller,
-        database: &str,
-        transaction: &TimedTransaction,
-    ) -> Result<Transacted, EngineError> {
-        authorize::need_key(caller, WRITE_ROWS)?;
-        check_size(transaction)?;
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let ops = transaction.ops.iter();
-            let ops = ops.map(|op| timed(&catalogue, caller, database, op));
-            let once = self.once(caller, |done, tell| {
-                let affected = done.timed.iter().map(|done| done.is_affected);
-                tell(&Effect::Timed(&affected.collect::<Vec<_>>()));
-            });
-            let once = once.into_iter().map(|once| Ok(Op::Once(once)));
-            let ops = once.chain(ops).collect::<Result<_, _>>()?;
-            let note = Note {
-                meta: transaction.meta.clone(),
-                database: authorize::database(&catalogue, caller, database)?.seq,
-            };
-            let batch = WriteBatch {
-                note: Some(note),
-                ..batch(&catalogue, caller, ops)
-            };
-            match self.writer.commit(batch).await? {
-                Outcome::Err(Refusal::CatalogueMoved) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                outcome => {
-                    let applied = answer(outcome)?;
-                    return Ok(Transacted {
-                        mark: applied
-                            .mark
-                            .expect("a transaction with a note takes a mark"),
-                        affected: applied.timed.iter().map(|done| done.is_affected).collect(),
-                    });
-                }
-            }
-        }
-        Err(EngineError::Overloaded)
-    }
-
     /// Raises the horizon to the clock, if that is ahead; the horizon.
     ///
     /// # Errors
@@ -246,6 +136,40 @@ impl Engine {
                     }
                     return Ok(PiecesRead { table, rows });
                 }
+            }
+        }
+        Err(EngineError::Overloaded)
+    }
+
+    /// The next instant after that of the coordinates at which rows of a table, or one row of it,
+    /// change as known at their mark, which must be settled; `None` where there is none. For keys
+    /// only.
+    ///
+    /// # Errors
+    /// Whatever keeps the caller from reading.
+    pub async fn next_boundary(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        id: Option<&RowId>,
+        at: Coordinates,
+    ) -> Result<Option<Timestamp>, EngineError> {
+        authorize::need_key(caller, READ_ROWS)?;
+        for _ in 0..ATTEMPTS_MAX {
+            let seen = self.shared.marks.publications();
+            let catalogue = self.catalogue();
+            let table = authorize::table(&catalogue, caller, place)?;
+            let asked = BoundaryOf {
+                table,
+                id,
+                at,
+                catalogue_epoch: catalogue.epoch,
+            };
+            match self.shared.store.next_boundary(asked).await {
+                Err(StoreError::CatalogueMoved) => {
+                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
+                }
+                found => return Ok(found?),
             }
         }
         Err(EngineError::Overloaded)
@@ -341,110 +265,6 @@ impl Engine {
     pub async fn rewind(&self) -> Result<(), EngineError> {
         self.writer.rewind().await
     }
-}
-
-fn check_size(transaction: &TimedTransaction) -> Result<(), EngineError> {
-    let refuse = |name, why: String| Err(EngineError::Argument { name, why });
-    if transaction.ops.is_empty() {
-        return refuse("ops", "a transaction has at least one operation".to_owned());
-    }
-    if transaction.ops.len() > OPERATIONS_MAX {
-        return refuse(
-            "ops",
-            format!("at most {OPERATIONS_MAX} operations are allowed"),
-        );
-    }
-    let meta = transaction.meta.as_deref().unwrap_or_default();
-    if meta.len() > META_BYTES_MAX {
-        return refuse(
-            "meta",
-            format!("at most {META_BYTES_MAX} bytes are allowed"),
-        );
-    }
-    Ok(())
-}
-
-/// An operation as the store runs it.
-fn timed(
-    catalogue: &Catalogue,
-    caller: &Caller,
-    database: &str,
-    op: &TransactionOp,
-) -> Result<Op, EngineError> {
-    let place = Place {
-        database,
-        table: &op.table,
-    };
-    let table = authorize::table(catalogue, caller, place)?;
-    if table.has_relationships() {
-        let what = format!("A transaction over valid time on table `{}`", table.id);
-        return Err(EngineError::Unsupported(format!(
-            "{what}, which has relationships,"
-        )));
-    }
-    let content = |members: &[(String, Json)]| content(table, members);
-    let start = |patch: &Patch| patch.start(table).map_err(EngineError::Structure);
-    let (stamps, guard, permissions) = (Stamps::default(), Guard::Open, None);
-    let act = match &op.act {
-        TransactionAct::Insert(members) => TimedAct::Insert {
-            values: start(&content(members)?)?,
-            permissions: Vec::new(),
-            stamps,
-            guard,
-        },
-        TransactionAct::Put(members) => TimedAct::Put {
-            values: start(&content(members)?)?,
-            permissions,
-            guard,
-        },
-        TransactionAct::Patch(members) => {
-            let patch = content(members)?;
-            let gap = patch.start(table);
-            TimedAct::Patch {
-                gap: gap.map_err(|error| Box::new(Refusal::Invalid(error))),
-                patch,
-                permissions,
-                insert_permissions: Vec::new(),
-                stamps,
-                guard,
-            }
-        }
-        TransactionAct::Update(members) => TimedAct::Update {
-            patch: content(members)?,
-            permissions,
-            stamps,
-            guard,
-        },
-        TransactionAct::Delete => TimedAct::Delete { guard },
-        TransactionAct::Erase => TimedAct::Erase,
-        TransactionAct::Exists(expected, at) => {
-            TimedAct::Assert(TimedClaim::Exists(*expected, *at))
-        }
-        TransactionAct::Equals(members, at) => {
-            TimedAct::Assert(TimedClaim::Equals(values(table, members)?, *at))
-        }
-        TransactionAct::UnchangedSince(mark) => TimedAct::Assert(TimedClaim::UnchangedSince(*mark)),
-    };
-    Ok(Op::Timed(Box::new(TimedOp {
-        table: Arc::clone(table),
-        id: op.id.clone(),
-        range: op.range,
-        act,
-        is_literal: true,
-    })))
-}
-
-fn content(table: &Table, members: &[(String, Json)]) -> Result<Patch, EngineError> {
-    Ok(values(table, members)?.into())
-}
-
-fn values(table: &Table, members: &[(String, Json)]) -> Result<Vec<(usize, Value)>, EngineError> {
-    let value = |(key, json): &(String, Json)| {
-        let position = table.named(key)?;
-        Ok((position, table.columns[position].check(json)?))
-    };
-    let values: Result<_, model::ModelError> = members.iter().map(value).collect();
-    values.map_err(EngineError::Structure)
 }
 
 fn pieces_query(

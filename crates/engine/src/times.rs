@@ -21,24 +21,20 @@ pub(crate) fn range(members: &[(String, Json)]) -> Result<Option<Range>, ModelEr
     if from.is_none() && to.is_none() {
         return Ok(None);
     }
-    let invalid = |key: &str, json: &Json, also: &str| ModelError::InvalidValue {
-        column: key.to_owned(),
-        why: format!(
-            "expected a date and time, microseconds since 1970, or {also}, got {}",
-            json.kind()
-        ),
+    let read = |key: &str, json: &Json| {
+        instant(json).map_err(|why| ModelError::InvalidValue {
+            column: key.to_owned(),
+            why,
+        })
     };
     let from = match from {
         None | Some(Json::Null) => None,
-        Some(json) => Some(instant(json).ok_or_else(|| invalid(VALID_FROM, json, "\"min\""))?),
+        Some(json) => Some(read(VALID_FROM, json)?),
     };
     let until = match to {
         None | Some(Json::Null) => Until::Open,
         Some(Json::Text(text)) if text == "next" => Until::Next,
-        Some(json) => {
-            let end = instant(json).ok_or_else(|| invalid(VALID_TO, json, "\"next\""))?;
-            Until::At(end)
-        }
+        Some(json) => Until::At(read(VALID_TO, json)?),
     };
     Ok(Some(Range { from, until }))
 }
@@ -75,5 +71,6 @@ mod tests {
         assert_eq!(of(&null), at(None, Until::Open));
         assert!(of(&[("$validFrom", Json::Bool(true))]).is_err());
         assert!(of(&[("$validTo", text("min or so"))]).is_err());
+        assert!(of(&[("$validTo", text("2026"))]).is_err());
     }
 }

@@ -21,6 +21,7 @@ mod commit;
 mod operation;
 mod plan;
 mod read;
+mod read_at;
 mod stage;
 mod text;
 mod trial;

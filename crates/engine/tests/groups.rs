@@ -77,6 +77,7 @@ impl Store for Fragile {
         list,
         get,
         bring_due,
+        next_boundary,
         recorded,
         rewind,
         table_as_of,

@@ -52,6 +52,7 @@ impl Store for Restless {
         get,
         apply,
         bring_due,
+        next_boundary,
         recorded,
         rewind,
         table_as_of,

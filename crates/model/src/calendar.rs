@@ -135,7 +135,10 @@ pub fn parse_iso(text: &str) -> Option<Timestamp> {
         instant_us += time_of_day_us(&mut reader)?;
         instant_us -= reader.offset_s()? * 1_000_000;
     }
-    reader.rest.is_empty().then_some(Timestamp(instant_us))
+    // An offset may lead out of the years that can be written.
+    let instant = Timestamp(instant_us);
+    let legal = (DATETIME_MIN..=DATETIME_MAX).contains(&instant);
+    (legal && reader.rest.is_empty()).then_some(instant)
 }
 
 fn time_of_day_us(reader: &mut Reader<'_>) -> Option<i64> {
@@ -283,6 +286,8 @@ mod tests {
             "２026-11-21",
             "12026-11-21",
             "2026-11-21Z10:00",
+            "9999-12-31T23:59:59-01:00",
+            "0000-01-01T00:00:00+01:00",
         ] {
             check(text, None);
         }

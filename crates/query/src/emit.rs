@@ -6,6 +6,7 @@
 use model::{Coordinates, Selection, Table, Value};
 
 use crate::dialect::Dialect;
+use crate::index_choice::is_of_one_row;
 use crate::names;
 use crate::query::{Cursor, Frame, Query};
 use crate::visibility::Visibility;
@@ -47,10 +48,17 @@ pub fn rows_in_place(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) 
 
 fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -> Statement {
     let mut out = Writer::new(dialect);
-    let arms: Vec<Arm<'_>> = Source::of(query)
-        .into_iter()
-        .map(|source| Arm::new(query, source))
-        .collect();
+    let sources = Source::of(query);
+    if query.at.is_some() && is_of_one_row(query) && cursor.is_none() {
+        write_row(&mut out, &sources, |out, source| {
+            Arm::new(query, *source).write(out, &Part::All, Keys::Written);
+        });
+        // Sources after the one that has the row are not looked at.
+        write_page(&mut out, query.limit.min(1), query.offset);
+        return out.finish();
+    }
+    let arms = sources.into_iter().map(|source| Arm::new(query, source));
+    let arms: Vec<Arm<'_>> = arms.collect();
     let in_order = arms.iter().any(Arm::is_in_order);
     let parts = match cursor {
         None => vec![Part::All],
@@ -74,7 +82,7 @@ fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -
         }
         keyset::write_order_of_keys(&mut out, query);
     }
-    write_page(&mut out, query);
+    write_page(&mut out, query.limit, query.offset);
     out.finish()
 }
 
@@ -167,12 +175,12 @@ impl<'a> Arm<'a> {
     }
 }
 
-fn write_page(out: &mut Writer, query: &Query) {
+fn write_page(out: &mut Writer, limit: u32, offset: u64) {
     out.push(" LIMIT ");
-    out.bind(Value::Int(i64::from(query.limit)));
-    if query.offset > 0 {
+    out.bind(Value::Int(i64::from(limit)));
+    if offset > 0 {
         out.push(" OFFSET ");
-        out.bind(Value::Int(i64::try_from(query.offset).unwrap_or(i64::MAX)));
+        out.bind(Value::Int(i64::try_from(offset).unwrap_or(i64::MAX)));
     }
 }
 
@@ -180,6 +188,23 @@ fn write_page(out: &mut Writer, query: &Query) {
 pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
     let sources = Source::of(query);
     let mut out = Writer::new(dialect);
+    let write_select = |out: &mut Writer, source: &Source<'_>| {
+        let hint = hint::hint(query, source, Purpose::Total);
+        source.write_from(out, hint.as_ref().map(|hint| hint.name.as_str()));
+        let mut clause = Clause::of_where();
+        source.write_period(out, &mut clause);
+        condition::write_all(out, &mut clause, source, &query.filter);
+        source.write_seen(out, &mut clause, query);
+    };
+    if query.at.is_some() && is_of_one_row(query) {
+        out.push("SELECT count(*) FROM (");
+        write_row(&mut out, &sources, |out, source| {
+            out.push("SELECT 1 FROM ");
+            write_select(out, source);
+        });
+        out.push(" LIMIT 1) AS matches");
+        return out.finish();
+    }
     let is_nested = cap.is_some() || sources.len() > 1;
     let mut joint = if is_nested {
         "SELECT count(*) FROM (SELECT 1 FROM "
@@ -188,12 +213,7 @@ pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
     };
     for source in sources {
         out.push(joint);
-        let hint = hint::hint(query, &source, Purpose::Total);
-        source.write_from(&mut out, hint.as_ref().map(|hint| hint.name.as_str()));
-        let mut clause = Clause::of_where();
-        source.write_period(&mut out, &mut clause);
-        condition::write_all(&mut out, &mut clause, &source, &query.filter);
-        source.write_seen(&mut out, &mut clause, query);
+        write_select(&mut out, &source);
         joint = " UNION ALL SELECT 1 FROM ";
     }
     if let Some(cap) = cap {
@@ -241,19 +261,30 @@ fn write_one(
     visibility: &Visibility,
     write_columns: impl Fn(&mut Writer, &Source<'_>),
 ) {
+    write_row(out, &Source::of_row(table, at), |out, source| {
+        out.push("SELECT ");
+        write_columns(out, source);
+        out.push(" FROM ");
+        source.write_one(out, id, visibility);
+    });
+}
+
+/// Writes SELECTs of one row, one for each source, of which one at most gives it.
+fn write_row(
+    out: &mut Writer,
+    sources: &[Source<'_>],
+    write_select: impl Fn(&mut Writer, &Source<'_>),
+) {
     let mut joint = "";
-    for source in Source::all(table, at) {
+    for source in sources {
         out.push(joint);
         // A SELECT with an order of its own can only be united from inside another one.
         let is_nested = source.is_of_versions();
-        out.push(if is_nested {
-            "SELECT * FROM (SELECT "
-        } else {
-            "SELECT "
-        });
-        write_columns(out, &source);
-        out.push(" FROM ");
-        source.write_one(out, id, visibility);
+        if is_nested {
+            out.push("SELECT * FROM (");
+        }
+        write_select(out, source);
+        source.write_first(out);
         if is_nested {
             out.push(") AS version");
         }

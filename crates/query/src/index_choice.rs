@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use model::{Direction, Field, Index, IndexKind};
 
 use crate::field;
-use crate::query::{Filter, OrderKey, Query, Test};
+use crate::query::{Filter, Frame, OrderKey, Query, Test};
 
 /// An index that a statement names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,12 @@ pub fn reach(query: &Query) -> Reach {
         Some(_) => Reach::AllMatches,
         None => Reach::Rows,
     }
+}
+
+/// Whether the filter lets one row through at most, by its id, and the query shows one version of it.
+pub(crate) fn is_of_one_row(query: &Query) -> bool {
+    let on_id = || demand_on(&demands(&query.filter), Field::Id);
+    query.frame == Frame::One && on_id() == Some(Demand::Exactly)
 }
 
 /// Whether no row without a value in `field` can match.

@@ -1,10 +1,10 @@
-//! When: instants as clients write them, and the methods that look at other times than now.
+//! The methods that look at other times than now.
 
-use model::calendar::parse_iso;
 use model::{Json, Mark, Period, Timestamp};
 
 use crate::ast::{Ast, Call, Method};
 use crate::error::QueryError;
+use crate::instant::{instant, mark};
 
 /// What the methods `asOf`, `validAt`, `validBetween` and `versions` ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn asked_times(ast: &Ast) -> Result<Option<AskedTimes>, QueryError> {
         });
         let is_again = match call.method {
             Method::AsOf => {
-                let mark = Mark(one_instant(call)?.0);
+                let mark = one_value(call, mark)?;
                 asked.system.replace(mark).is_some()
             }
             Method::Versions => {
@@ -58,7 +58,7 @@ pub fn asked_times(ast: &Ast) -> Result<Option<AskedTimes>, QueryError> {
                 std::mem::replace(&mut asked.versions, true)
             }
             Method::ValidAt => {
-                let valid = AskedValid::At(one_instant(call)?);
+                let valid = AskedValid::At(one_value(call, instant)?);
                 std::mem::replace(&mut asked.valid, valid) != AskedValid::Unsaid
             }
             _ => {
@@ -76,46 +76,29 @@ pub fn asked_times(ast: &Ast) -> Result<Option<AskedTimes>, QueryError> {
     Ok(asked)
 }
 
-/// An instant, if `json` is one: a date and time as text with up to six digits of a second, or
-/// microseconds since 1970 as an integer. `"min"` is the beginning of time; its end is none.
-pub fn instant(json: &Json) -> Option<Timestamp> {
-    let instant = match json {
-        Json::Int(us) => Timestamp(*us),
-        Json::Text(text) if text == "min" => Timestamp::BOT,
-        Json::Text(text) => match text.parse() {
-            Ok(us) => Timestamp(us),
-            Err(_) => parse_iso(text)?,
-        },
-        _ => return None,
-    };
-    (instant < Timestamp::END).then_some(instant)
-}
-
-fn one_instant(call: &Call) -> Result<Timestamp, QueryError> {
+fn one_value<T>(call: &Call, read: impl Fn(&Json) -> Result<T, String>) -> Result<T, QueryError> {
+    let name = call.method.as_str();
     match call.values.as_slice() {
-        [value] => instant(value),
-        _ => None,
+        [value] => read(value).map_err(|why| refuse(format!("`{name}`: {why}"))),
+        values => Err(refuse(format!(
+            "`{name}` needs one date and time, or microseconds since 1970, got {} values",
+            values.len()
+        ))),
     }
-    .ok_or_else(|| {
-        let name = call.method.as_str();
-        refuse(format!(
-            "`{name}` needs one date and time, or microseconds since 1970"
-        ))
-    })
 }
 
 fn period(call: &Call) -> Result<Period, QueryError> {
-    let wrong =
-        || refuse("`validBetween` needs two dates and times, the second one after the first");
     let [from, to] = call.values.as_slice() else {
-        return Err(wrong());
+        let why = "`validBetween` needs two dates and times, the second of which may be null";
+        return Err(refuse(why));
     };
+    let end = |json: &Json| instant(json).map_err(|why| refuse(format!("`validBetween`: {why}")));
     let to = match to {
         Json::Null => None,
-        to => Some(instant(to).ok_or_else(wrong)?),
+        to => Some(end(to)?),
     };
-    let from = instant(from).ok_or_else(wrong)?;
-    Period::new(from, to).map_err(|_| wrong())
+    Period::new(end(from)?, to)
+        .map_err(|_| refuse("`validBetween` needs a second time after the first"))
 }
 
 fn no_values(call: &Call) -> Result<(), QueryError> {
@@ -136,24 +119,6 @@ mod tests {
 
     fn asked(texts: &[&str]) -> Result<Option<AskedTimes>, QueryError> {
         asked_times(&parse(texts).unwrap())
-    }
-
-    #[test]
-    fn instants_are_texts_or_microseconds() {
-        let text = |text: &str| Json::Text(text.to_owned());
-        let read = |json: &Json| instant(json).map(|at| at.0);
-        assert_eq!(read(&Json::Int(5)), Some(5));
-        assert_eq!(read(&text("1970-01-01T00:00:00.000005Z")), Some(5));
-        assert_eq!(read(&text("-7")), Some(-7));
-        assert_eq!(read(&text("min")), Some(i64::MIN));
-        for none in [
-            Json::Int(i64::MAX),
-            Json::Float(1.0),
-            text("soon"),
-            text("next"),
-        ] {
-            assert_eq!(instant(&none), None, "{none:?}");
-        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::staged::{Once, Repeated, Since, Transaction, TransactionOp, TransactionRefusal};
 use crate::timed::{TimedDone, TimedOp};
 
-/// Most rows one batch may change.
+/// Most rows one batch may change, and most that its searches may find, together.
 pub const BATCH_ROWS_MAX: usize = 10_000;
 /// An index over at most so many versions of rows is built by the commit that adds it (bitemporal
 /// rows, schema over time).
@@ -76,6 +76,34 @@ impl WriteBatch {
 }
 
 impl WriteBatch {
+    /// The refusal of a batch over its operation `nth`, as its author sees it.
+    pub(crate) fn blame(&self, nth: Option<usize>, refusal: Refusal) -> Refusal {
+        match (nth, refusal) {
+            (Some(nth), refusal) if self.note.is_some() && refusal.is_about_content() => {
+                Refusal::Of {
+                    nth,
+                    refusal: Box::new(refusal),
+                }
+            }
+            (_, refusal) => refusal,
+        }
+    }
+
+    /// The last operation that wrote this row.
+    pub(crate) fn last_on(&self, table: TableNumber, id: &RowId) -> Option<usize> {
+        self.ops.iter().rposition(|op| match op {
+            Op::Row(op) => op.table.number == table && op.id == *id,
+            Op::Timed(op) => op.table.number == table && op.id == *id,
+            Op::Related(op) => match &**op {
+                RelatedOp::Write(op) => op.table.number == table && op.id == *id,
+                RelatedOp::Over(op) => op.table.number == table && op.id == *id,
+                RelatedOp::Link(op) => op.table.number == table && op.holders.contains(id),
+                RelatedOp::Need { .. } | RelatedOp::Free(_) | RelatedOp::Hold(_) => false,
+            },
+            _ => false,
+        })
+    }
+
     /// Whether a row may be touched twice: by two operations, or by one that goes on from row to
     /// row along relationships.
     pub(crate) fn meets_rows_again(&self) -> bool {
@@ -606,6 +634,14 @@ pub enum Refusal {
         /// The limit.
         columns_max: u32,
     },
+    /// Of a batch with a [`Note`]: one operation cannot be done, or leaves its row so that it
+    /// breaks a key or a reference over valid time.
+    Of {
+        /// Its place in [`WriteBatch::ops`].
+        nth: usize,
+        /// Why.
+        refusal: Box<Refusal>,
+    },
     /// The catalogue is not the one the operations were checked under.
     CatalogueMoved,
     /// More is due in this table than one commit brings in, and the batch looks at all of it:
@@ -621,6 +657,21 @@ pub enum Refusal {
     NotFound(Container, String),
     /// The database failed while this batch ran.
     Failed(StoreError),
+}
+
+impl Refusal {
+    /// Whether it says something about the operation, in whatever state the server is and whoever
+    /// sent it before.
+    fn is_about_content(&self) -> bool {
+        !matches!(
+            self,
+            Refusal::CatalogueMoved
+                | Refusal::Transaction(_)
+                | Refusal::Repeated(_)
+                | Refusal::AnswerTooLarge { .. }
+                | Refusal::Failed(_)
+        )
+    }
 }
 
 /// A kind of container.

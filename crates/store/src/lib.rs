@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use model::{
-    Catalogue, Mark, ProjectId, Row, RowId, Selection, Table, TableNumber, Timestamp, Value,
+    Catalogue, Coordinates, Mark, ProjectId, Row, RowId, Selection, Table, TableNumber, Timestamp,
+    Value,
 };
 use query::{Query, Visibility};
 
@@ -74,6 +75,13 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// What the database says.
     fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>>;
+
+    /// The next instant after that of the coordinates at which rows, as known at their mark, come,
+    /// end or become others; `None` where there is none.
+    ///
+    /// # Errors
+    /// As for [`Store::list`], cursors apart.
+    fn next_boundary<'a>(&'a self, asked: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>>;
 
     /// Runs each batch whole or not at all, inside one transaction that nobody sees yet.
     ///
@@ -222,6 +230,19 @@ pub trait Pending: Send {
     /// # Errors
     /// Nothing of it is visible, and the store is ready for the next `apply`.
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>>;
+}
+
+/// Of what the next boundary is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct BoundaryOf<'a> {
+    /// Of which table.
+    pub table: &'a Arc<Table>,
+    /// Of this row alone.
+    pub id: Option<&'a RowId>,
+    /// After which instant, as known when; the mark must be settled.
+    pub at: Coordinates,
+    /// [`Catalogue::epoch`] of the catalogue the table was taken from.
+    pub catalogue_epoch: u64,
 }
 
 /// Which records of commits are read.

@@ -597,6 +597,7 @@ impl Store for Retrying {
     }
 
     pass_on!(
+        next_boundary,
         recorded,
         rewind,
         table_as_of,

@@ -193,7 +193,12 @@ impl World {
         };
         let pending = block_on(self.store.apply(&[batch], Mark(row.since + mark))).unwrap();
         // What was refused takes no mark, and what became due at it is not due.
-        match pending.outcomes()[0].clone() {
+        let outcome = pending.outcomes()[0].clone();
+        let cause = |refusal| match refusal {
+            Refusal::Of { nth, refusal } if nth < ops.len() => *refusal,
+            other => panic!("no operation was named: {other:?}"),
+        };
+        match outcome.map_err(cause) {
             Ok(applied) => {
                 assert_eq!(applied.mark, Some(Mark(row.since + mark)));
                 block_on(pending.commit()).unwrap();

@@ -24,17 +24,19 @@ impl Engine {
     /// [`EngineError::TransactionNotFound`], [`EngineError::TransactionEnded`],
     /// [`EngineError::TransactionExpired`]; [`EngineError::Timeout`] when what was staged and the
     /// read take too long (a second; a tenth of it without a key); [`EngineError::TrialsBusy`];
-    /// [`EngineError::Unsupported`] for another time than now.
+    /// as for [`Engine::list_rows_judged`] for another time than now.
     pub async fn list_rows_staged(
         &self,
         caller: &Caller,
         id: &str,
         asked: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
+        if let Some(times) = times(asked.texts)? {
+            return self.list_staged_at(caller, id, (asked, None), times).await;
+        }
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
-            need_now(asked.texts)?;
             let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
             let related = related(&query.table, asked.texts)?;
             let trial = self.staged_of(&catalogue, caller, id, asked.place, &query.table);
@@ -75,7 +77,7 @@ impl Engine {
     }
 
     /// Reads what the batches would leave.
-    async fn gather<T: Send + 'static>(
+    pub(super) async fn gather<T: Send + 'static>(
         &self,
         catalogue: &Arc<Catalogue>,
         caller: &Caller,
@@ -110,7 +112,6 @@ impl Engine {
         row: &RowId,
         texts: &[String],
     ) -> Result<Marked<Page>, EngineError> {
-        need_now(texts)?;
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
@@ -159,7 +160,7 @@ impl Engine {
     }
 
     /// What must be done before a table of the transaction can be read.
-    async fn staged_of(
+    pub(super) async fn staged_of(
         &self,
         catalogue: &Catalogue,
         caller: &Caller,
@@ -191,13 +192,4 @@ impl Engine {
         }
         Ok(tried)
     }
-}
-
-/// What a transaction would leave is read as of now only.
-fn need_now(texts: &[String]) -> Result<(), EngineError> {
-    if times(texts)?.is_none() {
-        return Ok(());
-    }
-    let what = "A read at another time than now inside a transaction".to_owned();
-    Err(EngineError::Unsupported(what))
 }

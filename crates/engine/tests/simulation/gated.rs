@@ -240,6 +240,7 @@ impl Store for Gated {
 
     pass_on!(
         load,
+        next_boundary,
         recorded,
         rewind,
         table_as_of,

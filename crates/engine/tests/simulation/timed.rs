@@ -1,6 +1,6 @@
 //! Transactions over valid periods: rows are corrected, scheduled and erased at any instant.
 
-use engine::{TimedTransaction, TransactionAct, TransactionOp};
+use engine::{RowClaim, TimedTransaction, TransactionAct, TransactionOp};
 use model::history::{Range, Until};
 use model::{Json, RowId, Timestamp};
 
@@ -38,7 +38,7 @@ fn op(chance: &mut Chance, site: &Site, now: Timestamp) -> TransactionOp {
         6 => TransactionAct::Update(content),
         7 => TransactionAct::Delete,
         8 => TransactionAct::Erase,
-        _ => TransactionAct::Exists(chance.one_in(2), None),
+        _ => TransactionAct::Assert(vec![RowClaim::Exists(chance.one_in(2), None)]),
     };
     TransactionOp {
         table: site.table.to_owned(),

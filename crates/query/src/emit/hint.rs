@@ -42,19 +42,20 @@ pub(super) fn hint(query: &Query, source: &Source<'_>, purpose: Purpose) -> Opti
             };
             Some(Hint { name, in_order })
         }
-        None if source.is_of_versions() => own_index(query, purpose),
+        None if source.is_of_versions() => own_index(query, source, purpose),
         None => None,
     }
 }
 
 /// The versions have indexes of their own, for what the rows of now do by their keys.
-fn own_index(query: &Query, purpose: Purpose) -> Option<Hint> {
+fn own_index(query: &Query, source: &Source<'_>, purpose: Purpose) -> Option<Hint> {
     let table = query.table.number;
     let demands = demands(&query.filter);
     let goes_to = |field| demand_on(&demands, field) > Some(Demand::Range);
     let in_order = purpose == Purpose::Rows && !query.random && query.order.is_empty();
     if goes_to(Field::Id) {
-        let name = names::system_index(table);
+        let by_system = || names::system_index(table);
+        let name = source.row_index().unwrap_or_else(by_system);
         return Some(Hint {
             name,
             in_order: false,

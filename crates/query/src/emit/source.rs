@@ -9,11 +9,12 @@ use model::{
     Action, Coordinates, Field, Mark, Period, RoleSet, Selection, Table, Timestamp, Value,
 };
 
+use crate::index_choice::is_of_one_row;
 use crate::names;
 use crate::query::{Frame, Query};
 use crate::visibility::Visibility;
 
-use super::writer::{Clause, Writer};
+use super::writer::{Clause, Parameter, Writer};
 
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
@@ -31,7 +32,7 @@ enum Rows {
     /// Those of now that are exact copies of their pieces, as far as the coordinates show them.
     Twins(Coordinates),
     /// The pieces without such a copy, as far as the coordinates show them.
-    Versions(Coordinates),
+    Versions(Coordinates, Believed),
     /// Those of now of which nothing is due at the instant.
     Settled(Timestamp),
     /// The pieces that will be shown of those of which something is.
@@ -44,6 +45,16 @@ enum Rows {
     Written(Period, Mark),
     /// What was left of them when they were cut.
     Left(Period, Mark),
+}
+
+/// Which of the pieces that were believed at a mark, by what became of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Believed {
+    All,
+    /// Those that are so now, cut perhaps: they stand in an index by when they begin to be valid.
+    Still,
+    /// Those that are gone since.
+    NoMore,
 }
 
 /// Stands for the grants that are known now.
@@ -69,7 +80,11 @@ impl<'a> Source<'a> {
         let grants_at = query.then.as_ref().map(|_| system);
         let rows = match query.frame {
             Frame::One => {
-                let mut all = Source::all(&query.table, query.at);
+                let mut all = if is_of_one_row(query) {
+                    Source::of_row(&query.table, query.at)
+                } else {
+                    Source::all(&query.table, query.at)
+                };
                 for source in &mut all {
                     source.shows_span = query.shows_span;
                     source.grants_at = grants_at;
@@ -99,18 +114,37 @@ impl<'a> Source<'a> {
     }
 
     /// What the coordinates show, in disjoint sources; without coordinates, the rows of now.
-    pub(super) fn all(table: &'a Table, at: Option<Coordinates>) -> Vec<Source<'a>> {
+    fn all(table: &'a Table, at: Option<Coordinates>) -> Vec<Source<'a>> {
+        let rows = match at {
+            None => vec![Rows::Now],
+            Some(at) => vec![Rows::Twins(at), Rows::Versions(at, Believed::All)],
+        };
+        Source::each(table, &rows)
+    }
+
+    /// The same for the one row that is asked for, so that its version is found without looking at
+    /// the others. What was valid at the mark, or is to be, was mostly learned last before it. Of
+    /// an earlier time more has been learned since, so that is found by when the piece begins to
+    /// be valid, unless it was corrected later.
+    pub(super) fn of_row(table: &'a Table, at: Option<Coordinates>) -> Vec<Source<'a>> {
         match at {
-            None => vec![Source::now(table)],
-            Some(at) => [Rows::Twins(at), Rows::Versions(at)]
-                .map(|rows| Source {
-                    table,
-                    rows,
-                    shows_span: false,
-                    grants_at: None,
-                })
-                .to_vec(),
+            Some(at) if at.valid < at.system.timestamp() => {
+                let versions = [Believed::Still, Believed::NoMore];
+                let [still, no_more] = versions.map(|believed| Rows::Versions(at, believed));
+                Source::each(table, &[Rows::Twins(at), still, no_more])
+            }
+            at => Source::all(table, at),
         }
+    }
+
+    fn each(table: &'a Table, rows: &[Rows]) -> Vec<Source<'a>> {
+        let source = |rows: &Rows| Source {
+            table,
+            rows: *rows,
+            shows_span: false,
+            grants_at: None,
+        };
+        rows.iter().map(source).collect()
     }
 
     pub(super) fn table(&self) -> &'a Table {
@@ -121,7 +155,7 @@ impl<'a> Source<'a> {
     pub(super) fn is_of_versions(&self) -> bool {
         matches!(
             self.rows,
-            Rows::Versions(_)
+            Rows::Versions(..)
                 | Rows::Due(_)
                 | Rows::Pieces(..)
                 | Rows::Written(..)
@@ -171,7 +205,7 @@ impl<'a> Source<'a> {
     /// Writes to when the row was believed to be valid.
     fn write_end(&self, out: &mut Writer) {
         match self.rows {
-            Rows::Versions(Coordinates { system, .. }) | Rows::Pieces(_, system) => {
+            Rows::Versions(Coordinates { system, .. }, _) | Rows::Pieces(_, system) => {
                 out.push("CASE WHEN t.cut_tt <= ");
                 out.bind(Value::Int(system.0));
                 out.push(" THEN t.cut_vt ELSE t.vt END");
@@ -189,7 +223,7 @@ impl<'a> Source<'a> {
     /// Writes from when it was known as exactly this.
     pub(super) fn write_system_from(&self, out: &mut Writer) {
         match self.rows {
-            Rows::Versions(Coordinates { system, .. }) | Rows::Pieces(_, system) => {
+            Rows::Versions(Coordinates { system, .. }, _) | Rows::Pieces(_, system) => {
                 out.push("CASE WHEN t.cut_tt <= ");
                 out.bind(Value::Int(system.0));
                 out.push(" THEN t.cut_tt ELSE t.sf END");
@@ -293,7 +327,7 @@ impl<'a> Source<'a> {
     pub(super) fn write_period(&self, out: &mut Writer, clause: &mut Clause) {
         let at = match self.rows {
             Rows::Now => return,
-            Rows::Twins(at) | Rows::Versions(at) => at,
+            Rows::Twins(at) | Rows::Versions(at, _) => at,
             Rows::Settled(now) | Rows::Due(now) => return self.write_due(out, clause, now),
             Rows::TwinPieces(period, system)
             | Rows::Pieces(period, system)
@@ -312,9 +346,8 @@ impl<'a> Source<'a> {
             "t.twin = 1 AND t.sf <= "
         });
         out.push_parameter(system);
-        if self.is_of_versions() {
-            out.push(" AND t.st > ");
-            out.push_parameter(system);
+        if let Rows::Versions(_, believed) = self.rows {
+            self.write_believed(out, believed, system);
         }
         out.push(" AND t.vf <= ");
         out.push_parameter(valid);
@@ -326,6 +359,19 @@ impl<'a> Source<'a> {
             out.push(" AND t.vt > ");
         }
         out.push_parameter(valid);
+    }
+
+    fn write_believed(&self, out: &mut Writer, believed: Believed, system: Parameter) {
+        if believed == Believed::Still {
+            out.push(" AND t.st = ");
+            return out.push_number(Timestamp::END.0);
+        }
+        out.push(" AND t.st > ");
+        out.push_parameter(system);
+        if believed == Believed::NoMore {
+            out.push(" AND t.st < ");
+            out.push_number(Timestamp::END.0);
+        }
     }
 
     /// Writes that nothing of the row is due, or for a piece that it will be shown of one of which
@@ -405,21 +451,33 @@ impl<'a> Source<'a> {
         out.bind(Value::Text(id.to_owned()));
     }
 
+    /// The index on the versions that leads to one row, the version last that is likely to be it.
+    pub(super) fn row_index(&self) -> Option<String> {
+        match self.rows {
+            Rows::Versions(_, Believed::Still) => Some(names::known_index(self.table.number)),
+            Rows::Versions(..) => Some(names::system_index(self.table.number)),
+            _ => None,
+        }
+    }
+
+    /// Writes that the first version found of one row is all there is of it: the coordinates show
+    /// one at most. The ones likely to be it are asked first.
+    pub(super) fn write_first(&self, out: &mut Writer) {
+        match self.rows {
+            Rows::Versions(_, Believed::Still) => out.push(" ORDER BY t.vf DESC LIMIT 1"),
+            Rows::Versions(..) => out.push(" ORDER BY t.sf DESC LIMIT 1"),
+            _ => {}
+        }
+    }
+
     /// Writes FROM and WHERE of the row with this id, if it is visible. At most one row.
     pub(super) fn write_one(&self, out: &mut Writer, id: &str, visibility: &Visibility) {
-        let index = self
-            .is_of_versions()
-            .then(|| names::system_index(self.table.number));
-        self.write_from(out, index.as_deref());
+        self.write_from(out, self.row_index().as_deref());
         let mut clause = Clause::of_where();
         clause.open(out);
         self.write_id(out, id);
         self.write_period(out, &mut clause);
         self.write_visible(out, &mut clause, visibility);
-        if self.is_of_versions() {
-            // The coordinates show one version at most; the newest ones are asked first.
-            out.push(" ORDER BY t.sf DESC LIMIT 1");
-        }
     }
 
     /// Writes that the query may see the row: judged by the grants of today, and where it says so

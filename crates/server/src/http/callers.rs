@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use engine::{Caller, Engine, EngineError, Identity};
 use hyper::header::{HeaderName, HeaderValue};
+use model::Actor;
 use model::catalogue::SecretHash;
 
 use super::extract::sha256;
@@ -87,7 +88,10 @@ impl Callers {
         }
         let identity = asked?;
         let caller = Rc::new(identity.caller.clone());
-        if secret.is_none_or(|secret| secret.len() <= SEEN_BYTES_MAX) {
+        // A secret that nobody has is not remembered: whoever makes them up would have those
+        // forgotten that somebody has.
+        let is_known = secret.is_none() || matches!(caller.actor, Actor::Key { .. });
+        if is_known && secret.is_none_or(|secret| secret.len() <= SEEN_BYTES_MAX) {
             seen.truncate(SEEN_MAX - 1);
             let new = Seen {
                 project: project.unwrap_or_default().into(),
@@ -113,4 +117,66 @@ fn find(seen: &[Seen], project: &str, secret: Option<&[u8]>) -> Option<usize> {
         };
         same_secret && *seen.project == *project
     })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use engine::NewKey;
+    use model::{KeyId, ProjectId, Scope, Timestamp};
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+    use crate::config::offline_engine;
+
+    struct Still;
+
+    impl engine::Clock for Still {
+        fn now(&self) -> Timestamp {
+            Timestamp(1_700_000_000_000_000)
+        }
+
+        fn elapsed_ms(&self) -> u64 {
+            0
+        }
+    }
+
+    /// An engine with a project `p`, and what runs its writes.
+    pub fn engine_with_project(folder: &Path) -> (Arc<Engine>, Runtime) {
+        let config = offline_engine(folder.join("data"));
+        let engine = Engine::open(config, Arc::new(Still)).unwrap();
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let project = ProjectId::new("p").unwrap();
+        let made = engine.create_project(project, "P".to_owned());
+        runtime.block_on(made).unwrap();
+        (engine, runtime)
+    }
+
+    #[test]
+    fn secrets_of_nobody_do_not_take_the_place_of_those_of_somebody() {
+        let folder = tempfile::tempdir().unwrap();
+        let (engine, runtime) = engine_with_project(folder.path());
+        let key = NewKey {
+            project: ProjectId::new("p").unwrap(),
+            id: KeyId::new("k").unwrap(),
+            name: "K".to_owned(),
+            scopes: Scope::ALL.to_vec(),
+            expires: None,
+            secret_hash: sha256(b"secret"),
+        };
+        runtime.block_on(engine.create_key(key)).unwrap();
+        let callers = Callers::default();
+        let find = |secret: Option<&[u8]>| callers.find(&engine, Some("p"), secret).unwrap();
+        let (somebody, guest) = (find(Some(b"secret")), find(None));
+        for made_up in 0..=SEEN_MAX {
+            let nobody = find(Some(format!("made up {made_up}").as_bytes()));
+            assert!(matches!(nobody.actor, Actor::Guest));
+        }
+        assert_eq!(callers.seen.borrow().len(), 2);
+        assert!(Rc::ptr_eq(&somebody, &find(Some(b"secret"))));
+        assert!(Rc::ptr_eq(&guest, &find(None)));
+        engine.close().unwrap();
+    }
 }

@@ -127,6 +127,8 @@ pub struct ApiError {
     allow: Option<String>,
     /// Rows that a bulk write had changed before it was refused.
     rows_before: u64,
+    /// The part of the request that it is about: the list it stands in, and its index there.
+    part: Option<(&'static str, usize)>,
 }
 
 /// What a client reads. Parameters are named when the answer is written, because only then it
@@ -141,41 +143,29 @@ enum Message {
 impl ApiError {
     /// A refusal with the sentence that a client reads.
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> ApiError {
-        let message = Message::Sentence(message.into());
+        ApiError::saying(kind, Message::Sentence(message.into()))
+    }
+
+    fn saying(kind: Kind, message: Message) -> ApiError {
         ApiError {
             kind,
             message,
             detail: None,
             allow: None,
             rows_before: 0,
+            part: None,
         }
     }
 
     /// A parameter that breaks its rule; `why` is a sentence.
     pub fn invalid(name: &'static str, why: impl Into<String>) -> ApiError {
-        let message = Message::Invalid {
-            name,
-            why: why.into(),
-        };
-        ApiError {
-            kind: Kind::ArgumentInvalid,
-            message,
-            detail: None,
-            allow: None,
-            rows_before: 0,
-        }
+        let why = why.into();
+        ApiError::saying(Kind::ArgumentInvalid, Message::Invalid { name, why })
     }
 
     /// A parameter that must be given.
     pub fn missing(name: &'static str) -> ApiError {
-        let message = Message::Missing { name };
-        ApiError {
-            kind: Kind::ArgumentInvalid,
-            message,
-            detail: None,
-            allow: None,
-            rows_before: 0,
-        }
+        ApiError::saying(Kind::ArgumentInvalid, Message::Missing { name })
     }
 
     /// A failure of ours; the client learns nothing of `detail`.
@@ -199,9 +189,24 @@ impl ApiError {
         self
     }
 
+    /// The same refusal, of one part of the request.
+    #[must_use]
+    pub fn of_part(mut self, list: &'static str, index: usize) -> ApiError {
+        self.part = Some((list, index));
+        self
+    }
+
+    /// The index of the part of the request that it is about.
+    pub fn index(&self) -> Option<usize> {
+        self.part.map(|(_, index)| index)
+    }
+
     /// The sentence a client of this family reads.
     pub fn message(&self, family: Family) -> String {
-        let sentence = self.sentence(family);
+        let sentence = match self.part {
+            Some((list, index)) => format!("`{list}[{index}]`: {}", self.sentence(family)),
+            None => self.sentence(family),
+        };
         match self.rows_before {
             0 => sentence,
             1 => format!("{sentence} Before that, 1 row was changed."),
@@ -221,7 +226,8 @@ impl ApiError {
     /// The answer to a client of this family.
     pub fn reply(&self, family: Family) -> Reply {
         let status = self.kind.status();
-        let body = wire::error(&self.message(family), status, self.kind.name(family));
+        let message = self.message(family);
+        let body = wire::error(&message, status, self.kind.name(family), self.index());
         let after_s = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER_S);
         Reply::json(status, body)
             .allowing(self.allow.as_deref())
@@ -247,6 +253,7 @@ impl From<EngineError> for ApiError {
             EngineError::Store(error) => of_store(&error),
             EngineError::Argument { name, why } => ApiError::invalid(name, why),
             EngineError::Query(QueryError::TooLarge(why)) => ApiError::invalid("queries", why),
+            EngineError::OfOperation { nth, error } => ApiError::from(*error).of_part("ops", nth),
             EngineError::Partly { rows, error } => ApiError::from(*error).after(rows),
             other => ApiError::new(kind_of(&other), other.to_string()),
         }
@@ -308,9 +315,12 @@ fn kind_of(error: &EngineError) -> Kind {
         | E::Overloaded
         | E::Closing
         | E::ClockImplausible { .. } => Kind::ServiceUnavailable,
-        E::Structure(_) | E::Column(_) | E::Store(_) | E::Argument { .. } | E::Partly { .. } => {
-            unreachable!("answered before")
-        }
+        E::Structure(_)
+        | E::Column(_)
+        | E::Store(_)
+        | E::Argument { .. }
+        | E::OfOperation { .. }
+        | E::Partly { .. } => unreachable!("answered before"),
     }
 }
 

@@ -193,6 +193,14 @@ impl Fields {
         }
     }
 
+    /// The refusal of a member for a reason that is the rest of a sentence.
+    pub fn wrong(&self, name: &'static str, why: &str) -> ApiError {
+        match self.within {
+            None => ApiError::invalid(name, format!("{why}.")),
+            Some(parameter) => ApiError::invalid(parameter, format!("`{name}`: {why}.")),
+        }
+    }
+
     /// The refusal of a member that is not of the wanted type.
     pub fn refuse(&self, name: &'static str, wanted: &str, got: &Json) -> ApiError {
         let got = got.kind();

@@ -158,6 +158,19 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
     }
     if let Some(transaction) = transaction_of(asked.query.transaction.as_deref()) {
         let place = asked.place();
+        let list = ListRows {
+            place,
+            texts,
+            total: false,
+            ttl_s: 0,
+            bypass: asked.bypasses_cache(),
+            family: asked.family,
+        };
+        let read = Box::pin(engine.get_row_staged_at(&caller, transaction, &list, &id)).await?;
+        if let Some(answer) = read {
+            asked.app.counts.listed(answer.cached);
+            return Ok(Reply::row(answer, asked.words));
+        }
         let read = engine.get_row_staged(&caller, transaction, place, &id, texts);
         let read = Box::pin(read).await?;
         let body = wire::encode_page(&read.answer, asked.family);

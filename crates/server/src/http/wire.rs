@@ -357,14 +357,17 @@ pub fn rows_of(total: u64, page: &Page, words: &Words) -> Vec<u8> {
     out
 }
 
-/// The body of a refusal.
-pub fn error(message: &str, status: StatusCode, kind: &str) -> Vec<u8> {
+/// The body of a refusal, which may be about one part of the request.
+pub fn error(message: &str, status: StatusCode, kind: &str, index: Option<usize>) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     let mut object = Object::open(&mut out);
     object.text("message", message);
     object.number("code", i64::from(status.as_u16()));
     object.text("type", kind);
     object.text("version", WIRE_VERSION);
+    if let Some(index) = index {
+        object.number("index", index as i64);
+    }
     object.close();
     out
 }

@@ -3,6 +3,7 @@
 mod batch;
 mod bulk;
 mod cases;
+mod cases_linked;
 mod columns;
 mod limits;
 mod links_over_time;

@@ -15,7 +15,7 @@ use super::run::{Halt, Recast, Run};
 use super::staged::StagedRun;
 use super::touched::Touched;
 use super::version_write::Timed;
-use crate::batch::{Applied, Changes, Op, Outcome, Refusal, WriteBatch};
+use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, Outcome, Refusal, WriteBatch};
 use crate::{Boundaries, DUE_ROWS_MAX, EncodeRow, StoreError};
 
 /// What the writer goes on from. Cloned for each batch: what one did that halts is forgotten
@@ -232,6 +232,7 @@ impl Writer {
             unchanged_since: batch.unchanged_since,
             deadline: &self.deadline,
             search_left: SEARCH_MAX,
+            finds_left: BATCH_ROWS_MAX,
             staged: StagedRun::default(),
             catalogue: Vec::new(),
             timed: Timed::default(),
@@ -276,6 +277,7 @@ impl Writer {
             recast: Recast::default(),
             erased_in: Recast::default(),
             search_left: SEARCH_MAX,
+            finds_left: BATCH_ROWS_MAX,
             staged: StagedRun::default(),
         }
     }

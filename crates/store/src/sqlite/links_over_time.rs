@@ -143,7 +143,7 @@ impl Run<'_> {
     }
 
     /// What a row holds in a column of links, piece by piece within the period.
-    fn links_within(
+    pub(super) fn links_within(
         &mut self,
         table: &Table,
         column: usize,
@@ -189,7 +189,7 @@ impl Run<'_> {
     }
 
     /// The rows of which a piece within the period, as known now, holds a link to `id`.
-    fn holders_within(
+    pub(super) fn holders_within(
         &self,
         table: &Table,
         column: usize,
@@ -251,7 +251,7 @@ impl Run<'_> {
     }
 }
 
-fn over(table: &Arc<Table>, id: &RowId, valid: Period, act: TimedAct) -> TimedOp {
+pub(super) fn over(table: &Arc<Table>, id: &RowId, valid: Period, act: TimedAct) -> TimedOp {
     TimedOp {
         table: Arc::clone(table),
         id: id.clone(),

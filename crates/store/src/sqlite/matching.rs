@@ -25,6 +25,7 @@ impl Run<'_> {
         let began = Instant::now();
         let found = self.find(op)?;
         self.search_left = self.search_left.saturating_sub(began.elapsed());
+        self.finds_left -= found.len();
         let mut matched = Matched {
             count: found.len(),
             last_seq: found.iter().map(|(seq, _)| *seq).max(),
@@ -42,10 +43,12 @@ impl Run<'_> {
 
     /// `$sequence` and id of each row that matches, in the order asked for.
     fn find(&self, op: &MatchingOp) -> Step<Vec<(i64, RowId)>> {
-        let rows_max = (op.query.limit as usize).min(BATCH_ROWS_MAX);
+        let wanted_max = (op.query.limit as usize).min(BATCH_ROWS_MAX);
+        let found_max = wanted_max.min(self.finds_left);
+        let may_leave_rows = op.may_leave_rows && found_max == wanted_max;
         let query = Query {
             // One more row tells whether that is all.
-            limit: rows_max as u32 + u32::from(!op.may_leave_rows),
+            limit: found_max as u32 + u32::from(!may_leave_rows),
             selection: Selection::Some {
                 columns: Vec::new(),
                 fields: Vec::new(),
@@ -56,7 +59,13 @@ impl Run<'_> {
         let search = || self.search(&query, op.walks);
         let found = self.deadline.within(self.search_left, search);
         let found = found.map_err(explain)?;
-        if found.len() > rows_max {
+        if found.len() > found_max {
+            let is_used_up = found_max < wanted_max;
+            let rows_max = if is_used_up {
+                BATCH_ROWS_MAX
+            } else {
+                wanted_max
+            };
             return Err(Refusal::TooManyRows { rows_max }.into());
         }
         Ok(found)

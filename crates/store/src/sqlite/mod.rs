@@ -44,6 +44,7 @@ mod run;
 mod schema;
 mod schema_write;
 mod staged;
+mod ties_over_time;
 mod touched;
 mod upkeep;
 mod version_write;
@@ -64,8 +65,8 @@ use self::directory::Directory;
 use self::read::Readers;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Boundaries, Counts, KeptRequest, Listed, Listing, Loaded, OperationsOf, Options, Pending,
-    Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreError, StoreFuture,
+    Boundaries, BoundaryOf, Counts, KeptRequest, Listed, Listing, Loaded, OperationsOf, Options,
+    Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreError, StoreFuture,
     Transaction,
 };
 
@@ -219,6 +220,10 @@ impl Store for SqliteStore {
 
     fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
         Box::pin(ready(self.begin_due(instant)))
+    }
+
+    fn next_boundary<'a>(&'a self, asked: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
+        self.readers.next_boundary(asked)
     }
 
     fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {

@@ -101,6 +101,7 @@ impl Preview for Previewing {
     fn list(&self, listing: Listing<'_>) -> Result<Listed, StoreError> {
         self.need_epoch(listing.catalogue_epoch)?;
         let writer = self.writer();
+        preview::need_kept(listing.query, writer.state.mark)?;
         let listed = preview::list(&writer.connection, writer.encode_row, listing);
         listed.map_err(|error| self.explain(error))
     }

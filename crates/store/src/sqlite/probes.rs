@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::bind::Bound;
 use super::fault::corrupt;
-use super::run::{Run, Step};
+use super::run::{Halt, Run, Step};
 use super::schema::{END, physical_field};
 use super::versions::{self, Stored};
 use crate::batch::Refusal;
@@ -26,13 +26,19 @@ pub(super) const BELIEVED_END: &str =
 impl Run<'_> {
     /// Judges every row that the batch wrote, where something may stand in its way at another
     /// instant than that of the batch: unique values first, then references.
-    pub(super) fn check_over_time(&mut self) -> Step<()> {
+    ///
+    /// # Errors
+    /// The row over which it halts.
+    pub(super) fn check_over_time(&mut self) -> Result<(), (TableNumber, RowId, Halt)> {
         let rows = self.rows_to_check();
-        for (table, id) in &rows {
-            self.check_unique(table, id)?;
-        }
-        for (table, id) in &rows {
-            self.check_references(table, id)?;
+        let uniques = rows
+            .iter()
+            .map(|row| (row, self.check_unique(&row.0, &row.1)));
+        let references = rows
+            .iter()
+            .map(|row| (row, self.check_references(&row.0, &row.1)));
+        for ((table, id), checked) in uniques.chain(references) {
+            checked.map_err(|halt| (table.number, id.clone(), halt))?;
         }
         Ok(())
     }

@@ -38,6 +38,7 @@ use crate::{
     TotalCap,
 };
 
+mod boundary;
 mod explain;
 mod past;
 mod point;

@@ -312,7 +312,7 @@ fn need_room(column: &Column, links: usize) -> Result<(), Refusal> {
     }))
 }
 
-fn partner(related: &Table, number: ColumnNumber) -> Step<usize> {
+pub(super) fn partner(related: &Table, number: ColumnNumber) -> Step<usize> {
     let position = related.numbered(number);
     Ok(position.ok_or_else(|| corrupt("a relationship has one end only"))?)
 }

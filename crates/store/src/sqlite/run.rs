@@ -48,6 +48,23 @@ impl From<Refusal> for Halt {
     }
 }
 
+impl Halt {
+    /// The same, over one operation of the batch.
+    fn of(self, batch: &WriteBatch, nth: Option<usize>) -> Halt {
+        match self {
+            Halt::Refused(refusal) => Halt::Refused(batch.blame(nth, refusal)),
+            failed @ Halt::Failed(_) => failed,
+        }
+    }
+}
+
+/// What became of the operations so far, by their kinds.
+struct Reports<'a> {
+    rows: &'a mut Vec<WrittenRow>,
+    matched: &'a mut Vec<Matched>,
+    timed: &'a mut Vec<TimedDone>,
+}
+
 /// A batch while it runs: what it writes with, and what it has done so far.
 pub(super) struct Run<'w> {
     pub(super) connection: &'w Connection,
@@ -64,6 +81,9 @@ pub(super) struct Run<'w> {
     pub(super) deadline: &'w Deadline,
     /// How long its searches may still take, together.
     pub(super) search_left: Duration,
+    /// How many rows they may still find, together: a row that is found costs its turn, whether or
+    /// not another search of the batch has found it before.
+    pub(super) finds_left: usize,
     /// What the batch has to do with transactions of clients.
     pub(super) staged: StagedRun,
     pub(super) catalogue: Vec<CatalogueChange>,
@@ -102,36 +122,18 @@ impl Run<'_> {
         let mut rows: Vec<WrittenRow> = Vec::with_capacity(batch.ops.len().min(BATCH_ROWS_MAX));
         let mut matched = Vec::new();
         let mut timed = Vec::new();
-        for op in &batch.ops {
-            if !matches!(op, Op::Timed(_)) {
-                // Whatever else there is looks at the table of now.
-                self.catch_up()?;
-            }
-            match op {
-                // The operation was checked under a catalogue that this very batch has changed.
-                Op::Row(_) | Op::Matching(_) | Op::Related(_) | Op::Timed(_)
-                    if !self.catalogue.is_empty() =>
-                {
-                    return Err(Refusal::CatalogueMoved.into());
-                }
-                Op::Row(op) => rows.push(self.row_op(op)?),
-                Op::Matching(op) => matched.push(self.matching_op(op)?),
-                Op::Related(op) => self.related_op(op)?,
-                Op::Timed(op) => timed.push(self.timed_op(op)?),
-                Op::Catalogue(op) => self.catalogue_op(op)?,
-                Op::Transaction(op) => self.transaction_op(op)?,
-                Op::Since(since) => self.hold_since(*since),
-                Op::Once(once) => self.need_first_time(once)?,
-            }
-            if self.touched.len() > BATCH_ROWS_MAX {
-                return Err(Refusal::TooManyRows {
-                    rows_max: BATCH_ROWS_MAX,
-                }
-                .into());
-            }
+        let mut done = Reports {
+            rows: &mut rows,
+            matched: &mut matched,
+            timed: &mut timed,
+        };
+        for (nth, op) in batch.ops.iter().enumerate() {
+            let ran = self.op(op, &mut done);
+            ran.map_err(|halt| halt.of(batch, Some(nth)))?;
         }
         self.end_timed()?;
-        self.check_over_time()?;
+        let checked = self.check_over_time();
+        checked.map_err(|(table, id, halt)| halt.of(batch, batch.last_on(table, &id)))?;
         self.touched.drop_transient();
         let changes_nothing = self.touched.len() == 0
             && self.catalogue.is_empty()
@@ -151,6 +153,34 @@ impl Run<'_> {
         };
         self.keep_request(!changes_nothing, &done)?;
         Ok(self.finish(rows, matched, timed, changes_nothing))
+    }
+
+    fn op(&mut self, op: &Op, done: &mut Reports<'_>) -> Step<()> {
+        if !matches!(op, Op::Timed(_)) {
+            // Whatever else there is looks at the table of now.
+            self.catch_up()?;
+        }
+        match op {
+            // The operation was checked under a catalogue that this very batch has changed.
+            Op::Row(_) | Op::Matching(_) | Op::Related(_) | Op::Timed(_)
+                if !self.catalogue.is_empty() =>
+            {
+                return Err(Refusal::CatalogueMoved.into());
+            }
+            Op::Row(op) => done.rows.push(self.row_op(op)?),
+            Op::Matching(op) => done.matched.push(self.matching_op(op)?),
+            Op::Related(op) => self.related_op(op)?,
+            Op::Timed(op) => done.timed.push(self.timed_op(op)?),
+            Op::Catalogue(op) => self.catalogue_op(op)?,
+            Op::Transaction(op) => self.transaction_op(op)?,
+            Op::Since(since) => self.hold_since(*since),
+            Op::Once(once) => self.need_first_time(once)?,
+        }
+        if self.touched.len() > BATCH_ROWS_MAX {
+            let rows_max = BATCH_ROWS_MAX;
+            return Err(Refusal::TooManyRows { rows_max }.into());
+        }
+        Ok(())
     }
 
     /// Writes the commit's own row, the rows it touched, and the stamp of snapshots from here on.

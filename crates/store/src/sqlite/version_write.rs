@@ -124,8 +124,8 @@ type Merging<'a> =
     dyn FnMut(Option<&Arc<Asserted>>) -> Result<Option<Arc<Asserted>>, model::ModelError> + 'a;
 
 impl Run<'_> {
-    /// Runs one operation.
-    pub(super) fn timed_op(&mut self, op: &TimedOp) -> Step<TimedDone> {
+    /// Runs one operation, which has no effect on other rows.
+    pub(super) fn timed_op_alone(&mut self, op: &TimedOp) -> Step<TimedDone> {
         if let TimedAct::Erase = op.act {
             return self.erase(&op.table, &op.id);
         }
@@ -261,7 +261,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn known_for(&self, target: &Target<'_>, range: Range) -> Step<Vec<Stored>> {
+    pub(super) fn known_for(&self, target: &Target<'_>, range: Range) -> Step<Vec<Stored>> {
         let low = range.from_at(self.mark);
         let (connection, table, id) = (self.connection, target.table, target.id.as_str());
         match range.until {
@@ -477,7 +477,7 @@ impl Run<'_> {
         range.is_ok_and(|range| valid_now(known).any(|valid| valid.intersect(&range).is_some()))
     }
 
-    fn resolved(&self, range: Range, known: &[Stored]) -> Result<Period, WriteRefusal> {
+    pub(super) fn resolved(&self, range: Range, known: &[Stored]) -> Result<Period, WriteRefusal> {
         let next = |from| {
             let boundaries = valid_now(known).filter_map(|valid| valid.boundary_after(from));
             boundaries.min()

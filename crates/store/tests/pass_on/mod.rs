@@ -53,6 +53,14 @@ macro_rules! pass_on {
             self.inner.bring_due(instant)
         }
     };
+    (@ next_boundary) => {
+        fn next_boundary<'a>(
+            &'a self,
+            asked: store::BoundaryOf<'a>,
+        ) -> store::StoreFuture<'a, Option<model::Timestamp>> {
+            self.inner.next_boundary(asked)
+        }
+    };
     (@ recorded) => {
         fn recorded(
             &self,

@@ -209,6 +209,27 @@ pub fn more_matches_than_may_be_left_are_refused(place: &dyn Place) {
     assert_eq!(db.ok(vec![whole(three)]).matched[0].count, 3);
 }
 
+pub fn the_searches_of_a_batch_find_so_many_rows_together(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    let rows = (0..5_000).map(|n| db.insert(&format!("r{n}"), counted(n)));
+    db.ok(rows.collect());
+    let all = |n| op(by_count(db.all(), 10_000), set_count(n));
+    let twice = vec![all(1), all(2)];
+    let none = vec![op(
+        where_count(&db, Test::Less(Value::Int(0))),
+        set_count(4),
+    )];
+    let applied = db.ok([twice.clone(), none].concat());
+    assert_eq!(
+        applied.matched.iter().map(|of| of.count).sum::<usize>(),
+        10_000
+    );
+    // The rows are the same ones, and have the values already.
+    let once_more = op(by_count(db.all(), 1), set_count(2));
+    let refusal = db.refused([twice, vec![once_more]].concat());
+    assert_eq!(refusal, Refusal::TooManyRows { rows_max: 10_000 });
+}
+
 pub fn a_change_that_moves_rows_meets_each_once(place: &dyn Place) {
     let mut db = with_counts(place, 20);
     // Each row climbs past the next ones in the very order in which rows are found.

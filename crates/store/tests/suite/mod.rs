@@ -55,6 +55,7 @@ cases! {
         matches_are_found_when_the_batch_runs
         order_limit_offset_and_cursor_choose_the_rows
         more_matches_than_may_be_left_are_refused
+        the_searches_of_a_batch_find_so_many_rows_together
         a_change_that_moves_rows_meets_each_once
         one_row_that_cannot_be_changed_stops_all
         deleted_matches_are_reported_as_they_were

@@ -6,6 +6,7 @@
 //! statements without a server (`crates/store/examples/bare`), and the time of a sync.
 
 mod bare;
+mod change;
 mod deep;
 mod drive;
 mod figure;
@@ -25,6 +26,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use model::Timestamp;
 
 use self::bare::Bare;
+use self::change::Change;
 use self::deep::Deep;
 use self::drive::{Driven, drive};
 use self::figure::Tally;
@@ -84,6 +86,8 @@ pub struct Measured {
     pub crowds: Vec<Crowd>,
     /// Rows with many versions.
     pub deep: Deep,
+    /// What keeping history costs a change.
+    pub change: Change,
 }
 
 /// So many clients at once.
@@ -146,6 +150,7 @@ pub fn run(options: &Options) -> Result<Written> {
     measured.crowds = crowds(options, &stage, bare.as_mut())?;
     measured.deep = deep::measure(options, &stage, bare.as_mut())?;
     drop(bare);
+    measured.change = change::measure(options, &stage)?;
     let told = report::Report {
         options,
         measured: &measured,

@@ -10,7 +10,7 @@ use crate::seed;
 const DATABASE: &str = "twice";
 const TABLE: &str = "objects";
 /// The unique index over the key of each object.
-const BY_CODE: &str = "by_code";
+pub const BY_CODE: &str = "by_code";
 /// Objects of a batch that is written or read.
 pub const BATCH: u32 = 100;
 
@@ -236,6 +236,11 @@ pub const fn place(table: &str) -> (&'static str, &str) {
 /// The route of a table's rows.
 pub fn rows_route(table: &str) -> String {
     format!("/tablesdb/{DATABASE}/tables/{table}/rows")
+}
+
+/// The route of a table's options.
+pub fn options_route(table: &str) -> String {
+    format!("/tidemark/databases/{DATABASE}/tables/{table}/options")
 }
 
 /// The route of a list without its total.

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use model::calendar::iso_ms;
 use serde_json::{Value, json};
 
+use super::change::Changed;
 use super::deep::{Deep, Read};
 use super::figure::{Tally, median};
 use super::objects::Op;
@@ -154,6 +155,7 @@ impl Report<'_> {
         all.extend(self.measured.crowds.iter().map(|crowd| self.beside(crowd)));
         all.push(self.figures());
         all.push(self.of_deep());
+        all.push(self.of_change());
         all
     }
 
@@ -283,6 +285,28 @@ impl Report<'_> {
         }
     }
 
+    fn of_change(&self) -> Table {
+        let change = &self.measured.change;
+        let cells = |name: &str, changed: &Changed| {
+            let mut row = vec![name.to_owned(), tenths(changed.cpu())];
+            row.extend([ratio(changed.spread()), shown(changed.tally.each())]);
+            row.extend([500, 990].map(|at| tenths(changed.tally.at(at).map(us))));
+            row
+        };
+        Table {
+            title: "A change of a row, with history and without".to_owned(),
+            heads: heads("table|CPU µs a change|greatest to least turn|changes/s|p50 µs|p99 µs"),
+            rows: vec![
+                cells("history: keep", &change.kept),
+                cells("history: none", &change.none),
+            ],
+            note: "One client changes the price of one row after the other, both tables in turns; \
+                   the price has an index. CPU is that of the whole server, HTTP included, by the \
+                   kernel's count in hundredths of a second, the median of all turns."
+                .to_owned(),
+        }
+    }
+
     fn groups(&self) -> Result<Vec<Group>> {
         let mut groups = Vec::new();
         for crowd in &self.measured.crowds {
@@ -324,6 +348,19 @@ impl Report<'_> {
         for (key, title, reads) in reads {
             groups.push(self.of_reads(key, title, reads)?);
         }
+        let change = &self.measured.change;
+        let without = ("none", "without history", Role::Reference);
+        let with = ("kept", "with history", Role::Subject);
+        groups.push(Group {
+            key: "change".to_owned(),
+            title: "a change of a row".to_owned(),
+            connections: 1,
+            cores: None,
+            series: vec![
+                series(without, 1, &change.none.tally)?,
+                series(with, 1, &change.kept.tally)?,
+            ],
+        });
         Ok(groups)
     }
 

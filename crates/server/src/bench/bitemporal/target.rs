@@ -98,11 +98,11 @@ pub fn targets(options: &Options, measured: &Measured) -> Vec<Target> {
         "≥ 0.6x of its own reads",
         store,
     ));
-    let change = "a change, CPU of the server, to one without history";
-    all.push(Target::absent(
-        change,
-        "≤ 2.50x",
-        "every table keeps its history",
+    all.push(Target::new(
+        "a change, CPU of the server, to one without history",
+        Limit::Times(2.5),
+        measured.change.ratio(),
+        "not measured here: too short for the kernel's clock",
     ));
     let cases = "held to by tests: cargo test -p tests --test history, and tests/cases";
     all.push(Target::absent("all cases", "equal", cases));

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use engine::{Clock, Engine};
 use hyper::header::{HeaderMap, HeaderName};
 use model::Timestamp;
+use model::calendar::{DATETIME_MAX, DATETIME_MIN};
 
 use crate::http::error::ApiError;
 use crate::http::extract::header;
@@ -52,10 +53,15 @@ impl Clock for SetClock {
 pub fn set(clock: &SetClock, engine: &Engine, headers: &HeaderMap) -> Result<(), ApiError> {
     let now_us = match header(headers, &X_TIDEMARK_CLOCK) {
         None => engine.horizon().0,
-        Some(text) => text.parse().map_err(|_| {
-            let why = "The header must hold microseconds since 1970 as an integer.";
-            ApiError::invalid("X-Tidemark-Clock", why)
-        })?,
+        Some(text) => {
+            let us = text.parse().ok();
+            let us = us.filter(|us| (DATETIME_MIN.0..=DATETIME_MAX.0).contains(us));
+            us.ok_or_else(|| {
+                let why = "The header must hold microseconds since 1970 as an integer, of the \
+                           years 0000 to 9999.";
+                ApiError::invalid("X-Tidemark-Clock", why)
+            })?
+        }
     };
     clock.now_us.store(now_us, Ordering::SeqCst);
     Ok(())

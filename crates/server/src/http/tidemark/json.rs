@@ -1,6 +1,5 @@
 //! Times and values between JSON and the model.
 
-use engine::instant;
 use model::{Content, Json, Mark, Period, Row, Table, Timestamp, Value};
 use serde_json::{Map, Value as Out, json};
 
@@ -12,28 +11,38 @@ pub fn time(fields: &mut Fields, name: &'static str) -> Result<Option<Timestamp>
     let Some(json) = fields.take(name) else {
         return Ok(None);
     };
-    let wanted = "microseconds since 1970, or a date and time";
-    let at = instant(&json).ok_or_else(|| fields.refuse(name, wanted, &json))?;
-    Ok(Some(at))
+    read(fields, name, &json).map(Some)
 }
 
 /// A member that holds a mark; `None` when it is absent or null.
 pub fn mark(fields: &mut Fields, name: &'static str) -> Result<Option<Mark>, ApiError> {
-    Ok(time(fields, name)?.map(|at| Mark(at.0)))
+    let Some(json) = fields.take(name) else {
+        return Ok(None);
+    };
+    let mark = engine::mark(&json).map_err(|why| fields.wrong(name, &why))?;
+    Ok(Some(mark))
 }
 
 /// A member `[from, to]`, the latter null for no end.
 pub(super) fn period(fields: &mut Fields, name: &'static str) -> Result<Period, ApiError> {
     let ends = fields.list(name)?.ok_or_else(|| ApiError::missing(name))?;
-    let wrong = || ApiError::invalid(name, "Value must be two times, or a time and null.");
     let [from, to] = ends.as_slice() else {
-        return Err(wrong());
+        return Err(fields.wrong(name, "expected two times, or a time and null"));
     };
     let to = match to {
         Json::Null => None,
-        to => Some(instant(to).ok_or_else(wrong)?),
+        to => Some(read(fields, name, to)?),
     };
-    Ok(Period::new(instant(from).ok_or_else(wrong)?, to)?)
+    Ok(Period::new(read(fields, name, from)?, to)?)
+}
+
+/// The instant that stands in the member `name`, or in a list there.
+pub(super) fn read(
+    fields: &Fields,
+    name: &'static str,
+    json: &Json,
+) -> Result<Timestamp, ApiError> {
+    engine::instant(json).map_err(|why| fields.wrong(name, &why))
 }
 
 /// Where a period begins, as answers show it.
@@ -48,15 +57,14 @@ pub(super) fn to(period: &Period) -> Out {
     period.to().map_or(Out::Null, |to| json!(to.0))
 }
 
-/// The columns of a row that have a value, but those that hold links: they are read by the ordinary
-/// calls.
+/// The columns of a row that have a value. Of relationships those that the row itself holds are
+/// shown, as ids.
 pub(super) fn doc(table: &Table, row: &Row) -> Out {
     let Content::Values(values) = &row.content else {
         unreachable!("pieces are read by their columns");
     };
     let columns = table.columns.iter().zip(values);
-    let members =
-        columns.filter(|(column, value)| **value != Value::Null && column.relation().is_none());
+    let members = columns.filter(|(column, value)| **value != Value::Null && !column.is_hidden());
     let members = members.map(|(column, value)| (column.key.to_string(), value_of(value)));
     Out::Object(members.collect::<Map<_, _>>())
 }

@@ -5,9 +5,7 @@ use std::rc::Rc;
 
 use engine::{Caller, Engine, EngineError, Frame, Pieces, PiecesRead, Place};
 use model::timeline::{Aggregate, Gathered, Number};
-use model::{
-    Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Timestamp, Value,
-};
+use model::{Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Value};
 use serde_json::{Value as Out, json};
 
 use super::answer::{self, Histories};
@@ -36,8 +34,9 @@ pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     };
     let body = if fields.holds("reads") {
         let mut answers = Vec::new();
-        for one in fields.objects("reads", READS_MAX)? {
-            answers.push(reading(one).answer().await.map_err(in_its_words)?);
+        for (nth, one) in fields.objects("reads", READS_MAX)?.into_iter().enumerate() {
+            let answer = reading(one).answer().await;
+            answers.push(answer.map_err(|error| in_its_words(error).of_part("reads", nth))?);
         }
         json!({ "answers": answers })
     } else {
@@ -373,17 +372,11 @@ impl Reading<'_> {
 
     async fn stable_until(&mut self, at: Coordinates) -> Result<Out, ApiError> {
         let (table, id) = (self.table("table")?, self.id()?);
-        let later = Period::new(at.valid, None)?;
-        let frame = Frame::Pieces(later);
-        let room = self.room.get();
-        let read = self.rows(&table, id.as_ref(), at, frame).await?;
-        // The same rows as before, or fewer: they are counted once.
-        self.room.set(room);
-        let boundary = |row: &model::Row| {
-            let span = row.span.as_ref().expect("pieces say where they stand");
-            span.valid.boundary_after(at.valid)
-        };
-        let next: Option<Timestamp> = read.rows.iter().filter_map(boundary).min();
+        let place = self.place(&table);
+        let next = self
+            .engine
+            .next_boundary(&self.caller, place, id.as_ref(), at);
+        let next = next.await?;
         Ok(next.map_or(Out::Null, |at| json!(at.0)))
     }
 }

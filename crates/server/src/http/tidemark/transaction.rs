@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use engine::{Effect, TimedTransaction, TransactionAct, TransactionOp};
+use engine::{Effect, RowClaim, TimedTransaction, TransactionAct, TransactionOp};
 use model::history::{Range, Until};
 use model::{Json, Mark, RowId};
 use serde_json::{Value as Out, json};
 
 use super::in_its_words;
-use super::json::{mark, sent, time};
+use super::json::{mark, read, sent, time};
 use crate::http::error::ApiError;
 use crate::http::extract::Asked;
 use crate::http::fields::Fields;
@@ -21,13 +21,11 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let meta = fields.take("meta").map(|meta| sent(&meta).to_string());
     let min_mark = mark(&mut fields, "minMark")?;
     let ops = fields.objects("ops", engine::OPERATIONS_MAX)?;
-    let parsed = ops.into_iter().map(op).collect::<Result<Vec<_>, _>>()?;
-    let about = parsed.iter().filter_map(|parts| {
-        let of = parts.first()?;
-        Some((of.table.clone(), of.id.clone(), parts.len()))
-    });
+    let read = |(nth, fields)| op(fields).map_err(|error| error.of_part("ops", nth));
+    let ops = ops.into_iter().enumerate().map(read);
+    let ops = ops.collect::<Result<Vec<_>, _>>()?;
+    let about = ops.iter().map(|op| (op.table.clone(), op.id.clone()));
     let about: Arc<[About]> = about.collect();
-    let ops = parsed.into_iter().flatten().collect();
     let engine = &asked.app.shared.engine;
     if let Some(min_mark) = min_mark {
         engine.settle(Some(min_mark)).await.map_err(in_its_words)?;
@@ -45,56 +43,45 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     Ok(done(transacted.mark, &about, &transacted.affected).at(transacted.mark))
 }
 
-/// What was done about each row: an operation, or the parts of an assertion.
-type About = (String, RowId, usize);
+/// The row of an operation.
+type About = (String, RowId);
 
 fn done(mark: Mark, about: &[About], affected: &[bool]) -> Reply {
-    let mut affected = affected.iter();
-    let row = |(table, id, count): &About| {
-        // Of an assertion all parts are about one row, and change nothing of it.
-        let affected = affected.by_ref().take(*count).last()?;
-        Some(json!({
+    let row = |((table, id), affected): (&About, &bool)| {
+        json!({
             "table": table,
             "id": id.as_str(),
             "affected": u8::from(*affected),
-        }))
+        })
     };
-    let rows: Vec<Out> = about.iter().filter_map(row).collect();
+    let rows: Vec<Out> = about.iter().zip(affected).map(row).collect();
     let body = json!({ "tt": mark.0, "rows": rows });
     Reply::created(body.to_string().into_bytes())
 }
 
-/// An operation; an assertion is as many as it claims things.
-fn op(mut fields: Fields) -> Result<Vec<TransactionOp>, ApiError> {
+fn op(mut fields: Fields) -> Result<TransactionOp, ApiError> {
     let word = fields.required_text("op")?;
     let table = fields.required_text("table")?;
     let id = fields.required_text("id")?;
     let id = RowId::new(&id).map_err(|error| ApiError::invalid("ops", error.to_string()))?;
-    let acts = match word.as_str() {
-        "assert" => claims(&mut fields)?,
-        word => vec![act(word, &mut fields)?],
-    };
+    let act = act(&word, &mut fields)?;
     let range = Range {
         from: time(&mut fields, "valid_from")?,
         until: until(&mut fields)?,
     };
-    let op = |act| TransactionOp {
-        table: table.clone(),
-        id: id.clone(),
+    Ok(TransactionOp {
+        table,
+        id,
         range,
         act,
-    };
-    Ok(acts.into_iter().map(op).collect())
+    })
 }
 
 fn until(fields: &mut Fields) -> Result<Until, ApiError> {
     match fields.take("valid_to") {
         None => Ok(Until::Open),
         Some(Json::Text(text)) if text == "next" => Ok(Until::Next),
-        Some(json) => match engine::instant(&json) {
-            Some(end) => Ok(Until::At(end)),
-            None => Err(fields.refuse("valid_to", "a time, \"next\" or null", &json)),
-        },
+        Some(json) => read(fields, "valid_to", &json).map(Until::At),
     }
 }
 
@@ -107,6 +94,7 @@ fn act(word: &str, fields: &mut Fields) -> Result<TransactionAct, ApiError> {
         "update" => TransactionAct::Update(doc()?),
         "delete" => TransactionAct::Delete,
         "erase" => TransactionAct::Erase,
+        "assert" => TransactionAct::Assert(claims(fields)?),
         other => {
             let other: String = other.chars().take(100).collect();
             let why = format!("There is no operation `{other}`.");
@@ -116,15 +104,15 @@ fn act(word: &str, fields: &mut Fields) -> Result<TransactionAct, ApiError> {
 }
 
 /// All that an assertion claims: each of it must hold.
-fn claims(fields: &mut Fields) -> Result<Vec<TransactionAct>, ApiError> {
+fn claims(fields: &mut Fields) -> Result<Vec<RowClaim>, ApiError> {
     let at = time(fields, "vt")?;
     let exists = fields.flag("exists")?;
     let equals = fields.object("equals")?;
     let since = mark(fields, "unchanged_since")?;
-    let exists = exists.map(|expected| TransactionAct::Exists(expected, at));
-    let equals = equals.map(|members| TransactionAct::Equals(members, at));
-    let since = since.map(TransactionAct::UnchangedSince);
-    let claims: Vec<TransactionAct> = exists.into_iter().chain(equals).chain(since).collect();
+    let exists = exists.map(|expected| RowClaim::Exists(expected, at));
+    let equals = equals.map(|members| RowClaim::Equals(members, at));
+    let since = since.map(RowClaim::UnchangedSince);
+    let claims: Vec<RowClaim> = exists.into_iter().chain(equals).chain(since).collect();
     if claims.is_empty() {
         let why = "`assert` needs `exists`, `equals` or `unchanged_since`.";
         return Err(ApiError::invalid("ops", why));

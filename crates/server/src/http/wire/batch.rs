@@ -92,6 +92,11 @@ fn write_mark(object: &mut Object<'_>, result: &Result<Option<Mark>, ApiError>, 
 fn write_refusal(object: &mut Object<'_>, refusal: &ApiError, words: &Words) {
     let family = words.family();
     let kind = refusal.kind;
-    let body = error(&refusal.message(family), kind.status(), kind.name(family));
+    let body = error(
+        &refusal.message(family),
+        kind.status(),
+        kind.name(family),
+        None,
+    );
     object.raw("error", &body);
 }

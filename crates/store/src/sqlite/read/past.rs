@@ -27,7 +27,12 @@ pub(super) fn check_point(table: &Table, at: Coordinates, snapshot: Mark) -> Ste
     check_table(table, at.system, at.valid, snapshot)
 }
 
-fn check_table(table: &Table, system: Mark, valid: Timestamp, snapshot: Mark) -> Step<()> {
+pub(super) fn check_table(
+    table: &Table,
+    system: Mark,
+    valid: Timestamp,
+    snapshot: Mark,
+) -> Step<()> {
     let kept_from = table.options.line(snapshot.timestamp());
     if system.timestamp() < kept_from || valid < kept_from {
         return Err(StoreError::HistoryGone { kept_from }.into());

@@ -1,7 +1,7 @@
 //! Reading inside the open transaction of a preview, on the connection that writes.
 
-use model::Row;
-use query::{Dialect, Frame, Side, emit};
+use model::{Mark, Row};
+use query::{Dialect, Frame, Query, Side, emit};
 use rusqlite::Connection;
 
 use super::row::Shape;
@@ -41,6 +41,13 @@ pub(in crate::sqlite) fn get(
         encode_row,
     };
     reading.get(point).map_err(explain)
+}
+
+/// # Errors
+/// [`StoreError::HistoryGone`] when the query looks below the line of its table, where the last
+/// commit has this mark.
+pub(in crate::sqlite) fn need_kept(query: &Query, last: Mark) -> Result<(), StoreError> {
+    super::past::check_line(query, last).map_err(explain)
 }
 
 struct Reading<'c> {

@@ -1,0 +1,132 @@
+//! Reads inside a transaction at other times than now.
+//!
+//! Of another valid time they show the rows as the commit would leave them. Of another system time
+//! they show what was known then, and nothing that is staged: no commit changes that.
+
+use model::{Marked, Page, RowId};
+use query::{AskedTimes, QueryError};
+use store::{Listing, OperationsOf, StoreError};
+
+use crate::Engine;
+use crate::asked::{Caller, Judged, ListAnswer, ListRows};
+use crate::authorize;
+use crate::coordinates::need_one_instant;
+use crate::error::EngineError;
+use crate::related::Gathering;
+use crate::rows::{ATTEMPTS_MAX, READ_ROWS, times};
+
+/// A list, or one row of it.
+type Asked<'a> = (&'a ListRows<'a>, Option<&'a RowId>);
+
+impl Engine {
+    /// As [`Engine::get_row_at`], inside a transaction; `None` if the queries name no times.
+    ///
+    /// # Errors
+    /// As for [`Engine::list_rows_staged`]; [`EngineError::RowNotFound`].
+    pub async fn get_row_staged_at(
+        &self,
+        caller: &Caller,
+        id: &str,
+        list: &ListRows<'_>,
+        row: &RowId,
+    ) -> Result<Option<ListAnswer>, EngineError> {
+        let Some(times) = times(list.texts)? else {
+            return Ok(None);
+        };
+        need_one_instant(times, list.texts)?;
+        match self
+            .list_staged_at(caller, id, (list, Some(row)), times)
+            .await
+        {
+            // A row that cannot be read is not there.
+            Err(EngineError::Unauthorized) => Err(EngineError::RowNotFound(row.clone())),
+            answer => answer.map(Some),
+        }
+    }
+
+    pub(super) async fn list_staged_at(
+        &self,
+        caller: &Caller,
+        id: &str,
+        (list, only): Asked<'_>,
+        times: AskedTimes,
+    ) -> Result<ListAnswer, EngineError> {
+        if times.system.is_some() {
+            // It must be open, and the caller's.
+            let nothing = OperationsOf::Nothing;
+            self.find_open(caller, READ_ROWS, id, nothing).await?;
+            return match only {
+                None => self.list_at(caller, list, times, Judged::Today).await,
+                Some(row) => {
+                    let got = self.get_row_at(caller, list, row, Judged::Today).await?;
+                    Ok(got.expect("a time is named"))
+                }
+            };
+        }
+        if times.versions {
+            let why = "inside a transaction `versions` needs `asOf`: what is staged is no version \
+                       yet";
+            return Err(QueryError::Invalid(why.to_owned()).into());
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            let seen = self.shared.marks.publications();
+            let epoch = self.catalogue().epoch;
+            match self.list_tried_at(caller, id, (list, only), times).await {
+                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
+                    self.shared.newer_catalogue(epoch, seen).await;
+                }
+                answer => return answer,
+            }
+        }
+        Err(EngineError::Overloaded)
+    }
+
+    async fn list_tried_at(
+        &self,
+        caller: &Caller,
+        id: &str,
+        (list, only): Asked<'_>,
+        times: AskedTimes,
+    ) -> Result<ListAnswer, EngineError> {
+        let catalogue = self.catalogue();
+        let asked = (list, only);
+        let query = self.view_staged(&catalogue, caller, asked, times).await?;
+        let table = authorize::table(&catalogue, caller, list.place)?;
+        let trial = self.staged_of(&catalogue, caller, id, list.place, table);
+        let trial = trial.await?;
+        let total = list.total.then_some(self.total_cap);
+        let epoch = catalogue.epoch;
+        let read = async move |reading: &mut Gathering<'_>| {
+            let listing = Listing {
+                query: &query,
+                rows: true,
+                total,
+                place: false,
+                catalogue_epoch: epoch,
+            };
+            let read = reading.reads.list(listing).await?;
+            reading.saw(read.mark);
+            let page = Page {
+                table: query.table.clone(),
+                selection: query.selection.clone(),
+                rows: read.answer.rows,
+                related: Vec::new(),
+            };
+            Ok((page, read.answer.total))
+        };
+        let Marked { answer, mark } = self.gather(&catalogue, caller, trial, read).await?;
+        let (page, total) = answer;
+        if let (Some(row), true) = (only, page.rows.is_empty()) {
+            return Err(EngineError::RowNotFound(row.clone()));
+        }
+        let body = (self.shared.encode_page)(&page, list.family);
+        Ok(ListAnswer {
+            tag: self.fingerprint(&body),
+            rows: body.into(),
+            total,
+            cached: None,
+            mark,
+            fixed: None,
+        })
+    }
+}

@@ -1,0 +1,260 @@
+//! Answers to what is remembered.
+
+use std::cell::{Cell, RefCell};
+
+use bytes::Bytes;
+use engine::{Engine, Family, ListAnswer, PreparedList, PreparedTable};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use model::{Mark, Marked, RowId};
+
+use super::super::cors::Origin;
+use super::super::heads::Heads;
+use super::super::min_mark::{self, X_TIDEMARK_MARK};
+use super::super::reply::{Reply, ReplyBody, X_REQUEST_ID, shared_bytes};
+use super::super::route::{Action, Routes};
+use super::super::wire::{self, Words};
+use super::super::{App, etag};
+
+/// Which routes are answered at once, by their places.
+#[derive(Clone, Copy, Debug)]
+pub struct AtOnce {
+    lists: [usize; 2],
+    rows: [usize; 2],
+}
+
+impl AtOnce {
+    /// Looks the routes up.
+    pub fn new(routes: &Routes) -> AtOnce {
+        let places =
+            |action| [Family::Tables, Family::Documents].map(|of| routes.position(action, of));
+        AtOnce {
+            lists: places(Action::ListRows),
+            rows: places(Action::GetRow),
+        }
+    }
+
+    fn list(&self, family: Family) -> usize {
+        self.lists[usize::from(family == Family::Documents)]
+    }
+
+    fn row(&self, family: Family) -> usize {
+        self.rows[usize::from(family == Family::Documents)]
+    }
+}
+
+/// What a target asks for.
+pub enum Meaning {
+    /// A list.
+    List(Box<List>),
+    /// A row, whose id follows.
+    RowOf(RowOf),
+    /// What only the long way can answer.
+    Longer,
+}
+
+/// A list and what went before its rows the last time.
+pub struct List {
+    pub(super) prepared: PreparedList,
+    family: Family,
+    words: &'static Words,
+    head: RefCell<Option<Head>>,
+    /// Answers since they were last reported.
+    answers: Cell<u64>,
+}
+
+/// A table whose rows are read.
+pub struct RowOf {
+    table: PreparedTable,
+    family: Family,
+    /// Every header of an answer, with nothing in those of one request.
+    headers: HeaderMap,
+}
+
+/// What went before the rows the last time.
+struct Head {
+    /// The answer it was written for, without its rows.
+    answer: ListAnswer,
+    /// Every header but those of one request.
+    headers: HeaderMap,
+    open: Bytes,
+    close: Bytes,
+}
+
+/// The part of a target before the id of the row that it names, and that id. `None` where there is
+/// more than that.
+pub fn around_row(target: &str) -> Option<(&str, &str)> {
+    let position = target.rfind('/')? + 1;
+    (!target.contains('?')).then(|| target.split_at(position))
+}
+
+/// The answer to a request whose meaning is remembered, if it can be given at once, and the place
+/// of its route.
+pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>, usize)> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    let headers = request.headers();
+    let heads = Heads::of(headers);
+    if heads.cache.is_some() {
+        return None;
+    }
+    let target = request.uri().path_and_query()?.as_str();
+    let engine = &*app.shared.engine;
+    let min_mark = match heads.min_mark {
+        // One that is not reached yet is waited for.
+        Some(named) => Some(min_mark::read(named).filter(|mark| engine.has_reached(*mark))?),
+        None => None,
+    };
+    let caller = app.callers.known(engine, &heads)?;
+    // A list without a query string ends in such a word as well. A row of that name is answered
+    // the long way.
+    let is_of_list = |id: &str| {
+        [Family::Tables, Family::Documents]
+            .map(|family| wire::words(family).rows)
+            .contains(&id)
+    };
+    let around = around_row(target).filter(|(_, id)| !is_of_list(id));
+    let (before, id) = around.unwrap_or((target, ""));
+    let known = app.repeated.find(engine, before, &caller)?;
+    let origin = app.shared.origins.judge(heads.origin);
+    if origin == Origin::Foreign {
+        return None;
+    }
+    let of_request = |app: &App| app.request_ids.name(heads.request_id);
+    let asked = heads.held.map(|_| headers);
+    match &known.meaning {
+        Meaning::List(list) => {
+            let answer = engine.held(&list.prepared)?;
+            if min_mark.is_some() && answer.may_be_old() {
+                return None;
+            }
+            app.counts.listed(answer.cached);
+            list.answers.set(list.answers.get() + 1);
+            let response = list.response(answer, asked, (of_request(app), &origin));
+            Some((response, app.shared.at_once.list(list.family)))
+        }
+        Meaning::RowOf(table) => {
+            let Marked { answer: body, mark } = table.read(engine, id)?;
+            let tag = etag::of_body(engine.fingerprint(&body));
+            let mut answered = table.headers.clone();
+            answered.insert(header::ETAG, tag);
+            answered.insert(X_TIDEMARK_MARK, mark.0.into());
+            let pieces = [Bytes::from(body), Bytes::new(), Bytes::new()];
+            let of_request = (of_request(app), &origin);
+            let response = respond(answered, pieces, asked, of_request);
+            Some((response, app.shared.at_once.row(table.family)))
+        }
+        Meaning::Longer => None,
+    }
+}
+
+impl List {
+    /// A list whose answers are written in the words of this family.
+    pub fn new(list: PreparedList, family: Family) -> List {
+        List {
+            prepared: list,
+            family,
+            words: wire::words(family),
+            head: RefCell::default(),
+            answers: Cell::new(0),
+        }
+    }
+
+    pub(super) fn report(&self, engine: &Engine) {
+        let answers = self.answers.take();
+        if answers > 0 {
+            engine.count_held(&self.prepared, answers);
+        }
+    }
+
+    fn response(
+        &self,
+        answer: ListAnswer,
+        asked: Option<&HeaderMap>,
+        of_request: (HeaderValue, &Origin),
+    ) -> Response<ReplyBody> {
+        let mut remembered = self.head.borrow_mut();
+        let head = match &mut *remembered {
+            Some(head) if head.fits(&answer) => head,
+            other => other.insert(Head::of(&answer, self.words)),
+        };
+        let pieces = [
+            head.open.clone(),
+            shared_bytes(answer.rows),
+            head.close.clone(),
+        ];
+        respond(head.headers.clone(), pieces, asked, of_request)
+    }
+}
+
+impl RowOf {
+    /// The rows of a table, in the words of this family.
+    pub fn new(table: PreparedTable, family: Family) -> RowOf {
+        let reply = Reply::ok(Vec::new()).at(Mark(0));
+        let reply = reply.unless_held(&HeaderMap::new(), |_| 0);
+        RowOf {
+            table,
+            family,
+            headers: headers_of(reply),
+        }
+    }
+
+    fn read(&self, engine: &Engine, id: &str) -> Option<Marked<Vec<u8>>> {
+        let page = engine.row_at_once(&self.table, &RowId::new(id).ok()?)?;
+        Some(page.map(|page| wire::encode_page(&page, self.family)))
+    }
+}
+
+/// The headers of a reply, with a place for the name of each request, so that it is put there
+/// without moving the others.
+fn headers_of(reply: Reply) -> HeaderMap {
+    let nobody = HeaderValue::from_static("");
+    let response = reply.into_response(nobody, &Origin::None);
+    response.into_parts().0.headers
+}
+
+/// The answer in these pieces, with the headers that it always has, or 304 where the client holds
+/// it: `asked` are the headers of a request that says what it holds.
+fn respond(
+    mut headers: HeaderMap,
+    pieces: [Bytes; 3],
+    asked: Option<&HeaderMap>,
+    (request_id, origin): (HeaderValue, &Origin),
+) -> Response<ReplyBody> {
+    headers.insert(X_REQUEST_ID, request_id);
+    origin.write(&mut headers);
+    let is_held = asked.is_some_and(|asked| etag::is_held(asked, &headers[header::ETAG]));
+    let (pieces, status) = if is_held {
+        headers.remove(header::CONTENT_TYPE);
+        (<[Bytes; 3]>::default(), StatusCode::NOT_MODIFIED)
+    } else {
+        (pieces, StatusCode::OK)
+    };
+    let mut response = Response::new(ReplyBody::whole(pieces));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+impl Head {
+    fn of(answer: &ListAnswer, words: &'static Words) -> Head {
+        let answer = ListAnswer {
+            rows: [].into(),
+            ..answer.clone()
+        };
+        let (open, close) = wire::list_envelope(words.rows, answer.total);
+        Head {
+            headers: headers_of(Reply::list(answer.clone(), words)),
+            answer,
+            open: Bytes::from(open),
+            close: Bytes::from_static(close),
+        }
+    }
+
+    /// Whether `answer` has the same head. Its rows are the same if their tag is.
+    fn fits(&self, answer: &ListAnswer) -> bool {
+        let told = |answer: &ListAnswer| (answer.tag, answer.total, answer.cached, answer.mark);
+        told(&self.answer) == told(answer)
+    }
+}

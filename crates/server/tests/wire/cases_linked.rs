@@ -1,0 +1,335 @@
+//! Transactions of the case language on tables with relationships, and refusals that name the
+//! part of the request that they are about.
+
+use crate::relationships::{relate, site};
+use crate::site::{Answer, Site};
+use serde_json::{Value, json};
+
+const BASE: &str = "/v1/tidemark/databases/d";
+
+fn transact(site: &Site, ops: &Value) -> Answer {
+    let body = json!({ "ops": ops }).to_string();
+    site.ask("POST", &format!("{BASE}/transactions"), &body)
+}
+
+#[track_caller]
+fn taken(site: &Site, ops: &Value) -> Value {
+    let answer = transact(site, ops);
+    assert_eq!(answer.status, 201, "{}", answer.text);
+    answer.json()
+}
+
+/// The type of the refusal, and the index of the operation it names.
+#[track_caller]
+fn refused(site: &Site, ops: &Value) -> (String, Option<u64>) {
+    let answer = transact(site, ops);
+    let index = answer.json()["index"].as_u64();
+    if let Some(index) = index {
+        let names = format!("`ops[{index}]`: ");
+        assert!(answer.text.contains(&names), "{}", answer.text);
+    }
+    (answer.refusal(), index)
+}
+
+fn op(op: &str, row: &str, doc: Value, period: (Value, Value)) -> Value {
+    let (table, id) = row.split_once('/').unwrap();
+    let mut made = json!({"op": op, "table": table, "id": id, "valid_to": period.1});
+    if !doc.is_null() {
+        made["doc"] = doc;
+    }
+    if !period.0.is_null() {
+        made["valid_from"] = period.0;
+    }
+    made
+}
+
+fn put(row: &str, doc: Value, from: i64, to: i64) -> Value {
+    op("put", row, doc, (json!(from), json!(to)))
+}
+
+fn delete(row: &str, from: i64, to: i64) -> Value {
+    op("delete", row, Value::Null, (json!(from), json!(to)))
+}
+
+/// The pieces of a row as it is known now: from, to, and what it holds in `k`.
+#[track_caller]
+fn pieces(site: &Site, row: &str) -> Value {
+    let (table, id) = row.split_once('/').unwrap();
+    let read = json!({"kind": "history", "axis": "valid", "table": table, "id": id});
+    let answer = site.ask("POST", &format!("{BASE}/reads"), &read.to_string());
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let rows = answer.json()["rows"].as_array().unwrap().clone();
+    let piece = |piece: &Value| json!([piece["valid_from"], piece["valid_to"], piece["doc"]["k"]]);
+    rows.iter().map(piece).collect()
+}
+
+fn related(kind: &str, on_delete: &str) -> Site {
+    let site = site();
+    let more = json!({"twoWay": true, "twoWayKey": "as", "onDelete": on_delete});
+    relate(&site, kind, &more);
+    site
+}
+
+#[test]
+fn links_are_written_over_a_period_in_any_order() {
+    let site = related("manyToOne", "setNull");
+    // The row that is linked to comes later in the same transaction.
+    taken(
+        &site,
+        &json!([
+            put("a/1", json!({"n": 1, "k": "x"}), 10, 40),
+            put("b/x", json!({"n": 7}), 10, 50),
+        ]),
+    );
+    assert_eq!(pieces(&site, "a/1"), json!([[10, 40, "x"]]));
+    let ordinary = site.ask(
+        "GET",
+        "/v1/tablesdb/d/tables/a/rows?queries[0]=%7B%22method%22:%22validAt%22,%22values%22:[20]%7D",
+        "",
+    );
+    assert_eq!(ordinary.json()["rows"][0]["$id"], "1", "{}", ordinary.text);
+    // A merge leaves the link, a put takes it, and null takes it as well.
+    taken(
+        &site,
+        &json!([
+            op("update", "a/1", json!({"n": 2}), (json!(15), json!(20))),
+            put("a/1", json!({"n": 3}), 20, 25),
+            op("patch", "a/1", json!({"k": null}), (json!(30), json!(35))),
+        ]),
+    );
+    assert_eq!(
+        pieces(&site, "a/1"),
+        json!([
+            [10, 15, "x"],
+            [15, 20, "x"],
+            [20, 25, null],
+            [25, 30, "x"],
+            [30, 35, null],
+            [35, 40, "x"],
+        ])
+    );
+    // From the other end, with a row written inside; a list is all there is in the period.
+    taken(
+        &site,
+        &json!([put(
+            "b/y",
+            json!({"as": ["1", {"$id": "2", "n": 5}]}),
+            10,
+            20
+        )]),
+    );
+    assert_eq!(pieces(&site, "a/2"), json!([[10, 20, "y"]]));
+    assert_eq!(pieces(&site, "a/1")[0], json!([10, 15, "y"]));
+    assert_eq!(pieces(&site, "a/1")[3], json!([25, 30, "x"]));
+    taken(&site, &json!([put("b/y", json!({"as": []}), 12, 14)]));
+    assert_eq!(
+        pieces(&site, "a/2"),
+        json!([[10, 12, "y"], [12, 14, null], [14, 20, "y"]])
+    );
+}
+
+#[test]
+fn claims_and_filters_may_be_about_links() {
+    let site = related("manyToOne", "setNull");
+    let claim = |k: Value, at: i64| json!({"op": "assert", "table": "a", "id": "1", "vt": at, "equals": {"k": k}});
+    taken(
+        &site,
+        &json!([
+            put("b/x", json!({"n": 7}), 10, 50),
+            put("a/1", json!({"n": 1, "k": "x"}), 10, 40),
+            claim(json!("x"), 39),
+        ]),
+    );
+    let wrong = json!([claim(json!("x"), 10), claim(json!("y"), 10)]);
+    assert_eq!(
+        refused(&site, &wrong),
+        ("409 assert_failed".to_owned(), Some(1))
+    );
+    let others = json!([{"op": "assert", "table": "b", "id": "x", "equals": {"as": ["1"]}}]);
+    assert_eq!(
+        refused(&site, &others),
+        ("400 relationship_value_invalid".to_owned(), Some(0))
+    );
+    let scan = json!({"kind": "scan", "table": "a", "where": {"k": "x"}, "vt": 20});
+    let found = site.ask("POST", &format!("{BASE}/reads"), &scan.to_string());
+    assert_eq!(found.json()["rows"], json!([{"id": "1", "n": 1, "k": "x"}]));
+    let join = json!({"kind": "join", "left": "a", "right": "b", "on": "k"});
+    let found = site.ask("POST", &format!("{BASE}/reads"), &join.to_string());
+    assert_eq!(found.json()["rows"][0]["valid_to"], 40, "{}", found.text);
+}
+
+#[test]
+fn a_link_needs_its_row_throughout() {
+    let site = related("manyToOne", "setNull");
+    taken(&site, &json!([put("b/x", json!({"n": 7}), 10, 50)]));
+    for (from, to) in [(9, 50), (10, 51), (60, 70)] {
+        let ops = json!([
+            put("b/other", json!({"n": 1}), 1, 2),
+            put("a/1", json!({"k": "x"}), from, to),
+        ]);
+        assert_eq!(
+            refused(&site, &ops),
+            ("409 ref_violation".to_owned(), Some(1))
+        );
+    }
+    let ops = json!([put("a/1", json!({"k": "never"}), 10, 20)]);
+    assert_eq!(
+        refused(&site, &ops),
+        ("409 ref_violation".to_owned(), Some(0))
+    );
+    let ops = json!([put("a/1", json!({"k": 7}), 10, 20)]);
+    assert_eq!(
+        refused(&site, &ops),
+        ("400 relationship_value_invalid".to_owned(), Some(0))
+    );
+    taken(&site, &json!([put("a/1", json!({"k": "x"}), 10, 50)]));
+}
+
+#[test]
+fn a_deletion_over_a_period_does_what_the_relationship_says() {
+    let filled = |on_delete: &str| {
+        let site = related("manyToOne", on_delete);
+        taken(
+            &site,
+            &json!([
+                put("b/x", json!({"n": 1}), 10, 50),
+                put("b/y", json!({"n": 2}), 10, 50),
+                put("a/1", json!({"k": "x"}), 10, 30),
+                put("a/1", json!({"k": "y"}), 30, 50),
+                put("a/2", json!({"k": "x"}), 20, 40),
+            ]),
+        );
+        site
+    };
+    let site = filled("setNull");
+    taken(&site, &json!([delete("b/x", 25, 45)]));
+    assert_eq!(
+        pieces(&site, "b/x"),
+        json!([[10, 25, null], [45, 50, null]])
+    );
+    assert_eq!(
+        pieces(&site, "a/1"),
+        json!([[10, 25, "x"], [25, 30, null], [30, 50, "y"]])
+    );
+    assert_eq!(pieces(&site, "a/2"), json!([[20, 25, "x"], [25, 40, null]]));
+
+    let site = filled("cascade");
+    taken(&site, &json!([delete("b/x", 25, 45)]));
+    assert_eq!(pieces(&site, "a/1"), json!([[10, 25, "x"], [30, 50, "y"]]));
+    assert_eq!(pieces(&site, "a/2"), json!([[20, 25, "x"]]));
+
+    let site = filled("restrict");
+    let ops = json!([delete("b/x", 45, 50), delete("b/x", 39, 45)]);
+    assert_eq!(
+        refused(&site, &ops),
+        ("403 row_delete_restricted".to_owned(), Some(1))
+    );
+    taken(&site, &json!([delete("b/x", 40, 50)]));
+    // What lets go of it first, in the same transaction, holds it no more.
+    taken(
+        &site,
+        &json!([delete("a/2", 20, 40), delete("b/x", 30, 40)]),
+    );
+    assert_eq!(pieces(&site, "a/2"), json!([]));
+}
+
+#[test]
+fn an_erasure_counts_as_a_deletion_for_all_time() {
+    let site = related("oneToOne", "cascade");
+    taken(
+        &site,
+        &json!([
+            put("b/x", json!({"n": 1}), 10, 50),
+            put("a/1", json!({"k": "x"}), 10, 30),
+            put("a/2", json!({"k": "x"}), 30, 50),
+        ]),
+    );
+    let clash = json!([put("a/3", json!({"k": "x"}), 29, 30)]);
+    assert_eq!(
+        refused(&site, &clash),
+        ("409 unique_violation".to_owned(), Some(0))
+    );
+    // Of a pair either takes the other, over the time they were one: the second half of b/x goes
+    // with a/2, and the first with a/1.
+    taken(&site, &json!([{"op": "erase", "table": "a", "id": "2"}]));
+    assert_eq!(pieces(&site, "b/x"), json!([[10, 30, null]]));
+    taken(&site, &json!([{"op": "erase", "table": "b", "id": "x"}]));
+    assert_eq!(pieces(&site, "a/1"), json!([]));
+    let site = related("manyToMany", "setNull");
+    taken(
+        &site,
+        &json!([
+            put("b/x", json!({"n": 1}), 10, 50),
+            put("b/y", json!({"n": 1}), 10, 50),
+            put("a/1", json!({"k": ["x", "y"]}), 10, 50),
+            {"op": "erase", "table": "b", "id": "x"},
+        ]),
+    );
+    assert_eq!(pieces(&site, "a/1"), json!([[10, 50, ["y"]]]));
+}
+
+#[test]
+fn refusals_name_the_operation() {
+    let site = related("manyToOne", "restrict");
+    let good = || put("b/x", json!({"n": 1}), 10, 20);
+    let bad = |more: Value| {
+        let mut op = good();
+        let more = more.as_object().unwrap().clone();
+        op.as_object_mut().unwrap().extend(more);
+        refused(&site, &json!([good(), op, good()]))
+    };
+    for (more, refusal) in [
+        (json!({"op": "fly"}), "400 general_argument_invalid"),
+        (json!({"id": "?"}), "400 general_argument_invalid"),
+        (json!({"table": "none"}), "404 table_not_found"),
+        (json!({"op": "insert"}), "409 exists"),
+        (json!({"doc": {"x": 1}}), "400 row_invalid_structure"),
+        (json!({"doc": {"n": "1"}}), "400 row_invalid_structure"),
+        (json!({"valid_from": 20}), "400 invalid_range"),
+        (
+            json!({"valid_from": "2026"}),
+            "400 general_argument_invalid",
+        ),
+        (json!({"valid_to": "12"}), "400 general_argument_invalid"),
+        (
+            json!({"valid_to": 253_402_300_800_000_000_i64}),
+            "400 general_argument_invalid",
+        ),
+        (
+            json!({"op": "assert", "exists": false, "vt": 15}),
+            "409 assert_failed",
+        ),
+    ] {
+        assert_eq!(bad(more.clone()), (refusal.to_owned(), Some(1)), "{more}");
+    }
+    let words = transact(&site, &json!([put("b/x", json!({"n": 1}), 10, 5)]));
+    assert!(words.text.contains("`ops[0]`: "), "{}", words.text);
+    let reads = json!({"reads": [
+        {"kind": "get", "table": "b", "id": "x"},
+        {"kind": "get", "table": "b", "id": "x", "vt": "2026"},
+    ]});
+    let answer = site.ask("POST", &format!("{BASE}/reads"), &reads.to_string());
+    assert_eq!(answer.json()["index"], 1, "{}", answer.text);
+    assert!(
+        answer.text.contains("a year or microseconds"),
+        "{}",
+        answer.text
+    );
+}
+
+#[test]
+fn a_swap_that_fails_names_who_broke_the_key() {
+    let site = site();
+    let path = format!("{BASE}/tables/a/constraints");
+    let unique = json!({"unique": [["n"]]}).to_string();
+    assert_eq!(site.ask("PUT", &path, &unique).status, 200);
+    let row =
+        |id: &str, n: i64, from: i64, to: i64| put(&format!("a/{id}"), json!({"n": n}), from, to);
+    taken(&site, &json!([row("1", 1, 10, 50), row("2", 2, 10, 50)]));
+    taken(&site, &json!([row("1", 2, 20, 30), row("2", 1, 20, 30)]));
+    let ops = json!([row("9", 9, 1, 2), row("1", 2, 30, 40), row("2", 1, 30, 39)]);
+    assert_eq!(
+        refused(&site, &ops),
+        ("409 unique_violation".to_owned(), Some(1))
+    );
+}
