@@ -85,6 +85,7 @@ impl Store for Noted {
         get,
         recorded,
         rewind,
+        next_boundary,
         table_as_of,
         transactions,
         transaction,
