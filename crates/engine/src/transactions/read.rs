@@ -23,7 +23,8 @@ impl Engine {
     /// # Errors
     /// [`EngineError::TransactionNotFound`], [`EngineError::TransactionEnded`],
     /// [`EngineError::TransactionExpired`]; [`EngineError::Timeout`] when what was staged and the
-    /// read take more than a second; as for [`Engine::list_rows_judged`] for another time than now.
+    /// read take too long (a second; a tenth of it without a key); [`EngineError::TrialsBusy`];
+    /// as for [`Engine::list_rows_judged`] for another time than now.
     pub async fn list_rows_staged(
         &self,
         caller: &Caller,

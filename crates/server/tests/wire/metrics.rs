@@ -213,13 +213,11 @@ fn whatever_is_asked_no_label_is_added() {
         let row = format!("{rows}/x{nth}");
         let nowhere = format!("/v1/nowhere/{nth}");
         let table = format!("/v1/tablesdb/d{nth}/tables/t{nth}/rows");
-        let lists = [(&query, 200), (&select, 200)];
-        for (path, status) in lists
-            .into_iter()
-            .chain([(&row, 404), (&nowhere, 404), (&table, 404)])
-        {
+        let others = [(&select, 200), (&row, 404), (&nowhere, 404), (&table, 404)];
+        let others = others.iter().filter(|_| nth < 10_000);
+        for (path, status) in [(&query, 200)].iter().chain(others) {
             let answer = connection.ask(&AS_KEY, "GET", path, "").unwrap();
-            assert_eq!(answer.status, status, "{path}: {}", answer.text);
+            assert_eq!(answer.status, *status, "{path}: {}", answer.text);
         }
     };
     let series = |site: &Site| -> BTreeSet<String> {

@@ -15,7 +15,7 @@ use crate::bench::stage::Process;
 /// Answers that take longer count as broken; a peer without an index needs seconds.
 const TIMEOUT: &str = "30s";
 /// Where every connection is always busy, this share of the time is a request under way. Less
-/// means that connections broke, which oha's list of answers does not hold.
+/// means that connections stood idle: broken ones that were not made anew, perhaps.
 const BUSY_MIN: f64 = 0.5;
 
 /// One kind of request, and where it goes.
@@ -50,7 +50,8 @@ pub struct Load {
 pub struct Slice {
     /// Answers that were a success, in the order of their ends.
     pub samples: Vec<Sample>,
-    /// Answers that were none.
+    /// Answers that were none, and connections that broke: oha's list holds no request that was not
+    /// answered, but it shows that a connection had to be made again.
     pub errors: u64,
     /// From the first request to the last answer.
     pub wall: Duration,
@@ -137,7 +138,8 @@ impl Oha {
         let complaint = String::from_utf8_lossy(&said.stderr);
         ensure!(said.status.success(), "oha on {}: {complaint}", aim.url);
         let text = fs::read_to_string(&self.output).context("oha wrote nothing")?;
-        let mut slice = read(&text).with_context(|| format!("oha on {}", aim.url))?;
+        let slice = read(&text, load.connections);
+        let mut slice = slice.with_context(|| format!("oha on {}", aim.url))?;
         slice.cpu_us = cpu_us;
         if load.per_s.is_none() {
             slice.check_busy(load.connections)?;
@@ -210,7 +212,7 @@ impl Slice {
 }
 
 /// Reads the list of answers: a line each, with seconds from the start, and the status.
-fn read(text: &str) -> Result<Slice> {
+fn read(text: &str, connections: u32) -> Result<Slice> {
     let mut lines = text.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let place = |name: &str| {
@@ -230,6 +232,7 @@ fn read(text: &str) -> Result<Slice> {
         cpu_us: None,
     };
     let mut first = f64::INFINITY;
+    let mut connected_anew = 0_u64;
     for line in lines {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |place: usize| {
@@ -243,6 +246,7 @@ fn read(text: &str) -> Result<Slice> {
         // The first request of a connection begins before it stands: of 256 connections in half a
         // second that would be what the 99th percentile shows.
         let connecting = number(connected)?;
+        connected_anew += u64::from(connecting > 0.0);
         let began = number(start)? + connecting;
         let took = (number(duration)? - connecting).max(0.0);
         if !(200.0..300.0).contains(&number(status)?) {
@@ -255,10 +259,11 @@ fn read(text: &str) -> Result<Slice> {
             took: Duration::from_secs_f64(took),
         });
     }
+    slice.errors += connected_anew.saturating_sub(connections.into());
     let errors = slice.errors;
     ensure!(
         !slice.samples.is_empty(),
-        "no answer was a success, {errors} were none"
+        "no answer was a success; errors: {errors}"
     );
     let first = Duration::from_secs_f64(first);
     for sample in &mut slice.samples {
@@ -326,7 +331,7 @@ mod tests {
         let text = format!(
             "{HEAD}0.5,0.1,0.1,0.2,0.25,10,200\n0.65,0,0,0,0.05,10,201\n0.7,0,0,0,0.01,3,503\n"
         );
-        let slice = read(&text).unwrap();
+        let slice = read(&text, 1).unwrap();
         let ms = |ended, took| Sample {
             ended: Duration::from_millis(ended),
             took: Duration::from_millis(took),
@@ -338,6 +343,21 @@ mod tests {
         let both = slice.clone().and(slice);
         assert_eq!(both.samples[2], ms(250, 50));
         assert_eq!((both.errors, both.wall), (2, Duration::from_millis(300)));
+    }
+
+    #[test]
+    fn a_connection_that_is_made_again_has_broken() {
+        let connected = |start: f64| format!("{start},0.1,0.1,0.2,0.25,10,200\n");
+        let kept = "0.9,0,0,0,0.05,10,200\n";
+        let text = format!(
+            "{HEAD}{}{}{kept}{}",
+            connected(0.0),
+            connected(0.1),
+            connected(0.5)
+        );
+        for (connections, errors) in [(1, 2), (2, 1), (3, 0), (32, 0)] {
+            assert_eq!(read(&text, connections).unwrap().errors, errors);
+        }
     }
 
     #[test]
@@ -392,15 +412,15 @@ mod tests {
     fn lists_of_another_form_are_refused() {
         for (text, wanted) in [
             (String::new(), "no column `request-start`"),
-            (HEAD.to_owned(), "no answer was a success, 0 were none"),
+            (HEAD.to_owned(), "no answer was a success; errors: 0"),
             (
                 format!("{HEAD}0,0,0,0,1,1,500\n"),
-                "no answer was a success, 1 were none",
+                "no answer was a success; errors: 1",
             ),
             (format!("{HEAD}0,0,0\n"), "its line `0,0,0`"),
             (format!("{HEAD}0,0,0,0,-1,1,200\n"), "its line"),
         ] {
-            let error = format!("{:#}", read(&text).unwrap_err());
+            let error = format!("{:#}", read(&text, 1).unwrap_err());
             assert!(error.contains(wanted), "{error}");
         }
     }
@@ -412,11 +432,11 @@ mod tests {
             let lines: Vec<String> = starts.iter().map(|start| line(*start)).collect();
             format!("{HEAD}{}", lines.concat())
         };
-        read(&text(&[0.0, 0.1, 0.2]))
+        read(&text(&[0.0, 0.1, 0.2]), 1)
             .unwrap()
             .check_busy(1)
             .unwrap();
-        let idle = read(&text(&[0.0, 0.1, 0.9])).unwrap();
+        let idle = read(&text(&[0.0, 0.1, 0.9]), 1).unwrap();
         let error = idle.check_busy(1).unwrap_err().to_string();
         assert!(error.contains("30 % of the time"), "{error}");
     }
