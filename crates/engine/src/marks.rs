@@ -43,8 +43,6 @@ struct State {
     /// As of when what is due was brought in: no mark to come is below it, but it is not known
     /// yet what there will be at it.
     matured: Mark,
-    /// Somebody was told to renew the reservation, and it has not been since.
-    is_renewing: bool,
     waiters: Vec<Waker>,
 }
 
@@ -72,7 +70,6 @@ impl Marks {
                 reserved: horizon.max(published),
                 pending: None,
                 matured: Mark::ZERO,
-                is_renewing: false,
                 waiters: Vec::new(),
             }),
             publications: AtomicU64::new(0),
@@ -211,15 +208,6 @@ impl Marks {
     pub(crate) fn reserved(&self, mark: Mark) {
         let mut state = self.lock();
         state.reserved = state.reserved.max(mark);
-        state.is_renewing = false;
-    }
-
-    /// Whether whoever reads at `mark` is to have the reservation renewed, without waiting for it:
-    /// half of it is used up, and nobody else was told so.
-    pub(crate) fn is_to_renew(&self, mark: Mark) -> bool {
-        let mut state = self.lock();
-        let is_short = mark.0.saturating_add(RESERVE_AHEAD_US / 2) > state.reserved.0;
-        is_short && !std::mem::replace(&mut state.is_renewing, true)
     }
 
     /// Mark of the latest published commit.
@@ -383,21 +371,6 @@ mod tests {
         assert_eq!(marks.fix(NOON), Ok(Mark(NOON.0)));
         let beyond = Timestamp(NOON.0 + RESERVE_AHEAD_US + 1);
         assert_eq!(marks.fix(beyond), Err(ReservationNeeded));
-    }
-
-    #[test]
-    fn a_reservation_is_renewed_by_one_reader_before_it_is_used_up() {
-        let marks = Marks::new(Mark(10), Mark(20));
-        marks.reserved(marks.reservation(NOON));
-        assert!(!marks.is_to_renew(Mark(NOON.0 + RESERVE_AHEAD_US / 2)));
-        let late = Mark(NOON.0 + RESERVE_AHEAD_US / 2 + 1);
-        let told = [(); 3].map(|()| marks.is_to_renew(late));
-        assert_eq!(told, [true, false, false], "one is told");
-        assert_eq!(marks.fix(late.timestamp()), Ok(late), "and nobody waits");
-        marks.reserved(marks.reservation(late.timestamp()));
-        assert!(!marks.is_to_renew(late));
-        let later = Mark(late.0 + RESERVE_AHEAD_US);
-        assert!(marks.is_to_renew(later), "and once more when that is short");
     }
 
     #[test]

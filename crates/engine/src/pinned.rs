@@ -100,7 +100,6 @@ impl Engine {
     pub(crate) async fn fix(&self) -> Result<Mark, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
             if let Ok(mark) = self.shared.marks.fix(self.shared.now()) {
-                self.renew(mark);
                 return Ok(mark);
             }
             self.writer.reserve().await?;
@@ -114,10 +113,7 @@ impl Engine {
         loop {
             let seen = marks.publications();
             match marks.settle_at(mark, self.shared.now()) {
-                Ok(()) => {
-                    self.renew(mark);
-                    return Ok(mark);
-                }
+                Ok(()) => return Ok(mark),
                 Err(Unsettled::Pending) => marks.after(seen).await,
                 Err(Unsettled::ReservationNeeded) => self.writer.reserve().await?,
                 Err(Unsettled::Future) => {
@@ -125,14 +121,6 @@ impl Engine {
                     return Err(EngineError::FutureMark { mark, horizon });
                 }
             }
-        }
-    }
-
-    /// Has the reservation renewed before a read needs it, so that none waits for the disk as long
-    /// as some read at their own coordinates every other second.
-    fn renew(&self, mark: Mark) {
-        if self.shared.marks.is_to_renew(mark) {
-            self.writer.reserve_soon();
         }
     }
 }

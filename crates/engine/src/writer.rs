@@ -61,13 +61,6 @@ impl Writer {
         self.ask(|reply| Work::Reserve { reply }).await
     }
 
-    /// The same, for reads to come: nobody waits for it. Where it comes to nothing, the first read
-    /// that needs it does.
-    pub(crate) fn reserve_soon(&self) {
-        let (reply, _) = oneshot::channel();
-        let _ = self.enqueue(Work::Reserve { reply });
-    }
-
     /// Has what is due at the instant brought in.
     pub(crate) async fn bring_due(&self, instant: Timestamp) -> Result<(), EngineError> {
         self.ask(|reply| Work::BringDue { instant, reply }).await

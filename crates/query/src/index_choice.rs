@@ -68,7 +68,7 @@ pub fn reach(query: &Query) -> Reach {
     }
 }
 
-/// Whether the filter lets one row through at most, by its id, and the query shows one version of it.
+/// Whether the filter lets one row through at most, by its id, and one version of it is shown.
 pub(crate) fn is_of_one_row(query: &Query) -> bool {
     let on_id = || demand_on(&demands(&query.filter), Field::Id);
     query.frame == Frame::One && on_id() == Some(Demand::Exactly)

@@ -347,7 +347,7 @@ impl<'a> Source<'a> {
         });
         out.push_parameter(system);
         if let Rows::Versions(_, believed) = self.rows {
-            self.write_believed(out, believed, system);
+            write_believed(out, believed, system);
         }
         out.push(" AND t.vf <= ");
         out.push_parameter(valid);
@@ -359,19 +359,6 @@ impl<'a> Source<'a> {
             out.push(" AND t.vt > ");
         }
         out.push_parameter(valid);
-    }
-
-    fn write_believed(&self, out: &mut Writer, believed: Believed, system: Parameter) {
-        if believed == Believed::Still {
-            out.push(" AND t.st = ");
-            return out.push_number(Timestamp::END.0);
-        }
-        out.push(" AND t.st > ");
-        out.push_parameter(system);
-        if believed == Believed::NoMore {
-            out.push(" AND t.st < ");
-            out.push_number(Timestamp::END.0);
-        }
     }
 
     /// Writes that nothing of the row is due, or for a piece that it will be shown of one of which
@@ -545,6 +532,20 @@ impl<'a> Source<'a> {
         out.push("'), ");
         out.push_number(Timestamp::END.0);
         out.push(")");
+    }
+}
+
+/// Writes that a piece was believed at the mark, and what became of it.
+fn write_believed(out: &mut Writer, believed: Believed, system: Parameter) {
+    if believed == Believed::Still {
+        out.push(" AND t.st = ");
+        return out.push_number(Timestamp::END.0);
+    }
+    out.push(" AND t.st > ");
+    out.push_parameter(system);
+    if believed == Believed::NoMore {
+        out.push(" AND t.st < ");
+        out.push_number(Timestamp::END.0);
     }
 }
 

@@ -122,7 +122,7 @@ pub(super) enum End {
     /// It left nothing behind, the transaction lives.
     Alone(Refusal),
     /// It came to this, but what it wrote stands in the transaction and must not stay.
-    Unsaved(Outcome),
+    Unsaved(Box<Outcome>),
     /// SQLite ended the whole transaction over it.
     WithAll(StoreError),
 }
@@ -132,7 +132,7 @@ enum Again {
     /// Without one that has failed.
     WithoutFailed,
     /// With savepoints: one that has come to this must leave nothing behind.
-    Saving(Outcome),
+    Saving(Box<Outcome>),
 }
 
 impl Writer {
@@ -194,7 +194,7 @@ impl Writer {
                 Err(Again::Saving(outcome)) if batches.len() == 1 => {
                     self.rollback();
                     self.begin()?;
-                    return Ok(vec![outcome]);
+                    return Ok(vec![*outcome]);
                 }
                 Err(Again::Saving(_)) => {
                     self.rollback();
@@ -305,7 +305,7 @@ impl Writer {
                 match savepoint {
                     Savepoint::Made => self.undo_savepoint().map_err(End::WithAll)?,
                     Savepoint::Spared if is_clean => {}
-                    Savepoint::Spared => return Err(End::Unsaved(Ok(applied))),
+                    Savepoint::Spared => return Err(End::Unsaved(Box::new(Ok(applied)))),
                 }
                 Ok(applied)
             }
@@ -366,7 +366,9 @@ impl Writer {
     /// Takes a halted batch back, and finds out whether the transaction outlived it.
     fn undo(&self, halt: Halt, savepoint: Savepoint) -> End {
         let refusal = match (halt, savepoint) {
-            (Halt::Refused(refusal), Savepoint::Spared) => return End::Unsaved(Err(refusal)),
+            (Halt::Refused(refusal), Savepoint::Spared) => {
+                return End::Unsaved(Box::new(Err(refusal)));
+            }
             (Halt::Failed(error), Savepoint::Spared) => return End::WithAll(error),
             (Halt::Refused(refusal), Savepoint::Made) => refusal,
             (Halt::Failed(error), Savepoint::Made) => Refusal::Failed(error),
