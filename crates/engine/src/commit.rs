@@ -156,7 +156,7 @@ impl GroupCommit {
                 Work::BringDue { instant, reply } => match self.brought(instant) {
                     Some(brought) => drop(reply.send(brought)),
                     None => {
-                        self.put_aside(Until::Brought(instant), Work::BringDue { instant, reply })
+                        self.put_aside(Until::Brought(instant), Work::BringDue { instant, reply });
                     }
                 },
                 Work::Rewind { reply } => {

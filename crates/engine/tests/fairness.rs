@@ -86,7 +86,6 @@ impl Store for Noted {
         get,
         recorded,
         rewind,
-        next_boundary,
         table_as_of,
         transactions,
         transaction,
@@ -175,7 +174,7 @@ fn create<'a>(engine: &'a Engine, place: Place<'a>, row: RowInput) -> Asked<'a, 
     Box::pin(async move { engine.create_row(&key(), place, row).await.map(drop) })
 }
 
-fn update<'a>(engine: &'a Engine, row: RowInput) -> Asked<'a, Told> {
+fn update(engine: &Engine, row: RowInput) -> Asked<'_, Told> {
     Box::pin(async move { engine.update_row(&key(), PLACE, row, None).await.map(drop) })
 }
 

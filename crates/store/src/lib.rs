@@ -36,8 +36,8 @@ pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
 /// The next instant at which a table's rows of now change by themselves, for tables that have one.
 pub type Boundaries = Arc<BTreeMap<TableNumber, Timestamp>>;
 
-/// Most rows that one call of [`Store::bring_due`] brings in, and [`Store::apply`] beside those that
-/// its batches name: writers wait for so many.
+/// Most rows that one call of [`Store::bring_due`] brings in, and [`Store::apply`] beside those
+/// that its batches name: writers wait for so many.
 pub const DUE_ROWS_MAX: usize = 1_000;
 
 /// What a store call returns. An embedded store has the answer, long reads apart, before the future

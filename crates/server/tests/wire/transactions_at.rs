@@ -72,8 +72,8 @@ fn another_valid_time_is_read_as_the_commit_would_leave_it() {
         assert_eq!(found["$validFrom"], "2100-01-01T00:00:00.000000+00:00");
         assert_eq!(found["$validTo"], "2101-01-01T00:00:00.000000+00:00");
         let many = json!({"method": "greaterThan", "attribute": "n", "values": [10]});
-        let last = json!({"method": "orderDesc", "attribute": "n"});
-        let list = read(&site, words, "", &[then.clone(), many, last], &id);
+        let falling = json!({"method": "orderDesc", "attribute": "n"});
+        let list = read(&site, words, "", &[then.clone(), many, falling], &id);
         assert_eq!(shown(words, &list), ["d=44", "b=22", "a=11"]);
 
         let now = read(&site, words, "", &[], &id);
