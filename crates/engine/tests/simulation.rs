@@ -343,7 +343,7 @@ fn an_answer_about_a_settled_time_is_the_same_for_ever() {
 
 /// A seed whose run fails when a read may settle at a mark that a commit has taken and not
 /// published.
-const PENDING: u64 = 669;
+const PENDING: u64 = 74;
 
 fn misses_pending(seed: u64) -> bool {
     let mut world = World::new(seed, None, false);
@@ -395,8 +395,8 @@ const MISSED: &[(Rule, u64, usize)] = &[
     (Rule::ListsEndAtBoundaries, 3, 250),
     (Rule::DueRowsAreChanges, 3, 250),
     (Rule::BoundariesAreMovedBefore, 42, 100),
-    (Rule::RecastsAreFences, 3, 400),
-    (Rule::FencesStandInFlight, 59, 500),
+    (Rule::RecastsAreFences, 2, 500),
+    (Rule::FencesStandInFlight, 30, 2_000),
     (Rule::PinnedNamesHoldTheLine, 22, 100),
     (Rule::NothingIsPinnedThatGoes, 30, 850),
 ];
@@ -430,13 +430,18 @@ fn each_rule_is_missed_when_it_is_switched_off() {
         let with = run_for(rule, false, seed, steps);
         (rule, seed, with, run_for(rule, true, seed, steps).is_err())
     });
+    let mut not_missed = Vec::new();
     for (rule, seed, with, is_missed) in outcomes {
         assert!(with.is_ok(), "seed {seed} fails with every rule: {with:?}");
-        assert!(
-            is_missed,
-            "seed {seed} does not miss {rule:?}; TIDEMARK_SIMULATION=table looks for another"
-        );
+        if !is_missed {
+            not_missed.push((rule, seed));
+        }
     }
+    assert_eq!(
+        not_missed,
+        [],
+        "these rules are not missed by these seeds; TIDEMARK_SIMULATION=table:Rule finds another"
+    );
 }
 
 fn print_table(only: Option<&str>) {
