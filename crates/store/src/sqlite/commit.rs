@@ -100,39 +100,14 @@ pub(super) struct Writer {
     pub(super) deadline: Deadline,
     /// What became due in the open transaction.
     due: Vec<Changes>,
-    /// So many of the groups to come save what was before each of their batches.
-    wary_groups: u32,
-}
-
-/// After a refusal so many groups can take one batch back alone. Refusals come in swarms, and a
-/// group without savepoints that meets one is run twice.
-const WARY_GROUPS: u32 = 16;
-
-/// Whether what was before a batch can be had back. A savepoint copies each page that the batch
-/// changes: 6 % of the writer's samples (docs/performance.md).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Savepoint {
-    Made,
-    /// The whole transaction can be given up instead.
-    Spared,
 }
 
 /// How a batch ended other than by success.
 pub(super) enum End {
-    /// It left nothing behind, the transaction lives.
+    /// Its savepoint is rolled back, the transaction lives.
     Alone(Refusal),
-    /// It came to this, but what it wrote stands in the transaction and must not stay.
-    Unsaved(Box<Outcome>),
     /// SQLite ended the whole transaction over it.
     WithAll(StoreError),
-}
-
-/// Why the batches of a group run again from the start.
-enum Again {
-    /// Without one that has failed.
-    WithoutFailed,
-    /// With savepoints: one that has come to this must leave nothing behind.
-    Saving(Box<Outcome>),
 }
 
 impl Writer {
@@ -154,7 +129,6 @@ impl Writer {
             backlog,
             deadline,
             due: Vec::new(),
-            wary_groups: 0,
         })
     }
 
@@ -163,8 +137,7 @@ impl Writer {
     /// After any error SQLite is asked whether the transaction still exists; on a full disk, an
     /// I/O error, an interrupt or lack of memory it may end all of it. Then the batch it ended
     /// over is out, and the others run again from the start. Each round takes at least one batch
-    /// out, so there are no more rounds than batches, and one: the first round spares savepoints,
-    /// unless a group was refused something of late. Refusals are judged anew in each round:
+    /// out, so there are no more rounds than batches. Refusals are judged anew in each round:
     /// what stood in the way may have gone with the batch that failed.
     ///
     /// # Errors
@@ -180,27 +153,11 @@ impl Writer {
             self.committed.mark
         );
         let mut failed: Vec<Option<StoreError>> = vec![None; batches.len()];
-        let mut savepoint = match (batches.len(), self.wary_groups) {
-            (0 | 1, _) | (_, 0) => Savepoint::Spared,
-            _ => Savepoint::Made,
-        };
-        self.wary_groups = self.wary_groups.saturating_sub(1);
         loop {
             self.begin()?;
-            match self.round(batches, first, &mut failed, savepoint) {
-                Ok(outcomes) => return Ok(outcomes),
-                Err(Again::WithoutFailed) => self.rollback(),
-                // It was alone, so there is nothing to run again.
-                Err(Again::Saving(outcome)) if batches.len() == 1 => {
-                    self.rollback();
-                    self.begin()?;
-                    return Ok(vec![*outcome]);
-                }
-                Err(Again::Saving(_)) => {
-                    self.rollback();
-                    self.wary_groups = WARY_GROUPS;
-                    savepoint = Savepoint::Made;
-                }
+            match self.round(batches, first, &mut failed) {
+                Some(outcomes) => return Ok(outcomes),
+                None => self.rollback(),
             }
         }
     }
@@ -217,15 +174,14 @@ impl Writer {
         Ok(())
     }
 
-    /// One pass over the batches that have not failed. When it must be done again, whatever failed
-    /// has joined the failed ones.
+    /// One pass over the batches that have not failed. `None` when the transaction has ended;
+    /// the batch it ended over has then joined the failed ones.
     fn round(
         &mut self,
         batches: &[WriteBatch],
         first: Mark,
         failed: &mut [Option<StoreError>],
-        savepoint: Savepoint,
-    ) -> Result<Vec<Outcome>, Again> {
+    ) -> Option<Vec<Outcome>> {
         let mut mark = first;
         let mut due_left = DUE_ROWS_MAX;
         let mut outcomes = Vec::with_capacity(batches.len());
@@ -235,7 +191,7 @@ impl Writer {
                 continue;
             }
             // Every operation looks at what is valid at its mark.
-            match self.run_settled(batch, mark, savepoint, &mut due_left) {
+            match self.run_settled(batch, mark, &mut due_left) {
                 Ok(applied) => {
                     if applied.mark.is_some() {
                         mark = mark.next();
@@ -248,33 +204,24 @@ impl Writer {
                     }
                     outcomes.push(Err(refusal));
                 }
-                Err(End::Unsaved(outcome)) => return Err(Again::Saving(outcome)),
                 Err(End::WithAll(error)) => {
                     *failed = Some(error);
-                    return Err(Again::WithoutFailed);
+                    return None;
                 }
             }
         }
-        Ok(outcomes)
+        Some(outcomes)
     }
 
-    /// Runs one batch, in a savepoint of its own unless that is spared.
-    pub(super) fn run(
-        &mut self,
-        batch: &WriteBatch,
-        mark: Mark,
-        savepoint: Savepoint,
-    ) -> Result<Applied, End> {
+    /// Runs one batch in its own savepoint.
+    pub(super) fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
         let needs_catalogue = batch.ops.iter().any(Op::needs_catalogue);
         if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
             return Err(End::Alone(Refusal::CatalogueMoved));
         }
-        if savepoint == Savepoint::Made
-            && let Err(error) = self.execute("SAVEPOINT batch")
-        {
-            return Err(self.undo(Halt::Failed(error), savepoint));
+        if let Err(error) = self.execute("SAVEPOINT batch") {
+            return Err(self.undo(Halt::Failed(error)));
         }
-        let changes_before = self.connection.total_changes();
         let run = Run {
             connection: &self.connection,
             encode_row: self.encode_row,
@@ -298,27 +245,17 @@ impl Writer {
         match ran {
             Ok((applied, _)) if applied.mark.is_none() && !applied.keeps => {
                 // What it wrote, if anything, it took back itself; nothing of that shall stay.
-                // Definitions are not counted as changes.
-                let defines = |op: &Op| matches!(op, Op::Catalogue(_));
-                let is_clean = self.connection.total_changes() == changes_before
-                    && !batch.ops.iter().any(defines);
-                match savepoint {
-                    Savepoint::Made => self.undo_savepoint().map_err(End::WithAll)?,
-                    Savepoint::Spared if is_clean => {}
-                    Savepoint::Spared => return Err(End::Unsaved(Box::new(Ok(applied)))),
-                }
+                self.undo_savepoint().map_err(End::WithAll)?;
                 Ok(applied)
             }
             Ok((applied, state)) => {
-                if savepoint == Savepoint::Made
-                    && let Err(error) = self.execute("RELEASE batch")
-                {
-                    return Err(self.undo(Halt::Failed(error), savepoint));
+                if let Err(error) = self.execute("RELEASE batch") {
+                    return Err(self.undo(Halt::Failed(error)));
                 }
                 self.state = state;
                 Ok(applied)
             }
-            Err(halt) => Err(self.undo(halt, savepoint)),
+            Err(halt) => Err(self.undo(halt)),
         }
     }
 
@@ -364,14 +301,10 @@ impl Writer {
     }
 
     /// Takes a halted batch back, and finds out whether the transaction outlived it.
-    fn undo(&self, halt: Halt, savepoint: Savepoint) -> End {
-        let refusal = match (halt, savepoint) {
-            (Halt::Refused(refusal), Savepoint::Spared) => {
-                return End::Unsaved(Box::new(Err(refusal)));
-            }
-            (Halt::Failed(error), Savepoint::Spared) => return End::WithAll(error),
-            (Halt::Refused(refusal), Savepoint::Made) => refusal,
-            (Halt::Failed(error), Savepoint::Made) => Refusal::Failed(error),
+    fn undo(&self, halt: Halt) -> End {
+        let refusal = match halt {
+            Halt::Refused(refusal) => refusal,
+            Halt::Failed(error) => Refusal::Failed(error),
         };
         match (self.undo_savepoint(), refusal) {
             (Ok(()), refusal) => End::Alone(refusal),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use model::{Catalogue, Mark, RowId, Table, TableNumber, Timestamp};
 use rusqlite::params;
 
-use super::commit::{End, Savepoint, Writer};
+use super::commit::{End, Writer};
 use super::fault::corrupt;
 use super::present::Stale;
 use super::run::{Halt, Run, Step};
@@ -147,12 +147,11 @@ impl Writer {
         &mut self,
         batch: &WriteBatch,
         mark: Mark,
-        savepoint: Savepoint,
         left: &mut usize,
     ) -> Result<Applied, End> {
         let instant = mark.timestamp();
         if !self.is_due(instant) {
-            return self.run(batch, mark, savepoint);
+            return self.run(batch, mark);
         }
         let mut looks = Looks::new(&self.state().catalogue, batch);
         looks
@@ -164,7 +163,7 @@ impl Writer {
         self.bring_named(&looks.rows, instant)
             .map_err(End::WithAll)?;
         if looks.tables.is_empty() {
-            let ran = self.run(batch, mark, Savepoint::Made);
+            let ran = self.run(batch, mark);
             let is_refused = matches!(ran, Err(End::Alone(Refusal::Unique { .. })));
             if !is_refused || looks.rows.is_empty() {
                 return ran;
@@ -177,7 +176,7 @@ impl Writer {
         let mut tables = looks.tables.iter();
         match tables.find(|table| self.is_overdue(**table, instant)) {
             Some(table) => Err(End::Alone(Refusal::Behind(*table))),
-            None => self.run(batch, mark, Savepoint::Made),
+            None => self.run(batch, mark),
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::{Mark, Row};
 
 use super::Shared;
-use super::commit::{End, Savepoint, Writer};
+use super::commit::{End, Writer};
 use super::read::preview;
 use crate::batch::{Outcome, Refusal, WriteBatch};
 use crate::{Listed, Listing, Point, Preview, StoreError};
@@ -51,7 +51,7 @@ impl Previewing {
         let mut mark = first;
         for batch in batches {
             writer.bring_all(mark.timestamp())?;
-            let outcome = match writer.run(batch, mark, Savepoint::Made) {
+            let outcome = match writer.run(batch, mark) {
                 Ok(applied) => {
                     if applied.mark.is_some() {
                         mark = mark.next();
@@ -60,7 +60,6 @@ impl Previewing {
                 }
                 Err(End::Alone(Refusal::Failed(error)) | End::WithAll(error)) => return Err(error),
                 Err(End::Alone(refusal)) => Err(refusal),
-                Err(End::Unsaved(_)) => unreachable!("the batch has a savepoint"),
             };
             self.outcomes.push(outcome);
         }

@@ -75,12 +75,11 @@ pub fn a_refused_batch_leaves_nothing_and_takes_nothing(place: &dyn Place) {
     assert_eq!(db.get_as_of("lost", db.load().mark), None);
 }
 
-/// Whether a group saves what was before each batch depends on those before it; what it leaves
-/// does not.
+/// Whatever came to nothing in a group or in one before it leaves nothing, not even a sequence.
 pub fn each_of_many_groups_takes_back_what_came_to_nothing(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     let mut ids = Vec::new();
-    for nth in 0..40 {
+    for nth in 0..10 {
         let (kept, last) = (format!("kept{nth:02}"), format!("last{nth:02}"));
         let ghost = db.insert("ghost", note("ghost"));
         let mut batches = vec![
@@ -89,8 +88,7 @@ pub fn each_of_many_groups_takes_back_what_came_to_nothing(place: &dyn Place) {
             db.batch(vec![ghost, db.insert(&kept, note("again"))]),
             db.batch(vec![db.insert(&last, note(&last))]),
         ];
-        // Long enough without such batches for savepoints to be spared again.
-        if nth % 20 > 1 {
+        if nth % 2 == 1 {
             batches.drain(1..3);
         }
         let first = db.next;
@@ -104,7 +102,7 @@ pub fn each_of_many_groups_takes_back_what_came_to_nothing(place: &dyn Place) {
     assert_eq!(db.ids(), ids);
     let rows = db.list(&db.all()).rows;
     let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
-    assert_eq!(seqs[seqs.len() - 1] - seqs[0], 79, "none was used up");
+    assert_eq!(seqs[seqs.len() - 1] - seqs[0], 19, "none was used up");
 }
 
 pub fn later_batches_see_earlier_ones(place: &dyn Place) {
