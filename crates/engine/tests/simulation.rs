@@ -396,18 +396,15 @@ const MISSED: &[(Rule, u64, usize)] = &[
     (Rule::DueRowsAreChanges, 3, 250),
     (Rule::BoundariesAreMovedBefore, 42, 100),
     (Rule::RecastsAreFences, 2, 500),
-    (Rule::FencesStandInFlight, 30, 2_000),
     (Rule::PinnedNamesHoldTheLine, 22, 100),
-    (Rule::NothingIsPinnedThatGoes, 30, 850),
 ];
 
 /// Rules of answers at fixed coordinates, for which only runs ask that ask about other times.
-const OF_THE_PAST: &[Rule] = &[
-    Rule::RecastsAreFences,
-    Rule::FencesStandInFlight,
-    Rule::PinnedNamesHoldTheLine,
-    Rule::NothingIsPinnedThatGoes,
-];
+const OF_THE_PAST: &[Rule] = &[Rule::RecastsAreFences, Rule::PinnedNamesHoldTheLine];
+
+/// Rules that one order of events alone misses, which few runs come by: a story tells it
+/// (`pinned_rules.rs`).
+const TOLD: &[Rule] = &[Rule::FencesStandInFlight, Rule::NothingIsPinnedThatGoes];
 
 #[test]
 fn each_rule_is_missed_when_it_is_switched_off() {
@@ -419,7 +416,7 @@ fn each_rule_is_missed_when_it_is_switched_off() {
         None => {}
     }
     for rule in Rule::ALL {
-        let is_known = MISSED.iter().any(|(known, ..)| known == rule);
+        let is_known = MISSED.iter().any(|(known, ..)| known == rule) || TOLD.contains(rule);
         assert!(
             is_known,
             "{rule:?} has no seed; TIDEMARK_SIMULATION=table looks for one"

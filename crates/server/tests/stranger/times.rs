@@ -67,8 +67,8 @@ const WRONG_OPS: &[(&str, &[Kind])] = &[
         &[Kind::TableNotFound],
     ),
     (
-        r#"[{"op":"put","table":"p","id":"r1","doc":{}}]"#,
-        &[Kind::FeatureUnsupported],
+        r#"[{"op":"put","table":"p","id":"r1","doc":{"rel":5}}]"#,
+        &[Kind::RelationshipValueInvalid],
     ),
     (
         r#"[{"op":"put","table":"t","id":"x","doc":{"nobody":1}}]"#,
