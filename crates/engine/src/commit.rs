@@ -238,7 +238,9 @@ impl GroupCommit {
             let next = next_build(&self.shared.catalogue(), &self.failed_builds);
             if let Some((build, batch)) = next {
                 match self.commit(&[batch]).pop() {
-                    // What is due comes in first.
+                    // What is due comes in first. While it cannot, trying again would keep the
+                    // writer busy.
+                    Some(Ok(Err(Refusal::Behind(_)))) if self.has_just_failed() => return false,
                     Some(Ok(Ok(_) | Err(Refusal::Behind(_)))) => {}
                     _ => self.failed_builds.push(build),
                 }
