@@ -14,8 +14,7 @@ use futures_executor::block_on;
 use model::{Json, Mark, Row, RowId, Timestamp};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, row};
 use store::{
-    Boundaries, Changes, Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError,
-    StoreFuture, WriteBatch,
+    Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError, StoreFuture, WriteBatch,
 };
 
 const SECOND_US: i64 = 1_000_000;
@@ -65,17 +64,7 @@ struct Late {
 }
 
 impl Pending for Late {
-    fn outcomes(&self) -> &[Outcome] {
-        self.inner.outcomes()
-    }
-
-    fn due(&self) -> &[Changes] {
-        self.inner.due()
-    }
-
-    fn boundaries(&self) -> Boundaries {
-        self.inner.boundaries()
-    }
+    pass_on!(outcomes, due, boundaries);
 
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
         if self.is_across {
@@ -118,20 +107,7 @@ impl Store for Meanwhile {
         self.inner.bring_due(instant)
     }
 
-    pass_on!(
-        load,
-        next_boundary,
-        recorded,
-        rewind,
-        table_as_of,
-        preview,
-        transactions,
-        transaction,
-        kept_request,
-        reserve,
-        tend,
-        close
-    );
+    pass_on!(load, preview, reserve, tend, close, others);
 }
 
 /// A row that ends in a second, one that begins then, and one that stays.

@@ -79,21 +79,7 @@ impl Store for Noted {
         self.inner.preview(batches, first, limit_ms)
     }
 
-    pass_on!(
-        load,
-        next_boundary,
-        list,
-        get,
-        recorded,
-        rewind,
-        table_as_of,
-        transactions,
-        transaction,
-        kept_request,
-        reserve,
-        tend,
-        close
-    );
+    pass_on!(load, list, get, reserve, tend, close, others);
 }
 
 struct Site {

@@ -33,17 +33,7 @@ struct FragilePending {
 }
 
 impl Pending for FragilePending {
-    fn outcomes(&self) -> &[Outcome] {
-        self.inner.outcomes()
-    }
-
-    fn due(&self) -> &[store::Changes] {
-        self.inner.due()
-    }
-
-    fn boundaries(&self) -> store::Boundaries {
-        self.inner.boundaries()
-    }
+    pass_on!(outcomes, due, boundaries);
 
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
         if self.fails {
@@ -73,21 +63,7 @@ impl Store for Fragile {
     }
 
     pass_on!(
-        load,
-        list,
-        get,
-        bring_due,
-        next_boundary,
-        recorded,
-        rewind,
-        table_as_of,
-        preview,
-        transactions,
-        transaction,
-        kept_request,
-        reserve,
-        tend,
-        close
+        load, list, get, bring_due, preview, reserve, tend, close, others
     );
 }
 

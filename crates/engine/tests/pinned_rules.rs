@@ -15,7 +15,7 @@ use list_cache::Rule;
 use model::Mark;
 use stage::gate::Gate;
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open_store, row};
-use store::{Boundaries, Changes, Outcome, Pending, Store, StoreFuture, WriteBatch};
+use store::{Outcome, Pending, Store, StoreFuture, WriteBatch};
 
 /// The real store, whose commits can be held just before they are durable.
 struct Held {
@@ -29,17 +29,7 @@ struct HeldCommit {
 }
 
 impl Pending for HeldCommit {
-    fn outcomes(&self) -> &[Outcome] {
-        self.inner.outcomes()
-    }
-
-    fn due(&self) -> &[Changes] {
-        self.inner.due()
-    }
-
-    fn boundaries(&self) -> Boundaries {
-        self.inner.boundaries()
-    }
+    pass_on!(outcomes, due, boundaries);
 
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
         self.commits.pass();
@@ -63,21 +53,7 @@ impl Store for Held {
     }
 
     pass_on!(
-        load,
-        list,
-        get,
-        recorded,
-        rewind,
-        next_boundary,
-        table_as_of,
-        preview,
-        bring_due,
-        transactions,
-        transaction,
-        kept_request,
-        reserve,
-        tend,
-        close
+        load, list, get, preview, bring_due, reserve, tend, close, others
     );
 }
 

@@ -48,21 +48,7 @@ impl Store for Restless {
     }
 
     pass_on!(
-        load,
-        get,
-        apply,
-        bring_due,
-        next_boundary,
-        recorded,
-        rewind,
-        table_as_of,
-        preview,
-        transactions,
-        transaction,
-        kept_request,
-        reserve,
-        tend,
-        close
+        load, get, apply, bring_due, preview, reserve, tend, close, others
     );
 }
 

@@ -596,16 +596,7 @@ impl Store for Retrying {
         Box::pin(std::future::ready(closed))
     }
 
-    pass_on!(
-        next_boundary,
-        recorded,
-        rewind,
-        table_as_of,
-        preview,
-        transactions,
-        transaction,
-        kept_request
-    );
+    pass_on!(preview, others);
 }
 
 struct RetryingPending {

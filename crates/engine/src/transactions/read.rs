@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use futures_executor::block_on;
-use model::{Catalogue, Marked, Page, RowId, Table};
+use list_cache::Family;
+use model::{Catalogue, Mark, Marked, Page, RowId, Table};
 use query::{Query, RelatedNames};
 use store::{OperationsOf, Point, Refusal, StoreError, WriteBatch};
 
@@ -64,16 +65,25 @@ impl Engine {
         let read =
             async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
         let Marked { answer, mark } = self.gather(catalogue, caller, trial, read).await?;
-        let (page, total) = answer;
-        let body = (self.shared.encode_page)(&page, asked.family);
-        Ok(ListAnswer {
+        Ok(self.tried_answer(answer, asked.family, mark))
+    }
+
+    /// The answer that a trial came to; nothing keeps it.
+    pub(super) fn tried_answer(
+        &self,
+        (page, total): (Page, u64),
+        family: Family,
+        mark: Mark,
+    ) -> ListAnswer {
+        let body = (self.shared.encode_page)(&page, family);
+        ListAnswer {
             tag: self.fingerprint(&body),
             rows: body.into(),
             total,
             cached: None,
             mark,
             fixed: None,
-        })
+        }
     }
 
     /// Reads what the batches would leave.

@@ -115,18 +115,9 @@ impl Engine {
             Ok((page, read.answer.total))
         };
         let Marked { answer, mark } = self.gather(&catalogue, caller, trial, read).await?;
-        let (page, total) = answer;
-        if let (Some(row), true) = (only, page.rows.is_empty()) {
+        if let (Some(row), true) = (only, answer.0.rows.is_empty()) {
             return Err(EngineError::RowNotFound(row.clone()));
         }
-        let body = (self.shared.encode_page)(&page, list.family);
-        Ok(ListAnswer {
-            tag: self.fingerprint(&body),
-            rows: body.into(),
-            total,
-            cached: None,
-            mark,
-            fixed: None,
-        })
+        Ok(self.tried_answer(answer, list.family, mark))
     }
 }

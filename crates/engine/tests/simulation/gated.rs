@@ -238,17 +238,5 @@ impl Store for Gated {
         })
     }
 
-    pass_on!(
-        load,
-        next_boundary,
-        recorded,
-        rewind,
-        table_as_of,
-        preview,
-        transactions,
-        transaction,
-        kept_request,
-        reserve,
-        close
-    );
+    pass_on!(load, preview, reserve, close, others);
 }

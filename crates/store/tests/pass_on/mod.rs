@@ -1,7 +1,7 @@
 //! For stores that stand before another one, in their field `inner`, and change a few methods:
 //! the others, which they pass on, need not be written each time.
 
-/// Defines these methods of [`store::Store`] as those of `inner`.
+/// Defines these methods of [`store::Store`], or of a commit, as those of `inner`.
 macro_rules! pass_on {
     ($($method:ident),* $(,)?) => {
         $(pass_on!(@ $method);)*
@@ -124,6 +124,34 @@ macro_rules! pass_on {
     (@ close) => {
         fn close(&self, horizon: model::Mark) -> store::StoreFuture<'_, ()> {
             self.inner.close(horizon)
+        }
+    };
+    // What no test has changed so far.
+    (@ others) => {
+        pass_on!(
+            recorded,
+            rewind,
+            next_boundary,
+            table_as_of,
+            transactions,
+            transaction,
+            kept_request
+        );
+    };
+    // Of [`store::Pending`].
+    (@ outcomes) => {
+        fn outcomes(&self) -> &[store::Outcome] {
+            self.inner.outcomes()
+        }
+    };
+    (@ due) => {
+        fn due(&self) -> &[store::Changes] {
+            self.inner.due()
+        }
+    };
+    (@ boundaries) => {
+        fn boundaries(&self) -> store::Boundaries {
+            self.inner.boundaries()
         }
     };
 }
