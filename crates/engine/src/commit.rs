@@ -318,6 +318,7 @@ impl GroupCommit {
         let shared = &self.shared;
         let instant = shared.marks.mature(shared.now()).timestamp();
         let pending = block_on(shared.store.bring_due(instant))?;
+        shared.bring_in(&pending.boundaries());
         let withheld = shared.lists.withhold(due(&*pending));
         let committed = block_on(pending.commit());
         shared.lists.publish(withheld, committed.is_ok());
@@ -430,6 +431,9 @@ impl GroupCommit {
         }
         // What had become due at their mark comes in with them.
         let brings = !pending.due().is_empty();
+        if brings {
+            shared.bring_in(&pending.boundaries());
+        }
         let withheld = shared.lists.withhold(due(&*pending));
         let committed = block_on(pending.commit());
         if committed.is_ok() && brings {

@@ -5,10 +5,14 @@
 //! versions, and nothing of it is cached.
 //!
 //! A commit takes its time to be durable, and boundaries pass meanwhile. Whoever reads across both
-//! may meet the commit and lack what began or ended before anybody could see it, which nobody who
-//! looks at the two one after the other ever finds. Such a read is begun anew.
+//! may meet the commit and lack what began or ended before anybody could see it; and whoever reads
+//! across a boundary at which very much begins or ends may meet the first slice of that. Nobody who
+//! looks at the two one after the other ever finds either. Such a read is begun anew.
+
+use std::sync::atomic::Ordering;
 
 use model::{Mark, TableNumber, Timestamp};
+use store::Boundaries;
 
 use crate::Engine;
 use crate::error::EngineError;
@@ -18,10 +22,11 @@ use crate::shared::Shared;
 #[derive(Clone, Copy)]
 pub(crate) struct Before {
     /// Commits up to here could be seen.
-    pub(crate) published: Mark,
-    pub(crate) passages: u64,
+    published: Mark,
+    slices: u64,
+    passages: u64,
     /// Of this table alone; `None` is all.
-    pub(crate) table: Option<TableNumber>,
+    table: Option<TableNumber>,
 }
 
 impl Shared {
@@ -53,6 +58,7 @@ impl Shared {
     pub(crate) fn before(&self, table: Option<TableNumber>) -> Before {
         Before {
             published: self.marks.published(),
+            slices: self.slices.load(Ordering::Acquire),
             passages: self.passages(table),
             table,
         }
@@ -62,6 +68,14 @@ impl Shared {
         match table {
             Some(table) => self.lists.passages(table),
             None => self.lists.passages_of_all(),
+        }
+    }
+
+    /// Before a commit that brings in what is due, and leaves these boundaries.
+    pub(crate) fn bring_in(&self, left: &Boundaries) {
+        let now = self.instant();
+        if left.values().any(|at| *at <= now) {
+            self.slices.fetch_add(1, Ordering::Release);
         }
     }
 
@@ -80,10 +94,10 @@ impl Shared {
         mark > before.published && self.has_passed(before)
     }
 
-    /// The same of several reads, all of which have met this mark. What is brought in takes none,
-    /// so they may differ by that alone.
+    /// Whether a read of the rows of now, when nothing was due, may show a part of what has begun
+    /// or ended since, or lack it as above.
     pub(crate) fn parts(&self, before: &Before, mark: Mark) -> bool {
-        self.passages(before.table) != before.passages || self.is_torn(before, mark)
+        self.slices.load(Ordering::Acquire) != before.slices || self.is_torn(before, mark)
     }
 
     /// Whether anything is due.

@@ -15,7 +15,6 @@ use store::{Listed, Listing, Point, Preview, Snapshot, StoreError, TotalCap};
 
 use crate::Engine;
 use crate::asked::Caller;
-use crate::due::Before;
 use crate::error::EngineError;
 use crate::links::beside;
 use crate::rows::ATTEMPTS_MAX;
@@ -429,16 +428,12 @@ impl Engine {
         mut read: impl AsyncFnMut(&mut Gathering<'e>) -> Result<T, EngineError>,
     ) -> Result<Marked<T>, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
-            let published = self.shared.marks.published();
             self.settle_due().await?;
-            let before = Before {
-                published,
-                ..self.shared.before(None)
-            };
+            let before = self.shared.before(None);
             let mut now = Gathering::new(Reads::Store(self), catalogue, caller, None);
             let answer = read(&mut now).await?;
             if let Some(mark) = now.mark()
-                && !self.shared.parts(&before, mark)
+                && !self.shared.has_passed(&before)
             {
                 return Ok(Marked { answer, mark });
             }

@@ -66,7 +66,8 @@ impl Engine {
             // Rows and total that were looked for in the cache were found one after the other.
             let is_torn = |answer: &ListAnswer| match contract {
                 _ if !related.is_empty() => false,
-                None => self.shared.is_torn(&before, answer.mark),
+                None if overdue.is_some() => self.shared.is_torn(&before, answer.mark),
+                None => self.shared.parts(&before, answer.mark),
                 Some(Contract::Exact) => self.shared.has_passed(&before),
                 Some(Contract::Ttl { .. }) => answer.was_read() && self.shared.has_passed(&before),
             };
@@ -74,7 +75,7 @@ impl Engine {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
-                // The next attempt is on one snapshot, opened as soon as it was looked what is due.
+                // The next attempt is on one snapshot.
                 Ok(answer) if is_torn(&answer) => {
                     was_torn = true;
                     self.reach(answer.mark).await?;

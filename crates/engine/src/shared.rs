@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     /// Of that catalogue. Apart from it, because every request asks for it: threads that only read
     /// a number do not take its place in memory from each other, as those do that count a copy.
     catalogue_epoch: AtomicU64,
+    /// How often what is due came in while more was left.
+    pub(crate) slices: AtomicU64,
 }
 
 impl Shared {
@@ -48,6 +50,7 @@ impl Shared {
             plausible: Mutex::new(plausible),
             catalogue,
             catalogue_epoch,
+            slices: AtomicU64::new(0),
         }
     }
 

@@ -9,12 +9,15 @@ mod stage;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use engine::{BatchRead, Engine, EngineError, Family, ListRows, RowInput, WantedRows};
+use engine::{
+    BatchRead, Engine, EngineError, Family, ListRows, NewRelationship, Place, RowInput, WantedRows,
+};
 use futures_executor::block_on;
 use model::{Json, Mark, Row, RowId, Timestamp};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, row};
+use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, row};
 use store::{
-    Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError, StoreFuture, WriteBatch,
+    DUE_ROWS_MAX, Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError,
+    StoreFuture, WriteBatch,
 };
 
 const SECOND_US: i64 = 1_000_000;
@@ -33,6 +36,10 @@ struct Meanwhile {
     commits_across: Arc<AtomicBool>,
     /// What is due cannot be brought in.
     brings_nothing: AtomicBool,
+    /// So many slices of it come in before the next read is over.
+    slices: AtomicUsize,
+    /// Another one waits for that.
+    slice_waits: AtomicBool,
 }
 
 impl Meanwhile {
@@ -77,7 +84,11 @@ impl Pending for Late {
 impl Store for Meanwhile {
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         self.look_away();
-        self.inner.list(listing)
+        let read = self.inner.list(listing);
+        if self.slice_waits.load(Ordering::SeqCst) {
+            self.slices.store(usize::MAX, Ordering::SeqCst);
+        }
+        read
     }
 
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
@@ -104,6 +115,15 @@ impl Store for Meanwhile {
         if self.brings_nothing.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(StoreError::Full)));
         }
+        let take = |left: usize| left.checked_sub(1);
+        while self
+            .slices
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, take)
+            .is_err()
+        {
+            self.slice_waits.store(true, Ordering::SeqCst);
+            std::thread::yield_now();
+        }
         self.inner.bring_due(instant)
     }
 
@@ -123,6 +143,8 @@ fn with_rows(test: impl FnOnce(&Arc<Meanwhile>, &Engine)) {
         reads: AtomicUsize::new(0),
         commits_across: Arc::default(),
         brings_nothing: AtomicBool::new(false),
+        slices: AtomicUsize::new(usize::MAX),
+        slice_waits: AtomicBool::new(false),
     });
     let engine = Engine::over(store.clone(), &config, clock).unwrap();
     assert!(store.engine.set(engine.clone()).is_ok());
@@ -159,8 +181,12 @@ fn commit_across(store: &Arc<Meanwhile>, id: &'static str) {
 }
 
 fn list(engine: &Engine, bypass: bool, texts: &[String]) -> String {
+    list_of(engine, PLACE, bypass, texts)
+}
+
+fn list_of(engine: &Engine, place: Place<'_>, bypass: bool, texts: &[String]) -> String {
     let list = ListRows {
-        place: PLACE,
+        place,
         texts,
         total: true,
         ttl_s: 0,
@@ -236,6 +262,87 @@ fn the_parts_of_one_answer_are_on_one_side_of_a_boundary() {
             assert!(read_all(engine)[2], "it has been brought in");
         });
         assert_eq!(read_all(engine), [true, false, true]);
+        assert!(!store.is_armed());
+    });
+}
+
+/// Just before a read, very many rows end, and only a part of that comes in.
+fn end_in_part(store: &Arc<Meanwhile>) {
+    let meanwhile = store.clone();
+    store.slices.store(1, Ordering::SeqCst);
+    store.arm(0, move |engine| {
+        meanwhile.clock.step_us(SECOND_US);
+        // Whoever meets what is due has it brought in.
+        let stays = RowId::new("stays").unwrap();
+        block_on(engine.get_row(&key(), PLACE, &stays, &[])).unwrap();
+        while !meanwhile.slice_waits.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    });
+}
+
+fn limit() -> String {
+    r#"{"method":"limit","values":[5000]}"#.to_owned()
+}
+
+/// More rows than come in at once, all of which end in a second.
+fn very_many() -> impl Iterator<Item = RowInput> {
+    let instant = Json::Int(NEW_YEAR_US + SECOND_US);
+    (0..DUE_ROWS_MAX + 500).map(move |n| {
+        let mut ends = row(&format!("old{n}"), &[("n", 1)]);
+        ends.members.push(("$validTo".to_owned(), instant.clone()));
+        ends
+    })
+}
+
+#[test]
+fn what_begins_and_ends_at_one_instant_is_seen_all_at_once() {
+    for bypass in [false, true] {
+        with_rows(|store, engine| {
+            block_on(engine.create_rows(&key(), PLACE, very_many().collect())).unwrap();
+            assert_eq!(
+                list(engine, true, &[limit()]).lines().count(),
+                DUE_ROWS_MAX + 502
+            );
+            end_in_part(store);
+            let rows = list(engine, bypass, &[limit()]);
+            assert!(!store.is_armed());
+            assert_eq!(rows.lines().count(), 2, "{rows}");
+        });
+    }
+}
+
+#[test]
+fn a_filter_on_related_rows_sees_one_instant_as_well() {
+    const NOTES: Place<'static> = Place {
+        database: "d",
+        table: "notes",
+    };
+    let texts = [
+        limit(),
+        r#"{"method":"equal","attribute":"of","values":["stays"]}"#.to_owned(),
+    ];
+    with_rows(|store, engine| {
+        block_on(engine.create_table(&key(), "d", new_table("notes"))).unwrap();
+        let relationship = NewRelationship {
+            related: "t".into(),
+            kind: "manyToOne".into(),
+            two_way: false,
+            key: Some("of".into()),
+            partner_key: None,
+            on_delete: None,
+        };
+        block_on(engine.create_relationship(&key(), NOTES, &relationship)).unwrap();
+        for mut row in very_many().chain([row("new", &[])]) {
+            row.members
+                .push(("of".to_owned(), Json::Text("stays".to_owned())));
+            block_on(engine.create_row(&key(), NOTES, row)).unwrap();
+        }
+        let list = || list_of(engine, NOTES, true, &texts);
+        assert_eq!(list().lines().count(), DUE_ROWS_MAX + 501);
+        end_in_part(store);
+        let rows = list();
+        assert_eq!(rows.lines().count(), 1, "{rows}");
         assert!(!store.is_armed());
     });
 }

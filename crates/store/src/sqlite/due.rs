@@ -242,13 +242,12 @@ impl Writer {
             Err(Halt::Failed(error)) => return Err(error),
             Err(Halt::Refused(refusal)) => return Err(no_refusal(&refusal)),
         };
-        let (mut state, touched) = (run.state, run.touched);
-        if count > 0 {
-            // No mark to come is below what is shown, whether or not a batch takes this one.
-            state.horizon = state.horizon.max(Mark(instant.0 - 1));
-            state.write(&self.connection)?;
-        }
+        let (state, touched) = (run.state, run.touched);
         self.take_in_due(state, touched);
+        if count > 0 {
+            // Whether or not a batch takes the mark of this instant.
+            self.store_instant(instant)?;
+        }
         Ok(count)
     }
 
@@ -266,14 +265,12 @@ impl Writer {
         stored
     }
 
-    /// Says up to when the tables of now are right, unless more is due. No mark to come is below
-    /// that: what was shown once is not taken back by a clock that steps.
+    /// Says of which instant the tables of now show something. No mark to come is below that: what
+    /// was shown once is not taken back by a clock that steps.
     fn store_instant(&mut self, instant: Timestamp) -> Result<(), StoreError> {
-        if !self.is_due(instant) {
-            self.connection
-                .prepare_cached("UPDATE meta SET x_at = max(x_at, ?1)")?
-                .execute(params![instant.0])?;
-        }
+        self.connection
+            .prepare_cached("UPDATE meta SET x_at = max(x_at, ?1)")?
+            .execute(params![instant.0])?;
         self.state.horizon = self.state.horizon.max(Mark(instant.0 - 1));
         self.state.write(&self.connection)?;
         Ok(())

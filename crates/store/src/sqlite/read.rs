@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use model::{Coordinates, Mark, Row, Selection, Value};
+use model::{Coordinates, Mark, Row, Selection, Timestamp, Value};
 use query::emit::{self, Statement};
 use query::{Dialect, Frame, Query, Side, Visibility, field};
 use rusqlite::ffi::ErrorCode;
@@ -287,6 +287,8 @@ impl Reader {
         // Open until the answer is complete: it holds the snapshot.
         let mut stamp = statement.query(())?;
         let mark = read_stamp(&mut stamp, listing.catalogue_epoch)?;
+        let settled = self.settled(query)?;
+        let query = settled.as_ref().unwrap_or(query);
         past::check_line(query, mark)?;
         let mut listed = Listed::default();
         if listing.rows {
@@ -300,6 +302,19 @@ impl Reader {
             answer: listed,
             mark,
         })
+    }
+
+    /// A query for what is due by an instant, if this snapshot shows what came in after that
+    /// already: it is then for what is due by the last of it.
+    fn settled(&self, query: &Query) -> Step<Option<Query>> {
+        let Frame::Due(now) = query.frame else {
+            return Ok(None);
+        };
+        let brought = brought(&self.connection)?;
+        Ok((brought > now).then(|| Query {
+            frame: Frame::Due(brought),
+            ..query.clone()
+        }))
     }
 
     /// The rows, and, if it is wanted and the page is full, where the one read last stands.
@@ -475,6 +490,12 @@ fn place_of(row: &rusqlite::Row<'_>, query: &Query) -> Step<Vec<Value>> {
 
 /// Columns of a stamp, before those of the row in a point read.
 const STAMP_COLUMNS: usize = 2;
+
+/// The last instant of which the rows of now show anything.
+fn brought(connection: &Connection) -> rusqlite::Result<Timestamp> {
+    let mut statement = connection.prepare_cached("SELECT x_at FROM meta")?;
+    statement.query_row((), |row| row.get(0)).map(Timestamp)
+}
 
 fn read_stamp(stamp: &mut Rows<'_>, catalogue_epoch: u64) -> Step<Mark> {
     stamp_of(stamp.next()?.ok_or_else(no_stamp)?, catalogue_epoch)

@@ -7,7 +7,7 @@ use model::{Coordinates, RowId, Table, Timestamp};
 use query::{emit, names};
 use rusqlite::{OptionalExtension, named_params};
 
-use super::{Reader, Readers, Step, past, read_stamp};
+use super::{Reader, Readers, Step, brought, past, read_stamp};
 use crate::sqlite::schema::END;
 use crate::{BoundaryOf, StoreFuture};
 
@@ -47,10 +47,7 @@ impl Reader {
         let mark = read_stamp(&mut stamp, asked.catalogue_epoch)?;
         let at = asked.at;
         past::check_table(&asked.table, at.system, at.valid, mark)?;
-        let brought = "SELECT x_at FROM meta";
-        let mut brought = self.connection.prepare_cached(brought)?;
-        let brought: i64 = brought.query_row((), |row| row.get(0))?;
-        let is_of_now = at.system >= mark && at.valid.0 >= brought;
+        let is_of_now = at.system >= mark && at.valid >= brought(&self.connection)?;
         let sql = match &asked.id {
             Some(_) => of_row(&asked.table),
             None if is_of_now => of_schedule(&asked.table),
