@@ -18,7 +18,7 @@ use crate::asked::{Cached, Caller, Fixed, Judged, ListAnswer, ListRows};
 use crate::authorize;
 use crate::error::EngineError;
 use crate::paranoid::Hit;
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, times};
+use crate::rows::{ATTEMPTS_MAX, READ_ROWS, Timed, timed};
 
 /// What is read at other times, as far as it does not depend on when it is asked.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ struct AskedAt<'a> {
     list: &'a ListRows<'a>,
     /// One row, if only that is asked for.
     only: Option<&'a RowId>,
-    times: AskedTimes,
+    timed: &'a Timed,
     judged: Judged,
 }
 
@@ -41,9 +41,9 @@ impl Engine {
         asked: &ListRows<'_>,
         judged: Judged,
     ) -> Result<ListAnswer, EngineError> {
-        match times_judged(asked.texts, judged)? {
+        match timed_judged(asked.texts, judged)? {
             None => self.list_rows(caller, asked).await,
-            Some(times) => self.list_at(caller, asked, times, judged).await,
+            Some(timed) => self.list_at(caller, asked, &timed, judged).await,
         }
     }
 
@@ -52,13 +52,13 @@ impl Engine {
         &self,
         caller: &Caller,
         list: &ListRows<'_>,
-        times: AskedTimes,
+        timed: &Timed,
         judged: Judged,
     ) -> Result<ListAnswer, EngineError> {
         let asked = AskedAt {
             list,
             only: None,
-            times,
+            timed,
             judged,
         };
         self.answer_at(caller, asked).await
@@ -75,14 +75,14 @@ impl Engine {
         id: &RowId,
         judged: Judged,
     ) -> Result<Option<ListAnswer>, EngineError> {
-        let Some(times) = times_judged(list.texts, judged)? else {
+        let Some(timed) = timed_judged(list.texts, judged)? else {
             return Ok(None);
         };
-        need_one_instant(times, list.texts)?;
+        need_one_instant(&timed)?;
         let asked = AskedAt {
             list,
             only: Some(id),
-            times,
+            timed: &timed,
             judged,
         };
         match self.answer_at(caller, asked).await {
@@ -99,12 +99,12 @@ impl Engine {
         catalogue: &Catalogue,
         caller: &Caller,
         (list, only): (&ListRows<'_>, Option<&RowId>),
-        times: AskedTimes,
+        timed: &Timed,
     ) -> Result<Query, EngineError> {
         let asked = AskedAt {
             list,
             only,
-            times,
+            timed,
             judged: Judged::Today,
         };
         let everything = Mark(Timestamp::END.0 - 1);
@@ -117,7 +117,7 @@ impl Engine {
         asked: AskedAt<'_>,
     ) -> Result<ListAnswer, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
-            let mark = match asked.times.system {
+            let mark = match asked.timed.times.system {
                 Some(mark) => self.settled(mark).await?,
                 None => self.fix().await?,
             };
@@ -147,7 +147,7 @@ impl Engine {
     ) -> Result<ListAnswer, EngineError> {
         let list = asked.list;
         let query = self.view(catalogue, caller, asked, mark).await?;
-        let is_fixed = asked.times.system.is_some() && self.is_over(&query);
+        let is_fixed = asked.timed.times.system.is_some() && self.is_over(&query);
         let lists = &self.shared.lists;
         let name = is_fixed.then(|| lists.name_pinned(&query, list.family, list.total));
         let name = name.flatten();
@@ -211,15 +211,14 @@ impl Engine {
         asked: AskedAt<'_>,
         mark: Mark,
     ) -> Result<Query, EngineError> {
-        let texts = asked.list.texts;
         authorize::need_scope(caller, READ_ROWS)?;
         let today = authorize::table(catalogue, caller, asked.list.place)?;
         let visibility = query::visibility(today, &caller.actor);
         let visibility = visibility.ok_or(EngineError::Unauthorized)?;
         let table = self.table_as_of(today, mark).await?;
-        let ast = query::parse(texts)?;
-        let mut query = query::resolve(&ast, &table, visibility, None, &self.limits)?;
-        if !related(&table, texts)?.is_empty() {
+        let ast = &asked.timed.ast;
+        let mut query = query::resolve(ast, &table, visibility, None, &self.limits)?;
+        if table.has_relationships() && !query::resolve_related(ast, &table)?.is_empty() {
             return refuse("related rows are selected as of now only");
         }
         if asked.judged == Judged::AsOf {
@@ -230,7 +229,7 @@ impl Engine {
         if let Some(id) = asked.only {
             query.filter = is_row(id);
         }
-        look_through(&mut query, asked.times, mark)?;
+        look_through(&mut query, asked.timed.times, mark)?;
         Ok(query)
     }
 
@@ -287,32 +286,33 @@ impl Engine {
 impl AskedAt<'_> {
     /// Whether it asks for no earlier time than now.
     fn is_of_now(&self) -> bool {
-        self.times.system.is_none()
-            && self.times.valid == AskedValid::Unsaid
-            && !self.times.versions
+        let times = self.timed.times;
+        times.system.is_none() && times.valid == AskedValid::Unsaid && !times.versions
     }
 }
 
-/// The times that the queries name, if such a read can be judged so.
-fn times_judged(texts: &[String], judged: Judged) -> Result<Option<AskedTimes>, EngineError> {
-    let times = times(texts)?;
-    let names_mark = times.is_some_and(|times| times.system.is_some());
+/// The queries, if they name times and such a read can be judged so.
+fn timed_judged(texts: &[String], judged: Judged) -> Result<Option<Timed>, EngineError> {
+    let timed = timed(texts)?;
+    let names_mark = timed.as_ref();
+    let names_mark = names_mark.is_some_and(|timed| timed.times.system.is_some());
     if judged == Judged::AsOf && !names_mark {
         let why = "`as-of` needs the query `asOf`".to_owned();
         let name = "permissions";
         return Err(EngineError::Argument { name, why });
     }
-    Ok(times)
+    Ok(timed)
 }
 
 /// # Errors
 /// What has no meaning for one row.
-pub(crate) fn need_one_instant(times: AskedTimes, texts: &[String]) -> Result<(), EngineError> {
+pub(crate) fn need_one_instant(asked: &Timed) -> Result<(), EngineError> {
+    let times = asked.times;
     if times.versions || matches!(times.valid, AskedValid::Between(_)) {
         return refuse("one row is read at one instant; list its versions instead");
     }
     let is_meant = |method| matches!(method, Method::Select | Method::AsOf | Method::ValidAt);
-    let calls = query::parse(texts)?.calls;
+    let calls = &asked.ast.calls;
     if !calls.iter().all(|call| is_meant(call.method)) {
         return refuse("of one row, only `select`, `asOf` and `validAt` have a meaning");
     }

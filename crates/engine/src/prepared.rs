@@ -15,7 +15,7 @@ use crate::authorize;
 use crate::error::EngineError;
 use crate::observed::Shape;
 use crate::paranoid::Hit;
-use crate::rows::{READ_ROWS, related, times};
+use crate::rows::{READ_ROWS, related, timed};
 
 /// The names under which the cache may hold the answer to one list of one caller.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Engine {
         caller: &Caller,
         asked: &ListRows<'_>,
     ) -> Result<Option<PreparedList>, EngineError> {
-        if times(asked.texts)?.is_some() {
+        if timed(asked.texts)?.is_some() {
             return Ok(None);
         }
         let catalogue = self.catalogue();

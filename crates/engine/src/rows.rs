@@ -4,6 +4,7 @@ use list_cache::{Asked, Contract, Read, ReadRows, Step};
 use model::{
     Actor, Catalogue, Direction, Marked, Page, Row, RowId, Scope, Selection, Table, Timestamp,
 };
+use query::ast::Ast;
 use query::{AskedTimes, Frame, Query, RelatedNames, Visibility};
 use store::{Listing, Point, Snapshot, StoreError};
 
@@ -30,8 +31,8 @@ impl Engine {
         caller: &Caller,
         asked: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
-        if let Some(times) = times(asked.texts)? {
-            return self.list_at(caller, asked, times, Judged::Today).await;
+        if let Some(timed) = timed(asked.texts)? {
+            return self.list_at(caller, asked, &timed, Judged::Today).await;
         }
         let mut was_torn = false;
         for _ in 0..ATTEMPTS_MAX {
@@ -241,9 +242,15 @@ impl Engine {
     }
 }
 
-/// The times that the queries name. Texts without such a method, which is nearly all, are not read
+/// Queries that name times.
+pub(crate) struct Timed {
+    pub(crate) ast: Ast,
+    pub(crate) times: AskedTimes,
+}
+
+/// The queries, if they name times. Texts without such a method, which is nearly all, are not read
 /// for it.
-pub(crate) fn times(texts: &[String]) -> Result<Option<AskedTimes>, EngineError> {
+pub(crate) fn timed(texts: &[String]) -> Result<Option<Timed>, EngineError> {
     let may_name = |text: &String| {
         let methods = ["asOf", "valid", "versions"];
         methods.iter().any(|method| text.contains(method))
@@ -254,7 +261,8 @@ pub(crate) fn times(texts: &[String]) -> Result<Option<AskedTimes>, EngineError>
         return Ok(None);
     }
     let ast = query::parse(texts)?;
-    Ok(query::asked_times(&ast)?)
+    let times = query::asked_times(&ast)?;
+    Ok(times.map(|times| Timed { ast, times }))
 }
 
 /// What single-row reads select; any other query method is refused.
@@ -271,8 +279,7 @@ pub(crate) fn related(table: &Table, texts: &[String]) -> Result<Vec<RelatedName
     if !table.has_relationships() || texts.is_empty() {
         return Ok(Vec::new());
     }
-    let ast = query::parse(texts)?;
-    Ok(query::resolve_related(&ast, table)?)
+    Ok(query::resolve_related(&query::parse(texts)?, table)?)
 }
 
 /// One attempt at a list under one catalogue.

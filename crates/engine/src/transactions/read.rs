@@ -16,7 +16,7 @@ use crate::asked::{Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
 use crate::related::{Gathering, Reads};
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, selection, times};
+use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, selection, timed};
 
 impl Engine {
     /// As [`Engine::list_rows`], inside a transaction; never from a cache.
@@ -32,8 +32,8 @@ impl Engine {
         id: &str,
         asked: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
-        if let Some(times) = times(asked.texts)? {
-            return self.list_staged_at(caller, id, (asked, None), times).await;
+        if let Some(timed) = timed(asked.texts)? {
+            return self.list_staged_at(caller, id, (asked, None), &timed).await;
         }
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();

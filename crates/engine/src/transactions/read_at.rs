@@ -4,7 +4,7 @@
 //! they show what was known then, and nothing that is staged: no commit changes that.
 
 use model::{Marked, Page, RowId};
-use query::{AskedTimes, QueryError};
+use query::QueryError;
 use store::{Listing, OperationsOf, StoreError};
 
 use crate::Engine;
@@ -13,7 +13,7 @@ use crate::authorize;
 use crate::coordinates::need_one_instant;
 use crate::error::EngineError;
 use crate::related::Gathering;
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS, times};
+use crate::rows::{ATTEMPTS_MAX, READ_ROWS, Timed, timed};
 
 /// A list, or one row of it.
 type Asked<'a> = (&'a ListRows<'a>, Option<&'a RowId>);
@@ -30,14 +30,12 @@ impl Engine {
         list: &ListRows<'_>,
         row: &RowId,
     ) -> Result<Option<ListAnswer>, EngineError> {
-        let Some(times) = times(list.texts)? else {
+        let Some(timed) = timed(list.texts)? else {
             return Ok(None);
         };
-        need_one_instant(times, list.texts)?;
-        match self
-            .list_staged_at(caller, id, (list, Some(row)), times)
-            .await
-        {
+        need_one_instant(&timed)?;
+        let listed = self.list_staged_at(caller, id, (list, Some(row)), &timed);
+        match listed.await {
             // A row that cannot be read is not there.
             Err(EngineError::Unauthorized) => Err(EngineError::RowNotFound(row.clone())),
             answer => answer.map(Some),
@@ -49,21 +47,21 @@ impl Engine {
         caller: &Caller,
         id: &str,
         (list, only): Asked<'_>,
-        times: AskedTimes,
+        timed: &Timed,
     ) -> Result<ListAnswer, EngineError> {
-        if times.system.is_some() {
+        if timed.times.system.is_some() {
             // It must be open, and the caller's.
             let nothing = OperationsOf::Nothing;
             self.find_open(caller, READ_ROWS, id, nothing).await?;
             return match only {
-                None => self.list_at(caller, list, times, Judged::Today).await,
+                None => self.list_at(caller, list, timed, Judged::Today).await,
                 Some(row) => {
                     let got = self.get_row_at(caller, list, row, Judged::Today).await?;
                     Ok(got.expect("a time is named"))
                 }
             };
         }
-        if times.versions {
+        if timed.times.versions {
             let why = "inside a transaction `versions` needs `asOf`: what is staged is no version \
                        yet";
             return Err(QueryError::Invalid(why.to_owned()).into());
@@ -71,7 +69,7 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let epoch = self.catalogue().epoch;
-            match self.list_tried_at(caller, id, (list, only), times).await {
+            match self.list_tried_at(caller, id, (list, only), timed).await {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(epoch, seen).await;
                 }
@@ -86,11 +84,11 @@ impl Engine {
         caller: &Caller,
         id: &str,
         (list, only): Asked<'_>,
-        times: AskedTimes,
+        timed: &Timed,
     ) -> Result<ListAnswer, EngineError> {
         let catalogue = self.catalogue();
         let asked = (list, only);
-        let query = self.view_staged(&catalogue, caller, asked, times).await?;
+        let query = self.view_staged(&catalogue, caller, asked, timed).await?;
         let table = authorize::table(&catalogue, caller, list.place)?;
         let trial = self.staged_of(&catalogue, caller, id, list.place, table);
         let trial = trial.await?;
