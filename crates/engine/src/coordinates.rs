@@ -5,16 +5,18 @@
 //! coordinates of an answer again gets the same answer.
 //! Where nothing of it is yet to come, the answer is kept without expiry.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use list_cache::Pinned;
+use list_cache::{Family, Pinned};
 use model::{Actor, Catalogue, Coordinates, Mark, Page, Period, RowId, Table, Timestamp};
 use query::ast::Method;
-use query::{AskedTimes, AskedValid, Filter, Frame, Query, Test};
+use query::{AskedTimes, AskedValid, Filter, Frame, Query, Test, Visibility};
 use store::{Listing, StoreError};
 
 use crate::Engine;
-use crate::asked::{Cached, Caller, Fixed, Judged, ListAnswer, ListRows};
+use crate::asked::{Cached, Caller, Fixed, Judged, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
 use crate::paranoid::Hit;
@@ -30,7 +32,89 @@ struct AskedAt<'a> {
     judged: Judged,
 }
 
+/// How an answer is made.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    /// The row, if only that is asked for.
+    only: Option<&'a RowId>,
+    family: Family,
+    total: bool,
+    /// Whether it is the same for ever.
+    is_fixed: bool,
+    bypasses: bool,
+}
+
+/// Single rows of a table at coordinates that are over.
+#[derive(Debug)]
+pub struct PreparedPast {
+    catalogue_epoch: u64,
+    /// For no row yet.
+    query: Query,
+    mark: Mark,
+    family: Family,
+}
+
 impl Engine {
+    /// Prepares reads of single rows at the times that the queries name, if they are over, and
+    /// today's columns go for them.
+    ///
+    /// # Errors
+    /// As for [`Engine::get_row_at`].
+    pub fn prepare_past(
+        &self,
+        caller: &Caller,
+        list: &ListRows<'_>,
+        judged: Judged,
+    ) -> Result<Option<PreparedPast>, EngineError> {
+        let Some(timed) = timed_judged(list.texts, judged)? else {
+            return Ok(None);
+        };
+        need_one_instant(&timed)?;
+        let catalogue = self.catalogue();
+        let (table, visibility) = visible(&catalogue, caller, list.place)?;
+        let Some(mark) = timed.times.system.filter(|mark| is_of_today(table, *mark)) else {
+            return Ok(None);
+        };
+        let asked = AskedAt {
+            list,
+            only: None,
+            timed: &timed,
+            judged,
+        };
+        let query = self.view_of(table.clone(), caller, visibility, asked, mark)?;
+        Ok(self.is_over(&query).then_some(PreparedPast {
+            catalogue_epoch: catalogue.epoch,
+            query,
+            mark,
+            family: list.family,
+        }))
+    }
+
+    /// One of these rows, if it is found without waiting. For the caller it was prepared for, who
+    /// must have been asked about anew. Whatever goes wrong, [`Engine::get_row_at`] says what it is.
+    pub fn past_at_once(&self, past: &PreparedPast, id: &RowId) -> Option<ListAnswer> {
+        let epoch = past.catalogue_epoch;
+        if epoch != self.shared.catalogue_epoch() || !self.has_reached(past.mark) {
+            return None;
+        }
+        let query = Query {
+            filter: is_row(id),
+            ..past.query.clone()
+        };
+        let how = How {
+            only: Some(id),
+            family: past.family,
+            total: false,
+            is_fixed: true,
+            bypasses: false,
+        };
+        let answer = pin!(self.answer_fixed(epoch, query, how, past.mark));
+        match answer.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer.ok(),
+            Poll::Pending => None,
+        }
+    }
+
     /// As [`Engine::list_rows`], of a list that names times by its queries, judged so.
     ///
     /// # Errors
@@ -145,18 +229,35 @@ impl Engine {
         asked: AskedAt<'_>,
         mark: Mark,
     ) -> Result<ListAnswer, EngineError> {
-        let list = asked.list;
         let query = self.view(catalogue, caller, asked, mark).await?;
         let is_fixed = asked.timed.times.system.is_some() && self.is_over(&query);
+        let (list, only) = (asked.list, asked.only);
+        let how = How {
+            only,
+            family: list.family,
+            total: list.total,
+            is_fixed,
+            bypasses: list.bypass && matches!(caller.actor, Actor::Key { .. }),
+        };
+        self.answer_fixed(catalogue.epoch, query, how, mark).await
+    }
+
+    /// The answer to a query that was resolved by a catalogue of this epoch.
+    async fn answer_fixed(
+        &self,
+        catalogue_epoch: u64,
+        query: Query,
+        how: How<'_>,
+        mark: Mark,
+    ) -> Result<ListAnswer, EngineError> {
         let lists = &self.shared.lists;
-        let name = is_fixed.then(|| lists.name_pinned(&query, list.family, list.total));
-        let name = name.flatten();
+        let named = || lists.name_pinned(&query, how.family, how.total);
+        let name = how.is_fixed.then(named).flatten();
         let fixed = name.as_ref().map(|name| Fixed {
             epochs: name.epochs,
             max_age_s: query.table.options.pinned_max_age_s,
         });
-        let bypasses = list.bypass && matches!(caller.actor, Actor::Key { .. });
-        let name = name.filter(|_| self.caches_lists && !bypasses);
+        let name = name.filter(|_| self.caches_lists && !how.bypasses);
         let told = |pinned: Pinned, is_hit: Option<bool>| {
             let age_ms = self.shared.clock.elapsed_ms();
             let age_ms = age_ms.saturating_sub(pinned.read_ms);
@@ -176,16 +277,16 @@ impl Engine {
         let kept = |name| lists.pinned(name).map(|kept| (name, kept));
         if let Some((name, kept)) = name.as_ref().and_then(kept) {
             // What the caller may read was asked of a catalogue that must still be the one.
-            if catalogue.epoch != self.shared.catalogue_epoch() {
+            if catalogue_epoch != self.shared.catalogue_epoch() {
                 return Err(StoreError::CatalogueMoved.into());
             }
             self.look_again(|| {
-                let what = (list.family, list.total);
-                Hit::of_pinned(&query, what, catalogue.epoch, (name, &kept))
+                let what = (how.family, how.total);
+                Hit::of_pinned(&query, what, catalogue_epoch, (name, &kept))
             });
             return Ok(told(kept, Some(true)));
         }
-        let read = self.read_at(query, asked, catalogue.epoch, mark).await?;
+        let read = self.read_at(query, how, catalogue_epoch, mark).await?;
         let is_hit = name.is_some().then_some(false);
         if let Some(name) = name {
             lists.keep_pinned(name, read.clone());
@@ -211,11 +312,19 @@ impl Engine {
         asked: AskedAt<'_>,
         mark: Mark,
     ) -> Result<Query, EngineError> {
-        authorize::need_scope(caller, READ_ROWS)?;
-        let today = authorize::table(catalogue, caller, asked.list.place)?;
-        let visibility = query::visibility(today, &caller.actor);
-        let visibility = visibility.ok_or(EngineError::Unauthorized)?;
+        let (today, visibility) = visible(catalogue, caller, asked.list.place)?;
         let table = self.table_as_of(today, mark).await?;
+        self.view_of(table, caller, visibility, asked, mark)
+    }
+
+    fn view_of(
+        &self,
+        table: Arc<Table>,
+        caller: &Caller,
+        visibility: Visibility,
+        asked: AskedAt<'_>,
+        mark: Mark,
+    ) -> Result<Query, EngineError> {
         let ast = &asked.timed.ast;
         let mut query = query::resolve(ast, &table, visibility, None, &self.limits)?;
         if table.has_relationships() && !query::resolve_related(ast, &table)?.is_empty() {
@@ -240,8 +349,7 @@ impl Engine {
         today: &Arc<Table>,
         mark: Mark,
     ) -> Result<Arc<Table>, EngineError> {
-        // Times of changes are kept to the millisecond.
-        if mark.0 >= today.updated.0.saturating_add(1_000) {
+        if is_of_today(today, mark) {
             return Ok(today.clone());
         }
         Ok(self.shared.store.table_as_of(today, mark).await?)
@@ -250,7 +358,7 @@ impl Engine {
     async fn read_at(
         &self,
         query: Query,
-        asked: AskedAt<'_>,
+        how: How<'_>,
         catalogue_epoch: u64,
         mark: Mark,
     ) -> Result<Pinned, EngineError> {
@@ -258,12 +366,12 @@ impl Engine {
         let listing = Listing {
             query: &query,
             rows: true,
-            total: asked.list.total.then_some(self.total_cap),
+            total: how.total.then_some(self.total_cap),
             place: false,
             catalogue_epoch,
         };
         let listed = self.shared.store.list(listing).await?.answer;
-        if let (Some(id), true) = (asked.only, listed.rows.is_empty()) {
+        if let (Some(id), true) = (how.only, listed.rows.is_empty()) {
             return Err(EngineError::RowNotFound(id.clone()));
         }
         let page = Page {
@@ -272,7 +380,7 @@ impl Engine {
             rows: listed.rows,
             related: Vec::new(),
         };
-        let body = (self.shared.encode_page)(&page, asked.list.family);
+        let body = (self.shared.encode_page)(&page, how.family);
         Ok(Pinned {
             tag: self.fingerprint(&body),
             body: body.into(),
@@ -289,6 +397,24 @@ impl AskedAt<'_> {
         let times = self.timed.times;
         times.system.is_none() && times.valid == AskedValid::Unsaid && !times.versions
     }
+}
+
+/// The table, and what the caller sees of its rows.
+fn visible<'c>(
+    catalogue: &'c Catalogue,
+    caller: &Caller,
+    place: Place<'_>,
+) -> Result<(&'c Arc<Table>, Visibility), EngineError> {
+    authorize::need_scope(caller, READ_ROWS)?;
+    let table = authorize::table(catalogue, caller, place)?;
+    let visibility = query::visibility(table, &caller.actor);
+    Ok((table, visibility.ok_or(EngineError::Unauthorized)?))
+}
+
+/// Whether the table had the columns and grants of today at `mark`.
+fn is_of_today(today: &Table, mark: Mark) -> bool {
+    // Times of changes are kept to the millisecond.
+    mark.0 >= today.updated.0.saturating_add(1_000)
 }
 
 /// The queries, if they name times and such a read can be judged so.

@@ -1,7 +1,8 @@
 //! What is asked again and again.
 //!
 //! A thread remembers what a request target meant. Of a list that was answered from the cache:
-//! under which names the cache holds it, and which headers went before it. Of a row: its table.
+//! under which names the cache holds it, and which headers went before it. Of a row: its table, and
+//! the time at which it was read, if that is over.
 //! Asked by the same caller, it is answered again without being parsed, as long as the catalogue
 //! is the same. Whether the list is still in the cache is asked each time, and rows are read; where
 //! there is none, or anything is out of the ordinary, the request goes the long way.
@@ -11,7 +12,7 @@ mod answer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-pub use answer::{AtOnce, List, Meaning, RowOf, answer, around_row};
+pub use answer::{AtOnce, List, Meaning, Past, RowOf, answer, around_row};
 use engine::{Caller, Engine};
 
 /// Sets of targets that a thread remembers: room for the thousand distinct lists of the mixed
@@ -90,7 +91,7 @@ impl Repeated {
         known.is_some_and(|known| match &known.meaning {
             // Not where it was purged since, say.
             Meaning::List(list) => engine.held(&list.prepared).is_some(),
-            Meaning::RowOf(_) | Meaning::Longer => true,
+            Meaning::RowOf(_) | Meaning::Past(_) | Meaning::Longer => true,
         })
     }
 

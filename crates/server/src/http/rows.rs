@@ -1,5 +1,6 @@
 //! Rows: list, query, create, get, update, upsert, delete.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use engine::{Act, Caller, Engine, Judged, ListAnswer, ListRows, RowInput};
@@ -12,7 +13,7 @@ use super::fields::Fields;
 use super::min_mark;
 use super::once::Shape;
 use super::relationships::name_inner_rows;
-use super::repeated::{self, List, Meaning, RowOf};
+use super::repeated::{self, List, Meaning, Past, RowOf};
 use super::reply::Reply;
 use super::transactions::{stage_row, stage_rows, transaction_in, transaction_of};
 use super::unique::UNIQUE;
@@ -88,7 +89,7 @@ fn need_none(transaction: Option<&str>) -> Result<(), ApiError> {
 
 /// A list that was found in the cache is likely to be asked for again.
 fn remember_list(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
-    remember(asked, asked.target(), caller, |engine| {
+    remember(asked, asked.target().map(Cow::from), caller, |engine| {
         Some(match engine.prepare(caller, list).ok()? {
             Some(list) => Meaning::List(Box::new(List::new(list, asked.family))),
             None => Meaning::Longer,
@@ -98,16 +99,26 @@ fn remember_list(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
 
 /// Of the table of a row that was found, more rows are likely to be read.
 fn remember_table(asked: &Asked<'_>, caller: &Rc<Caller>) {
-    let around = asked.target().and_then(repeated::around_row);
-    remember(asked, around.map(|(before, _)| before), caller, |engine| {
+    let target = asked.target().filter(|target| !target.contains('?'));
+    let around = target.and_then(repeated::around_row);
+    remember(asked, around.map(|(around, _)| around), caller, |engine| {
         let table = engine.prepare_table(caller, asked.place()).ok()?;
         Some(Meaning::RowOf(RowOf::new(table, asked.family)))
     });
 }
 
+/// At a time that is over, more rows of the table are likely to be read.
+fn remember_past(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>, judged: Judged) {
+    let around = asked.target().and_then(repeated::around_row);
+    remember(asked, around.map(|(around, _)| around), caller, |engine| {
+        let table = engine.prepare_past(caller, list, judged).ok()??;
+        Some(Meaning::Past(Box::new(Past::new(table, asked.family))))
+    });
+}
+
 fn remember(
     asked: &Asked<'_>,
-    target: Option<&str>,
+    target: Option<Cow<'_, str>>,
     caller: &Rc<Caller>,
     meaning: impl FnOnce(&Engine) -> Option<Meaning>,
 ) {
@@ -116,7 +127,7 @@ fn remember(
         return;
     };
     if let Some(meaning) = meaning(engine) {
-        repeated.remember(engine, target, caller.clone(), meaning);
+        repeated.remember(engine, &target, caller.clone(), meaning);
     }
 }
 
@@ -188,6 +199,9 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
         let read = Box::pin(engine.get_row_at(&caller, &list, &id, judged)).await?;
         if let Some(answer) = read {
             asked.app.counts.listed(answer.cached);
+            if answer.fixed.is_some() {
+                remember_past(&asked, &caller, &list, judged);
+            }
             return Ok(Reply::row(answer, asked.words));
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::site::{Answer, KEY, PROJECT, Site};
+use crate::site::{Answer, Connection, KEY, PROJECT, Site};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const OPTIONS: &str = "/v1/tidemark/databases/d/tables/t/options";
@@ -207,4 +207,91 @@ fn options_and_grants_of_then_that_cannot_be_are_refused() {
             assert_eq!(answer.status, 200, "{}", answer.text);
         }
     }
+}
+
+const AS_KEY: [(&str, &str); 2] = [("x-appwrite-project", PROJECT), ("x-appwrite-key", KEY)];
+const AS_GUEST: [(&str, &str); 1] = [("x-appwrite-project", PROJECT)];
+
+/// Asks so often that the thread of this connection knows the question, each time beside one that
+/// goes the long way, and gives the status.
+#[track_caller]
+fn repeat(connection: &mut Connection<'_>, caller: &[(&str, &str)], target: &str) -> u16 {
+    let long = [caller, &[("x-tidemark-min-mark", "0")]].concat();
+    let long = [&long[..], &[("x-tidemark-cache", "bypass")]].concat();
+    let mut status = 0;
+    for _ in 0..4 {
+        let answer = connection.ask(caller, "GET", target, "").unwrap();
+        let expected = connection.ask(&long, "GET", target, "").unwrap();
+        let said = |answer: &Answer| {
+            let names = answer.headers.keys().map(ToString::to_string);
+            let mut names: Vec<String> = names.collect();
+            names.sort_unstable();
+            let values = ["etag", "content-type", "vary", "cache-control"];
+            let values = values.map(|name| answer.header(name).to_owned());
+            (answer.status.as_u16(), answer.text.clone(), names, values)
+        };
+        assert_eq!(said(&answer), said(&expected), "{target}");
+        status = answer.status.as_u16();
+    }
+    status
+}
+
+#[test]
+fn rows_of_the_past_are_the_same_however_often_they_are_asked_for() {
+    let site = site();
+    let then = create(&site);
+    let open = r#"{"rowId":"b","data":{"n":2},"permissions":["read(\"any\")"]}"#;
+    assert_eq!(site.ask("POST", ROWS, open).status, 201);
+    let hidden = r#"{"rowId":"c","data":{"n":3},"permissions":[]}"#;
+    assert_eq!(site.ask("POST", ROWS, hidden).status, 201);
+    let changed = site.ask("PATCH", &format!("{ROWS}/b"), r#"{"data":{"n":20}}"#);
+    assert_eq!(changed.status, 200, "{}", changed.text);
+    let mark = changed.header("x-tidemark-mark").parse::<i64>().unwrap();
+    let before = query("asOf", json!([mark - 1]));
+    let mut connection = site.connect();
+    let row = |id: &str, queries: &[&str]| format!("{ROWS}/{id}?{}", queries.join("&"));
+    let select = query("select", json!(["n"]));
+    let ask = |connection: &mut Connection<'_>| {
+        let mut statuses = Vec::new();
+        for id in ["a", "b", "c", "nobody", "not%20an%20id"] {
+            for queries in [
+                &[&before[..]][..],
+                &[&before, &select],
+                &[&query("asOf", json!([then]))],
+            ] {
+                for caller in [&AS_KEY[..], &AS_GUEST] {
+                    statuses.push(repeat(connection, caller, &row(id, queries)));
+                }
+            }
+        }
+        statuses
+    };
+    assert_eq!(
+        ask(&mut connection),
+        [
+            [200, 200, 200, 200, 200, 200],
+            [200, 200, 200, 200, 404, 404],
+            [200, 404, 200, 404, 404, 404],
+            [404, 404, 404, 404, 404, 404],
+            [400, 400, 400, 400, 400, 400],
+        ]
+        .concat()
+    );
+    let shown = connection
+        .ask(&AS_KEY, "GET", &row("b", &[&before]), "")
+        .unwrap();
+    assert_eq!(shown.json()["n"], 2);
+    // Grants, names, and what is there at all are those of today.
+    let closed = site.ask("PATCH", &format!("{ROWS}/b"), r#"{"permissions":[]}"#);
+    assert_eq!(closed.status, 200, "{}", closed.text);
+    assert_eq!(ask(&mut connection)[6..10], [200, 404, 200, 404]);
+    let column = r#"{"key":"m","required":false,"default":7}"#;
+    let columns = "/v1/tablesdb/d/tables/t/columns";
+    let made = site.ask("POST", &format!("{columns}/integer"), column);
+    assert_eq!(made.status, 202, "{}", made.text);
+    assert_eq!(ask(&mut connection)[6..10], [200, 404, 200, 404]);
+    let erase = json!({"ops": [{"op": "erase", "table": "t", "id": "b"}]}).to_string();
+    let erased = site.ask("POST", "/v1/tidemark/databases/d/transactions", &erase);
+    assert_eq!(erased.status, 201, "{}", erased.text);
+    assert_eq!(ask(&mut connection)[6..10], [404; 4]);
 }

@@ -1,9 +1,10 @@
 //! Answers to what is remembered.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
-use engine::{Engine, Family, ListAnswer, PreparedList, PreparedTable};
+use engine::{Engine, Family, ListAnswer, PreparedList, PreparedPast, PreparedTable};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use model::{Mark, Marked, RowId};
@@ -49,6 +50,8 @@ pub enum Meaning {
     List(Box<List>),
     /// A row, whose id follows.
     RowOf(RowOf),
+    /// A row at a time that is over, whose id stands before the queries.
+    Past(Box<Past>),
     /// What only the long way can answer.
     Longer,
 }
@@ -71,6 +74,12 @@ pub struct RowOf {
     headers: HeaderMap,
 }
 
+/// A table whose rows are read at a time that is over.
+pub struct Past {
+    table: PreparedPast,
+    words: &'static Words,
+}
+
 /// What went before the rows the last time.
 struct Head {
     /// The answer it was written for, without its rows.
@@ -81,11 +90,15 @@ struct Head {
     close: Bytes,
 }
 
-/// The part of a target before the id of the row that it names, and that id. `None` where there is
-/// more than that.
-pub fn around_row(target: &str) -> Option<(&str, &str)> {
-    let position = target.rfind('/')? + 1;
-    (!target.contains('?')).then(|| target.split_at(position))
+/// A target without the id of the row that it names, and that id.
+pub fn around_row(target: &str) -> Option<(Cow<'_, str>, &str)> {
+    let (path, queries) = target.split_at(target.find('?').unwrap_or(target.len()));
+    let (before, id) = path.split_at(path.rfind('/')? + 1);
+    let around = match queries {
+        "" => before.into(),
+        queries => [before, queries].concat().into(),
+    };
+    Some((around, id))
 }
 
 /// The answer to a request whose meaning is remembered, if it can be given at once, and the place
@@ -115,8 +128,8 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             .contains(&id)
     };
     let around = around_row(target).filter(|(_, id)| !is_of_list(id));
-    let (before, id) = around.unwrap_or((target, ""));
-    let known = app.repeated.find(engine, before, &caller)?;
+    let (around, id) = around.unwrap_or((target.into(), ""));
+    let known = app.repeated.find(engine, &around, &caller)?;
     let origin = app.shared.origins.judge(heads.origin);
     if origin == Origin::Foreign {
         return None;
@@ -145,7 +158,23 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             let response = respond(answered, pieces, asked, of_request);
             Some((response, app.shared.at_once.row(table.family)))
         }
+        Meaning::Past(past) => {
+            let answer = engine.past_at_once(&past.table, &RowId::new(id).ok()?)?;
+            app.counts.listed(answer.cached);
+            let route = app.shared.at_once.row(past.words.family());
+            let reply = Reply::row(answer, past.words);
+            let reply = reply.unless_held(headers, |body| engine.fingerprint(body));
+            Some((reply.into_response(of_request(app), &origin), route))
+        }
         Meaning::Longer => None,
+    }
+}
+
+impl Past {
+    /// The rows of a table at a time, in the words of this family.
+    pub fn new(table: PreparedPast, family: Family) -> Past {
+        let words = wire::words(family);
+        Past { table, words }
     }
 }
 
