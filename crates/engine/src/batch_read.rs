@@ -13,7 +13,6 @@ use store::{Listing, Point, StoreError};
 use crate::Engine;
 use crate::asked::{Caller, Place};
 use crate::authorize;
-use crate::coordinates;
 use crate::error::{EngineError, IndexFault};
 use crate::related::Gathering;
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS, selection};
@@ -287,19 +286,19 @@ async fn by_id(
     visibility: &Visibility,
     id: &RowId,
 ) -> Result<Option<Row>, EngineError> {
-    if plan.at.is_some() {
-        return by_filter(reading, plan, visibility, &coordinates::is_row(id)).await;
-    }
     let point = Point {
         table: &plan.table,
         id,
         selection: &plan.selection,
         visibility,
-        at: reading.at,
+        at: plan.at.or(reading.at),
+        shows_span: plan.at.is_some(),
         catalogue_epoch: reading.catalogue.epoch,
     };
     let read = reading.reads.get(point).await?;
-    reading.saw(read.mark);
+    if plan.at.is_none() {
+        reading.saw(read.mark);
+    }
     Ok(read.answer)
 }
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use list_cache::{Family, Pinned};
-use model::{Actor, Catalogue, Coordinates, Mark, Page, Period, RowId, Table, Timestamp};
+use model::{Actor, Catalogue, Coordinates, Mark, Page, Period, Row, RowId, Table, Timestamp};
 use query::ast::Method;
 use query::{AskedTimes, AskedValid, Filter, Frame, Query, Test, Visibility};
-use store::{Listing, StoreError};
+use store::{Listing, Point, StoreError};
 
 use crate::Engine;
 use crate::asked::{Cached, Caller, Fixed, Judged, ListAnswer, ListRows, Place};
@@ -355,6 +355,28 @@ impl Engine {
         Ok(self.shared.store.table_as_of(today, mark).await?)
     }
 
+    /// The rows, and the total if it was asked for.
+    async fn rows_at(
+        &self,
+        query: &Query,
+        how: How<'_>,
+        catalogue_epoch: u64,
+    ) -> Result<(Vec<Row>, u64), EngineError> {
+        if let Some(point) = how.point(query, catalogue_epoch) {
+            let row = self.shared.store.get(point).await?.answer;
+            return Ok((row.into_iter().collect(), 0));
+        }
+        let listing = Listing {
+            query,
+            rows: true,
+            total: how.total.then_some(self.total_cap),
+            place: false,
+            catalogue_epoch,
+        };
+        let listed = self.shared.store.list(listing).await?.answer;
+        Ok((listed.rows, listed.total))
+    }
+
     async fn read_at(
         &self,
         query: Query,
@@ -363,30 +385,40 @@ impl Engine {
         mark: Mark,
     ) -> Result<Pinned, EngineError> {
         let read_ms = self.shared.clock.elapsed_ms();
-        let listing = Listing {
-            query: &query,
-            rows: true,
-            total: how.total.then_some(self.total_cap),
-            place: false,
-            catalogue_epoch,
-        };
-        let listed = self.shared.store.list(listing).await?.answer;
-        if let (Some(id), true) = (how.only, listed.rows.is_empty()) {
+        let (rows, total) = self.rows_at(&query, how, catalogue_epoch).await?;
+        if let (Some(id), true) = (how.only, rows.is_empty()) {
             return Err(EngineError::RowNotFound(id.clone()));
         }
         let page = Page {
             table: query.table,
             selection: query.selection,
-            rows: listed.rows,
+            rows,
             related: Vec::new(),
         };
         let body = (self.shared.encode_page)(&page, how.family);
         Ok(Pinned {
             tag: self.fingerprint(&body),
             body: body.into(),
-            total: listed.total,
+            total,
             mark,
             read_ms,
+        })
+    }
+}
+
+impl How<'_> {
+    /// The row that the query reads, as a point.
+    fn point<'a>(&'a self, query: &'a Query, catalogue_epoch: u64) -> Option<Point<'a>> {
+        // Whom the past is judged by its own grants only lists can ask.
+        let id = self.only.filter(|_| query.then.is_none())?;
+        Some(Point {
+            table: &query.table,
+            id,
+            selection: &query.selection,
+            visibility: &query.visibility,
+            at: query.at,
+            shows_span: query.shows_span,
+            catalogue_epoch,
         })
     }
 }

@@ -81,6 +81,7 @@ impl Engine {
             selection: &Selection::All,
             visibility: &prepared.visibility,
             at: None,
+            shows_span: false,
             catalogue_epoch: prepared.catalogue_epoch,
         };
         let read = pin!(self.shared.store.get(point));

@@ -136,6 +136,7 @@ impl Engine {
             selection: &selection,
             visibility: &visibility,
             at: None,
+            shows_span: false,
             catalogue_epoch: catalogue.epoch,
         };
         if !related.is_empty() {
@@ -419,6 +420,7 @@ impl Attempt<'_> {
             selection: &nothing,
             visibility: &Visibility::Everything,
             at: None,
+            shows_span: false,
             catalogue_epoch: self.catalogue.epoch,
         };
         match self.engine.shared.store.get(point).await?.answer {

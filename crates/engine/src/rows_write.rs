@@ -277,6 +277,7 @@ impl Engine {
             selection: &NOTHING,
             visibility: &Visibility::Everything,
             at: None,
+            shows_span: false,
             catalogue_epoch: catalogue.epoch,
         };
         let get = async |reading: &mut Gathering<'_>| reading.get(point, &names).await;

@@ -347,18 +347,21 @@ pub fn point(
 }
 
 /// One row as the coordinates show it, without a stamp: beside an order and a limit, which find
-/// the version fast in a long history, a joined stamp would make SQLite store the row first.
+/// the version fast in a long history, a joined stamp would make SQLite store the row first. With
+/// its place in time behind the columns, if `shows_span`.
 pub fn point_at(
     table: &Table,
     id: &str,
-    selection: &Selection,
+    (selection, shows_span): (&Selection, bool),
     visibility: &Visibility,
     at: Coordinates,
     dialect: Dialect,
 ) -> Statement {
     let mut out = Writer::new(dialect);
     write_one(&mut out, table, Some(at), id, visibility, |out, source| {
+        let source = source.with_span(shows_span);
         source.write_columns(out, selection);
+        source.write_span(out);
     });
     out.finish()
 }

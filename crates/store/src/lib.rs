@@ -366,6 +366,8 @@ pub struct Point<'a> {
     pub visibility: &'a Visibility,
     /// The coordinates; `None` is now, as known now.
     pub at: Option<model::Coordinates>,
+    /// Whether it comes with where it stands in time; at coordinates only.
+    pub shows_span: bool,
     /// [`Catalogue::epoch`] of the catalogue the table was taken from.
     pub catalogue_epoch: u64,
 }

@@ -277,6 +277,7 @@ fn the_end_stops_what_runs_and_refuses_what_waits() {
         selection: &Selection::All,
         visibility: &Visibility::Everything,
         at: None,
+        shows_span: false,
         catalogue_epoch: db.catalogue.epoch,
     };
     // Whoever still reads on a thread of its own is not stopped.

@@ -407,6 +407,7 @@ fn points_hold_what_the_oracle_says_now_and_at_every_stage() {
                 selection,
                 visibility,
                 at: view.at,
+                shows_span: false,
                 catalogue_epoch: world.db.catalogue.epoch,
             };
             block_on(world.db.store.get(point)).unwrap()
@@ -497,6 +498,7 @@ fn a_read_under_another_catalogue_is_noticed() {
             selection: &Selection::All,
             visibility: &Visibility::Everything,
             at: None,
+            shows_span: false,
             catalogue_epoch,
         };
         (listed, block_on(world.db.store.get(point)).map(|_| ()))
@@ -554,6 +556,7 @@ fn a_read_past_its_limit_is_stopped_and_the_next_one_runs() {
             selection: &Selection::All,
             visibility: &Visibility::Everything,
             at: None,
+            shows_span: false,
             catalogue_epoch: epoch,
         };
         assert!(block_on(db.store.get(point)).unwrap().answer.is_some());

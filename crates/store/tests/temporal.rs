@@ -353,6 +353,7 @@ impl World {
             selection: &Selection::All,
             visibility: &Visibility::Everything,
             at,
+            shows_span: false,
             catalogue_epoch: self.epoch,
         };
         let found = block_on(self.store.get(point)).unwrap().answer?;

@@ -159,6 +159,7 @@ impl Engine {
                 selection: &selection,
                 visibility: &visibility,
                 at: None,
+                shows_span: false,
                 catalogue_epoch: epoch,
             };
             reading.get(point, &related).await

@@ -229,6 +229,7 @@ impl Judge {
             selection: &Selection::All,
             visibility: &query::visibility(table, actor)?,
             at: None,
+            shows_span: false,
             catalogue_epoch: self.catalogue.epoch,
         };
         let row = block_on(self.store.get(point)).ok()?.answer?;

@@ -147,6 +147,11 @@ impl<'a> Source<'a> {
         rows.iter().map(source).collect()
     }
 
+    /// The same, with where each row stands in time.
+    pub(super) fn with_span(self, shows_span: bool) -> Source<'a> {
+        Source { shows_span, ..self }
+    }
+
     pub(super) fn table(&self) -> &'a Table {
         self.table
     }

@@ -198,7 +198,7 @@ impl Asked {
                 let seen = &self.visibility;
                 let statement = match self.at {
                     None => emit::point(table, id, selection, seen, dialect),
-                    Some(at) => emit::point_at(table, id, selection, seen, at, dialect),
+                    Some(at) => emit::point_at(table, id, (selection, false), seen, at, dialect),
                 };
                 vec![("point", statement)]
             }

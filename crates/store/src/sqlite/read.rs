@@ -420,14 +420,32 @@ impl Reader {
             ..
         } = point;
         let id = point.id.as_str();
+        let is_common = (selection, visibility) == (&Selection::All, &Visibility::Everything);
         let shape = self.shape(shared, table, selection, point.at.is_none());
         if let Some(at) = point.at {
-            let statement = emit::point_at(table, id, selection, visibility, at, Dialect::Sqlite);
-            return self.get_at(&statement, &shape, (at, point.catalogue_epoch));
+            let shows_span = point.shows_span;
+            let shape = Shape {
+                shows_span,
+                ..shape
+            };
+            let answered = (at, point.catalogue_epoch);
+            if is_common {
+                let text = self.points.past(table, at, shows_span);
+                let values = [
+                    Value::Text(id.to_owned()),
+                    Value::Int(at.system.0),
+                    Value::Instant(at.valid),
+                ];
+                return self.get_at((&text.sql, &text.order(&values)), &shape, answered);
+            }
+            let shown = (selection, shows_span);
+            let statement = emit::point_at(table, id, shown, visibility, at, Dialect::Sqlite);
+            let statement = (&*statement.sql, &*statement.parameters);
+            return self.get_at(statement, &shape, answered);
         }
-        if (selection, visibility) == (&Selection::All, &Visibility::Everything) {
-            let text = self.points.of(table);
-            let mut prepared = self.connection.prepare_cached(&text)?;
+        if is_common {
+            let text = self.points.now(table);
+            let mut prepared = self.connection.prepare_cached(&text.sql)?;
             return point_of(prepared.query([id])?, &shape, point.catalogue_epoch);
         }
         let statement = emit::point(table, id, selection, visibility, Dialect::Sqlite);
@@ -438,7 +456,7 @@ impl Reader {
 
     fn get_at(
         &self,
-        statement: &Statement,
+        (sql, parameters): (&str, &[Value]),
         shape: &Shape<'_>,
         (at, catalogue_epoch): (Coordinates, u64),
     ) -> Step<Snapshot<Option<Row>>> {
@@ -447,8 +465,8 @@ impl Reader {
         let mut stamp = stamp_statement.query(())?;
         let mark = read_stamp(&mut stamp, catalogue_epoch)?;
         past::check_point(shape.table, at, mark)?;
-        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
-        let mut found = bind(&mut prepared, &statement.parameters)?;
+        let mut prepared = self.connection.prepare_cached(sql)?;
+        let mut found = bind(&mut prepared, parameters)?;
         let mut answer = None;
         if let Some(row) = found.next()? {
             answer = Some(shape.read(row, 0)?);

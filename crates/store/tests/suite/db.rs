@@ -249,6 +249,7 @@ impl Db {
             selection: &Selection::All,
             visibility,
             at,
+            shows_span: false,
             catalogue_epoch: self.catalogue.epoch,
         }))
     }

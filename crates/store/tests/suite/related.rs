@@ -103,6 +103,7 @@ pub fn held(db: &Db, id: &str, at: Option<model::Coordinates>) -> Value {
         selection: &selection,
         visibility: &visibility,
         at,
+        shows_span: false,
         catalogue_epoch: db.catalogue.epoch,
     };
     let row = block_on(db.store.get(point)).unwrap().answer.unwrap();

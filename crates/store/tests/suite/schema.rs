@@ -82,6 +82,7 @@ fn row_as_of(db: &Db, table: &Arc<Table>, id: &str, mark: Mark) -> Option<Row> {
         selection: &Selection::All,
         visibility: &Visibility::Everything,
         at: Some(at),
+        shows_span: false,
         catalogue_epoch: db.catalogue.epoch,
     };
     block_on(db.store.get(point)).unwrap().answer

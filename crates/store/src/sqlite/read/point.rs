@@ -1,60 +1,114 @@
-//! The statement texts of the commonest read: a whole row by its id, for whoever sees all rows.
+//! The statement texts of the commonest reads: a whole row by its id, for whoever sees all rows.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use model::{RowId, Selection, Table, TableNumber};
-use query::{Dialect, Visibility, emit};
+use model::{ColumnNumber, Coordinates, RowId, Selection, Table, TableNumber, Value};
+use query::emit::{self, Statement};
+use query::{Dialect, Visibility};
 
 /// Most texts that are kept; with more tables in use they are written anew now and then.
 const TEXTS_MAX: usize = 256;
 
 /// The texts that one thread has used. Writing one took as long as a tenth of the read.
 #[derive(Default)]
-pub(super) struct PointTexts(RefCell<HashMap<TableNumber, Text>>);
+pub(super) struct PointTexts(RefCell<HashMap<(TableNumber, Kind), Kept>>);
 
-struct Text {
+/// What a text of one table depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Now,
+    Past {
+        /// Whether what was valid before the mark is asked for.
+        is_earlier: bool,
+        shows_span: bool,
+    },
+}
+
+struct Kept {
     schema_epoch: u64,
-    sql: Rc<str>,
+    /// The numbers of the columns: a table as of the past has the epoch of today, and may have
+    /// others.
+    columns: Box<[ColumnNumber]>,
+    text: Rc<Text>,
+}
+
+impl Kept {
+    fn is_for(&self, table: &Table) -> bool {
+        let columns = table.columns.iter().map(|column| column.number);
+        self.schema_epoch == table.schema_epoch && self.columns.iter().copied().eq(columns)
+    }
+}
+
+/// A text and what stands for its parameters.
+pub(super) struct Text {
+    pub(super) sql: String,
+    /// Of the id, the mark and the instant, which one each parameter is.
+    parameters: Vec<usize>,
 }
 
 impl PointTexts {
-    /// The text for `table`. Its one parameter is the id.
-    pub(super) fn of(&self, table: &Table) -> Rc<str> {
+    /// The text for the row of now. Its one parameter is the id.
+    pub(super) fn now(&self, table: &Table) -> Rc<Text> {
+        self.of(table, Kind::Now, |id| {
+            let everything = &Visibility::Everything;
+            emit::point(table, id, &Selection::All, everything, Dialect::Sqlite)
+        })
+    }
+
+    /// The text for the row at coordinates such as these.
+    pub(super) fn past(&self, table: &Table, at: Coordinates, shows_span: bool) -> Rc<Text> {
+        let is_earlier = at.valid < at.system.timestamp();
+        let kind = Kind::Past {
+            is_earlier,
+            shows_span,
+        };
+        self.of(table, kind, |id| {
+            let (shown, everything) = ((&Selection::All, shows_span), &Visibility::Everything);
+            emit::point_at(table, id, shown, everything, at, Dialect::Sqlite)
+        })
+    }
+
+    fn of(&self, table: &Table, kind: Kind, write: impl FnOnce(&str) -> Statement) -> Rc<Text> {
         let mut texts = self.0.borrow_mut();
-        if let Some(text) = texts.get(&table.number)
-            && text.schema_epoch == table.schema_epoch
+        if let Some(kept) = texts.get(&(table.number, kind))
+            && kept.is_for(table)
         {
-            return text.sql.clone();
+            return kept.text.clone();
         }
         if texts.len() >= TEXTS_MAX {
             texts.clear();
         }
-        let text = Text {
+        let any = RowId::new("any").expect("three letters are an id");
+        let kept = Kept {
             schema_epoch: table.schema_epoch,
-            sql: write(table),
+            columns: table.columns.iter().map(|column| column.number).collect(),
+            text: Rc::new(Text::new(write(any.as_str()))),
         };
-        let sql = text.sql.clone();
-        texts.insert(table.number, text);
-        sql
+        let text = kept.text.clone();
+        texts.insert((table.number, kind), kept);
+        text
     }
 }
 
-fn write(table: &Table) -> Rc<str> {
-    let any = RowId::new("any").expect("three letters are an id");
-    let everything = &Visibility::Everything;
-    let statement = emit::point(
-        table,
-        any.as_str(),
-        &Selection::All,
-        everything,
-        Dialect::Sqlite,
-    );
-    assert_eq!(
-        statement.parameters.len(),
-        1,
-        "whoever sees all rows is not asked about"
-    );
-    statement.sql.into()
+impl Text {
+    fn new(statement: Statement) -> Text {
+        let which = |value: &Value| match value {
+            Value::Text(_) => 0,
+            Value::Int(_) => 1,
+            Value::Instant(_) => 2,
+            other => unreachable!("whoever sees all rows is not asked about, so not by {other:?}"),
+        };
+        Text {
+            parameters: statement.parameters.iter().map(which).collect(),
+            sql: statement.sql,
+        }
+    }
+
+    /// The parameters: of id, mark and instant each where it belongs.
+    pub(super) fn order(&self, values: &[Value; 3]) -> Vec<Value> {
+        let parameters = self.parameters.iter();
+        parameters.map(|which| values[*which].clone()).collect()
+    }
 }
