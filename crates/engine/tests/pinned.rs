@@ -466,3 +466,32 @@ fn without_a_cache_nothing_is_kept_and_the_answers_are_the_same() {
     assert!(list(&engine, &[&then]).fixed.is_some());
     engine.close().unwrap();
 }
+
+#[test]
+fn a_row_of_the_past_has_the_columns_of_then_whatever_was_read_before() {
+    with_engine(|engine, clock| {
+        let early = create(engine, row("a", &[("n", 1)]));
+        let read = |mark: Mark| {
+            let text = as_of(mark);
+            let ask = Ask {
+                texts: &[&text],
+                bypass: true,
+                ..by(key(), &[])
+            };
+            let answer = asked(engine, &ask, Some("a")).unwrap();
+            String::from_utf8(answer.rows.to_vec()).unwrap()
+        };
+        let before = read(early);
+        clock.step_us(SECOND_US);
+        block_on(engine.create_column(&key(), PLACE, &integer("k"))).unwrap();
+        clock.step_us(SECOND_US);
+        let changed = row("a", &[("k", 2)]);
+        let late = block_on(engine.update_row(&key(), PLACE, changed, None)).unwrap();
+        let after = read(late.mark);
+        assert!(after.contains("[Int(1), Null, Int(2)]"), "{after}");
+        for _ in 0..2 {
+            assert_eq!(read(early), before);
+            assert_eq!(read(late.mark), after);
+        }
+    });
+}
