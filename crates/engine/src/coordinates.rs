@@ -91,7 +91,8 @@ impl Engine {
     }
 
     /// One of these rows, if it is found without waiting. For the caller it was prepared for, who
-    /// must have been asked about anew. Whatever goes wrong, [`Engine::get_row_at`] says what it is.
+    /// must have been asked about anew. Whatever goes wrong, [`Engine::get_row_at`] says what it
+    /// is.
     pub fn past_at_once(&self, past: &PreparedPast, id: &RowId) -> Option<ListAnswer> {
         let epoch = past.catalogue_epoch;
         if epoch != self.shared.catalogue_epoch() || !self.has_reached(past.mark) {
@@ -409,7 +410,7 @@ impl Engine {
 impl How<'_> {
     /// The row that the query reads, as a point.
     fn point<'a>(&'a self, query: &'a Query, catalogue_epoch: u64) -> Option<Point<'a>> {
-        // Whom the past is judged by its own grants only lists can ask.
+        // What is judged by the grants of then only a list can ask.
         let id = self.only.filter(|_| query.then.is_none())?;
         Some(Point {
             table: &query.table,
