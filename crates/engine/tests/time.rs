@@ -3,10 +3,10 @@
 
 mod stage;
 
-use engine::{Engine, EngineError, Family, ListAnswer, ListRows, RowInput};
+use engine::{Caller, Engine, EngineError, Family, ListAnswer, ListRows, RowInput, TableChange};
 use futures_executor::block_on;
 use model::{Json, RowId};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open, row};
+use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open, row};
 
 const SECOND_US: i64 = 1_000_000;
 
@@ -238,5 +238,37 @@ fn unique_values_are_unique_at_every_instant() {
     assert_eq!(ids(&engine, &[]).0, ["a"]);
     clock.step_us(5 * SECOND_US);
     assert_eq!(ids(&engine, &[]).0, ["b"]);
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_write_over_a_period_that_changes_grants_alone_changes_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = TickingClock::at(NEW_YEAR_US);
+    let engine = open(directory.path(), clock.clone());
+    furnish(&engine);
+    let secure = TableChange {
+        row_security: Some(true),
+        ..TableChange::default()
+    };
+    block_on(engine.update_table(&key(), PLACE, secure)).unwrap();
+    let granting = |mut row: RowInput, grants: &[&str]| {
+        row.permissions = Some(grants.iter().map(ToString::to_string).collect());
+        row
+    };
+    block_on(engine.create_row(&key(), PLACE, granting(row("a", &[("n", 1)]), &[]))).unwrap();
+    let id = RowId::new("a").unwrap();
+    let get = |caller: &Caller| block_on(engine.get_row(caller, PLACE, &id, &[]));
+    assert!(get(&guest()).is_err());
+    // From a second on the row says what it says already.
+    let mut same = row("a", &[]);
+    same.members.push(("$validFrom".to_owned(), at(SECOND_US)));
+    for (grants, is_seen) in [(&["read(\"any\")"][..], true), (&[], false)] {
+        let same = granting(same.clone(), grants);
+        block_on(engine.upsert_row(&key(), PLACE, same, None)).unwrap();
+        let shown = get(&key()).unwrap().answer.rows[0].permissions.to_string();
+        assert_eq!(shown.contains("any"), is_seen);
+        assert_eq!(get(&guest()).is_ok(), is_seen);
+    }
     engine.close().unwrap();
 }

@@ -154,7 +154,9 @@ impl Run<'_> {
         if needs_piece && !op.is_literal && !self.meets_any(op.range, &known) {
             return Err(Refusal::RowNotFound(op.id.clone()).into());
         }
-        let grants = grants_of(&op.act);
+        let mut grants = grants_of(&op.act);
+        // A row that is met as it is was there before.
+        grants.comes_with_row &= !plan.is_empty();
         if plan.is_empty() && grants.new.is_none() {
             return Ok(TimedDone {
                 is_affected: false,
