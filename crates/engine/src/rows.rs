@@ -40,18 +40,14 @@ impl Engine {
             let catalogue = self.catalogue();
             let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
             let related = related(&query.table, asked.texts)?;
-            let filters_others = query.filters_relationships();
             let number = query.table.number;
-            let before = self.shared.before((!filters_others).then_some(number));
+            let before = self.shared.before(Some(number));
             let attempt = Attempt {
                 engine: self,
                 catalogue: &catalogue,
                 query: &query,
                 asked,
             };
-            if filters_others {
-                self.settle_due().await?;
-            }
             let overdue = self.overdue(number);
             let contract = self.contract(caller, asked, &query);
             let contract = contract.filter(|_| overdue.is_none() && !was_torn);
