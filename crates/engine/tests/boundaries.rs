@@ -312,39 +312,72 @@ fn what_begins_and_ends_at_one_instant_is_seen_all_at_once() {
     }
 }
 
+/// Another table, each row of which is about one of the first.
+const NOTES: Place<'static> = Place {
+    database: "d",
+    table: "notes",
+};
+
+/// A note on the row that stays.
+fn note(mut row: RowInput) -> RowInput {
+    let of = Json::Text("stays".to_owned());
+    row.members.push(("of".to_owned(), of));
+    row
+}
+
+fn write_notes(engine: &Engine, rows: impl IntoIterator<Item = RowInput>) {
+    block_on(engine.create_table(&key(), "d", new_table("notes"))).unwrap();
+    let relationship = NewRelationship {
+        related: "t".into(),
+        kind: "manyToOne".into(),
+        two_way: false,
+        key: Some("of".into()),
+        partner_key: None,
+        on_delete: None,
+    };
+    block_on(engine.create_relationship(&key(), NOTES, &relationship)).unwrap();
+    for row in rows {
+        block_on(engine.create_row(&key(), NOTES, note(row))).unwrap();
+    }
+}
+
+fn list_notes(engine: &Engine, bypass: bool) -> String {
+    let of = r#"{"method":"equal","attribute":"of","values":["stays"]}"#;
+    list_of(engine, NOTES, bypass, &[limit(), of.to_owned()])
+}
+
 #[test]
 fn a_filter_on_related_rows_sees_one_instant_as_well() {
-    const NOTES: Place<'static> = Place {
-        database: "d",
-        table: "notes",
-    };
-    let texts = [
-        limit(),
-        r#"{"method":"equal","attribute":"of","values":["stays"]}"#.to_owned(),
-    ];
     with_rows(|store, engine| {
-        block_on(engine.create_table(&key(), "d", new_table("notes"))).unwrap();
-        let relationship = NewRelationship {
-            related: "t".into(),
-            kind: "manyToOne".into(),
-            two_way: false,
-            key: Some("of".into()),
-            partner_key: None,
-            on_delete: None,
-        };
-        block_on(engine.create_relationship(&key(), NOTES, &relationship)).unwrap();
-        for mut row in very_many().chain([row("new", &[])]) {
-            row.members
-                .push(("of".to_owned(), Json::Text("stays".to_owned())));
-            block_on(engine.create_row(&key(), NOTES, row)).unwrap();
-        }
-        let list = || list_of(engine, NOTES, true, &texts);
-        assert_eq!(list().lines().count(), DUE_ROWS_MAX + 501);
+        write_notes(engine, very_many().chain([row("new", &[])]));
+        assert_eq!(list_notes(engine, true).lines().count(), DUE_ROWS_MAX + 501);
         end_in_part(store);
-        let rows = list();
+        let rows = list_notes(engine, true);
         assert_eq!(rows.lines().count(), 1, "{rows}");
         assert!(!store.is_armed());
     });
+}
+
+#[test]
+fn a_filter_on_related_rows_is_answered_while_nothing_can_be_brought_in() {
+    for bypass in [false, true] {
+        with_rows(|store, engine| {
+            let over = |id: &str, name: &str| {
+                let mut over = row(id, &[]);
+                let instant = Json::Int(NEW_YEAR_US + SECOND_US);
+                over.members.push((name.to_owned(), instant));
+                over
+            };
+            let notes = [over("begun", "$validFrom"), over("ended", "$validTo")];
+            write_notes(engine, notes.into_iter().chain([row("new", &[])]));
+            store.brings_nothing.store(true, Ordering::SeqCst);
+            store.clock.step_us(SECOND_US);
+            let rows = list_notes(engine, bypass);
+            let has = |id: &str| rows.contains(&format!(" {id} "));
+            let seen = (has("new"), has("begun"), has("ended"));
+            assert_eq!(seen, (true, true, false), "{rows}");
+        });
+    }
 }
 
 /// Whether each row is there.
