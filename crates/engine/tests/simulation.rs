@@ -10,9 +10,10 @@
 //!
 //! `TIDEMARK_SIMULATION` chooses something else than the runs of every day: `seed` replays one run
 //! and writes down what happened, `seed:steps` one with so many steps, `seed:steps:Rule` one
-//! without a rule of invalidation; a number of seeds is `seeds=1000`; `table` looks for the seeds
-//! of [`MISSED`] anew, `table:Rule` for that of one rule. At night 5,000 seeds are run. `travel:` before a seed is for the runs that
-//! ask about other times as well.
+//! without a rule of invalidation; a number of seeds is `seeds=1000`, of so many steps each
+//! `seeds=1000:2000`; `table` looks for the seeds of [`MISSED`] anew, `table:Rule` for that of one
+//! rule. At night 5,000 seeds are run. `travel:` before a seed is for the runs that ask about other
+//! times as well.
 //!
 //! Rows are scheduled to start and end later, and the clock passes such boundaries while nobody
 //! commits: each passage is a state of its own.
@@ -68,13 +69,22 @@ fn asked() -> Option<String> {
     std::env::var("TIDEMARK_SIMULATION").ok()
 }
 
-/// How many seeds are run: 200 by day.
-fn seeds() -> u64 {
-    let seeds = asked().and_then(|asked| asked.strip_prefix("seeds=")?.parse().ok());
-    seeds.unwrap_or(match std::env::var("TIDEMARK_LANE").as_deref() {
+/// How many seeds are run, 200 by day, and the steps of each.
+fn seeds() -> (u64, usize) {
+    if let Some(asked) = asked()
+        && let Some(asked) = asked.strip_prefix("seeds=")
+    {
+        let (seeds, steps) = match asked.split_once(':') {
+            Some((seeds, steps)) => (seeds, steps.parse().expect("a number of steps")),
+            None => (asked, STEPS),
+        };
+        return (seeds.parse().expect("a number of seeds"), steps);
+    }
+    let seeds = match std::env::var("TIDEMARK_LANE").as_deref() {
         Ok("night") => 5_000,
         _ => 200,
-    })
+    };
+    (seeds, STEPS)
 }
 
 fn run_in(world: &mut World, steps: usize) -> Result<(), Failure> {
@@ -249,7 +259,8 @@ fn no_answer_is_older_than_what_could_be_read_when_it_was_asked_for() {
     }
     let mut tally = Tally::default();
     let mut failed: Vec<(u64, Failure)> = Vec::new();
-    let runs = in_parallel(seeds(), |seed| run(seed, STEPS));
+    let (seeds, steps) = seeds();
+    let runs = in_parallel(seeds, |seed| run(seed, steps));
     for (seed, run) in (0..).zip(runs) {
         match run {
             Ok(of_run) => tally.take_in(&of_run),
@@ -333,7 +344,7 @@ fn an_answer_about_a_settled_time_is_the_same_for_ever() {
     if asked().is_some_and(|asked| !asked.starts_with("seeds=")) {
         return;
     }
-    let times = if seeds() > 1_000 { 30 } else { 1 };
+    let times = if seeds().0 > 1_000 { 30 } else { 1 };
     let tally = tally_of(times * TRAVEL_SEEDS, World::travel_in_time);
     let of_time = ["asOf", "validAt", "validBetween", "versions"];
     for what in HAPPENS_IN_TIME.iter().copied().chain(of_time) {
