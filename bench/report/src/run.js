@@ -51,7 +51,7 @@ export const referenceOf = (group) =>
  * Whether a series was asked so many requests a second: it rested in between, so what it took says
  * nothing of how many it could have answered.
  */
-export const isPaced = ({ key }) => key === 'paced';
+export const isPaced = ({ key }) => key.startsWith('paced');
 
 /** The cores that the server of a group had; those of the machine where the group does not say. */
 export const coresOf = (group, run) => group.cores ?? run.machine.cores;

@@ -70,8 +70,8 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
                 let pair = Pair {
                     one: series,
                     other: found,
-                    floors: floor(group).zip(floor(same)),
-                    is_same,
+                    floors: floor(group, series).zip(floor(same, found)),
+                    is_same: is_same && series.asked_per_s == found.asked_per_s,
                 };
                 rows.extend(pair.lines(&group.title));
             }
@@ -99,11 +99,14 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
     Ok(parts.join("\n"))
 }
 
-fn floor(group: &Group) -> Option<&Series> {
-    group
+/// The floor that was asked as `of` was: as often as it answers, or at a fixed rate.
+fn floor<'a>(group: &'a Group, of: &Series) -> Option<&'a Series> {
+    let is_alike = |series: &&Series| series.asked_per_s.is_some() == of.asked_per_s.is_some();
+    let mut floors = group
         .series
         .iter()
-        .find(|series| series.role == Role::Floor)
+        .filter(|series| series.role == Role::Floor);
+    floors.find(is_alike)
 }
 
 fn differences(one: &Map<String, Value>, other: &Map<String, Value>) -> Vec<Vec<String>> {
@@ -181,7 +184,7 @@ struct Pair<'a> {
     other: &'a Series,
     /// The floors of their groups.
     floors: Option<(&'a Series, &'a Series)>,
-    /// Whether the runs can be judged at all.
+    /// Whether both were asked for the same.
     is_same: bool,
 }
 
@@ -331,6 +334,31 @@ mod tests {
         assert_eq!(judged(&one, &with_floor(80.0, 45.0), "rate"), "**faster**");
         let text = compare(&one, &other).unwrap();
         assert!(text.contains("| 12.5 % | the machine |"), "{text}");
+    }
+
+    #[test]
+    fn what_was_due_at_a_fixed_rate_is_judged_by_a_floor_at_that_rate() {
+        let paced = |per_s: f64, exact_us: f64, floor_us: f64| {
+            let mut all = exact(exact_us, 0.01);
+            all[0].asked_per_s = Some(per_s);
+            all.push(series("floor", Role::Floor, 40.0, 0.01));
+            all.push(series("paced_floor", Role::Floor, floor_us, 0.01));
+            all[2].asked_per_s = Some(per_s);
+            run(all)
+        };
+        let one = paced(1_000.0, 100.0, 40.0);
+        assert_eq!(
+            judged(&one, &paced(1_000.0, 112.0, 45.0), "p50"),
+            "the same"
+        );
+        assert_eq!(
+            judged(&one, &paced(1_000.0, 112.0, 40.0), "p50"),
+            "**slower**"
+        );
+        assert_eq!(
+            judged(&one, &paced(2_000.0, 112.0, 40.0), "p50"),
+            "not judged"
+        );
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub fn list() -> [Series; 2] {
             role: [Role::Reference, Role::Other][idx],
             source: Source::Quoted,
             connections: 1,
+            asked_per_s: None,
             count: u64::from(LIST_CALLS),
             wall_ms: LIST_WALL_MS[idx],
             points_us: BTreeMap::from(points),

@@ -171,6 +171,9 @@ pub struct Series {
     pub source: Source,
     /// Requests that were under way at once.
     pub connections: u32,
+    /// Requests a second that it was asked for; without, as many as it answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_per_s: Option<f64>,
     /// Requests.
     pub count: u64,
     /// From the first request to the last answer, in milliseconds; pauses are left out.
@@ -301,6 +304,7 @@ impl Series {
             role,
             source: Source::Measured,
             connections,
+            asked_per_s: None,
             count: samples.len() as u64,
             wall_ms: milli(wall.as_secs_f64() * 1e3),
             points_us: points_us(&sorted),

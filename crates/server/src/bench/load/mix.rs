@@ -50,6 +50,23 @@ pub struct Mixed {
     pub wall: Duration,
 }
 
+impl Mixed {
+    /// Both as one; the second begins where the first ends.
+    #[must_use]
+    pub fn and(mut self, next: &Mixed) -> Mixed {
+        let later = next.samples.iter().map(|sample| Sample {
+            ended: sample.ended + self.wall,
+            ..*sample
+        });
+        self.samples.extend(later);
+        self.lists += next.lists;
+        self.hits += next.hits;
+        self.errors += next.errors;
+        self.wall += next.wall;
+        self
+    }
+}
+
 /// Numbers that look drawn by chance, the same for the same seed (splitmix64).
 struct Draw(u64);
 
@@ -91,6 +108,11 @@ pub fn lists() -> Vec<String> {
         .iter()
         .flat_map(|category| RATINGS.iter().map(move |rating| list(category, *rating)));
     lists.collect()
+}
+
+/// The route of the list that is asked for most.
+pub fn first_list() -> String {
+    lists().swap_remove(0)
 }
 
 /// Runs the mix. `seed` decides what each client does.

@@ -8,6 +8,7 @@ mod mix;
 mod report;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ use self::mix::{Mix, Mixed};
 use super::cores::Cores;
 use super::record::{Written, prepare, write};
 use super::run::Prices;
-use super::stage::{Responder, Server, Stage};
-use crate::client::{Access, Client};
+use super::stage::{Process, Responder, Server, Stage};
+use crate::client::{Access, Client, Endpoint};
 use crate::seed::generator::Product;
 use crate::seed::{self, table};
 
@@ -37,8 +38,9 @@ const BUNCH: u32 = 25;
 pub const CONNECTIONS: u32 = 32;
 /// Lists of a hundred requests, in each mix.
 const MIXES: [u64; 2] = [90, 50];
-/// The paced load asks for this share of what the server has just answered.
-const PACE: f64 = 0.7;
+/// The paced load asks for no more than this share of what the server has just answered in the
+/// slower of two slices: a bad second is to leave no queue behind.
+const PACE_MAX: f64 = 0.5;
 
 /// What to measure, and where the report goes.
 pub struct Options {
@@ -97,8 +99,8 @@ pub struct Cell {
     pub floor: Slice,
     /// The other systems of the run, in its order; of fetching alone.
     pub beside: Vec<Slice>,
-    /// At a fixed rate below that, counted from when each request was due.
-    pub paced: Option<Slice>,
+    /// At a fixed rate below that.
+    pub paced: Option<Paced>,
     /// What wrk says: requests a second.
     pub opinion: Option<f64>,
     /// Most memory of the server so far, in MiB.
@@ -107,18 +109,37 @@ pub struct Cell {
     pub floor_mib: f64,
 }
 
+/// Requests at a fixed rate, each latency counted from when its request was due: two slices of the
+/// server with one of the floor between them.
+pub struct Paced {
+    /// Requests a second that were due.
+    pub per_s: f64,
+    /// Both slices of the server.
+    pub both: Slice,
+    /// The floor between them.
+    pub floor: Slice,
+}
+
 /// Lists and changes at once, with the list cache and without.
 pub struct Blend {
     /// Lists of a hundred requests.
     pub reads_percent: u64,
     /// As anybody starts it, twice.
-    pub on: [Mixed; 2],
-    /// With `--list-cache=off`.
-    pub off: Mixed,
-    /// Processor time of each server in microseconds: as anybody starts it, and without the cache.
-    pub cpu_us: [f64; 2],
-    /// Most memory of each in MiB.
-    pub memory_mib: [f64; 2],
+    pub on: [Turn; 2],
+    /// With `--list-cache=off`, twice, in turn with that.
+    pub off: [Turn; 2],
+    /// The static responder between them, which answers everything with one list.
+    pub floor: Turn,
+}
+
+/// One server's slice of a blend.
+pub struct Turn {
+    /// What came of it.
+    pub seen: Mixed,
+    /// Processor time of the server in microseconds.
+    pub cpu_us: f64,
+    /// Its most memory in MiB.
+    pub memory_mib: f64,
 }
 
 /// Everything that was measured.
@@ -152,6 +173,28 @@ impl Act {
             Act::Fetch => "fetch 25 rows",
             Act::FetchUncached => "fetch 25 rows, not from the cache",
         }
+    }
+
+    /// Requests a second at a fixed rate: the same in every run, so that runs can be compared.
+    fn usual_pace(self) -> f64 {
+        match self {
+            Act::Add | Act::FetchUncached => 1_000.0,
+            Act::Read | Act::Fetch => 10_000.0,
+        }
+    }
+
+    /// The rate to pace at where the server has answered `per_s`: less than usual only where that
+    /// is too much, and then 1, 2 or 5 times a power of ten.
+    fn pace(self, per_s: f64) -> f64 {
+        let most = per_s * PACE_MAX;
+        let mut pace = self.usual_pace();
+        for divisor in [2.0, 2.5, 2.0].into_iter().cycle() {
+            if pace <= most || pace <= 1.0 {
+                break;
+            }
+            pace /= divisor;
+        }
+        pace
     }
 }
 
@@ -285,9 +328,16 @@ impl Work<'_> {
         }
         let second = ask(aim)?;
         let again = second.per_s() / first.per_s();
+        let slower = first.per_s().min(second.per_s());
         let both = first.and(second);
         let is_shown = connections == CONNECTIONS;
-        let paced = is_shown.then(|| oha.ask(aim, &load(half, Some(both.per_s() * PACE))));
+        let pace = |per_s| {
+            let ask = |aim: &Aim| oha.ask(aim, &load(half, Some(per_s)));
+            let (first, floor, second) = (ask(aim)?, ask(&still)?, ask(aim)?);
+            let both = first.and(second);
+            anyhow::Ok(Paced { per_s, both, floor })
+        };
+        let paced = is_shown.then(|| pace(act.pace(slower))).transpose()?;
         let opinion = if is_shown {
             // On the same cores as oha. It is beside the point: without it there is a report, too.
             let opinion = second_opinion(aim, &load(half, None), oha.cores());
@@ -306,61 +356,66 @@ impl Work<'_> {
             again,
             floor: between,
             beside,
-            paced: paced.transpose()?,
+            paced,
             opinion,
             memory_mib: server.process().peak_mib()?,
             floor_mib: floor.process().peak_mib()?,
         })
     }
 
-    /// With the cache, without, with it again; each server on a fresh copy and on all cores.
+    /// With the cache, without, the responder, and both again; each server on a fresh copy and on
+    /// all cores.
     fn blend(&self, reads_percent: u64) -> Result<Blend> {
         let most = self.options.cores.iter().copied().max().unwrap_or(1);
         let cores = self.all.first(most)?;
-        let half = self.options.duration / 2;
-        let turn = |settings: &[&str]| -> Result<Turn> {
-            let server = self.stage.fresh(&cores, settings)?;
-            let mix = |lasting| Mix {
-                reads_percent,
-                connections: CONNECTIONS,
-                lasting,
-                rows: ROWS,
-            };
-            let access = access(&server)?;
-            let runtime = runtime()?;
-            if !self.options.warmup.is_zero() {
-                runtime.block_on(mix::run(&access, mix(self.options.warmup), 0))?;
-            }
-            let before = server.process().cpu_us()?;
-            // Alike in each turn, so that all ask and change the same rows.
-            let seen = runtime.block_on(mix::run(&access, mix(half), 1))?;
-            let cpu_us = server.process().cpu_us()? - before;
-            let memory_mib = server.process().peak_mib()?;
-            server.stop()?;
-            Ok(Turn {
-                seen,
-                cpu_us,
-                memory_mib,
-            })
+        let server = self.stage.fresh(&cores, &[])?;
+        let still = access(&server)?;
+        let url = format!("http://{}/v1{}", server.address, mix::first_list());
+        let floor = self.stage.responder(&cores, &url, &server.headers())?;
+        server.stop()?;
+        let still = Access {
+            endpoint: endpoint(floor.address)?,
+            ..still
         };
-        let first = turn(&[])?;
-        let off = turn(&["--list-cache=off"])?;
-        let second = turn(&[])?;
+        let turn = |settings: &[&str]| {
+            let server = self.stage.fresh(&cores, settings)?;
+            let turn = self.turn(reads_percent, &access(&server)?, server.process())?;
+            server.stop()?;
+            anyhow::Ok(turn)
+        };
+        let cache_off = ["--list-cache=off"];
+        let first = [turn(&[])?, turn(&cache_off)?];
+        let floor = self.turn(reads_percent, &still, floor.process())?;
+        let second = [turn(&[])?, turn(&cache_off)?];
+        let ([on, off], [on_again, off_again]) = (first, second);
         Ok(Blend {
             reads_percent,
-            cpu_us: [first.cpu_us + second.cpu_us, off.cpu_us],
-            memory_mib: [first.memory_mib.max(second.memory_mib), off.memory_mib],
-            on: [first.seen, second.seen],
-            off: off.seen,
+            on: [on, on_again],
+            off: [off, off_again],
+            floor,
         })
     }
-}
 
-/// One server's part of a blend.
-struct Turn {
-    seen: Mixed,
-    cpu_us: f64,
-    memory_mib: f64,
+    fn turn(&self, reads_percent: u64, access: &Access, process: Process) -> Result<Turn> {
+        let mix = |lasting| Mix {
+            reads_percent,
+            connections: CONNECTIONS,
+            lasting,
+            rows: ROWS,
+        };
+        let runtime = runtime()?;
+        if !self.options.warmup.is_zero() {
+            runtime.block_on(mix::run(access, mix(self.options.warmup), 0))?;
+        }
+        let before = process.cpu_us()?;
+        // Alike in each turn, so that all ask and change the same rows.
+        let seen = runtime.block_on(mix::run(access, mix(self.options.duration / 2), 1))?;
+        Ok(Turn {
+            seen,
+            cpu_us: process.cpu_us()? - before,
+            memory_mib: process.peak_mib()?,
+        })
+    }
 }
 
 fn rows_url(server: &Server) -> String {
@@ -418,10 +473,14 @@ fn floor_aim(aim: &Aim, floor: &Responder) -> Aim {
     }
 }
 
+fn endpoint(address: SocketAddr) -> Result<Endpoint> {
+    let endpoint = format!("http://{address}/v1").parse();
+    endpoint.map_err(|why: String| anyhow::anyhow!(why))
+}
+
 fn access(server: &Server) -> Result<Access> {
-    let endpoint = format!("http://{}/v1", server.address).parse();
     Ok(Access {
-        endpoint: endpoint.map_err(|why: String| anyhow::anyhow!(why))?,
+        endpoint: endpoint(server.address)?,
         project: HeaderValue::from_str(&server.project)?,
         key: HeaderValue::from_str(&server.key)?,
     })
@@ -487,5 +546,20 @@ mod tests {
 
     fn row_of(index: u32) -> String {
         row(index)
+    }
+
+    #[test]
+    fn a_pace_is_the_usual_one_or_a_round_one_that_the_server_bears() {
+        for (act, per_s, pace) in [
+            (Act::Read, 90_000.0, 10_000),
+            (Act::Read, 20_000.0, 10_000),
+            (Act::Read, 19_999.0, 5_000),
+            (Act::Add, 1_999.0, 500),
+            (Act::Add, 999.0, 200),
+            (Act::Add, 399.0, 100),
+            (Act::Add, 0.3, 1),
+        ] {
+            assert_eq!(act.pace(per_s) as u32, pace, "{act:?} {per_s}");
+        }
     }
 }

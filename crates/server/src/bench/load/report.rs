@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::generator::Slice;
 use super::mix::Mixed;
-use super::{Act, BODIES, BUNCH, Blend, CONNECTIONS, Cell, Measured, Options, PACE, ROWS};
+use super::{
+    Act, BODIES, BUNCH, Blend, CONNECTIONS, Cell, Measured, Options, PACE_MAX, Paced, ROWS, Turn,
+};
 use crate::bench::machine::{self, Machine};
 use crate::bench::markdown::table;
 use crate::bench::percentile::Sorted;
@@ -29,10 +31,14 @@ const METHOD: &str = "\
      percentiles are by nearest rank of all. Each connection sends its next request when the last \
      is answered (a closed loop): while an answer is slow, the requests that would have waited \
      behind it are never sent and do not count (coordinated omission). The series “paced” avoids \
-     that: requests are due at a fixed rate of 70 % of the measured one, and each latency begins \
-     when its request was due. The server is bound to its cores; the generator has the others, or \
-     shares them where there are none, which makes every rate a lower bound. Lists and changes at \
-     once are sent by the built-in client.";
+     that: requests are due at a fixed rate, in two slices with one of the responder between them, \
+     and each latency begins when its request was due. The rate is the same in every run (1,000 a \
+     second of adding and of fetching not from the cache, 10,000 of reading and of fetching), or a \
+     round one below it where that is more than half of what the server has just answered. The \
+     server is bound to its cores; the generator has the others, or shares them where there are \
+     none, which makes every rate a lower bound. Lists and changes at once are sent by the built-in \
+     client: a slice with the cache, one without, one of the responder, and both again, each on a \
+     fresh copy.";
 /// Samples that a series keeps; a run has some fifty series.
 const KEPT_MAX: usize = 3_000;
 /// The published test has none of these.
@@ -188,7 +194,7 @@ impl Report<'_> {
             ("cores_of_the_server", json!(list(cores))),
             ("warmup_s", json!(warmup.as_secs_f64())),
             ("duration_s", json!(duration.as_secs_f64())),
-            ("paced_at", json!(PACE)),
+            ("paced_at_most", json!(PACE_MAX)),
             ("durability", json!("full")),
             ("index", json!(true)),
         ];
@@ -235,8 +241,15 @@ impl Report<'_> {
             )?);
         }
         if let Some(paced) = &cell.paced {
-            let named = ("paced", "Tidemark, paced", Role::Other);
-            all.push(of_slice(named, cell.connections, paced)?);
+            let Paced { per_s, both, floor } = paced;
+            for (named, slice) in [
+                (("paced", "Tidemark, paced", Role::Other), both),
+                (("paced_floor", "static floor, paced", Role::Floor), floor),
+            ] {
+                let mut series = of_slice(named, cell.connections, slice)?;
+                series.asked_per_s = Some(*per_s);
+                all.push(series);
+            }
         }
         let (act, cores, connections) = (cell.act, cell.cores, cell.connections);
         let plural = |count: u32| if count == 1 { "" } else { "s" };
@@ -321,19 +334,25 @@ impl Report<'_> {
     }
 
     fn paced(&self) -> String {
-        let rows = self.measured.cells.iter().filter_map(|cell| {
-            let paced = cell.paced.as_ref()?;
-            let mut row = vec![
-                cell.act.title().to_owned(),
-                cell.cores.to_string(),
-                whole(cell.both.per_s() * PACE),
-                whole(paced.per_s()),
-            ];
-            row.extend(points(&paced.samples)?.map(whole));
-            row.push(paced.errors.to_string());
-            Some(row)
+        let rows = self.measured.cells.iter().flat_map(|cell| {
+            let slices = cell.paced.iter().flat_map(|paced| {
+                let Paced { per_s, both, floor } = paced;
+                [("Tidemark", per_s, both), ("static floor", per_s, floor)]
+            });
+            slices.filter_map(|(name, per_s, slice)| {
+                let mut row = vec![
+                    cell.act.title().to_owned(),
+                    cell.cores.to_string(),
+                    name.to_owned(),
+                    whole(*per_s),
+                    whole(slice.per_s()),
+                ];
+                row.extend(points(&slice.samples)?.map(whole));
+                row.push(slice.errors.to_string());
+                Some(row)
+            })
         });
-        let head = "request|cores|wanted/s|answered/s|p50 µs|p90 µs|p99 µs|p99.9 µs|errors";
+        let head = "request|cores|server|wanted/s|answered/s|p50 µs|p90 µs|p99 µs|p99.9 µs|errors";
         table(head, rows.collect())
     }
 }
@@ -358,51 +377,81 @@ fn cpu_each(slice: &Slice) -> Option<f64> {
     Some(slice.cpu_us? / answers)
 }
 
+/// A line for each server of a blend.
 fn blend_rows(blend: &Blend) -> Vec<Vec<String>> {
-    let whole_on = joined(&blend.on);
-    let again = format!(
-        "{:.2}",
-        mixed_per_s(&blend.on[1]) / mixed_per_s(&blend.on[0])
-    );
-    let servers = [
-        ("as anybody starts it", &whole_on, again),
-        ("list cache off", &blend.off, "–".to_owned()),
-    ];
-    let rows = servers
-        .into_iter()
-        .zip([0, 1])
-        .filter_map(|((name, mixed, again), idx)| {
-            let mut row = vec![
-                format!("{} to {}", blend.reads_percent, 100 - blend.reads_percent),
-                name.to_owned(),
-                whole(mixed_per_s(mixed)),
-                again,
-                format!("{:.1} %", hits_percent(mixed)),
-            ];
-            row.extend(points(&mixed.samples)?.map(whole));
-            row.push(mixed.errors.to_string());
-            row.push(format!(
-                "{:.1}",
-                blend.cpu_us[idx] / mixed.samples.len() as f64
-            ));
-            row.push(whole(blend.memory_mib[idx]));
-            Some(row)
-        });
+    let rows = Blended::all(blend).into_iter().filter_map(|blended| {
+        let mixed = &blended.mixed;
+        let again = blended.again.map(|again| format!("{again:.2}"));
+        let hits = blended.hits_percent.map(|hits| format!("{hits:.1} %"));
+        let absent = || "–".to_owned();
+        let mut row = vec![
+            format!("{} to {}", blend.reads_percent, 100 - blend.reads_percent),
+            blended.title.to_owned(),
+            whole(mixed_per_s(mixed)),
+            again.unwrap_or_else(absent),
+            hits.unwrap_or_else(absent),
+        ];
+        row.extend(points(&mixed.samples)?.map(whole));
+        row.push(mixed.errors.to_string());
+        row.push(format!("{:.1}", blended.cpu_us));
+        row.push(whole(blended.memory_mib));
+        Some(row)
+    });
     rows.collect()
 }
 
-/// Two parts as one; the second begins where the first ends.
-fn joined([first, second]: &[Mixed; 2]) -> Mixed {
-    let later = second.samples.iter().map(|sample| Sample {
-        ended: sample.ended + first.wall,
-        ..*sample
-    });
-    Mixed {
-        samples: first.samples.iter().copied().chain(later).collect(),
-        lists: first.lists + second.lists,
-        hits: first.hits + second.hits,
-        errors: first.errors + second.errors,
-        wall: first.wall + second.wall,
+/// All slices of one server of a blend, as one.
+struct Blended {
+    key: &'static str,
+    title: &'static str,
+    role: Role,
+    mixed: Mixed,
+    /// The rate of the second slice to that of the first.
+    again: Option<f64>,
+    /// Of a server that has a cache.
+    hits_percent: Option<f64>,
+    /// For each answer, in microseconds.
+    cpu_us: f64,
+    memory_mib: f64,
+}
+
+impl Blended {
+    fn all(blend: &Blend) -> [Blended; 3] {
+        let floor = std::slice::from_ref(&blend.floor);
+        let on = Blended::of(("tidemark", "Tidemark", Role::Subject), &blend.on);
+        [
+            Blended {
+                hits_percent: Some(hits_percent(&on.mixed)),
+                ..on
+            },
+            Blended::of(
+                ("uncached", "Tidemark, list cache off", Role::Reference),
+                &blend.off,
+            ),
+            Blended::of(("floor", "static floor", Role::Floor), floor),
+        ]
+    }
+
+    fn of((key, title, role): (&'static str, &'static str, Role), turns: &[Turn]) -> Blended {
+        let mut mixed = Mixed::default();
+        for turn in turns {
+            mixed = mixed.and(&turn.seen);
+        }
+        let again = match turns {
+            [first, second] => Some(mixed_per_s(&second.seen) / mixed_per_s(&first.seen)),
+            _ => None,
+        };
+        let cpu_us: f64 = turns.iter().map(|turn| turn.cpu_us).sum();
+        Blended {
+            key,
+            title,
+            role,
+            again,
+            hits_percent: None,
+            cpu_us: cpu_us / mixed.samples.len() as f64,
+            memory_mib: turns.iter().map(|turn| turn.memory_mib).fold(0.0, f64::max),
+            mixed,
+        }
     }
 }
 
@@ -447,25 +496,23 @@ fn of_cell(named: (&str, &str, Role), cell: &Cell) -> Result<Series> {
 }
 
 fn blend_group(blend: &Blend) -> Result<Group> {
-    let on = joined(&blend.on);
-    let servers = [
-        (("tidemark", "Tidemark", Role::Subject), &on),
-        (("uncached", "list cache off", Role::Reference), &blend.off),
-    ];
     let mut all = Vec::new();
-    for ((named, mixed), idx) in servers.into_iter().zip([0, 1]) {
-        let mut series = series(named, CONNECTIONS, mixed.wall, &mixed.samples)?;
+    for blended in Blended::all(blend) {
+        let Blended {
+            key, title, role, ..
+        } = blended;
+        let mixed = &blended.mixed;
+        let mut series = series((key, title, role), CONNECTIONS, mixed.wall, &mixed.samples)?;
         series.errors = Some(mixed.errors);
-        series.hits_percent = Some(milli(hits_percent(mixed)));
-        series.cpu_us = Some(milli(blend.cpu_us[idx] / mixed.samples.len() as f64));
-        series.memory_mib = Some(milli(blend.memory_mib[idx]));
+        series.hits_percent = blended.hits_percent.map(milli);
+        series.cpu_us = Some(milli(blended.cpu_us));
+        series.memory_mib = Some(milli(blended.memory_mib));
+        series.noise = Some(Noise {
+            again: blended.again.map(milli),
+            ..series.noise.unwrap_or_default()
+        });
         all.push(series);
     }
-    let again = mixed_per_s(&blend.on[1]) / mixed_per_s(&blend.on[0]);
-    all[0].noise = Some(Noise {
-        again: Some(milli(again)),
-        ..all[0].noise.unwrap_or_default()
-    });
     let reads = blend.reads_percent;
     Ok(Group {
         key: format!("mixed_{reads}"),
@@ -513,20 +560,28 @@ mod tests {
                 Act::Fetch => vec![slice(1_000, 400)],
                 _ => Vec::new(),
             },
-            paced: (connections == CONNECTIONS).then(|| slice(4_000, 140)),
+            paced: (connections == CONNECTIONS).then(|| Paced {
+                per_s: 7_000.0,
+                both: slice(4_000, 140),
+                floor: slice(2_000, 130),
+            }),
             opinion: None,
             memory_mib: 64.0,
             floor_mib: 8.0,
         }
     }
 
-    fn mixed(hits: u64) -> Mixed {
-        Mixed {
-            samples: slice(1_000, 500).samples,
-            lists: 900,
-            hits,
-            errors: 0,
-            wall: Duration::from_millis(500),
+    fn turn(hits: u64) -> Turn {
+        Turn {
+            seen: Mixed {
+                samples: slice(1_000, 500).samples,
+                lists: 900,
+                hits,
+                errors: 0,
+                wall: Duration::from_millis(500),
+            },
+            cpu_us: 60_000.0,
+            memory_mib: 70.0,
         }
     }
 
@@ -541,10 +596,9 @@ mod tests {
             cells,
             blends: vec![Blend {
                 reads_percent: 90,
-                on: [mixed(810), mixed(720)],
-                off: mixed(0),
-                cpu_us: [60_000.0, 900_000.0],
-                memory_mib: [70.0, 50.0],
+                on: [turn(810), turn(720)],
+                off: [turn(0), turn(0)],
+                floor: turn(0),
             }],
         }
     }
@@ -577,11 +631,14 @@ mod tests {
         let text = report.render();
         for part in [
             "| read one row | 2 | 32 | 10000 | 1.03 | 20000 | 0.50 | 103 | 106 | 106 | 106 | 0 | 20.0 | 64 | – |\n",
-            "| 90 to 10 | as anybody starts it | 2000 | 1.00 | 85.0 % | 503 |",
+            "| 90 to 10 | Tidemark | 2000 | 1.00 | 85.0 % | 503 | 506 | 506 | 506 | 0 | 60.0 | 70 |\n",
+            "| 90 to 10 | Tidemark, list cache off | 2000 | 1.00 | – | 503 |",
+            "| 90 to 10 | static floor | 2000 | – | – | 503 |",
             "| Tidemark, 2 cores, 32 connections | 10000 | 10000 | 10000 | – | – | 3.85 | – | 0.000128 |\n",
             "| Tidemark, 1 core, 1 connection | 10000 | 10000 | 10000 | – | – | – | – | – |\n",
             "| published, 2 cores / 2 GB | 170 | 427 | 241 | 106 | 80 | 3.85 | 0.003760 | 0.004594 |\n",
-            "| read one row | 1 | 7000 | 7143 |",
+            "| read one row | 1 | Tidemark | 7000 | 7143 |",
+            "| read one row | 1 | static floor | 7000 | 7692 |",
             "\ngenerator: \"oha 1\"\n",
         ] {
             assert!(text.contains(part), "{part}\n--- is not in\n{text}");
@@ -623,7 +680,14 @@ mod tests {
         };
         assert_eq!(
             keys(&run.groups[2]),
-            ["tidemark", "uncached", "floor", "beside_0", "paced"]
+            [
+                "tidemark",
+                "uncached",
+                "floor",
+                "beside_0",
+                "paced",
+                "paced_floor"
+            ]
         );
         let json = serde_json::to_string(&run).unwrap();
         assert!(json.len() < 900_000, "{} bytes", json.len());
