@@ -14,8 +14,9 @@ use crate::bench::stage::Process;
 
 /// Answers that take longer count as broken; a peer without an index needs seconds.
 const TIMEOUT: &str = "30s";
-/// Where every connection is always busy, this share of the time is a request under way. Less
-/// means that connections stood idle: broken ones that were not made anew, perhaps.
+/// Where every connection is always busy, this share of the time is a request under way, between
+/// the last connection's beginning and the last request's. Less means that connections stood idle:
+/// broken ones that were not made anew, perhaps.
 const BUSY_MIN: f64 = 0.5;
 
 /// One kind of request, and where it goes.
@@ -55,6 +56,8 @@ pub struct Slice {
     pub errors: u64,
     /// From the first request to the last answer.
     pub wall: Duration,
+    /// From the first request to when every connection stood.
+    pub connected: Duration,
     /// Processor time of the server, in microseconds, where its process is known.
     pub cpu_us: Option<f64>,
 }
@@ -200,8 +203,18 @@ impl Slice {
     }
 
     fn check_busy(&self, connections: u32) -> Result<()> {
-        let busy: Duration = self.samples.iter().map(|sample| sample.took).sum();
-        let share = busy.as_secs_f64() / (self.wall.as_secs_f64() * f64::from(connections));
+        let began = |sample: &Sample| sample.ended.saturating_sub(sample.took);
+        let end = self.samples.iter().map(began).max().unwrap_or_default();
+        let within = |sample: &Sample| {
+            let from = began(sample).max(self.connected);
+            sample.ended.min(end).saturating_sub(from)
+        };
+        let busy: Duration = self.samples.iter().map(within).sum();
+        let whole = end.saturating_sub(self.connected) * connections;
+        if whole.is_zero() {
+            return Ok(());
+        }
+        let share = busy.as_secs_f64() / whole.as_secs_f64();
         ensure!(
             share >= BUSY_MIN || self.errors > 0,
             "connections had a request under way {:.0} % of the time only: did they break?",
@@ -229,10 +242,11 @@ fn read(text: &str, connections: u32) -> Result<Slice> {
         samples: Vec::new(),
         errors: 0,
         wall: Duration::ZERO,
+        connected: Duration::ZERO,
         cpu_us: None,
     };
     let mut first = f64::INFINITY;
-    let mut connected_anew = 0_u64;
+    let mut stood = Vec::new();
     for line in lines {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |place: usize| {
@@ -246,8 +260,10 @@ fn read(text: &str, connections: u32) -> Result<Slice> {
         // The first request of a connection begins before it stands: of 256 connections in half a
         // second that would be what the 99th percentile shows.
         let connecting = number(connected)?;
-        connected_anew += u64::from(connecting > 0.0);
         let began = number(start)? + connecting;
+        if connecting > 0.0 {
+            stood.push(began);
+        }
         let took = (number(duration)? - connecting).max(0.0);
         if !(200.0..300.0).contains(&number(status)?) {
             slice.errors += 1;
@@ -259,12 +275,16 @@ fn read(text: &str, connections: u32) -> Result<Slice> {
             took: Duration::from_secs_f64(took),
         });
     }
-    slice.errors += connected_anew.saturating_sub(connections.into());
+    stood.sort_by(f64::total_cmp);
+    let again = stood.split_off(stood.len().min(connections as usize));
+    slice.errors += again.len() as u64;
     let errors = slice.errors;
     ensure!(
         !slice.samples.is_empty(),
         "no answer was a success; errors: {errors}"
     );
+    let connected = stood.last().map_or(0.0, |last| last - first);
+    slice.connected = Duration::from_secs_f64(connected.max(0.0));
     let first = Duration::from_secs_f64(first);
     for sample in &mut slice.samples {
         sample.ended = sample.ended.saturating_sub(first);
@@ -438,7 +458,16 @@ mod tests {
             .unwrap();
         let idle = read(&text(&[0.0, 0.1, 0.9]), 1).unwrap();
         let error = idle.check_busy(1).unwrap_err().to_string();
-        assert!(error.contains("30 % of the time"), "{error}");
+        assert!(error.contains("22 % of the time"), "{error}");
+    }
+
+    #[test]
+    fn neither_connecting_nor_a_last_long_answer_is_idleness() {
+        let one = "0,0.01,0.01,0,0.11,1,200\n0.11,0,0,0,0.1,1,200\n0.21,0,0,0,0.01,1,200\n";
+        let other = "0,0.1,0.1,0,0.21,1,200\n0.21,0,0,0,0.9,1,200\n";
+        let slice = read(&format!("{HEAD}{one}{other}"), 2).unwrap();
+        assert_eq!(slice.connected, Duration::from_millis(90));
+        slice.check_busy(2).unwrap();
     }
 
     #[test]

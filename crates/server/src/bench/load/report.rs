@@ -542,6 +542,7 @@ mod tests {
         let samples: Vec<Sample> = (0..count).map(sample).collect();
         Slice {
             wall: samples.last().unwrap().ended,
+            connected: Duration::ZERO,
             samples,
             errors: 0,
             cpu_us: Some((count * 20) as f64),
