@@ -2,7 +2,7 @@
 
 use clap::{Args, value_parser};
 
-use super::size_bytes;
+use super::size::size_bytes;
 use crate::serve::Limits;
 
 /// Limits of connections and requests; over one is a typed refusal or a closed connection.

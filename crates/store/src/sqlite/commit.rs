@@ -13,8 +13,8 @@ use super::matching::SEARCH_MAX;
 use super::row_sql::RowSql;
 use super::run::{Halt, Recast, Run};
 use super::staged::StagedRun;
+use super::timed_rows::Timed;
 use super::touched::Touched;
-use super::version_write::Timed;
 use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, Outcome, Refusal, WriteBatch};
 use crate::{Boundaries, DUE_ROWS_MAX, EncodeRow, StoreError};
 

@@ -52,7 +52,7 @@ impl Run<'_> {
             return Ok(());
         }
         self.timed.is_behind = false;
-        let behind = |row: &mut super::version_write::TimedRow| {
+        let behind = |row: &mut super::timed_rows::TimedRow| {
             std::mem::take(&mut row.is_behind).then(|| Stale {
                 table: Arc::clone(&row.table),
                 id: row.id.clone(),

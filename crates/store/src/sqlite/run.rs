@@ -11,8 +11,8 @@ use rusqlite::{CachedStatement, Connection, params};
 use super::commit::{RowTexts, State};
 use super::deadline::Deadline;
 use super::staged::StagedRun;
+use super::timed_rows::Timed;
 use super::touched::Touched;
-use super::version_write::Timed;
 use crate::batch::{
     Applied, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, WriteBatch, WrittenRow,
 };

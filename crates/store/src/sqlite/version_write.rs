@@ -5,19 +5,17 @@
 //! gone stands in the index by which they are found. What is shown now follows at the end of
 //! the batch (`present.rs`), because two rows may swap a unique value inside it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::history::{
     Act, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, WriteRefusal,
 };
-use model::{
-    Action, Image, Mark, Patch, Period, Permission, Row, RowId, Span, Table, TableNumber, Timestamp,
-};
+use model::{Action, Mark, Patch, Period, Row, Span, Table, Timestamp};
 use query::names;
 use rusqlite::{OptionalExtension, params};
 
-use super::bind::{Bound, permissions_text};
+use super::bind::Bound;
+use super::grants_over_time::grants_of;
 use super::row_sql::column_list;
 use super::row_write::{self, Target, encode_body};
 use super::run::{Halt, Run, Step};
@@ -33,91 +31,6 @@ pub(super) const VERSIONS_TO_NEXT: usize = 3;
 /// Most versions that one batch ends and writes: of each of as many rows as it may change, one
 /// that it ends, what remains of it on both sides, and one that is new.
 const STEPS_MAX: usize = 4 * BATCH_ROWS_MAX;
-
-/// The rows that a batch has written over valid periods.
-#[derive(Default)]
-pub(super) struct Timed {
-    rows: Vec<TimedRow>,
-    positions: HashMap<(TableNumber, RowId), usize>,
-    /// Whether what is shown now may be behind.
-    pub(super) is_behind: bool,
-    /// Versions that were ended or written so far.
-    steps: usize,
-}
-
-/// One row.
-pub(super) struct TimedRow {
-    pub(super) table: Arc<Table>,
-    pub(super) id: RowId,
-    pub(super) seq: i64,
-    /// Whether what is shown of it now may be behind.
-    pub(super) is_behind: bool,
-    /// Versions that the batch wrote and has not removed since.
-    pub(super) written: usize,
-    /// Versions of earlier commits that it ended.
-    pub(super) ended: usize,
-    /// Whether it gave the row grants.
-    pub(super) is_granted: bool,
-}
-
-impl TimedRow {
-    /// Whether the batch leaves a trace of the row on either axis.
-    pub(super) fn is_changed(&self) -> bool {
-        self.written > 0 || self.ended > 0
-    }
-}
-
-impl Timed {
-    pub(super) fn rows(&self) -> &[TimedRow] {
-        &self.rows
-    }
-
-    pub(super) fn rows_mut(&mut self) -> &mut [TimedRow] {
-        &mut self.rows
-    }
-
-    /// Forgets a row that was erased: nothing that the batch did to it before has a trace.
-    pub(super) fn forget(&mut self, table: TableNumber, id: &RowId) {
-        if let Some(position) = self.positions.remove(&(table, id.clone())) {
-            let row = &mut self.rows[position];
-            (row.written, row.ended) = (0, 0);
-            (row.is_behind, row.is_granted) = (false, false);
-        }
-    }
-
-    fn find(&self, table: TableNumber, id: &RowId) -> Option<&TimedRow> {
-        let position = self.positions.get(&(table, id.clone()))?;
-        Some(&self.rows[*position])
-    }
-
-    fn row(&mut self, table: &Arc<Table>, id: &RowId, seq: i64) -> &mut TimedRow {
-        let next = self.rows.len();
-        let key = (table.number, id.clone());
-        let position = *self.positions.entry(key).or_insert(next);
-        if position == next {
-            self.rows.push(TimedRow {
-                table: Arc::clone(table),
-                id: id.clone(),
-                seq,
-                is_behind: false,
-                written: 0,
-                ended: 0,
-                is_granted: false,
-            });
-        }
-        &mut self.rows[position]
-    }
-}
-
-/// What an operation may bring along for a row.
-struct Grants<'a> {
-    /// What it is to have from now on; `None` keeps what it has.
-    new: Option<&'a [Permission]>,
-    /// What it gets if it was never known.
-    first: &'a [Permission],
-    /// Whether the operation makes the row: without a trace of it, it has no grants either.
-    comes_with_row: bool,
-}
 
 /// A merge as the model calls it.
 type Merging<'a> =
@@ -579,68 +492,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn has_grants(&self, target: &Target<'_>, seq: i64) -> Step<bool> {
-        if self.timed.find(target.table.number, target.id).is_some() {
-            return Ok(true);
-        }
-        let versions = names::versions(target.table.number);
-        let sql = format!(
-            "SELECT EXISTS (SELECT 1 FROM {versions} WHERE id = ?1 AND seq = ?2 AND twin = 0)"
-        );
-        let known = params![target.id.as_str(), seq];
-        Ok(self.statement(&sql)?.query_row(known, |row| row.get(0))?)
-    }
-
-    /// Gives the row the grants that the operation brings along.
-    fn regrant(
-        &mut self,
-        table: &Arc<Table>,
-        target: &Target<'_>,
-        seq: i64,
-        grants: &Grants<'_>,
-        was_granted: bool,
-    ) -> Step<()> {
-        let list = match grants.new {
-            Some(list) => list,
-            None if !was_granted => grants.first,
-            None => return Ok(()),
-        };
-        let comes_with_row = grants.comes_with_row || !was_granted;
-        if was_granted {
-            self.recast.add(table.number);
-        }
-        let seq_and_mark = params![seq, self.mark.0];
-        self.statement(&target.sql.drop_grants)?
-            .execute(seq_and_mark)?;
-        self.statement(&target.sql.close_grants)?
-            .execute(seq_and_mark)?;
-        self.add_grants(target, seq, list)?;
-        self.show_grants(target, list)?;
-        let row = self.timed.row(table, target.id, seq);
-        row.is_granted |= comes_with_row;
-        row.is_behind = true;
-        self.timed.is_behind = true;
-        Ok(())
-    }
-
-    /// Says in the row of now, if there is one, what it grants.
-    fn show_grants(&mut self, target: &Target<'_>, list: &[Permission]) -> Step<()> {
-        let Some(row) = self.current(target)? else {
-            return Ok(());
-        };
-        let after = Image {
-            updated: self.mark.timestamp().cut_to_ms(),
-            permissions: permissions_text(list).into(),
-            ..row.image.clone()
-        };
-        self.statement(&target.sql.update_permissions)?
-            .execute(params![row.seq, &*after.permissions, after.updated.0])?;
-        let (before, after) = (Some(row.image), Some(after));
-        self.touched
-            .record(target.table, target.id, row.seq, before, after);
-        Ok(())
-    }
-
     /// The first piece that the plan asserts, as the reply shows it.
     fn row_written(
         &self,
@@ -718,38 +569,4 @@ impl Run<'_> {
 fn valid_now(known: &[Stored]) -> impl Iterator<Item = Period> {
     let pieces = known.iter().filter_map(Stored::piece_now);
     pieces.map(|piece| piece.valid)
-}
-
-fn grants_of(act: &TimedAct) -> Grants<'_> {
-    match act {
-        TimedAct::Insert { permissions, .. } => Grants {
-            new: Some(permissions),
-            first: permissions,
-            comes_with_row: true,
-        },
-        TimedAct::Put { permissions, .. } => Grants {
-            new: permissions.as_deref(),
-            first: permissions.as_deref().unwrap_or_default(),
-            comes_with_row: true,
-        },
-        TimedAct::Patch {
-            permissions,
-            insert_permissions,
-            ..
-        } => Grants {
-            new: permissions.as_deref(),
-            first: insert_permissions,
-            comes_with_row: true,
-        },
-        TimedAct::Update { permissions, .. } => Grants {
-            new: permissions.as_deref(),
-            first: &[],
-            comes_with_row: false,
-        },
-        TimedAct::Delete { .. } | TimedAct::Erase | TimedAct::Assert(_) => Grants {
-            new: None,
-            first: &[],
-            comes_with_row: false,
-        },
-    }
 }
