@@ -105,9 +105,14 @@ impl World {
         };
         let stands = self.judge.states[self.judge.stands()].mark;
         let published = self.published();
-        let mark = answer.as_ref().map_or(stands, |list| list.mark);
         let found = verdict_of(&answer);
-        let said = self.judge.evaluate(question, Some(mark));
+        let says = |mark| self.judge.evaluate(question, Some(mark));
+        let mut mark = answer.as_ref().map_or(stands, |list| list.mark);
+        // A refusal does not say as of when it is: it may stay below what is pending, too.
+        if answer.is_err() && !agree(question, &found, &says(stands)) {
+            mark = published;
+        }
+        let said = says(mark);
         if mark < published || !agree(question, &found, &said) {
             return Err(format!(
                 "{question:?}\n  was answered as of {mark:?} {}\n  and {published:?} is published:\n  {}",
