@@ -36,9 +36,9 @@ const METHOD: &str = "\
      second of adding and of fetching not from the cache, 10,000 of reading and of fetching), or a \
      round one below it where that is more than half of what the server has just answered. The \
      server is bound to its cores; the generator has the others, or shares them where there are \
-     none, which makes every rate a lower bound. Lists and changes at once are sent by the built-in \
-     client: a slice with the cache, one without, one of the responder, and both again, each on a \
-     fresh copy.";
+     none, which makes every rate a lower bound. Lists and changes at once are sent by the \
+     built-in client: a slice with the cache, one without, one of the responder, and both again, \
+     each on a fresh copy.";
 /// Samples that a series keeps; a run has some fifty series.
 const KEPT_MAX: usize = 3_000;
 /// The published test has none of these.
