@@ -337,7 +337,8 @@ impl Judge {
                 }
                 Changes::Tables(tables) => tables.clone(),
             };
-            for table in touched {
+            // Of a row that is not there now no image tells, but that its table was recast.
+            for table in touched.into_iter().chain(applied.recast.iter().copied()) {
                 *self.regranted.entry(table).or_default() += 1;
             }
         }
