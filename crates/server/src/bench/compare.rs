@@ -34,6 +34,10 @@ const OUTCOMES: [&str; 13] = [
     "ttl_misses",
     "floor",
 ];
+/// What is said of a point.
+const SAME: &str = "the same";
+const FASTER: &str = "**faster**";
+const SLOWER: &str = "**slower**";
 /// What of a machine decides how fast it is.
 const DECIDES: [&str; 2] = ["cpu", "cores"];
 
@@ -61,6 +65,7 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
         parts.push(table("not the same|A|B", differences));
     }
     let mut rows = Vec::new();
+    let mut furthest = 0.0_f64;
     for group in &one.groups {
         let Some(same) = other.groups.iter().find(|other| other.key == group.key) else {
             continue;
@@ -74,6 +79,7 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
                     is_same: is_same && series.asked_per_s == found.asked_per_s,
                 };
                 rows.extend(pair.lines(&group.title));
+                furthest = furthest.max(pair.rates_apart());
             }
         }
     }
@@ -83,8 +89,20 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
         one.kind,
         other.kind
     );
+    let says = |verdict: &str| rows.iter().filter(|row| row[9] == verdict).count();
+    let same = says(SAME);
+    let judged = same + says(FASTER) + says(SLOWER);
     let head = "workload|series|point|A|B|B / A|noise of A|noise of B|floor moved|B is";
     parts.push(table(head, rows));
+    if judged > 0 {
+        parts.push(format!(
+            "{same} of {judged} points are the same. Rates of one figure, measured twice, lay up to \
+             {} apart within A and {} within B; those of the two runs up to {}.\n",
+            shown(again(one)),
+            shown(again(other)),
+            shown(Some(furthest)),
+        ));
+    }
     let mut closing =
         "Noise is how far the same point, measured twice within one run, lay apart. The \
             floor is the same program in both runs: what it moved by, machine and moment moved. A \
@@ -107,6 +125,13 @@ fn floor<'a>(group: &'a Group, of: &Series) -> Option<&'a Series> {
         .iter()
         .filter(|series| series.role == Role::Floor);
     floors.find(is_alike)
+}
+
+/// How far the rates of one figure, measured twice, lie apart at most.
+fn again(run: &Run) -> Option<f64> {
+    let series = run.groups.iter().flat_map(|group| &group.series);
+    let rates = series.filter_map(|series| series.noise?.again);
+    rates.map(away).max_by(f64::total_cmp)
 }
 
 fn differences(one: &Map<String, Value>, other: &Map<String, Value>) -> Vec<Vec<String>> {
@@ -199,6 +224,15 @@ impl Pair<'_> {
         points.filter_map(|point| self.line(group, point)).collect()
     }
 
+    /// How far the rates lie apart, if they are to be judged.
+    fn rates_apart(&self) -> f64 {
+        let is_judged = self.is_same && self.one.role != Role::Floor;
+        let rates = self.one.per_s().zip(self.other.per_s());
+        rates
+            .filter(|_| is_judged)
+            .map_or(0.0, |(one, other)| away(other / one))
+    }
+
     fn line(&self, group: &str, point: Point) -> Option<Vec<String>> {
         let (a, b) = (point.of(self.one)?, point.of(self.other)?);
         let ratio = b / a;
@@ -249,11 +283,11 @@ fn verdict(
         return "not judged";
     };
     if away(ratio) <= a.max(b) + moved.unwrap_or_default() {
-        "the same"
+        SAME
     } else if (ratio > 1.0) == is_rate {
-        "**faster**"
+        FASTER
     } else {
-        "**slower**"
+        SLOWER
     }
 }
 
@@ -319,6 +353,9 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("| cpu |"), "{text}");
+        let told = "0 of 4 points are the same. Rates of one figure, measured twice, lay up to – \
+                    apart within A and – within B; those of the two runs up to 25.0 %.\n";
+        assert!(text.contains(told), "{text}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct Written {
     pub folder: PathBuf,
 }
 
-/// Makes `out` and tries to write there, so that nobody loses what took half an hour to measure.
+/// Makes `out` and tries to write there, so that nobody loses what took long to measure.
 ///
 /// # Errors
 /// When it cannot be made or written.

@@ -59,7 +59,7 @@ pub enum BenchCommand {
     /// Starts this program as server and as static responder, bound to one core and to two, on
     /// copies of one seeded data directory, and asks it with oha. Then lists and changes at once,
     /// nine to one and one to one. Writes a folder with a report in Markdown, a page to look at,
-    /// and the samples. About half an hour; --quick takes under two minutes.
+    /// and the samples. Some forty minutes; --quick takes under two minutes.
     #[command(after_help = "Example:
   cargo install oha --locked
   tidemark bench load --quick")]

@@ -281,7 +281,7 @@ impl Work<'_> {
         for connections in &self.options.connections {
             let subject = (act, &aim, &server);
             let ask = || self.cell(subject, &floor, &oha, *connections);
-            // A slice that failed once may be a moment of the machine; the run is half an hour.
+            // A slice that failed once may be a moment of the machine; the run is forty minutes.
             let cell = ask().or_else(|error| {
                 eprintln!(
                     "{}, {connections} connections: {error:#}; again …",
