@@ -96,8 +96,8 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
     parts.push(table(head, rows));
     if judged > 0 {
         parts.push(format!(
-            "{same} of {judged} points are the same. Rates of one figure, measured twice, lay up to \
-             {} apart within A and {} within B; those of the two runs up to {}.\n",
+            "{same} of {judged} points are the same. Rates of one figure, measured twice, lay up \
+             to {} apart within A and {} within B; those of the two runs up to {}.\n",
             shown(again(one)),
             shown(again(other)),
             shown(Some(furthest)),
