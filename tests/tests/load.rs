@@ -117,10 +117,13 @@ fn the_report_says_what_the_generator_listed() {
 /// The built-in client asked a server of its own.
 fn mixes_are_real(run: &Value) {
     for group in &run["groups"].as_array().unwrap()[3..] {
-        let [on, off] = [0, 1].map(|place| &group["series"][place]);
-        assert_eq!((&on["errors"], &off["errors"]), (&0.into(), &0.into()));
+        let [on, off, floor] = [0, 1, 2].map(|place| &group["series"][place]);
+        for series in [on, off, floor] {
+            assert_eq!(series["errors"], 0, "{}", series["key"]);
+        }
         assert!(on["hits_percent"].as_f64() > Some(5.0), "{}", group["key"]);
         assert_eq!(off["hits_percent"].as_f64(), Some(0.0));
+        assert_eq!(floor["hits_percent"], Value::Null, "it has no cache");
         assert!(on["memory_mib"].as_f64() > Some(5.0));
     }
 }
