@@ -13,7 +13,7 @@ use super::super::question::Question;
 use super::super::stage;
 use super::super::times::Times;
 use super::check::{agree, show};
-use super::{DRAIN_STEPS_MAX, Found, READERS_MAX, World};
+use super::{Found, READERS_MAX, World};
 
 /// An answer that must come again for as long as its grounds stand.
 pub(super) struct Given {
@@ -175,15 +175,7 @@ impl World {
         for question in self.settled.clone() {
             self.ask(question);
             self.poll(self.readers.len() - 1, usize::MAX)?;
-            // Marks may have to be reserved first, which is the writer's.
-            for _ in 0..DRAIN_STEPS_MAX {
-                if self.readers.is_empty() {
-                    break;
-                }
-                self.advance()?;
-                self.poll(self.readers.len() - 1, usize::MAX)?;
-            }
-            self.settle()?;
+            self.wait_for_marks()?;
             if !self.readers.is_empty() {
                 return Err("nothing is left to wait for".to_owned());
             }

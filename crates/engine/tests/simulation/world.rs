@@ -595,6 +595,18 @@ impl World {
         Err("writes never end".to_owned())
     }
 
+    /// Marks may have to be reserved for whoever still waits, which is the writer's.
+    fn wait_for_marks(&mut self) -> Found {
+        for _ in 0..DRAIN_STEPS_MAX {
+            let Some(last) = self.readers.len().checked_sub(1) else {
+                break;
+            };
+            self.advance()?;
+            self.poll(last, usize::MAX)?;
+        }
+        self.settle()
+    }
+
     /// Lets everything end, then asks every question once more of a store at rest.
     fn finish(&mut self) -> Found {
         self.settle()?;
@@ -605,6 +617,7 @@ impl World {
             let place = self.chance.below(self.readers.len());
             self.poll(place, usize::MAX)?;
         }
+        self.wait_for_marks()?;
         if !self.readers.is_empty() {
             return Err("a request waits for ever".to_owned());
         }
