@@ -51,7 +51,7 @@ fn the_report_says_what_the_generator_listed() {
     fs::write(&stand_in, STAND_IN).unwrap();
     fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).unwrap();
     let results = folder.path().join("results");
-    let words = "bench load --duration 1 --warmup 0 --connections 1 --cores 1 --scratch";
+    let words = "bench load --duration 1 --passes 2 --warmup 0 --connections 1 --cores 1 --scratch";
     let words: Vec<&str> = words.split(' ').collect();
     let run = |out: &Path| {
         let oha = Path::new("--oha");
@@ -79,7 +79,7 @@ fn the_report_says_what_the_generator_listed() {
         keys,
         ["add_1_1", "read_1_1", "fetch_1_1", "mixed_90", "mixed_50"]
     );
-    // Two slices of the server: counted here from what the stand-in lists.
+    // Two passes of the server: counted here from what the stand-in lists.
     let mut took: Vec<f64> = (1..=ANSWERS)
         .flat_map(|n| [if n % 100 == 0 { 10_000.0 } else { 1_000.0 }; 2])
         .collect();
@@ -98,7 +98,7 @@ fn the_report_says_what_the_generator_listed() {
         (wall_ms - took.iter().sum::<f64>() / 1e3).abs() < 0.1,
         "{wall_ms}"
     );
-    assert_eq!(add["noise"]["again"].as_f64(), Some(1.0));
+    passes_are_alike(add);
     mixes_are_real(&run);
     let page = fs::read_to_string(only.join("report.html")).unwrap();
     assert!(page.len() < 1_000_000 && page.contains("\"kind\":\"load\""));
@@ -112,6 +112,14 @@ fn the_report_says_what_the_generator_listed() {
         said(&gallery)
     );
     assert!(results.join("index.html").is_file());
+}
+
+/// Each pass has seen the stand-in's one list.
+fn passes_are_alike(series: &Value) {
+    assert_eq!(series["noise"]["again"].as_f64(), Some(1.0));
+    let passes = series["passes"].as_array().unwrap();
+    assert_eq!(passes.len(), 2);
+    assert!(passes.iter().all(|pass| pass["count"] == ANSWERS));
 }
 
 /// The built-in client asked a server of its own.
@@ -143,6 +151,11 @@ fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
         ),
         ("--prices no-such.toml", "the price file no-such.toml"),
         ("--connections 0", "--connections"),
+        ("--passes 0", "--passes"),
+        (
+            "--duration 1 --passes 11",
+            "11 passes (--passes) leave each of them less than 100 ms of the 1 s of a figure",
+        ),
     ] {
         let arguments = format!("bench load {arguments} --scratch");
         let arguments: Vec<&str> = arguments.split(' ').collect();

@@ -12,10 +12,8 @@ use serde_json::{Map, Value};
 use super::codes;
 use super::markdown::table;
 use super::percentile::Sorted;
-use super::run::{Group, Role, Run, Series};
+use super::run::{Group, PASS_POINTS, Pass, Role, Run, Series};
 
-/// Points that are compared, beside the rate.
-const POINTS: [(&str, u64); 3] = [("p50", 500), ("p90", 900), ("p99", 990)];
 /// Fewer samples than this decide no p99.
 const SAMPLES_MIN: u64 = 1_000;
 /// What of the parameters says who was measured and what came of it, not what was asked for.
@@ -96,7 +94,7 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
     parts.push(table(head, rows));
     if judged > 0 {
         parts.push(format!(
-            "{same} of {judged} points are the same. Rates of one figure, measured twice, lay up \
+            "{same} of {judged} points are the same. Rates of one figure, measured again, lay up \
              to {} apart within A and {} within B; those of the two runs up to {}.\n",
             shown(again(one)),
             shown(again(other)),
@@ -104,7 +102,7 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
         ));
     }
     let mut closing =
-        "Noise is how far the same point, measured twice within one run, lay apart. The \
+        "Noise is how far the same point, measured again within one run, lay apart. The \
             floor is the same program in both runs: what it moved by, machine and moment moved. A \
             difference no larger than the greater noise and the floor's way together is called the \
             same.\n"
@@ -127,7 +125,7 @@ fn floor<'a>(group: &'a Group, of: &Series) -> Option<&'a Series> {
     floors.find(is_alike)
 }
 
-/// How far the rates of one figure, measured twice, lie apart at most.
+/// How far the rates of one figure, measured again, lie apart at most.
 fn again(run: &Run) -> Option<f64> {
     let series = run.groups.iter().flat_map(|group| &group.series);
     let rates = series.filter_map(|series| series.noise?.again);
@@ -167,9 +165,13 @@ impl Point {
         format!("{value:.1} {unit}")
     }
 
-    /// How far this point of the same series, taken twice, lies apart: of samples in turn, and of
-    /// one half after the other. `None` where there are no samples, or too few for the point.
+    /// How far this point of the same series, taken again, lies apart: in several passes, or else
+    /// of samples in turn, and of one half after the other. `None` where there are no samples, or
+    /// too few for the point.
     fn noise(self, series: &Series) -> Option<f64> {
+        if series.passes.len() > 1 {
+            return self.spread(&series.passes);
+        }
         let kept = codes::decode(&series.samples.as_ref()?.codes)?;
         let (first, second) = kept.split_at(kept.len() / 2);
         let turn = |start| kept.iter().copied().skip(start).step_by(2);
@@ -178,6 +180,22 @@ impl Point {
         let again = series.noise.and_then(|noise| noise.again);
         let again = again.filter(|_| self == Point::Rate).map(away);
         Some(by_halves.max(by_turns).max(again.unwrap_or_default()))
+    }
+
+    fn spread(self, passes: &[Pass]) -> Option<f64> {
+        let of = |pass: &Pass| match self {
+            Point::Rate => Some(pass.per_s),
+            Point::At(name, _) => {
+                let is_decided = self != POINT_99 || pass.count >= SAMPLES_MIN / 2;
+                let point = pass.points_us.get(name).copied();
+                point.filter(|_| is_decided)
+            }
+        };
+        let seen: Option<Vec<f64>> = passes.iter().map(of).collect();
+        let seen = seen?;
+        let least = seen.iter().copied().min_by(f64::total_cmp)?;
+        let most = seen.iter().copied().max_by(f64::total_cmp)?;
+        (least > 0.0).then(|| away(most / least))
     }
 
     fn apart(self, one: Vec<Duration>, other: Vec<Duration>) -> Option<f64> {
@@ -216,7 +234,7 @@ struct Pair<'a> {
 impl Pair<'_> {
     /// A line for each point that both have.
     fn lines(&self, group: &str) -> Vec<Vec<String>> {
-        let points = POINTS.map(|(name, per_mille)| Point::At(name, per_mille));
+        let points = PASS_POINTS.map(|(name, per_mille)| Point::At(name, per_mille));
         let decided = points.into_iter().filter(|point| {
             *point != POINT_99 || self.one.count.min(self.other.count) >= SAMPLES_MIN
         });
@@ -353,7 +371,7 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("| cpu |"), "{text}");
-        let told = "0 of 4 points are the same. Rates of one figure, measured twice, lay up to – \
+        let told = "0 of 4 points are the same. Rates of one figure, measured again, lay up to – \
                     apart within A and – within B; those of the two runs up to 25.0 %.\n";
         assert!(text.contains(told), "{text}");
     }
@@ -421,6 +439,29 @@ mod tests {
         let (one, other) = (run(exact(110.0, 0.0)), run(vec![tailed()]));
         assert_eq!(judged(&one, &other, "p50"), "**faster**");
         assert_eq!(judged(&one, &other, "p99"), "the same", "its tail is noise");
+    }
+
+    #[test]
+    fn what_lies_within_the_passes_of_a_run_is_no_difference() {
+        let with_passes = |took_us: f64, rates: &[f64], count: u64| {
+            let mut all = exact(took_us, 0.0);
+            let pass = |per_s: &f64| Pass {
+                count,
+                per_s: *per_s,
+                points_us: PASS_POINTS
+                    .map(|(name, _)| (name.to_owned(), 1e6 / per_s))
+                    .into(),
+            };
+            all[0].passes = rates.iter().map(pass).collect();
+            run(all)
+        };
+        let one = with_passes(100.0, &[10_000.0, 9_000.0, 11_000.0], 600);
+        let other = |count| with_passes(120.0, &[8_000.0, 8_500.0, 8_400.0], count);
+        assert_eq!(judged(&one, &other(600), "rate"), "the same");
+        assert_eq!(judged(&one, &other(600), "p99"), "the same");
+        assert_eq!(judged(&one, &other(400), "p99"), "not judged", "too few");
+        let far = with_passes(140.0, &[7_000.0, 7_100.0, 7_200.0], 600);
+        assert_eq!(judged(&one, &far, "rate"), "**slower**");
     }
 
     #[test]

@@ -60,6 +60,7 @@ pub fn list() -> [Series; 2] {
             memory_mib: None,
             hits_percent: None,
             timeline: None,
+            passes: Vec::new(),
             samples: None,
         }
     };

@@ -15,6 +15,8 @@ use super::percentile::{POINTS, Sorted, odd_to_even, second_to_first};
 pub const FORMAT: &str = "tidemark.run/1";
 /// Samples that a series keeps at most; of more it keeps every second, third, … one.
 pub const KEPT_MAX: usize = 100_000;
+/// The points of a pass, each with its rank in thousandths.
+pub const PASS_POINTS: [(&str, u64); 3] = [("p50", 500), ("p90", 900), ("p99", 990)];
 /// Steps of a timeline.
 const STEPS: u32 = 60;
 
@@ -198,9 +200,23 @@ pub struct Series {
     /// The run in steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// What each pass over the whole run saw of it, where there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<Pass>,
     /// Samples, in the order of their answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<Samples>,
+}
+
+/// What one pass saw of a series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pass {
+    /// Requests.
+    pub count: u64,
+    /// Requests a second.
+    pub per_s: f64,
+    /// Latencies in microseconds, by nearest rank of this pass: `p50`, `p90` and `p99`.
+    pub points_us: BTreeMap<String, f64>,
 }
 
 /// The same measured twice, as ratios: what is no further from 1 is noise.
@@ -212,7 +228,7 @@ pub struct Noise {
     /// Medians of the second and the first half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_to_first: Option<f64>,
-    /// Rates of a second and a first slice.
+    /// Rates of a second and a first slice; of more passes than two, the fastest to the slowest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<f64>,
 }
@@ -318,6 +334,7 @@ impl Series {
             memory_mib: None,
             hits_percent: None,
             timeline: Timeline::of(samples, Counting::WhileBusy(connections)),
+            passes: Vec::new(),
             samples: Some(Samples::of(&took, KEPT_MAX)),
         })
     }
@@ -325,6 +342,29 @@ impl Series {
     /// Requests a second; `None` where nothing was counted.
     pub fn per_s(&self) -> Option<f64> {
         (self.count > 0 && self.wall_ms > 0.0).then(|| self.count as f64 * 1e3 / self.wall_ms)
+    }
+}
+
+impl Pass {
+    /// `None` without samples.
+    pub fn of(samples: &[Sample], wall: Duration) -> Option<Pass> {
+        let sorted = Sorted::new(samples.iter().map(|sample| sample.took))?;
+        let points = PASS_POINTS.map(|(name, at)| (name.to_owned(), us(sorted.at(at))));
+        Some(Pass {
+            count: samples.len() as u64,
+            per_s: milli(samples.len() as f64 / wall.as_secs_f64()),
+            points_us: points.into(),
+        })
+    }
+
+    /// How often the slowest rate of several passes goes into the fastest; `None` below two.
+    pub fn spread(passes: &[Pass]) -> Option<f64> {
+        let rates = || passes.iter().map(|pass| pass.per_s);
+        let (least, most) = (
+            rates().min_by(f64::total_cmp)?,
+            rates().max_by(f64::total_cmp)?,
+        );
+        (passes.len() > 1).then(|| most / least)
     }
 }
 

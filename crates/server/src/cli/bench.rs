@@ -23,9 +23,13 @@ use crate::config::{ConnectionArgs, cores, listen_address};
 
 /// Each figure of the load test: as the fixed form has it, and for trying it.
 const FULL_DURATION_S: u64 = 30;
-const FULL_WARMUP_S: u64 = 5;
+const FULL_WARMUP_S: u64 = 2;
+const FULL_PASSES: u32 = 5;
 const QUICK_DURATION: Duration = Duration::from_millis(1_200);
 const QUICK_WARMUP: Duration = Duration::from_millis(200);
+const QUICK_PASSES: u32 = 2;
+/// Less than this of a figure in one pass measures its own beginning.
+const SLICE_MIN: Duration = Duration::from_millis(100);
 
 /// Most timed calls of each phase: each is kept in memory, 32 bytes.
 const CALLS_MAX: i64 = 10_000_000;
@@ -150,10 +154,14 @@ pub struct LoadArgs {
     /// Measure each figure for a second only, for trying it
     #[arg(long)]
     quick: bool,
-    /// Timed seconds of each figure [default: 30; with --quick 1.2]
+    /// Timed seconds of each figure, all passes together [default: 30; with --quick 1.2]
     #[arg(long, value_name = "SECONDS", value_parser = at_least::<1>())]
     duration: Option<u32>,
-    /// Untimed seconds before each figure [default: 5; with --quick 0.2]
+    /// How often everything is measured: a figure of the report is all passes together, and its
+    /// noise is how far they lie apart [default: 5; with --quick 2]
+    #[arg(long, value_name = "N", value_parser = at_least::<1>())]
+    passes: Option<u32>,
+    /// Untimed seconds before each figure of a pass [default: 2; with --quick 0.2]
     #[arg(long, value_name = "SECONDS")]
     warmup: Option<u32>,
     /// Connections, each a line of the report
@@ -282,8 +290,24 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
         [] => (1..=cores().min(2)).collect(),
         wanted => wanted.iter().map(|count| *count as usize).collect(),
     };
+    let usual = if args.quick {
+        QUICK_PASSES
+    } else {
+        FULL_PASSES
+    };
+    let passes = args.passes.unwrap_or(usual);
+    let duration = seconds(args.duration, QUICK_DURATION, FULL_DURATION_S);
+    if duration / passes < SLICE_MIN {
+        bail!(
+            "{passes} passes (--passes) leave each of them less than {} ms of the {} s of a \
+             figure (--duration)",
+            SLICE_MIN.as_millis(),
+            duration.as_secs_f64()
+        );
+    }
     let options = load::Options {
-        duration: seconds(args.duration, QUICK_DURATION, FULL_DURATION_S),
+        passes,
+        duration,
         warmup: seconds(args.warmup, QUICK_WARMUP, FULL_WARMUP_S),
         binary,
         oha: args.oha,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::figure::Share;
 use crate::bench::cores::Cores;
 use crate::bench::run::Sample;
 use crate::bench::stage::Process;
@@ -44,22 +45,6 @@ pub struct Load {
     /// Requests a second of all connections; then a latency begins when its request was due,
     /// not when a connection was free to send it.
     pub per_s: Option<f64>,
-}
-
-/// What came of it.
-#[derive(Clone, Debug)]
-pub struct Slice {
-    /// Answers that were a success, in the order of their ends.
-    pub samples: Vec<Sample>,
-    /// Answers that were none, and connections that broke: oha's list holds no request that was not
-    /// answered, but it shows that a connection had to be made again.
-    pub errors: u64,
-    /// From the first request to the last answer.
-    pub wall: Duration,
-    /// From the first request to when every connection stood.
-    pub connected: Duration,
-    /// Processor time of the server, in microseconds, where its process is known.
-    pub cpu_us: Option<f64>,
 }
 
 /// oha, found on this machine.
@@ -129,7 +114,7 @@ impl Oha {
     ///
     /// # Errors
     /// When oha fails, nothing was answered, connections stood idle, or the server is gone.
-    pub fn ask(&self, aim: &Aim, load: &Load) -> Result<Slice> {
+    pub fn ask(&self, aim: &Aim, load: &Load) -> Result<Share> {
         // What an earlier one has written must not be taken for this one's.
         drop(fs::remove_file(&self.output));
         let used = || aim.process.map(Process::cpu_us).transpose();
@@ -141,13 +126,16 @@ impl Oha {
         let complaint = String::from_utf8_lossy(&said.stderr);
         ensure!(said.status.success(), "oha on {}: {complaint}", aim.url);
         let text = fs::read_to_string(&self.output).context("oha wrote nothing")?;
-        let slice = read(&text, load.connections);
-        let mut slice = slice.with_context(|| format!("oha on {}", aim.url))?;
-        slice.cpu_us = cpu_us;
+        let listed = Listed::read(&text, load.connections);
+        let listed = listed.with_context(|| format!("oha on {}", aim.url))?;
         if load.per_s.is_none() {
-            slice.check_busy(load.connections)?;
+            listed.check_busy(load.connections)?;
         }
-        Ok(slice)
+        Ok(Share {
+            cpu_us,
+            memory_mib: aim.process.map(Process::peak_mib).transpose()?,
+            ..listed.share
+        })
     }
 
     fn command(&self, aim: &Aim, load: &Load) -> Command {
@@ -182,41 +170,99 @@ impl Oha {
     }
 }
 
-impl Slice {
-    /// Two slices as one; the second begins where the first ends.
-    #[must_use]
-    pub fn and(mut self, other: Slice) -> Slice {
-        let later = other.samples.iter().map(|sample| Sample {
-            ended: sample.ended + self.wall,
-            ..*sample
-        });
-        self.samples.extend(later);
-        self.errors += other.errors;
-        self.wall += other.wall;
-        self.cpu_us = self.cpu_us.zip(other.cpu_us).map(|(one, next)| one + next);
-        self
-    }
+/// oha's list of answers.
+#[derive(Debug)]
+struct Listed {
+    share: Share,
+    /// From the first request to when every connection stood.
+    connected: Duration,
+}
 
-    /// Answers a second.
-    pub fn per_s(&self) -> f64 {
-        self.samples.len() as f64 / self.wall.as_secs_f64()
+impl Listed {
+    /// Reads the list: a line each, with seconds from the start, and the status. Errors are
+    /// refusals, and connections that broke: the list holds no request that was not answered, but
+    /// it shows that a connection had to be made again.
+    fn read(text: &str, connections: u32) -> Result<Listed> {
+        let mut lines = text.lines();
+        let head: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+        let place = |name: &str| {
+            let found = head.iter().position(|known| *known == name);
+            found.with_context(|| format!("its list has no column `{name}`"))
+        };
+        let [start, connected, duration, status] = [
+            place("request-start")?,
+            place("DNS+dialup")?,
+            place("request-duration")?,
+            place("status")?,
+        ];
+        let mut share = Share::default();
+        let mut first = f64::INFINITY;
+        let mut stood = Vec::new();
+        for line in lines {
+            let fields: Vec<&str> = line.split(',').collect();
+            let number = |place: usize| {
+                let number = fields
+                    .get(place)
+                    .and_then(|field| field.parse::<f64>().ok());
+                number
+                    .filter(|number| *number >= 0.0)
+                    .with_context(|| format!("its line `{line}`"))
+            };
+            // The first request of a connection begins before it stands: of 256 connections in
+            // half a second that would be what the 99th percentile shows.
+            let connecting = number(connected)?;
+            let began = number(start)? + connecting;
+            if connecting > 0.0 {
+                stood.push(began);
+            }
+            let took = (number(duration)? - connecting).max(0.0);
+            if !(200.0..300.0).contains(&number(status)?) {
+                share.errors += 1;
+                continue;
+            }
+            first = first.min(began);
+            share.samples.push(Sample {
+                ended: Duration::from_secs_f64(began + took),
+                took: Duration::from_secs_f64(took),
+            });
+        }
+        stood.sort_by(f64::total_cmp);
+        let again = stood.split_off(stood.len().min(connections as usize));
+        share.errors += again.len() as u64;
+        let errors = share.errors;
+        ensure!(
+            !share.samples.is_empty(),
+            "no answer was a success; errors: {errors}"
+        );
+        let connected = stood.last().map_or(0.0, |last| last - first);
+        let first = Duration::from_secs_f64(first);
+        for sample in &mut share.samples {
+            sample.ended = sample.ended.saturating_sub(first);
+        }
+        share.samples.sort_by_key(|sample| sample.ended);
+        share.wall = share.samples[share.samples.len() - 1].ended;
+        Ok(Listed {
+            share,
+            connected: Duration::from_secs_f64(connected.max(0.0)),
+        })
     }
 
     fn check_busy(&self, connections: u32) -> Result<()> {
+        let samples = &self.share.samples;
         let began = |sample: &Sample| sample.ended.saturating_sub(sample.took);
-        let end = self.samples.iter().map(began).max().unwrap_or_default();
+        let end = samples.iter().map(began).max().unwrap_or_default();
         let within = |sample: &Sample| {
             let from = began(sample).max(self.connected);
             sample.ended.min(end).saturating_sub(from)
         };
-        let busy: Duration = self.samples.iter().map(within).sum();
+        let busy: Duration = samples.iter().map(within).sum();
         let whole = end.saturating_sub(self.connected) * connections;
         if whole.is_zero() {
             return Ok(());
         }
         let share = busy.as_secs_f64() / whole.as_secs_f64();
         ensure!(
-            share >= BUSY_MIN || self.errors > 0,
+            share >= BUSY_MIN || self.share.errors > 0,
             "connections had a request under way {:.0} % of the time only: did they break?",
             100.0 * share
         );
@@ -224,94 +270,24 @@ impl Slice {
     }
 }
 
-/// Reads the list of answers: a line each, with seconds from the start, and the status.
-fn read(text: &str, connections: u32) -> Result<Slice> {
-    let mut lines = text.lines();
-    let head: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
-    let place = |name: &str| {
-        let found = head.iter().position(|known| *known == name);
-        found.with_context(|| format!("its list has no column `{name}`"))
-    };
-    let [start, connected, duration, status] = [
-        place("request-start")?,
-        place("DNS+dialup")?,
-        place("request-duration")?,
-        place("status")?,
-    ];
-    let mut slice = Slice {
-        samples: Vec::new(),
-        errors: 0,
-        wall: Duration::ZERO,
-        connected: Duration::ZERO,
-        cpu_us: None,
-    };
-    let mut first = f64::INFINITY;
-    let mut stood = Vec::new();
-    for line in lines {
-        let fields: Vec<&str> = line.split(',').collect();
-        let number = |place: usize| {
-            let number = fields
-                .get(place)
-                .and_then(|field| field.parse::<f64>().ok());
-            number
-                .filter(|number| *number >= 0.0)
-                .with_context(|| format!("its line `{line}`"))
-        };
-        // The first request of a connection begins before it stands: of 256 connections in half a
-        // second that would be what the 99th percentile shows.
-        let connecting = number(connected)?;
-        let began = number(start)? + connecting;
-        if connecting > 0.0 {
-            stood.push(began);
-        }
-        let took = (number(duration)? - connecting).max(0.0);
-        if !(200.0..300.0).contains(&number(status)?) {
-            slice.errors += 1;
-            continue;
-        }
-        first = first.min(began);
-        slice.samples.push(Sample {
-            ended: Duration::from_secs_f64(began + took),
-            took: Duration::from_secs_f64(took),
-        });
-    }
-    stood.sort_by(f64::total_cmp);
-    let again = stood.split_off(stood.len().min(connections as usize));
-    slice.errors += again.len() as u64;
-    let errors = slice.errors;
-    ensure!(
-        !slice.samples.is_empty(),
-        "no answer was a success; errors: {errors}"
-    );
-    let connected = stood.last().map_or(0.0, |last| last - first);
-    slice.connected = Duration::from_secs_f64(connected.max(0.0));
-    let first = Duration::from_secs_f64(first);
-    for sample in &mut slice.samples {
-        sample.ended = sample.ended.saturating_sub(first);
-    }
-    slice.samples.sort_by_key(|sample| sample.ended);
-    slice.wall = slice.samples[slice.samples.len() - 1].ended;
-    Ok(slice)
-}
-
 /// Asks by wrk for whole seconds, at least one; requests a second. `None` when wrk is not
 /// installed, or cannot ask for what is drawn for each request.
 ///
 /// # Errors
 /// When answers were no success.
-pub fn second_opinion(aim: &Aim, load: &Load, cores: &Cores) -> Result<Option<f64>> {
+pub fn second_opinion(
+    aim: &Aim,
+    connections: u32,
+    lasting: Duration,
+    cores: &Cores,
+) -> Result<Option<f64>> {
     if aim.is_pattern || aim.bodies.is_some() {
         return Ok(None);
     }
-    let threads = load.connections.min(cores.count() as u32);
+    let threads = connections.min(cores.count() as u32);
     let mut command = Command::new("wrk");
-    command.args([
-        "-t",
-        &threads.to_string(),
-        "-c",
-        &load.connections.to_string(),
-    ]);
-    command.args(["-d", &format!("{}s", load.lasting.as_secs().max(1))]);
+    command.args(["-t", &threads.to_string(), "-c", &connections.to_string()]);
+    command.args(["-d", &format!("{}s", lasting.as_secs().max(1))]);
     for header in &aim.headers {
         command.args(["-H", header]);
     }
@@ -351,18 +327,14 @@ mod tests {
         let text = format!(
             "{HEAD}0.5,0.1,0.1,0.2,0.25,10,200\n0.65,0,0,0,0.05,10,201\n0.7,0,0,0,0.01,3,503\n"
         );
-        let slice = read(&text, 1).unwrap();
+        let share = Listed::read(&text, 1).unwrap().share;
         let ms = |ended, took| Sample {
             ended: Duration::from_millis(ended),
             took: Duration::from_millis(took),
         };
         // The first one took 250 ms, of which its connection was made in 100.
-        assert_eq!(slice.samples, [ms(100, 50), ms(150, 150)]);
-        assert_eq!((slice.errors, slice.wall), (1, Duration::from_millis(150)));
-        assert_eq!(slice.per_s() as u32, 13);
-        let both = slice.clone().and(slice);
-        assert_eq!(both.samples[2], ms(250, 50));
-        assert_eq!((both.errors, both.wall), (2, Duration::from_millis(300)));
+        assert_eq!(share.samples, [ms(100, 50), ms(150, 150)]);
+        assert_eq!((share.errors, share.wall), (1, Duration::from_millis(150)));
     }
 
     #[test]
@@ -376,7 +348,8 @@ mod tests {
             connected(0.5)
         );
         for (connections, errors) in [(1, 2), (2, 1), (3, 0), (32, 0)] {
-            assert_eq!(read(&text, connections).unwrap().errors, errors);
+            let listed = Listed::read(&text, connections).unwrap();
+            assert_eq!(listed.share.errors, errors);
         }
     }
 
@@ -440,7 +413,7 @@ mod tests {
             (format!("{HEAD}0,0,0\n"), "its line `0,0,0`"),
             (format!("{HEAD}0,0,0,0,-1,1,200\n"), "its line"),
         ] {
-            let error = format!("{:#}", read(&text, 1).unwrap_err());
+            let error = format!("{:#}", Listed::read(&text, 1).unwrap_err());
             assert!(error.contains(wanted), "{error}");
         }
     }
@@ -452,11 +425,9 @@ mod tests {
             let lines: Vec<String> = starts.iter().map(|start| line(*start)).collect();
             format!("{HEAD}{}", lines.concat())
         };
-        read(&text(&[0.0, 0.1, 0.2]), 1)
-            .unwrap()
-            .check_busy(1)
-            .unwrap();
-        let idle = read(&text(&[0.0, 0.1, 0.9]), 1).unwrap();
+        let busy = Listed::read(&text(&[0.0, 0.1, 0.2]), 1).unwrap();
+        busy.check_busy(1).unwrap();
+        let idle = Listed::read(&text(&[0.0, 0.1, 0.9]), 1).unwrap();
         let error = idle.check_busy(1).unwrap_err().to_string();
         assert!(error.contains("22 % of the time"), "{error}");
     }
@@ -465,9 +436,9 @@ mod tests {
     fn neither_connecting_nor_a_last_long_answer_is_idleness() {
         let one = "0,0.01,0.01,0,0.11,1,200\n0.11,0,0,0,0.1,1,200\n0.21,0,0,0,0.01,1,200\n";
         let other = "0,0.1,0.1,0,0.21,1,200\n0.21,0,0,0,0.9,1,200\n";
-        let slice = read(&format!("{HEAD}{one}{other}"), 2).unwrap();
-        assert_eq!(slice.connected, Duration::from_millis(90));
-        slice.check_busy(2).unwrap();
+        let listed = Listed::read(&format!("{HEAD}{one}{other}"), 2).unwrap();
+        assert_eq!(listed.connected, Duration::from_millis(90));
+        listed.check_busy(2).unwrap();
     }
 
     #[test]

@@ -9,6 +9,7 @@ use hyper::Method;
 use serde_json::json;
 use tokio::task::JoinSet;
 
+use super::figure::Share;
 use crate::bench::run::Sample;
 use crate::client::{Access, Client};
 use crate::seed;
@@ -33,38 +34,6 @@ pub struct Mix {
     pub lasting: Duration,
     /// Rows of the catalog.
     pub rows: u32,
-}
-
-/// What came of it.
-#[derive(Clone, Debug, Default)]
-pub struct Mixed {
-    /// Answers that were a success, in the order of their ends.
-    pub samples: Vec<Sample>,
-    /// Lists among them.
-    pub lists: u64,
-    /// Lists that the server says came from its cache.
-    pub hits: u64,
-    /// Answers that were none.
-    pub errors: u64,
-    /// From the first request to the last answer.
-    pub wall: Duration,
-}
-
-impl Mixed {
-    /// Both as one; the second begins where the first ends.
-    #[must_use]
-    pub fn and(mut self, next: &Mixed) -> Mixed {
-        let later = next.samples.iter().map(|sample| Sample {
-            ended: sample.ended + self.wall,
-            ..*sample
-        });
-        self.samples.extend(later);
-        self.lists += next.lists;
-        self.hits += next.hits;
-        self.errors += next.errors;
-        self.wall += next.wall;
-        self
-    }
 }
 
 /// Numbers that look drawn by chance, the same for the same seed (splitmix64).
@@ -119,7 +88,7 @@ pub fn first_list() -> String {
 ///
 /// # Errors
 /// When a connection cannot be made or breaks.
-pub async fn run(access: &Access, mix: Mix, seed: u64) -> Result<Mixed> {
+pub async fn run(access: &Access, mix: Mix, seed: u64) -> Result<Share> {
     let lists = Arc::new(lists());
     let mut clients = Vec::new();
     for _ in 0..mix.connections {
@@ -132,7 +101,7 @@ pub async fn run(access: &Access, mix: Mix, seed: u64) -> Result<Mixed> {
         let (access, lists) = (access.clone(), lists.clone());
         tasks.spawn(drive(client, access, lists, (mix, draw, origin)));
     }
-    let mut all = Mixed::default();
+    let mut all = Share::default();
     while let Some(done) = tasks.join_next().await {
         let one = done.context("a client has panicked")??;
         all.samples.extend(one.samples);
@@ -150,8 +119,8 @@ async fn drive(
     access: Access,
     lists: Arc<Vec<String>>,
     (mix, mut draw, origin): (Mix, Draw, Instant),
-) -> Result<Mixed> {
-    let mut seen = Mixed::default();
+) -> Result<Share> {
+    let mut seen = Share::default();
     while origin.elapsed() < mix.lasting {
         let is_list = draw.below(100) < mix.reads_percent;
         let request = if is_list {

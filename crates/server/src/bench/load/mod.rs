@@ -1,9 +1,12 @@
 //! `tidemark bench load`: the published load test in a fixed form. Rows are added, read one by
 //! one and fetched in bunches of 25, over few and many connections, on one core and on two; then
-//! lists and changes at once. Everything that is measured runs as a child of this program, on a
-//! fresh copy of one seeded data directory.
+//! lists and changes at once. All of that several times over, so that each figure is taken again
+//! minutes later. Everything that is measured runs as a child of this program, on a fresh copy of
+//! one seeded data directory.
 
+mod figure;
 mod generator;
+mod measured;
 mod mix;
 mod report;
 
@@ -18,8 +21,10 @@ use hyper::header::HeaderValue;
 use model::Timestamp;
 use serde_json::{Value, json};
 
-use self::generator::{Aim, Load, Oha, Slice, second_opinion};
-use self::mix::{Mix, Mixed};
+use self::figure::Share;
+use self::generator::{Aim, Load, Oha, second_opinion};
+use self::measured::{CellPass, Measured};
+use self::mix::Mix;
 use super::cores::Cores;
 use super::record::{Written, prepare, write};
 use super::run::Prices;
@@ -38,8 +43,8 @@ const BUNCH: u32 = 25;
 pub const CONNECTIONS: u32 = 32;
 /// Lists of a hundred requests, in each mix.
 const MIXES: [u64; 2] = [90, 50];
-/// The paced load asks for no more than this share of what the server has just answered in the
-/// slower of two slices: a bad second is to leave no queue behind.
+/// The paced load asks for no more than this share of what the server has answered in the first
+/// pass: a bad minute is to leave no queue behind.
 const PACE_MAX: f64 = 0.5;
 
 /// What to measure, and where the report goes.
@@ -52,9 +57,11 @@ pub struct Options {
     pub connections: Vec<u32>,
     /// Cores of the server, each a line of its own.
     pub cores: Vec<usize>,
-    /// Untimed load before each figure.
+    /// How often everything is measured.
+    pub passes: u32,
+    /// Untimed load before each figure of a pass.
     pub warmup: Duration,
-    /// Timed load of each figure, in two halves with the floor between them.
+    /// Timed load of each figure, all passes together. The floor has half of it.
     pub duration: Duration,
     /// Whether it is only tried.
     pub is_quick: bool,
@@ -81,74 +88,6 @@ pub enum Act {
     Fetch,
     /// The same, read anew each time.
     FetchUncached,
-}
-
-/// A figure: two slices of the server with one of the floor between them.
-pub struct Cell {
-    /// What was asked.
-    pub act: Act,
-    /// Cores of the server.
-    pub cores: usize,
-    /// Connections.
-    pub connections: u32,
-    /// Both slices of the server.
-    pub both: Slice,
-    /// The rate of the second to that of the first.
-    pub again: f64,
-    /// The floor between them.
-    pub floor: Slice,
-    /// The other systems of the run, in its order; of fetching alone.
-    pub beside: Vec<Slice>,
-    /// At a fixed rate below that.
-    pub paced: Option<Paced>,
-    /// What wrk says: requests a second.
-    pub opinion: Option<f64>,
-    /// Most memory of the server so far, in MiB.
-    pub memory_mib: f64,
-    /// Most memory of the floor so far, in MiB.
-    pub floor_mib: f64,
-}
-
-/// Requests at a fixed rate, each latency counted from when its request was due: two slices of the
-/// server with one of the floor between them.
-pub struct Paced {
-    /// Requests a second that were due.
-    pub per_s: f64,
-    /// Both slices of the server.
-    pub both: Slice,
-    /// The floor between them.
-    pub floor: Slice,
-}
-
-/// Lists and changes at once, with the list cache and without.
-pub struct Blend {
-    /// Lists of a hundred requests.
-    pub reads_percent: u64,
-    /// As anybody starts it, twice.
-    pub on: [Turn; 2],
-    /// With `--list-cache=off`, twice, in turn with that.
-    pub off: [Turn; 2],
-    /// The static responder between them, which answers everything with one list.
-    pub floor: Turn,
-}
-
-/// One server's slice of a blend.
-pub struct Turn {
-    /// What came of it.
-    pub seen: Mixed,
-    /// Processor time of the server in microseconds.
-    pub cpu_us: f64,
-    /// Its most memory in MiB.
-    pub memory_mib: f64,
-}
-
-/// Everything that was measured.
-#[derive(Default)]
-pub struct Measured {
-    /// Figures.
-    pub cells: Vec<Cell>,
-    /// Mixes.
-    pub blends: Vec<Blend>,
 }
 
 impl Act {
@@ -178,21 +117,18 @@ impl Act {
     /// Requests a second at a fixed rate: the same in every run, so that runs can be compared.
     fn usual_pace(self) -> f64 {
         match self {
-            Act::Add | Act::FetchUncached => 1_000.0,
-            Act::Read | Act::Fetch => 10_000.0,
+            Act::Add => 1_000.0,
+            Act::FetchUncached => 500.0,
+            Act::Read | Act::Fetch => 5_000.0,
         }
     }
 
-    /// The rate to pace at where the server has answered `per_s`: less than usual only where that
-    /// is too much, and then 1, 2 or 5 times a power of ten.
+    /// The rate to pace at where the server has answered `per_s`: the usual one, halved until the
+    /// server bears it.
     fn pace(self, per_s: f64) -> f64 {
-        let most = per_s * PACE_MAX;
         let mut pace = self.usual_pace();
-        for divisor in [2.0, 2.5, 2.0].into_iter().cycle() {
-            if pace <= most || pace <= 1.0 {
-                break;
-            }
-            pace /= divisor;
+        while pace > (per_s * PACE_MAX).max(1.0) {
+            pace /= 2.0;
         }
         pace
     }
@@ -221,15 +157,19 @@ pub fn run(options: &Options) -> Result<Written> {
         bodies,
     };
     let mut measured = Measured::default();
-    for count in &options.cores {
-        for act in Act::ALL {
-            eprintln!("{}, cores of the server: {count} …", act.title());
-            measured.cells.extend(work.cells(act, *count)?);
+    for pass in 1..=options.passes {
+        for count in &options.cores {
+            for act in Act::ALL {
+                let (title, passes) = (act.title(), options.passes);
+                eprintln!("pass {pass} of {passes}: {title}, cores of the server: {count} …");
+                work.column(act, *count, &mut measured)?;
+            }
         }
-    }
-    for reads_percent in MIXES {
-        eprintln!("{reads_percent} lists to {} changes …", 100 - reads_percent);
-        measured.blends.push(work.blend(reads_percent)?);
+        for reads_percent in MIXES {
+            let (changes, passes) = (100 - reads_percent, options.passes);
+            eprintln!("pass {pass} of {passes}: {reads_percent} lists to {changes} changes …");
+            work.blend(reads_percent, &mut measured)?;
+        }
     }
     let told = report::Report {
         options,
@@ -263,9 +203,23 @@ struct Work<'a> {
     bodies: PathBuf,
 }
 
+/// Whom a column asks, and by what.
+struct Column<'a> {
+    act: Act,
+    aim: &'a Aim,
+    /// The same requests to the responder.
+    still: Aim,
+    oha: Oha,
+}
+
 impl Work<'_> {
+    /// Timed load of the server in one pass.
+    fn slice(&self) -> Duration {
+        self.options.duration / self.options.passes
+    }
+
     /// One kind of request on a fresh copy, over each number of connections.
-    fn cells(&self, act: Act, count: usize) -> Result<Vec<Cell>> {
+    fn column(&self, act: Act, count: usize, measured: &mut Measured) -> Result<()> {
         let cores = self.all.first(count)?;
         let server = self.stage.fresh(&cores, &[])?;
         let aim = aim(act, &server, &self.bodies);
@@ -276,71 +230,68 @@ impl Work<'_> {
         };
         check(&server, act, &copied)?;
         let floor = self.stage.responder(&cores, &copied, &aim.headers)?;
-        let oha = self.oha.on(self.all.beside(&cores));
-        let mut cells = Vec::new();
+        let column = Column {
+            act,
+            still: floor_aim(&aim, &floor),
+            aim: &aim,
+            oha: self.oha.on(self.all.beside(&cores)),
+        };
         for connections in &self.options.connections {
-            let subject = (act, &aim, &server);
-            let ask = || self.cell(subject, &floor, &oha, *connections);
+            let cell = measured.cell(act, count, *connections);
+            let pace = cell.paced.as_ref().map(|paced| paced.per_s);
+            let ask = || self.pass(&column, *connections, pace);
             // A slice that failed once may be a moment of the machine; the run is forty minutes.
-            let cell = ask().or_else(|error| {
-                eprintln!(
-                    "{}, {connections} connections: {error:#}; again …",
-                    act.title()
-                );
+            let pass = ask().or_else(|error| {
+                let title = act.title();
+                eprintln!("{title}, {connections} connections: {error:#}; again …");
                 ask()
             });
-            let cell = cell.with_context(|| format!("{}, {connections} connections", act.title()));
-            cells.push(Cell {
-                cores: count,
-                ..cell?
-            });
+            let failed = || format!("{}, {connections} connections", act.title());
+            cell.add(pass.with_context(failed)?);
         }
         drop(floor);
-        server.stop()?;
-        Ok(cells)
+        server.stop()
     }
 
-    fn cell(
-        &self,
-        (act, aim, server): (Act, &Aim, &Server),
-        floor: &Responder,
-        oha: &Oha,
-        connections: u32,
-    ) -> Result<Cell> {
-        let load = |lasting, per_s| Load {
-            connections,
-            lasting,
-            per_s,
+    /// `pace` is the rate of earlier passes.
+    fn pass(&self, column: &Column<'_>, connections: u32, pace: Option<f64>) -> Result<CellPass> {
+        let Column {
+            act,
+            aim,
+            still,
+            oha,
+        } = column;
+        let ask = |aim: &Aim, lasting, per_s| {
+            let load = Load {
+                connections,
+                lasting,
+                per_s,
+            };
+            oha.ask(aim, &load)
         };
-        let half = self.options.duration / 2;
-        let ask = |aim: &Aim| oha.ask(aim, &load(half, None));
-        let still = floor_aim(aim, floor);
+        let (slice, half) = (self.slice(), self.slice() / 2);
         if !self.options.warmup.is_zero() {
-            oha.ask(aim, &load(self.options.warmup, None))?;
+            ask(aim, self.options.warmup, None)?;
         }
-        let (first, between) = (ask(aim)?, ask(&still)?);
+        let (ours, floor) = (ask(aim, slice, None)?, ask(still, half, None)?);
         let mut beside = Vec::new();
-        if act == Act::Fetch {
+        if *act == Act::Fetch {
             for (name, url) in &self.options.beside {
-                let slice = ask(&other(url));
-                beside.push(slice.with_context(|| format!("beside, {name}"))?);
+                let share = ask(&other(url), half, None);
+                beside.push(share.with_context(|| format!("beside, {name}"))?);
             }
         }
-        let second = ask(aim)?;
-        let again = second.per_s() / first.per_s();
-        let slower = first.per_s().min(second.per_s());
-        let both = first.and(second);
         let is_shown = connections == CONNECTIONS;
-        let pace = |per_s| {
-            let ask = |aim: &Aim| oha.ask(aim, &load(half, Some(per_s)));
-            let (first, floor, second) = (ask(aim)?, ask(&still)?, ask(aim)?);
-            let both = first.and(second);
-            anyhow::Ok(Paced { per_s, both, floor })
+        let paced = if is_shown {
+            let per_s = pace.unwrap_or_else(|| act.pace(ours.per_s()));
+            let ours = ask(aim, slice, Some(per_s))?;
+            Some((per_s, ours, ask(still, half, Some(per_s))?))
+        } else {
+            None
         };
-        let paced = is_shown.then(|| pace(act.pace(slower))).transpose()?;
         let opinion = if is_shown {
             // On the same cores as oha. It is beside the point: without it there is a report, too.
-            let opinion = second_opinion(aim, &load(half, None), oha.cores());
+            let opinion = second_opinion(aim, connections, half, oha.cores());
             opinion.unwrap_or_else(|error| {
                 eprintln!("{}: no second opinion: {error:#}", act.title());
                 None
@@ -348,55 +299,48 @@ impl Work<'_> {
         } else {
             None
         };
-        Ok(Cell {
-            act,
-            cores: 0,
-            connections,
-            both,
-            again,
-            floor: between,
+        Ok(CellPass {
+            ours,
+            floor,
             beside,
             paced,
             opinion,
-            memory_mib: server.process().peak_mib()?,
-            floor_mib: floor.process().peak_mib()?,
         })
     }
 
-    /// With the cache, without, the responder, and both again; each server on a fresh copy and on
-    /// all cores.
-    fn blend(&self, reads_percent: u64) -> Result<Blend> {
+    /// With the cache, without, and the responder; each server on a fresh copy and on all cores.
+    fn blend(&self, reads_percent: u64, measured: &mut Measured) -> Result<()> {
         let most = self.options.cores.iter().copied().max().unwrap_or(1);
         let cores = self.all.first(most)?;
+        let blend = measured.blend(reads_percent);
         let server = self.stage.fresh(&cores, &[])?;
-        let still = access(&server)?;
+        let ours = access(&server)?;
         let url = format!("http://{}/v1{}", server.address, mix::first_list());
         let floor = self.stage.responder(&cores, &url, &server.headers())?;
-        server.stop()?;
         let still = Access {
             endpoint: endpoint(floor.address)?,
-            ..still
+            ..ours.clone()
         };
-        let turn = |settings: &[&str]| {
-            let server = self.stage.fresh(&cores, settings)?;
-            let turn = self.turn(reads_percent, &access(&server)?, server.process())?;
-            server.stop()?;
-            anyhow::Ok(turn)
-        };
-        let cache_off = ["--list-cache=off"];
-        let first = [turn(&[])?, turn(&cache_off)?];
-        let floor = self.turn(reads_percent, &still, floor.process())?;
-        let second = [turn(&[])?, turn(&cache_off)?];
-        let ([on, off], [on_again, off_again]) = (first, second);
-        Ok(Blend {
-            reads_percent,
-            on: [on, on_again],
-            off: [off, off_again],
-            floor,
-        })
+        let slice = self.slice();
+        let mix =
+            |access: &Access, process, lasting| self.mix(reads_percent, access, process, lasting);
+        blend.on.add(mix(&ours, server.process(), slice)?);
+        server.stop()?;
+        let server = self.stage.fresh(&cores, &["--list-cache=off"])?;
+        let share = mix(&access(&server)?, server.process(), slice)?;
+        blend.off.add(share);
+        server.stop()?;
+        blend.floor.add(mix(&still, floor.process(), slice / 2)?);
+        Ok(())
     }
 
-    fn turn(&self, reads_percent: u64, access: &Access, process: Process) -> Result<Turn> {
+    fn mix(
+        &self,
+        reads_percent: u64,
+        access: &Access,
+        process: Process,
+        lasting: Duration,
+    ) -> Result<Share> {
         let mix = |lasting| Mix {
             reads_percent,
             connections: CONNECTIONS,
@@ -408,12 +352,12 @@ impl Work<'_> {
             runtime.block_on(mix::run(access, mix(self.options.warmup), 0))?;
         }
         let before = process.cpu_us()?;
-        // Alike in each turn, so that all ask and change the same rows.
-        let seen = runtime.block_on(mix::run(access, mix(self.options.duration / 2), 1))?;
-        Ok(Turn {
-            seen,
-            cpu_us: process.cpu_us()? - before,
-            memory_mib: process.peak_mib()?,
+        // Alike for each server and in each pass, so that all ask and change the same rows.
+        let share = runtime.block_on(mix::run(access, mix(lasting), 1))?;
+        Ok(Share {
+            cpu_us: Some(process.cpu_us()? - before),
+            memory_mib: Some(process.peak_mib()?),
+            ..share
         })
     }
 }
@@ -549,17 +493,16 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_is_the_usual_one_or_a_round_one_that_the_server_bears() {
+    fn a_pace_is_the_usual_one_or_halved_until_the_server_bears_it() {
         for (act, per_s, pace) in [
-            (Act::Read, 90_000.0, 10_000),
-            (Act::Read, 20_000.0, 10_000),
-            (Act::Read, 19_999.0, 5_000),
-            (Act::Add, 1_999.0, 500),
-            (Act::Add, 999.0, 200),
-            (Act::Add, 399.0, 100),
-            (Act::Add, 0.3, 1),
+            (Act::Read, 90_000.0, 5_000.0),
+            (Act::Read, 10_000.0, 5_000.0),
+            (Act::Read, 9_999.0, 2_500.0),
+            (Act::Add, 1_999.0, 500.0),
+            (Act::Add, 999.0, 250.0),
+            (Act::FetchUncached, 3.0, 0.976_562_5),
         ] {
-            assert_eq!(act.pace(per_s) as u32, pace, "{act:?} {per_s}");
+            assert_eq!(act.pace(per_s), pace, "{act:?} {per_s}");
         }
     }
 }

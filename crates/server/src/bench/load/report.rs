@@ -6,11 +6,9 @@ use anyhow::{Context, Result};
 use model::calendar::iso_ms;
 use serde_json::{Value, json};
 
-use super::generator::Slice;
-use super::mix::Mixed;
-use super::{
-    Act, BODIES, BUNCH, Blend, CONNECTIONS, Cell, Measured, Options, PACE_MAX, Paced, ROWS, Turn,
-};
+use super::figure::Figure;
+use super::measured::{Blend, Cell, Measured, Paced};
+use super::{Act, BODIES, BUNCH, CONNECTIONS, Options, PACE_MAX, ROWS};
 use crate::bench::machine::{self, Machine};
 use crate::bench::markdown::table;
 use crate::bench::percentile::Sorted;
@@ -23,22 +21,24 @@ use crate::bench::run::{
 
 const TITLE: &str = "Load test";
 const METHOD: &str = "\
-     The published load test in a fixed form: one row is added, one row of 10,000 is read, 25 rows \
-     are fetched. Each figure is two slices of the server with a slice of a static responder \
-     between them, which answers with the same bytes on the same cores; A/A is the rate of the \
-     second slice to that of the first. The server begins every column on a fresh copy of one \
-     seeded data directory. The load generator is oha; every sample is one of its requests, and \
-     percentiles are by nearest rank of all. Each connection sends its next request when the last \
-     is answered (a closed loop): while an answer is slow, the requests that would have waited \
-     behind it are never sent and do not count (coordinated omission). The series “paced” avoids \
-     that: requests are due at a fixed rate, in two slices with one of the responder between them, \
-     and each latency begins when its request was due. The rate is the same in every run (1,000 a \
-     second of adding and of fetching not from the cache, 10,000 of reading and of fetching), or a \
-     round one below it where that is more than half of what the server has just answered. The \
-     server is bound to its cores; the generator has the others, or shares them where there are \
-     none, which makes every rate a lower bound. Lists and changes at once are sent by the \
-     built-in client: a slice with the cache, one without, one of the responder, and both again, \
-     each on a fresh copy.";
+     The published load test in a fixed form: one row is added, one row of 10,000 is read, 25 \
+     rows are fetched. Everything is measured in several passes, so that each figure is taken \
+     again minutes later: a machine that others share is faster or slower for minutes. Each pass \
+     of a figure is a slice of the server and one, half as long, of a static responder, which \
+     answers with the same bytes on the same cores. Rates and percentiles are those of all \
+     passes; A/A is the rate of the fastest pass to that of the slowest. The server begins every \
+     column of every pass on a fresh copy of one seeded data directory. The load generator is \
+     oha; every sample is one of its requests, and percentiles are by nearest rank of all. Each \
+     connection sends its next request when the last is answered (a closed loop): while an answer \
+     is slow, the requests that would have waited behind it are never sent and do not count \
+     (coordinated omission). The series “paced” avoids that: requests are due at a fixed rate, \
+     and each latency begins when its request was due. The rate is the same in every pass and \
+     every run (1,000 a second of adding, 500 of fetching not from the cache, 5,000 of reading \
+     and of fetching), halved as often as it is more than half of what the server has answered in \
+     the first pass. The server is bound to its cores; the generator has the others, or shares \
+     them where there are none, which makes every rate a lower bound. Lists and changes at once \
+     are sent by the built-in client: in each pass a slice with the cache, one without and one of \
+     the responder, each server on a fresh copy.";
 /// Samples that a series keeps; a run has some fifty series.
 const KEPT_MAX: usize = 3_000;
 /// The published test has none of these.
@@ -111,21 +111,21 @@ impl Report<'_> {
         let head = "request|cores|connections|requests/s|A/A|floor/s|to floor|p50 µs|p90 µs|p99 µs\
                     |p99.9 µs|errors|CPU µs|memory MiB|wrk/s";
         let rows = self.measured.cells.iter().filter_map(|cell| {
-            let points = points(&cell.both.samples)?;
+            let (ours, floor) = (&cell.ours.whole, &cell.floor.whole);
             let mut row = vec![
                 cell.act.title().to_owned(),
                 cell.cores.to_string(),
                 cell.connections.to_string(),
-                whole(cell.both.per_s()),
-                format!("{:.2}", cell.again),
-                whole(cell.floor.per_s()),
-                format!("{:.2}", cell.both.per_s() / cell.floor.per_s()),
+                whole(ours.per_s()),
+                or_dash(cell.ours.again(), hundredths),
+                whole(floor.per_s()),
+                hundredths(ours.per_s() / floor.per_s()),
             ];
-            row.extend(points.map(whole));
-            row.push(cell.both.errors.to_string());
-            row.push(cpu_each(&cell.both).map_or("–".to_owned(), |us| format!("{us:.1}")));
-            row.push(whole(cell.memory_mib));
-            row.push(cell.opinion.map_or("–".to_owned(), whole));
+            row.extend(points(&ours.samples)?.map(whole));
+            row.push(ours.errors.to_string());
+            row.push(or_dash(ours.cpu_each(), tenths));
+            row.push(or_dash(ours.memory_mib, whole));
+            row.push(or_dash(mean(&cell.opinions), whole));
             Some(row)
         });
         let figures = table(head, rows.collect());
@@ -143,18 +143,20 @@ impl Report<'_> {
         }
         let rows = self.measured.cells.iter().flat_map(|cell| {
             let pairs = cell.beside.iter().zip(&self.options.beside);
-            pairs.filter_map(move |(slice, (name, _))| {
+            pairs.filter_map(move |(figure, (name, _))| {
+                let theirs = &figure.whole;
                 let mut row = vec![name.clone(), cell.cores.to_string()];
                 row.push(cell.connections.to_string());
-                row.push(whole(slice.per_s()));
-                row.push(format!("{:.2}", cell.both.per_s() / slice.per_s()));
-                row.extend(points(&slice.samples)?.map(whole));
-                row.push(slice.errors.to_string());
+                row.push(whole(theirs.per_s()));
+                row.push(or_dash(figure.again(), hundredths));
+                row.push(hundredths(cell.ours.whole.per_s() / theirs.per_s()));
+                row.extend(points(&theirs.samples)?.map(whole));
+                row.push(theirs.errors.to_string());
                 Some(row)
             })
         });
-        let head = "beside, fetching 25|our cores|connections|requests/s|ours to theirs|p50 µs\
-                    |p90 µs|p99 µs|p99.9 µs|errors";
+        let head = "beside, fetching 25|our cores|connections|requests/s|A/A|ours to theirs\
+                    |p50 µs|p90 µs|p99 µs|p99.9 µs|errors";
         format!("{}\n", table(head, rows.collect()))
     }
 
@@ -177,6 +179,7 @@ impl Report<'_> {
         let Options {
             connections,
             cores,
+            passes,
             warmup,
             duration,
             is_quick,
@@ -192,6 +195,7 @@ impl Report<'_> {
             ("rows_fetched", json!(BUNCH)),
             ("connections", json!(list(connections))),
             ("cores_of_the_server", json!(list(cores))),
+            ("passes", json!(passes)),
             ("warmup_s", json!(warmup.as_secs_f64())),
             ("duration_s", json!(duration.as_secs_f64())),
             ("paced_at_most", json!(PACE_MAX)),
@@ -223,30 +227,25 @@ impl Report<'_> {
     }
 
     fn group(&self, cell: &Cell, uncached: Option<&Cell>) -> Result<Group> {
-        let mut all = vec![of_cell(("tidemark", "Tidemark", Role::Subject), cell)?];
+        let series =
+            |named: (&str, &str, Role), figure: &Figure| series(named, cell.connections, figure);
+        let mut all = vec![series(("tidemark", "Tidemark", Role::Subject), &cell.ours)?];
         if let Some(uncached) = uncached {
             let named = ("uncached", "Tidemark, not from the cache", Role::Reference);
-            all.push(of_cell(named, uncached)?);
+            all.push(series(named, &uncached.ours)?);
         }
-        let floor = ("floor", "static floor", Role::Floor);
-        let mut floor = of_slice(floor, cell.connections, &cell.floor)?;
-        floor.memory_mib = Some(milli(cell.floor_mib));
-        all.push(floor);
-        for ((idx, slice), (name, _)) in cell.beside.iter().enumerate().zip(&self.options.beside) {
+        all.push(series(("floor", "static floor", Role::Floor), &cell.floor)?);
+        for ((idx, figure), (name, _)) in cell.beside.iter().enumerate().zip(&self.options.beside) {
             let key = format!("beside_{idx}");
-            all.push(of_slice(
-                (&key, name, Role::Other),
-                cell.connections,
-                slice,
-            )?);
+            all.push(series((&key, name, Role::Other), figure)?);
         }
         if let Some(paced) = &cell.paced {
-            let Paced { per_s, both, floor } = paced;
-            for (named, slice) in [
-                (("paced", "Tidemark, paced", Role::Other), both),
+            let Paced { per_s, ours, floor } = paced;
+            for (named, figure) in [
+                (("paced", "Tidemark, paced", Role::Other), ours),
                 (("paced_floor", "static floor, paced", Role::Floor), floor),
             ] {
-                let mut series = of_slice(named, cell.connections, slice)?;
+                let mut series = series(named, figure)?;
                 series.asked_per_s = Some(*per_s);
                 all.push(series);
             }
@@ -277,7 +276,7 @@ impl Report<'_> {
                     let cell = cells.iter().find(|cell| {
                         (cell.act, cell.cores, cell.connections) == (act, *cores, *connections)
                     });
-                    cell.map(|cell| milli(cell.both.per_s()))
+                    cell.map(|cell| milli(cell.ours.whole.per_s()))
                 };
                 let servers = &self.options.prices.servers;
                 let server = servers.iter().find(|one| one.cores as usize == *cores);
@@ -335,20 +334,21 @@ impl Report<'_> {
 
     fn paced(&self) -> String {
         let rows = self.measured.cells.iter().flat_map(|cell| {
-            let slices = cell.paced.iter().flat_map(|paced| {
-                let Paced { per_s, both, floor } = paced;
-                [("Tidemark", per_s, both), ("static floor", per_s, floor)]
+            let figures = cell.paced.iter().flat_map(|paced| {
+                let Paced { per_s, ours, floor } = paced;
+                [("Tidemark", per_s, ours), ("static floor", per_s, floor)]
             });
-            slices.filter_map(|(name, per_s, slice)| {
+            figures.filter_map(|(name, per_s, figure)| {
+                let share = &figure.whole;
                 let mut row = vec![
                     cell.act.title().to_owned(),
                     cell.cores.to_string(),
                     name.to_owned(),
                     whole(*per_s),
-                    whole(slice.per_s()),
+                    whole(share.per_s()),
                 ];
-                row.extend(points(&slice.samples)?.map(whole));
-                row.push(slice.errors.to_string());
+                row.extend(points(&share.samples)?.map(whole));
+                row.push(share.errors.to_string());
                 Some(row)
             })
         });
@@ -366,147 +366,100 @@ fn whole(number: f64) -> String {
     format!("{number:.0}")
 }
 
+fn tenths(number: f64) -> String {
+    format!("{number:.1}")
+}
+
+fn hundredths(number: f64) -> String {
+    format!("{number:.2}")
+}
+
+fn or_dash(number: Option<f64>, shown: fn(f64) -> String) -> String {
+    number.map_or("–".to_owned(), shown)
+}
+
+fn mean(numbers: &[f64]) -> Option<f64> {
+    let sum: f64 = numbers.iter().sum();
+    (!numbers.is_empty()).then(|| sum / numbers.len() as f64)
+}
+
 /// p50, p90, p99 and p99.9 in microseconds.
 fn points(samples: &[Sample]) -> Option<[f64; 4]> {
     let sorted = Sorted::new(samples.iter().map(|sample| sample.took))?;
     Some([500, 900, 990, 999].map(|at| sorted.at(at).as_secs_f64() * 1e6))
 }
 
-fn cpu_each(slice: &Slice) -> Option<f64> {
-    let answers = slice.samples.len() as f64 + slice.errors as f64;
-    Some(slice.cpu_us? / answers)
+/// The servers of a blend, named for programs and for people.
+fn blended(blend: &Blend) -> [((&'static str, &'static str, Role), &Figure); 3] {
+    let off = "Tidemark, list cache off";
+    [
+        (("tidemark", "Tidemark", Role::Subject), &blend.on),
+        (("uncached", off, Role::Reference), &blend.off),
+        (("floor", "static floor", Role::Floor), &blend.floor),
+    ]
+}
+
+/// The responder has no cache: of it none is told.
+fn hits_percent(role: Role, figure: &Figure) -> Option<f64> {
+    let hits = figure.whole.hits_percent();
+    hits.filter(|_| role != Role::Floor)
 }
 
 /// A line for each server of a blend.
 fn blend_rows(blend: &Blend) -> Vec<Vec<String>> {
-    let rows = Blended::all(blend).into_iter().filter_map(|blended| {
-        let mixed = &blended.mixed;
-        let again = blended.again.map(|again| format!("{again:.2}"));
-        let hits = blended.hits_percent.map(|hits| format!("{hits:.1} %"));
-        let absent = || "–".to_owned();
-        let mut row = vec![
-            format!("{} to {}", blend.reads_percent, 100 - blend.reads_percent),
-            blended.title.to_owned(),
-            whole(mixed_per_s(mixed)),
-            again.unwrap_or_else(absent),
-            hits.unwrap_or_else(absent),
-        ];
-        row.extend(points(&mixed.samples)?.map(whole));
-        row.push(mixed.errors.to_string());
-        row.push(format!("{:.1}", blended.cpu_us));
-        row.push(whole(blended.memory_mib));
-        Some(row)
-    });
+    let rows = blended(blend)
+        .into_iter()
+        .filter_map(|((_, title, role), figure)| {
+            let share = &figure.whole;
+            let mut row = vec![
+                format!("{} to {}", blend.reads_percent, 100 - blend.reads_percent),
+                title.to_owned(),
+                whole(share.per_s()),
+                or_dash(figure.again(), hundredths),
+                or_dash(hits_percent(role, figure), |hits| format!("{hits:.1} %")),
+            ];
+            row.extend(points(&share.samples)?.map(whole));
+            row.push(share.errors.to_string());
+            row.push(or_dash(share.cpu_each(), tenths));
+            row.push(or_dash(share.memory_mib, whole));
+            Some(row)
+        });
     rows.collect()
-}
-
-/// All slices of one server of a blend, as one.
-struct Blended {
-    key: &'static str,
-    title: &'static str,
-    role: Role,
-    mixed: Mixed,
-    /// The rate of the second slice to that of the first.
-    again: Option<f64>,
-    /// Of a server that has a cache.
-    hits_percent: Option<f64>,
-    /// For each answer, in microseconds.
-    cpu_us: f64,
-    memory_mib: f64,
-}
-
-impl Blended {
-    fn all(blend: &Blend) -> [Blended; 3] {
-        let floor = std::slice::from_ref(&blend.floor);
-        let off = "Tidemark, list cache off";
-        [
-            Blended::of(("tidemark", "Tidemark", Role::Subject), &blend.on),
-            Blended::of(("uncached", off, Role::Reference), &blend.off),
-            Blended::of(("floor", "static floor", Role::Floor), floor),
-        ]
-    }
-
-    fn of((key, title, role): (&'static str, &'static str, Role), turns: &[Turn]) -> Blended {
-        let mut mixed = Mixed::default();
-        for turn in turns {
-            mixed = mixed.and(&turn.seen);
-        }
-        let again = match turns {
-            [first, second] => Some(mixed_per_s(&second.seen) / mixed_per_s(&first.seen)),
-            _ => None,
-        };
-        let cpu_us: f64 = turns.iter().map(|turn| turn.cpu_us).sum();
-        Blended {
-            key,
-            title,
-            role,
-            again,
-            hits_percent: (role != Role::Floor).then(|| hits_percent(&mixed)),
-            cpu_us: cpu_us / mixed.samples.len() as f64,
-            memory_mib: turns.iter().map(|turn| turn.memory_mib).fold(0.0, f64::max),
-            mixed,
-        }
-    }
-}
-
-fn mixed_per_s(mixed: &Mixed) -> f64 {
-    mixed.samples.len() as f64 / mixed.wall.as_secs_f64()
-}
-
-fn hits_percent(mixed: &Mixed) -> f64 {
-    100.0 * mixed.hits as f64 / (mixed.lists as f64).max(1.0)
 }
 
 /// A series of load without pauses, with as many samples as a page of many series bears.
 fn series(
     (key, title, role): (&str, &str, Role),
     connections: u32,
-    wall: Duration,
-    samples: &[Sample],
+    figure: &Figure,
 ) -> Result<Series> {
-    let series = Series::measured(key, title, role, connections, wall, samples);
-    let mut series = series.with_context(|| format!("{title}: no samples"))?;
+    let share = &figure.whole;
+    let samples = &share.samples;
+    let series = Series::measured(key, title, role, connections, share.wall, samples);
+    let series = series.with_context(|| format!("{title}: no samples"))?;
     let took: Vec<Duration> = samples.iter().map(|sample| sample.took).collect();
-    series.samples = Some(Samples::of(&took, KEPT_MAX));
-    series.timeline = Timeline::of(samples, Counting::OverTime);
-    Ok(series)
-}
-
-fn of_slice(named: (&str, &str, Role), connections: u32, slice: &Slice) -> Result<Series> {
-    let mut series = series(named, connections, slice.wall, &slice.samples)?;
-    series.errors = Some(slice.errors);
-    series.cpu_us = cpu_each(slice).map(milli);
-    Ok(series)
-}
-
-fn of_cell(named: (&str, &str, Role), cell: &Cell) -> Result<Series> {
-    let mut series = of_slice(named, cell.connections, &cell.both)?;
-    series.noise = Some(Noise {
-        again: Some(milli(cell.again)),
-        ..series.noise.unwrap_or_default()
-    });
-    series.memory_mib = Some(milli(cell.memory_mib));
-    Ok(series)
+    Ok(Series {
+        samples: Some(Samples::of(&took, KEPT_MAX)),
+        timeline: Timeline::of(samples, Counting::OverTime),
+        noise: Some(Noise {
+            again: figure.again().map(milli),
+            ..series.noise.unwrap_or_default()
+        }),
+        passes: figure.passes.clone(),
+        errors: Some(share.errors),
+        cpu_us: share.cpu_each().map(milli),
+        memory_mib: share.memory_mib.map(milli),
+        ..series
+    })
 }
 
 fn blend_group(blend: &Blend) -> Result<Group> {
-    let mut all = Vec::new();
-    for blended in Blended::all(blend) {
-        let Blended {
-            key, title, role, ..
-        } = blended;
-        let mixed = &blended.mixed;
-        let mut series = series((key, title, role), CONNECTIONS, mixed.wall, &mixed.samples)?;
-        series.errors = Some(mixed.errors);
-        series.hits_percent = blended.hits_percent.map(milli);
-        series.cpu_us = Some(milli(blended.cpu_us));
-        series.memory_mib = Some(milli(blended.memory_mib));
-        series.noise = Some(Noise {
-            again: blended.again.map(milli),
-            ..series.noise.unwrap_or_default()
-        });
-        all.push(series);
-    }
+    let of = |(named, figure): ((_, _, Role), &Figure)| {
+        let mut series = series(named, CONNECTIONS, figure)?;
+        series.hits_percent = hits_percent(named.2, figure).map(milli);
+        anyhow::Ok(series)
+    };
+    let all: Result<Vec<Series>> = blended(blend).into_iter().map(of).collect();
     let reads = blend.reads_percent;
     Ok(Group {
         key: format!("mixed_{reads}"),
@@ -516,7 +469,7 @@ fn blend_group(blend: &Blend) -> Result<Group> {
         ),
         connections: CONNECTIONS,
         cores: None,
-        series: all,
+        series: all?,
     })
 }
 
@@ -524,23 +477,30 @@ fn blend_group(blend: &Blend) -> Result<Group> {
 mod tests {
     use std::path::PathBuf;
 
+    use super::super::figure::Share;
     use super::*;
     use crate::bench::prices;
     use model::Timestamp;
 
-    fn slice(count: u64, took_us: u64) -> Slice {
+    /// Two passes, the second `again` times as fast as the first; most requests take `took_us`.
+    fn figure(count: u64, took_us: u64, again: f64) -> Figure {
         let sample = |n| Sample {
             ended: Duration::from_micros((n + 1) * took_us),
             took: Duration::from_micros(took_us + n % 7),
         };
         let samples: Vec<Sample> = (0..count).map(sample).collect();
-        Slice {
-            wall: samples.last().unwrap().ended,
-            connected: Duration::ZERO,
-            samples,
-            errors: 0,
-            cpu_us: Some((count * 20) as f64),
+        let wall = samples.last().unwrap().ended;
+        let mut figure = Figure::default();
+        for wall in [wall, wall.div_f64(again)] {
+            figure.add(Share {
+                samples: samples.clone(),
+                wall,
+                cpu_us: Some((count * 20) as f64),
+                memory_mib: Some(64.0),
+                ..Share::default()
+            });
         }
+        figure
     }
 
     fn cell(act: Act, cores: usize, connections: u32) -> Cell {
@@ -548,36 +508,33 @@ mod tests {
             act,
             cores,
             connections,
-            both: slice(10_000, 100),
-            again: 1.03,
-            floor: slice(5_000, 50),
+            ours: figure(10_000, 100, 1.25),
+            floor: figure(5_000, 50, 1.0),
             beside: match act {
-                Act::Fetch => vec![slice(1_000, 400)],
+                Act::Fetch => vec![figure(1_000, 400, 1.0)],
                 _ => Vec::new(),
             },
             paced: (connections == CONNECTIONS).then(|| Paced {
                 per_s: 7_000.0,
-                both: slice(4_000, 140),
-                floor: slice(2_000, 130),
+                ours: figure(4_000, 140, 1.0),
+                floor: figure(2_000, 130, 1.0),
             }),
-            opinion: None,
-            memory_mib: 64.0,
-            floor_mib: 8.0,
+            opinions: Vec::new(),
         }
     }
 
-    fn turn(hits: u64) -> Turn {
-        Turn {
-            seen: Mixed {
-                samples: slice(1_000, 500).samples,
+    fn mixed(hits: [u64; 2]) -> Figure {
+        let mut figure = Figure::default();
+        for hits in hits {
+            figure.add(Share {
                 lists: 900,
                 hits,
-                errors: 0,
-                wall: Duration::from_millis(500),
-            },
-            cpu_us: 60_000.0,
-            memory_mib: 70.0,
+                cpu_us: Some(60_000.0),
+                memory_mib: Some(70.0),
+                ..self::figure(500, 500, 1.0).whole
+            });
         }
+        figure
     }
 
     fn measured() -> Measured {
@@ -591,9 +548,9 @@ mod tests {
             cells,
             blends: vec![Blend {
                 reads_percent: 90,
-                on: [turn(810), turn(720)],
-                off: [turn(0), turn(0)],
-                floor: turn(0),
+                on: mixed([810, 720]),
+                off: mixed([0, 0]),
+                floor: mixed([0, 0]),
             }],
         }
     }
@@ -604,6 +561,7 @@ mod tests {
             oha: PathBuf::new(),
             connections: vec![1, 32],
             cores: vec![1, 2],
+            passes: 2,
             warmup: Duration::ZERO,
             duration: Duration::from_secs(1),
             is_quick: true,
@@ -625,12 +583,12 @@ mod tests {
         };
         let text = report.render();
         for part in [
-            "| read one row | 2 | 32 | 10000 | 1.03 | 20000 | 0.50 | 103 | 106 | 106 | 106 | 0 | 20.0 | 64 | – |\n",
+            "| read one row | 2 | 32 | 11111 | 1.25 | 20000 | 0.56 | 103 | 106 | 106 | 106 | 0 | 20.0 | 64 | – |\n",
             "| 90 to 10 | Tidemark | 2000 | 1.00 | 85.0 % | 503 | 506 | 506 | 506 | 0 | 60.0 | 70 |\n",
             "| 90 to 10 | Tidemark, list cache off | 2000 | 1.00 | 0.0 % | 503 |",
-            "| 90 to 10 | static floor | 2000 | – | – | 503 |",
-            "| Tidemark, 2 cores, 32 connections | 10000 | 10000 | 10000 | – | – | 3.85 | – | 0.000128 |\n",
-            "| Tidemark, 1 core, 1 connection | 10000 | 10000 | 10000 | – | – | – | – | – |\n",
+            "| 90 to 10 | static floor | 2000 | 1.00 | – | 503 |",
+            "| Tidemark, 2 cores, 32 connections | 11111 | 11111 | 11111 | – | – | 3.85 | – | 0.000116 |\n",
+            "| Tidemark, 1 core, 1 connection | 11111 | 11111 | 11111 | – | – | – | – | – |\n",
             "| published, 2 cores / 2 GB | 170 | 427 | 241 | 106 | 80 | 3.85 | 0.003760 | 0.004594 |\n",
             "| read one row | 1 | Tidemark | 7000 | 7143 |",
             "| read one row | 1 | static floor | 7000 | 7692 |",
