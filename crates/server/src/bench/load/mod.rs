@@ -502,7 +502,7 @@ mod tests {
             (Act::Add, 999.0, 250.0),
             (Act::FetchUncached, 3.0, 0.976_562_5),
         ] {
-            assert_eq!(act.pace(per_s), pace, "{act:?} {per_s}");
+            assert_eq!(Some(act.pace(per_s)), Some(pace), "{act:?} {per_s}");
         }
     }
 }
