@@ -25,7 +25,7 @@ use crate::config::{ConnectionArgs, cores, listen_address};
 const FULL_DURATION_S: u64 = 30;
 const FULL_WARMUP_S: u64 = 2;
 const FULL_PASSES: u32 = 5;
-const QUICK_DURATION: Duration = Duration::from_millis(1_200);
+const QUICK_DURATION: Duration = Duration::from_millis(800);
 const QUICK_WARMUP: Duration = Duration::from_millis(200);
 const QUICK_PASSES: u32 = 2;
 /// Less than this of a figure in one pass measures its own beginning.
@@ -151,10 +151,10 @@ pub struct TtlArgs {
 /// The load test.
 #[derive(Args)]
 pub struct LoadArgs {
-    /// Measure each figure for a second only, for trying it
+    /// Measure each figure for less than a second, for trying it
     #[arg(long)]
     quick: bool,
-    /// Timed seconds of each figure, all passes together [default: 30; with --quick 1.2]
+    /// Timed seconds of each figure, all passes together [default: 30; with --quick 0.8]
     #[arg(long, value_name = "SECONDS", value_parser = at_least::<1>())]
     duration: Option<u32>,
     /// How often everything is measured: a figure of the report is all passes together, and its
