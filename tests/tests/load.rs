@@ -4,7 +4,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -165,4 +166,42 @@ fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
     }
     let reported = std::fs::read_dir(&out).map_or(0, Iterator::count);
     assert_eq!(reported, 0, "nothing was measured, nothing is reported");
+}
+
+#[test]
+fn a_run_that_is_stopped_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let [scratch, out] = ["scratch", "results"].map(|name| folder.path().join(name));
+    fs::create_dir(&scratch).unwrap();
+    let stand_in = folder.path().join("oha");
+    let asked = folder.path().join("asked");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo oha 0.0.1 && exit 0\n\
+         : > {}\nexec sleep 600\n",
+        asked.display()
+    );
+    fs::write(&stand_in, script).unwrap();
+    fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(binary().unwrap());
+    command.args(["bench", "load", "--quick", "--scratch"]);
+    command.arg(&scratch).arg("--oha").arg(&stand_in);
+    command.arg("--out").arg(&out);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    while !asked.exists() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended too early");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(fs::read_dir(&scratch).unwrap().count() > 0, "it is at work");
+    let pid = child.id().to_string();
+    let kill = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(kill.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let told = said(&output);
+    assert!(
+        told.contains("stopped by SIGINT: nothing is reported"),
+        "{told}"
+    );
+    let left = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
+    assert_eq!((left(&scratch), left(&out)), (0, 0), "{told}");
 }

@@ -23,6 +23,7 @@ pub mod record;
 mod report;
 pub mod run;
 mod stage;
+pub mod stop;
 pub mod ttl;
 
 pub use phase::Until;

@@ -17,12 +17,13 @@ use hyper::{Request, Uri};
 use super::signals::StopSignals;
 use super::{Outside, runtime, say};
 use crate::bench::record::{self, Written};
+use crate::bench::stop::Stop;
 use crate::bench::{Until, compare, floor, gallery, load, prices, ttl};
 use crate::client::{Answer, Client, Endpoint};
 use crate::config::{ConnectionArgs, cores, listen_address};
 
 /// Each figure of the load test: as the fixed form has it, and for trying it.
-const FULL_DURATION_S: u64 = 30;
+const FULL_DURATION_S: u64 = 20;
 const FULL_WARMUP_S: u64 = 2;
 const FULL_PASSES: u32 = 5;
 const QUICK_DURATION: Duration = Duration::from_millis(800);
@@ -154,7 +155,7 @@ pub struct LoadArgs {
     /// Measure each figure for less than a second, for trying it
     #[arg(long)]
     quick: bool,
-    /// Timed seconds of each figure, all passes together [default: 30; with --quick 0.8]
+    /// Timed seconds of each figure, all passes together [default: 20; with --quick 0.8]
     #[arg(long, value_name = "SECONDS", value_parser = at_least::<1>())]
     duration: Option<u32>,
     /// How often everything is measured: a figure of the report is all passes together, and its
@@ -305,7 +306,9 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
             duration.as_secs_f64()
         );
     }
+    let stop = Stop::default();
     let options = load::Options {
+        stop: stop.clone(),
         passes,
         duration,
         warmup: seconds(args.warmup, QUICK_WARMUP, FULL_WARMUP_S),
@@ -320,7 +323,23 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
         out: args.out,
         started: outside.clock.now(),
     };
-    told(&load::run(&options)?)
+    told(&until_stopped(&stop, || load::run(&options))?)
+}
+
+/// Works until it is done or a signal asks for an end: a run of many minutes is to remove its
+/// folders then, and its servers are to end with it.
+fn until_stopped<T>(stop: &Stop, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let runtime = runtime()?;
+    let mut signals = runtime.block_on(async { StopSignals::take() })?;
+    let asked = stop.clone();
+    let listen = move || {
+        asked.ask(runtime.block_on(signals.next()));
+        eprintln!("stopping …");
+    };
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    thread.spawn(listen).context("cannot start a thread")?;
+    // A child that the same signal has reached is no failure of its own.
+    work().or_else(|error| stop.check().and(Err(error)))
 }
 
 fn told(written: &Written) -> Result<()> {

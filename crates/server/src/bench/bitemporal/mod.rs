@@ -37,6 +37,7 @@ use super::cores::Cores;
 use super::disk;
 use super::record::{Written, prepare, write};
 use super::stage::Stage;
+use super::stop::Stop;
 
 /// Syncs that are timed beside each run.
 const SYNCS: usize = 20;
@@ -71,6 +72,8 @@ pub struct Options {
     pub started: Timestamp,
     /// For the engine that is opened in this process.
     pub clock: Arc<dyn Clock>,
+    /// Whether it is to end early.
+    pub stop: Stop,
 }
 
 /// Everything that was measured.
@@ -129,7 +132,7 @@ impl Crowd {
 /// Measures, and writes report, page and samples.
 ///
 /// # Errors
-/// When a server fails, or an answer is wrong: nothing is reported then.
+/// When a server fails, an answer is wrong, or it is stopped: nothing is reported then.
 pub fn run(options: &Options) -> Result<Written> {
     prepare(&options.out)?;
     let stage = Stage::empty(&options.binary, &options.scratch)?;
@@ -148,9 +151,12 @@ pub fn run(options: &Options) -> Result<Written> {
         options.objects, options.runs, options.warmups
     );
     measured.crowds = crowds(options, &stage, bare.as_mut())?;
+    options.stop.check()?;
     measured.deep = deep::measure(options, &stage, bare.as_mut())?;
     drop(bare);
+    options.stop.check()?;
     measured.change = change::measure(options, &stage)?;
+    options.stop.check()?;
     let told = report::Report {
         options,
         measured: &measured,
@@ -170,6 +176,7 @@ fn crowds(options: &Options, stage: &Stage, mut bare: Option<&mut Bare>) -> Resu
     let bar = progress(u64::from(all) * crowds.len() as u64);
     for run in 0..all {
         for (turn, crowd) in crowds.iter_mut().enumerate() {
+            options.stop.check()?;
             // Each set of objects is written once.
             let number = (u64::from(run) * options.clients.len() as u64 + turn as u64)
                 * u64::from(CLIENTS_MAX)

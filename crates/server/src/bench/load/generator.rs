@@ -12,9 +12,12 @@ use super::figure::Share;
 use crate::bench::cores::Cores;
 use crate::bench::run::Sample;
 use crate::bench::stage::Process;
+use crate::bench::stop::Stop;
 
 /// Answers that take longer count as broken; a peer without an index needs seconds.
 const TIMEOUT: &str = "30s";
+/// How often a running oha is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Where every connection is always busy, this share of the time is a request under way, between
 /// the last connection's beginning and the last request's. Less means that connections stood idle:
 /// broken ones that were not made anew, perhaps.
@@ -113,15 +116,25 @@ impl Oha {
     /// Asks, and reads every answer's time.
     ///
     /// # Errors
-    /// When oha fails, nothing was answered, connections stood idle, or the server is gone.
-    pub fn ask(&self, aim: &Aim, load: &Load) -> Result<Share> {
+    /// When oha fails, nothing was answered, connections stood idle, the server is gone, or an end
+    /// was asked for.
+    pub fn ask(&self, aim: &Aim, load: &Load, stop: &Stop) -> Result<Share> {
+        stop.check()?;
         // What an earlier one has written must not be taken for this one's.
         drop(fs::remove_file(&self.output));
         let used = || aim.process.map(Process::cpu_us).transpose();
         let before = used()?;
         let mut command = self.command(aim, load);
-        let child = self.cores.spawn(&mut command)?;
+        let mut child = self.cores.spawn(&mut command)?;
+        while child.try_wait().context("oha is gone")?.is_none() {
+            if stop.check().is_err() {
+                // It may have ended just now.
+                drop(child.kill());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
         let said = child.wait_with_output().context("oha is gone")?;
+        stop.check()?;
         let cpu_us = used()?.zip(before).map(|(after, before)| after - before);
         let complaint = String::from_utf8_lossy(&said.stderr);
         ensure!(said.status.success(), "oha on {}: {complaint}", aim.url);
@@ -396,8 +409,9 @@ mod tests {
             lasting: Duration::from_millis(1),
             per_s: None,
         };
-        assert_eq!(oha.ask(&aim, &load).unwrap().samples.len(), 1);
-        let error = oha.ask(&aim, &load).unwrap_err().to_string();
+        let ask = || oha.ask(&aim, &load, &Stop::default());
+        assert_eq!(ask().unwrap().samples.len(), 1);
+        let error = ask().unwrap_err().to_string();
         assert_eq!(error, "oha wrote nothing");
     }
 

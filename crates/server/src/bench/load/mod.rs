@@ -29,6 +29,7 @@ use super::cores::Cores;
 use super::record::{Written, prepare, write};
 use super::run::Prices;
 use super::stage::{Process, Responder, Server, Stage};
+use super::stop::Stop;
 use crate::client::{Access, Client, Endpoint};
 use crate::seed::generator::Product;
 use crate::seed::{self, table};
@@ -75,6 +76,8 @@ pub struct Options {
     pub out: PathBuf,
     /// When the run began; names the report.
     pub started: Timestamp,
+    /// Whether it is to end early.
+    pub stop: Stop,
 }
 
 /// One kind of request.
@@ -137,7 +140,8 @@ impl Act {
 /// Measures, and writes report, page and samples.
 ///
 /// # Errors
-/// When a generator or a server fails, or an answer is wrong: nothing is reported then.
+/// When a generator or a server fails, an answer is wrong, or it is stopped: nothing is reported
+/// then.
 pub fn run(options: &Options) -> Result<Written> {
     let all = Cores::all()?;
     for count in &options.cores {
@@ -171,6 +175,7 @@ pub fn run(options: &Options) -> Result<Written> {
             work.blend(reads_percent, &mut measured)?;
         }
     }
+    options.stop.check()?;
     let told = report::Report {
         options,
         oha: &oha.version,
@@ -242,6 +247,7 @@ impl Work<'_> {
             let ask = || self.pass(&column, *connections, pace);
             // A slice that failed once may be a moment of the machine; the run is forty minutes.
             let pass = ask().or_else(|error| {
+                self.options.stop.check()?;
                 let title = act.title();
                 eprintln!("{title}, {connections} connections: {error:#}; again …");
                 ask()
@@ -267,7 +273,7 @@ impl Work<'_> {
                 lasting,
                 per_s,
             };
-            oha.ask(aim, &load)
+            oha.ask(aim, &load, &self.options.stop)
         };
         let (slice, half) = (self.slice(), self.slice() / 2);
         if !self.options.warmup.is_zero() {
@@ -281,31 +287,25 @@ impl Work<'_> {
                 beside.push(share.with_context(|| format!("beside, {name}"))?);
             }
         }
-        let is_shown = connections == CONNECTIONS;
-        let paced = if is_shown {
-            let per_s = pace.unwrap_or_else(|| act.pace(ours.per_s()));
-            let ours = ask(aim, slice, Some(per_s))?;
-            Some((per_s, ours, ask(still, half, Some(per_s))?))
-        } else {
-            None
-        };
-        let opinion = if is_shown {
-            // On the same cores as oha. It is beside the point: without it there is a report, too.
-            let opinion = second_opinion(aim, connections, half, oha.cores());
-            opinion.unwrap_or_else(|error| {
-                eprintln!("{}: no second opinion: {error:#}", act.title());
-                None
-            })
-        } else {
-            None
-        };
-        Ok(CellPass {
+        let mut seen = CellPass {
             ours,
             floor,
             beside,
-            paced,
-            opinion,
-        })
+            paced: None,
+            opinion: None,
+        };
+        if connections == CONNECTIONS {
+            let per_s = pace.unwrap_or_else(|| act.pace(seen.ours.per_s()));
+            let ours = ask(aim, slice, Some(per_s))?;
+            seen.paced = Some((per_s, ours, ask(still, half, Some(per_s))?));
+            // On the same cores as oha. It is beside the point: without it there is a report, too.
+            let opinion = second_opinion(aim, connections, half, oha.cores());
+            seen.opinion = opinion.unwrap_or_else(|error| {
+                eprintln!("{}: no second opinion: {error:#}", act.title());
+                None
+            });
+        }
+        Ok(seen)
     }
 
     /// With the cache, without, and the responder; each server on a fresh copy and on all cores.
@@ -347,6 +347,7 @@ impl Work<'_> {
             lasting,
             rows: ROWS,
         };
+        self.options.stop.check()?;
         let runtime = runtime()?;
         if !self.options.warmup.is_zero() {
             runtime.block_on(mix::run(access, mix(self.options.warmup), 0))?;

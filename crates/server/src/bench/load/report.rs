@@ -480,6 +480,7 @@ mod tests {
     use super::super::figure::Share;
     use super::*;
     use crate::bench::prices;
+    use crate::bench::stop::Stop;
     use model::Timestamp;
 
     /// Two passes, the second `again` times as fast as the first; most requests take `took_us`.
@@ -570,6 +571,7 @@ mod tests {
             scratch: PathBuf::new(),
             out: PathBuf::new(),
             started: Timestamp(0),
+            stop: Stop::default(),
         }
     }
 

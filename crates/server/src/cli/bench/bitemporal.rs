@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::{Outside, at_least, told};
+use super::{Outside, at_least, told, until_stopped};
 use crate::bench::bitemporal::{self, CLIENTS_MAX, Options};
+use crate::bench::stop::Stop;
 
 /// What is measured by default, and for trying it.
 const FULL: Sizes = Sizes {
@@ -88,7 +89,9 @@ pub fn run(args: BitemporalArgs, outside: &Outside) -> Result<()> {
             bare.display()
         );
     }
+    let stop = Stop::default();
     let options = Options {
+        stop: stop.clone(),
         binary,
         objects: args.objects.unwrap_or(sizes.objects),
         runs: args.runs.unwrap_or(sizes.runs),
@@ -103,5 +106,5 @@ pub fn run(args: BitemporalArgs, outside: &Outside) -> Result<()> {
         started: outside.clock.now(),
         clock: outside.clock.clone(),
     };
-    told(&bitemporal::run(&options)?)
+    told(&until_stopped(&stop, || bitemporal::run(&options))?)
 }
