@@ -168,7 +168,7 @@ fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
             "--bare /bin/true",
             "the program of hand-written statements has ended",
         ),
-        ("--clients 1,1", "--clients names a number twice"),
+        ("--clients 1,1", "--clients names 1 twice"),
         ("--clients 65", "65 is not in 1..=64"),
         ("--objects 0", "0 is not in 1..=10000"),
         ("--versions 1", "1 is not in 2..=100"),

@@ -152,6 +152,8 @@ fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
         ),
         ("--prices no-such.toml", "the price file no-such.toml"),
         ("--connections 0", "--connections"),
+        ("--connections 32,1,32", "--connections names 32 twice"),
+        ("--cores 1,1", "--cores names 1 twice"),
         ("--passes 0", "--passes"),
         (
             "--duration 1 --passes 11",

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::codes;
 use super::markdown::table;
-use super::percentile::Sorted;
+use super::percentile::{Sorted, spread};
 use super::run::{Group, PASS_POINTS, Pass, Role, Run, Series};
 
 /// Fewer samples than this decide no p99.
@@ -192,10 +192,7 @@ impl Point {
             }
         };
         let seen: Option<Vec<f64>> = passes.iter().map(of).collect();
-        let seen = seen?;
-        let least = seen.iter().copied().min_by(f64::total_cmp)?;
-        let most = seen.iter().copied().max_by(f64::total_cmp)?;
-        (least > 0.0).then(|| away(most / least))
+        spread(seen?).map(away)
     }
 
     fn apart(self, one: Vec<Duration>, other: Vec<Duration>) -> Option<f64> {

@@ -63,6 +63,14 @@ pub fn ratio(left: Duration, right: Duration) -> f64 {
     left.as_nanos() as f64 / right.as_nanos() as f64
 }
 
+/// The greatest to the least: what the same thing, measured again, differs by. `None` of nothing,
+/// and where the least is no measure.
+pub fn spread(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let ends = |(least, most): (f64, f64), value: f64| (least.min(value), most.max(value));
+    let (least, most) = values.into_iter().fold((f64::INFINITY, 0.0), ends);
+    (least > 0.0 && most > 0.0).then(|| most / least)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

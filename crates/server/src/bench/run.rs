@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::codes;
 use super::markdown::table;
-use super::percentile::{POINTS, Sorted, odd_to_even, second_to_first};
+use super::percentile::{POINTS, Sorted, odd_to_even, second_to_first, spread};
 
 /// Of what form the file is. Another one is refused by name.
 pub const FORMAT: &str = "tidemark.run/1";
@@ -228,7 +228,7 @@ pub struct Noise {
     /// Medians of the second and the first half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_to_first: Option<f64>,
-    /// Rates of a second and a first slice; of more passes than two, the fastest to the slowest.
+    /// Rates of a second and a first slice; of passes, the fastest to the slowest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<f64>,
 }
@@ -359,12 +359,8 @@ impl Pass {
 
     /// How often the slowest rate of several passes goes into the fastest; `None` below two.
     pub fn spread(passes: &[Pass]) -> Option<f64> {
-        let rates = || passes.iter().map(|pass| pass.per_s);
-        let (least, most) = (
-            rates().min_by(f64::total_cmp)?,
-            rates().max_by(f64::total_cmp)?,
-        );
-        (passes.len() > 1).then(|| most / least)
+        let rates = passes.iter().map(|pass| pass.per_s);
+        spread(rates).filter(|_| passes.len() > 1)
     }
 }
 

@@ -280,6 +280,8 @@ fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
 }
 
 fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
+    each_once("--connections", &args.connections)?;
+    each_once("--cores", &args.cores)?;
     let binary = std::env::current_exe().context("where is this program?")?;
     let beside = binary.parent().context("a file is in a folder")?.to_owned();
     let seconds = |wanted: Option<u32>, quick: Duration, full: u64| match wanted {
@@ -397,6 +399,17 @@ async fn fetch(from: &Uri, headers: Vec<(HeaderName, HeaderValue)>) -> Result<An
         );
     }
     Ok(answer)
+}
+
+/// # Errors
+/// When a number stands twice among those of an option: each is a line of the report.
+fn each_once(option: &str, numbers: &[u32]) -> Result<()> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => bail!("{option} names {} twice", twice[0]),
+        None => Ok(()),
+    }
 }
 
 /// A whole number from `MIN` to `MAX`.

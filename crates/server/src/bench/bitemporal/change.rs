@@ -10,6 +10,7 @@ use super::objects::{BATCH, BY_CODE, create_database, create_table, options_rout
 use super::{Options, progress};
 use crate::bench::connection::{Access, Connection};
 use crate::bench::cores::Cores;
+use crate::bench::percentile::spread;
 use crate::bench::stage::{Server, Stage};
 
 /// Rows of each table; each is changed equally often.
@@ -60,9 +61,7 @@ impl Changed {
 
     /// The greatest of all turns to the least; what the same thing measured again differs by.
     pub fn spread(&self) -> Option<f64> {
-        let greatest = self.cpu_us.iter().copied().reduce(f64::max)?;
-        let least = self.cpu_us.iter().copied().reduce(f64::min)?;
-        (least > 0.0).then_some(greatest / least)
+        spread(self.cpu_us.iter().copied())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The external load generators: `oha`, of which every sample is read, and `wrk` for a second
 //! opinion of the rate.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -16,8 +16,6 @@ use crate::bench::stop::Stop;
 
 /// Answers that take longer count as broken; a peer without an index needs seconds.
 const TIMEOUT: &str = "30s";
-/// How often a running oha is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Where every connection is always busy, this share of the time is a request under way, between
 /// the last connection's beginning and the last request's. Less means that connections stood idle:
 /// broken ones that were not made anew, perhaps.
@@ -125,18 +123,12 @@ impl Oha {
         let used = || aim.process.map(Process::cpu_us).transpose();
         let before = used()?;
         let mut command = self.command(aim, load);
-        let mut child = self.cores.spawn(&mut command)?;
-        while child.try_wait().context("oha is gone")?.is_none() {
-            if stop.check().is_err() {
-                // It may have ended just now.
-                drop(child.kill());
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
-        let said = child.wait_with_output().context("oha is gone")?;
-        stop.check()?;
+        // A file, as complaints may be more than a pipe holds.
+        let complaints = self.output.with_extension("log");
+        command.stderr(File::create(&complaints).context("no file for what oha says")?);
+        let said = stop.wait(self.cores.spawn(&mut command)?).context("oha")?;
         let cpu_us = used()?.zip(before).map(|(after, before)| after - before);
-        let complaint = String::from_utf8_lossy(&said.stderr);
+        let complaint = fs::read_to_string(&complaints).unwrap_or_default();
         ensure!(said.status.success(), "oha on {}: {complaint}", aim.url);
         let text = fs::read_to_string(&self.output).context("oha wrote nothing")?;
         let listed = Listed::read(&text, load.connections);
@@ -178,7 +170,7 @@ impl Oha {
             .args(["--output-format", "csv", "-o"])
             .arg(&self.output);
         command.arg(&aim.url).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdout(Stdio::null());
         command
     }
 }
@@ -293,6 +285,7 @@ pub fn second_opinion(
     connections: u32,
     lasting: Duration,
     cores: &Cores,
+    stop: &Stop,
 ) -> Result<Option<f64>> {
     if aim.is_pattern || aim.bodies.is_some() {
         return Ok(None);
@@ -312,7 +305,7 @@ pub fn second_opinion(
     let Ok(child) = cores.spawn(&mut command) else {
         return Ok(None);
     };
-    let said = child.wait_with_output().context("wrk is gone")?;
+    let said = stop.wait(child).context("wrk")?;
     rate(&String::from_utf8_lossy(&said.stdout)).map(Some)
 }
 

@@ -70,32 +70,22 @@ pub struct CellPass {
 }
 
 impl Measured {
-    /// The cell of this kind, cores and connections; a new one where there is none yet.
-    pub fn cell(&mut self, act: Act, cores: usize, connections: u32) -> &mut Cell {
-        let asked = (act, cores, connections);
-        let known = self
-            .cells
-            .iter()
-            .position(|cell| (cell.act, cell.cores, cell.connections) == asked);
-        let place = known.unwrap_or_else(|| {
-            self.cells.push(Cell::new(act, cores, connections));
-            self.cells.len() - 1
+    /// Nothing yet: a cell for each number of cores, kind of request and number of connections, in
+    /// this order, and a blend for each share of lists.
+    pub fn none(cores: &[usize], connections: &[u32], reads_percent: &[u64]) -> Measured {
+        let mut measured = Measured::default();
+        for count in cores {
+            for act in Act::ALL {
+                let cells = connections.iter().map(|over| Cell::new(act, *count, *over));
+                measured.cells.extend(cells);
+            }
+        }
+        let blends = reads_percent.iter().map(|reads_percent| Blend {
+            reads_percent: *reads_percent,
+            ..Blend::default()
         });
-        &mut self.cells[place]
-    }
-
-    /// The blend with so many lists of a hundred requests; a new one where there is none yet.
-    pub fn blend(&mut self, reads_percent: u64) -> &mut Blend {
-        let mut blends = self.blends.iter();
-        let known = blends.position(|blend| blend.reads_percent == reads_percent);
-        let place = known.unwrap_or_else(|| {
-            self.blends.push(Blend {
-                reads_percent,
-                ..Blend::default()
-            });
-            self.blends.len() - 1
-        });
-        &mut self.blends[place]
+        measured.blends.extend(blends);
+        measured
     }
 }
 
@@ -155,34 +145,36 @@ mod tests {
     }
 
     #[test]
-    fn the_passes_of_one_kind_come_together_and_others_stay_apart() {
-        let mut measured = Measured::default();
-        for count in [1, 2, 3] {
-            for connections in [1, 32] {
-                let pass = CellPass {
-                    ours: share(count),
-                    floor: share(10),
-                    beside: vec![share(4)],
-                    paced: (connections == 32).then(|| (500.0, share(5), share(6))),
-                    opinion: Some(f64::from(count)),
-                };
-                measured.cell(Act::Fetch, 2, connections).add(pass);
-            }
-            measured.blend(90).on.add(share(7));
-        }
-        let [one, many] = measured.cells.as_slice() else {
+    fn there_is_a_cell_for_all_that_is_asked_and_passes_come_together_in_it() {
+        let mut measured = Measured::none(&[1, 2], &[1, 32], &[90, 50]);
+        let asked = |cell: &Cell| (cell.cores, cell.act, cell.connections);
+        let [first, second, .., last] = measured.cells.as_slice() else {
             panic!("{} cells", measured.cells.len())
         };
+        assert_eq!(measured.cells.len(), 2 * Act::ALL.len() * 2);
+        assert_eq!(asked(first), (1, Act::Add, 1));
+        assert_eq!(asked(second), (1, Act::Add, 32));
+        assert_eq!(asked(last), (2, Act::FetchUncached, 32));
+        let blends = measured.blends.iter().map(|blend| blend.reads_percent);
+        assert_eq!(blends.collect::<Vec<u64>>(), [90, 50]);
+        for count in [1, 2, 3] {
+            measured.cells[1].add(CellPass {
+                ours: share(count),
+                floor: share(10),
+                beside: vec![share(4)],
+                paced: Some((500.0, share(5), share(6))),
+                opinion: Some(f64::from(count)),
+            });
+        }
         let counts =
             |figure: &Figure| -> Vec<u64> { figure.passes.iter().map(|pass| pass.count).collect() };
-        assert_eq!((one.connections, many.connections), (1, 32));
-        assert_eq!(counts(&many.ours), [1, 2, 3]);
-        assert_eq!(counts(&many.beside[0]), [4, 4, 4]);
-        assert_eq!(many.opinions, [1.0, 2.0, 3.0]);
-        let paced = many.paced.as_ref().unwrap();
+        let cell = &measured.cells[1];
+        assert_eq!(counts(&cell.ours), [1, 2, 3]);
+        assert_eq!(counts(&cell.beside[0]), [4, 4, 4]);
+        assert_eq!(cell.opinions, [1.0, 2.0, 3.0]);
+        let paced = cell.paced.as_ref().unwrap();
         assert_eq!((counts(&paced.ours), paced.per_s), (vec![5, 5, 5], 500.0));
-        assert!(one.paced.is_none());
-        assert_eq!(measured.blends.len(), 1);
-        assert_eq!(counts(&measured.blend(90).on), [7, 7, 7]);
+        assert_eq!(counts(&paced.floor), [6, 6, 6]);
+        assert_eq!(counts(&measured.cells[0].ours), [0; 0], "others stay apart");
     }
 }

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use self::figure::Share;
 use self::generator::{Aim, Load, Oha, second_opinion};
-use self::measured::{CellPass, Measured};
+use self::measured::{Blend, Cell, CellPass, Measured};
 use self::mix::Mix;
 use super::cores::Cores;
 use super::record::{Written, prepare, write};
@@ -160,19 +160,19 @@ pub fn run(options: &Options) -> Result<Written> {
         all,
         bodies,
     };
-    let mut measured = Measured::default();
+    let connections = &options.connections;
+    let mut measured = Measured::none(&options.cores, connections, &MIXES);
     for pass in 1..=options.passes {
-        for count in &options.cores {
-            for act in Act::ALL {
-                let (title, passes) = (act.title(), options.passes);
-                eprintln!("pass {pass} of {passes}: {title}, cores of the server: {count} …");
-                work.column(act, *count, &mut measured)?;
-            }
+        let says = |what: &str| eprintln!("pass {pass} of {}: {what} …", options.passes);
+        for column in measured.cells.chunks_mut(connections.len()) {
+            let (act, cores) = (column[0].act, column[0].cores);
+            says(&format!("{}, cores of the server: {cores}", act.title()));
+            work.column(act, cores, column)?;
         }
-        for reads_percent in MIXES {
-            let (changes, passes) = (100 - reads_percent, options.passes);
-            eprintln!("pass {pass} of {passes}: {reads_percent} lists to {changes} changes …");
-            work.blend(reads_percent, &mut measured)?;
+        for blend in &mut measured.blends {
+            let reads = blend.reads_percent;
+            says(&format!("{reads} lists to {} changes", 100 - reads));
+            work.blend(blend)?;
         }
     }
     options.stop.check()?;
@@ -224,7 +224,7 @@ impl Work<'_> {
     }
 
     /// One kind of request on a fresh copy, over each number of connections.
-    fn column(&self, act: Act, count: usize, measured: &mut Measured) -> Result<()> {
+    fn column(&self, act: Act, count: usize, cells: &mut [Cell]) -> Result<()> {
         let cores = self.all.first(count)?;
         let server = self.stage.fresh(&cores, &[])?;
         let aim = aim(act, &server, &self.bodies);
@@ -241,10 +241,10 @@ impl Work<'_> {
             aim: &aim,
             oha: self.oha.on(self.all.beside(&cores)),
         };
-        for connections in &self.options.connections {
-            let cell = measured.cell(act, count, *connections);
+        for cell in cells {
+            let connections = cell.connections;
             let pace = cell.paced.as_ref().map(|paced| paced.per_s);
-            let ask = || self.pass(&column, *connections, pace);
+            let ask = || self.pass(&column, connections, pace);
             // A slice that failed once may be a moment of the machine; the run is forty minutes.
             let pass = ask().or_else(|error| {
                 self.options.stop.check()?;
@@ -299,7 +299,7 @@ impl Work<'_> {
             let ours = ask(aim, slice, Some(per_s))?;
             seen.paced = Some((per_s, ours, ask(still, half, Some(per_s))?));
             // On the same cores as oha. It is beside the point: without it there is a report, too.
-            let opinion = second_opinion(aim, connections, half, oha.cores());
+            let opinion = second_opinion(aim, connections, half, oha.cores(), &self.options.stop);
             seen.opinion = opinion.unwrap_or_else(|error| {
                 eprintln!("{}: no second opinion: {error:#}", act.title());
                 None
@@ -309,10 +309,10 @@ impl Work<'_> {
     }
 
     /// With the cache, without, and the responder; each server on a fresh copy and on all cores.
-    fn blend(&self, reads_percent: u64, measured: &mut Measured) -> Result<()> {
+    fn blend(&self, blend: &mut Blend) -> Result<()> {
         let most = self.options.cores.iter().copied().max().unwrap_or(1);
         let cores = self.all.first(most)?;
-        let blend = measured.blend(reads_percent);
+        let reads_percent = blend.reads_percent;
         let server = self.stage.fresh(&cores, &[])?;
         let ours = access(&server)?;
         let url = format!("http://{}/v1{}", server.address, mix::first_list());

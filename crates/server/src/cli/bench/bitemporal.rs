@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::{Outside, at_least, told, until_stopped};
+use super::{Outside, at_least, each_once, told, until_stopped};
 use crate::bench::bitemporal::{self, CLIENTS_MAX, Options};
 use crate::bench::stop::Stop;
 
@@ -76,12 +76,7 @@ pub fn run(args: BitemporalArgs, outside: &Outside) -> Result<()> {
     let binary = std::env::current_exe().context("where is this program?")?;
     let folder = binary.parent().context("a file is in a folder")?.to_owned();
     let sizes = if args.quick { QUICK } else { FULL };
-    let mut distinct = args.clients.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    if distinct.len() != args.clients.len() {
-        bail!("--clients names a number twice");
-    }
+    each_once("--clients", &args.clients)?;
     if let Some(bare) = args.bare.as_ref().filter(|bare| !bare.is_file()) {
         bail!(
             "--bare {}: there is no such file; cargo build --release -p store --example bare \
