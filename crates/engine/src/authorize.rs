@@ -68,6 +68,18 @@ pub(crate) fn may_create(table: &Table, actor: &Actor) -> bool {
     actor.bypasses_grants() || allows(&table.permissions, Action::Create, &actor.roles())
 }
 
+/// Whether there may be a row of `table` that the actor may write: a table that does not grant it
+/// leaves it to each row, or to none.
+pub(crate) fn may_write(table: &Table, actor: &Actor) -> bool {
+    if actor.bypasses_grants() || table.row_security {
+        return true;
+    }
+    let roles = actor.roles();
+    let writes = [Action::Create, Action::Update, Action::Delete];
+    let grants = |action: Action| allows(&table.permissions, action, &roles);
+    writes.into_iter().any(grants)
+}
+
 /// Who may change rows of `table` so, as the store is to judge it.
 pub(crate) fn guard(table: &Table, actor: &Actor, action: Action) -> Guard {
     if actor.bypasses_grants() {

@@ -280,7 +280,10 @@ impl fmt::Display for EngineError {
                 self.fmt_of_reading(f)
             }
             E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
-            E::RequestRepeated => f.write_str("The answer to this request was erased since."),
+            E::RequestRepeated => f.write_str(
+                "This request has had its effect, and its answer is not there: it was erased, or \
+                 was for a caller without an API key, for whom answers are not kept.",
+            ),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::TrialsBusy { waiting_max } => write!(
                 f,

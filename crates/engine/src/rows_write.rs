@@ -227,6 +227,10 @@ impl Engine {
         table: &Arc<Table>,
         are_timed: &[bool],
     ) -> Option<Once> {
+        // It is refused in any case, and alike whether others have used the name or not.
+        if !authorize::may_write(table, &caller.actor) {
+            return None;
+        }
         let (table, are_timed) = (table.clone(), are_timed.to_vec());
         self.once(caller, move |done, tell| {
             let (rows, timed) = (done.rows.iter().cloned(), done.timed.iter().cloned());

@@ -9,6 +9,7 @@ mod batches;
 mod bodies;
 mod heads;
 mod indexes;
+mod kept;
 mod links;
 #[path = "../process/mod.rs"]
 mod process;

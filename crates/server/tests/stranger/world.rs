@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::fs;
 
 use super::asking::{Answer, Client, Who};
-use super::process::{Folder, Running};
+use super::process::{Folder, Running, json_of, on};
 
 /// The database that must not change.
 pub const DATABASE: &str = "d";
@@ -121,6 +121,14 @@ impl World {
         let made = self.make("POST", "/v1/tablesdb/transactions", r#"{"ttl":3600}"#);
         let id = made.json()["$id"].as_str().unwrap().to_owned();
         TRANSACTION.set(id.leak());
+    }
+
+    /// A client with a new key of these scopes.
+    pub fn new_key(&self, scopes: &str) -> Client {
+        let project = &self.server.projects[0];
+        let create = format!("key create --project {project} --scopes {scopes} --json");
+        let key = json_of(&on(&self.folder, &create));
+        Client::new(self.server.port(), project, key["secret"].as_str().unwrap())
     }
 
     /// Everything the project holds apart from databases other than [`DATABASE`]: schema,

@@ -1,8 +1,9 @@
 //! Writes that carry an `Idempotency-Key`: done once, and answered alike each time.
 
+use model::Scope;
 use serde_json::{Value, json};
 
-use crate::site::{Answer, KEY, PROJECT, Site};
+use crate::site::{Answer, KEY, PROJECT, ROWS_KEY, Site};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const DOCUMENTS: &str = "/v1/databases/d/collections/t/documents";
@@ -343,4 +344,25 @@ fn an_erased_row_is_not_shown_by_a_kept_answer() {
     }
     let again = ask_once(&site, "m", "PATCH", &format!("{ROWS}/b"), secret);
     assert_eq!(shown(&again), other);
+}
+
+#[test]
+fn a_kept_answer_is_refused_to_a_key_that_lost_its_scope_and_to_its_successor() {
+    let site = site();
+    let count = |site: &Site| {
+        let headers = [
+            ("x-appwrite-project", PROJECT),
+            ("x-appwrite-key", ROWS_KEY),
+            ("idempotency-key", "k"),
+        ];
+        site.ask_with(&headers, "PATCH", &format!("{ROWS}/a/n/increment"), "{}")
+    };
+    assert_eq!(count(&site).json()["n"], 2);
+    assert_eq!(count(&site).json()["n"], 2);
+    site.replace_key("rows", ROWS_KEY, &[Scope::RowsRead]);
+    let refused = count(&site);
+    assert_eq!(refused.refusal(), "401 general_unauthorized_scope");
+    // A later key of the same id and secret is another key.
+    site.replace_key("rows", ROWS_KEY, &[Scope::RowsWrite]);
+    assert_eq!(count(&site).json()["n"], 3);
 }

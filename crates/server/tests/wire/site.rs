@@ -256,6 +256,13 @@ impl Site {
         self.clock.ahead_us.fetch_add(by_us, Ordering::Relaxed);
     }
 
+    /// Puts a key with this id, secret and scopes in the place of the one that has them now.
+    pub fn replace_key(&self, id: &str, secret: &str, scopes: &[Scope]) {
+        self.revoke(id);
+        let created = create_key(&self.engine, id, secret, scopes.to_vec());
+        self.runtime.block_on(created);
+    }
+
     /// Revokes the key with this id.
     pub fn revoke(&self, id: &str) {
         let revoked = self.engine.revoke_key(PROJECT, id);
@@ -369,20 +376,21 @@ impl Connection<'_> {
 
 async fn create_project(engine: &Engine) {
     let project = ProjectId::new(PROJECT).unwrap();
-    engine
-        .create_project(project.clone(), "P".into())
-        .await
-        .unwrap();
+    engine.create_project(project, "P".into()).await.unwrap();
     let rows = vec![Scope::RowsRead, Scope::RowsWrite];
     for (id, secret, scopes) in [("all", KEY, Scope::ALL.to_vec()), ("rows", ROWS_KEY, rows)] {
-        let key = NewKey {
-            project: project.clone(),
-            id: KeyId::new(id).unwrap(),
-            name: id.into(),
-            scopes,
-            expires: None,
-            secret_hash: extract::sha256(secret.as_bytes()),
-        };
-        engine.create_key(key).await.unwrap();
+        create_key(engine, id, secret, scopes).await;
     }
+}
+
+async fn create_key(engine: &Engine, id: &str, secret: &str, scopes: Vec<Scope>) {
+    let key = NewKey {
+        project: ProjectId::new(PROJECT).unwrap(),
+        id: KeyId::new(id).unwrap(),
+        name: id.into(),
+        scopes,
+        expires: None,
+        secret_hash: extract::sha256(secret.as_bytes()),
+    };
+    engine.create_key(key).await.unwrap();
 }
