@@ -517,6 +517,7 @@ impl From<StoreError> for EngineError {
             StoreError::HistoryGone { kept_from } => EngineError::HistoryGone(kept_from),
             StoreError::Timeout { limit_ms } => EngineError::Timeout { limit_ms },
             StoreError::ReadersBusy { waiting_max } => EngineError::ReadersBusy { waiting_max },
+            StoreError::PatternTooHard => QueryError::Invalid(error.to_string()).into(),
             other => EngineError::Store(other),
         }
     }

@@ -174,6 +174,10 @@ fn resolve(
         let why = "`orderRandom` is for lists of rows only".to_owned();
         return Err(QueryError::Invalid(why).into());
     }
+    if query.has_patterns() {
+        let why = "`regex` is for lists of rows only".to_owned();
+        return Err(QueryError::Invalid(why).into());
+    }
     Ok(query)
 }
 

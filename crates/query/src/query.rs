@@ -82,6 +82,17 @@ impl Query {
         looks(&self.table, &self.filter)
     }
 
+    /// Whether the filter matches texts against regular expressions.
+    pub fn has_patterns(&self) -> bool {
+        fn has(filter: &Filter) -> bool {
+            match filter {
+                Filter::All(branches) | Filter::Any(branches) => branches.iter().any(has),
+                Filter::Field(_, test) => matches!(test, Test::Matches(_)),
+            }
+        }
+        has(&self.filter)
+    }
+
     /// The order with its tie-break: no two rows are equal in it. Without meaning when
     /// [`Query::random`] is set.
     pub fn total_order(&self) -> Vec<OrderKey> {

@@ -28,6 +28,10 @@ pub const VALUES_TOTAL_MAX: usize = 10_000;
 /// databases' planners take time that grows faster than the number.
 pub const TESTS_TOTAL_MAX: usize = 500;
 
+/// Most regular expressions of all queries of a request together. The wire protocol states none;
+/// compiling one takes up to a few milliseconds on the thread of whoever asks.
+pub const PATTERNS_MAX: usize = 4;
+
 /// Limits of one query.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {

@@ -35,6 +35,8 @@ pub enum StoreError {
         /// How many may wait.
         waiting_max: usize,
     },
+    /// A regular expression would take too much work on a text that it meets.
+    PatternTooHard,
     /// The disk, or the database's own bound, is full.
     Full,
     /// Memory ran out.
@@ -76,6 +78,7 @@ impl StoreError {
             StoreError::CursorNotFound { .. }
             | StoreError::CursorNull { .. }
             | StoreError::HistoryGone { .. }
+            | StoreError::PatternTooHard
             | StoreError::Full
             | StoreError::Memory
             | StoreError::Io { .. }
@@ -109,6 +112,10 @@ impl fmt::Display for StoreError {
                 f,
                 "Too many long queries: {waiting_max} may wait. Try again later, or make an index \
                  for what the query filters and orders by."
+            ),
+            StoreError::PatternTooHard => f.write_str(
+                "A regular expression would take too much work on one of the texts it is matched \
+                 against",
             ),
             StoreError::Full => f.write_str("The disk is full."),
             StoreError::Memory => f.write_str("Memory ran out."),

@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker};
 
 use db::{Db, Place, content, encode_row, note, row_id};
 use futures_executor::block_on;
-use model::{Coordinates, Selection, Table, Value};
-use query::{Query, Visibility};
+use model::{Coordinates, Field, Selection, Table, Value};
+use query::{Filter, Pattern, Query, Test, Visibility};
 use store::{
     Durability, Listed, Listing, LongReads, Options, Point, Snapshot, Store, StoreError,
     StoreFuture,
@@ -88,7 +88,8 @@ fn alone() -> Open {
     Open(ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-struct Directory(tempfile::TempDir, LongReads);
+/// Where, the long reads it allows, and the milliseconds of each.
+struct Directory(tempfile::TempDir, LongReads, u64);
 
 impl Place for Directory {
     fn open(&self) -> Arc<dyn Store> {
@@ -97,7 +98,7 @@ impl Place for Directory {
             durability: Durability::Normal,
             encode_row: encode_at_gate,
             reader_cache_bytes: 8 << 20,
-            read_limit_ms: 60_000,
+            read_limit_ms: self.2,
             long_reads: self.1,
             vfs: None,
         })
@@ -113,7 +114,7 @@ fn furnished(threads: usize, waiting_max: usize) -> (Directory, Db, Query) {
         threads,
         waiting_max,
     };
-    let directory = Directory(tempfile::tempdir().unwrap(), limits);
+    let directory = Directory(tempfile::tempdir().unwrap(), limits, 60_000);
     let mut db = Db::with_notes(&directory);
     let ids: Vec<String> = (0..ROWS).map(|nth| format!("r{nth}")).collect();
     for ids in ids.chunks(1_000) {
@@ -181,6 +182,74 @@ fn a_long_read_answers_as_a_short_one_would() {
     );
     assert_eq!(of(long, &now.table), of(short, &now.table));
     assert_eq!(of(long_at, &now.table), of(short_at, &now.table));
+}
+
+/// Rows whose text in this column matches.
+fn matching(db: &Db, field: Field, pattern: &str) -> Query {
+    let test = Test::Matches(Pattern::parse(pattern).unwrap());
+    Query {
+        filter: Filter::Field(field, test),
+        ..db.all()
+    }
+}
+
+/// A table with one row, so that no thousand steps of SQLite's machine pass, and 100 KB of the
+/// letters a and b in no order.
+fn one_long_text(read_limit_ms: u64) -> (Directory, Db) {
+    let limits = LongReads {
+        after_us: 1_000,
+        threads: 1,
+        waiting_max: 10,
+    };
+    let directory = Directory(tempfile::tempdir().unwrap(), limits, read_limit_ms);
+    let mut db = Db::with_notes(&directory);
+    let mut state = 1_u64;
+    let mut letter = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        if state >> 40 & 1 == 0 { 'a' } else { 'b' }
+    };
+    let text: String = (0..100_000).map(|_| letter()).collect();
+    db.ok(vec![db.insert("one", note(&text))]);
+    (directory, db)
+}
+
+#[test]
+fn a_pattern_never_runs_on_the_thread_of_whoever_asks() {
+    let _alone = alone();
+    let (mut directory, db, query) = furnished(1, 10);
+    db.close();
+    directory.1.after_us = 3_600_000_000;
+    let db = Db::open(&directory);
+    let matching = Query {
+        at: query.at,
+        ..matching(&db, Field::Id, "^r7$")
+    };
+    let listed = block_on(ask(&db, &matching));
+    assert_eq!(listed.unwrap().answer.rows.len(), 1);
+    let threads = gate().seen.clone();
+    assert_eq!(threads, BTreeSet::from(["reads-0".to_owned()]));
+}
+
+#[test]
+fn a_pattern_is_stopped_inside_one_text() {
+    let _alone = alone();
+    let (_directory, db) = one_long_text(0);
+    let query = matching(&db, Field::Column(0), "x$");
+    let stopped = block_on(ask(&db, &query)).unwrap_err();
+    assert_eq!(stopped, StoreError::Timeout { limit_ms: 0 });
+}
+
+#[test]
+fn a_pattern_too_hard_for_a_text_is_refused() {
+    let _alone = alone();
+    let (_directory, db) = one_long_text(60_000);
+    let query = matching(&db, Field::Column(0), "[ab]*a[ab]{200}c");
+    let refused = block_on(ask(&db, &query)).unwrap_err();
+    assert_eq!(refused, StoreError::PatternTooHard);
+    let query = matching(&db, Field::Column(0), "a[ab]{20}b");
+    assert_eq!(block_on(ask(&db, &query)).unwrap().answer.rows.len(), 1);
 }
 
 #[test]

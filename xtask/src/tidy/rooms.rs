@@ -51,8 +51,14 @@ pub const ROOMS: [Room; 11] = [
         kind: Kind::Pure,
         ours: &["model"],
         // Query texts are JSON, and may hold regular expressions.
-        outside: Outside::Only(&["regex", "serde", "serde_json", "sonic-rs"]),
-        outside_max: 3,
+        outside: Outside::Only(&[
+            "regex-automata",
+            "regex-syntax",
+            "serde",
+            "serde_json",
+            "sonic-rs",
+        ]),
+        outside_max: 4,
     },
     Room {
         name: "list-cache",

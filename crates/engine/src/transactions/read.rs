@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_executor::block_on;
 use list_cache::Family;
 use model::{Catalogue, Mark, Marked, Page, RowId, Table};
-use query::{Query, RelatedNames};
+use query::{Query, QueryError, RelatedNames};
 use store::{OperationsOf, Point, Refusal, StoreError, WriteBatch};
 
 use super::trial::{Tried, batches, kept};
@@ -39,6 +39,7 @@ impl Engine {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
             let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
+            need_key_for_patterns(caller, &query)?;
             let related = related(&query.table, asked.texts)?;
             let trial = self.staged_of(&catalogue, caller, id, asked.place, &query.table);
             let trial = trial.await?;
@@ -202,4 +203,17 @@ impl Engine {
         }
         Ok(tried)
     }
+}
+
+/// Reads inside a transaction run on the thread that writes, where everybody would wait for what
+/// a regular expression takes.
+///
+/// # Errors
+/// [`EngineError::Query`] for one of a caller without a key.
+pub(super) fn need_key_for_patterns(caller: &Caller, query: &Query) -> Result<(), EngineError> {
+    if caller.actor.bypasses_grants() || !query.has_patterns() {
+        return Ok(());
+    }
+    let why = "inside a transaction `regex` needs an API key".to_owned();
+    Err(QueryError::Invalid(why).into())
 }

@@ -11,13 +11,16 @@ use crate::pattern::Pattern;
 use crate::query::{Filter, Test};
 use crate::search::{Search, WORDS_MAX};
 
-use super::{TESTS_TOTAL_MAX, VALUES_MAX, VALUES_TOTAL_MAX, attribute, not_found, refuse};
+use super::{
+    PATTERNS_MAX, TESTS_TOTAL_MAX, VALUES_MAX, VALUES_TOTAL_MAX, attribute, not_found, refuse,
+};
 
 /// Turns filter queries into filters, and counts the tests and values of all of them.
 pub(super) struct Conditions<'a> {
     table: &'a Table,
     test_count: usize,
     value_count: usize,
+    pattern_count: usize,
 }
 
 impl<'a> Conditions<'a> {
@@ -26,6 +29,7 @@ impl<'a> Conditions<'a> {
             table,
             test_count: 0,
             value_count: 0,
+            pattern_count: 0,
         }
     }
 
@@ -58,6 +62,9 @@ impl<'a> Conditions<'a> {
             self.need_fulltext_index(name, field)?;
         }
         self.count(name, call.values.len())?;
+        if call.method == Method::Regex {
+            self.count_pattern()?;
+        }
         need_held_links(self.table, name, field, call.method)?;
         let subject = Subject {
             name,
@@ -85,6 +92,16 @@ impl<'a> Conditions<'a> {
         Err(refuse(format!(
             "Searching by attribute \"{name}\" requires a fulltext index of it alone"
         )))
+    }
+
+    fn count_pattern(&mut self) -> Result<(), QueryError> {
+        self.pattern_count += 1;
+        if self.pattern_count > PATTERNS_MAX {
+            return Err(refuse(format!(
+                "The queries of one request may hold at most {PATTERNS_MAX} regular expressions"
+            )));
+        }
+        Ok(())
     }
 
     fn count(&mut self, name: &str, count: usize) -> Result<(), QueryError> {

@@ -1,6 +1,8 @@
 //! Transactions: staged in both families and by every route, read inside, committed whole or not
 //! at all.
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
 use crate::site::{Answer, ROWS_KEY, Site};
 use serde_json::{Value, json};
 
@@ -669,6 +671,37 @@ fn guests_leave_room_for_keys() {
     }
     assert_eq!(open(None), "400 transaction_limit_exceeded");
     assert_eq!(open(Some(crate::site::KEY)), "201");
+}
+
+/// A read inside a transaction runs on the thread that writes.
+#[test]
+fn a_guest_may_not_match_patterns_where_others_write() {
+    let site = site();
+    let pattern = utf8_percent_encode(
+        r#"{"method":"regex","attribute":"$id","values":["^a"]}"#,
+        NON_ALPHANUMERIC,
+    );
+    let valid_at = utf8_percent_encode(
+        r#"{"method":"validAt","values":["2030-01-01T00:00:00Z"]}"#,
+        NON_ALPHANUMERIC,
+    );
+    for (key, expected) in [
+        (None, "400 general_query_invalid"),
+        (Some(crate::site::KEY), "200"),
+    ] {
+        let id = TABLES.open(&site, key);
+        let staged = json!({"operations": [TABLES.op("create", "abc", json!({"n": 1}))]});
+        let staged = site.ask_as(key, "POST", &TABLES.operations(&id), &staged.to_string());
+        assert_eq!(staged.refusal(), "201", "{}", staged.text);
+        for queries in [
+            format!("queries[0]={pattern}"),
+            format!("queries[0]={pattern}&queries[1]={valid_at}"),
+        ] {
+            let path = format!("{ROWS}?transactionId={id}&{queries}");
+            let listed = site.ask_as(key, "GET", &path, "");
+            assert_eq!(listed.refusal(), expected, "{}", listed.text);
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::functions;
+
 /// Steps of SQLite's machine between two looks at the clock, some tenths of a millisecond.
 const STEPS_PER_LOOK: i32 = 4_000;
 
@@ -26,6 +28,7 @@ impl Deadline {
         let (since, at_us) = (Instant::now(), Arc::new(AtomicU64::new(u64::MAX)));
         let at = at_us.clone();
         let is_past = move || elapsed_us(since) >= at.load(Ordering::Relaxed);
+        functions::provide_patterns(connection, is_past.clone())?;
         connection.progress_handler(STEPS_PER_LOOK, Some(is_past))?;
         Ok(Deadline { since, at_us })
     }
@@ -65,6 +68,23 @@ mod tests {
                            SELECT max(i) FROM n";
     const LONG: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n \
                         WHERE i < 100000) SELECT max(i) FROM n";
+
+    #[test]
+    fn a_pattern_over_one_long_text_is_stopped() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let deadline = Deadline::watch(&mut connection).unwrap();
+        let matches = |text: &str, pattern: &str| {
+            let matched = connection.query_row("SELECT ?1 REGEXP ?2", (text, pattern), |row| {
+                row.get::<_, bool>(0)
+            });
+            matched.map_err(StoreError::from)
+        };
+        let text = "x".repeat(10_000);
+        let stopped = deadline.within(Duration::ZERO, || matches(&text, "y"));
+        assert_eq!(stopped, Err(StoreError::Interrupted));
+        assert_eq!(matches(&text, "y"), Ok(false));
+        assert_eq!(matches(&text, "x$"), Ok(true));
+    }
 
     #[test]
     fn a_search_that_is_stopped_ends_nothing_but_itself() {

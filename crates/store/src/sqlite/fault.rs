@@ -17,9 +17,16 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
+/// The code, by an extension that SQLite does not use, of a regular expression that would take too
+/// much work.
+pub(super) const PATTERN_TOO_HARD: i32 = ffi::SQLITE_ERROR | (0x7d << 8);
+
 fn from_code(code: ffi::Error, detail: String) -> StoreError {
     if code.extended_code == ffi::SQLITE_IOERR_NOMEM {
         return StoreError::Memory;
+    }
+    if code.extended_code == PATTERN_TOO_HARD {
+        return StoreError::PatternTooHard;
     }
     match code.code {
         ErrorCode::DiskFull => StoreError::Full,

@@ -130,7 +130,9 @@ impl Readers {
     /// What [`crate::Store::list`] promises.
     pub(super) fn list<'a>(&self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         let shared = &self.shared;
-        if let Some(answer) = shared.short(|reader| reader.list(shared, listing)) {
+        // One text may take a pattern long, without a step at which a short read is given up.
+        let may_be_short = !listing.query.has_patterns();
+        if may_be_short && let Some(answer) = shared.short(|reader| reader.list(shared, listing)) {
             return Box::pin(ready(answer));
         }
         let query = listing.query.clone();

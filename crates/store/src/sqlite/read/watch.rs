@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::sqlite::functions;
+
 /// Steps of SQLite's machine between two looks: some 70 microseconds, a look takes 0.3 at most.
 const STEPS_PER_LOOK: i32 = 1_000;
 /// A short read that waits, for the disk or for its turn on a busy processor, is given up after
@@ -86,7 +88,9 @@ pub(super) fn count<T>(part: impl FnOnce() -> T) -> T {
 
 /// Lets this connection ask.
 pub(super) fn over(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.progress_handler(STEPS_PER_LOOK, Some(|| RUNNING.with(Running::is_over)))
+    let is_over = || RUNNING.with(Running::is_over);
+    functions::provide_patterns(connection, is_over)?;
+    connection.progress_handler(STEPS_PER_LOOK, Some(is_over))
 }
 
 impl Running {
