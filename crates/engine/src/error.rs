@@ -118,7 +118,7 @@ pub enum EngineError {
     Unsupported(String),
     /// The query cannot be answered.
     Query(QueryError),
-    /// The cursor's row does not exist.
+    /// The cursor's row does not exist, or the caller may not know of it.
     CursorNotFound(RowId),
     /// The cursor's row has no value in a column that the order uses.
     CursorNull(RowId),

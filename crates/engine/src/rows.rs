@@ -5,7 +5,7 @@ use model::{
     Actor, Catalogue, Direction, Marked, Page, Row, RowId, Scope, Selection, Table, Timestamp,
 };
 use query::ast::Ast;
-use query::{AskedTimes, Frame, Query, RelatedNames, Visibility};
+use query::{AskedTimes, Frame, Query, RelatedNames};
 use store::{Listing, Point, Snapshot, StoreError};
 
 use crate::Engine;
@@ -400,7 +400,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// The cursor's row must exist whether or not the page is cached (wire protocol, 4.3).
+    /// The cursor's row must be there for the caller whether or not the page is cached (wire
+    /// protocol, 4.3).
     async fn check_cursor(&self) -> Result<(), EngineError> {
         let Some(cursor) = &self.query.cursor else {
             return Ok(());
@@ -414,7 +415,7 @@ impl Attempt<'_> {
             table: &self.query.table,
             id: &cursor.row,
             selection: &nothing,
-            visibility: &Visibility::Everything,
+            visibility: &self.query.visibility,
             at: None,
             shows_span: false,
             catalogue_epoch: self.catalogue.epoch,

@@ -2,10 +2,12 @@
 
 mod stage;
 
-use engine::{Cached, Engine, EngineError, Family, ListAnswer, ListRows, Place, TableChange};
+use engine::{
+    Cached, Engine, EngineError, Family, ListAnswer, ListRows, Place, RowInput, TableChange,
+};
 use futures_executor::block_on;
 use model::{Mark, RowId};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, new_table, open, row};
+use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, new_table, open, row};
 
 fn ask(engine: &Engine, place: Place<'_>, ttl_s: u32, total: bool) -> ListAnswer {
     let asked = ListRows {
@@ -154,6 +156,54 @@ fn a_cached_page_still_needs_its_cursor_row() {
     let id = RowId::new("a").unwrap();
     block_on(engine.delete_row(&key(), PLACE, id.clone(), None)).unwrap();
     assert_eq!(list().unwrap_err(), EngineError::CursorNotFound(id));
+    engine.close().unwrap();
+}
+
+/// Where a row stands says what it holds.
+#[test]
+fn a_cached_page_still_needs_its_cursor_row_to_be_seen() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    furnish(&engine);
+    let by_rows = TableChange {
+        row_security: Some(true),
+        ..TableChange::default()
+    };
+    block_on(engine.update_table(&key(), PLACE, by_rows)).unwrap();
+    let granting = |id: &str, grants: &[&str]| RowInput {
+        permissions: Some(grants.iter().map(ToString::to_string).collect()),
+        ..row(id, &[("n", 1)])
+    };
+    for id in ["a", "b"] {
+        let shown = granting(id, &["read(\"any\")"]);
+        block_on(engine.create_row(&key(), PLACE, shown)).unwrap();
+    }
+    let texts = [r#"{"method":"cursorAfter","values":["a"]}"#.to_owned()];
+    let list = |ttl_s: u32| {
+        let asked = ListRows {
+            place: PLACE,
+            texts: &texts,
+            total: true,
+            ttl_s,
+            bypass: false,
+            family: Family::Tables,
+        };
+        block_on(engine.list_rows(&guest(), &asked))
+    };
+    for ttl_s in [0, 60] {
+        list(ttl_s).unwrap();
+        assert!(
+            list(ttl_s)
+                .unwrap()
+                .cached
+                .is_some_and(|cached| cached.is_hit)
+        );
+    }
+    block_on(engine.update_row(&key(), PLACE, granting("a", &[]), None)).unwrap();
+    for ttl_s in [0, 60] {
+        let id = RowId::new("a").unwrap();
+        assert_eq!(list(ttl_s).unwrap_err(), EngineError::CursorNotFound(id));
+    }
     engine.close().unwrap();
 }
 

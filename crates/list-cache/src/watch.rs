@@ -237,13 +237,15 @@ impl Page {
         compare_with(&self.order[..keys], value_of, last).is_ge()
     }
 
-    /// Whether a change of the cursor's row may alter the page: if it came, went, or moved.
+    /// Whether a change of the cursor's row may alter the page: if it came, went, moved, or others
+    /// may see it.
     pub(crate) fn feels_cursor(&self, change: &Change) -> bool {
         let (Some(before), Some(after)) = (&change.before, &change.after) else {
             return true;
         };
-        self.order.iter().any(|key| {
-            !field_of(change, before, key.field).is_same(field_of(change, after, key.field))
-        })
+        before.permissions != after.permissions
+            || self.order.iter().any(|key| {
+                !field_of(change, before, key.field).is_same(field_of(change, after, key.field))
+            })
     }
 }

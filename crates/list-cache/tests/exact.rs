@@ -7,7 +7,9 @@ use std::task::Poll;
 use list_cache::{Asking, Batch, Joined, Reading, Step};
 use model::TableNumber;
 use query::Query;
-use stage::{CAP, EXACT, NOBODY, TABLE, World, guests, image, query, row, says, seen_by};
+use stage::{
+    CAP, EVERYBODY, EXACT, NOBODY, TABLE, World, guests, image, query, row, says, seen_by,
+};
 
 fn is(column: &str, value: i64) -> String {
     format!(r#"{{"method":"equal","attribute":"{column}","values":[{value}]}}"#)
@@ -182,6 +184,22 @@ fn a_page_beside_a_cursor_goes_with_the_cursors_row() {
         assert_eq!(hits_after(&queries, &[("b", Some((1, 9)))]), [false]);
         // It keeps its place.
         assert_eq!(hits_after(&queries, &[("b", Some((5, 2)))]), [true]);
+    }
+}
+
+#[test]
+fn a_page_beside_a_row_goes_when_others_may_see_the_row() {
+    let beside = [r#"{"method":"cursorAfter","values":["b"]}"#, &is("n", 2)];
+    let (mine, all) = (seen_by(&beside, guests()), query(&beside));
+    let mut world = World::new();
+    world.commit(&[("b", row(1, 1)), ("c", row(2, 2))]);
+    for (permissions, why) in [(NOBODY, "hidden"), (EVERYBODY, "shown again")] {
+        for query in [&mine, &all] {
+            world.ask(query, EXACT);
+        }
+        world.commit(&[("b", Some(image(1, 1, permissions)))]);
+        assert!(!world.is_hit(&mine), "{why}");
+        assert!(world.is_exact(&mine) && world.is_exact(&all), "{why}");
     }
 }
 

@@ -226,13 +226,12 @@ pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
     out.finish()
 }
 
-/// The cursor row's value of each key of the order, then its `$sequence`, without asking who may
-/// see it. `None` when the query has no cursor.
+/// The cursor row's value of each key of the order, then its `$sequence`, if the query may see the
+/// row: where a row stands says what it holds. `None` when the query has no cursor.
 pub fn cursor_row(query: &Query, dialect: Dialect) -> Option<Statement> {
     let cursor = query.cursor.as_ref()?;
     let id = cursor.row.as_str();
     let mut out = Writer::new(dialect);
-    let everything = &Visibility::Everything;
     let write_keys = |out: &mut Writer, source: &Source<'_>| {
         for key in &query.order {
             out.push_field(&query.table, key.field);
@@ -245,7 +244,13 @@ pub fn cursor_row(query: &Query, dialect: Dialect) -> Option<Statement> {
         }
     };
     if query.frame == Frame::One {
-        write_one(&mut out, &query.table, query.at, id, everything, write_keys);
+        write_row(&mut out, &Source::of_cursor(query), |out, source| {
+            out.push("SELECT ");
+            write_keys(out, source);
+            out.push(" FROM ");
+            source.write_one(out, id, &Visibility::Everything);
+            source.write_seen(out, &mut Clause::further(), query);
+        });
     } else {
         write_versions_of(&mut out, query, cursor, write_keys);
     }
@@ -320,6 +325,7 @@ fn write_versions_of(
             out.push(" = ");
             out.bind(Value::Int(version.system_from.0));
         }
+        source.write_seen(out, &mut clause, query);
         joint = " UNION ALL ";
     }
     out.push(") AS named LIMIT 1");

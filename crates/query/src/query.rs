@@ -197,7 +197,7 @@ pub struct OrderKey {
 /// A place in the order, named by a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cursor {
-    /// The row. It is looked up without asking who may see it.
+    /// The row. To whom may not see it, it is not there.
     pub row: RowId,
     /// Which version of it, where the query may show more than one.
     pub version: Option<VersionName>,

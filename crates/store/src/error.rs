@@ -10,7 +10,7 @@ use model::{RowId, Timestamp};
 pub enum StoreError {
     /// The snapshot was written under another catalogue. Resolve anew and run again.
     CatalogueMoved,
-    /// The cursor's row does not exist.
+    /// The cursor's row does not exist, or the query may not see it.
     CursorNotFound {
         /// The row asked for.
         id: RowId,

@@ -185,15 +185,16 @@ impl Asked {
         .unwrap()
     }
 
+    fn sees(&self, row: &Known) -> bool {
+        let roles = self.roles.as_ref();
+        roles.is_none_or(|roles| roles.contains(&row.role))
+    }
+
     /// Every row that must be listed, in order.
     fn expected<'a>(&self, table: &Table, rows: &'a [Known]) -> Vec<&'a Known> {
-        let sees = |row: &Known| {
-            self.roles
-                .as_ref()
-                .is_none_or(|roles| roles.contains(&row.role))
-        };
         let holds = |row: &Known| self.filters.iter().all(|ask| ask.holds(table, row));
-        let mut found: Vec<&Known> = rows.iter().filter(|row| sees(row) && holds(row)).collect();
+        let meant = |row: &&Known| self.sees(row) && holds(row);
+        let mut found: Vec<&Known> = rows.iter().filter(meant).collect();
         found.sort_by(|one, other| oracle::order(table, &self.order, one, other));
         found
     }
@@ -335,6 +336,13 @@ impl View<'_> {
             asked.query(self.table, self.at, &[cursor])
         };
         let (after, before) = (query("cursorAfter"), query("cursorBefore"));
+        if !asked.sees(row) {
+            for query in [&after, &before] {
+                let hidden = Err(StoreError::CursorNotFound { id: row.id.clone() });
+                assert_eq!(self.list(query), hidden, "{asked:?}");
+            }
+            return;
+        }
         // Keys after one that no two rows share take no part in the order.
         let attribute = |position: usize| &asked.order[position].0;
         let has_null = (0..after.order.len())

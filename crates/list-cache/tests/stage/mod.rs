@@ -210,6 +210,7 @@ impl World {
                 .cursor
                 .as_ref()
                 .is_some_and(|cursor| cursor.row == change.id)
+                && query.visibility.sees(&image.permissions)
             {
                 cursor = Some(place.clone());
             }
@@ -221,6 +222,9 @@ impl World {
         }
         rows.sort_by(|(left, _), (right, _)| compare_by(&order, left, right));
         let total = (rows.len() as u64).min(CAP);
+        if query.cursor.is_some() && cursor.is_none() {
+            return ("no cursor".to_owned(), total, None);
+        }
         if let Some(cursor) = cursor {
             rows.retain(|(place, _)| compare_by(&order, place, &cursor).is_gt());
         }

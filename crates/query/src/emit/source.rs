@@ -79,18 +79,8 @@ impl<'a> Source<'a> {
         let system = query.at.map_or(Mark(i64::MAX - 1), |at| at.system);
         let grants_at = query.then.as_ref().map(|_| system);
         let rows = match query.frame {
-            Frame::One => {
-                let mut all = if is_of_one_row(query) {
-                    Source::of_row(&query.table, query.at)
-                } else {
-                    Source::all(&query.table, query.at)
-                };
-                for source in &mut all {
-                    source.shows_span = query.shows_span;
-                    source.grants_at = grants_at;
-                }
-                return all;
-            }
+            Frame::One if is_of_one_row(query) => return Source::of_cursor(query),
+            Frame::One => return Source::for_query(Source::all(&query.table, query.at), query),
             Frame::Due(now) => vec![Rows::Settled(now), Rows::Due(now)],
             Frame::Pieces(period) => {
                 vec![
@@ -111,6 +101,19 @@ impl<'a> Source<'a> {
             grants_at,
         };
         rows.into_iter().map(source).collect()
+    }
+
+    /// Where the query finds one row by its id, as it looks at the table.
+    pub(super) fn of_cursor(query: &'a Query) -> Vec<Source<'a>> {
+        Source::for_query(Source::of_row(&query.table, query.at), query)
+    }
+
+    fn for_query(mut sources: Vec<Source<'a>>, query: &Query) -> Vec<Source<'a>> {
+        for source in &mut sources {
+            source.shows_span = query.shows_span;
+            source.grants_at = query.then.as_ref().and(query.at).map(|at| at.system);
+        }
+        sources
     }
 
     /// What the coordinates show, in disjoint sources; without coordinates, the rows of now.

@@ -14,6 +14,7 @@ mod links;
 #[path = "../process/mod.rs"]
 mod process;
 mod queries;
+mod rights;
 mod routes;
 mod times;
 mod verbatim;
