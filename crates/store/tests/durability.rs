@@ -247,6 +247,40 @@ fn an_acknowledged_group_survives_every_crash_whole() {
     }
 }
 
+/// Calls that wrote to the log while one row was committed, on a disk that is safe or is not.
+fn writes_of_a_commit(name: &str, is_safe: bool) -> Vec<usize> {
+    let root = tempfile::tempdir().unwrap();
+    let vfs = RecordingVfs::register(name, root.path()).unwrap();
+    if !is_safe {
+        vfs.damage_neighbours();
+    }
+    let mut db = Db::with_notes(&Directory {
+        path: root.path().join("data"),
+        durability: Durability::Full,
+        vfs: Some(name.to_owned()),
+    });
+    let before = vfs.log().events().len();
+    let op = db.insert("r", note("r"));
+    db.ok(vec![op]);
+    let events = vfs.log().events();
+    let written = events[before..]
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Wrote { file, bytes, .. } if file.role == Role::Wal => Some(bytes.len()),
+            _ => None,
+        });
+    written.collect()
+}
+
+#[test]
+fn a_log_is_written_in_one_piece_only_where_a_torn_write_damages_nothing_else() {
+    let safe = writes_of_a_commit("safe", true);
+    assert_eq!(safe.len(), 1, "{safe:?}");
+    let unsafe_ = writes_of_a_commit("unsafe", false);
+    assert!(unsafe_.len() > 2, "{unsafe_:?}");
+    assert!(unsafe_.iter().all(|bytes| *bytes <= 4_096), "{unsafe_:?}");
+}
+
 #[test]
 fn normal_durability_may_lose_the_last_groups_but_never_a_part_of_one() {
     let recorded = record("durability-normal", Durability::Normal);

@@ -10,6 +10,10 @@
 //! a transaction that is still open through this same file. What could not be written is kept
 //! and tried again, so that a failed write never becomes a gap between two that succeeded.
 //!
+//! And it is sound only where a write that a power cut tears damages no byte beside it, which the
+//! layer below has to promise (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`): where it does not, SQLite keeps
+//! commits apart by whole sectors, counts on its own writes for that, and gets them as they are.
+//!
 //! The layout is SQLite's own for a layer over another one (SQLite manual, "The SQLite OS
 //! Interface or VFS"). Files other than the log belong to the layer below alone.
 
@@ -48,6 +52,8 @@ struct Gathered {
     /// Where in the file they begin.
     offset: i64,
     bytes: Vec<u8>,
+    /// Whether nothing is kept back from this file.
+    steps_aside: bool,
 }
 
 /// The name of the layer over the one called `below`, or over the default one. It is registered
@@ -132,11 +138,20 @@ unsafe extern "C" fn open(
         (*log).base.pMethods = ptr::null();
         let code = open(below, name, file_below(file), flags, flags_out);
         if code == ffi::SQLITE_OK {
-            (*log).gathered = Box::into_raw(Box::default());
+            let steps_aside = !is_safe(device_characteristics(file));
+            (*log).gathered = Box::into_raw(Box::new(Gathered {
+                steps_aside,
+                ..Gathered::default()
+            }));
             (*log).base.pMethods = &raw const METHODS;
         }
         code
     }
+}
+
+/// Whether a write to a file with these characteristics damages nothing beside it.
+fn is_safe(characteristics: c_int) -> bool {
+    characteristics & ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE != 0
 }
 
 /// Defines methods of the layer that are the business of the one below.
@@ -262,7 +277,7 @@ impl Gathered {
     fn takes(&mut self, offset: i64, bytes: &[u8]) -> bool {
         let is_next = self.bytes.is_empty() || self.offset + self.bytes.len() as i64 == offset;
         let fits = self.bytes.len() + bytes.len() <= GATHERED_BYTES_MAX;
-        if !is_next || !fits || self.bytes.try_reserve(bytes.len()).is_err() {
+        if self.steps_aside || !is_next || !fits || self.bytes.try_reserve(bytes.len()).is_err() {
             return false;
         }
         if self.bytes.is_empty() {

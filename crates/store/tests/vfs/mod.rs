@@ -46,6 +46,7 @@ use std::ffi::CString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -84,6 +85,8 @@ struct Shared {
     log: Log,
     faults: fault::Faults,
     hooks: hook::Hooks,
+    /// Whether a torn write may damage what stands beside it.
+    damages: AtomicBool,
 }
 
 /// A registered VFS with its log, faults and hooks. Two of them share nothing.
@@ -108,6 +111,7 @@ impl RecordingVfs {
             log: Log::default(),
             faults: fault::Faults::default(),
             hooks: hook::Hooks::default(),
+            damages: AtomicBool::new(false),
         });
         let registration = shim::Registration::new(c_name, Arc::clone(&shared))?;
         Ok(RecordingVfs {
@@ -129,6 +133,11 @@ impl RecordingVfs {
     pub fn open(&self, file: &str) -> rusqlite::Result<Connection> {
         let path = self.shared.root.join(file);
         Connection::open_with_flags_and_vfs(path, OpenFlags::default(), self.name.as_str())
+    }
+
+    /// Files opened from now on say that a torn write may damage what stands beside it.
+    pub fn damage_neighbours(&self) {
+        self.shared.damages.store(true, Ordering::SeqCst);
     }
 
     /// The record of all calls so far. Clones of it show the same record.

@@ -520,6 +520,11 @@ unsafe extern "C" fn file_control(
 unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
     // SAFETY: SQLite calls this with a file our `xOpen` filled in.
     let context = unsafe { context_of(file) };
+    let mut without = 0;
+    if context.shared.damages.load(Ordering::SeqCst) {
+        without |= ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+    }
     // Batch-atomic writes reach the disk by file controls, which the log does not follow.
-    pass_on!(context, xDeviceCharacteristics) & !ffi::SQLITE_IOCAP_BATCH_ATOMIC
+    without |= ffi::SQLITE_IOCAP_BATCH_ATOMIC;
+    pass_on!(context, xDeviceCharacteristics) & !without
 }
