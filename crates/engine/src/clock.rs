@@ -10,6 +10,11 @@ pub trait Clock: Send + Sync {
     /// Milliseconds since some fixed instant: never steps, and counts while the machine sleeps.
     fn elapsed_ms(&self) -> u64;
 
+    /// Whether it is the machine's own, so that what the store measured by that one holds.
+    fn is_machines(&self) -> bool {
+        false
+    }
+
     /// Whether somebody moves it on purpose: then no step of it is held against it.
     fn is_set(&self) -> bool {
         false

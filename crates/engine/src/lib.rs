@@ -81,7 +81,7 @@ pub use once::{Effect, Request, WriteAnswer};
 pub use options::OptionsChange;
 pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;
-pub use plausible::DOWNTIME_MAX_US;
+pub use plausible::DRIFT_MAX_US;
 pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
 pub use query::json::read as read_json;
@@ -89,7 +89,7 @@ pub use query::{Frame, QueryError, instant, mark};
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::{
     Counts as StoreCounts, Durability, EncodeRow, Inspection, LongReadCounts, LongReads,
-    StoreError, inspect,
+    StoreError, accept_loss, inspect,
 };
 pub use tally::Writes;
 pub use temporal::{CommitRecord, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX};
@@ -138,6 +138,9 @@ pub struct Config {
     pub writes_waiting_max: usize,
     /// Goes on although the clock is far ahead of the last commit.
     pub accept_clock: bool,
+    /// So far ahead it may be at a start, in microseconds, where it is not known how long there
+    /// was no commit.
+    pub downtime_max_us: i64,
     /// Encodes row bodies.
     pub encode_row: EncodeRow,
     /// Encodes pages.
@@ -207,7 +210,13 @@ impl Engine {
     ) -> Result<Arc<Engine>, EngineError> {
         let loaded = futures_executor::block_on(store.load())?;
         let boundaries = loaded.boundaries.clone();
-        let plausible = Plausible::new(loaded.mark, clock.elapsed_ms(), config.accept_clock);
+        let plausible = if config.accept_clock {
+            Plausible::accepted()
+        } else {
+            let rest_ms = loaded.rest_ms.filter(|_| clock.is_machines());
+            let downtime_max_us = config.downtime_max_us;
+            Plausible::new(loaded.mark, clock.elapsed_ms(), rest_ms, downtime_max_us)
+        };
         let shared = Arc::new(Shared::new(
             store,
             clock,

@@ -5,10 +5,9 @@ use model::{Mark, Timestamp};
 
 use crate::error::EngineError;
 
-/// A running clock may be ahead of the last commit by the time elapsed plus an hour.
-const DRIFT_MAX_US: i64 = 3_600 * 1_000_000;
-/// A server may have been down for so long before its clock looks wrong at start: ninety days.
-pub const DOWNTIME_MAX_US: i64 = 90 * 24 * DRIFT_MAX_US;
+/// A clock may be ahead of the last commit by the time elapsed plus an hour, where it is known how
+/// much that is: in a running server, and at a start on a machine that has run ever since.
+pub const DRIFT_MAX_US: i64 = 3_600 * 1_000_000;
 
 /// The last commit, and what to hold the clock against.
 pub(crate) struct Plausible {
@@ -35,17 +34,28 @@ impl Last {
 }
 
 impl Plausible {
-    /// As of the start: `mark` is that of the latest commit ever.
-    pub(crate) fn new(mark: Mark, elapsed_ms: u64, accepted: bool) -> Plausible {
-        let is_new = mark == Mark::ZERO;
+    /// Nothing is held against the clock.
+    pub(crate) fn accepted() -> Plausible {
+        Plausible { last: None }
+    }
+
+    /// As of the start: `mark` is that of the latest commit ever, after which the server rested for
+    /// `rest_ms`, or, where that is not known, for `downtime_max_us` at most.
+    pub(crate) fn new(
+        mark: Mark,
+        elapsed_ms: u64,
+        rest_ms: Option<u64>,
+        downtime_max_us: i64,
+    ) -> Plausible {
+        if mark == Mark::ZERO {
+            return Plausible::accepted();
+        }
         let last = Last {
             mark,
-            elapsed_ms,
-            ahead_max_us: DOWNTIME_MAX_US,
+            elapsed_ms: elapsed_ms.saturating_sub(rest_ms.unwrap_or_default()),
+            ahead_max_us: rest_ms.map_or(downtime_max_us, |_| DRIFT_MAX_US),
         };
-        Plausible {
-            last: (!is_new && !accepted).then_some(last),
-        }
+        Plausible { last: Some(last) }
     }
 
     /// A commit went through at a clock that was believed.
@@ -90,9 +100,13 @@ mod tests {
 
     const HOUR_US: i64 = 3_600_000_000;
 
+    fn start() -> Plausible {
+        Plausible::new(Mark(HOUR_US), 0, None, HOUR_US)
+    }
+
     #[test]
     fn a_clock_that_jumps_an_hour_ahead_stops_writes_and_time_that_passed_does_not() {
-        let mut plausible = Plausible::new(Mark(HOUR_US), 0, false);
+        let mut plausible = start();
         plausible.committed(Mark(HOUR_US), 0);
         assert_eq!(plausible.check(Timestamp(2 * HOUR_US), 0), Ok(()));
         let error = plausible.check(Timestamp(2 * HOUR_US + 1), 0);
@@ -107,7 +121,7 @@ mod tests {
 
     #[test]
     fn an_unbelievable_clock_is_replaced_by_the_time_that_passed() {
-        let mut plausible = Plausible::new(Mark(HOUR_US), 0, false);
+        let mut plausible = start();
         plausible.committed(Mark(HOUR_US), 0);
         let (early, late) = (Timestamp(2 * HOUR_US), Timestamp(100 * HOUR_US));
         assert_eq!(plausible.believed(early, 0), early);
@@ -116,18 +130,27 @@ mod tests {
     }
 
     #[test]
-    fn a_start_allows_ninety_days_of_rest_unless_the_owner_vouches() {
-        let late = Timestamp(HOUR_US + DOWNTIME_MAX_US + 1);
-        assert!(
-            Plausible::new(Mark(HOUR_US), 0, false)
-                .check(late, 0)
-                .is_err()
-        );
-        assert!(
-            Plausible::new(Mark(HOUR_US), 0, true)
-                .check(late, 0)
-                .is_ok()
-        );
-        assert!(Plausible::new(Mark::ZERO, 0, false).check(late, 0).is_ok());
+    fn a_start_allows_the_rest_that_is_known_or_as_much_as_is_stated() {
+        const DAY_US: i64 = 24 * HOUR_US;
+        let mark = Mark(HOUR_US);
+        let check = |plausible: &Plausible, clock_us: i64, is_believed: bool| {
+            let checked = plausible.check(Timestamp(clock_us), DAY_US as u64 / 1_000);
+            assert_eq!(checked.is_ok(), is_believed, "{clock_us}: {checked:?}");
+        };
+        // Ten minutes after the last commit, a clock a day ahead is not believed.
+        let (elapsed_ms, rest_ms) = (DAY_US as u64 / 1_000, 600_000);
+        let known = Plausible::new(mark, elapsed_ms, Some(rest_ms), 90 * DAY_US);
+        let most_us = mark.0 + rest_ms as i64 * 1_000 + HOUR_US;
+        check(&known, most_us, true);
+        check(&known, most_us + 1, false);
+        check(&known, HOUR_US + DAY_US, false);
+        let unknown = Plausible::new(mark, elapsed_ms, None, 90 * DAY_US);
+        check(&unknown, HOUR_US + 90 * DAY_US, true);
+        check(&unknown, HOUR_US + 90 * DAY_US + 1, false);
+        let stated = Plausible::new(mark, elapsed_ms, None, DAY_US / 2);
+        check(&stated, HOUR_US + DAY_US, false);
+        check(&Plausible::accepted(), 100 * DAY_US, true);
+        let first = Plausible::new(Mark::ZERO, elapsed_ms, None, DAY_US);
+        check(&first, 100 * DAY_US, true);
     }
 }

@@ -2,12 +2,15 @@
 
 mod stage;
 
+use std::sync::Arc;
+
 use engine::{
-    Cached, Engine, EngineError, Family, ListAnswer, ListRows, Place, RowInput, TableChange,
+    Cached, Clock, Config, Engine, EngineError, Family, ListAnswer, ListRows, Place, RowInput,
+    TableChange,
 };
 use futures_executor::block_on;
-use model::{Mark, RowId};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, new_table, open, row};
+use model::{Mark, RowId, Timestamp};
+use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, new_table, open, row};
 
 fn ask(engine: &Engine, place: Place<'_>, ttl_s: u32, total: bool) -> ListAnswer {
     let asked = ListRows {
@@ -268,6 +271,68 @@ fn a_clock_that_runs_ahead_stops_writes_until_it_is_believed() {
     clock.pass_ms(2 * 3_600_000);
     add(&engine, "a");
     engine.close().unwrap();
+}
+
+/// A clock of which an engine holds that it is the machine's.
+struct MachinesClock(Arc<TickingClock>);
+
+impl Clock for MachinesClock {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.0.elapsed_ms()
+    }
+
+    fn is_machines(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_start_with_a_clock_a_day_ahead_stops_writes_until_it_is_believed() {
+    const HOUR_US: i64 = 3_600_000_000;
+    let directory = tempfile::tempdir().unwrap();
+    let clock = TickingClock::at(NEW_YEAR_US);
+    let furnished = open(directory.path(), clock.clone());
+    furnish(&furnished);
+    furnished.close().unwrap();
+    let start = |ahead_us: i64, is_machines: bool, config: &Config| {
+        clock.step_us(ahead_us);
+        let given: Arc<dyn Clock> = if is_machines {
+            Arc::new(MachinesClock(clock.clone()))
+        } else {
+            clock.clone()
+        };
+        let engine = Engine::open(config.clone(), given).unwrap();
+        let id = format!("r{}", clock.look().0);
+        let written = block_on(engine.create_row(&key(), PLACE, row(&id, &[("n", 1)])));
+        engine.close().unwrap();
+        clock.step_us(-ahead_us);
+        match written {
+            Ok(_) => true,
+            Err(EngineError::ClockImplausible { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let usual = config(directory.path());
+    // The machine has run all the while: there was hardly a moment between the last commit and now.
+    assert!(!start(24 * HOUR_US, true, &usual));
+    assert!(!start(HOUR_US + HOUR_US / 10, true, &usual));
+    assert!(start(HOUR_US / 2, true, &usual));
+    // It is not known how long there was no commit: as long as is stated.
+    let stated = Config {
+        downtime_max_us: 12 * HOUR_US,
+        ..usual.clone()
+    };
+    assert!(!start(24 * HOUR_US, false, &stated));
+    let vouched = Config {
+        accept_clock: true,
+        ..usual.clone()
+    };
+    assert!(start(24 * HOUR_US, true, &vouched));
+    assert!(start(2 * 24 * HOUR_US, false, &usual));
 }
 
 #[test]

@@ -49,6 +49,9 @@ const LONG_READ_US: u64 = 1_000;
 /// Long reads that may wait for a thread. Each holds a request; at 10 ms each, which a capped
 /// total takes, four threads work this off in under a second.
 const LONG_READS_WAITING_MAX: usize = 256;
+/// How long a server may have been down, in hours: ninety days. A wrong clock is most often years
+/// ahead, and a server that rested over a holiday shall start.
+const DOWNTIME_MAX_H: u32 = 90 * 24;
 /// Writes that may wait for a commit; each holds a row or a batch of at most 100.
 const WRITES_WAITING_MAX: usize = 4_096;
 /// A backend database that remembers: rows kept in time, served over the wire protocol of the
@@ -292,9 +295,14 @@ pub fn offline_engine(directory: PathBuf) -> engine::Config {
         list_cache_bytes: 0,
         writes_waiting_max: WRITES_WAITING_MAX,
         accept_clock: false,
+        downtime_max_us: hours_us(DOWNTIME_MAX_H),
         encode_row,
         encode_page,
     }
+}
+
+fn hours_us(hours: u32) -> i64 {
+    i64::from(hours) * 3_600 * 1_000_000
 }
 
 /// Threads the system lets this process run at once.

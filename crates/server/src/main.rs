@@ -27,6 +27,10 @@ impl Clock for SystemClock {
         let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         since_boot.tv_sec as u64 * 1_000 + since_boot.tv_nsec as u64 / 1_000_000
     }
+
+    fn is_machines(&self) -> bool {
+        true
+    }
 }
 
 fn rng(bytes: &mut [u8]) {

@@ -255,3 +255,79 @@ fn a_directory_that_cannot_be_made_is_named_with_where_to_look() {
     assert_refused(&output, 1, "`tidemark doctor` looks closer");
     assert_eq!(json!(text(&output.stdout)), json!(""));
 }
+
+#[test]
+fn a_second_server_is_refused_when_the_file_of_the_lock_is_gone() {
+    let folder = Folder::new();
+    let server = Running::start(&folder);
+    fs::remove_file(folder.data().join("lock")).unwrap();
+    let second = on(&folder, "serve --listen 127.0.0.1:0");
+    let holder = format!("It is Process {} (tidemark)", server.child.id());
+    assert_refused(&second, 1, &holder);
+}
+
+#[test]
+fn what_a_server_makes_is_its_owners_whatever_the_directory_is() {
+    let folder = Folder::new();
+    fs::create_dir(folder.data()).unwrap();
+    let open = |path: &std::path::Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(&folder.data(), 0o755);
+    let _server = Running::start(&folder);
+    let files: Vec<_> = fs::read_dir(folder.data())
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert!(files.iter().any(|file| file.file_name() == "admin.sock"));
+    for file in &files {
+        let mode = file.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{:?}", file.file_name());
+    }
+    let listen = [("TIDEMARK_LISTEN", &*free_port())];
+    let judge = |health: &str, part: &str| {
+        let (_, found) = doctor(&folder, "--no-check", &listen);
+        check(&found, "permissions", health, part);
+    };
+    judge("warning", "others may look into");
+    open(&folder.data(), 0o700);
+    judge("ok", "Nobody else");
+    for name in ["admin.sock", "tidemark.db"] {
+        open(&folder.data().join(name), 0o644);
+        judge("warning", name);
+        open(&folder.data().join(name), 0o600);
+    }
+    open(&folder.data(), 0o777);
+    judge("bad", "mode 777");
+}
+
+#[test]
+fn a_server_that_lost_commits_or_its_database_starts_when_it_is_told_to() {
+    let folder = Folder::new();
+    assert_eq!(Running::start(&folder).stop(), Some(0));
+    let at = |name: &str| folder.data().join(name);
+    let database = fs::read(at("tidemark.db")).unwrap();
+    json_of(&on(&folder, "project create another --json"));
+    let refused = |part: &str, checked: &str| {
+        for command in ["serve --listen 127.0.0.1:0", "project list"] {
+            let output = on(&folder, command);
+            assert_refused(&output, 1, part);
+            assert_refused(&output, 1, "--accept-loss");
+        }
+        let (code, found) = doctor(&folder, "--no-check", &[]);
+        assert_eq!(code, Some(1), "{found:#}");
+        check(&found, checked, "bad", part);
+    };
+    fs::write(at("tidemark.db"), &database).unwrap();
+    refused("Commits are missing", "commits");
+    let told = [("TIDEMARK_ACCEPT_LOSS", "true")];
+    assert_eq!(Running::start_with(&folder, &told).stop(), Some(0));
+    let listed = json_of(&on(&folder, "project list --json"));
+    assert!(!listed.to_string().contains("another"), "{listed}");
+
+    fs::remove_file(at("tidemark.db")).unwrap();
+    refused("tidemark.db is missing or empty", "format");
+    assert!(!at("tidemark.db").exists(), "none was begun");
+    assert_eq!(Running::start_with(&folder, &told).stop(), Some(0));
+    assert_eq!(Running::start(&folder).stop(), Some(0));
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use model::{RowId, Timestamp};
+use model::{Mark, RowId, Timestamp};
 
 /// Why a store call failed. Code decides by variant; a person reads the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,18 @@ pub enum StoreError {
         /// The directory.
         directory: PathBuf,
     },
+    /// The data directory held a database, and holds none now, or an empty file.
+    DatabaseMissing {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The database ends before a commit that was made durable in it.
+    CommitsLost {
+        /// Where it ends.
+        found: Mark,
+        /// The mark of that commit.
+        kept: Mark,
+    },
     /// The data directory was written by a format this binary does not know.
     Format {
         /// The format found.
@@ -83,6 +95,8 @@ impl StoreError {
             | StoreError::Memory
             | StoreError::Io { .. }
             | StoreError::Locked { .. }
+            | StoreError::DatabaseMissing { .. }
+            | StoreError::CommitsLost { .. }
             | StoreError::Format { .. }
             | StoreError::Corrupt { .. } => false,
         }
@@ -126,6 +140,22 @@ impl fmt::Display for StoreError {
                 "Another process holds the data directory {}. Stop it, or give another directory \
                  with --data.",
                 directory.display()
+            ),
+            StoreError::DatabaseMissing { directory } => write!(
+                f,
+                "The data directory {} held a database, and tidemark.db is missing or empty now. \
+                 Put it and tidemark.db-wal back, or restore a copy of the whole directory. To \
+                 begin with an empty one, start once with --accept-loss.",
+                directory.display()
+            ),
+            StoreError::CommitsLost { found, kept } => write!(
+                f,
+                "Commits are missing: the database ends at mark {}, and its last one was at mark \
+                 {}. Its log, tidemark.db-wal, was cut, altered or removed, or an older database \
+                 was put in its place. Nothing was changed: put the files back, or restore a copy \
+                 of the whole directory. To go on without those commits, start once with \
+                 --accept-loss.",
+                found.0, kept.0
             ),
             StoreError::Format { found, newest } => write!(
                 f,

@@ -26,6 +26,7 @@ pub use batch::{
     TableConstraints, WriteBatch, WrittenRow,
 };
 pub use error::StoreError;
+pub use sqlite::directory::accept_loss;
 pub use sqlite::inspect::{Inspection, inspect};
 pub use staged::{
     AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Share, Since, StagedOperation,
@@ -310,6 +311,9 @@ pub struct Loaded {
     pub horizon: Mark,
     /// The identity of this store's one history.
     pub lineage: String,
+    /// How many milliseconds passed between the latest commit and the opening of the store, asleep
+    /// or awake; `None` where that is not known, as after a start of the machine.
+    pub rest_ms: Option<u64>,
     /// The next valid-time boundary of each table that has one.
     pub boundaries: Boundaries,
 }
@@ -430,7 +434,8 @@ pub struct Options {
 ///
 /// # Errors
 /// [`StoreError::Locked`] when another process holds the directory, [`StoreError::Format`] when
-/// a newer Tidemark wrote it, [`StoreError::Io`] when it cannot be read or written.
+/// a newer Tidemark wrote it, [`StoreError::DatabaseMissing`] or [`StoreError::CommitsLost`] when
+/// it held more before, [`StoreError::Io`] when it cannot be read or written.
 pub fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
     sqlite::open(options)
 }

@@ -95,6 +95,7 @@ impl Plan {
                 _ => 8 << 20,
             },
             accept_clock: true,
+            downtime_max_us: 90 * 24 * 3_600 * 1_000_000,
             // Every read stays on the thread that asks.
             long_reads: LongReads {
                 after_us: 3_600_000_000,

@@ -103,6 +103,7 @@ pub fn config(directory: &std::path::Path) -> Config {
         list_cache_bytes: 8 << 20,
         writes_waiting_max: 1_024,
         accept_clock: false,
+        downtime_max_us: 90 * 24 * 3_600 * 1_000_000,
         encode_row,
         encode_page,
     }

@@ -1,16 +1,18 @@
 //! `tidemark serve`: from a data directory to a server, and back in order.
 
 use std::fmt::Write as _;
+use std::fs::OpenOptions;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
-use engine::{Compared, Difference, Durability, Engine, EngineError, Inspection, StoreError};
+use engine::{Compared, Difference, Durability, Engine, EngineError, StoreError};
 use tokio::sync::oneshot;
 
 use super::bootstrap::{self, Prepared};
@@ -45,6 +47,12 @@ pub fn run(mut setup: ServeSetup, outside: Outside) -> Result<ExitCode> {
     // Only the started log can tell whether its filter lets these lines through.
     setup.http.access_log = tracing::enabled!(target: "access", tracing::Level::DEBUG);
     warn_of_trades(&setup);
+    if setup.accept_loss {
+        tracing::warn!("whatever commits were lost before this start are not missed any more");
+        let directory = &setup.engine.directory;
+        let accepted = engine::accept_loss(directory);
+        accepted.map_err(|error| explain_open(error.into(), directory))?;
+    }
     runtime()?.block_on(async {
         let mut signals = StopSignals::take()?;
         let (stop, stopped) = oneshot::channel();
@@ -202,7 +210,10 @@ fn mark_real_data(directory: &Path) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
-    std::fs::write(&path, "").with_context(|| format!("cannot write {}", path.display()))
+    let mut options = OpenOptions::new();
+    let made = options.write(true).create_new(true).mode(0o600).open(&path);
+    made.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
 }
 
 /// Starts what sends traces, if they are wanted.
@@ -352,13 +363,15 @@ fn explain_open(error: EngineError, path: &Path) -> anyhow::Error {
     let directory = path.display();
     match error {
         // These say what to do already.
-        EngineError::Store(StoreError::Format { .. }) => error.into(),
-        EngineError::Store(StoreError::Locked { .. }) => {
-            match holder::of_lock(&Inspection::lock_file(path)) {
-                Some(who) => anyhow!("{error} It is {who}"),
-                None => error.into(),
-            }
-        }
+        EngineError::Store(
+            StoreError::Format { .. }
+            | StoreError::DatabaseMissing { .. }
+            | StoreError::CommitsLost { .. },
+        ) => error.into(),
+        EngineError::Store(StoreError::Locked { .. }) => match holder::of_lock(path) {
+            Some(who) => anyhow!("{error} It is {who}"),
+            None => error.into(),
+        },
         error => anyhow!(
             "cannot open the data directory {directory}: {error} It must be a directory this user \
              may write, or a path where one can be made (--data). `tidemark doctor` looks closer"

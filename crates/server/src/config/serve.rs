@@ -13,8 +13,8 @@ use super::limits::LimitArgs;
 use super::size::list_cache_bytes;
 use super::watch::{WatchArgs, WatchSetup};
 use super::{
-    DirectoryArgs, LONG_READ_US, LONG_READS_WAITING_MAX, PAGE_ROWS_DEFAULT, PROJECT_DEFAULT,
-    checked_project, cores, given, listen_address, offline_engine,
+    DOWNTIME_MAX_H, DirectoryArgs, LONG_READ_US, LONG_READS_WAITING_MAX, PAGE_ROWS_DEFAULT,
+    PROJECT_DEFAULT, checked_project, cores, given, hours_us, listen_address, offline_engine,
 };
 use crate::http::Rng;
 use crate::http::counts::Counts;
@@ -159,6 +159,20 @@ pub struct ServeArgs {
     /// Accept writes although the clock is far ahead of the last commit
     #[arg(long, env = "TIDEMARK_ACCEPT_CLOCK")]
     accept_clock: bool,
+    /// How long, in hours, a server may have been down before its clock looks wrong at a start,
+    /// where the machine was started since; on one that ran on, that time is known
+    #[arg(
+        long,
+        env = "TIDEMARK_DOWNTIME_MAX_H",
+        value_name = "HOURS",
+        default_value_t = DOWNTIME_MAX_H
+    )]
+    #[arg(value_parser = value_parser!(u32).range(1..))]
+    downtime_max_h: u32,
+    /// Start although commits are missing that were acknowledged, or the whole database; from then
+    /// on they are missed no more
+    #[arg(long, env = "TIDEMARK_ACCEPT_LOSS")]
+    accept_loss: bool,
     /// Let each request set the clock by its header X-Tidemark-Clock; for tests alone
     ///
     /// Refuses a data directory that was ever served without it.
@@ -217,6 +231,8 @@ pub struct ServeSetup {
     pub http: ServeConfig,
     /// For the first start.
     pub bootstrap: Bootstrap,
+    /// Start although commits were lost.
+    pub accept_loss: bool,
     /// For the log.
     pub log: Log,
 }
@@ -276,6 +292,7 @@ impl ServeArgs {
             page_rows_max: self.page_rows_max,
             page_rows_default: PAGE_ROWS_DEFAULT.min(self.page_rows_max),
             accept_clock: self.accept_clock || self.test_clock,
+            downtime_max_us: hours_us(self.downtime_max_h),
             ..offline_engine(self.data.data)
         };
         let http = ServeConfig {
@@ -302,6 +319,7 @@ impl ServeArgs {
             watch: self.watch.check()?,
             http,
             bootstrap,
+            accept_loss: self.accept_loss,
             log,
         })
     }
@@ -377,6 +395,8 @@ mod tests {
             "--project-id=shop",
             "--api-key=0123456789abcdef",
             "--accept-clock",
+            "--accept-loss",
+            "--downtime-max-h=12",
             "--log-format=json",
         ])
         .unwrap();
@@ -386,6 +406,8 @@ mod tests {
         assert_eq!((engine.list_cache_bytes, engine.total_cap), (64 << 20, 0));
         assert_eq!((engine.read_limit_ms, engine.page_rows_max), (7, 10));
         assert_eq!((engine.page_rows_default, engine.accept_clock), (10, true));
+        assert_eq!(engine.downtime_max_us, 12 * 3_600 * 1_000_000);
+        assert!(setup.accept_loss);
         let long = engine.long_reads;
         assert_eq!(
             (long.after_us, long.threads, long.waiting_max),

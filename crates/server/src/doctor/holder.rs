@@ -76,7 +76,8 @@ fn holds_one_of(id: u32, sockets: &[String]) -> bool {
     })
 }
 
-/// Who holds the lock of a file; `None` when nobody does, or the system does not say.
+/// Who holds the lock of a file, or of a directory; `None` when nobody does, or the system does not
+/// say.
 pub fn of_lock(file: &Path) -> Option<Holder> {
     let inode = fs::metadata(file).ok()?.ino();
     let table = fs::read_to_string("/proc/locks").ok()?;

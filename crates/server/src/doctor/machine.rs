@@ -22,8 +22,7 @@ pub fn port(patient: &Patient<'_>) -> Finding {
     match TcpListener::bind(listen) {
         Ok(_) => Finding::good(CHECK, format!("{listen} is free.")),
         Err(error) => {
-            let lock = Inspection::lock_file(patient.directory);
-            let server = holder::of_lock(&lock);
+            let server = holder::of_lock(patient.directory);
             let holder = holder::of_port(listen.port());
             if holder.is_some() && holder == server {
                 return Finding::good(CHECK, format!("{listen} is held by this server."));

@@ -126,6 +126,7 @@ pub fn examine(patient: &Patient<'_>, mut say: impl FnMut(Finding)) {
         .into_iter()
         .for_each(&mut say);
     if is_there {
+        say(place::permissions(patient.directory));
         say(place::owner(patient.directory));
     }
     stored::examine(patient, &mut say);

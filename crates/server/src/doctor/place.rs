@@ -2,11 +2,11 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Instant;
 
-use engine::{Durability, Inspection};
+use engine::Durability;
 use rustix::fs::{Access, access, statvfs};
 
 use super::Finding;
@@ -30,6 +30,16 @@ const NETWORK: [(u64, &str); 4] = [
     (0xff53_4d42, "CIFS"),
     (0xfe53_4d42, "SMB2"),
     (0x0102_1997, "9P"),
+];
+
+/// What a server makes in its directory: the socket lets whoever opens it do everything.
+const FILES: [&str; 6] = [
+    "tidemark.db",
+    "tidemark.db-wal",
+    "tidemark.db-shm",
+    "tidemark.marks",
+    "lock",
+    "admin.sock",
 ];
 
 /// Whether anybody beside the owner may read a file.
@@ -149,10 +159,51 @@ fn network(_: &Path) -> Option<Finding> {
     None
 }
 
+/// What others may do with the directory, and with the files and the socket in it.
+pub fn permissions(path: &Path) -> Finding {
+    const CHECK: &str = "permissions";
+    let shown = path.display();
+    let rights = |path: &Path| fs::symlink_metadata(path).map(|known| known.permissions().mode());
+    let directory = match rights(path) {
+        Ok(mode) => mode & 0o777,
+        Err(error) => return Finding::skipped(CHECK, format!("{shown} does not say: {error}.")),
+    };
+    let open: Vec<String> = FILES
+        .iter()
+        .filter(|name| rights(&path.join(name)).is_ok_and(|mode| mode & 0o077 != 0))
+        .map(|name| path.join(name).display().to_string())
+        .collect();
+    if directory & 0o022 != 0 {
+        return Finding::bad(
+            CHECK,
+            format!("{shown} has mode {directory:o}: others may put files of theirs in its place."),
+            format!("chmod 700 {shown}"),
+        );
+    }
+    if !open.is_empty() {
+        return Finding::warning(
+            CHECK,
+            format!("Others may open {}.", open.join(", ")),
+            format!("chmod 600 {}", open.join(" ")),
+        );
+    }
+    if directory & 0o077 != 0 {
+        return Finding::warning(
+            CHECK,
+            format!(
+                "Only this user may open the files, but others may look into {shown}, mode \
+                 {directory:o}."
+            ),
+            format!("chmod 700 {shown}"),
+        );
+    }
+    Finding::good(CHECK, "Nobody else may open the directory or a file in it.")
+}
+
 /// Who holds the directory.
 pub fn owner(path: &Path) -> Finding {
     const CHECK: &str = "server";
-    let holder = holder::of_lock(&Inspection::lock_file(path));
+    let holder = holder::of_lock(path);
     let answers = std::os::unix::net::UnixStream::connect(path.join("admin.sock")).is_ok();
     match (holder, answers) {
         (Some(process), true) => Finding::good(CHECK, format!("{process} serves it.")),
@@ -211,7 +262,8 @@ pub fn durability(path: &Path, durability: Durability) -> Finding {
 fn median_sync_us(path: &Path) -> io::Result<u128> {
     let probe = path.join(format!("doctor.{}.probe", std::process::id()));
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).open(&probe)?;
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(&probe)?;
     let mut measure = || {
         (0..SYNCS)
             .map(|_| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{DOWNTIME_MAX_US, Inspection, StoreError, inspect};
+use engine::{DRIFT_MAX_US, Inspection, StoreError, inspect};
 use indicatif::{ProgressBar, ProgressStyle};
 use model::Timestamp;
 use model::calendar::iso_ms;
@@ -25,9 +25,35 @@ pub fn examine(patient: &Patient<'_>, say: &mut impl FnMut(Finding)) {
     } else {
         say(Finding::skipped("integrity", "Not asked for."));
     }
+    say(commits(&inspection));
     match inspection.mark() {
-        Ok(mark) => say(clock(patient.clock.now(), mark.map(model::Mark::timestamp))),
+        Ok(mark) => {
+            let rest_ms = mark.and_then(|mark| inspection.rest_ms(mark));
+            let expected = Expected {
+                rest_ms,
+                downtime_max_us: patient.setup.engine.downtime_max_us,
+            };
+            let last = mark.map(model::Mark::timestamp);
+            say(clock(patient.clock.now(), last, expected));
+        }
         Err(error) => say(unreadable(&error)),
+    }
+}
+
+fn commits(inspection: &Inspection) -> Finding {
+    const CHECK: &str = "commits";
+    match inspection.holds_all() {
+        Ok(()) => Finding::good(
+            CHECK,
+            "The last commit is there, as far as is known beside it.",
+        ),
+        Err(error @ StoreError::CommitsLost { .. }) => Finding::bad(
+            CHECK,
+            error.to_string(),
+            "Keep a copy of the directory, and look for the cause: a disk that is failing, or a \
+             copy of the database put back without its log",
+        ),
+        Err(error) => unreadable(&error),
     }
 }
 
@@ -38,6 +64,7 @@ fn unreadable(error: &StoreError) -> Finding {
             "If another program's file lies there, give another directory with --data. Otherwise \
              restore the last copy of the whole directory"
         }
+        StoreError::DatabaseMissing { .. } => "Look for it before anything is started here",
         _ => "Look at the findings about the directory; run as the user that runs the server",
     };
     Finding::bad("format", error.to_string(), advice)
@@ -86,7 +113,25 @@ fn integrity(inspection: &mut Inspection) -> Finding {
     }
 }
 
-fn clock(now: Timestamp, last: Option<Timestamp>) -> Finding {
+/// How far ahead of the last commit the clock may be.
+#[derive(Clone, Copy)]
+struct Expected {
+    /// How long there was no commit, where that is known.
+    rest_ms: Option<u64>,
+    /// How long that may be otherwise.
+    downtime_max_us: i64,
+}
+
+impl Expected {
+    fn ahead_max_us(self) -> i64 {
+        let rest_us = |ms: u64| i64::try_from(ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        self.rest_ms.map_or(self.downtime_max_us, |ms| {
+            rest_us(ms).saturating_add(DRIFT_MAX_US)
+        })
+    }
+}
+
+fn clock(now: Timestamp, last: Option<Timestamp>, expected: Expected) -> Finding {
     const CHECK: &str = "clock";
     let shown = iso_ms(now);
     let Some(last) = last else {
@@ -102,12 +147,12 @@ fn clock(now: Timestamp, last: Option<Timestamp>) -> Finding {
              commits go on from the last one by single microseconds",
         );
     }
-    if ahead_us > DOWNTIME_MAX_US {
+    if ahead_us > expected.ahead_max_us() {
         return Finding::bad(
             CHECK,
             found,
-            "The clock is so far ahead that a wrong year must be feared, and writes are refused. \
-             Set it right; if it is right, start once with --accept-clock",
+            "The clock is further ahead than the time that passed, so a wrong one must be feared, \
+             and writes are refused. Set it right; if it is right, start once with --accept-clock",
         );
     }
     Finding::good(CHECK, found)
@@ -121,16 +166,25 @@ mod tests {
     #[test]
     fn the_clock_is_held_against_the_last_commit() {
         let day = 86_400_000_000;
-        let check = |now: i64, last: Option<i64>, health: Health| {
-            let finding = clock(Timestamp(now), last.map(Timestamp));
+        let held = |now: i64, last: Option<i64>, rest_ms: Option<u64>, health: Health| {
+            let expected = Expected {
+                rest_ms,
+                downtime_max_us: 90 * day,
+            };
+            let finding = clock(Timestamp(now), last.map(Timestamp), expected);
             assert_eq!(finding.health, health, "{now} {last:?}: {}", finding.found);
         };
+        let check = |now, last, health| held(now, last, None, health);
         check(day, None, Health::Good);
         check(day, Some(day), Health::Good);
         check(day, Some(day + BEHIND_MAX_US), Health::Good);
         check(day, Some(day + BEHIND_MAX_US + 1), Health::Warning);
         check(100 * day, Some(10 * day), Health::Good);
         check(100 * day + 1, Some(10 * day), Health::Bad);
+        // The machine has run all the while, for a second.
+        let (rest_ms, most) = (Some(1_000), 3_601_000_000);
+        held(day + most, Some(day), rest_ms, Health::Good);
+        held(day + most + 1, Some(day), rest_ms, Health::Bad);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What a copy from another server has done so far, kept in a file so that it can go on.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -97,7 +98,7 @@ impl State {
         let text = serde_json::to_vec(&self.kept)?;
         // Whole or not at all; what a power cut takes is copied again, and found to be there.
         let unfinished = self.path.with_extension("new");
-        fs::write(&unfinished, text)
+        write(&unfinished, &text)
             .and_then(|()| fs::rename(&unfinished, &self.path))
             .with_context(|| format!("cannot write the state {}", self.path.display()))
     }
@@ -116,9 +117,25 @@ impl State {
     }
 }
 
+/// For its owner only, like what it tells of.
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_state_is_kept_and_belongs_to_one_copy() {
@@ -131,6 +148,8 @@ mod tests {
             done: false,
         };
         state.keep("d", "t", progress.clone()).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         let again = State::open(&path, "a").unwrap();
         assert!(again.is_resumed());
         assert_eq!(again.progress("d", "t"), progress);

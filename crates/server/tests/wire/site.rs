@@ -90,6 +90,7 @@ fn config(directory: &std::path::Path) -> Config {
         list_cache_bytes: 1 << 20,
         writes_waiting_max: 1_000,
         accept_clock: false,
+        downtime_max_us: 90 * 24 * 3_600 * 1_000_000,
         encode_row: wire::encode_row,
         encode_page: wire::encode_page,
     }

@@ -9,6 +9,7 @@ use rusqlite::{Connection, params};
 use super::checkpoint::Backlog;
 use super::constraints::Constraints;
 use super::deadline::Deadline;
+use super::kept::Keeping;
 use super::matching::SEARCH_MAX;
 use super::row_sql::RowSql;
 use super::run::{Halt, Recast, Run};
@@ -97,6 +98,7 @@ pub(super) struct Writer {
     /// As of the open transaction; equal to `committed` when none is open.
     pub(super) state: State,
     backlog: Backlog,
+    keeping: Keeping,
     pub(super) deadline: Deadline,
     /// What became due in the open transaction.
     due: Vec<Changes>,
@@ -118,6 +120,7 @@ impl Writer {
         encode_row: EncodeRow,
         state: State,
         backlog: Backlog,
+        keeping: Keeping,
     ) -> Result<Writer, StoreError> {
         let deadline = Deadline::watch(&mut connection)?;
         Ok(Writer {
@@ -127,6 +130,7 @@ impl Writer {
             committed: state.clone(),
             state,
             backlog,
+            keeping,
             deadline,
             due: Vec::new(),
         })
@@ -335,6 +339,7 @@ impl Writer {
             Ok(()) => {
                 let erased = self.state.erased > self.committed.erased;
                 self.committed = self.state.clone();
+                self.keeping.committed(self.committed.mark);
                 if erased {
                     self.backlog.report_erased();
                 }
@@ -390,9 +395,9 @@ impl Writer {
         })
     }
 
-    /// The connection alone, for the last steps before it is closed.
-    pub(super) fn into_connection(self) -> Connection {
-        self.connection
+    /// What is left for the last steps before the connection is closed.
+    pub(super) fn into_connection(self) -> (Connection, Keeping) {
+        (self.connection, self.keeping)
     }
 
     fn execute(&self, sql: &str) -> Result<(), StoreError> {

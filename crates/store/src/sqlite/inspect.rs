@@ -1,11 +1,12 @@
 //! Looking at a data directory without owning it, also while its owner runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use model::Mark;
 use rusqlite::{Connection, OpenFlags};
 
-use super::directory::{DATABASE_FILE, LOCK_FILE};
+use super::directory::{self, DATABASE_FILE};
+use super::kept::Kept;
 use super::migrate::{self, FORMAT};
 use crate::StoreError;
 
@@ -15,28 +16,43 @@ const STEPS_PER_SIGN: i32 = 500_000;
 /// A database opened for looking only.
 pub struct Inspection {
     connection: Connection,
+    kept: Option<Kept>,
 }
 
 /// Opens the database of a data directory for looking; `None` when there is none yet.
 ///
 /// # Errors
 /// [`StoreError::Format`] when a newer Tidemark wrote it, [`StoreError::Corrupt`] when it is
-/// another program's database or none, [`StoreError::Io`] when it cannot be read.
+/// another program's database or none, [`StoreError::DatabaseMissing`] when one was there,
+/// [`StoreError::Io`] when it cannot be read.
 pub fn inspect(directory: &Path) -> Result<Option<Inspection>, StoreError> {
+    directory::expect_database(directory)?;
     let database = directory.join(DATABASE_FILE);
     if !database.exists() {
         return Ok(None);
     }
+    // Before the database is looked at: its owner may go on meanwhile.
+    let kept = Kept::read(directory);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&database, flags)?;
     migrate::check(&connection)?;
-    Ok(Some(Inspection { connection }))
+    Ok(Some(Inspection { connection, kept }))
 }
 
 impl Inspection {
-    /// The file whose lock says that a directory has an owner.
-    pub fn lock_file(directory: &Path) -> PathBuf {
-        directory.join(LOCK_FILE)
+    /// Whether each commit is there that the file beside the database knows of.
+    ///
+    /// # Errors
+    /// [`StoreError::CommitsLost`], or when the database cannot be read.
+    pub fn holds_all(&self) -> Result<(), StoreError> {
+        self.kept
+            .as_ref()
+            .map_or(Ok(()), |kept| kept.check(&self.connection))
+    }
+
+    /// See [`crate::Loaded::rest_ms`], of the commit at `mark`.
+    pub fn rest_ms(&self, mark: Mark) -> Option<u64> {
+        self.kept.as_ref()?.rest_ms(mark)
     }
 
     /// The format found, and the one this binary writes.

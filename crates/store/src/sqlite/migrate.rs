@@ -45,6 +45,11 @@ pub(super) fn check(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Whether nothing was ever stored in it.
+pub(super) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    pragma(connection, "user_version").map(|found| found == 0)
+}
+
 /// Brings the file to today's format, in one transaction: after a crash it has the old format
 /// or the new one.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {

@@ -17,7 +17,7 @@ mod connection;
 mod constraints;
 mod cursor;
 mod deadline;
-mod directory;
+pub(crate) mod directory;
 mod due;
 mod erase;
 mod fault;
@@ -28,6 +28,7 @@ mod gather;
 mod grants_over_time;
 pub(crate) mod inspect;
 mod keeper;
+mod kept;
 mod links;
 mod links_over_time;
 mod matching;
@@ -58,18 +59,20 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use model::{Mark, ProjectId, Row, Table, Timestamp};
 use query::Query;
+use rusqlite::config::DbConfig;
 use rusqlite::wal::CheckpointMode;
 
 use self::checkpoint::Checkpointer;
 use self::commit::Writer;
 use self::connection::Location;
 use self::directory::Directory;
+use self::kept::{Keeping, Kept};
 use self::read::Readers;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Boundaries, BoundaryOf, Counts, KeptRequest, Listed, Listing, Loaded, OperationsOf, Options,
-    Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreError, StoreFuture,
-    Transaction,
+    Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded, OperationsOf,
+    Options, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreError,
+    StoreFuture, Transaction,
 };
 
 /// The store behind the border.
@@ -84,6 +87,8 @@ struct Shared {
     writer: Mutex<Slot>,
     database: PathBuf,
     vfs: Option<String>,
+    /// See [`Loaded::rest_ms`].
+    rest_ms: Option<u64>,
     // Given up last: until no connection writes any more, the files have this one owner.
     directory: Mutex<Option<Directory>>,
 }
@@ -100,24 +105,35 @@ enum Slot {
 
 pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
     let directory = Directory::open(&options.directory)?;
-    let database = directory.database().to_owned();
+    let kept = Kept::read(directory.path());
+    let database = directory.database()?;
     let location = Location {
         database: &database,
         vfs: options.vfs.as_deref(),
     };
     let is_log_left = checkpoint::is_log_left(location);
-    migrate::check(&connection::open(location)?)?;
+    look(location, kept.as_ref())?;
     let mut connection = connection::open_writer(location, options.durability)?;
     migrate::migrate(&mut connection)?;
     let known = catalogue_read::load(&connection)?;
     fulltext::renew(&mut connection, &known.state.catalogue)?;
     let (backlog, checkpointer) = checkpoint::start(&mut connection, location, is_log_left)?;
-    let writer = Writer::new(connection, options.encode_row, known.state, backlog)?;
+    let mark = known.state.mark;
+    let is_durable = options.durability == Durability::Full;
+    let keeping = Keeping::begin(directory.path(), (mark, &known.lineage), is_durable);
+    let writer = Writer::new(
+        connection,
+        options.encode_row,
+        known.state,
+        backlog,
+        keeping,
+    )?;
     let readers = Readers::new(&options, &database);
     let shared = Shared {
         writer: Mutex::new(Slot::Free(Box::new(writer))),
         database,
         vfs: options.vfs,
+        rest_ms: kept.and_then(|kept| kept.rest_ms(mark)),
         directory: Mutex::new(Some(directory)),
     };
     Ok(Arc::new(SqliteStore {
@@ -125,6 +141,20 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
         readers,
         checkpointer: Mutex::new(Some(checkpointer)),
     }))
+}
+
+/// Refuses a database that this binary must not touch, or that has lost commits. What is refused
+/// stays as it is, its log included, which the last connection to go would carry over otherwise.
+fn look(location: Location<'_>, kept: Option<&Kept>) -> Result<(), StoreError> {
+    let connection = connection::open(location)?;
+    let stays = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    connection.set_db_config(stays, true)?;
+    migrate::check(&connection)?;
+    if let Some(kept) = kept {
+        kept.check(&connection)?;
+    }
+    connection.set_db_config(stays, false)?;
+    Ok(())
 }
 
 impl Shared {
@@ -184,6 +214,7 @@ impl Shared {
             mark: known.state.mark,
             horizon: known.state.horizon,
             lineage: known.lineage,
+            rest_ms: self.rest_ms,
             boundaries: known.state.boundaries,
         })
     }
@@ -342,11 +373,15 @@ impl SqliteStore {
             .with_writer(|writer| writer.store_horizon(horizon))?;
         let writer = self.shared.take()?;
         *self.shared.slot() = Slot::Closed;
-        let connection = writer.into_connection();
+        let mark = writer.committed.mark;
+        let (connection, mut keeping) = writer.into_connection();
         self.join_checkpointer();
         // Everything is durable already: where this fails, the log is carried over at the next
         // start.
-        let _ = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE);
+        let carried = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE);
+        if carried.is_ok() {
+            keeping.carried_over(mark);
+        }
         drop(connection);
         self.shared.give_up_directory();
         Ok(())

@@ -11,6 +11,7 @@ use crate::batch::{Op, RowAct, RowOp, Stamps, WriteBatch};
 use crate::sqlite::checkpoint;
 use crate::sqlite::commit::State;
 use crate::sqlite::connection::{self, Location};
+use crate::sqlite::kept::Keeping;
 use crate::sqlite::migrate;
 use crate::sqlite::schema::create_table;
 
@@ -94,7 +95,8 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
         boundaries: Arc::default(),
         constraints: Arc::default(),
     };
-    Writer::new(connection, encode, state, backlog).unwrap()
+    let keeping = Keeping::begin(directory, (Mark::ZERO, "l"), false);
+    Writer::new(connection, encode, state, backlog, keeping).unwrap()
 }
 
 fn insert(table: &Table, number: i64) -> Op {

@@ -1,0 +1,231 @@
+//! The mark of the last commit, kept beside the database in a file of its own.
+//!
+//! What a database has lost does not show in what is left of it: a log that was cut, or altered in
+//! its middle, is whole up to there, and an absent database looks like one that is yet to be made.
+//! So the last mark is written down after each commit that a power cut cannot take. That is not
+//! synced, because it would cost as much as the commit: after a power cut it may say less than the
+//! database holds, never more.
+//!
+//! Beside the mark stands when it was written, by a clock that no one sets: as long as the machine
+//! runs, a start knows how long there was no commit.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use model::Mark;
+use rusqlite::Connection;
+
+use super::migrate;
+use crate::StoreError;
+
+/// The file's name in the data directory.
+pub(super) const MARKS_FILE: &str = "tidemark.marks";
+/// It has this length, less than a sector, so that it is written whole or not at all.
+const LINE_BYTES: usize = 128;
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    mark: Mark,
+    /// Whose mark: that of another history says nothing of this one.
+    lineage: String,
+    /// The machine's start after which it was written; `-` where there is no telling.
+    boot: String,
+    /// When, in milliseconds after that start.
+    written_ms: u64,
+}
+
+impl Kept {
+    /// What the file in `directory` says; `None` where it is absent, or cannot be understood.
+    pub(super) fn read(directory: &Path) -> Option<Kept> {
+        let path = directory.join(MARKS_FILE);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            read => read.unwrap_or_default(),
+        };
+        let kept = Kept::parse(&text);
+        if kept.is_none() {
+            let path = path.display();
+            tracing::warn!(%path, "it says nothing of the last commit, so nothing can be missed");
+        }
+        kept
+    }
+
+    fn parse(text: &str) -> Option<Kept> {
+        let mut words = text.split_ascii_whitespace();
+        Some(Kept {
+            mark: Mark(words.next()?.parse().ok()?),
+            lineage: words.next()?.to_owned(),
+            boot: words.next()?.to_owned(),
+            written_ms: words.next()?.parse().ok()?,
+        })
+    }
+
+    fn line(&self) -> String {
+        let Kept {
+            mark,
+            lineage,
+            boot,
+            written_ms,
+        } = self;
+        let line = format!("{} {lineage} {boot} {written_ms}", mark.0);
+        format!("{line:<width$}\n", width = LINE_BYTES - 1)
+    }
+
+    /// # Errors
+    /// [`StoreError::CommitsLost`] when the database ends below the mark.
+    pub(super) fn check(&self, connection: &Connection) -> Result<(), StoreError> {
+        let (found, lineage) = if migrate::is_empty(connection)? {
+            (Mark::ZERO, self.lineage.clone())
+        } else {
+            let sql = "SELECT mark, lineage FROM meta";
+            connection.query_row(sql, (), |row| Ok((Mark(row.get(0)?), row.get(1)?)))?
+        };
+        if lineage == self.lineage && found < self.mark {
+            return Err(StoreError::CommitsLost {
+                found,
+                kept: self.mark,
+            });
+        }
+        Ok(())
+    }
+
+    /// How many milliseconds ago the commit of this mark was; `None` where it is another one that
+    /// was written down, or the machine has started since.
+    pub(super) fn rest_ms(&self, mark: Mark) -> Option<u64> {
+        let is_known = self.mark == mark && self.boot != "-" && self.boot == boot();
+        is_known.then(|| since_boot_ms().checked_sub(self.written_ms))?
+    }
+}
+
+/// The file, as it is written.
+pub(super) struct Keeping {
+    /// `None` once it could not be written: then it says less than it might, and nothing wrong.
+    file: Option<File>,
+    last: Kept,
+    /// Whether a commit survives a power cut.
+    is_durable: bool,
+}
+
+impl Keeping {
+    /// Writes down the mark of a database whose log is carried over.
+    pub(super) fn begin(
+        directory: &Path,
+        (mark, lineage): (Mark, &str),
+        is_durable: bool,
+    ) -> Keeping {
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let file = options.open(directory.join(MARKS_FILE));
+        let mut keeping = Keeping {
+            file: file.map_err(|error| warn(&error)).ok(),
+            last: Kept {
+                mark,
+                lineage: lineage.to_owned(),
+                boot: boot(),
+                written_ms: 0,
+            },
+            is_durable,
+        };
+        keeping.write(mark);
+        keeping
+    }
+
+    /// Called after each commit.
+    pub(super) fn committed(&mut self, mark: Mark) {
+        if self.is_durable && mark != self.last.mark {
+            self.write(mark);
+        }
+    }
+
+    /// Called once all is carried over and synced.
+    pub(super) fn carried_over(&mut self, mark: Mark) {
+        if mark != self.last.mark {
+            self.write(mark);
+        }
+    }
+
+    fn write(&mut self, mark: Mark) {
+        let Some(file) = &self.file else {
+            return;
+        };
+        self.last.mark = mark;
+        self.last.written_ms = since_boot_ms();
+        if let Err(error) = file.write_all_at(self.last.line().as_bytes(), 0) {
+            warn(&error);
+            self.file = None;
+        }
+    }
+}
+
+fn warn(error: &io::Error) {
+    tracing::warn!(%error, "{MARKS_FILE} cannot be written: losses may go unnoticed");
+}
+
+/// Which start of the machine this is, where the system says.
+fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    match id.trim() {
+        "" => "-".to_owned(),
+        id => id.to_owned(),
+    }
+}
+
+fn since_boot_ms() -> u64 {
+    let since = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    since.tv_sec.unsigned_abs() * 1_000 + since.tv_nsec.unsigned_abs() / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_again_and_half_a_line_is_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Kept::read(folder.path()), None);
+        let lineage = "ab".repeat(16);
+        let mut keeping = Keeping::begin(folder.path(), (Mark(7), &lineage), true);
+        keeping.committed(Mark(1_790_000_000_000_000));
+        let kept = Kept::read(folder.path()).unwrap();
+        assert_eq!(kept, keeping.last);
+        assert_eq!(kept.mark, Mark(1_790_000_000_000_000));
+        let written = fs::metadata(folder.path().join(MARKS_FILE)).unwrap();
+        assert_eq!(written.len(), LINE_BYTES as u64, "an older line is covered");
+        for damaged in ["", "17", "x y z 1", "1 a b"] {
+            fs::write(folder.path().join(MARKS_FILE), damaged).unwrap();
+            assert_eq!(Kept::read(folder.path()), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn what_a_power_cut_may_take_is_not_written_down() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut keeping = Keeping::begin(folder.path(), (Mark(7), "l"), false);
+        let kept = || Kept::read(folder.path()).unwrap().mark;
+        keeping.committed(Mark(8));
+        assert_eq!(kept(), Mark(7));
+        keeping.carried_over(Mark(8));
+        assert_eq!(kept(), Mark(8));
+    }
+
+    #[test]
+    fn a_rest_is_known_of_that_commit_and_that_start_of_the_machine() {
+        let kept = Kept {
+            mark: Mark(7),
+            lineage: "l".to_owned(),
+            boot: boot(),
+            written_ms: 0,
+        };
+        assert!(kept.rest_ms(Mark(7)).is_some_and(|rest| rest > 0));
+        assert_eq!(kept.rest_ms(Mark(8)), None);
+        let other = |boot: &str| Kept {
+            boot: boot.to_owned(),
+            ..kept.clone()
+        };
+        assert_eq!(other("elsewhere").rest_ms(Mark(7)), None);
+        assert_eq!(other("-").rest_ms(Mark(7)), None);
+    }
+}
