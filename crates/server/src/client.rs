@@ -1,14 +1,17 @@
 //! The built-in HTTP/1.1 client of `seed`, `bench`, `import` and the admin socket: one kept-alive
 //! connection, one request at a time. Over TLS it believes whom the system believes, or the file
-//! that `SSL_CERT_FILE` names.
+//! that `SSL_CERT_FILE` names. Whoever is called, waiting for them ends, and so does reading them.
 
 use std::fmt;
+use std::future::Future;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
@@ -154,9 +157,99 @@ impl Access {
     }
 }
 
+/// What an exchange may take.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// To connect, and to agree on TLS.
+    connecting: Duration,
+    /// From a request to the head of its answer.
+    head: Duration,
+    /// Between two pieces of a body.
+    silence: Duration,
+    /// From a request to the end of its answer.
+    whole: Duration,
+    /// Of a body.
+    bytes_max: usize,
+}
+
+/// A server of ours answers within `--read-limit-ms`, 10 s unless it is told otherwise, or after a
+/// change of a large table; the largest answer is a page of rows that hold a megabyte each.
+const BOUNDS: Bounds = Bounds {
+    connecting: Duration::from_secs(10),
+    head: Duration::from_mins(2),
+    silence: Duration::from_secs(30),
+    whole: Duration::from_mins(5),
+    bytes_max: 256 << 20,
+};
+
+/// Why an exchange came to nothing.
+#[derive(Debug)]
+pub enum Broken {
+    /// The connection broke, or what came is no HTTP.
+    Connection(hyper::Error),
+    /// It took too long.
+    Slow {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        limit: Duration,
+    },
+    /// The answer has more bytes than are read.
+    Large {
+        /// How many are.
+        bytes_max: usize,
+    },
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Broken::Connection(error) => write!(f, "the connection broke: {error}"),
+            Broken::Slow { what, limit } => {
+                write!(
+                    f,
+                    "waited {} ms for {what}, and no longer",
+                    limit.as_millis()
+                )
+            }
+            Broken::Large { bytes_max } => {
+                write!(
+                    f,
+                    "the answer has more than {bytes_max} bytes, which is not read"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Broken {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Broken::Connection(error) => Some(error),
+            Broken::Slow { .. } | Broken::Large { .. } => None,
+        }
+    }
+}
+
+impl From<hyper::Error> for Broken {
+    fn from(error: hyper::Error) -> Broken {
+        Broken::Connection(error)
+    }
+}
+
+async fn within<F: Future>(
+    limit: Duration,
+    what: &'static str,
+    work: F,
+) -> Result<F::Output, Broken> {
+    let done = tokio::time::timeout(limit, work).await;
+    done.map_err(|_| Broken::Slow { what, limit })
+}
+
 /// One open connection. Requests go one after the other.
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
+    bounds: Bounds,
 }
 
 /// An answer, read to its end.
@@ -177,26 +270,14 @@ impl Client {
     /// When nobody listens there, or nobody who can prove to be that host; the text says what to
     /// check.
     pub async fn connect(endpoint: &Endpoint) -> Result<Client> {
-        let stream = TcpStream::connect(&endpoint.authority)
-            .await
-            .map_err(|error| {
-                anyhow!("cannot connect to {endpoint}: {error}. Is a server running there?")
-            })?;
-        // A request is one small packet: waiting for more to send would only add to its time.
-        stream.set_nodelay(true)?;
-        if !endpoint.is_secure {
-            return Client::over(stream).await;
-        }
-        let host = endpoint.host().to_owned();
-        let name = ServerName::try_from(host).with_context(|| format!("{endpoint}"))?;
-        let connector = TlsConnector::from(Arc::new(tls()?));
-        let stream = connector.connect(name, stream).await.map_err(|error| {
-            anyhow!(
-                "{endpoint} did not prove to be that host: {error}. If its certificate is of an \
-                 authority of your own, name its file in SSL_CERT_FILE."
-            )
-        })?;
-        Client::over(stream).await
+        Client::connect_within(endpoint, BOUNDS).await
+    }
+
+    async fn connect_within(endpoint: &Endpoint, bounds: Bounds) -> Result<Client> {
+        let connecting = connect(endpoint);
+        let connected = within(bounds.connecting, "a connection", connecting).await;
+        let client = connected.with_context(|| format!("cannot connect to {endpoint}"))??;
+        Ok(Client { bounds, ..client })
     }
 
     /// Speaks HTTP over a stream that is connected already.
@@ -212,21 +293,30 @@ impl Client {
             // Whoever sends learns of the failure from its request.
             drop(connection.await);
         });
-        Ok(Client { sender })
+        Ok(Client {
+            sender,
+            bounds: BOUNDS,
+        })
     }
 
     /// Sends a request and reads its answer to the end.
     ///
     /// # Errors
-    /// When the connection breaks.
-    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Answer> {
+    /// When the connection breaks, the answer is too large, or waiting for it too long.
+    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Answer, Broken> {
+        let (whole, what) = (self.bounds.whole, "the end of the answer");
+        within(whole, what, self.exchange(request)).await?
+    }
+
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Answer, Broken> {
         self.sender.ready().await?;
-        let (head, body) = self.sender.send_request(request).await?.into_parts();
-        let body = body.collect().await?.to_bytes();
+        let answer = self.sender.send_request(request);
+        let answer = within(self.bounds.head, "an answer", answer).await??;
+        let (head, body) = answer.into_parts();
         Ok(Answer {
             status: head.status,
             headers: head.headers,
-            body,
+            body: self.bounds.read(body).await?,
         })
     }
 
@@ -245,8 +335,58 @@ impl Client {
         let request = access.request(method, route, body)?;
         self.send(request)
             .await
-            .with_context(|| format!("{what}: the connection broke"))
+            .with_context(|| format!("{what}: no answer that can be used"))
     }
+}
+
+impl Bounds {
+    async fn read(&self, mut body: Incoming) -> Result<Bytes, Broken> {
+        // Most come in one piece, which needs no copy.
+        let (mut first, mut rest) = (Bytes::new(), Vec::new());
+        let what = "more of the answer";
+        while let Some(frame) = within(self.silence, what, body.frame()).await? {
+            let Ok(piece) = frame?.into_data() else {
+                continue;
+            };
+            if first.len() + rest.len() + piece.len() > self.bytes_max {
+                let bytes_max = self.bytes_max;
+                return Err(Broken::Large { bytes_max });
+            }
+            if first.is_empty() {
+                first = piece;
+            } else {
+                rest.extend_from_slice(&piece);
+            }
+        }
+        Ok(if rest.is_empty() {
+            first
+        } else {
+            [&*first, &rest].concat().into()
+        })
+    }
+}
+
+async fn connect(endpoint: &Endpoint) -> Result<Client> {
+    let stream = TcpStream::connect(&endpoint.authority)
+        .await
+        .map_err(|error| {
+            anyhow!("cannot connect to {endpoint}: {error}. Is a server running there?")
+        })?;
+    // A request is one small packet: waiting for more to send would only add to its time.
+    stream.set_nodelay(true)?;
+    if !endpoint.is_secure {
+        return Client::over(stream).await;
+    }
+    let host = endpoint.host().to_owned();
+    let name = ServerName::try_from(host).with_context(|| format!("{endpoint}"))?;
+    let connector = TlsConnector::from(Arc::new(tls()?));
+    let stream = connector.connect(name, stream).await.map_err(|error| {
+        anyhow!(
+            "{endpoint} did not prove to be that host: {error}. If its certificate is of an \
+             authority of your own, name its file in SSL_CERT_FILE."
+        )
+    })?;
+    Client::over(stream).await
 }
 
 /// TLS to servers whose certificates the system believes.
@@ -320,6 +460,69 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    /// Bounds that end a test soon.
+    const TIGHT: Bounds = Bounds {
+        connecting: Duration::from_millis(50),
+        head: Duration::from_millis(50),
+        silence: Duration::from_millis(50),
+        whole: Duration::from_mins(10),
+        bytes_max: 10,
+    };
+
+    /// What comes of a request to a server that says `said` and then nothing, and stays.
+    fn exchange(said: &'static str, scheme: &str, bounds: Bounds) -> Result<Answer> {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.read_u8().await.unwrap();
+                stream.write_all(said.as_bytes()).await.unwrap();
+                std::future::pending::<()>().await;
+            });
+            let endpoint = format!("{scheme}://{address}/v1").parse().unwrap();
+            let mut client = Client::connect_within(&endpoint, bounds).await?;
+            let answer = client.send(Request::get("/").body(Full::default())?).await;
+            server.abort();
+            Ok(answer?)
+        })
+    }
+
+    #[test]
+    fn whoever_is_called_is_not_waited_for_for_ever() {
+        let check = |said: &'static str, scheme: &str, bounds: Bounds, part: &str| {
+            let error = exchange(said, scheme, bounds).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(error.contains(part), "{error}");
+        };
+        check("", "https", TIGHT, "50 ms for a connection");
+        check("", "http", TIGHT, "50 ms for an answer");
+        let begun = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nbegun";
+        check(begun, "http", TIGHT, "50 ms for more of the answer");
+        let short = Bounds {
+            silence: Duration::from_mins(10),
+            whole: Duration::from_millis(50),
+            ..TIGHT
+        };
+        check(begun, "http", short, "50 ms for the end of the answer");
+    }
+
+    #[test]
+    fn an_answer_is_read_up_to_its_bound() {
+        let ten = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123456789";
+        assert_eq!(exchange(ten, "http", TIGHT).unwrap().body, "0123456789");
+        let pieces = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+                      5\r\n01234\r\n5\r\n56789\r\n0\r\n\r\n";
+        assert_eq!(exchange(pieces, "http", TIGHT).unwrap().body, "0123456789");
+        let more = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n0123456789x";
+        let error = exchange(more, "http", TIGHT).unwrap_err().to_string();
+        assert!(error.contains("more than 10 bytes"), "{error}");
+    }
 
     #[test]
     fn endpoints_are_read_and_written() {
