@@ -8,12 +8,13 @@ use crate::checkout::Checkout;
 use crate::install::{self, Packages};
 use crate::lane::Lane;
 use crate::prerequisite::{self, Missing};
-use crate::tally::Runner;
-use crate::{fast, fuzz, live, night};
+use crate::tally::{Runner, Tally};
+use crate::{deny, fast, fuzz, live, night};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
-/// After the steps of `fast` it builds the release binary and runs against it: the black-box
+/// After the steps of `fast` it asks `cargo deny` about the dependencies (what is known against
+/// them is a matter of `night`), builds the release binary and runs against it: the black-box
 /// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
 /// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python and Go),
 /// random sequences on two time axes at their night's length, the replay of the fuzz corpus, the
@@ -40,7 +41,8 @@ const PYTHON_CLIENT: &str = "clients/python";
 const GO_CLIENT: &str = "clients/go";
 const BENCH_SUITE: &str = "bench/ttl";
 const REPORT_SUITE: &str = "bench/report";
-const PACKAGES: [Packages; 7] = [
+/// Each with a suite of its own.
+const SUITES: [Packages; 7] = [
     Packages::Npm(NODE_SUITE),
     Packages::Npm(NODE_LEGACY_SUITE),
     Packages::Npm(BROWSER_SUITE),
@@ -74,8 +76,9 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut lane = Lane::default();
     fast::steps(checkout, &mut lane);
+    deny::check(checkout, &mut lane)?;
     let binary_is_built = lane.run("release build", Runner::None, &mut checkout.build_release());
-    for packages in PACKAGES {
+    for packages in SUITES {
         suite(checkout, &mut lane, packages, binary_is_built)?;
     }
     go_client(checkout, &mut lane, binary_is_built)?;
@@ -129,7 +132,7 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
 
 fn missing_packages(checkout: &Checkout) -> Result<Vec<Missing>> {
     let mut missing = Vec::new();
-    for packages in PACKAGES {
+    for packages in SUITES.into_iter().chain([deny::PACKAGES]) {
         if !packages.are_present(checkout)? {
             missing.push(packages.missing());
         }
@@ -190,7 +193,22 @@ fn go_client(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Res
     Ok(())
 }
 
-/// Installs one folder's packages where they are not there yet, and runs its tests.
+/// Installs one folder's packages where they are not there yet; true when they are.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn provide(checkout: &Checkout, lane: &mut Lane, packages: Packages) -> Result<bool> {
+    let folder = packages.folder();
+    let install = |_: &mut Tally| {
+        if !checkout.root.join(folder).is_dir() {
+            bail!("{folder} does not exist");
+        }
+        install::run_all(packages.install(checkout)?)
+    };
+    Ok(packages.are_present(checkout)? || lane.step(&format!("packages of {folder}"), install))
+}
+
+/// Runs one folder's tests, with its packages.
 fn suite(
     checkout: &Checkout,
     lane: &mut Lane,
@@ -199,14 +217,7 @@ fn suite(
 ) -> Result<()> {
     let folder = packages.folder();
     let name = format!("tests of {folder}");
-    let installed = packages.are_present(checkout)?
-        || lane.step(&format!("packages of {folder}"), |_| {
-            if !checkout.root.join(folder).is_dir() {
-                bail!("{folder} does not exist");
-            }
-            install::run_all(packages.install(checkout)?)
-        });
-    if !installed || !binary_is_built {
+    if !provide(checkout, lane, packages)? || !binary_is_built {
         lane.not_run(&name);
         return Ok(());
     }

@@ -95,7 +95,15 @@ impl Packages {
 /// # Errors
 /// When cargo cannot say where its target folder is.
 pub fn python(checkout: &Checkout) -> Result<PathBuf> {
-    Ok(venv_folder(checkout)?.join("bin").join("python"))
+    program(checkout, "python")
+}
+
+/// A program that a package of PyPI brings.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn program(checkout: &Checkout, name: &str) -> Result<PathBuf> {
+    Ok(venv_folder(checkout)?.join("bin").join(name))
 }
 
 fn venv_folder(checkout: &Checkout) -> Result<PathBuf> {

@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod checkout;
 mod demo;
+mod deny;
 mod fast;
 mod full;
 mod fuzz;

@@ -7,11 +7,11 @@ use anyhow::Result;
 use crate::checkout::Checkout;
 use crate::lane::Lane;
 use crate::tally::Runner;
-use crate::{bench, full, fuzz, live, prerequisite};
+use crate::{bench, deny, full, fuzz, live, prerequisite};
 
-/// The same tests at their long sizes, ten minutes of fuzzing for each target, hundreds of
-/// requests of each kind that the OpenAPI document describes, then the benchmarks (hours; for the
-/// night).
+/// The same tests at their long sizes, what is known against the dependencies, ten minutes of
+/// fuzzing for each target, hundreds of requests of each kind that the OpenAPI document describes,
+/// then the benchmarks (hours; for the night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
@@ -58,6 +58,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
     rooms.args(LONG.iter().flat_map(|room| ["-p", room]));
     lane.run("long tests of the rooms", Runner::Cargo, &mut rooms);
 
+    deny::advisories(checkout, &mut lane)?;
     fuzz::search(checkout, &mut lane)?;
 
     if lane.run("release build", Runner::None, &mut checkout.build_release()) {
