@@ -6,7 +6,7 @@
 //! synced, because it would cost as much as the commit: after a power cut it may say less than the
 //! database holds, never more.
 //!
-//! Beside the mark stands when it was written, by a clock that no one sets: as long as the machine
+//! Beside the mark stands when that commit was, by a clock that no one sets: as long as the machine
 //! runs, a start knows how long there was no commit.
 
 use std::fs::{self, File};
@@ -31,9 +31,9 @@ pub(super) struct Kept {
     mark: Mark,
     /// Whose mark: that of another history says nothing of this one.
     lineage: String,
-    /// The machine's start after which it was written; `-` where there is no telling.
+    /// The machine's start after which the commit was; `-` where there is no telling.
     boot: String,
-    /// When, in milliseconds after that start.
+    /// When the commit was, in milliseconds after that start.
     written_ms: u64,
 }
 
@@ -63,13 +63,9 @@ impl Kept {
         })
     }
 
-    fn line(&self) -> String {
-        let Kept {
-            mark,
-            lineage,
-            boot,
-            written_ms,
-        } = self;
+    /// As it is written down, at the given mark.
+    fn line(&self, mark: Mark) -> String {
+        let (lineage, boot, written_ms) = (&self.lineage, &self.boot, self.written_ms);
         let line = format!("{} {lineage} {boot} {written_ms}", mark.0);
         format!("{line:<width$}\n", width = LINE_BYTES - 1)
     }
@@ -104,46 +100,66 @@ impl Kept {
 pub(super) struct Keeping {
     /// `None` once it could not be written: then it says less than it might, and nothing wrong.
     file: Option<File>,
+    /// The last commit.
     last: Kept,
+    /// What the file says of it.
+    written: Mark,
+    boot: String,
     /// Whether a commit survives a power cut.
     is_durable: bool,
 }
 
 impl Keeping {
-    /// Writes down the mark of a database whose log is carried over.
+    /// Goes on from what was `kept` of the database, which is at this mark now.
     pub(super) fn begin(
         directory: &Path,
         (mark, lineage): (Mark, &str),
+        kept: Option<&Kept>,
         is_durable: bool,
     ) -> Keeping {
         let mut options = File::options();
         options.create(true).truncate(false).write(true).mode(0o600);
         let file = options.open(directory.join(MARKS_FILE));
+        let kept = kept.filter(|kept| kept.lineage == lineage);
+        // When another commit than the kept one was, there is no telling.
+        let known = kept.filter(|kept| kept.mark == mark).cloned();
+        let last = known.unwrap_or_else(|| Kept {
+            mark,
+            lineage: lineage.to_owned(),
+            boot: "-".to_owned(),
+            written_ms: 0,
+        });
         let mut keeping = Keeping {
             file: file.map_err(|error| warn(&error)).ok(),
-            last: Kept {
-                mark,
-                lineage: lineage.to_owned(),
-                boot: boot(),
-                written_ms: 0,
-            },
+            last,
+            written: kept.map_or(Mark::ZERO, |kept| kept.mark),
+            boot: boot(),
             is_durable,
         };
-        keeping.write(mark);
+        // A new file tells of a database even where it may not say of which mark.
+        if kept.is_none() || (is_durable && keeping.written != mark) {
+            keeping.write(if is_durable { mark } else { Mark::ZERO });
+        }
         keeping
     }
 
-    /// Called after each commit.
+    /// Called after each commit. One that forgets marks takes them from here, too.
     pub(super) fn committed(&mut self, mark: Mark) {
-        if self.is_durable && mark != self.last.mark {
+        if mark == self.last.mark {
+            return;
+        }
+        self.last.mark = mark;
+        self.last.boot.clone_from(&self.boot);
+        self.last.written_ms = since_boot_ms();
+        if self.is_durable || mark < self.written {
             self.write(mark);
         }
     }
 
     /// Called once all is carried over and synced.
-    pub(super) fn carried_over(&mut self, mark: Mark) {
-        if mark != self.last.mark {
-            self.write(mark);
+    pub(super) fn carried_over(&mut self) {
+        if self.written != self.last.mark {
+            self.write(self.last.mark);
         }
     }
 
@@ -151,12 +167,12 @@ impl Keeping {
         let Some(file) = &self.file else {
             return;
         };
-        self.last.mark = mark;
-        self.last.written_ms = since_boot_ms();
-        if let Err(error) = file.write_all_at(self.last.line().as_bytes(), 0) {
+        let line = self.last.line(mark);
+        if let Err(error) = file.write_all_at(line.as_bytes(), 0) {
             warn(&error);
             self.file = None;
         }
+        self.written = mark;
     }
 }
 
@@ -187,7 +203,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Kept::read(folder.path()), None);
         let lineage = "ab".repeat(16);
-        let mut keeping = Keeping::begin(folder.path(), (Mark(7), &lineage), true);
+        let mut keeping = Keeping::begin(folder.path(), (Mark(7), &lineage), None, true);
+        assert_eq!(Kept::read(folder.path()).unwrap().mark, Mark(7));
         keeping.committed(Mark(1_790_000_000_000_000));
         let kept = Kept::read(folder.path()).unwrap();
         assert_eq!(kept, keeping.last);
@@ -203,12 +220,50 @@ mod tests {
     #[test]
     fn what_a_power_cut_may_take_is_not_written_down() {
         let folder = tempfile::tempdir().unwrap();
-        let mut keeping = Keeping::begin(folder.path(), (Mark(7), "l"), false);
-        let kept = || Kept::read(folder.path()).unwrap().mark;
+        let kept = || Kept::read(folder.path());
+        let mark = || kept().unwrap().mark;
+        let begin = |at: i64, is_durable: bool| {
+            let kept = kept();
+            Keeping::begin(folder.path(), (Mark(at), "l"), kept.as_ref(), is_durable)
+        };
+        let mut keeping = begin(7, false);
+        assert_eq!(mark(), Mark::ZERO);
         keeping.committed(Mark(8));
-        assert_eq!(kept(), Mark(7));
-        keeping.carried_over(Mark(8));
-        assert_eq!(kept(), Mark(8));
+        assert_eq!(mark(), Mark::ZERO);
+        keeping.carried_over();
+        assert_eq!(mark(), Mark(8));
+        assert!(kept().unwrap().rest_ms(Mark(8)).is_some());
+        let mut keeping = begin(9, false);
+        assert_eq!(mark(), Mark(8));
+        keeping.carried_over();
+        assert_eq!(mark(), Mark(9));
+        keeping.committed(Mark(2));
+        assert_eq!(mark(), Mark(2), "marks were forgotten on purpose");
+    }
+
+    #[test]
+    fn when_a_commit_was_is_kept_over_starts_without_one_and_never_made_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = |at: i64| {
+            let kept = Kept::read(folder.path());
+            let mut keeping = Keeping::begin(folder.path(), (Mark(at), "l"), kept.as_ref(), true);
+            keeping.carried_over();
+            keeping
+        };
+        let kept = || Kept::read(folder.path()).unwrap();
+        // An earlier version committed it, whoever knows when.
+        begin(7);
+        assert_eq!(kept().rest_ms(Mark(7)), None);
+        begin(7);
+        assert_eq!(kept().rest_ms(Mark(7)), None);
+        begin(7).committed(Mark(8));
+        let committed = kept();
+        assert!(committed.rest_ms(Mark(8)).is_some());
+        begin(8);
+        assert_eq!(kept(), committed);
+        // One that another process made, and did not come to write down.
+        begin(9);
+        assert_eq!((kept().mark, kept().rest_ms(Mark(9))), (Mark(9), None));
     }
 
     #[test]

@@ -120,7 +120,8 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
     let (backlog, checkpointer) = checkpoint::start(&mut connection, location, is_log_left)?;
     let mark = known.state.mark;
     let is_durable = options.durability == Durability::Full;
-    let keeping = Keeping::begin(directory.path(), (mark, &known.lineage), is_durable);
+    let at = (mark, &*known.lineage);
+    let keeping = Keeping::begin(directory.path(), at, kept.as_ref(), is_durable);
     let writer = Writer::new(
         connection,
         options.encode_row,
@@ -373,14 +374,13 @@ impl SqliteStore {
             .with_writer(|writer| writer.store_horizon(horizon))?;
         let writer = self.shared.take()?;
         *self.shared.slot() = Slot::Closed;
-        let mark = writer.committed.mark;
         let (connection, mut keeping) = writer.into_connection();
         self.join_checkpointer();
         // Everything is durable already: where this fails, the log is carried over at the next
         // start.
         let carried = connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE);
         if carried.is_ok() {
-            keeping.carried_over(mark);
+            keeping.carried_over();
         }
         drop(connection);
         self.shared.give_up_directory();

@@ -95,7 +95,7 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
         boundaries: Arc::default(),
         constraints: Arc::default(),
     };
-    let keeping = Keeping::begin(directory, (Mark::ZERO, "l"), false);
+    let keeping = Keeping::begin(directory, (Mark::ZERO, "l"), None, false);
     Writer::new(connection, encode, state, backlog, keeping).unwrap()
 }
 
