@@ -23,7 +23,7 @@ use crate::http::{Rng, Shared};
 use crate::watch::trace::Traces;
 
 mod connection;
-mod files;
+pub(crate) mod files;
 mod refusal;
 pub mod tls;
 mod worker;

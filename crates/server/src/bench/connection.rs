@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 /// No answer of ours takes so long; a hung server must not hang the measurement.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-const HEAD_END: &[u8] = b"\r\n\r\n";
+pub(super) const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Where a server is and how to be let in.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub struct Connection {
 
 /// How a body says where it ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Length {
+pub(super) enum Length {
     Bytes(usize),
     Chunked,
 }
@@ -171,7 +171,7 @@ impl Connection {
 }
 
 /// Where the body begins, and how long it is; `None` while the head is not whole.
-fn extent(received: &[u8]) -> Result<Option<(usize, Length)>> {
+pub(super) fn extent(received: &[u8]) -> Result<Option<(usize, Length)>> {
     let Some(at) = received
         .windows(HEAD_END.len())
         .position(|part| part == HEAD_END)
@@ -182,8 +182,8 @@ fn extent(received: &[u8]) -> Result<Option<(usize, Length)>> {
     let length = match header(head, "content-length") {
         Some(length) => Length::Bytes(length.parse().context("Content-Length is no number")?),
         None if header(head, "transfer-encoding") == Some("chunked") => Length::Chunked,
-        // 204 has no body, and so no length (RFC 9110, 8.6).
-        None if head.split(' ').nth(1) == Some("204") => Length::Bytes(0),
+        // These have no body, and so need no length (RFC 9110, 6.4.1 and 8.6).
+        None if matches!(head.split(' ').nth(1), Some("204" | "304")) => Length::Bytes(0),
         None => bail!("the answer has no Content-Length"),
     };
     Ok(Some((at + HEAD_END.len(), length)))
@@ -230,7 +230,7 @@ impl Answer<'_> {
     }
 }
 
-fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().skip(1).find_map(|line| {
         let (key, value) = line.split_once(':')?;
         key.eq_ignore_ascii_case(name).then(|| value.trim())

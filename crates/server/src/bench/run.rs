@@ -25,7 +25,7 @@ const STEPS: u32 = 60;
 pub struct Run {
     /// [`FORMAT`]
     pub format: String,
-    /// What was run: `ttl`, `load` or `bitemporal`.
+    /// What was run: `ttl`, `load`, `bitemporal` or `hostile`.
     pub kind: String,
     /// The page's title.
     pub title: String,

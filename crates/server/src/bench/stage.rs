@@ -199,7 +199,8 @@ impl Server {
         bail!("the server does not answer:\n{}", self.told())
     }
 
-    fn told(&self) -> String {
+    /// What it has logged.
+    pub fn told(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
@@ -282,17 +283,38 @@ impl Process {
         Ok(ticks * TICK_US)
     }
 
-    /// The most memory it has had in use so far, in MiB.
+    /// The most memory it has had in use so far, or since [`Process::forget_peak`], in MiB.
     ///
     /// # Errors
     /// When it is gone.
     pub fn peak_mib(self) -> Result<f64> {
+        self.memory_mib("VmHWM:")
+    }
+
+    /// The memory it has in use, in MiB.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn resident_mib(self) -> Result<f64> {
+        self.memory_mib("VmRSS:")
+    }
+
+    /// Lets the most it has had in use begin at what it has now (proc(5), `/proc/pid/clear_refs`).
+    ///
+    /// # Errors
+    /// When it is gone, or the kernel was built without this.
+    pub fn forget_peak(self) -> Result<()> {
+        let path = format!("/proc/{}/clear_refs", self.0);
+        fs::write(&path, "5").with_context(|| path)
+    }
+
+    fn memory_mib(self, name: &str) -> Result<f64> {
         let path = format!("/proc/{}/status", self.0);
         let status = fs::read_to_string(path).context("it is gone")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
         kib.map(|kib| kib / 1_024.0)
-            .context("/proc/…/status names no VmHWM")
+            .with_context(|| format!("/proc/…/status names no {name}"))
     }
 }
 
@@ -315,7 +337,7 @@ mod tests {
         assert_eq!(cpu_ticks("12 a S 1"), None);
         let own = Process(std::process::id());
         assert!(own.cpu_us().unwrap() >= 0.0);
-        assert!(own.peak_mib().unwrap() > 0.5);
+        assert!(own.peak_mib().unwrap() > 0.5 && own.resident_mib().unwrap() > 0.5);
         assert!(Process(u32::MAX).cpu_us().is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! `tidemark bench`.
 
 mod bitemporal;
+mod hostile;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -82,6 +83,20 @@ pub enum BenchCommand {
   cargo build --release -p store --example bare
   tidemark bench bitemporal --bare target/release/examples/bare")]
     Bitemporal(bitemporal::BitemporalArgs),
+    /// Let strangers send the worst that any route allows, and see who else is served meanwhile
+    ///
+    /// Starts this program as server with its defaults on a new data directory, and attacks it
+    /// kind by kind: slow expressions, deep queries, answers that nobody reads, bodies that come
+    /// byte by byte, mutilated requests and so on, and the costliest lists that a search over
+    /// drawn queries finds. Meanwhile single rows are read and written by key at a fixed rate.
+    /// Reports their percentiles to those without an attack, the server's memory, and as findings
+    /// whatever came back that is neither a success nor a refusal that names its type, with the
+    /// request to send again. Some fifteen minutes; --quick takes at most 90 s. Everything stays
+    /// on this machine's loopback addresses.
+    #[command(after_help = "Example:
+  tidemark bench hostile --quick
+  tidemark bench hostile --kind regex,nesting --seed 7 --strict")]
+    Hostile(hostile::HostileArgs),
     /// Print two runs side by side, with the noise of each
     ///
     /// Says what differs between their machines and parameters, then compares every series that
@@ -241,6 +256,7 @@ pub fn run(command: BenchCommand, outside: &Outside) -> Result<()> {
         BenchCommand::Ttl(args) => measure(args, outside),
         BenchCommand::Load(args) => load(args, outside),
         BenchCommand::Bitemporal(args) => bitemporal::run(args, outside),
+        BenchCommand::Hostile(args) => hostile::run(args, outside),
         BenchCommand::Compare(args) => {
             let [one, other] = [&args.one, &args.other].map(|path| record::read(path));
             say(&compare::compare(&one?, &other?)?)

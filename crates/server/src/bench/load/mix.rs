@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::figure::Share;
+use crate::bench::draw::Draw;
 use crate::bench::run::Sample;
 use crate::client::{Access, Client};
 use crate::seed;
@@ -34,28 +35,6 @@ pub struct Mix {
     pub lasting: Duration,
     /// Rows of the catalog.
     pub rows: u32,
-}
-
-/// Numbers that look drawn by chance, the same for the same seed (splitmix64).
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// From 0 to `count` - 1; the one of rank k about as often as 1 / k, as lists are asked for.
-    fn popular(&mut self, count: usize) -> usize {
-        let share = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        ((count as f64 + 1.0).powf(share) as usize - 1).min(count - 1)
-    }
 }
 
 /// Every list that is asked for: each category above each rating, most reviewed first.

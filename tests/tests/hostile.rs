@@ -1,0 +1,118 @@
+//! `tidemark bench hostile --quick`: strangers send the worst of every kind to a server with its
+//! defaults, and nothing but successes and typed refusals comes back. Times are reported, and
+//! judged elsewhere: other programs share this machine.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tests::binary;
+
+/// What a busy machine may cause: a request by key that had no answer within the few seconds that
+/// a quick run waits.
+const NOT_SERVED: &str = "a key was not served";
+
+fn bench(words: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(binary().unwrap());
+    command.args(["bench", "hostile", "--quick"]).args(words);
+    command.arg("--scratch").arg(folder);
+    command.arg("--out").arg(folder.join("results"));
+    command
+}
+
+fn said(output: &Output) -> String {
+    let [out, complaint] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    format!("{out}{complaint}")
+}
+
+fn rows<'a>(run: &'a Value, title: &str) -> &'a [Value] {
+    let tables = run["tables"].as_array().unwrap();
+    let table = tables.iter().find(|table| table["title"] == *title);
+    let table = table.unwrap_or_else(|| panic!("no table {title}"));
+    table["rows"].as_array().unwrap()
+}
+
+/// The only run of a folder.
+fn run(folder: &Path) -> Value {
+    let runs = fs::read_dir(folder.join("results")).unwrap();
+    let runs: Vec<_> = runs.map(|run| run.unwrap().path()).collect();
+    let [only] = runs.as_slice() else {
+        panic!("one folder, not {runs:?}")
+    };
+    let text = fs::read_to_string(only.join("run.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn strangers_get_typed_refusals_and_the_server_keeps_its_memory_and_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let kinds = "tests,nesting,orders,abandoned,drip,bodies,rows,bulk,ttl,cursors,mutilated,idle";
+    let output = bench(&["--kind", kinds], folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let run = run(folder.path());
+    let found = rows(&run, "Findings").iter();
+    let found: Vec<&Value> = found
+        .filter(|row| !row[1].as_str().unwrap().starts_with(NOT_SERVED))
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+    let targets = rows(&run, "Targets");
+    let memory = targets
+        .iter()
+        .find(|row| row[0] == "most memory of the server");
+    assert_eq!(memory.unwrap()[3], "yes", "{memory:?}");
+    // Each kind was tried, and strangers were answered.
+    let attacked = rows(&run, "What came back to strangers").iter();
+    let attacked: Vec<&str> = attacked.map(|row| row[0].as_str().unwrap()).collect();
+    for kind in kinds.split(',') {
+        assert!(attacked.contains(&kind), "{kind}");
+    }
+}
+
+#[test]
+fn findings_end_with_a_failure_only_where_that_is_asked_for() {
+    for (more, wanted) in [(None, Some(0)), (Some("--strict"), Some(1))] {
+        let folder = tempfile::tempdir().unwrap();
+        let words = ["--kind", "idle", "--strangers", "1", "--ceiling", "1"];
+        let words: Vec<&str> = words.into_iter().chain(more).collect();
+        let output = bench(&words, folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), wanted, "{}", said(&output));
+        let run = run(folder.path());
+        let found = rows(&run, "Findings").iter();
+        let mut found = found.map(|row| row[1].as_str().unwrap());
+        assert!(found.any(|what| what.ends_with("MiB of memory")), "{run}");
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bench(&[], folder.path());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let is_begun = || {
+        let mut entries = fs::read_dir(folder.path()).unwrap();
+        entries.any(|entry| {
+            let name = entry.unwrap().file_name();
+            name.to_string_lossy().starts_with("bench-")
+        })
+    };
+    while !is_begun() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended too early");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = child.id().to_string();
+    let kill = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(kill.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let told = said(&output);
+    assert!(
+        told.contains("stopped by SIGINT: nothing is reported"),
+        "{told}"
+    );
+    assert!(!is_begun(), "{told}");
+    let reported = fs::read_dir(folder.path().join("results")).map_or(0, Iterator::count);
+    assert_eq!(reported, 0, "{told}");
+}
