@@ -80,6 +80,22 @@ pub(crate) fn may_write(table: &Table, actor: &Actor) -> bool {
     writes.into_iter().any(grants)
 }
 
+/// # Errors
+/// [`EngineError::Unauthorized`] when no table that the caller sees may have a row that it may
+/// write: what it staged could never be committed.
+pub(crate) fn need_some_write(catalogue: &Catalogue, caller: &Caller) -> Result<(), EngineError> {
+    let databases = &project(catalogue, caller)?.databases;
+    if caller.actor.bypasses_grants() {
+        return Ok(());
+    }
+    let seen = databases.values().filter(|database| database.enabled);
+    let mut tables = seen.flat_map(|database| database.tables.values());
+    if tables.any(|table| table.enabled && may_write(table, &caller.actor)) {
+        return Ok(());
+    }
+    Err(EngineError::Unauthorized)
+}
+
 /// Who may change rows of `table` so, as the store is to judge it.
 pub(crate) fn guard(table: &Table, actor: &Actor, action: Action) -> Guard {
     if actor.bypasses_grants() {

@@ -6,6 +6,7 @@ use model::{Mark, ModelError, Period, RowId, Scope, Timestamp, counted};
 use query::QueryError;
 use store::StoreError;
 
+use crate::quota::Counted;
 use crate::temporal::PIECES_MAX;
 
 /// Why a use case failed. The text is written for the caller, except for
@@ -171,6 +172,17 @@ pub enum EngineError {
     TransactionConflict(RowId),
     /// The transaction would be larger than one can be; a sentence.
     TransactionTooLarge(String),
+    /// Open transactions of the caller, or of others, leave no room; a sentence.
+    TransactionsFull(String),
+    /// A project has as many rows as it may have, or the store as many bytes.
+    QuotaExceeded {
+        /// What is counted.
+        what: Counted,
+        /// How many there are.
+        held: u64,
+        /// How many there may be.
+        max: u64,
+    },
     /// The key of the request was used for another one.
     RequestKeyReused,
     /// The request has had its effect, and its answer is not there any more.
@@ -268,7 +280,8 @@ impl fmt::Display for EngineError {
             | E::TransactionEnded(_)
             | E::TransactionExpired(_)
             | E::TransactionConflict(_)
-            | E::TransactionTooLarge(_) => self.fmt_of_transactions(f),
+            | E::TransactionTooLarge(_)
+            | E::TransactionsFull(_) => self.fmt_of_transactions(f),
             E::OfOperation { nth, error } => write!(f, "Operation {nth}: {error}"),
             E::Structure(error) => write!(f, "Invalid document structure: {error}"),
             E::Argument { name, why } => write!(f, "Invalid `{name}` param: {why}"),
@@ -279,11 +292,8 @@ impl fmt::Display for EngineError {
             E::CursorNotFound(_) | E::CursorNull(_) | E::Timeout { .. } | E::ReadersBusy { .. } => {
                 self.fmt_of_reading(f)
             }
-            E::RequestKeyReused => f.write_str("The key of this request was used for another one."),
-            E::RequestRepeated => f.write_str(
-                "This request has had its effect, and its answer is not there: it was erased, or \
-                 was for a caller without an API key, for whom answers are not kept.",
-            ),
+            E::QuotaExceeded { what, held, max } => write!(f, "{}", what.sentence(*held, *max)),
+            E::RequestKeyReused | E::RequestRepeated => self.fmt_of_repeating(f),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::TrialsBusy { waiting_max } => write!(
                 f,
@@ -302,6 +312,17 @@ impl fmt::Display for EngineError {
 }
 
 impl EngineError {
+    /// What became of a request of this key before.
+    fn fmt_of_repeating(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EngineError::RequestKeyReused => "The key of this request was used for another one.",
+            _ => {
+                "This request has had its effect, and its answer is not there: it was erased, or \
+                 was for a caller without an API key, for whom answers are not kept."
+            }
+        })
+    }
+
     /// What keeps the caller out.
     fn fmt_of_callers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use EngineError as E;
@@ -471,7 +492,7 @@ impl EngineError {
                 "Row `{id}` was created or changed by somebody else since the transaction's \
                  operation on it was staged."
             ),
-            E::TransactionTooLarge(why) => f.write_str(why),
+            E::TransactionTooLarge(why) | E::TransactionsFull(why) => f.write_str(why),
             _ => unreachable!("the caller matched what is about transactions"),
         }
     }

@@ -42,6 +42,7 @@ mod pinned;
 mod plausible;
 mod prepared;
 mod projects;
+mod quota;
 mod refused;
 mod related;
 mod relations;
@@ -86,7 +87,9 @@ pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
 pub use query::json::read as read_json;
 pub use query::{Frame, QueryError, instant, mark};
+pub use quota::{Counted, Quotas};
 pub use relations::{NewRelationship, RelationshipChange};
+pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     Counts as StoreCounts, Durability, EncodeRow, Inspection, LongReadCounts, LongReads,
     StoreError, accept_loss, inspect,
@@ -106,6 +109,7 @@ use marks::Marks;
 use observed::Observed;
 use paranoid::{Hit, Paranoid};
 use plausible::Plausible;
+use quota::Held;
 use shared::Shared;
 use writer::Writer;
 
@@ -141,6 +145,8 @@ pub struct Config {
     /// So far ahead it may be at a start, in microseconds, where it is not known how long there
     /// was no commit.
     pub downtime_max_us: i64,
+    /// What callers and projects may take.
+    pub quotas: Quotas,
     /// Encodes row bodies.
     pub encode_row: EncodeRow,
     /// Encodes pages.
@@ -154,6 +160,8 @@ pub struct Engine {
     caches_lists: bool,
     shared: Arc<Shared>,
     writer: Writer,
+    quotas: Quotas,
+    held: Arc<Held>,
     lineage: String,
     /// See [`Engine::fingerprint`].
     seed: u64,
@@ -230,10 +238,12 @@ impl Engine {
             config.encode_page,
         ));
         shared.lists.expect(boundaries);
-        let writer = Writer::start(shared.clone(), config.writes_waiting_max).map_err(|error| {
-            StoreError::Io {
-                detail: error.to_string(),
-            }
+        let held = Arc::new(Held::new(config.quotas));
+        let waiting_max = config.writes_waiting_max;
+        let started = Writer::start(shared.clone(), waiting_max, held.clone());
+        let started = started.and_then(|writer| held.start(&shared).map(|()| writer));
+        let writer = started.map_err(|error| StoreError::Io {
+            detail: error.to_string(),
         })?;
         Ok(Arc::new(Engine {
             limits: query::Limits {
@@ -247,6 +257,8 @@ impl Engine {
             caches_lists: config.list_cache_bytes > 0,
             shared,
             writer,
+            quotas: config.quotas,
+            held,
             seed: list_cache::fingerprint(0, loaded.lineage.as_bytes()) as u64,
             lineage: loaded.lineage,
             paranoid: OnceLock::new(),
@@ -260,6 +272,7 @@ impl Engine {
     /// What the store says while it is closed.
     pub fn close(&self) -> Result<(), EngineError> {
         self.writer.close();
+        self.held.close();
         if let Some(paranoid) = self.paranoid.get() {
             paranoid.close();
         }

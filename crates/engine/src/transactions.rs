@@ -5,7 +5,10 @@
 //! found out by trying it (`trial`): for the answer to whoever stages, and for reads inside the
 //! transaction, which therefore see what they would see after a commit at that moment.
 
+use std::net::IpAddr;
+
 use model::{Actor, Scope, Timestamp};
+use store::staged::{Bound, class_of};
 use store::{Op, OperationsOf, Share, Staged, TransactionOp, WriteBatch};
 
 use crate::Engine;
@@ -45,19 +48,35 @@ const OF_KEYS: &str = "key";
 const OF_GUESTS: &str = "guest";
 
 impl Engine {
-    /// Opens a transaction for `ttl_s` seconds.
+    /// As [`Engine::create_transaction_from`], of a caller that no address is known of.
     ///
     /// # Errors
-    /// [`EngineError::Argument`] for a time that is too short or too long,
-    /// [`EngineError::TransactionTooLarge`] when the project has too many.
+    /// The same.
     pub async fn create_transaction(
         &self,
         caller: &Caller,
         id: &str,
         ttl_s: i64,
     ) -> Result<Transaction, EngineError> {
+        self.create_transaction_from(caller, None, id, ttl_s).await
+    }
+
+    /// Opens a transaction for `ttl_s` seconds. Guests are counted by the address `from` which
+    /// they come.
+    ///
+    /// # Errors
+    /// [`EngineError::Unauthorized`] when no table lets the caller write,
+    /// [`EngineError::Argument`] for a time that is too short or too long,
+    /// [`EngineError::TransactionsFull`] when the caller or the project has too many.
+    pub async fn create_transaction_from(
+        &self,
+        caller: &Caller,
+        from: Option<IpAddr>,
+        id: &str,
+        ttl_s: i64,
+    ) -> Result<Transaction, EngineError> {
         authorize::need_scope(caller, WRITE_ROWS)?;
-        authorize::project(&self.catalogue(), caller)?;
+        authorize::need_some_write(&self.catalogue(), caller)?;
         if !(TRANSACTION_TTL_S_MIN..=TRANSACTION_TTL_S_MAX).contains(&ttl_s) {
             return Err(EngineError::Argument {
                 name: "ttl",
@@ -71,10 +90,10 @@ impl Engine {
         let op = TransactionOp::Create {
             project: caller.project.clone(),
             id: id.to_owned(),
-            owner: owner(&caller.actor),
+            owner: holder(&caller.actor, from),
             now,
             expires: Timestamp(now.0 + ttl_s * 1_000_000),
-            share: share(&caller.actor),
+            share: self.share(&caller.actor),
         };
         self.change_transaction(caller, op).await
     }
@@ -223,7 +242,17 @@ impl Engine {
     }
 }
 
-/// Whose a transaction is that this actor creates.
+/// Whose a transaction is that this actor creates, by its class and, where one class holds many, by
+/// who of it: each has a share of its own.
+fn holder(actor: &Actor, from: Option<IpAddr>) -> String {
+    match (actor, from) {
+        (Actor::Key { id, .. }, _) => format!("{OF_KEYS} {id}"),
+        (Actor::Guest, Some(address)) => format!("{OF_GUESTS} {address}"),
+        (Actor::Guest, None) | (Actor::User { .. }, _) => owner(actor),
+    }
+}
+
+/// Who may see a transaction that this actor creates, beside API keys.
 pub(crate) fn owner(actor: &Actor) -> String {
     match actor {
         Actor::Key { .. } => OF_KEYS.to_owned(),
@@ -236,16 +265,25 @@ pub(crate) fn owner(actor: &Actor) -> String {
     }
 }
 
-/// What the transactions of this caller's owner may take together.
-fn share(actor: &Actor) -> Share {
-    match actor {
-        Actor::Key { .. } => Share::WHOLE,
-        Actor::Guest | Actor::User { .. } => Share::PART,
+impl Engine {
+    /// What the transactions of this caller may take.
+    fn share(&self, actor: &Actor) -> Share {
+        let quotas = &self.quotas;
+        let (own, class) = match actor {
+            Actor::Key { .. } => (quotas.key_transactions, Bound::WHOLE),
+            Actor::Guest => (quotas.guest_transactions, Bound::PART),
+            Actor::User { .. } => (Bound::PART, Bound::PART),
+        };
+        Share { own, class }
     }
 }
 
 fn may_see(actor: &Actor, owner_of_it: &str) -> bool {
-    matches!(actor, Actor::Key { .. }) || owner(actor) == owner_of_it
+    match actor {
+        Actor::Key { .. } => true,
+        Actor::Guest => class_of(owner_of_it) == OF_GUESTS,
+        Actor::User { .. } => owner(actor) == owner_of_it,
+    }
 }
 
 /// An id as a message shows it: what a client sent may be long.
@@ -262,6 +300,7 @@ pub(crate) fn refused_transaction(refusal: store::TransactionRefusal) -> EngineE
         R::Ended(id) => EngineError::TransactionEnded(shown(&id)),
         R::Expired(id) => EngineError::TransactionExpired(shown(&id)),
         R::LimitExceeded(why) => EngineError::TransactionTooLarge(why),
+        R::NoRoom(why) => EngineError::TransactionsFull(why),
         // The commit tries again before anybody sees this.
         R::Moved => EngineError::Overloaded,
         R::Conflict(id) => EngineError::TransactionConflict(id),

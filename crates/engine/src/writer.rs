@@ -11,6 +11,7 @@ use store::{Outcome, WriteBatch};
 use crate::commit::GroupCommit;
 use crate::error::EngineError;
 use crate::line::{Line, Work};
+use crate::quota::Held;
 use crate::shared::Shared;
 use crate::tally::{Writes, Written};
 use crate::transactions::Trial;
@@ -22,13 +23,19 @@ pub(crate) type Submitted = oneshot::Receiver<Result<Outcome, EngineError>>;
 pub(crate) struct Writer {
     line: Arc<Line>,
     waiting_max: usize,
+    held: Arc<Held>,
     written: Arc<Written>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Writer {
-    /// Starts the thread. At most `waiting_max` requests may wait.
-    pub(crate) fn start(shared: Arc<Shared>, waiting_max: usize) -> std::io::Result<Writer> {
+    /// Starts the thread. At most `waiting_max` requests may wait, and none that `held` has no room
+    /// for.
+    pub(crate) fn start(
+        shared: Arc<Shared>,
+        waiting_max: usize,
+        held: Arc<Held>,
+    ) -> std::io::Result<Writer> {
         let line = Arc::<Line>::default();
         let written = Arc::<Written>::default();
         let mut group = GroupCommit::new(shared, written.clone(), line.clone());
@@ -38,6 +45,7 @@ impl Writer {
         Ok(Writer {
             line,
             waiting_max,
+            held,
             written,
             thread: Mutex::new(Some(thread)),
         })
@@ -51,6 +59,7 @@ impl Writer {
 
     /// As [`Writer::commit`], which answers later: so several can share a group.
     pub(crate) fn submit(&self, batch: WriteBatch) -> Result<Submitted, EngineError> {
+        self.held.admit(&batch)?;
         let (reply, answer) = oneshot::channel();
         self.enqueue(Work::Write { batch, reply })?;
         Ok(answer)

@@ -92,6 +92,17 @@ fn a_user_sees_its_own_and_a_key_sees_all() {
     furnish(&engine);
     let (ann, bob, key) = (user("ann"), user("bob"), key());
     block_on(async {
+        let refused = engine.create_transaction(&ann, "a", 60).await;
+        assert_eq!(
+            refused,
+            Err(EngineError::Unauthorized),
+            "no table lets it write"
+        );
+        let open = engine::NewTable {
+            permissions: vec![r#"create("users")"#.to_owned()],
+            ..stage::new_table("open")
+        };
+        engine.create_table(&key, "d", open).await.unwrap();
         for (caller, id) in [(&ann, "a"), (&bob, "b"), (&key, "k")] {
             engine.create_transaction(caller, id, 60).await.unwrap();
         }
@@ -237,7 +248,7 @@ fn of_too_many_transactions_those_that_ended_go_first() {
         }
         let full = engine.create_transaction(&key(), "more", 60).await;
         assert!(
-            matches!(full, Err(EngineError::TransactionTooLarge(_))),
+            matches!(full, Err(EngineError::TransactionsFull(_))),
             "{full:?}"
         );
         engine

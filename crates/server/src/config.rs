@@ -21,6 +21,7 @@ use crate::http::wire::{encode_page, encode_row};
 pub mod file;
 mod limits;
 mod port;
+mod quotas;
 mod serve;
 mod size;
 mod watch;
@@ -296,6 +297,7 @@ pub fn offline_engine(directory: PathBuf) -> engine::Config {
         writes_waiting_max: WRITES_WAITING_MAX,
         accept_clock: false,
         downtime_max_us: hours_us(DOWNTIME_MAX_H),
+        quotas: engine::Quotas::NONE,
         encode_row,
         encode_page,
     }

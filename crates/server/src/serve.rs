@@ -78,6 +78,9 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// Most bytes of bodies that all requests together hold, beyond 16 KiB of each; 503 beyond.
     pub bodies_bytes_max: usize,
+    /// Most requests a second from one address without an API key; 429 beyond, and 0 for any
+    /// number.
+    pub guest_rate: u32,
     /// Longest time from the first byte of a head, or from connecting, to the head's end, in
     /// milliseconds.
     pub head_ms: u64,

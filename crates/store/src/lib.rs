@@ -157,6 +157,11 @@ pub trait Store: Send + Sync {
         key: &'a str,
     ) -> StoreFuture<'a, Option<KeptRequest>>;
 
+    /// Bytes of the pages that are in use, of all projects and their past together.
+    fn data_bytes(&self) -> StoreFuture<'_, u64> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
     /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
     /// above them.
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;

@@ -22,27 +22,41 @@ pub const TRANSACTIONS_MAX: usize = 5_000;
 /// Most bytes of operations that the open transactions of one project can hold together: what
 /// somebody stages and never commits stands on the disk until it expires.
 pub const PROJECT_BYTES_MAX: usize = 1 << 30;
-/// What the open transactions of one owner may take of what a project has: strangers share one
-/// owner, and must leave room for those who hold a key.
+/// What open transactions may take together of what a project has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct Bound {
     /// Most that are open.
     pub open: usize,
     /// Most bytes of operations that they hold together.
     pub bytes: usize,
 }
 
-impl Share {
+impl Bound {
     /// All of it.
-    pub const WHOLE: Share = Share {
+    pub const WHOLE: Bound = Bound {
         open: TRANSACTIONS_MAX,
         bytes: PROJECT_BYTES_MAX,
     };
     /// A tenth of it.
-    pub const PART: Share = Share {
+    pub const PART: Bound = Bound {
         open: TRANSACTIONS_MAX / 10,
         bytes: PROJECT_BYTES_MAX / 10,
     };
+}
+
+/// What the open transactions of a caller may take: strangers must leave room for each other, and
+/// all of them for those who hold a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Those of its owner.
+    pub own: Bound,
+    /// Those of all owners of its class.
+    pub class: Bound,
+}
+
+/// The class of an owner, its first word: `guest` of `guest 192.0.2.7`.
+pub fn class_of(owner: &str) -> &str {
+    owner.split_once(' ').map_or(owner, |(class, _)| class)
 }
 
 /// How long a transaction that nobody has ended is kept after it expired, in microseconds, so that
@@ -266,6 +280,8 @@ pub enum TransactionRefusal {
     Expired(String),
     /// It would hold more operations, or larger ones, than it can; a sentence.
     LimitExceeded(String),
+    /// Others that are open leave it no room; a sentence.
+    NoRoom(String),
     /// Its operations are not those that the batch was made of.
     Moved,
     /// Another commit has changed a row since an operation on it was staged.

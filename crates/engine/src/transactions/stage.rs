@@ -10,7 +10,6 @@ use store::{
 
 use super::operation::{Act, Operation};
 use super::plan::{plan, probe, table};
-use super::share;
 use super::text::{self, Kept};
 use super::trial::{batches, kept};
 use crate::Engine;
@@ -76,7 +75,7 @@ impl Engine {
                 id: id.to_owned(),
                 now: self.shared.clock.now(),
                 operations: staged(caller, &operations, mark),
-                share: share(&caller.actor),
+                share: self.share(&caller.actor),
             };
             return Ok((self.change_transaction(caller, op).await?, echoes));
         }

@@ -104,6 +104,7 @@ pub fn config(directory: &std::path::Path) -> Config {
         writes_waiting_max: 1_024,
         accept_clock: false,
         downtime_max_us: 90 * 24 * 3_600 * 1_000_000,
+        quotas: engine::Quotas::NONE,
         encode_row,
         encode_page,
     }

@@ -102,6 +102,7 @@ impl LimitArgs {
             head_bytes_max: self.head_max,
             body_bytes_max: self.body_max,
             bodies_bytes_max: self.bodies_memory,
+            guest_rate: 0,
             head_ms: self.head_limit_ms,
             body_ms: self.body_limit_ms,
             idle_ms: self.idle_limit_ms,
@@ -112,7 +113,7 @@ impl LimitArgs {
 }
 
 /// A size from `min` to `max` bytes.
-fn within(text: &str, min: u64, max: u64) -> Result<usize, String> {
+pub(super) fn within(text: &str, min: u64, max: u64) -> Result<usize, String> {
     let bytes = size_bytes(text).filter(|bytes| (min..=max).contains(bytes));
     bytes
         .and_then(|bytes| usize::try_from(bytes).ok())

@@ -10,6 +10,7 @@ use engine::{Clock, Durability, LongReads};
 use model::ProjectId;
 
 use super::limits::LimitArgs;
+use super::quotas::QuotaArgs;
 use super::size::list_cache_bytes;
 use super::watch::{WatchArgs, WatchSetup};
 use super::{
@@ -21,8 +22,8 @@ use crate::http::counts::Counts;
 use crate::http::forwarded::TrustedProxies;
 use crate::http::tidemark::SetClock;
 use crate::secret::KeySecret;
-use crate::serve::ServeConfig;
 use crate::serve::tls::TlsFiles;
+use crate::serve::{Limits, ServeConfig};
 
 /// Fewest threads for long reads: with one or two, as many queries that run to their limit would
 /// stop all others that take over a millisecond.
@@ -183,6 +184,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
+    quotas: QuotaArgs,
+    #[command(flatten)]
     log: LogArgs,
 }
 
@@ -293,12 +296,16 @@ impl ServeArgs {
             page_rows_default: PAGE_ROWS_DEFAULT.min(self.page_rows_max),
             accept_clock: self.accept_clock || self.test_clock,
             downtime_max_us: hours_us(self.downtime_max_h),
+            quotas: self.quotas.quotas(),
             ..offline_engine(self.data.data)
         };
         let http = ServeConfig {
             listen: self.listen,
             threads,
-            limits: self.limits.limits(),
+            limits: Limits {
+                guest_rate: self.quotas.guest_rate,
+                ..self.limits.limits()
+            },
             origins: origins.collect(),
             proxies: self.trust_proxy,
             tls,

@@ -106,9 +106,11 @@ kinds! {
     TransactionExpired 410 "transaction_expired";
     HistoryGone 410 "history_gone";
     PayloadTooLarge 413 "general_payload_too_large";
+    RateLimitExceeded 429 "general_rate_limit_exceeded";
     Unknown 500 "general_unknown";
     ServiceUnavailable 503 "general_service_unavailable";
     MarkNotReached 503 "mark_not_reached";
+    QuotaExceeded 507 "general_quota_exceeded";
 }
 
 /// After how many seconds a request that met too much work may be sent again: queues of reads
@@ -250,7 +252,11 @@ impl ApiError {
         let status = self.kind.status();
         let message = self.message(family);
         let body = wire::error(&message, status, self.kind.name(family), self.index());
-        let after_s = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER_S);
+        let passes = [
+            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::TOO_MANY_REQUESTS,
+        ];
+        let after_s = passes.contains(&status).then_some(RETRY_AFTER_S);
         Reply::json(status, body)
             .allowing(self.allow.as_deref())
             .after_s(after_s)
@@ -333,6 +339,8 @@ fn kind_of(error: &EngineError) -> Kind {
         E::TransactionExpired(_) => Kind::TransactionExpired,
         E::TransactionConflict(_) => Kind::TransactionConflict,
         E::TransactionTooLarge(_) => Kind::TransactionLimitExceeded,
+        E::TransactionsFull(_) => Kind::RateLimitExceeded,
+        E::QuotaExceeded { .. } => Kind::QuotaExceeded,
         E::TooManyRows { .. } | E::BulkOfRelationships(_) | E::TooManyPieces => Kind::BadRequest,
         E::ReadersBusy { .. }
         | E::TrialsBusy { .. }

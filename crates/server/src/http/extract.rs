@@ -16,9 +16,10 @@ use super::body::{self, Held};
 use super::callers::{X_APPWRITE_JWT, X_APPWRITE_KEY, X_APPWRITE_PROJECT};
 use super::error::{ApiError, Kind};
 use super::fields::{Fields, read_flag};
+use super::forwarded::Client;
 use super::once::Named;
 use super::query_string::QueryString;
-use super::route::PathIds;
+use super::route::{Action, PathIds, Route};
 use super::unique::{UNIQUE, unique_id};
 use super::wire::{self, Words};
 use super::{App, Shared, query_string};
@@ -42,8 +43,12 @@ pub struct Asked<'a> {
     pub app: &'a App,
     /// Line and headers.
     pub head: &'a Parts,
+    /// Who has connected.
+    pub peer: Client,
     /// The route family.
     pub family: Family,
+    /// What the route does.
+    pub action: Action,
     /// The words of that family.
     pub words: &'static Words,
     /// The ids in the path.
@@ -60,16 +65,18 @@ impl<'a> Asked<'a> {
     /// Reads the query string; the body waits until a route wants it.
     pub fn new(
         app: &'a App,
-        head: &'a Parts,
-        (family, ids): (Family, PathIds<'a>),
+        (head, peer): (&'a Parts, Client),
+        (route, ids): (&Route, PathIds<'a>),
         body: Incoming,
     ) -> Result<Asked<'a>, ApiError> {
         let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
-        let words = wire::words(family);
+        let words = wire::words(route.family);
         Ok(Asked {
             app,
             head,
-            family,
+            peer,
+            family: route.family,
+            action: route.action,
             words,
             ids,
             query,

@@ -39,6 +39,7 @@ pub mod min_mark;
 pub mod once;
 pub mod openapi;
 pub mod query_string;
+pub mod rate;
 pub mod relationships;
 pub mod repeated;
 pub mod reply;
@@ -60,6 +61,7 @@ use error::{ApiError, Kind};
 use extract::Asked;
 use forwarded::{Client, TrustedProxies};
 use lines::Streams;
+use rate::GuestRate;
 use repeated::{AtOnce, Repeated};
 use reply::{Reply, ReplyBody};
 use route::{Action, Route, Routes};
@@ -92,6 +94,7 @@ pub struct Shared {
     routes: Routes,
     at_once: AtOnce,
     bodies: Budget,
+    guest_rate: Option<GuestRate>,
     streams: Streams,
     access_log: bool,
 }
@@ -119,6 +122,7 @@ impl Shared {
             proxies: config.proxies,
             routes,
             bodies: Budget::new(config.limits.bodies_bytes_max),
+            guest_rate: GuestRate::new(config.limits.guest_rate, config.rng),
             streams: Streams::default(),
             access_log: config.access_log,
         }
@@ -161,7 +165,7 @@ pub fn answer_at_once<B>(
     peer: Client,
     request: &Request<B>,
 ) -> Option<Response<ReplyBody>> {
-    if app.shared.test_clock.is_some() {
+    if app.shared.test_clock.is_some() || rate::is_judged(app, request.headers()) {
         return None;
     }
     let began = app.is_timed().then(Instant::now);
@@ -185,7 +189,7 @@ pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Resp
     let request_id = app.request_ids.name(head.headers.get(reply::X_REQUEST_ID));
     let origin = app.shared.origins.judge(head.headers.get(header::ORIGIN));
     let mut route = None;
-    let contained = contain(reply_to(app, &head, body, &origin, &mut route)).await;
+    let contained = contain(reply_to(app, (&head, peer), body, &origin, &mut route)).await;
     let outcome = contained.unwrap_or_else(|panic| Err(ApiError::internal(panic)));
     let reply = outcome.unwrap_or_else(|error| {
         log_failure(&error, &request_id, &head);
@@ -203,7 +207,7 @@ pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Resp
 
 async fn reply_to<'a>(
     app: &'a App,
-    head: &Parts,
+    (head, peer): (&Parts, Client),
     body: Incoming,
     origin: &Origin,
     found: &mut Option<&'a Route>,
@@ -222,13 +226,14 @@ async fn reply_to<'a>(
     }
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
     *found = Some(route);
+    let asked = Asked::new(app, (head, peer), (route, ids), body)?;
+    rate::admit(&asked)?;
     if route.action.waits_for_mark()
         && let Some(mark) = min_mark::named(&head.headers)?
     {
         // Boxed, so that requests without the header do not carry its state around.
         Box::pin(min_mark::reach(&app.shared.engine, mark)).await?;
     }
-    let asked = Asked::new(app, head, (route.family, ids), body)?;
     let reply = match route.action {
         Action::ListRows => rows::list(asked).await,
         Action::GetRow => rows::get(asked).await,

@@ -10,6 +10,7 @@ use model::{Json, RowId};
 use super::error::{ApiError, Kind};
 use super::extract::{Asked, Sender, check_queries};
 use super::fields::Fields;
+use super::rate;
 use super::reply::Reply;
 use super::rows::{ROWS_MAX, inner_row, name_inner};
 use super::unique::unique_id;
@@ -26,8 +27,14 @@ pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let ttl_s = asked.fields().await?.integer("ttl")?;
     let id = new_id(&asked);
     let engine = &asked.app.shared.engine;
+    let proxies = &asked.app.shared.proxies;
+    let client = proxies.client(asked.peer, &asked.head.headers);
+    let (from, ttl_s) = (
+        Some(rate::shown(client.address)),
+        ttl_s.unwrap_or(TRANSACTION_TTL_S_DEFAULT),
+    );
     let made = engine
-        .create_transaction(&caller, &id, ttl_s.unwrap_or(TRANSACTION_TTL_S_DEFAULT))
+        .create_transaction_from(&caller, from, &id, ttl_s)
         .await?;
     Ok(Reply::created(wire::transaction(&made)))
 }

@@ -315,6 +315,7 @@ mod tests {
         head_bytes_max: 8_192,
         body_bytes_max: 1,
         bodies_bytes_max: 1,
+        guest_rate: 0,
         head_ms: 100,
         body_ms: 1,
         idle_ms: 1_000,

@@ -175,3 +175,33 @@ fn whoever_does_not_take_an_answer_loses_the_connection() {
     let many = one.repeat(1_000);
     while stream.write_all(many.as_bytes()).is_ok() {}
 }
+
+#[test]
+fn an_address_without_a_key_has_so_many_requests_a_second_and_keys_any_number() {
+    let site = Site::start_with(Limits {
+        guest_rate: 1,
+        ..LIMITS
+    });
+    let ask = |key: Option<&str>| site.ask_as(key, "GET", "/v1/ping", "");
+    let refused = (0..1_000)
+        .map(|_| ask(None))
+        .find(|answer| answer.status != 200);
+    let refused = refused.expect("a thousand requests take less than a thousand seconds");
+    assert_eq!(refused.refusal(), "429 general_rate_limit_exceeded");
+    assert_eq!(refused.header("retry-after"), "1");
+    assert!(
+        refused.text.contains("may send 1 requests a second"),
+        "{}",
+        refused.text
+    );
+    for _ in 0..50 {
+        assert_eq!(ask(Some(KEY)).status, 200);
+    }
+    // A secret that no key has buys nothing.
+    let made_up = (0..1_000)
+        .map(|_| ask(Some("made up")))
+        .find(|one| one.status != 200);
+    assert!(made_up.is_some());
+    site.skip_s(10);
+    assert_eq!(ask(None).status, 200);
+}

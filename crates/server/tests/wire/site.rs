@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use engine::{Clock, Config, Durability, Engine, LongReads, NewKey};
+use engine::{Clock, Config, Durability, Engine, LongReads, NewKey, Quotas, TransactionsBound};
 use http_body_util::{BodyExt, Full};
 use hyper::header::HeaderMap;
 use hyper::{Method, Request, StatusCode};
@@ -33,11 +33,21 @@ pub const LIMITS: Limits = Limits {
     head_bytes_max: 65_536,
     body_bytes_max: 1_000_000,
     bodies_bytes_max: 50_000_000,
+    guest_rate: 0,
     head_ms: 60_000,
     body_ms: 60_000,
     idle_ms: 60_000,
     rate_bytes_min: 1_000,
     drain_ms: 60_000,
+};
+
+/// Room for more guests than the default: all tests come from one address.
+pub const QUOTAS: Quotas = Quotas {
+    guest_transactions: TransactionsBound {
+        open: 600,
+        bytes: 32 << 20,
+    },
+    ..Quotas::NONE
 };
 
 const LONG_READS: LongReads = LongReads {
@@ -91,6 +101,7 @@ fn config(directory: &std::path::Path) -> Config {
         writes_waiting_max: 1_000,
         accept_clock: false,
         downtime_max_us: 90 * 24 * 3_600 * 1_000_000,
+        quotas: QUOTAS,
         encode_row: wire::encode_row,
         encode_page: wire::encode_page,
     }
@@ -150,7 +161,13 @@ impl Site {
     /// Its clock is set by the requests.
     pub fn start_with_test_clock() -> Site {
         let machine = Arc::new(SystemClock::new());
-        Site::open_by(LIMITS, None, LONG_READS, Some(SetClock::over(machine)))
+        Site::open_by(
+            LIMITS,
+            None,
+            LONG_READS,
+            Some(SetClock::over(machine)),
+            QUOTAS,
+        )
     }
 
     /// Answers by TLS only.
@@ -163,8 +180,13 @@ impl Site {
         Site::open(LIMITS, None, long_reads)
     }
 
+    /// Bounds what callers and projects may take.
+    pub fn start_within(quotas: Quotas) -> Site {
+        Site::open_by(LIMITS, None, LONG_READS, None, quotas)
+    }
+
     fn open(limits: Limits, tls: Option<TlsFiles>, long_reads: LongReads) -> Site {
-        Site::open_by(limits, tls, long_reads, None)
+        Site::open_by(limits, tls, long_reads, None, QUOTAS)
     }
 
     fn open_by(
@@ -172,9 +194,10 @@ impl Site {
         tls: Option<TlsFiles>,
         long_reads: LongReads,
         test_clock: Option<Arc<SetClock>>,
+        quotas: Quotas,
     ) -> Site {
         let directory = tempfile::tempdir().unwrap();
-        let site = Site::over(directory, limits, tls, long_reads, test_clock);
+        let site = Site::over(directory, limits, tls, long_reads, test_clock, quotas);
         site.runtime.block_on(create_project(&site.engine));
         site
     }
@@ -183,7 +206,7 @@ impl Site {
     pub fn restart(mut self) -> Site {
         self.stop();
         let directory = self.directory.take().unwrap();
-        Site::over(directory, LIMITS, None, LONG_READS, None)
+        Site::over(directory, LIMITS, None, LONG_READS, None, QUOTAS)
     }
 
     fn over(
@@ -192,10 +215,12 @@ impl Site {
         tls: Option<TlsFiles>,
         long_reads: LongReads,
         test_clock: Option<Arc<SetClock>>,
+        quotas: Quotas,
     ) -> Site {
         let clock = Arc::new(SystemClock::new());
         let config = Config {
             long_reads,
+            quotas,
             ..config(directory.path())
         };
         let of_engine: Arc<dyn Clock> = match &test_clock {

@@ -1,9 +1,10 @@
 //! Transactions: staged in both families and by every route, read inside, committed whole or not
 //! at all.
 
+use engine::{Quotas, TransactionsBound};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::site::{Answer, ROWS_KEY, Site};
+use crate::site::{Answer, KEY, ROWS_KEY, Site};
 use serde_json::{Value, json};
 
 /// A route family and its words.
@@ -38,6 +39,11 @@ const ROWS: &str = TABLES.table;
 
 pub fn site() -> Site {
     let site = Site::start();
+    furnish(&site);
+    site
+}
+
+fn furnish(site: &Site) {
     site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{
         "tableId": "t", "name": "T", "permissions": ["read(\"any\")", "create(\"any\")"],
@@ -58,7 +64,6 @@ pub fn site() -> Site {
         let made = site.ask("POST", ROWS, &row.to_string());
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
 }
 
 impl Family {
@@ -669,8 +674,8 @@ fn guests_leave_room_for_keys() {
     for _ in 0..500 {
         assert_eq!(open(None), "201");
     }
-    assert_eq!(open(None), "400 transaction_limit_exceeded");
-    assert_eq!(open(Some(crate::site::KEY)), "201");
+    assert_eq!(open(None), "429 general_rate_limit_exceeded");
+    assert_eq!(open(Some(KEY)), "201");
 }
 
 /// A read inside a transaction runs on the thread that writes.
@@ -814,4 +819,80 @@ fn a_list_that_was_cached_is_exact_after_a_commit() {
     let stamps =
         |id: &str| site.ask("GET", &format!("{ROWS}/{id}"), "").json()["$updatedAt"].clone();
     assert_eq!(stamps("a"), stamps("x"));
+}
+
+#[test]
+fn a_transaction_is_opened_by_callers_who_may_write_somewhere() {
+    let site = Site::start();
+    let open = |key: Option<&str>| {
+        let made = site.ask_as(key, "POST", "/v1/tablesdb/transactions", "{}");
+        made.refusal()
+    };
+    let table = |change: &str| {
+        let changed = site.ask("PUT", "/v1/tablesdb/d/tables/t", change);
+        assert_eq!(changed.status, 200, "{}", changed.text);
+    };
+    assert_eq!(open(None), "401 user_unauthorized");
+    for (path, body) in [
+        ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
+        (
+            "/v1/tablesdb/d/tables",
+            r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"]}"#,
+        ),
+    ] {
+        assert_eq!(site.ask("POST", path, body).status, 201);
+    }
+    assert_eq!(open(None), "401 user_unauthorized");
+    for grant in ["create", "update", "delete"] {
+        table(&format!(r#"{{"permissions":["{grant}(\"guests\")"]}}"#));
+        assert_eq!(open(None), "201", "{grant}");
+    }
+    table(r#"{"enabled":false}"#);
+    assert_eq!(open(None), "401 user_unauthorized");
+    // Of a table that leaves it to its rows, one may grant it.
+    table(r#"{"enabled":true,"permissions":[],"rowSecurity":true}"#);
+    assert_eq!(open(None), "201");
+    assert_eq!(open(Some(ROWS_KEY)), "201");
+    site.replace_key("rows", ROWS_KEY, &[model::Scope::RowsRead]);
+    assert_eq!(open(Some(ROWS_KEY)), "401 general_unauthorized_scope");
+}
+
+#[test]
+fn each_address_and_each_key_has_a_bound_of_open_transactions_and_their_bytes() {
+    let bound = |open, bytes| TransactionsBound { open, bytes };
+    let site = Site::start_within(Quotas {
+        guest_transactions: bound(2, 1_000),
+        key_transactions: bound(3, 2_000),
+        ..Quotas::NONE
+    });
+    furnish(&site);
+    let full = "429 general_rate_limit_exceeded";
+    for (key, open_max, bytes_max) in [
+        (None, 2, 1_000),
+        (Some(KEY), 3, 2_000),
+        (Some(ROWS_KEY), 3, 2_000),
+    ] {
+        let ids: Vec<String> = (0..open_max).map(|_| TABLES.open(&site, key)).collect();
+        let refused = site.ask_as(key, "POST", "/v1/tablesdb/transactions", "{}");
+        assert_eq!(refused.refusal(), full, "{key:?}");
+        assert_eq!(refused.header("retry-after"), "1");
+        let said = format!("can have {open_max} open transactions of a project; {open_max} are");
+        assert!(refused.text.contains(&said), "{}", refused.text);
+        let stage = |id: &str, bytes: usize| {
+            let row = json!({"name": "x".repeat(bytes)});
+            let body = json!({"operations": [TABLES.op("create", "x", row)]});
+            site.ask_as(key, "POST", &TABLES.operations(id), &body.to_string())
+        };
+        assert_eq!(stage(&ids[0], bytes_max - 400).status, 201, "{key:?}");
+        let refused = stage(&ids[1], 400);
+        assert_eq!(refused.refusal(), full, "{key:?}");
+        let said = format!("can hold {bytes_max} bytes of operations");
+        assert!(refused.text.contains(&said), "{}", refused.text);
+        // What has ended leaves room.
+        let path = format!("/v1/tablesdb/transactions/{}", ids[0]);
+        let ended = site.ask_as(key, "PATCH", &path, r#"{"rollback":true}"#);
+        assert_eq!(ended.status, 200, "{}", ended.text);
+        assert_eq!(stage(&ids[1], 400).status, 201, "{key:?}");
+        TABLES.open(&site, key);
+    }
 }

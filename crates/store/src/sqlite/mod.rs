@@ -303,6 +303,10 @@ impl Store for SqliteStore {
         Box::pin(ready(self.readers.kept_request(project, key)))
     }
 
+    fn data_bytes(&self) -> StoreFuture<'_, u64> {
+        Box::pin(ready(self.readers.data_bytes()))
+    }
+
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         let stored = self.shared.with_writer(|writer| {
             let horizon = horizon.max(writer.committed.horizon);

@@ -14,9 +14,9 @@ use super::run::{Run, Step};
 use crate::StoreError;
 use crate::batch::Refusal;
 use crate::staged::{
-    ANSWER_BYTES_MAX, Done, KEPT_US, KeptRequest, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once,
+    ANSWER_BYTES_MAX, Bound, Done, KEPT_US, KeptRequest, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once,
     PROJECT_BYTES_MAX, REQUESTS_KEPT_US, Repeated, Share, Since, StagedOperation, TRANSACTIONS_MAX,
-    Transaction, TransactionOp, TransactionRefusal, TransactionStatus, request_text,
+    Transaction, TransactionOp, TransactionRefusal, TransactionStatus, class_of, request_text,
 };
 
 /// The tables of format 2.
@@ -81,6 +81,27 @@ const REMOVED_MAX: i64 = 100;
 /// The columns of a transaction, as [`transaction`] reads them.
 pub(super) const COLUMNS: &str =
     "seq, project, id, owner, status, created, updated, expires, count, bytes";
+
+/// Whether a transaction's owner is of the class `?4`.
+const OF_CLASS: &str = "owner = ?4 OR substr(owner, 1, length(?4) + 1) = ?4 || ' '";
+
+/// One owner of a class, as a refusal names it.
+fn one_of(class: &str) -> &'static str {
+    match class {
+        "key" => "An API key",
+        "guest" => "An address without an API key",
+        _ => "A user",
+    }
+}
+
+/// All of them.
+fn all_of(class: &str) -> &'static str {
+    match class {
+        "key" => "All API keys together",
+        "guest" => "All callers without an API key together",
+        _ => "A user",
+    }
+}
 
 /// What one batch has to do with transactions.
 #[derive(Default)]
@@ -374,23 +395,31 @@ impl Run<'_> {
         now: Timestamp,
         share: Share,
     ) -> Step<()> {
-        if share == Share::WHOLE {
+        if share.own.open >= TRANSACTIONS_MAX && share.class == Bound::WHOLE {
             return Ok(());
         }
+        let sql = format!(
+            "SELECT coalesce(sum(owner = ?3), 0), coalesce(sum({OF_CLASS}), 0) FROM staged \
+             WHERE project = ?1 AND status = ?2 AND expires > ?5"
+        );
         let pending = status_text(TransactionStatus::Pending);
-        let sql = "SELECT count(*) FROM staged \
-                   WHERE project = ?1 AND status = ?2 AND owner = ?3 AND expires > ?4";
-        let open: i64 = self
-            .statement(sql)?
-            .query_row(params![project.as_str(), pending, owner, now.0], |row| {
-                row.get(0)
-            })?;
-        if (open as usize) < share.open {
-            return Ok(());
+        let class = class_of(owner);
+        let parameters = params![project.as_str(), pending, owner, class, now.0];
+        let (own, all): (i64, i64) = self
+            .statement(&sql)?
+            .query_row(parameters, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        for (who, open, open_max) in [
+            (one_of(class), own, share.own.open),
+            (all_of(class), all, share.class.open),
+        ] {
+            if open as usize >= open_max {
+                let why = format!(
+                    "{who} can have {open_max} open transactions of a project; {open} are open."
+                );
+                return Err(refuse(TransactionRefusal::NoRoom(why)).into());
+            }
         }
-        let open = share.open;
-        let why = format!("Callers without a key can have {open} open transactions of a project.");
-        Err(refuse(TransactionRefusal::LimitExceeded(why)).into())
+        Ok(())
     }
 
     /// Removes transactions that are no longer kept, and, where a project has too many, the
@@ -407,8 +436,9 @@ impl Run<'_> {
         if count < TRANSACTIONS_MAX as i64 || self.remove_ended(project, now)? > 0 {
             return Ok(());
         }
-        let why = format!("A project can have {TRANSACTIONS_MAX} open transactions.");
-        Err(refuse(TransactionRefusal::LimitExceeded(why)).into())
+        let why =
+            format!("A project can have {TRANSACTIONS_MAX} open transactions; {count} are open.");
+        Err(refuse(TransactionRefusal::NoRoom(why)).into())
     }
 
     /// Removes the oldest transactions that have ended or expired; how many.
@@ -476,27 +506,43 @@ impl Run<'_> {
         added: usize,
         (now, share): (Timestamp, Share),
     ) -> Step<()> {
+        let sql = format!(
+            "SELECT coalesce(sum(bytes), 0), coalesce(sum(bytes) FILTER (WHERE owner = ?3), 0), \
+             coalesce(sum(bytes) FILTER (WHERE {OF_CLASS}), 0) \
+             FROM staged WHERE project = ?1 AND status = ?2"
+        );
         let pending = status_text(TransactionStatus::Pending);
-        let fits = || -> Step<bool> {
-            let sql = "SELECT coalesce(sum(bytes), 0), \
-                       coalesce(sum(bytes) FILTER (WHERE owner = ?3), 0) \
-                       FROM staged WHERE project = ?1 AND status = ?2";
-            let (held, own): (i64, i64) = self
-                .statement(sql)?
-                .query_row(params![project.as_str(), pending, owner], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
+        let class = class_of(owner);
+        // Who holds too much: so much, of so much.
+        let full = || -> Step<Option<(&str, usize, usize)>> {
+            let (held, own, all): (i64, i64, i64) = self
+                .statement(&sql)?
+                .query_row(params![project.as_str(), pending, owner, class], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
                 })?;
-            Ok(held as usize + added <= PROJECT_BYTES_MAX && own as usize + added <= share.bytes)
+            let bounds = [
+                (one_of(class), own as usize, share.own.bytes),
+                (all_of(class), all as usize, share.class.bytes),
+                ("A project", held as usize, PROJECT_BYTES_MAX),
+            ];
+            Ok(bounds
+                .into_iter()
+                .find(|(_, held, max)| held + added > *max))
         };
-        if fits()? || (self.remove_ended(project, now)? > 0 && fits()?) {
+        if full()?.is_none() {
             return Ok(());
         }
+        if self.remove_ended(project, now)? > 0 && full()?.is_none() {
+            return Ok(());
+        }
+        let Some((who, held, bytes_max)) = full()? else {
+            return Ok(());
+        };
         let why = format!(
-            "The open transactions of a project can hold {PROJECT_BYTES_MAX} bytes of operations, \
-             those of callers without a key {}.",
-            Share::PART.bytes
+            "{who} can hold {bytes_max} bytes of operations in open transactions of a project; \
+             {held} are held, and {added} would be added."
         );
-        Err(refuse(TransactionRefusal::LimitExceeded(why)).into())
+        Err(refuse(TransactionRefusal::NoRoom(why)).into())
     }
 
     fn end_transaction(

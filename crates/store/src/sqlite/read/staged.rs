@@ -74,6 +74,18 @@ impl Readers {
         self.look(|connection| Ok(find_request(connection, project, key)?))
     }
 
+    /// What [`crate::Store::data_bytes`] promises.
+    pub(in crate::sqlite) fn data_bytes(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT (page_count - freelist_count) * page_size \
+                   FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
+        self.look(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            Ok(statement
+                .query_row((), |row| row.get::<_, i64>(0))?
+                .unsigned_abs())
+        })
+    }
+
     fn look<T>(
         &self,
         read: impl FnOnce(&rusqlite::Connection) -> Step<T>,

@@ -1,0 +1,312 @@
+//! How much callers and projects may take of what is stored.
+//!
+//! Rows are counted and bytes looked up by a thread of their own, so that no commit pays for it,
+//! and only where there is a bound. Between two counts every row that may be added counts as one
+//! that was: a project gets past its bound by no more than the writes that wait while it is
+//! counted, and one that is nearly full may be refused an upsert until the next count.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use futures_executor::block_on;
+use model::{Direction, ProjectId, Selection, Table};
+use query::{Filter, Frame, Query, Visibility};
+use store::batch::{MatchingAct, Op, RelatedOp, RowAct, RowOp};
+use store::staged::Bound;
+use store::{Listing, Store, TimedAct, TimedOp, TotalCap, TransactionOp, WriteBatch};
+
+use crate::error::EngineError;
+use crate::shared::Shared;
+
+/// Shortest time between two counts: so old a number of bytes may be.
+const REST_MIN: Duration = Duration::from_secs(1);
+/// After a count nothing is counted for so many times what it took: it has a twentieth of a core.
+const REST: u32 = 20;
+
+/// What may be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quotas {
+    /// The open transactions of one address that sends no API key.
+    pub guest_transactions: Bound,
+    /// Those of one API key.
+    pub key_transactions: Bound,
+    /// Most rows that a project has now; 0 for any number.
+    pub project_rows: u64,
+    /// Most bytes of the pages that the store uses, all projects and their past together; 0 for any
+    /// number.
+    pub data_bytes: u64,
+}
+
+impl Quotas {
+    /// No bound beside those that every project has.
+    pub const NONE: Quotas = Quotas {
+        guest_transactions: Bound::PART,
+        key_transactions: Bound::WHOLE,
+        project_rows: 0,
+        data_bytes: 0,
+    };
+}
+
+/// What there is too much of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Rows of this project.
+    Rows(String),
+    /// Bytes of the store.
+    Bytes,
+}
+
+impl Counted {
+    /// The refusal of more.
+    pub(crate) fn sentence(&self, held: u64, max: u64) -> String {
+        match self {
+            Counted::Rows(project) => {
+                let those = "with those just being added";
+                format!("Project `{project}` can have {max} rows; it has {held}, {those}.")
+            }
+            Counted::Bytes => format!("This server can store {max} bytes; it stores {held}."),
+        }
+    }
+}
+
+/// What is held, as far as it is bounded.
+pub(crate) struct Held {
+    rows_max: u64,
+    bytes_max: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct State {
+    rows: HashMap<ProjectId, Rows>,
+    bytes: u64,
+    is_closing: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Rows {
+    counted: u64,
+    /// Those that may have been added since that count began.
+    admitted: u64,
+}
+
+impl Held {
+    pub(crate) fn new(quotas: Quotas) -> Held {
+        Held {
+            rows_max: quotas.project_rows,
+            bytes_max: quotas.data_bytes,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            thread: Mutex::default(),
+        }
+    }
+
+    /// Counts, where anything is bounded, and starts to do so again and again.
+    pub(crate) fn start(self: &Arc<Held>, shared: &Arc<Shared>) -> std::io::Result<()> {
+        if self.rows_max == 0 && self.bytes_max == 0 {
+            return Ok(());
+        }
+        self.count(shared);
+        let (held, shared) = (self.clone(), shared.clone());
+        let thread = std::thread::Builder::new()
+            .name("quotas".into())
+            .spawn(move || held.run(&shared))?;
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
+    }
+
+    /// Takes in a batch that there is room for.
+    ///
+    /// # Errors
+    /// [`EngineError::QuotaExceeded`].
+    pub(crate) fn admit(&self, batch: &WriteBatch) -> Result<(), EngineError> {
+        if self.rows_max == 0 && self.bytes_max == 0 {
+            return Ok(());
+        }
+        let growth: Vec<Growth<'_>> = batch.ops.iter().filter_map(growth).collect();
+        if growth.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        if let Some(refused) = self.refusal(&state, &growth) {
+            return Err(refused);
+        }
+        if self.rows_max > 0 {
+            for project in growth.iter().filter_map(|growth| growth.row_of) {
+                state.rows.entry(project.clone()).or_default().admitted += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn refusal(&self, state: &State, growth: &[Growth<'_>]) -> Option<EngineError> {
+        if self.bytes_max > 0 && state.bytes >= self.bytes_max {
+            return Some(EngineError::QuotaExceeded {
+                what: Counted::Bytes,
+                held: state.bytes,
+                max: self.bytes_max,
+            });
+        }
+        let project = growth.iter().find_map(|growth| growth.row_of)?;
+        let added = growth
+            .iter()
+            .filter(|one| one.row_of == Some(project))
+            .count() as u64;
+        let rows = state.rows.get(project).copied().unwrap_or_default();
+        let held = rows.counted.saturating_add(rows.admitted);
+        (self.rows_max > 0 && held.saturating_add(added) > self.rows_max).then(|| {
+            EngineError::QuotaExceeded {
+                what: Counted::Rows(project.to_string()),
+                held,
+                max: self.rows_max,
+            }
+        })
+    }
+
+    fn run(&self, shared: &Shared) {
+        let mut rest = REST_MIN;
+        loop {
+            let is_open = |state: &mut State| !state.is_closing;
+            let waited = self.changed.wait_timeout_while(self.lock(), rest, is_open);
+            if waited.unwrap_or_else(PoisonError::into_inner).0.is_closing {
+                return;
+            }
+            let began = Instant::now();
+            self.count(shared);
+            rest = REST_MIN.max(began.elapsed() * REST);
+        }
+    }
+
+    /// What cannot be read keeps its last number: the next count may come through.
+    fn count(&self, shared: &Shared) {
+        if self.bytes_max > 0
+            && let Ok(bytes) = block_on(shared.store.data_bytes())
+        {
+            self.lock().bytes = bytes;
+        }
+        if self.rows_max == 0 {
+            return;
+        }
+        let catalogue = shared.catalogue();
+        for project in catalogue.projects() {
+            let before = self.lock().rows.get(&project.id).copied();
+            let databases = project.databases.values();
+            let mut tables = databases.flat_map(|database| database.tables.values());
+            let store = &*shared.store;
+            let counted = tables.try_fold(0_u64, |sum, table| {
+                Some(sum + rows_of(store, table, catalogue.epoch)?)
+            });
+            let Some(counted) = counted else { continue };
+            let mut state = self.lock();
+            let rows = state.rows.entry(project.id.clone()).or_default();
+            rows.counted = counted;
+            rows.admitted -= before.unwrap_or_default().admitted;
+        }
+        let mut state = self.lock();
+        state
+            .rows
+            .retain(|id, _| catalogue.project(id.as_str()).is_some());
+    }
+
+    /// Ends the thread.
+    pub(crate) fn close(&self) {
+        self.lock().is_closing = true;
+        self.changed.notify_all();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            // A panic was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No step on it can fail half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn rows_of(store: &dyn Store, table: &Arc<Table>, catalogue_epoch: u64) -> Option<u64> {
+    let query = Query {
+        table: table.clone(),
+        filter: Filter::All(Vec::new()),
+        order: Vec::new(),
+        tie: Direction::Asc,
+        random: false,
+        limit: 1,
+        offset: 0,
+        cursor: None,
+        selection: Selection::Some {
+            columns: Vec::new(),
+            fields: Vec::new(),
+            permissions: false,
+        },
+        visibility: Visibility::Everything,
+        then: None,
+        at: None,
+        frame: Frame::One,
+        shows_span: false,
+    };
+    let listing = Listing {
+        query: &query,
+        rows: false,
+        total: Some(TotalCap::None),
+        place: false,
+        catalogue_epoch,
+    };
+    let listed = block_on(store.list(listing)).ok()?;
+    Some(listed.answer.total)
+}
+
+/// What an operation may add.
+struct Growth<'a> {
+    /// Of which project it may add a row; of none if it changes one.
+    row_of: Option<&'a ProjectId>,
+}
+
+/// `None` of an operation that adds nothing, or makes room.
+fn growth(op: &Op) -> Option<Growth<'_>> {
+    match op {
+        Op::Row(op) => of_row(op),
+        Op::Timed(op) => of_timed(op),
+        Op::Matching(op) => match op.act {
+            MatchingAct::Update { .. } => Some(Growth { row_of: None }),
+            MatchingAct::Delete => None,
+        },
+        Op::Related(op) => match &**op {
+            RelatedOp::Write(op) => of_row(op),
+            RelatedOp::Over(op) => of_timed(op),
+            RelatedOp::Link(_) => Some(Growth { row_of: None }),
+            RelatedOp::Need { .. } | RelatedOp::Free(_) | RelatedOp::Hold(_) => None,
+        },
+        Op::Transaction(TransactionOp::Stage { .. }) => Some(Growth { row_of: None }),
+        Op::Transaction(_) | Op::Catalogue(_) | Op::Since(_) | Op::Once(_) => None,
+    }
+}
+
+fn of_row(op: &RowOp) -> Option<Growth<'_>> {
+    let row_of = match op.act {
+        RowAct::Insert { .. } | RowAct::Put { .. } => Some(&op.table.project),
+        RowAct::Update { .. } => None,
+        RowAct::Delete { .. } => return None,
+    };
+    Some(Growth { row_of })
+}
+
+fn of_timed(op: &TimedOp) -> Option<Growth<'_>> {
+    let row_of = match op.act {
+        TimedAct::Insert { .. } | TimedAct::Put { .. } | TimedAct::Patch { .. } => {
+            Some(&op.table.project)
+        }
+        TimedAct::Update { .. } => None,
+        TimedAct::Delete { .. } | TimedAct::Erase | TimedAct::Assert(_) => return None,
+    };
+    Some(Growth { row_of })
+}

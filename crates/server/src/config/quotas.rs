@@ -1,0 +1,93 @@
+//! What callers and projects may take, as typed.
+
+use clap::{Args, value_parser};
+use engine::{Quotas, TransactionsBound};
+
+use super::limits::within;
+
+/// Most bytes of one setting.
+const BYTES_MAX: u64 = 1 << 50;
+
+/// Quotas; over one is 429 or 507.
+#[derive(Args)]
+#[command(next_help_heading = "Quotas")]
+pub struct QuotaArgs {
+    /// Most requests a second from one address without an API key; 0 for any number; 429 beyond
+    ///
+    /// Behind a proxy it needs --trust-proxy: otherwise all clients are one address.
+    #[arg(
+        long,
+        env = "TIDEMARK_GUEST_RATE",
+        value_name = "N",
+        default_value_t = 0
+    )]
+    #[arg(value_parser = value_parser!(u32).range(..=1_000_000))]
+    pub(super) guest_rate: u32,
+    /// Most open transactions of one address without an API key; 429 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_GUEST_TRANSACTIONS",
+        value_name = "N",
+        default_value_t = 50
+    )]
+    guest_transactions: u32,
+    /// Most bytes that those hold together; 429 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_GUEST_TRANSACTIONS_MEMORY",
+        value_name = "SIZE",
+        default_value = "32MiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 0, BYTES_MAX))]
+    guest_transactions_memory: usize,
+    /// Most open transactions of one API key; 429 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_KEY_TRANSACTIONS",
+        value_name = "N",
+        default_value_t = 5_000
+    )]
+    key_transactions: u32,
+    /// Most bytes that those hold together; 429 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_KEY_TRANSACTIONS_MEMORY",
+        value_name = "SIZE",
+        default_value = "1GiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 0, BYTES_MAX))]
+    key_transactions_memory: usize,
+    /// Most rows of one project; 0 for any number; 507 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_PROJECT_ROWS",
+        value_name = "N",
+        default_value_t = 0
+    )]
+    project_rows: u64,
+    /// Most bytes stored, of all projects and their past together; 0 for any number; 507 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_DATA_MAX",
+        value_name = "SIZE",
+        default_value = "0"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 0, BYTES_MAX))]
+    data_max: usize,
+}
+
+impl QuotaArgs {
+    /// As the engine takes them.
+    pub fn quotas(&self) -> Quotas {
+        let bound = |open: u32, bytes| TransactionsBound {
+            open: open as usize,
+            bytes,
+        };
+        Quotas {
+            guest_transactions: bound(self.guest_transactions, self.guest_transactions_memory),
+            key_transactions: bound(self.key_transactions, self.key_transactions_memory),
+            project_rows: self.project_rows,
+            data_bytes: self.data_max as u64,
+        }
+    }
+}
