@@ -14,12 +14,14 @@ use crate::listing::{self, DATABASES};
 
 const READ: &[Scope] = &[Scope::DatabasesRead];
 const WRITE: &[Scope] = &[Scope::DatabasesWrite];
+/// Ids by which no database could be looked up: routes of the protocol have these names.
+const RESERVED: [&str; 1] = ["transactions"];
 
 impl Engine {
     /// Creates a database.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseExists`].
+    /// [`EngineError::DatabaseExists`]; [`EngineError::Argument`] for an id that is a route's name.
     pub async fn create_database(
         &self,
         caller: &Caller,
@@ -30,6 +32,13 @@ impl Engine {
     ) -> Result<Arc<Database>, EngineError> {
         authorize::need_key(caller, WRITE)?;
         check_name(&name)?;
+        if RESERVED.contains(&id.as_str()) {
+            let why = format!("`{id}` is the name of a route beside the databases.");
+            return Err(EngineError::Argument {
+                name: "databaseId",
+                why,
+            });
+        }
         let project = caller.project.clone();
         let op = CatalogueOp::CreateDatabase {
             project,

@@ -288,6 +288,11 @@ impl Engine {
         self.shared.marks.horizon()
     }
 
+    /// The time by which commits and reads go: the clock's, as far as it can be believed.
+    pub fn now(&self) -> model::Timestamp {
+        self.shared.now()
+    }
+
     /// What the engine says of itself.
     pub fn status(&self) -> Status {
         Status {

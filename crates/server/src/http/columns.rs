@@ -1,6 +1,7 @@
 //! Columns of a table: list, create, get, update, delete.
 
 use engine::{ColumnChange, NewColumn};
+use model::Json;
 
 use super::error::ApiError;
 use super::extract::Asked;
@@ -31,6 +32,7 @@ pub async fn create(mut asked: Asked<'_>, kind: &'static str) -> Result<Reply, A
 
 fn new_column(mut fields: Fields, kind: &str) -> Result<NewColumn, ApiError> {
     check_description(&mut fields)?;
+    let min = least(&mut fields, kind)?;
     Ok(NewColumn {
         key: fields.required_text("key")?,
         kind: kind.to_owned(),
@@ -39,11 +41,35 @@ fn new_column(mut fields: Fields, kind: &str) -> Result<NewColumn, ApiError> {
         default: fields.take("default"),
         array: fields.flag("array")?.unwrap_or(false),
         elements: fields.texts("elements")?,
-        min: fields.take("min"),
+        min,
         max: fields.take("max"),
         format: None,
         encrypt: fields.flag("encrypt")?.unwrap_or(false),
     })
+}
+
+/// The least number of a column as sent, which for `signed: false` is 0 or above.
+///
+/// # Errors
+/// `signed: false` of a column that holds no integers, or beside a `min` below 0: it would be
+/// dropped in silence, and the column would take what it must not.
+pub fn least(fields: &mut Fields, kind: &str) -> Result<Option<Json>, ApiError> {
+    let min = fields.take("min");
+    if fields.flag("signed")?.unwrap_or(true) {
+        return Ok(min);
+    }
+    if !["integer", "bigint"].contains(&kind) {
+        let why = format!("Columns of type `{kind}` cannot have it false; those of integers can.");
+        return Err(ApiError::invalid("signed", why));
+    }
+    match min {
+        None | Some(Json::Null) => Ok(Some(Json::Int(0))),
+        Some(Json::Int(least)) if least < 0 => {
+            let why = format!("Value must not be false beside a `min` of {least}.");
+            Err(ApiError::invalid("signed", why))
+        }
+        min => Ok(min),
+    }
 }
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/columns/{column}`

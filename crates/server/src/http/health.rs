@@ -57,6 +57,15 @@ pub fn storage(asked: &Asked<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::ok(measured("storage", asked)?))
 }
 
+/// `GET /v1/health/time`: the machine's clock beside the time by which commits and reads go, in
+/// seconds. They differ while the clock cannot be believed; no other machine is asked.
+pub fn time(asked: &Asked<'_>) -> Result<Reply, ApiError> {
+    asked.caller_with(SCOPES)?;
+    let shared = &asked.app.shared;
+    let (believed, clock) = (shared.engine.now(), shared.clock.now());
+    Ok(Reply::ok(wire::health_time(believed, clock)))
+}
+
 /// All parts live in this process, so one question to the engine speaks for each of them.
 fn measured(name: &str, asked: &Asked<'_>) -> Result<Vec<u8>, ApiError> {
     asked.caller_with(SCOPES)?;

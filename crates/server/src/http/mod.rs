@@ -260,6 +260,7 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::HealthCache => health::cache(&asked),
         Action::HealthPubsub => health::pubsub(&asked),
         Action::HealthStorage => health::storage(&asked),
+        Action::HealthTime => health::time(&asked),
         Action::ListDatabases => databases::list(&asked),
         Action::CreateDatabase => databases::create(asked).await,
         Action::GetDatabase => databases::get(&asked),

@@ -24,6 +24,7 @@ pub enum Action {
     HealthCache,
     HealthPubsub,
     HealthStorage,
+    HealthTime,
     ListDatabases,
     CreateDatabase,
     GetDatabase,
@@ -94,6 +95,7 @@ impl Action {
                 | Action::HealthCache
                 | Action::HealthPubsub
                 | Action::HealthStorage
+                | Action::HealthTime
                 | Action::TidemarkStatus
         )
     }
@@ -148,6 +150,7 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (GET, "/v1/health/pubsub", Action::HealthPubsub),
     (GET, "/v1/health/storage", Action::HealthStorage),
     (GET, "/v1/health/storage/local", Action::HealthStorage),
+    (GET, "/v1/health/time", Action::HealthTime),
     (GET, "/v1/health/{*part}", Action::NotBuilt),
 
     (GET, "/v1/tablesdb", Action::ListDatabases),

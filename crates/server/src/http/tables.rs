@@ -3,6 +3,7 @@
 use engine::{NewColumn, NewIndex, NewTable, TableChange};
 use model::{Json, TableId};
 
+use super::columns::least;
 use super::error::ApiError;
 use super::extract::Asked;
 use super::fields::Fields;
@@ -61,15 +62,17 @@ fn definitions<T>(
 }
 
 fn new_column(mut fields: Fields) -> Result<NewColumn, ApiError> {
+    let (key, kind) = (fields.required_text("key")?, fields.required_text("type")?);
+    let min = least(&mut fields, &kind)?;
     Ok(NewColumn {
-        key: fields.required_text("key")?,
-        kind: fields.required_text("type")?,
+        key,
+        kind,
         size: fields.integer("size")?,
         required: fields.flag("required")?.unwrap_or(false),
         default: fields.take("default"),
         array: fields.flag("array")?.unwrap_or(false),
         elements: fields.texts("elements")?,
-        min: fields.take("min"),
+        min,
         max: fields.take("max"),
         format: fields.text("format")?,
         encrypt: fields.flag("encrypt")?.unwrap_or(false),

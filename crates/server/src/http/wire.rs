@@ -383,6 +383,19 @@ pub fn health(name: &str, ping_ms: i64, passes: bool) -> Vec<u8> {
     out
 }
 
+/// The time that counts, and what the machine's clock says, in seconds.
+pub fn health_time(believed: Timestamp, clock: Timestamp) -> Vec<u8> {
+    let seconds = |at: Timestamp| at.0.div_euclid(1_000_000);
+    let (remote, local) = (seconds(believed), seconds(clock));
+    let mut out = Vec::with_capacity(64);
+    let mut object = Object::open(&mut out);
+    object.number("remoteTime", remote);
+    object.number("localTime", local);
+    object.number("diff", remote - local);
+    object.close();
+    out
+}
+
 /// Parts of the server, each as [`health`] writes it.
 pub fn statuses(parts: &[Vec<u8>]) -> Vec<u8> {
     list("statuses", parts.len() as u64, parts, |part, out| {

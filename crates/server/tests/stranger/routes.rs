@@ -381,6 +381,7 @@ const SPECS: &[Spec] = specs! {
     GET "/v1/health/pubsub" Keys &[], None;
     GET "/v1/health/storage" Keys &[], None;
     GET "/v1/health/storage/local" Keys &[], None;
+    GET "/v1/health/time" Keys &[], None;
 
     GET "/v1/tablesdb" Keys CONTAINERS, None;
     POST "/v1/tablesdb" Keys &[], Some(&[

@@ -493,3 +493,84 @@ fn lists_refuse_unknown_attributes_and_cursors() {
         }
     }
 }
+
+#[test]
+fn a_column_without_a_sign_takes_no_number_below_zero() {
+    let site = site();
+    for (way, kind) in [
+        ("inline", "integer"),
+        ("inline", "bigint"),
+        ("alone", "integer"),
+    ] {
+        let table = format!("{way}_{kind}");
+        let unsigned = json!({"key": "u", "type": kind, "required": false, "signed": false});
+        let inline = if way == "inline" {
+            vec![unsigned.clone()]
+        } else {
+            Vec::new()
+        };
+        let body = json!({"tableId": table, "name": "T", "columns": inline});
+        let made = site.ask("POST", "/v1/tablesdb/d/tables", &body.to_string());
+        assert_eq!(made.status, 201, "{}", made.text);
+        let path = format!("/v1/tablesdb/d/tables/{table}");
+        if way == "alone" {
+            let made = site.ask(
+                "POST",
+                &format!("{path}/columns/{kind}"),
+                &unsigned.to_string(),
+            );
+            assert_eq!(made.status, 202, "{}", made.text);
+        }
+        let column = site.ask("GET", &format!("{path}/columns/u"), "").json();
+        assert_eq!(column["min"], 0, "{way} {column}");
+        for (n, status) in [(-1, 400), (0, 201), (7, 201)] {
+            let row = json!({"rowId": "unique()", "data": {"u": n}}).to_string();
+            let made = site.ask("POST", &format!("{path}/rows"), &row);
+            assert_eq!(made.status, status, "{way} {n}: {}", made.text);
+        }
+    }
+}
+
+#[test]
+fn a_column_can_be_without_a_sign_where_it_holds_integers() {
+    let site = site();
+    for (definition, is_taken) in [
+        (
+            json!({"key": "x", "type": "integer", "signed": false, "min": 5}),
+            true,
+        ),
+        (
+            json!({"key": "x", "type": "integer", "signed": true, "min": -5}),
+            true,
+        ),
+        (
+            json!({"key": "x", "type": "integer", "signed": false, "min": -5}),
+            false,
+        ),
+        (
+            json!({"key": "x", "type": "double", "signed": false}),
+            false,
+        ),
+        (
+            json!({"key": "x", "type": "boolean", "signed": false}),
+            false,
+        ),
+        (
+            json!({"key": "x", "type": "integer", "signed": "no"}),
+            false,
+        ),
+    ] {
+        let body = json!({"tableId": "unique()", "name": "T", "columns": [definition]});
+        let made = site.ask("POST", "/v1/tablesdb/d/tables", &body.to_string());
+        if is_taken {
+            assert_eq!(made.status, 201, "{definition} {}", made.text);
+        } else {
+            assert_eq!(
+                made.refusal(),
+                "400 general_argument_invalid",
+                "{definition}"
+            );
+            assert!(made.text.contains("signed"), "{}", made.text);
+        }
+    }
+}

@@ -269,3 +269,26 @@ fn a_key_does_what_its_scopes_say() {
         );
     }
 }
+
+#[test]
+fn no_database_is_called_like_a_route_beside_it() {
+    let site = Site::start();
+    for path in ["/v1/tablesdb", "/v1/databases"] {
+        let body = r#"{"databaseId":"transactions","name":"T"}"#;
+        let refused = site.ask("POST", path, body);
+        assert_eq!(refused.refusal(), "400 general_argument_invalid");
+        let says = ["`databaseId`", "`transactions` is the name of a route"];
+        assert!(
+            says.iter().all(|part| refused.text.contains(part)),
+            "{}",
+            refused.text
+        );
+        let near = r#"{"databaseId":"Transactions","name":"T"}"#;
+        assert!(site.ask("POST", path, near).status.as_u16() < 410);
+    }
+    // The route itself is untouched.
+    assert_eq!(
+        site.ask("GET", "/v1/tablesdb/transactions", "").json()["total"],
+        0
+    );
+}

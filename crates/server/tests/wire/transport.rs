@@ -47,10 +47,17 @@ fn health_is_for_keys_and_versions_are_for_all() {
             answer.text
         );
     }
-    assert_eq!(
-        site.ask("GET", "/v1/health/time", "").refusal(),
-        "405 general_not_implemented"
-    );
+    let path = "/v1/health/time";
+    let refused = site.ask_as(None, "GET", path, "");
+    assert_eq!(refused.refusal(), "401 general_unauthorized_scope");
+    let time = site.ask_as(Some(ROWS_KEY), "GET", path, "").json();
+    let [remote, local, diff] =
+        ["remoteTime", "localTime", "diff"].map(|key| time[key].as_i64().expect(key));
+    assert_eq!(remote - local, diff);
+    assert!(diff.abs() <= 1, "{time}");
+    assert!(local > 1_700_000_000, "in seconds: {time}");
+    let other = site.ask("GET", "/v1/health/queue", "").refusal();
+    assert!(other.starts_with("40"), "{other}");
 }
 
 #[test]

@@ -128,6 +128,7 @@ impl Operation {
             | Action::HealthCache
             | Action::HealthPubsub
             | Action::HealthStorage
+            | Action::HealthTime
             | Action::ListDatabases
             | Action::CreateDatabase
             | Action::GetDatabase
