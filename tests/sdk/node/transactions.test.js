@@ -181,6 +181,10 @@ describe('a transaction', () => {
     const guest = server.tables(null);
     await refused(guest.getTransaction({ transactionId }), 404, 'transaction_not_found');
     await refused(commit(transactionId, guest), 404, 'transaction_not_found');
+    // Nobody opens one who may write nowhere.
+    await refused(open(guest), 401, 'user_unauthorized');
+    const permissions = ['create("any")'];
+    await db.createTable({ databaseId: 'd', tableId: 'open', name: 'Open', permissions });
     const own = await open(guest);
     const update = guest.updateRow({ ...T, rowId: 'a', data: { n: 1 }, transactionId: own });
     await refused(update, 401, 'user_unauthorized');
