@@ -282,6 +282,7 @@ impl Contest<'_> {
             rows: true,
             total: self.total.then_some(TotalCap::UpTo(TOTAL_CAP)),
             place: false,
+            bytes_max: usize::MAX,
             catalogue_epoch: self.opened.catalogue_epoch,
         };
         let listed = block_on(self.opened.store.list(listing))?.answer;

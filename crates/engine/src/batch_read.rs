@@ -1,7 +1,10 @@
 //! Many rows by their ids or by unique keys, of several tables, in one request: as of one mark, or
 //! each part at coordinates of its own.
 
+use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use model::{
     Catalogue, Coordinates, Direction, Field, Index, IndexKind, Json, Mark, Marked, Page, Row,
@@ -20,6 +23,11 @@ use crate::rows::{ATTEMPTS_MAX, READ_ROWS, selection};
 /// Most rows that one request may ask for. A point read takes some 5 microseconds, and the
 /// connections of the thread wait for all of them.
 pub const BATCH_ROWS_READ_MAX: usize = 1_000;
+
+/// So many rows, or bytes of rows, are read before others of the thread have their turn: half a
+/// millisecond.
+const ROWS_A_TURN: usize = 100;
+const BYTES_A_TURN: usize = 256 * 1_024;
 
 /// Rows of one table.
 #[derive(Clone, Debug)]
@@ -89,7 +97,8 @@ enum Wanted {
 
 impl Engine {
     /// Reads rows of tables of one database: those of parts that name no time all as of one mark.
-    /// What is wrong about one part is told there and leaves the others alone.
+    /// What is wrong about one part is told there and leaves the others alone. From the part on
+    /// that would make the answer too large, none is read.
     ///
     /// # Errors
     /// [`EngineError::DatabaseNotFound`], or what keeps all parts from being read.
@@ -146,10 +155,21 @@ impl Engine {
                 reading.saw(self.shared.marks.published());
             }
             let mut parts = Vec::with_capacity(plans.len());
+            let (mut turn, mut is_full) = (Turn::default(), false);
             for plan in &plans {
-                parts.push(match plan {
-                    Ok(plan) => Ok(read_part(reading, plan).await?),
-                    Err(error) => Err(error.clone()),
+                let part = match plan {
+                    Ok(_) if is_full => Err(reading.too_large()),
+                    Ok(plan) => read_part(reading, plan, &mut turn).await,
+                    Err(error) => {
+                        parts.push(Err(error.clone()));
+                        continue;
+                    }
+                };
+                // The parts before it are answered; of those behind it nothing is read.
+                is_full = matches!(part, Err(EngineError::AnswerTooLarge { .. }));
+                parts.push(match part {
+                    Err(error) if !is_full => return Err(error),
+                    part => part,
                 });
             }
             Ok(parts)
@@ -233,7 +253,11 @@ fn filter(table: &Table, index: &Index, key: &[Json]) -> Result<Filter, EngineEr
     Ok(Filter::All(tests.collect::<Result<_, _>>()?))
 }
 
-async fn read_part(reading: &mut Gathering<'_>, plan: &Planned) -> Result<BatchPart, EngineError> {
+async fn read_part(
+    reading: &mut Gathering<'_>,
+    plan: &Planned,
+    turn: &mut Turn,
+) -> Result<BatchPart, EngineError> {
     let mut part = BatchPart {
         page: Page {
             table: plan.table.clone(),
@@ -257,26 +281,84 @@ async fn read_part(reading: &mut Gathering<'_>, plan: &Planned) -> Result<BatchP
     };
     match &plan.wanted {
         Wanted::Ids(ids) => {
+            // A row is read once, however often its id is named.
+            let mut places: HashMap<&str, Option<usize>> = HashMap::new();
             for id in ids {
+                if let Some(place) = places.get(id.as_str()) {
+                    part.push_again(reading, *place)?;
+                    continue;
+                }
                 let row = by_id(reading, plan, visibility, id).await?;
-                part.push(row);
+                turn.pass(row.as_ref()).await;
+                let place = part.push(reading, row)?;
+                places.insert(id.as_str(), place);
             }
         }
         Wanted::Filters(filters) => {
             for filter in filters {
                 let row = by_filter(reading, plan, visibility, filter).await?;
-                part.push(row);
+                turn.pass(row.as_ref()).await;
+                part.push(reading, row)?;
             }
         }
     }
     Ok(part)
 }
 
+/// What a batch has read since others of its thread last had their turn.
+#[derive(Default)]
+struct Turn {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Turn {
+    /// Counts a read. Lets others of the thread run after enough of them: what they wait for, and
+    /// the end of a client that has gone, is seen between two reads.
+    async fn pass(&mut self, row: Option<&Row>) {
+        self.rows += 1;
+        self.bytes += row.map_or(0, Row::size_bytes);
+        if self.rows < ROWS_A_TURN && self.bytes < BYTES_A_TURN {
+            return;
+        }
+        *self = Turn::default();
+        let mut has_waited = false;
+        poll_fn(|context| {
+            if std::mem::replace(&mut has_waited, true) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
 impl BatchPart {
-    fn push(&mut self, row: Option<Row>) {
+    fn push(
+        &mut self,
+        reading: &mut Gathering<'_>,
+        row: Option<Row>,
+    ) -> Result<Option<usize>, EngineError> {
+        if let Some(row) = &row {
+            reading.take(row)?;
+        }
         let place = row.as_ref().map(|_| self.page.rows.len());
         self.page.rows.extend(row);
         self.places.push(place);
+        Ok(place)
+    }
+
+    fn push_again(
+        &mut self,
+        reading: &mut Gathering<'_>,
+        place: Option<usize>,
+    ) -> Result<(), EngineError> {
+        if let Some(at) = place {
+            reading.take(&self.page.rows[at])?;
+        }
+        self.places.push(place);
+        Ok(())
     }
 }
 
@@ -329,6 +411,7 @@ async fn by_filter(
         rows: true,
         total: None,
         place: false,
+        bytes_max: usize::MAX,
         catalogue_epoch: reading.catalogue.epoch,
     };
     let read = reading.reads.list(listing).await?;

@@ -228,6 +228,7 @@ impl Engine {
             rows: true,
             total: None,
             place: false,
+            bytes_max: usize::MAX,
             catalogue_epoch: catalogue.epoch,
         };
         let last = self.shared.store.list(listing).await?.answer;

@@ -372,6 +372,7 @@ impl Engine {
             rows: true,
             total: how.total.then_some(self.total_cap),
             place: false,
+            bytes_max: self.answer_bytes_max,
             catalogue_epoch,
         };
         let listed = self.shared.store.list(listing).await?.answer;

@@ -128,6 +128,11 @@ pub enum EngineError {
         /// The limit.
         limit_ms: u64,
     },
+    /// The rows of the answer would take more bytes than one answer may.
+    AnswerTooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
     /// Too many long reads wait for their turn; try again later.
     ReadersBusy {
         /// How many may wait.
@@ -289,11 +294,26 @@ impl fmt::Display for EngineError {
             E::Index(fault) => fault.fmt(f),
             E::Unsupported(what) => write!(f, "{what} is not supported by this server."),
             E::Query(error) => error.fmt(f),
-            E::CursorNotFound(_) | E::CursorNull(_) | E::Timeout { .. } | E::ReadersBusy { .. } => {
-                self.fmt_of_reading(f)
-            }
+            E::CursorNotFound(_)
+            | E::CursorNull(_)
+            | E::Timeout { .. }
+            | E::AnswerTooLarge { .. }
+            | E::ReadersBusy { .. } => self.fmt_of_reading(f),
             E::QuotaExceeded { what, held, max } => write!(f, "{}", what.sentence(*held, *max)),
             E::RequestKeyReused | E::RequestRepeated => self.fmt_of_repeating(f),
+            E::Overloaded | E::TrialsBusy { .. } | E::Closing | E::ClockImplausible { .. } => {
+                self.fmt_of_waiting(f)
+            }
+            E::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl EngineError {
+    /// What may be otherwise later.
+    fn fmt_of_waiting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use EngineError as E;
+        match self {
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::TrialsBusy { waiting_max } => write!(
                 f,
@@ -306,12 +326,10 @@ impl fmt::Display for EngineError {
                 "Writes are stopped: the clock is {ahead_s} s ahead of the last commit. Check the \
                  clock; if it is right, restart with --accept-clock."
             ),
-            E::Store(error) => error.fmt(f),
+            _ => unreachable!("the caller matched what may be otherwise later"),
         }
     }
-}
 
-impl EngineError {
     /// What became of a request of this key before.
     fn fmt_of_repeating(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -419,6 +437,10 @@ impl EngineError {
                 "The cursor's row `{id}` has no value in a column that the order uses."
             ),
             E::Timeout { limit_ms } => write!(f, "The query was stopped after {limit_ms} ms."),
+            E::AnswerTooLarge { bytes_max } => {
+                let bytes_max = *bytes_max;
+                fmt::Display::fmt(&StoreError::AnswerTooLarge { bytes_max }, f)
+            }
             E::ReadersBusy { waiting_max } => {
                 let waiting_max = *waiting_max;
                 fmt::Display::fmt(&StoreError::ReadersBusy { waiting_max }, f)
@@ -537,6 +559,7 @@ impl From<StoreError> for EngineError {
             StoreError::CursorNull { id } => EngineError::CursorNull(id),
             StoreError::HistoryGone { kept_from } => EngineError::HistoryGone(kept_from),
             StoreError::Timeout { limit_ms } => EngineError::Timeout { limit_ms },
+            StoreError::AnswerTooLarge { bytes_max } => EngineError::AnswerTooLarge { bytes_max },
             StoreError::ReadersBusy { waiting_max } => EngineError::ReadersBusy { waiting_max },
             StoreError::PatternTooHard => QueryError::Invalid(error.to_string()).into(),
             other => EngineError::Store(other),

@@ -120,6 +120,7 @@ impl Engine {
                 rows: true,
                 total: None,
                 place: false,
+                bytes_max: usize::MAX,
                 catalogue_epoch: catalogue.epoch,
             };
             match self.shared.store.list(listing).await {

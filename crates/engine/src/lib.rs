@@ -134,6 +134,8 @@ pub struct Config {
     pub page_rows_default: u32,
     /// Most rows of a page.
     pub page_rows_max: u32,
+    /// Most bytes of the rows of one answer.
+    pub answer_bytes_max: usize,
     /// Totals are counted up to this; 0 counts all.
     pub total_cap: u64,
     /// Capacity of the list cache in bytes; 0 switches it off.
@@ -157,6 +159,7 @@ pub struct Config {
 pub struct Engine {
     limits: query::Limits,
     total_cap: store::TotalCap,
+    answer_bytes_max: usize,
     caches_lists: bool,
     shared: Arc<Shared>,
     writer: Writer,
@@ -254,6 +257,7 @@ impl Engine {
                 0 => store::TotalCap::None,
                 cap => store::TotalCap::UpTo(cap),
             },
+            answer_bytes_max: config.answer_bytes_max,
             caches_lists: config.list_cache_bytes > 0,
             shared,
             writer,

@@ -279,6 +279,7 @@ impl Comparing {
             rows: true,
             total: total.map(|_| self.total_cap),
             place: false,
+            bytes_max: usize::MAX,
             catalogue_epoch: hit.catalogue_epoch,
         };
         let read = self.shared.store.list(listing).await;

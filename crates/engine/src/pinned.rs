@@ -66,6 +66,7 @@ impl Engine {
             rows: true,
             total: Some(self.total_cap),
             place: false,
+            bytes_max: self.answer_bytes_max,
             catalogue_epoch: epoch,
         };
         let listed = self.read_list(listing).await?.answer;

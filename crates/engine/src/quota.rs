@@ -259,6 +259,7 @@ fn rows_of(store: &dyn Store, table: &Arc<Table>, catalogue_epoch: u64) -> Optio
         rows: false,
         total: Some(TotalCap::None),
         place: false,
+        bytes_max: usize::MAX,
         catalogue_epoch,
     };
     let listed = block_on(store.list(listing)).ok()?;

@@ -77,6 +77,8 @@ pub(crate) struct Gathering<'a> {
     pub(crate) at: Option<Coordinates>,
     rows_left: usize,
     relationships_left: usize,
+    bytes_max: usize,
+    bytes_left: usize,
     /// The mark of the snapshot of the first read.
     mark: Option<Mark>,
     /// Whether another read saw another snapshot.
@@ -91,6 +93,7 @@ impl<'a> Gathering<'a> {
         catalogue: &'a Catalogue,
         caller: &'a Caller,
         at: Option<Coordinates>,
+        bytes_max: usize,
     ) -> Gathering<'a> {
         Gathering {
             reads,
@@ -99,6 +102,8 @@ impl<'a> Gathering<'a> {
             at,
             rows_left: RELATED_ROWS_MAX,
             relationships_left: RELATIONSHIPS_MAX,
+            bytes_max,
+            bytes_left: bytes_max,
             mark: None,
             is_torn: false,
         }
@@ -121,18 +126,60 @@ impl<'a> Gathering<'a> {
             rows: true,
             total,
             place: false,
+            bytes_max: self.bytes_left,
             catalogue_epoch: self.catalogue.epoch,
         };
-        let read = self.reads.list(listing).await?;
-        self.saw(read.mark);
+        let listed = self.read_list(listing).await?;
         let page = Page {
             table: query.table,
             selection: query.selection,
-            rows: read.answer.rows,
+            rows: listed.rows,
             related: Vec::new(),
         };
         let page = self.related_to(page, names, 1).await?;
-        Ok((page, read.answer.total))
+        self.need_room_for(&page)?;
+        Ok((page, listed.total))
+    }
+
+    /// A list that is a part of the answer.
+    pub(crate) async fn read_list(&mut self, listing: Listing<'_>) -> Result<Listed, EngineError> {
+        let bytes_max = self.bytes_left;
+        let read = self
+            .reads
+            .list(Listing {
+                bytes_max,
+                ..listing
+            })
+            .await;
+        let read = read.map_err(|error| match error {
+            StoreError::AnswerTooLarge { .. } => self.too_large(),
+            error => error.into(),
+        })?;
+        self.saw(read.mark);
+        for row in &read.answer.rows {
+            self.take(row)?;
+        }
+        Ok(read.answer)
+    }
+
+    /// Makes room for a row in the answer.
+    pub(crate) fn take(&mut self, row: &Row) -> Result<(), EngineError> {
+        let left = self.bytes_left.checked_sub(row.size_bytes());
+        self.bytes_left = left.ok_or_else(|| self.too_large())?;
+        Ok(())
+    }
+
+    /// A related row is held once, and written wherever it is shown.
+    fn need_room_for(&self, page: &Page) -> Result<(), EngineError> {
+        if !page.related.is_empty() && page.size_bytes() > self.bytes_max {
+            return Err(self.too_large());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn too_large(&self) -> EngineError {
+        let bytes_max = self.bytes_max;
+        EngineError::AnswerTooLarge { bytes_max }
     }
 
     /// One row with related rows; `None` when it is not there, or not visible.
@@ -152,13 +199,16 @@ impl<'a> Gathering<'a> {
         let Some(row) = read.answer else {
             return Ok(None);
         };
+        self.take(&row)?;
         let page = Page {
             table: Arc::clone(point.table),
             rows: vec![row],
             related: Vec::new(),
             selection,
         };
-        self.related_to(page, names, 1).await.map(Some)
+        let page = self.related_to(page, names, 1).await?;
+        self.need_room_for(&page)?;
+        Ok(Some(page))
     }
 
     /// The mark that all of it is true for; `None` when the reads saw different ones.
@@ -281,17 +331,17 @@ impl<'a> Gathering<'a> {
                 rows: true,
                 total: None,
                 place: false,
+                bytes_max: self.bytes_left,
                 catalogue_epoch: self.catalogue.epoch,
             };
-            let read = self.reads.list(listing).await?;
-            self.saw(read.mark);
-            let count = read.answer.rows.len();
+            let found = self.read_list(listing).await?.rows;
+            let count = found.len();
             self.rows_left = self.rows_left.checked_sub(count).ok_or_else(|| {
                 QueryError::Invalid(format!(
                     "One request may select at most {RELATED_ROWS_MAX} related rows; set a limit"
                 ))
             })?;
-            rows.extend(read.answer.rows);
+            rows.extend(found);
         }
         if lead.is_list {
             // A row with links to rows of two parts was found twice.
@@ -430,7 +480,9 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             self.settle_due().await?;
             let before = self.shared.before(None);
-            let mut now = Gathering::new(Reads::Store(self), catalogue, caller, None);
+            let bytes_max = self.answer_bytes_max;
+            let store = Reads::Store(self);
+            let mut now = Gathering::new(store, catalogue, caller, None, bytes_max);
             let answer = read(&mut now).await?;
             if let Some(mark) = now.mark()
                 && !self.shared.has_passed(&before)
@@ -438,7 +490,7 @@ impl Engine {
                 return Ok(Marked { answer, mark });
             }
             let at = self.coordinates_of_now(now.mark).await?;
-            let mut fixed = Gathering::new(Reads::Store(self), catalogue, caller, Some(at));
+            let mut fixed = Gathering::new(store, catalogue, caller, Some(at), bytes_max);
             match read(&mut fixed).await {
                 // A commit came after the mark, and a table keeps no past.
                 Err(EngineError::HistoryGone(_)) => {}

@@ -198,6 +198,7 @@ impl Engine {
             rows: true,
             total: None,
             place: false,
+            bytes_max: self.answer_bytes_max,
             catalogue_epoch: point.catalogue_epoch,
         };
         let Snapshot { answer, mark } = self.shared.store.list(listing).await?;
@@ -435,6 +436,7 @@ impl Attempt<'_> {
             rows,
             total: total.then_some(self.engine.total_cap),
             place: rows && for_keeping,
+            bytes_max: self.engine.answer_bytes_max,
             catalogue_epoch: self.catalogue.epoch,
         };
         let Snapshot { answer, mark } = self.engine.read_list(listing).await?;

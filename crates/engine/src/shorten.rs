@@ -108,6 +108,7 @@ impl Engine {
                 rows: true,
                 total: None,
                 place: false,
+                bytes_max: usize::MAX,
                 catalogue_epoch: catalogue.epoch,
             };
             self.shared.store.list(listing).await

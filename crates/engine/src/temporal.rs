@@ -122,6 +122,7 @@ impl Engine {
                 rows: true,
                 total: None,
                 place: false,
+                bytes_max: self.answer_bytes_max,
                 catalogue_epoch: catalogue.epoch,
             };
             match self.shared.store.list(listing).await {

@@ -42,6 +42,17 @@ pub struct Span {
     pub origin: Mark,
 }
 
+impl Row {
+    /// Bytes of what it shows, without the system fields of fixed length.
+    pub fn size_bytes(&self) -> usize {
+        let content = match &self.content {
+            Content::Body(body) => body.len(),
+            Content::Values(values) => values.iter().map(Value::size_bytes).sum(),
+        };
+        content + self.permissions.len() + self.id.as_str().len()
+    }
+}
+
 /// The user's columns of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
@@ -63,6 +74,27 @@ pub struct Page {
     pub rows: Vec<Row>,
     /// Relationships that were asked for, each once.
     pub related: Vec<Related>,
+}
+
+impl Page {
+    /// Bytes of what it shows, by [`Row::size_bytes`], where a related row counts as often as it is
+    /// shown: one that a thousand rows are related to is written a thousand times.
+    pub fn size_bytes(&self) -> usize {
+        let rows = self.sizes_bytes().into_iter();
+        rows.fold(0, usize::saturating_add)
+    }
+
+    fn sizes_bytes(&self) -> Vec<usize> {
+        let mut sizes: Vec<usize> = self.rows.iter().map(Row::size_bytes).collect();
+        for related in &self.related {
+            let of_related = related.page.sizes_bytes();
+            for (size, links) in sizes.iter_mut().zip(&related.links) {
+                let shown = links.iter().map(|at| of_related[*at]);
+                *size = shown.fold(*size, usize::saturating_add);
+            }
+        }
+        sizes
+    }
 }
 
 /// What the rows of a page are related to through one column.

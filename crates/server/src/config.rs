@@ -292,6 +292,7 @@ pub fn offline_engine(directory: PathBuf) -> engine::Config {
         long_reads: LONG_READS,
         page_rows_default: PAGE_ROWS_DEFAULT,
         page_rows_max: PAGE_ROWS_DEFAULT,
+        answer_bytes_max: usize::MAX,
         total_cap: 0,
         list_cache_bytes: 0,
         writes_waiting_max: WRITES_WAITING_MAX,

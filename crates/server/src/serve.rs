@@ -81,6 +81,11 @@ pub struct Limits {
     /// Most requests a second from one address without an API key; 429 beyond, and 0 for any
     /// number.
     pub guest_rate: u32,
+    /// Most bytes of the answer to a read; 400 beyond.
+    pub answer_bytes_max: usize,
+    /// Most bytes of answers that clients have not taken, of all answers together but for those of
+    /// up to 16 KiB; 503 beyond. Callers without a key may have half of it.
+    pub answers_bytes_max: usize,
     /// Longest time from the first byte of a head, or from connecting, to the head's end, in
     /// milliseconds.
     pub head_ms: u64,

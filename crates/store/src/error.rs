@@ -30,6 +30,11 @@ pub enum StoreError {
         /// The limit.
         limit_ms: u64,
     },
+    /// The rows take more bytes than the caller allowed.
+    AnswerTooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
     /// Too many long reads wait for their turn.
     ReadersBusy {
         /// How many may wait.
@@ -91,6 +96,7 @@ impl StoreError {
             | StoreError::CursorNull { .. }
             | StoreError::HistoryGone { .. }
             | StoreError::PatternTooHard
+            | StoreError::AnswerTooLarge { .. }
             | StoreError::Full
             | StoreError::Memory
             | StoreError::Io { .. }
@@ -122,6 +128,11 @@ impl fmt::Display for StoreError {
             StoreError::Timeout { limit_ms } => {
                 write!(f, "The query was stopped after {limit_ms} ms.")
             }
+            StoreError::AnswerTooLarge { bytes_max } => write!(
+                f,
+                "The answer would have more than {bytes_max} bytes. Ask for fewer rows with \
+                 `limit` and go on with `cursorAfter`, or for fewer columns with `select`."
+            ),
             StoreError::ReadersBusy { waiting_max } => write!(
                 f,
                 "Too many long queries: {waiting_max} may wait. Try again later, or make an index \

@@ -59,6 +59,7 @@ pub trait Store: Send + Sync {
     /// [`StoreError::CatalogueMoved`] when the snapshot was written under another catalogue than
     /// the query was resolved under; [`StoreError::HistoryGone`] when it looks below the line of
     /// its table; [`StoreError::CursorNotFound`], [`StoreError::CursorNull`];
+    /// [`StoreError::AnswerTooLarge`] past [`Listing::bytes_max`];
     /// [`StoreError::Timeout`] past the limit the store was opened with;
     /// [`StoreError::ReadersBusy`] when too many long reads wait.
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>>;
@@ -334,6 +335,8 @@ pub struct Listing<'a> {
     pub total: Option<TotalCap>,
     /// Whether [`Listed::last_place`] is wanted with the rows.
     pub place: bool,
+    /// Most bytes that the rows may take, by [`Row::size_bytes`].
+    pub bytes_max: usize,
     /// [`Catalogue::epoch`] of the catalogue the query was resolved under.
     pub catalogue_epoch: u64,
 }

@@ -30,6 +30,8 @@ struct Gate {
     waiting: usize,
     /// Names of threads that encoded a row.
     seen: BTreeSet<String>,
+    /// Rows that were encoded.
+    encoded: usize,
 }
 
 static GATE: (Mutex<Gate>, Condvar) = (
@@ -37,6 +39,7 @@ static GATE: (Mutex<Gate>, Condvar) = (
         is_closed: false,
         waiting: 0,
         seen: BTreeSet::new(),
+        encoded: 0,
     }),
     Condvar::new(),
 );
@@ -65,6 +68,7 @@ fn encode_at_gate(table: &Table, values: &[Value], out: &mut Vec<u8>) {
     let may_wait = name.starts_with("reads-");
     let mut state = gate();
     state.seen.insert(name);
+    state.encoded += 1;
     while may_wait && state.is_closed {
         state.waiting += 1;
         GATE.1.notify_all();
@@ -109,6 +113,25 @@ impl Place for Directory {
 /// A store whose reads have no time at all on the thread that asks: each that takes 1,000 steps
 /// is long. And a query at coordinates, for the gate to hold up.
 fn furnished(threads: usize, waiting_max: usize) -> (Directory, Db, Query) {
+    furnished_with(threads, waiting_max, ROWS, note)
+}
+
+/// The same with few rows, of a text of so many bytes: SQLite takes few steps over them.
+fn furnished_large(rows: usize, bytes: usize) -> (Directory, Db, Query) {
+    let large = |id: &str| {
+        let mut values = note(id);
+        values[0] = Value::Text("x".repeat(bytes));
+        values
+    };
+    furnished_with(1, 10, rows, large)
+}
+
+fn furnished_with(
+    threads: usize,
+    waiting_max: usize,
+    rows: usize,
+    values: impl Fn(&str) -> Vec<Value>,
+) -> (Directory, Db, Query) {
     let limits = LongReads {
         after_us: 0,
         threads,
@@ -116,9 +139,9 @@ fn furnished(threads: usize, waiting_max: usize) -> (Directory, Db, Query) {
     };
     let directory = Directory(tempfile::tempdir().unwrap(), limits, 60_000);
     let mut db = Db::with_notes(&directory);
-    let ids: Vec<String> = (0..ROWS).map(|nth| format!("r{nth}")).collect();
+    let ids: Vec<String> = (0..rows).map(|nth| format!("r{nth}")).collect();
     for ids in ids.chunks(1_000) {
-        let rows = ids.iter().map(|id| db.insert(id, note(id)));
+        let rows = ids.iter().map(|id| db.insert(id, values(id)));
         db.ok(rows.collect());
     }
     let mark = db.load().mark;
@@ -139,6 +162,7 @@ fn ask<'a>(db: &'a Db, query: &'a Query) -> StoreFuture<'a, Snapshot<Listed>> {
         rows: true,
         total: None,
         place: false,
+        bytes_max: usize::MAX,
         catalogue_epoch: db.catalogue.epoch,
     })
 }
@@ -297,6 +321,7 @@ fn while_long_reads_run_and_wait_short_ones_are_answered() {
         rows: true,
         total: None,
         place: false,
+        bytes_max: usize::MAX,
         catalogue_epoch: db.catalogue.epoch,
     };
     let listed = block_on(db.store.list(listing)).unwrap();
@@ -320,6 +345,68 @@ fn a_read_that_nobody_waits_for_gives_up_its_place() {
     drop(first);
     set_gate(false);
     assert_whole(block_on(third));
+}
+
+#[test]
+fn rows_of_many_bytes_are_long_however_few_they_are() {
+    let _alone = alone();
+    let (_directory, db, query) = furnished_large(4, 100_000);
+    let listed = block_on(ask(&db, &query)).unwrap().answer;
+    assert_eq!(listed.rows.len(), 4);
+    let threads = gate().seen.clone();
+    assert!(threads.contains("reads-0"), "{threads:?}");
+}
+
+#[test]
+fn a_read_of_large_rows_ends_when_nobody_waits_for_it() {
+    let _alone = alone();
+    let (_directory, db, query) = furnished_large(20, 100_000);
+    set_gate(true);
+    let mut first = ask(&db, &query);
+    assert!(is_pending(&mut first));
+    until_somebody_waits();
+    drop(first);
+    gate().encoded = 0;
+    set_gate(false);
+    // On the one thread, so behind the other.
+    let one = Query {
+        limit: 1,
+        offset: 19,
+        ..query.clone()
+    };
+    let mut last = ask(&db, &one);
+    let answer = loop {
+        if let Poll::Ready(answer) = last.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            break answer;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(answer.unwrap().answer.rows.len(), 1);
+    let encoded = gate().encoded;
+    assert!(encoded < 5, "{encoded} rows were read for nobody");
+}
+
+#[test]
+fn rows_beyond_the_bytes_that_were_allowed_are_refused() {
+    let _alone = alone();
+    let (_directory, db, query) = furnished_large(4, 100_000);
+    for (bytes_max, is_enough) in [(399_999, false), (500_000, true)] {
+        let listing = Listing {
+            query: &query,
+            rows: true,
+            total: None,
+            place: false,
+            bytes_max,
+            catalogue_epoch: db.catalogue.epoch,
+        };
+        match block_on(db.store.list(listing)) {
+            Ok(listed) => assert!(is_enough && listed.answer.rows.len() == 4),
+            Err(error) => {
+                assert_eq!(error, StoreError::AnswerTooLarge { bytes_max });
+                assert!(!is_enough && !error.is_retryable());
+            }
+        }
+    }
 }
 
 #[test]

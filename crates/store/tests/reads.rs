@@ -215,6 +215,7 @@ impl View<'_> {
             rows: true,
             total: None,
             place: true,
+            bytes_max: usize::MAX,
             catalogue_epoch: self.world.db.catalogue.epoch,
         };
         let listed = block_on(self.world.db.store.list(listing))?.answer;
@@ -267,6 +268,7 @@ impl View<'_> {
             rows: false,
             total: Some(cap),
             place: false,
+            bytes_max: usize::MAX,
             catalogue_epoch: self.world.db.catalogue.epoch,
         };
         block_on(self.world.db.store.list(listing))
@@ -497,6 +499,7 @@ fn a_read_under_another_catalogue_is_noticed() {
             rows: true,
             total: None,
             place: false,
+            bytes_max: usize::MAX,
             catalogue_epoch,
         };
         let listed = block_on(world.db.store.list(listing)).map(|_| ());
@@ -554,6 +557,7 @@ fn a_read_past_its_limit_is_stopped_and_the_next_one_runs() {
             rows: true,
             total,
             place: false,
+            bytes_max: usize::MAX,
             catalogue_epoch: epoch,
         };
         let stopped = block_on(db.store.list(listing)).map(|_| ());

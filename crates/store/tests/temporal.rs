@@ -302,6 +302,7 @@ impl World {
             rows: true,
             total: Some(TotalCap::None),
             place: false,
+            bytes_max: usize::MAX,
             catalogue_epoch: self.epoch,
         };
         let listed = block_on(self.store.list(listing)).unwrap().answer;

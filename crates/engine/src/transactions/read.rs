@@ -99,8 +99,10 @@ impl Engine {
             return self.on_one_snapshot(catalogue, caller, read).await;
         }
         let (catalogue, who) = (Arc::clone(catalogue), caller.clone());
+        let bytes_max = self.answer_bytes_max;
         let tried = self.tried(caller, trial, move |preview| {
-            let mut reading = Gathering::new(Reads::Preview(preview), &catalogue, &who, None);
+            let reads = Reads::Preview(preview);
+            let mut reading = Gathering::new(reads, &catalogue, &who, None, bytes_max);
             Ok(block_on(read(&mut reading)))
         });
         let tried = tried.await?;

@@ -102,17 +102,17 @@ impl Engine {
                 rows: true,
                 total,
                 place: false,
+                bytes_max: usize::MAX,
                 catalogue_epoch: epoch,
             };
-            let read = reading.reads.list(listing).await?;
-            reading.saw(read.mark);
+            let listed = reading.read_list(listing).await?;
             let page = Page {
                 table: query.table.clone(),
                 selection: query.selection.clone(),
-                rows: read.answer.rows,
+                rows: listed.rows,
                 related: Vec::new(),
             };
-            Ok((page, read.answer.total))
+            Ok((page, listed.total))
         };
         let Marked { answer, mark } = self.gather(&catalogue, caller, trial, read).await?;
         if let (Some(row), true) = (only, answer.0.rows.is_empty()) {

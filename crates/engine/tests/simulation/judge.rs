@@ -180,6 +180,7 @@ impl Judge {
             rows: true,
             total: question.total.then_some(self.total_cap),
             place: false,
+            bytes_max: usize::MAX,
             catalogue_epoch: self.catalogue.epoch,
         };
         let listed = block_on(self.store.list(listing))?.answer;

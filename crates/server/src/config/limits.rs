@@ -45,6 +45,25 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 1, 1 << 40))]
     bodies_memory: usize,
+    /// Most bytes of the answer to one read, 64KiB to 1GiB; 400 beyond, and how to page
+    #[arg(
+        long,
+        env = "TIDEMARK_ANSWER_MAX",
+        value_name = "SIZE",
+        default_value = "32MiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 64 << 10, 1 << 30))]
+    answer_max: usize,
+    /// Most bytes of answers over 16 KiB that clients have not taken, half of them of callers
+    /// without a key; 503 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_ANSWERS_MEMORY",
+        value_name = "SIZE",
+        default_value = "256MiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 1, 1 << 40))]
+    answers_memory: usize,
     /// Longest time for a request's head, and for agreeing on TLS, in milliseconds
     #[arg(
         long,
@@ -103,6 +122,8 @@ impl LimitArgs {
             body_bytes_max: self.body_max,
             bodies_bytes_max: self.bodies_memory,
             guest_rate: 0,
+            answer_bytes_max: self.answer_max,
+            answers_bytes_max: self.answers_memory,
             head_ms: self.head_limit_ms,
             body_ms: self.body_limit_ms,
             idle_ms: self.idle_limit_ms,

@@ -276,6 +276,7 @@ impl ServeArgs {
         };
         let threads = self.threads.map_or_else(cores, usize::from);
         let tls = tls_files(self.tls_cert.as_ref(), self.tls_key.as_ref())?;
+        let limits = self.limits.limits();
         let origins = self.cors_origin.into_iter().filter(|host| !host.is_empty());
         let engine = engine::Config {
             durability: match self.durability {
@@ -294,6 +295,7 @@ impl ServeArgs {
             },
             page_rows_max: self.page_rows_max,
             page_rows_default: PAGE_ROWS_DEFAULT.min(self.page_rows_max),
+            answer_bytes_max: limits.answer_bytes_max,
             accept_clock: self.accept_clock || self.test_clock,
             downtime_max_us: hours_us(self.downtime_max_h),
             quotas: self.quotas.quotas(),
@@ -304,7 +306,7 @@ impl ServeArgs {
             threads,
             limits: Limits {
                 guest_rate: self.quotas.guest_rate,
-                ..self.limits.limits()
+                ..limits
             },
             origins: origins.collect(),
             proxies: self.trust_proxy,

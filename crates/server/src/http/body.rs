@@ -18,7 +18,7 @@ const DISCARD_TIMES: u64 = 4;
 /// So many bytes of each body are not counted, so that a few clients with large bodies cannot
 /// keep others from writing rows. Also the most that an announced length reserves before it has
 /// come: an announcement costs a client nothing.
-const FREE_BYTES: usize = 16 * 1_024;
+pub const FREE_BYTES: usize = 16 * 1_024;
 
 /// Of a block of a body beyond these: what one read of the connection brings at most, by default.
 const BLOCK_BYTES: usize = 64 * 1_024;

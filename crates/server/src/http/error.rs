@@ -45,6 +45,7 @@ kinds! {
     CursorNotFound 400 "general_cursor_not_found";
     FeatureUnsupported 400 "general_feature_unsupported";
     OrderNull 400 "database_query_order_null";
+    AnswerTooLarge 400 "general_answer_too_large";
     InvalidRange 400 "invalid_range";
     FutureMark 400 "future_tt";
     RowInvalidStructure 400 "row_invalid_structure" legacy "document_invalid_structure";
@@ -332,6 +333,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNotFound(_) => Kind::CursorNotFound,
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
+        E::AnswerTooLarge { .. } => Kind::AnswerTooLarge,
         E::RequestKeyReused | E::RequestRepeated => Kind::RequestKeyReused,
         E::TransactionNotFound(_) => Kind::TransactionNotFound,
         E::TransactionExists(_) => Kind::TransactionExists,

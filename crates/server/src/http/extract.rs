@@ -37,6 +37,22 @@ const X_APPWRITE_TIMESTAMP: HeaderName = HeaderName::from_static("x-appwrite-tim
 /// The header by which a request says what it wants of the list cache.
 pub const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cache");
 
+/// Whether no known key came with the request, or none came at all.
+pub fn is_without_key(app: &App, head: &Parts) -> bool {
+    let query = QueryString::parse(head.uri.query().unwrap_or_default());
+    let Ok(query) = query else { return true };
+    let secret = head.headers.get(&X_APPWRITE_KEY).map(HeaderValue::as_bytes);
+    let project = project(&query, head);
+    let caller = app.callers.find(&app.shared.engine, project, secret);
+    !caller.is_ok_and(|caller| matches!(caller.actor, Actor::Key { .. }))
+}
+
+/// The project that a request names; the query string wins over the header.
+fn project<'a>(query: &'a QueryString, head: &'a Parts) -> Option<&'a str> {
+    let asked = query.project.as_deref().filter(|id| !id.is_empty());
+    asked.or_else(|| header(&head.headers, &X_APPWRITE_PROJECT))
+}
+
 /// A request that has found its route.
 pub struct Asked<'a> {
     /// The thread's state.
@@ -88,8 +104,7 @@ impl<'a> Asked<'a> {
 
     /// The project that the request names; the query string wins over the header.
     pub fn project(&self) -> Option<&str> {
-        let asked = self.query.project.as_deref().filter(|id| !id.is_empty());
-        asked.or_else(|| header(&self.head.headers, &X_APPWRITE_PROJECT))
+        project(&self.query, self.head)
     }
 
     /// What is asked for as it was written, path and query string; `None` where it names the

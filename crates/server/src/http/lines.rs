@@ -4,6 +4,7 @@
 //! Nothing is kept but the lines that have come and are not answered yet. A client that does not
 //! take its answers is not read from.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,10 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use engine::{BATCH_ROWS_READ_MAX, BatchRead, BatchWrite, Caller};
+use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, Caller};
 use hyper::header::{self, HeaderMap};
+use model::{Actor, Mark};
 
 use super::Shared;
+use super::answers::{Sending, Untaken};
 use super::batch;
 use super::body::Paced;
 use super::error::{ApiError, Kind};
@@ -77,6 +80,8 @@ pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
         words: asked.words,
         does,
         pending: Vec::new(),
+        wanted: VecDeque::new(),
+        sending: asked.app.sending.clone(),
         is_over: false,
         is_refused: false,
         shared,
@@ -105,7 +110,10 @@ impl Drop for Place {
     }
 }
 
-type Next = Pin<Box<dyn Future<Output = Option<(Bytes, Source)>>>>;
+/// Lines, counted until the client has taken them.
+type Answers = (Bytes, Option<Untaken>);
+
+type Next = Pin<Box<dyn Future<Output = Option<(Answers, Source)>>>>;
 
 /// The answers, as far as they are there.
 pub struct Lines {
@@ -126,7 +134,7 @@ impl Lines {
     }
 
     /// The next lines; `None` at the end.
-    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Answers>> {
         let Some(next) = &mut self.next else {
             return Poll::Ready(None);
         };
@@ -149,6 +157,10 @@ struct Source {
     body: Paced,
     /// What has come and is not answered.
     pending: Vec<u8>,
+    /// Of the lines that were taken, what is yet to be read for them: so that the answers to one
+    /// group are sent before those to the next are made.
+    wanted: VecDeque<Result<BatchRead, ApiError>>,
+    sending: Rc<Sending>,
     is_over: bool,
     /// Whether the client has been told that no more is answered.
     is_refused: bool,
@@ -156,16 +168,26 @@ struct Source {
 }
 
 impl Source {
-    async fn next(mut self) -> Option<(Bytes, Source)> {
+    async fn next(mut self) -> Option<(Answers, Source)> {
         if self.is_refused {
             self.discard().await;
             return None;
         }
         loop {
+            if !self.wanted.is_empty() {
+                let answers = self.read_group().await;
+                return Some((answers, self));
+            }
             let lines = take_lines(&mut self.pending, self.is_over);
             if !lines.is_empty() {
-                let answers = self.answers(&lines).await;
-                return Some((answers.into(), self));
+                match self.does {
+                    Does::Read => self.wanted.extend(lines.iter().map(|line| wanted(line))),
+                    Does::Write => {
+                        let answers = self.write(&lines).await;
+                        return Some((self.owed(answers), self));
+                    }
+                }
+                continue;
             }
             if self.pending.len() > LINE_BYTES_MAX {
                 let message = format!("A line may have at most {LINE_BYTES_MAX} bytes.");
@@ -184,12 +206,12 @@ impl Source {
     }
 
     /// The last line: why no more are answered.
-    fn end(mut self, refusal: &ApiError) -> (Bytes, Source) {
+    fn end(mut self, refusal: &ApiError) -> (Answers, Source) {
         self.is_refused = true;
         self.pending = Vec::new();
         let mut out = Vec::new();
         wire::refused_line(refusal, self.words, &mut out);
-        (out.into(), self)
+        ((out.into(), None), self)
     }
 
     async fn discard(&mut self) {
@@ -202,53 +224,75 @@ impl Source {
         }
     }
 
-    async fn answers(&self, lines: &[Vec<u8>]) -> Vec<u8> {
+    /// The answers to as many elements as are read together.
+    async fn read_group(&mut self) -> Answers {
+        let count = group_len(self.wanted.make_contiguous());
+        let mut parts: Vec<Result<BatchRead, ApiError>> = self.wanted.drain(..count).collect();
+        let (mark, found) = self.read(&parts).await;
+        let fitting = fitting_len(&found);
+        for part in parts.drain(fitting..).rev() {
+            self.wanted.push_front(part);
+        }
         let mut out = Vec::new();
-        match self.does {
-            Does::Read => self.read(lines, &mut out).await,
-            Does::Write => self.write(lines, &mut out).await,
+        for found in &found[..fitting] {
+            wire::found_line(mark, found, self.words, &mut out);
         }
-        out
-    }
-
-    async fn read(&self, lines: &[Vec<u8>], out: &mut Vec<u8>) {
-        let parts = lines.iter().map(|line| {
-            let part = batch::part(Fields::read(line)?)?;
-            batch::need_rows(part.rows.count())?;
-            Ok(part)
-        });
-        let parts: Vec<Result<BatchRead, ApiError>> = parts.collect();
-        let mut first = 0;
-        while first < parts.len() {
-            let end = first + group_len(&parts[first..]);
-            self.read_group(&parts[first..end], out).await;
-            first = end;
+        drop(found);
+        let pieces = [out.into(), Bytes::new(), Bytes::new()];
+        match self.sending.take(&pieces, self.is_guest()) {
+            Ok(untaken) => {
+                let [lines, ..] = pieces;
+                (lines, untaken)
+            }
+            Err(refusal) => {
+                let mut out = Vec::new();
+                for _ in &parts {
+                    wire::refused_line(&refusal, self.words, &mut out);
+                }
+                (out.into(), None)
+            }
         }
     }
 
-    async fn read_group(&self, parts: &[Result<BatchRead, ApiError>], out: &mut Vec<u8>) {
+    /// What has been done is told of, whatever waits.
+    fn owed(&self, lines: Vec<u8>) -> Answers {
+        let pieces = [lines.into(), Bytes::new(), Bytes::new()];
+        let untaken = self.sending.owe(&pieces, self.is_guest());
+        let [lines, ..] = pieces;
+        (lines, untaken)
+    }
+
+    fn is_guest(&self) -> bool {
+        !matches!(self.caller.actor, Actor::Key { .. })
+    }
+
+    /// What was found of each element, and as of which mark.
+    async fn read(
+        &self,
+        parts: &[Result<BatchRead, ApiError>],
+    ) -> (Option<Mark>, Vec<Result<BatchPart, ApiError>>) {
         let right: Vec<BatchRead> = parts.iter().flatten().cloned().collect();
         let engine = &self.shared.engine;
         let read = engine
             .read_batch(&self.caller, &self.database, &right)
             .await;
-        let read = read.map_err(ApiError::from);
-        let mut found = read.as_ref().map(|read| read.answer.iter());
-        for part in parts {
-            let found = match (part, &mut found) {
-                (Err(refusal), _) => Err(refusal.clone()),
-                (Ok(_), Err(refusal)) => Err((*refusal).clone()),
-                (Ok(_), Ok(found)) => {
-                    let found = found.next().expect("one answer to each part");
-                    found.clone().map_err(ApiError::from)
-                }
-            };
-            let mark = read.as_ref().map(|read| read.mark).ok();
-            wire::found_line(mark, &found, self.words, out);
-        }
+        let (mark, mut found) = match read {
+            Ok(read) => (Some(read.mark), Ok(read.answer.into_iter())),
+            Err(error) => (None, Err(ApiError::from(error))),
+        };
+        let of_part = |part: &Result<BatchRead, ApiError>| match (part, &mut found) {
+            (Err(refusal), _) => Err(refusal.clone()),
+            (Ok(_), Err(refusal)) => Err(refusal.clone()),
+            (Ok(_), Ok(found)) => {
+                let found = found.next().expect("one answer to each part");
+                found.map_err(ApiError::from)
+            }
+        };
+        (mark, parts.iter().map(of_part).collect())
     }
 
-    async fn write(&self, lines: &[Vec<u8>], out: &mut Vec<u8>) {
+    async fn write(&self, lines: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = Vec::new();
         let sender = Sender {
             shared: &self.shared,
             words: self.words,
@@ -274,9 +318,17 @@ impl Source {
                     done.clone().map_err(ApiError::from)
                 }
             };
-            wire::written_line(&done, self.words, out);
+            wire::written_line(&done, self.words, &mut out);
         }
+        out
     }
+}
+
+/// What a line asks to read.
+fn wanted(line: &[u8]) -> Result<BatchRead, ApiError> {
+    let part = batch::part(Fields::read(line)?)?;
+    batch::need_rows(part.rows.count())?;
+    Ok(part)
 }
 
 /// How many of the parts, at least one, ask for no more rows together than one batch may.
@@ -287,6 +339,20 @@ fn group_len(parts: &[Result<BatchRead, ApiError>]) -> usize {
         rows <= BATCH_ROWS_READ_MAX
     };
     parts.iter().take_while(fits).count().max(1)
+}
+
+/// How many of the elements, at least one, are answered together: those for which there is no room
+/// in one answer beside the ones before them are read again, by themselves.
+fn fitting_len(found: &[Result<BatchPart, ApiError>]) -> usize {
+    let is_too_large = |found: &Result<BatchPart, ApiError>| {
+        let refusal = found.as_ref().err();
+        refusal.is_some_and(|refusal| refusal.kind == Kind::AnswerTooLarge)
+    };
+    found
+        .iter()
+        .position(is_too_large)
+        .unwrap_or(found.len())
+        .max(1)
 }
 
 /// Takes whole lines out of what has come; blank ones are none. At the end, the rest is a line.

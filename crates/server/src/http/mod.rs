@@ -7,11 +7,13 @@
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use engine::{Clock, Engine, Family};
+use bytes::Bytes;
+use engine::{Clock, Engine, EngineError, Family};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -19,6 +21,7 @@ use hyper::{Method, Request, Response};
 use tokio_rustls::TlsAcceptor;
 
 pub mod access;
+pub mod answers;
 pub mod batch;
 pub mod body;
 pub mod callers;
@@ -53,6 +56,7 @@ pub mod unique;
 pub mod wire;
 
 use access::Asking;
+use answers::{Answers, FREE_BYTES, Sending, Untaken};
 use body::Budget;
 use callers::Callers;
 use cors::{Origin, Origins};
@@ -95,6 +99,7 @@ pub struct Shared {
     at_once: AtOnce,
     bodies: Budget,
     guest_rate: Option<GuestRate>,
+    answers: Arc<Answers>,
     streams: Streams,
     access_log: bool,
 }
@@ -123,6 +128,7 @@ impl Shared {
             routes,
             bodies: Budget::new(config.limits.bodies_bytes_max),
             guest_rate: GuestRate::new(config.limits.guest_rate, config.rng),
+            answers: Answers::new(config.threads, config.limits.answers_bytes_max),
             streams: Streams::default(),
             access_log: config.access_log,
         }
@@ -137,6 +143,7 @@ pub struct App {
     callers: Callers,
     repeated: Repeated,
     request_ids: RequestIds,
+    sending: Rc<Sending>,
 }
 
 impl App {
@@ -145,11 +152,21 @@ impl App {
         let request_ids = RequestIds::new(thread, shared.rng);
         App {
             counts: shared.counts.thread(thread),
+            sending: Sending::new(shared.answers.clone(), thread),
             shared,
             callers: Callers::default(),
             repeated: Repeated::new(),
             request_ids,
         }
+    }
+
+    /// Counts the answer to a read until its client has taken it.
+    fn counted(&self, pieces: &[Bytes; 3], of_guest: bool) -> Result<Option<Untaken>, ApiError> {
+        let bytes_max = self.shared.limits.answer_bytes_max;
+        if pieces.iter().map(Bytes::len).sum::<usize>() > bytes_max {
+            return Err(EngineError::AnswerTooLarge { bytes_max }.into());
+        }
+        self.sending.take(pieces, of_guest)
     }
 
     /// Tells the engine what this thread has answered without asking it for more than that.
@@ -191,6 +208,7 @@ pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Resp
     let mut route = None;
     let contained = contain(reply_to(app, (&head, peer), body, &origin, &mut route)).await;
     let outcome = contained.unwrap_or_else(|panic| Err(ApiError::internal(panic)));
+    let outcome = outcome.and_then(|reply| counted(app, &head, route, reply));
     let reply = outcome.unwrap_or_else(|error| {
         log_failure(&error, &request_id, &head);
         error.reply(Routes::family_of(head.uri.path()))
@@ -317,6 +335,28 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
 
 fn not_built(asked: &Asked<'_>) -> ApiError {
     ApiError::not_implemented(asked.app.shared.routes.allowed(asked.head.uri.path()))
+}
+
+/// The answer, counted until its client has taken it.
+///
+/// # Errors
+/// Of a read, one that is too large, or for which there is no room. Of a write none: it is done.
+fn counted(
+    app: &App,
+    head: &Parts,
+    route: Option<&Route>,
+    reply: Reply,
+) -> Result<Reply, ApiError> {
+    if reply.len_bytes() <= FREE_BYTES {
+        return Ok(reply);
+    }
+    let of_guest = extract::is_without_key(app, head);
+    if !route.is_some_and(Route::only_reads) {
+        let untaken = app.sending.owe(reply.pieces(), of_guest);
+        return Ok(reply.counted(untaken));
+    }
+    let untaken = app.counted(reply.pieces(), of_guest)?;
+    Ok(reply.counted(untaken))
 }
 
 /// Keeps a panic inside the request that caused it: other connections of the thread live on.

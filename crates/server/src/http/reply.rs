@@ -1,6 +1,7 @@
 //! An answer before it becomes bytes: status, body, and the headers that every answer carries.
 
 use std::convert::Infallible;
+use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,6 +15,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use model::Mark;
 
+use super::answers::Untaken;
 use super::cors::Origin;
 use super::lines::Lines;
 use super::min_mark::X_TIDEMARK_MARK;
@@ -35,8 +37,39 @@ const X_APPWRITE_CACHE: HeaderName = HeaderName::from_static("x-appwrite-cache")
 const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cache");
 
 /// Up to three pieces, written out in one go: the rows of a list are not copied between the
-/// parts of their envelope.
-type Pieces = Chain<Chain<Bytes, Bytes>, Bytes>;
+/// parts of their envelope. They are dropped when the last of them has been handed to the system.
+#[derive(Debug)]
+pub struct Pieces {
+    bytes: Chain<Chain<Bytes, Bytes>, Bytes>,
+    _untaken: Option<Untaken>,
+}
+
+impl Pieces {
+    fn new([first, second, third]: [Bytes; 3], untaken: Option<Untaken>) -> Pieces {
+        Pieces {
+            bytes: first.chain(second).chain(third),
+            _untaken: untaken,
+        }
+    }
+}
+
+impl Buf for Pieces {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.bytes.chunks_vectored(slices)
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}
 
 /// The body of an answer.
 pub enum ReplyBody {
@@ -47,9 +80,9 @@ pub enum ReplyBody {
 }
 
 impl ReplyBody {
-    /// All of it.
-    pub fn whole([first, second, third]: [Bytes; 3]) -> ReplyBody {
-        ReplyBody::Whole(Full::new(first.chain(second).chain(third)))
+    /// All of it, which counts as untaken until it has been sent.
+    pub fn whole(pieces: [Bytes; 3], untaken: Option<Untaken>) -> ReplyBody {
+        ReplyBody::Whole(Full::new(Pieces::new(pieces, untaken)))
     }
 }
 
@@ -64,8 +97,9 @@ impl Body for ReplyBody {
         match &mut *self {
             ReplyBody::Whole(body) => Pin::new(body).poll_frame(context),
             ReplyBody::Lines(lines) => lines.poll(context).map(|lines| {
-                let lines = lines?.chain(Bytes::new()).chain(Bytes::new());
-                Some(Ok(Frame::data(lines)))
+                let (lines, untaken) = lines?;
+                let pieces = Pieces::new([lines, Bytes::new(), Bytes::new()], untaken);
+                Some(Ok(Frame::data(pieces)))
             }),
         }
     }
@@ -95,6 +129,7 @@ pub struct Reply {
     pub status: StatusCode,
     content_type: HeaderValue,
     pieces: [Bytes; 3],
+    untaken: Option<Untaken>,
     /// In the place of the pieces.
     lines: Option<Lines>,
     /// Names the body, where a request can be repeated.
@@ -113,6 +148,7 @@ impl Reply {
             status,
             content_type: JSON,
             pieces,
+            untaken: None,
             lines: None,
             tag: None,
             max_age_s: 0,
@@ -165,6 +201,7 @@ impl Reply {
             status: StatusCode::OK,
             content_type: TEXT,
             pieces,
+            untaken: None,
             lines: None,
             tag: None,
             max_age_s: 0,
@@ -179,6 +216,7 @@ impl Reply {
             status: StatusCode::NO_CONTENT,
             content_type: TEXT,
             pieces,
+            untaken: None,
             lines: None,
             tag: None,
             max_age_s: 0,
@@ -231,6 +269,7 @@ impl Reply {
             status: StatusCode::OK,
             content_type: JSON,
             pieces: [open, shared_bytes(answer.rows), close],
+            untaken: None,
             lines: None,
             tag: Some(tag),
             max_age_s: answer.fixed.map_or(0, |fixed| fixed.max_age_s),
@@ -318,6 +357,18 @@ impl Reply {
         self
     }
 
+    /// The body.
+    pub fn pieces(&self) -> &[Bytes; 3] {
+        &self.pieces
+    }
+
+    /// The same answer, counted until its client has taken it.
+    #[must_use]
+    pub fn counted(mut self, untaken: Option<Untaken>) -> Reply {
+        self.untaken = untaken;
+        self
+    }
+
     /// The answer to a preflight, to a page at `origin`.
     pub fn preflight(origin: &Origin) -> Reply {
         let mut headers = HeaderMap::new();
@@ -338,7 +389,7 @@ impl Reply {
     /// What hyper writes.
     pub fn into_response(self, request_id: HeaderValue, origin: &Origin) -> Response<ReplyBody> {
         let body = match self.lines {
-            None => ReplyBody::whole(self.pieces),
+            None => ReplyBody::whole(self.pieces, self.untaken),
             Some(lines) => ReplyBody::Lines(lines),
         };
         let mut response = Response::new(body);

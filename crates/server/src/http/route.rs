@@ -123,6 +123,14 @@ pub struct Route {
     pub position: usize,
 }
 
+impl Route {
+    /// Whether its answer is all it does: where it cannot be given, nothing has happened.
+    pub fn only_reads(&self) -> bool {
+        let reads = [Action::QueryRows, Action::BatchRead, Action::ReadAtTimes];
+        self.method == Method::GET || reads.contains(&self.action)
+    }
+}
+
 const GET: &[Method] = &[Method::GET];
 const POST: &[Method] = &[Method::POST];
 const PUT: &[Method] = &[Method::PUT];

@@ -316,6 +316,8 @@ mod tests {
         body_bytes_max: 1,
         bodies_bytes_max: 1,
         guest_rate: 0,
+        answer_bytes_max: 1,
+        answers_bytes_max: 1,
         head_ms: 100,
         body_ms: 1,
         idle_ms: 1_000,

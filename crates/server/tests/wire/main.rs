@@ -1,5 +1,6 @@
 //! Black box: real requests over a real port, against a real engine.
 
+mod answers;
 mod batch;
 mod bulk;
 mod cases;

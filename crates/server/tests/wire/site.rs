@@ -34,6 +34,8 @@ pub const LIMITS: Limits = Limits {
     body_bytes_max: 1_000_000,
     bodies_bytes_max: 50_000_000,
     guest_rate: 0,
+    answer_bytes_max: 30_000_000,
+    answers_bytes_max: 100_000_000,
     head_ms: 60_000,
     body_ms: 60_000,
     idle_ms: 60_000,
@@ -96,6 +98,7 @@ fn config(directory: &std::path::Path) -> Config {
         long_reads: LONG_READS,
         page_rows_default: 25,
         page_rows_max: 5_000,
+        answer_bytes_max: LIMITS.answer_bytes_max,
         total_cap: 5_000,
         list_cache_bytes: 1 << 20,
         writes_waiting_max: 1_000,
@@ -221,6 +224,7 @@ impl Site {
         let config = Config {
             long_reads,
             quotas,
+            answer_bytes_max: limits.answer_bytes_max,
             ..config(directory.path())
         };
         let of_engine: Arc<dyn Clock> = match &test_clock {

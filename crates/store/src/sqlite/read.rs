@@ -136,14 +136,21 @@ impl Readers {
             return Box::pin(ready(answer));
         }
         let query = listing.query.clone();
-        let (rows, total, place) = (listing.rows, listing.total, listing.place);
-        let catalogue_epoch = listing.catalogue_epoch;
+        let Listing {
+            rows,
+            total,
+            place,
+            bytes_max,
+            catalogue_epoch,
+            query: _,
+        } = listing;
         self.long(move |shared, reader| {
             let listing = Listing {
                 query: &query,
                 rows,
                 total,
                 place,
+                bytes_max,
                 catalogue_epoch,
             };
             reader.list(shared, listing)
@@ -294,7 +301,8 @@ impl Reader {
         past::check_line(query, mark)?;
         let mut listed = Listed::default();
         if listing.rows {
-            (listed.rows, listed.last_place) = self.rows(shared, query, listing.place)?;
+            let listing = Listing { query, ..listing };
+            (listed.rows, listed.last_place) = self.rows(shared, listing)?;
         }
         if let Some(cap) = listing.total {
             listed.total = self.total(shared, query, cap)?;
@@ -320,12 +328,8 @@ impl Reader {
     }
 
     /// The rows, and, if it is wanted and the page is full, where the one read last stands.
-    fn rows(
-        &self,
-        shared: &Shared,
-        query: &Query,
-        place: bool,
-    ) -> Step<(Vec<Row>, Option<Vec<Value>>)> {
+    fn rows(&self, shared: &Shared, listing: Listing<'_>) -> Step<(Vec<Row>, Option<Vec<Value>>)> {
+        let Listing { query, place, .. } = listing;
         let cursor = cursor_values::<Halt>(&self.connection, query)?;
         let statement = if place {
             emit::rows_in_place(query, cursor.as_deref(), Dialect::Sqlite)
@@ -340,8 +344,11 @@ impl Reader {
         };
         let (mut rows, last_place) = self.by_shape(shared, &statement, |found| {
             let (mut rows, mut last_place) = (Vec::new(), None);
+            let mut room = Room::of(listing);
             while let Some(row) = found.next()? {
-                rows.push(shape.read(row, 0)?);
+                let one = shape.read(row, 0)?;
+                watch::moved(room.take(&one)?)?;
+                rows.push(one);
                 if place && rows.len() == query.limit as usize {
                     last_place = Some(place_of(row, query)?);
                 }
@@ -492,6 +499,29 @@ impl Reader {
             shows_span: false,
             shows_end: false,
         }
+    }
+}
+
+/// How many bytes the rows of a list may still take.
+struct Room {
+    bytes_max: usize,
+    left: usize,
+}
+
+impl Room {
+    fn of(listing: Listing<'_>) -> Room {
+        Room {
+            bytes_max: listing.bytes_max,
+            left: listing.bytes_max,
+        }
+    }
+
+    /// Makes room for a row, which is of so many bytes.
+    fn take(&mut self, row: &Row) -> Result<usize, StoreError> {
+        let (bytes, bytes_max) = (row.size_bytes(), self.bytes_max);
+        let left = self.left.checked_sub(bytes);
+        self.left = left.ok_or(StoreError::AnswerTooLarge { bytes_max })?;
+        Ok(bytes)
     }
 }
 

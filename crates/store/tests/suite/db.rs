@@ -284,6 +284,7 @@ impl Db {
             rows: true,
             total: Some(TotalCap::None),
             place: false,
+            bytes_max: usize::MAX,
             catalogue_epoch: self.catalogue.epoch,
         }))
     }

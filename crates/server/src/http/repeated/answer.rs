@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
-use engine::{Engine, Family, ListAnswer, PreparedList, PreparedPast, PreparedTable};
+use engine::{Caller, Engine, Family, ListAnswer, PreparedList, PreparedPast, PreparedTable};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use model::{Mark, Marked, RowId};
+use model::{Actor, Mark, Marked, RowId};
 
 use super::super::cors::Origin;
 use super::super::heads::Heads;
@@ -144,7 +144,8 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             }
             app.counts.listed(answer.cached);
             list.answers.set(list.answers.get() + 1);
-            let response = list.response(answer, asked, (of_request(app), &origin));
+            let of_request = (of_request(app), &origin);
+            let response = list.response(answer, asked, of_request, (app, is_guest(&caller)))?;
             Some((response, app.shared.at_once.list(list.family)))
         }
         Meaning::RowOf(table) => {
@@ -155,15 +156,18 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             answered.insert(X_TIDEMARK_MARK, mark.0.into());
             let pieces = [Bytes::from(body), Bytes::new(), Bytes::new()];
             let of_request = (of_request(app), &origin);
-            let response = respond(answered, pieces, asked, of_request);
+            let response = respond(
+                answered,
+                pieces,
+                asked,
+                of_request,
+                (app, is_guest(&caller)),
+            )?;
             Some((response, app.shared.at_once.row(table.family)))
         }
         Meaning::Past(past) => {
-            let answer = engine.past_at_once(&past.table, &RowId::new(id).ok()?)?;
-            app.counts.listed(answer.cached);
+            let reply = past.reply(app, id, (headers, &caller))?;
             let route = app.shared.at_once.row(past.words.family());
-            let reply = Reply::row(answer, past.words);
-            let reply = reply.unless_held(headers, |body| engine.fingerprint(body));
             Some((reply.into_response(of_request(app), &origin), route))
         }
         Meaning::Longer => None,
@@ -175,6 +179,17 @@ impl Past {
     pub fn new(table: PreparedPast, family: Family) -> Past {
         let words = wire::words(family);
         Past { table, words }
+    }
+
+    fn reply(&self, app: &App, id: &str, sent: (&HeaderMap, &Caller)) -> Option<Reply> {
+        let engine = &*app.shared.engine;
+        let answer = engine.past_at_once(&self.table, &RowId::new(id).ok()?)?;
+        app.counts.listed(answer.cached);
+        let (headers, caller) = sent;
+        let reply = Reply::row(answer, self.words);
+        let reply = reply.unless_held(headers, |body| engine.fingerprint(body));
+        let untaken = app.counted(reply.pieces(), is_guest(caller)).ok()?;
+        Some(reply.counted(untaken))
     }
 }
 
@@ -202,7 +217,8 @@ impl List {
         answer: ListAnswer,
         asked: Option<&HeaderMap>,
         of_request: (HeaderValue, &Origin),
-    ) -> Response<ReplyBody> {
+        sender: (&App, bool),
+    ) -> Option<Response<ReplyBody>> {
         let mut remembered = self.head.borrow_mut();
         let head = match &mut *remembered {
             Some(head) if head.fits(&answer) => head,
@@ -213,7 +229,7 @@ impl List {
             shared_bytes(answer.rows),
             head.close.clone(),
         ];
-        respond(head.headers.clone(), pieces, asked, of_request)
+        respond(head.headers.clone(), pieces, asked, of_request, sender)
     }
 }
 
@@ -244,13 +260,15 @@ fn headers_of(reply: Reply) -> HeaderMap {
 }
 
 /// The answer in these pieces, with the headers that it always has, or 304 where the client holds
-/// it: `asked` are the headers of a request that says what it holds.
+/// it: `asked` are the headers of a request that says what it holds. `None` while too many large
+/// answers wait: on the long way it is said so.
 fn respond(
     mut headers: HeaderMap,
     pieces: [Bytes; 3],
     asked: Option<&HeaderMap>,
     (request_id, origin): (HeaderValue, &Origin),
-) -> Response<ReplyBody> {
+    (app, of_guest): (&App, bool),
+) -> Option<Response<ReplyBody>> {
     headers.insert(X_REQUEST_ID, request_id);
     origin.write(&mut headers);
     let is_held = asked.is_some_and(|asked| etag::is_held(asked, &headers[header::ETAG]));
@@ -260,10 +278,15 @@ fn respond(
     } else {
         (pieces, StatusCode::OK)
     };
-    let mut response = Response::new(ReplyBody::whole(pieces));
+    let untaken = app.counted(&pieces, of_guest).ok()?;
+    let mut response = Response::new(ReplyBody::whole(pieces, untaken));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    response
+    Some(response)
+}
+
+fn is_guest(caller: &Caller) -> bool {
+    !matches!(caller.actor, Actor::Key { .. })
 }
 
 impl Head {

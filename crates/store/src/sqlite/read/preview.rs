@@ -5,7 +5,7 @@ use query::{Dialect, Frame, Query, Side, emit};
 use rusqlite::Connection;
 
 use super::row::Shape;
-use super::{Halt, Step, bind};
+use super::{Halt, Room, Step, bind};
 use crate::sqlite::cursor::cursor_values;
 use crate::sqlite::fault::corrupt;
 use crate::{EncodeRow, Listed, Listing, Point, StoreError, TotalCap};
@@ -71,9 +71,11 @@ impl Reading<'_> {
         };
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
-        let mut rows = Vec::new();
+        let (mut rows, mut room) = (Vec::new(), Room::of(listing));
         while let Some(row) = found.next()? {
-            rows.push(shape.read(row, 0)?);
+            let row = shape.read(row, 0)?;
+            room.take(&row)?;
+            rows.push(row);
         }
         let place = query.cursor.as_ref();
         if place.is_some_and(|place| place.side == Side::Before) {

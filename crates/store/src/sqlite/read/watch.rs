@@ -10,13 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::sqlite::functions;
 
 /// Steps of SQLite's machine between two looks: some 70 microseconds, a look takes 0.3 at most.
 const STEPS_PER_LOOK: i32 = 1_000;
+/// Bytes of rows taken between two looks: some 20 to 60 microseconds. However many bytes a row
+/// has, it takes SQLite few steps.
+const BYTES_PER_LOOK: usize = 64 * 1_024;
 /// A short read that waits, for the disk or for its turn on a busy processor, is given up after
 /// so many times its limit. Up to that only time on the processor counts: otherwise a machine
 /// that is busy with long reads would take short ones for long.
@@ -40,6 +43,8 @@ struct Running {
     /// Whether a statement runs whose time counts against a short read.
     is_counted: Cell<bool>,
     counted: Cell<Option<Counted>>,
+    /// Bytes that were moved since the last look for that reason.
+    moved_bytes: Cell<usize>,
 }
 
 /// The first look at a statement that counts.
@@ -57,6 +62,7 @@ thread_local! {
             began: Cell::new(None),
             is_counted: Cell::new(false),
             counted: Cell::new(None),
+            moved_bytes: Cell::new(0),
         }
     };
 }
@@ -68,6 +74,7 @@ pub(super) fn begin(limit: Limit) {
         running.began.set(None);
         running.is_counted.set(false);
         running.counted.set(None);
+        running.moved_bytes.set(0);
     });
 }
 
@@ -84,6 +91,24 @@ pub(super) fn count<T>(part: impl FnOnce() -> T) -> T {
         running.is_counted.set(false);
         answer
     })
+}
+
+/// Notes that this thread's read has taken so many bytes of rows.
+///
+/// # Errors
+/// As SQLite ends a statement, when the read has taken its time.
+pub(super) fn moved(bytes: usize) -> rusqlite::Result<()> {
+    let is_over = RUNNING.with(|running| {
+        let moved = running.moved_bytes.get() + bytes;
+        let is_due = moved >= BYTES_PER_LOOK;
+        running.moved_bytes.set(if is_due { 0 } else { moved });
+        is_due && running.is_over()
+    });
+    if is_over {
+        let code = ffi::Error::new(ffi::SQLITE_INTERRUPT);
+        return Err(rusqlite::Error::SqliteFailure(code, None));
+    }
+    Ok(())
 }
 
 /// Lets this connection ask.
@@ -169,6 +194,21 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(count(over));
+    }
+
+    #[test]
+    fn bytes_that_move_are_looked_at_as_steps_are() {
+        begin(Limit::Long(Duration::ZERO, Arc::default()));
+        assert!(moved(BYTES_PER_LOOK - 1).is_ok());
+        assert!(moved(1).is_err());
+        assert!(moved(BYTES_PER_LOOK - 1).is_ok(), "each look begins again");
+        let stop = Arc::new(AtomicBool::new(false));
+        begin(Limit::Long(Duration::from_hours(1), stop.clone()));
+        assert!(moved(10 * BYTES_PER_LOOK).is_ok());
+        stop.store(true, Ordering::Relaxed);
+        assert!(moved(BYTES_PER_LOOK).is_err());
+        begin_short(Duration::ZERO);
+        assert!(count(|| moved(BYTES_PER_LOOK)).is_err());
     }
 
     #[test]
