@@ -53,6 +53,19 @@ pub enum StoreError {
         /// What the database or the system said.
         detail: String,
     },
+    /// A commit failed, and so did taking it back: whether it is there after the next start is not
+    /// known. It is there whole or not at all. Until that start the store writes no more.
+    OutcomeUnknown {
+        /// What the database or the system said.
+        detail: String,
+    },
+    /// A fault of the program stopped the call. Nothing of it stays.
+    Panicked {
+        /// What it said.
+        detail: String,
+    },
+    /// The store writes no more, after [`StoreError::OutcomeUnknown`].
+    Stopped,
     /// Another process holds the data directory.
     Locked {
         /// The directory.
@@ -100,6 +113,9 @@ impl StoreError {
             | StoreError::Full
             | StoreError::Memory
             | StoreError::Io { .. }
+            | StoreError::OutcomeUnknown { .. }
+            | StoreError::Panicked { .. }
+            | StoreError::Stopped
             | StoreError::Locked { .. }
             | StoreError::DatabaseMissing { .. }
             | StoreError::CommitsLost { .. }
@@ -146,6 +162,15 @@ impl fmt::Display for StoreError {
             StoreError::Memory => f.write_str("Memory ran out."),
             StoreError::Interrupted => f.write_str("The statement was interrupted."),
             StoreError::Io { detail } => write!(f, "Reading or writing failed: {detail}."),
+            StoreError::OutcomeUnknown { detail } => write!(
+                f,
+                "Whether this write is stored is not known: it could neither be made durable nor \
+                 be taken back. {detail}"
+            ),
+            StoreError::Panicked { detail } => write!(f, "A fault of the program: {detail}"),
+            StoreError::Stopped => {
+                f.write_str("Nothing is written until a restart, after a write of unknown outcome.")
+            }
             StoreError::Locked { directory } => write!(
                 f,
                 "Another process holds the data directory {}. Stop it, or give another directory \

@@ -235,7 +235,9 @@ pub trait Pending: Send {
     /// `synchronous = FULL` in WAL mode for that (SQLite manual, "PRAGMA synchronous").
     ///
     /// # Errors
-    /// Nothing of it is visible, and the store is ready for the next `apply`.
+    /// Nothing of it is visible, nor ever will be, and the store is ready for the next `apply`.
+    /// With [`StoreError::OutcomeUnknown`] a restart may show it, whole, and till then the store
+    /// answers whatever is to be written with [`StoreError::Stopped`].
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>>;
 }
 

@@ -9,6 +9,7 @@ use rusqlite::{Connection, params};
 use super::checkpoint::Backlog;
 use super::constraints::Constraints;
 use super::deadline::Deadline;
+use super::gather;
 use super::kept::Keeping;
 use super::matching::SEARCH_MAX;
 use super::row_sql::RowSql;
@@ -102,6 +103,8 @@ pub(super) struct Writer {
     pub(super) deadline: Deadline,
     /// What became due in the open transaction.
     due: Vec<Changes>,
+    /// Nothing is written any more: what the log holds behind its last commit is not known.
+    is_stopped: bool,
 }
 
 /// How a batch ended other than by success.
@@ -123,6 +126,8 @@ impl Writer {
         keeping: Keeping,
     ) -> Result<Writer, StoreError> {
         let deadline = Deadline::watch(&mut connection)?;
+        // What opening has written is committed.
+        gather::keep(&mut connection);
         Ok(Writer {
             connection,
             encode_row,
@@ -133,6 +138,7 @@ impl Writer {
             keeping,
             deadline,
             due: Vec::new(),
+            is_stopped: false,
         })
     }
 
@@ -167,6 +173,9 @@ impl Writer {
     }
 
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
+        if self.is_stopped {
+            return Err(StoreError::Stopped);
+        }
         self.backlog.clear();
         if !self.connection.is_autocommit() {
             // An earlier rollback could not be run, for want of memory.
@@ -332,11 +341,20 @@ impl Writer {
     /// Makes the open transaction durable and visible.
     ///
     /// # Errors
-    /// Nothing of it is visible. A power cut right now may still bring it up at the next start,
-    /// whole: the disk may have kept what it said it could not sync.
+    /// Nothing of it is visible, nor will it be after a restart. Only with
+    /// [`StoreError::OutcomeUnknown`] it may be, whole, and nothing more is written before that.
     pub(super) fn commit(&mut self) -> Result<(), StoreError> {
+        // Should a fault of ours end this half-way, nothing follows it.
+        self.is_stopped = true;
+        let committed = self.commit_or_void();
+        self.is_stopped = matches!(committed, Err(StoreError::OutcomeUnknown { .. }));
+        committed
+    }
+
+    fn commit_or_void(&mut self) -> Result<(), StoreError> {
         match self.execute("COMMIT") {
             Ok(()) => {
+                gather::keep(&mut self.connection);
                 let erased = self.state.erased > self.committed.erased;
                 self.committed = self.state.clone();
                 self.keeping.committed(self.committed.mark);
@@ -348,9 +366,20 @@ impl Writer {
             }
             Err(error) => {
                 self.rollback();
-                Err(error)
+                Err(match gather::void(&mut self.connection) {
+                    Ok(()) => error,
+                    Err(second) => {
+                        let detail = format!("{error} And then: {second}");
+                        StoreError::OutcomeUnknown { detail }
+                    }
+                })
             }
         }
+    }
+
+    /// Whether it writes no more.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped
     }
 
     /// Ends the open transaction, if there is one, without a trace.

@@ -66,13 +66,13 @@ pub(super) fn open_writer(
     location: Location<'_>,
     durability: Durability,
 ) -> rusqlite::Result<Connection> {
-    let (synchronous, gathering) = match durability {
-        Durability::Full => ("FULL", gather::over(location.vfs)),
+    let (synchronous, layer) = match durability {
+        Durability::Full => ("FULL", gather::over(location.vfs, true)),
         // Readers see commits that were not synced: nothing may be kept back from the system.
-        Durability::Normal => ("NORMAL", None),
+        Durability::Normal => ("NORMAL", gather::over(location.vfs, false)),
     };
     let connection = open(Location {
-        vfs: gathering.as_deref().or(location.vfs),
+        vfs: layer.as_deref().or(location.vfs),
         ..location
     })?;
     connection.set_prepared_statement_cache_capacity(WRITER_STATEMENTS_MAX);

@@ -9,6 +9,14 @@
 //! SQLite shows a commit to readers after the sync of its pages, and asks the file for pages of
 //! a transaction that is still open through this same file. What could not be written is kept
 //! and tried again, so that a failed write never becomes a gap between two that succeeded.
+//! With other settings the layer keeps nothing back.
+//!
+//! It also remembers where the log's last commit ends, for commits that fail. Their pages may
+//! stand in the log although SQLite has forgotten them: after a failed sync they are in the
+//! system's memory for certain, on the disk perhaps, and a second sync that succeeds says nothing
+//! of them (fsync(2): an error is reported once). The next opening of the database would find them
+//! whole and show them. So they are cut off, and that is made durable, before anybody is told that
+//! the commit failed.
 //!
 //! And it is sound only where a write that a power cut tears damages no byte beside it, which the
 //! layer below has to promise (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`): where it does not, SQLite keeps
@@ -27,9 +35,12 @@ use std::ptr;
 use std::slice;
 use std::sync::{Mutex, PoisonError};
 
+use rusqlite::Connection;
 use rusqlite::ffi::{
     self, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs,
 };
+
+use crate::StoreError;
 
 /// Most bytes kept back, and so written at once: what SQLite's unix layer takes in one call
 /// (`seekAndWriteFd` keeps the low 17 bits of a length). It holds 31 pages.
@@ -46,22 +57,111 @@ struct Log {
     gathered: *mut Gathered,
 }
 
-/// Neighbouring bytes that were not written yet.
-#[derive(Default)]
+/// Calls a method of the file below. Only for functions that SQLite calls, since it is SQLite that
+/// vouches for the file and for every argument.
+macro_rules! below {
+    ($file:expr, $method:ident $(, $argument:expr)*) => {{
+        // SAFETY: `open` filled the file below in, and it is open until our `xClose`.
+        unsafe {
+            let file = file_below($file);
+            ((*(*file).pMethods).$method.expect(BELOW_HAS_ALL))(file $(, $argument)*)
+        }
+    }};
+}
+
+/// Neighbouring bytes that were not written yet, and where the ones begin that may go again.
 struct Gathered {
     /// Where in the file they begin.
     offset: i64,
     bytes: Vec<u8>,
-    /// Whether nothing is kept back from this file.
-    steps_aside: bool,
+    /// Whether any are kept back from this file.
+    is_on: bool,
+    /// From here on nothing belongs to a commit. Beyond every file where nothing was written
+    /// since the last one.
+    uncommitted_from: i64,
+}
+
+impl Gathered {
+    fn new(is_on: bool) -> Gathered {
+        Gathered {
+            offset: 0,
+            bytes: Vec::new(),
+            is_on,
+            uncommitted_from: i64::MAX,
+        }
+    }
+}
+
+/// All that the connection has written to its log is committed.
+pub(super) fn keep(connection: &mut Connection) {
+    if let Some((_, gathered)) = log_of(connection) {
+        gathered.uncommitted_from = i64::MAX;
+    }
+}
+
+/// Cuts off what the connection has written to its log since the last [`keep`], durably. For a
+/// transaction that has ended without a commit.
+///
+/// # Errors
+/// What the layer below says; then nobody knows what the log holds behind its last commit.
+pub(super) fn void(connection: &mut Connection) -> Result<(), StoreError> {
+    let Some((file, gathered)) = log_of(connection) else {
+        return Ok(());
+    };
+    gathered.bytes.clear();
+    let end = gathered.uncommitted_from;
+    if end == i64::MAX {
+        return Ok(());
+    }
+    let mut length = 0;
+    let mut code = below!(file, xFileSize, &raw mut length);
+    // A checkpoint may have cut it already; it is not to become longer.
+    if code == ffi::SQLITE_OK && length > end {
+        code = below!(file, xTruncate, end);
+    }
+    if code == ffi::SQLITE_OK {
+        code = below!(file, xSync, ffi::SQLITE_SYNC_NORMAL);
+    }
+    if code != ffi::SQLITE_OK {
+        let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        return Err(StoreError::from(error));
+    }
+    gathered.uncommitted_from = i64::MAX;
+    Ok(())
+}
+
+/// The connection's log with what is kept of it, if it is one of this layer.
+fn log_of(connection: &mut Connection) -> Option<(*mut sqlite3_file, &mut Gathered)> {
+    let mut file: *mut sqlite3_file = ptr::null_mut();
+    // SAFETY: the connection is open. The operation writes one pointer, to a file that lives as
+    // long as the connection keeps to its mode of journal.
+    let code = unsafe {
+        ffi::sqlite3_file_control(
+            connection.handle(),
+            ptr::null(),
+            ffi::SQLITE_FCNTL_JOURNAL_POINTER,
+            (&raw mut file).cast(),
+        )
+    };
+    if code != ffi::SQLITE_OK || file.is_null() {
+        return None;
+    }
+    // SAFETY: SQLite keeps a file's methods null until it is open. With ours, `open` filled it in;
+    // and while the connection is borrowed here, nobody else uses the file.
+    unsafe {
+        let is_ours = ptr::eq((*file).pMethods, &raw const METHODS);
+        is_ours.then(|| (file, &mut *(*file.cast::<Log>()).gathered))
+    }
 }
 
 /// The name of the layer over the one called `below`, or over the default one. It is registered
 /// when it is first asked for, and for good: a connection may need it to the end of the process.
-/// `None` when there is no such layer below.
-pub(super) fn over(below: Option<&str>) -> Option<String> {
+/// `None` when there is no such layer below. `gathers`: for a connection that syncs each commit;
+/// otherwise nothing is kept back.
+pub(super) fn over(below: Option<&str>, gathers: bool) -> Option<String> {
     static REGISTERING: Mutex<()> = Mutex::new(());
-    let name = format!("gather-{}", below.unwrap_or("default"));
+    let does = if gathers { "gather" } else { "pass" };
+    let name = format!("{does}-{}", below.unwrap_or("default"));
     let c_name = CString::new(name.as_str()).ok()?;
     let c_below = below.map(CString::new).transpose().ok()?;
     let c_below = c_below.as_ref().map_or(ptr::null(), |name| name.as_ptr());
@@ -86,7 +186,11 @@ pub(super) fn over(below: Option<&str>) -> Option<String> {
     layer.pNext = ptr::null_mut();
     layer.zName = c_name.into_raw();
     layer.pAppData = below.cast();
-    layer.xOpen = Some(open);
+    layer.xOpen = Some(if gathers {
+        open_gathering
+    } else {
+        open_passing
+    });
     layer.xDelete = Some(delete);
     layer.xAccess = Some(access);
     layer.xFullPathname = Some(full_path);
@@ -118,12 +222,36 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
     xUnfetch: None,
 };
 
-unsafe extern "C" fn open(
+/// Defines how a layer opens a file.
+macro_rules! opening_methods {
+    ($($name:ident = $gathers:literal;)*) => {$(
+        unsafe extern "C" fn $name(
+            layer: *mut sqlite3_vfs,
+            name: sqlite3_filename,
+            file: *mut sqlite3_file,
+            flags: c_int,
+            flags_out: *mut c_int,
+        ) -> c_int {
+            // SAFETY: SQLite's own arguments.
+            unsafe { open(layer, name, file, flags, flags_out, $gathers) }
+        }
+    )*};
+}
+
+opening_methods! {
+    open_gathering = true;
+    open_passing = false;
+}
+
+/// # Safety
+/// SQLite calls it, with these arguments but the last.
+unsafe fn open(
     layer: *mut sqlite3_vfs,
     name: sqlite3_filename,
     file: *mut sqlite3_file,
     flags: c_int,
     flags_out: *mut c_int,
+    gathers: bool,
 ) -> c_int {
     // SAFETY: SQLite hands over this layer, `szOsFile` bytes for the file, and arguments that the
     // layer below may have as they are.
@@ -138,11 +266,8 @@ unsafe extern "C" fn open(
         (*log).base.pMethods = ptr::null();
         let code = open(below, name, file_below(file), flags, flags_out);
         if code == ffi::SQLITE_OK {
-            let steps_aside = !is_safe(device_characteristics(file));
-            (*log).gathered = Box::into_raw(Box::new(Gathered {
-                steps_aside,
-                ..Gathered::default()
-            }));
+            let gathers = gathers && is_safe(device_characteristics(file));
+            (*log).gathered = Box::into_raw(Box::new(Gathered::new(gathers)));
             (*log).base.pMethods = &raw const METHODS;
         }
         code
@@ -178,18 +303,6 @@ passing_layer_methods! {
 unsafe fn file_below(file: *mut sqlite3_file) -> *mut sqlite3_file {
     // SAFETY: the file of the layer below follows in the same allocation.
     unsafe { file.cast::<Log>().add(1).cast() }
-}
-
-/// Calls a method of the file below. Only for functions that SQLite calls, since it is SQLite that
-/// vouches for the file and for every argument.
-macro_rules! below {
-    ($file:expr, $method:ident $(, $argument:expr)*) => {{
-        // SAFETY: `open` filled the file below in, and it is open until our `xClose`.
-        unsafe {
-            let file = file_below($file);
-            ((*(*file).pMethods).$method.expect(BELOW_HAS_ALL))(file $(, $argument)*)
-        }
-    }};
 }
 
 /// Defines file methods for which what is kept back makes no difference.
@@ -260,6 +373,8 @@ unsafe extern "C" fn write(
         let bytes = slice::from_raw_parts(from.cast::<u8>(), length as usize);
         (&mut *(*file.cast::<Log>()).gathered, bytes)
     };
+    // Also what is kept back, and what fails: it may have been written all the same.
+    gathered.uncommitted_from = gathered.uncommitted_from.min(offset);
     if gathered.takes(offset, bytes) {
         return ffi::SQLITE_OK;
     }
@@ -277,7 +392,7 @@ impl Gathered {
     fn takes(&mut self, offset: i64, bytes: &[u8]) -> bool {
         let is_next = self.bytes.is_empty() || self.offset + self.bytes.len() as i64 == offset;
         let fits = self.bytes.len() + bytes.len() <= GATHERED_BYTES_MAX;
-        if self.steps_aside || !is_next || !fits || self.bytes.try_reserve(bytes.len()).is_err() {
+        if !self.is_on || !is_next || !fits || self.bytes.try_reserve(bytes.len()).is_err() {
             return false;
         }
         if self.bytes.is_empty() {
@@ -304,7 +419,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_kept_and_strangers_are_not() {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::new(true);
         assert!(gathered.takes(32, b"head"));
         assert!(gathered.takes(36, b"page"));
         assert!(!gathered.takes(36, b"again"), "not behind what is kept");
@@ -317,7 +432,7 @@ mod tests {
 
     #[test]
     fn no_piece_is_longer_than_the_layer_below_takes() {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::new(true);
         let page = [0; 4_096];
         let taken = (0..100)
             .take_while(|n| gathered.takes(n * 4_096, &page))
@@ -330,8 +445,9 @@ mod tests {
 
     #[test]
     fn there_is_nothing_over_an_unknown_layer() {
-        assert_eq!(over(Some("no such layer")), None);
-        assert_eq!(over(None).as_deref(), Some("gather-default"));
-        assert_eq!(over(None), over(None));
+        assert_eq!(over(Some("no such layer"), true), None);
+        assert_eq!(over(None, true).as_deref(), Some("gather-default"));
+        assert_eq!(over(None, true), over(None, true));
+        assert_eq!(over(None, false).as_deref(), Some("pass-default"));
     }
 }

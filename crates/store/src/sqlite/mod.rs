@@ -191,10 +191,8 @@ impl Shared {
         &self,
         call: impl FnOnce(&mut Writer) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut writer = self.take()?;
-        let answer = call(&mut writer);
-        self.give_back(writer);
-        answer
+        let mut lent = Lent::new(self)?;
+        call(lent.writer())
     }
 
     fn give_up_directory(&self) {
@@ -218,6 +216,39 @@ impl Shared {
             rest_ms: self.rest_ms,
             boundaries: known.state.boundaries,
         })
+    }
+}
+
+/// The writer while a call has it. Where that panics, what it has begun is taken back.
+struct Lent<'a> {
+    shared: &'a Shared,
+    writer: Option<Box<Writer>>,
+}
+
+impl<'a> Lent<'a> {
+    fn new(shared: &'a Shared) -> Result<Lent<'a>, StoreError> {
+        let writer = Some(shared.take()?);
+        Ok(Lent { shared, writer })
+    }
+
+    fn writer(&mut self) -> &mut Writer {
+        self.writer.as_mut().expect("taken by `keep` alone")
+    }
+
+    /// The writer, which is not given back.
+    fn keep(mut self) -> Box<Writer> {
+        self.writer.take().expect("taken by this alone")
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(mut writer) = self.writer.take() {
+            if std::thread::panicking() {
+                writer.rollback();
+            }
+            self.shared.give_back(writer);
+        }
     }
 }
 
@@ -340,25 +371,15 @@ impl Store for SqliteStore {
 
 impl SqliteStore {
     fn begin(&self, batches: &[WriteBatch], first: Mark) -> Result<Box<dyn Pending>, StoreError> {
-        let mut writer = self.shared.take()?;
-        match writer.apply(batches, first) {
-            Ok(outcomes) => Ok(self.applying(writer, outcomes)),
-            Err(error) => {
-                self.shared.give_back(writer);
-                Err(error)
-            }
-        }
+        let mut lent = Lent::new(&self.shared)?;
+        let outcomes = lent.writer().apply(batches, first)?;
+        Ok(self.applying(lent.keep(), outcomes))
     }
 
     fn begin_due(&self, instant: Timestamp) -> Result<Box<dyn Pending>, StoreError> {
-        let mut writer = self.shared.take()?;
-        match writer.begin_due(instant) {
-            Ok(()) => Ok(self.applying(writer, Vec::new())),
-            Err(error) => {
-                self.shared.give_back(writer);
-                Err(error)
-            }
-        }
+        let mut lent = Lent::new(&self.shared)?;
+        lent.writer().begin_due(instant)?;
+        Ok(self.applying(lent.keep(), Vec::new()))
     }
 
     fn applying(&self, mut writer: Box<Writer>, outcomes: Vec<Outcome>) -> Box<dyn Pending> {
@@ -374,8 +395,13 @@ impl SqliteStore {
     fn close_at(&self, horizon: Mark) -> Result<(), StoreError> {
         // An open snapshot would keep the log from being carried over.
         self.readers.close();
-        self.shared
-            .with_writer(|writer| writer.store_horizon(horizon))?;
+        self.shared.with_writer(|writer| {
+            if writer.is_stopped() {
+                // What was reserved stands higher.
+                return Ok(());
+            }
+            writer.store_horizon(horizon)
+        })?;
         let writer = self.shared.take()?;
         *self.shared.slot() = Slot::Closed;
         let (connection, mut keeping) = writer.into_connection();
@@ -437,12 +463,12 @@ impl Pending for Applying {
     }
 
     fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
-        let mut writer = self
-            .writer
-            .take()
-            .expect("only a commit takes it, and takes `self`");
-        let committed = writer.commit();
-        self.shared.give_back(writer);
+        let mut lent = Lent {
+            shared: &self.shared,
+            writer: self.writer.take(),
+        };
+        let committed = lent.writer().commit();
+        drop(lent);
         let outcomes = std::mem::take(&mut self.outcomes);
         Box::pin(ready(committed.map(|()| outcomes)))
     }

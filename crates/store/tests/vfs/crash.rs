@@ -7,8 +7,9 @@
 //!   and so unseen by it.
 //! - Existing bytes outside a write are never damaged, and a sector is written whole or not at
 //!   all. SQLite counts on the former too (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`, on by default).
-//! - After a failed sync the file's earlier unsynced writes never become durable, even if a later
-//!   sync succeeds: Linux may mark such pages clean. Linux tells every open handle of the file
+//! - After a failed sync nothing is known of the file's earlier unsynced writes, even if a later
+//!   sync succeeds: Linux may mark such pages clean, and the disk may have some of them. The
+//!   system's own memory has them all. Linux tells every open handle of the file
 //!   once; a fault strikes one call. Where the writer and a checkpoint sync the same WAL at the
 //!   same time, arm the fault for both (`times(2)`), or the model loses what a real disk reports.
 //! - The WAL-index (`-shm`) never survives.
@@ -29,6 +30,8 @@ pub(super) const SECTOR_BYTES: u64 = 512;
 pub enum Loss {
     /// All of them: nothing remains that no sync covered.
     Unsynced,
+    /// As before, but what a sync covered that failed was on the disk by then.
+    UnsyncedOnly,
     /// Each is kept, dropped, or (writes) kept in some of its sectors, by chance from this seed
     /// and the point's number alone. They keep their order.
     Seeded(u64),
@@ -171,7 +174,7 @@ impl Disk {
                 ..
             } => {
                 if let Some(image) = self.image(&file.path) {
-                    image.pending.retain(|pending| pending.seq >= *lost_before);
+                    image.fail(*lost_before);
                 }
                 false
             }
@@ -188,7 +191,8 @@ impl Disk {
     fn pend(&mut self, path: &Path, seq: u64, edit: Edit) -> bool {
         // A write to a file that was deleted meanwhile reaches nothing a crash could leave.
         if let Some(image) = self.image(path) {
-            image.pending.push(Pending { seq, edit });
+            let fate = Fate::Open;
+            image.pending.push(Pending { seq, edit, fate });
         }
         false
     }
@@ -203,6 +207,18 @@ struct Image {
 struct Pending {
     seq: u64,
     edit: Edit,
+    fate: Fate,
+}
+
+/// What syncs have made of an edit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// None has covered it.
+    Open,
+    /// One that failed has: it may be on the disk or not, whatever comes.
+    Failed,
+    /// It is durable, over edits before it of which nothing is known.
+    Synced,
 }
 
 enum Edit {
@@ -213,23 +229,58 @@ enum Edit {
 impl Image {
     /// Makes durable what happened before `began`; true if there was anything.
     fn sync(&mut self, began: u64) -> bool {
-        let covered = self.pending.partition_point(|pending| pending.seq < began);
-        for pending in self.pending.drain(..covered) {
+        let covered = self.become_of(began, Fate::Synced);
+        self.forget_what_was_cut();
+        let sure = self.pending.iter().position(|p| p.fate != Fate::Synced);
+        for pending in self.pending.drain(..sure.unwrap_or(self.pending.len())) {
             pending.edit.apply(&mut self.durable);
         }
-        covered > 0
+        covered
+    }
+
+    /// A sync of what happened before `began` has failed.
+    fn fail(&mut self, began: u64) {
+        self.become_of(began, Fate::Failed);
+    }
+
+    fn become_of(&mut self, began: u64, fate: Fate) -> bool {
+        let covered = |pending: &&mut Pending| pending.seq < began && pending.fate == Fate::Open;
+        let covered = self.pending.iter_mut().filter(covered);
+        covered.map(|pending| pending.fate = fate).count() > 0
+    }
+
+    /// Where the file was durably cut, nothing before matters that was written behind the cut.
+    fn forget_what_was_cut(&mut self) {
+        let is_cut = |p: &Pending| p.fate == Fate::Synced && matches!(p.edit, Edit::Resize(_));
+        let Some(place) = self.pending.iter().rposition(is_cut) else {
+            return;
+        };
+        let Edit::Resize(end) = self.pending[place].edit else {
+            unreachable!("it was looked for");
+        };
+        let mut nth = 0;
+        self.pending.retain(|pending| {
+            nth += 1;
+            let is_behind =
+                matches!(pending.edit, Edit::Write { offset, .. } if offset >= end) && nth <= place;
+            !is_behind || pending.fate != Fate::Failed
+        });
     }
 
     fn after(&self, loss: Loss, seq: u64) -> Vec<u8> {
         let mut bytes = self.durable.clone();
-        match loss {
-            Loss::Unsynced => {}
-            Loss::Nothing => self.pending.iter().for_each(|p| p.edit.apply(&mut bytes)),
-            Loss::Seeded(seed) => {
-                let mut chance = Chance(seed.rotate_left(32) ^ seq);
-                for pending in &self.pending {
-                    pending.edit.apply_by_chance(&mut bytes, &mut chance);
+        let seed = match loss {
+            Loss::Seeded(seed) => seed,
+            Loss::Unsynced | Loss::UnsyncedOnly | Loss::Nothing => 0,
+        };
+        let mut chance = Chance(seed.rotate_left(32) ^ seq);
+        for Pending { edit, fate, .. } in &self.pending {
+            match (loss, fate) {
+                (_, Fate::Synced) | (Loss::Nothing, _) | (Loss::UnsyncedOnly, Fate::Failed) => {
+                    edit.apply(&mut bytes);
                 }
+                (Loss::Seeded(_), _) => edit.apply_by_chance(&mut bytes, &mut chance),
+                (Loss::Unsynced, _) | (Loss::UnsyncedOnly, Fate::Open) => {}
             }
         }
         bytes

@@ -16,7 +16,7 @@ pub enum Outcome {
     ReadError,
     /// `SQLITE_IOERR_WRITE`.
     WriteError,
-    /// `SQLITE_IOERR_FSYNC`. The file's unsynced writes are lost, as Linux may lose them.
+    /// `SQLITE_IOERR_FSYNC`. A crash may find the file's unsynced writes or not, whatever comes.
     SyncError,
     /// `SQLITE_IOERR_TRUNCATE`.
     TruncateError,

@@ -67,7 +67,7 @@ pub enum What {
     /// The file was deleted.
     Deleted { file: Arc<NamedFile> },
     /// A call failed with SQLite's `code`, by a fault or in earnest. A failed sync also carries
-    /// the number before which the file's unsynced writes are lost for good.
+    /// the number before which nothing is known of the file's unsynced writes.
     Failed {
         op: Op,
         file: Arc<NamedFile>,
