@@ -11,6 +11,7 @@ use crate::refused::refused;
 use crate::rows::ATTEMPTS_MAX;
 use crate::rows_write::{WRITE_ROWS, batch};
 use crate::transactions::{Operation, plan};
+use crate::writer::unanswered;
 
 /// Batches of one request that wait for a commit at once: as many as share a sync well, and few
 /// enough to leave room in the queue for others.
@@ -79,7 +80,7 @@ impl Engine {
         let mut written = Vec::with_capacity(operations.len());
         for ((submitted, one), once) in submitted.into_iter().zip(operations).zip(onces) {
             let outcome = match submitted {
-                Ok(answer) => answer.await.unwrap_or(Err(EngineError::Closing)),
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(unanswered())),
                 Err(error) => Err(error),
             };
             written.push(match outcome {

@@ -4,13 +4,15 @@
 //! **publish** the marks, then answer. So nobody who has seen a commit by any route can join an
 //! older read afterwards, and N waiting clients share one sync.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use list_cache::Batch;
 use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, TableNumber, Timestamp};
-use store::{Applied, Changes, Outcome, Pending, Refusal, StoreError, WriteBatch};
+use store::{Applied, Changes, Outcome, Pending, Refusal, Store, StoreError, WriteBatch};
 
 use crate::builds::{Build, next_build, table_with_builds};
 use crate::error::EngineError;
@@ -76,11 +78,25 @@ impl GroupCommit {
         }
     }
 
-    /// Works until the line is closed and empty.
-    pub(crate) fn run(&mut self) {
+    /// Works until the line is closed and empty, or something happens after which nothing may be
+    /// written. Then whoever waits is told so, and the group it happened to finds no answer: what
+    /// became of that is not known.
+    pub(crate) fn run_to_the_end(&mut self) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run())) {
+            self.written.panics.add(1);
+            self.shared
+                .stop(format!("The writer broke down: {}", said(&*panic)));
+        }
+        let left = self.line.lock().end();
+        for work in left {
+            work.refuse(EngineError::Stopped);
+        }
+    }
+
+    fn run(&mut self) {
         let mut upkeep_is_due = true;
         let mut groups_since_upkeep = 0;
-        loop {
+        while self.shared.stop.reason().is_none() {
             // Each time, so that an endless line of writes cannot hold up what is due.
             self.bring_due();
             upkeep_is_due |= self.raise_lines();
@@ -160,7 +176,7 @@ impl GroupCommit {
                     }
                 },
                 Work::Rewind { reply } => {
-                    let rewound = block_on(self.shared.store.rewind());
+                    let rewound = self.call(|store| block_on(store.rewind()));
                     if rewound.is_ok() {
                         self.shared.marks.rewind();
                         self.shared.lists.forget_pinned();
@@ -212,7 +228,11 @@ impl GroupCommit {
                 return;
             };
             let is_of_guest = trial.is_of_guest();
-            trial.run(&self.shared);
+            // Who waits for it finds no answer, if it cannot be run.
+            let _ = self.call(|_| {
+                trial.run(&self.shared);
+                Ok(())
+            });
             if is_of_guest {
                 let took = trial_began.elapsed();
                 self.line.lock().trials.guest_took(trial_began, took);
@@ -248,7 +268,7 @@ impl GroupCommit {
             }
             self.builds_are_due = false;
         }
-        block_on(self.shared.store.tend()).unwrap_or(false)
+        self.call(|store| block_on(store.tend())).unwrap_or(false)
     }
 
     /// Raises the lines of tables that let go of their past, where that is due. Says whether there
@@ -317,18 +337,40 @@ impl GroupCommit {
     fn bring_some_due(&mut self) -> Result<(), EngineError> {
         let shared = &self.shared;
         let instant = shared.marks.mature(shared.now()).timestamp();
-        let pending = block_on(shared.store.bring_due(instant))?;
+        let pending = self.call(|store| block_on(store.bring_due(instant)))?;
         shared.bring_in(&pending.boundaries());
         let withheld = shared.lists.withhold(due(&*pending));
-        let committed = block_on(pending.commit());
+        let committed = self.heed(block_on(pending.commit()));
         shared.lists.publish(withheld, committed.is_ok());
         committed?;
         Ok(())
     }
 
+    /// Calls the store. A fault of the program in there fails the call and nothing else: what it
+    /// has begun is taken back.
+    fn call<T>(
+        &self,
+        call: impl FnOnce(&dyn Store) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let called = catch_unwind(AssertUnwindSafe(|| call(&*self.shared.store)));
+        self.heed(called.unwrap_or_else(|panic| {
+            self.written.panics.add(1);
+            let detail = said(&*panic);
+            Err(StoreError::Panicked { detail })
+        }))
+    }
+
+    /// Takes in what the store has answered: after some answers nothing more may be written.
+    fn heed<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error @ (StoreError::OutcomeUnknown { .. } | StoreError::Stopped)) = &answer {
+            self.shared.stop(error.to_string());
+        }
+        answer
+    }
+
     fn reserve(&self) -> Result<(), EngineError> {
         let horizon = self.shared.marks.reservation(self.shared.now());
-        block_on(self.shared.store.reserve(horizon))?;
+        self.call(|store| block_on(store.reserve(horizon)))?;
         self.shared.marks.reserved(horizon);
         Ok(())
     }
@@ -342,6 +384,9 @@ impl GroupCommit {
         match self.commit_group(batches) {
             Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
             Err(error) if batches.len() == 1 => vec![Err(error.into())],
+            Err(error) if self.shared.stop.reason().is_some() => {
+                batches.iter().map(|_| Err(error.clone().into())).collect()
+            }
             Err(_) => batches
                 .iter()
                 .map(
@@ -365,7 +410,7 @@ impl GroupCommit {
     fn commit_counted(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
         let (shared, began) = (&self.shared, Instant::now());
         let first = shared.marks.begin(shared.now());
-        let pending = match block_on(shared.store.apply(batches, first)) {
+        let pending = match self.call(|store| block_on(store.apply(batches, first))) {
             Ok(pending) => pending,
             Err(error) => {
                 shared.marks.abandon();
@@ -386,7 +431,7 @@ impl GroupCommit {
         let batch = batch(&*pending, &shared.catalogue());
         let withheld = shared.lists.withhold(batch);
         let syncing = Instant::now();
-        let committed = block_on(pending.commit());
+        let committed = self.heed(block_on(pending.commit()));
         let sync_ns = nanoseconds(syncing);
         match &committed {
             Ok(outcomes) => {
@@ -399,6 +444,7 @@ impl GroupCommit {
                 shared.marks.publish(last);
                 shared.committed(last);
             }
+            Err(StoreError::OutcomeUnknown { .. }) => {}
             Err(_) => shared.marks.abandon(),
         }
         shared.lists.publish(withheld, committed.is_ok());
@@ -435,7 +481,7 @@ impl GroupCommit {
             shared.bring_in(&pending.boundaries());
         }
         let withheld = shared.lists.withhold(due(&*pending));
-        let committed = block_on(pending.commit());
+        let committed = self.heed(block_on(pending.commit()));
         if committed.is_ok() && brings {
             shared.marks.pass(first);
         } else {
@@ -444,6 +490,13 @@ impl GroupCommit {
         shared.lists.publish(withheld, committed.is_ok());
         committed
     }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no message").to_owned()
 }
 
 fn nanoseconds(since: Instant) -> u64 {

@@ -194,6 +194,8 @@ pub enum EngineError {
     RequestRepeated,
     /// The server is shutting down.
     Closing,
+    /// Nothing is written any more until a new start; see [`crate::Engine::stop_reason`].
+    Stopped,
     /// The clock is so far ahead of the last commit that a wrong year must be feared.
     ClockImplausible {
         /// How far it is ahead, in seconds.
@@ -301,9 +303,11 @@ impl fmt::Display for EngineError {
             | E::ReadersBusy { .. } => self.fmt_of_reading(f),
             E::QuotaExceeded { what, held, max } => write!(f, "{}", what.sentence(*held, *max)),
             E::RequestKeyReused | E::RequestRepeated => self.fmt_of_repeating(f),
-            E::Overloaded | E::TrialsBusy { .. } | E::Closing | E::ClockImplausible { .. } => {
-                self.fmt_of_waiting(f)
-            }
+            E::Overloaded
+            | E::TrialsBusy { .. }
+            | E::Stopped
+            | E::Closing
+            | E::ClockImplausible { .. } => self.fmt_of_waiting(f),
             E::Store(error) => error.fmt(f),
         }
     }
@@ -319,6 +323,10 @@ impl EngineError {
                 f,
                 "Too many requests inside transactions are waiting: at most {waiting_max} may. Try \
                  again later."
+            ),
+            E::Stopped => f.write_str(
+                "Nothing was changed: this server writes no more, after a fault, and ends. Try \
+                 again when it has been started anew.",
             ),
             E::Closing => f.write_str("The server is shutting down."),
             E::ClockImplausible { ahead_s } => write!(

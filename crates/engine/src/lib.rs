@@ -50,6 +50,7 @@ mod rows;
 mod rows_write;
 mod shared;
 mod shorten;
+mod stop;
 mod tables;
 pub mod tally;
 mod temporal;
@@ -308,6 +309,17 @@ impl Engine {
             list_cache_entries: self.shared.lists.entries(),
             lists: self.shared.lists.counts(),
         }
+    }
+
+    /// Why nothing is written any more, where that is so: after a fault of the writer, or a commit
+    /// of which nobody knows what became. Only a new start helps.
+    pub fn stop_reason(&self) -> Option<&str> {
+        self.shared.stop.reason()
+    }
+
+    /// Waits until nothing is written any more; see [`Engine::stop_reason`].
+    pub async fn stopped(&self) -> &str {
+        self.shared.stop.wait().await
     }
 
     /// What the writer has done, and what waits for it.

@@ -47,6 +47,16 @@ impl Work {
         }
     }
 
+    /// Answers that nothing was done. A caller that went away needs no answer.
+    pub(crate) fn refuse(self, error: EngineError) {
+        match self {
+            Work::Write { reply, .. } => drop(reply.send(Err(error))),
+            Work::Reserve { reply } | Work::Rewind { reply } | Work::BringDue { reply, .. } => {
+                drop(reply.send(Err(error)));
+            }
+        }
+    }
+
     fn rows(&self) -> usize {
         match self {
             Work::Write { batch, .. } => batch.rows_max(),
@@ -99,6 +109,18 @@ impl Queue {
 
     pub(crate) fn put_aside(&mut self, until: Until, work: Work) {
         self.aside.push((until, work));
+    }
+
+    /// Takes no more, and gives up what waits.
+    pub(crate) fn end(&mut self) -> Vec<Work> {
+        self.closing = true;
+        self.trials.clear();
+        let aside = std::mem::take(&mut self.aside).into_iter();
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting
+            .into_iter()
+            .chain(aside.map(|(_, work)| work))
+            .collect()
     }
 
     /// Lets those go on, before all others, whose wait is over.

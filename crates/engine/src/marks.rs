@@ -43,6 +43,8 @@ struct State {
     /// As of when what is due was brought in: no mark to come is below it, but it is not known
     /// yet what there will be at it.
     matured: Mark,
+    /// What is pending stays so.
+    is_stopped: bool,
     waiters: Vec<Waker>,
 }
 
@@ -59,6 +61,8 @@ pub(crate) enum Unsettled {
     ReservationNeeded,
     /// Nobody can know what will be true then.
     Future,
+    /// It is not known whether a commit has taken this mark, and will not be before a new start.
+    Stopped,
 }
 
 impl Marks {
@@ -70,6 +74,7 @@ impl Marks {
                 reserved: horizon.max(published),
                 pending: None,
                 matured: Mark::ZERO,
+                is_stopped: false,
                 waiters: Vec::new(),
             }),
             publications: AtomicU64::new(0),
@@ -185,7 +190,11 @@ impl Marks {
     pub(crate) fn settle_at(&self, mark: Mark, clock: Timestamp) -> Result<(), Unsettled> {
         let mut state = self.lock();
         if state.pending.is_some_and(|pending| mark >= pending) {
-            return Err(Unsettled::Pending);
+            return Err(if state.is_stopped {
+                Unsettled::Stopped
+            } else {
+                Unsettled::Pending
+            });
         }
         if mark > Mark(clock.0).max(state.horizon) {
             return Err(Unsettled::Future);
@@ -230,6 +239,15 @@ impl Marks {
         self.publications.load(Ordering::Acquire)
     }
 
+    /// What is pending stays so for good: nobody waits for it any more.
+    pub(crate) fn stop(&self) {
+        let mut state = self.lock();
+        state.is_stopped = true;
+        let waiters = std::mem::take(&mut state.waiters);
+        drop(state);
+        waiters.into_iter().for_each(Waker::wake);
+    }
+
     /// Begins anew from nothing.
     pub(crate) fn rewind(&self) {
         let mut state = self.lock();
@@ -266,7 +284,8 @@ impl Future for Settled<'_> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.marks.lock();
         // With nothing pending there is nothing to wait for, and nobody to wake the waiter.
-        if self.marks.publications() != self.seen || state.pending.is_none() {
+        let has_come = self.marks.publications() != self.seen;
+        if has_come || state.pending.is_none() || state.is_stopped {
             return Poll::Ready(());
         }
         if !state

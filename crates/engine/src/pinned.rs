@@ -116,6 +116,7 @@ impl Engine {
             match marks.settle_at(mark, self.shared.now()) {
                 Ok(()) => return Ok(mark),
                 Err(Unsettled::Pending) => marks.after(seen).await,
+                Err(Unsettled::Stopped) => return Err(EngineError::Stopped),
                 Err(Unsettled::ReservationNeeded) => self.writer.reserve().await?,
                 Err(Unsettled::Future) => {
                     let horizon = marks.horizon();

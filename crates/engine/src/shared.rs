@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::marks::Marks;
 use crate::plausible::Plausible;
+use crate::stop::Stop;
 
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     catalogue_epoch: AtomicU64,
     /// How often what is due came in while more was left.
     pub(crate) slices: AtomicU64,
+    /// Whether nothing is written any more.
+    pub(crate) stop: Stop,
 }
 
 impl Shared {
@@ -51,7 +54,14 @@ impl Shared {
             catalogue,
             catalogue_epoch,
             slices: AtomicU64::new(0),
+            stop: Stop::default(),
         }
+    }
+
+    /// Writes nothing any more. The marks that are pending stay so, and nobody waits for them.
+    pub(crate) fn stop(&self, reason: String) {
+        self.stop.set(reason);
+        self.marks.stop();
     }
 
     /// Now, as far as the clock can be believed. Whatever raises the horizon goes by this, reads

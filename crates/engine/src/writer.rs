@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use futures_channel::oneshot;
 use model::Timestamp;
-use store::{Outcome, WriteBatch};
+use store::{Outcome, StoreError, WriteBatch};
 
 use crate::commit::GroupCommit;
 use crate::error::EngineError;
@@ -19,8 +19,16 @@ use crate::transactions::Trial;
 /// The answer to a batch that was submitted.
 pub(crate) type Submitted = oneshot::Receiver<Result<Outcome, EngineError>>;
 
+/// What became of a batch that has got no answer: the writer broke down over its group.
+pub(crate) fn unanswered() -> EngineError {
+    EngineError::Store(StoreError::OutcomeUnknown {
+        detail: "The writer broke down.".to_owned(),
+    })
+}
+
 /// The queue of writes and the thread that empties it.
 pub(crate) struct Writer {
+    shared: Arc<Shared>,
     line: Arc<Line>,
     waiting_max: usize,
     held: Arc<Held>,
@@ -38,11 +46,12 @@ impl Writer {
     ) -> std::io::Result<Writer> {
         let line = Arc::<Line>::default();
         let written = Arc::<Written>::default();
-        let mut group = GroupCommit::new(shared, written.clone(), line.clone());
+        let mut group = GroupCommit::new(shared.clone(), written.clone(), line.clone());
         let thread = std::thread::Builder::new()
             .name("writer".into())
-            .spawn(move || group.run())?;
+            .spawn(move || group.run_to_the_end())?;
         Ok(Writer {
+            shared,
             line,
             waiting_max,
             held,
@@ -54,7 +63,7 @@ impl Writer {
     /// Commits `batch`; `Ok` means it is durable and visible.
     pub(crate) async fn commit(&self, batch: WriteBatch) -> Result<Outcome, EngineError> {
         let answer = self.submit(batch)?;
-        answer.await.map_err(|_| EngineError::Closing)?
+        answer.await.unwrap_or_else(|_| Err(unanswered()))
     }
 
     /// As [`Writer::commit`], which answers later: so several can share a group.
@@ -86,7 +95,7 @@ impl Writer {
     ) -> Result<(), EngineError> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(work(reply))?;
-        answer.await.map_err(|_| EngineError::Closing)?
+        answer.await.map_err(|_| EngineError::Stopped)?
     }
 
     /// Makes the writer look at the clock: a boundary has passed, and perhaps not by the clock
@@ -100,7 +109,7 @@ impl Writer {
     pub(crate) fn run_trial(&self, trial: Trial) -> Result<(), EngineError> {
         let mut queue = self.line.lock();
         if queue.closing {
-            return Err(EngineError::Closing);
+            return Err(self.closing());
         }
         queue.trials.push(trial)?;
         drop(queue);
@@ -111,7 +120,7 @@ impl Writer {
     fn enqueue(&self, work: Work) -> Result<(), EngineError> {
         let mut queue = self.line.lock();
         if queue.closing {
-            return Err(EngineError::Closing);
+            return Err(self.closing());
         }
         if queue.waiting() >= self.waiting_max {
             self.written.refused.fetch_add(1, Ordering::Relaxed);
@@ -123,12 +132,30 @@ impl Writer {
         Ok(())
     }
 
+    /// Why a trial got no answer.
+    pub(crate) fn gave_up(&self) -> EngineError {
+        if self.line.lock().closing {
+            return self.closing();
+        }
+        let detail = "a trial broke down".to_owned();
+        EngineError::Store(StoreError::Panicked { detail })
+    }
+
+    /// Why no more is taken.
+    fn closing(&self) -> EngineError {
+        match self.shared.stop.reason() {
+            Some(_) => EngineError::Stopped,
+            None => EngineError::Closing,
+        }
+    }
+
     /// What was written, and what waits.
     pub(crate) fn writes(&self) -> Writes {
         let written = &*self.written;
         Writes {
             commits: written.commits.get(),
             failed: written.failed.get(),
+            panics: written.panics.get(),
             rows: written.rows.get(),
             refused: written.refused.load(Ordering::Relaxed),
             waiting: self.line.lock().waiting(),

@@ -9,15 +9,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use engine::{Engine, EngineError, StoreError};
+use engine::{Config, Engine, EngineError, StoreError};
 use futures_executor::block_on;
-use model::{Mark, Marked, Page};
+use model::{Mark, Marked, Page, Table, Value};
 use stage::gate::{Asked, Gate, enqueue, poll_once};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store, row};
 use store::{Op, Outcome, Pending, Store, StoreFuture, WriteBatch};
 
 /// The real store, with commits that fail when they contain a row called so.
 const POISON: &str = "poison";
+/// It panics while a group with such a row is applied.
+const PANIC: &str = "panic";
+/// It panics while a group with such a row is committed.
+const PANIC_LATE: &str = "panic-late";
+/// What becomes of a group with such a row is not known.
+const UNKNOWN: &str = "unknown";
 
 struct Fragile {
     inner: Arc<dyn Store>,
@@ -29,18 +35,29 @@ struct Fragile {
 
 struct FragilePending {
     inner: Box<dyn Pending>,
-    fails: bool,
+    ends: Ends,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Ends {
+    Well,
+    Failing,
+    Panicking,
+    Unknown,
 }
 
 impl Pending for FragilePending {
     pass_on!(outcomes, due, boundaries);
 
     fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
-        if self.fails {
-            drop(self.inner);
-            return Box::pin(std::future::ready(Err(StoreError::Full)));
-        }
-        self.inner.commit()
+        let error = match self.ends {
+            Ends::Well => return self.inner.commit(),
+            Ends::Failing => StoreError::Full,
+            Ends::Panicking => panic!("a fault in a commit"),
+            Ends::Unknown => unknown(),
+        };
+        drop(self.inner);
+        Box::pin(std::future::ready(Err(error)))
     }
 }
 
@@ -52,13 +69,22 @@ impl Store for Fragile {
     ) -> StoreFuture<'a, Box<dyn Pending>> {
         self.gate.pass();
         self.groups.lock().unwrap().push(batches.len());
-        let is_poison = |op: &Op| matches!(op, Op::Row(op) if op.id.as_str() == POISON);
-        let fails = batches.iter().flat_map(|batch| &batch.ops).any(is_poison);
+        let has = |id: &str| {
+            let is_it = |op: &Op| matches!(op, Op::Row(op) if op.id.as_str() == id);
+            batches.iter().flat_map(|batch| &batch.ops).any(is_it)
+        };
+        assert!(!has(PANIC), "a fault in a batch");
+        let ends = match () {
+            () if has(POISON) => Ends::Failing,
+            () if has(PANIC_LATE) => Ends::Panicking,
+            () if has(UNKNOWN) => Ends::Unknown,
+            () => Ends::Well,
+        };
         self.commits_failed
-            .fetch_add(usize::from(fails), Ordering::Relaxed);
+            .fetch_add(usize::from(ends == Ends::Failing), Ordering::Relaxed);
         Box::pin(async move {
             let inner = self.inner.apply(batches, first).await?;
-            Ok(Box::new(FragilePending { inner, fails }) as Box<dyn Pending>)
+            Ok(Box::new(FragilePending { inner, ends }) as Box<dyn Pending>)
         })
     }
 
@@ -67,8 +93,25 @@ impl Store for Fragile {
     );
 }
 
+fn unknown() -> StoreError {
+    StoreError::OutcomeUnknown {
+        detail: "neither here nor there".to_owned(),
+    }
+}
+
+/// Content of a row that the encoder of the store stumbles over.
+const STUMBLE: i64 = 13_131_313;
+
+fn stumble(_: &Table, values: &[Value], out: &mut Vec<u8>) {
+    assert!(!values.contains(&Value::Int(STUMBLE)), "a fault inside");
+    out.extend_from_slice(format!("{values:?}").as_bytes());
+}
+
 fn fragile(directory: &std::path::Path) -> (Arc<Fragile>, Arc<Engine>) {
-    let config = config(directory);
+    let config = Config {
+        encode_row: stumble,
+        ..config(directory)
+    };
     let store = Arc::new(Fragile {
         inner: open_store(&config),
         gate: Gate::default(),
@@ -195,4 +238,74 @@ fn a_full_queue_refuses_at_once() {
         block_on(written).unwrap();
     }
     engine.close().unwrap();
+}
+
+fn panicked(detail: &str) -> EngineError {
+    let detail = detail.to_owned();
+    EngineError::Store(StoreError::Panicked { detail })
+}
+
+#[test]
+fn a_fault_while_a_group_is_applied_fails_the_request_that_met_it_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, engine) = fragile(directory.path());
+    let outcomes = together(&store, &engine, &["a", PANIC, "b"]);
+    let fault = Err(panicked("a fault in a batch"));
+    assert_eq!(outcomes, [Ok(()), fault, Ok(())]);
+    let stumbled = block_on(engine.create_row(&key(), PLACE, row("c", &[("n", STUMBLE)])));
+    assert_eq!(stumbled.map(drop), Err(panicked("a fault inside")));
+    block_on(create(&engine, "d")).unwrap();
+    assert_eq!(engine.stop_reason(), None);
+    assert_eq!(engine.writes().panics, 3, "in the group, and alone");
+    for (id, there) in [
+        ("a", true),
+        (PANIC, false),
+        ("b", true),
+        ("c", false),
+        ("d", true),
+    ] {
+        assert_eq!(is_there(&engine, id), there, "{id}");
+    }
+    engine.close().unwrap();
+}
+
+/// Writes `last` with others, after which nothing can be written, and looks at who waits.
+fn end_writing_with(last: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, engine) = fragile(directory.path());
+    let outcomes = together(&store, &engine, &["a", last, "b"]);
+    let is_unknown = |outcome: &Result<(), EngineError>| {
+        matches!(
+            outcome,
+            Err(EngineError::Store(StoreError::OutcomeUnknown { .. }))
+        )
+    };
+    assert!(outcomes.iter().all(is_unknown), "{outcomes:?}");
+    let groups = store.groups.lock().unwrap().clone();
+    assert!(groups.ends_with(&[1, 3]), "none is run again: {groups:?}");
+    assert!(!block_on(engine.stopped()).is_empty());
+    assert_eq!(
+        block_on(create(&engine, "c")).map(drop),
+        Err(EngineError::Stopped)
+    );
+    assert!(is_there(&engine, "held"), "reads go on");
+    // What was given the marks of that group may come up yet.
+    let given = Mark(engine.horizon().0 + 1);
+    assert_eq!(block_on(engine.reach(given)), Err(EngineError::Stopped));
+    engine.close().unwrap();
+    drop((store, engine));
+    let engine = stage::open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    assert!(is_there(&engine, "held") && !is_there(&engine, "a"));
+    block_on(create(&engine, "c")).unwrap();
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_fault_while_a_group_is_committed_ends_writing_and_nobody_waits() {
+    end_writing_with(PANIC_LATE);
+}
+
+#[test]
+fn a_commit_of_unknown_outcome_ends_writing_and_nobody_waits() {
+    end_writing_with(UNKNOWN);
 }

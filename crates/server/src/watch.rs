@@ -48,6 +48,8 @@ pub struct Seen {
     pub status: Status,
     /// Most bytes of cached lists; 0 where there are none.
     pub list_cache_bytes_max: u64,
+    /// Whether nothing is written any more until a new start.
+    pub is_stopped: bool,
     /// The writer.
     pub writes: Writes,
     /// The store.
@@ -91,6 +93,7 @@ impl Watch {
             answered: self.counts.read(),
             status: self.engine.status(),
             list_cache_bytes_max: self.list_cache_bytes_max,
+            is_stopped: self.engine.stop_reason().is_some(),
             writes: self.engine.writes(),
             store: self.engine.store_counts(),
             slow_queries: self.engine.slow_queries(),

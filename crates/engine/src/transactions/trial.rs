@@ -84,7 +84,7 @@ impl Engine {
             is_of_guest: !caller.actor.bypasses_grants(),
             look: Box::new(look),
         })?;
-        let tried = answer.await.map_err(|_| EngineError::Closing)?;
+        let tried = answer.await.map_err(|_| self.writer.gave_up())?;
         Ok(tried?)
     }
 }

@@ -20,7 +20,7 @@ use super::signals::StopSignals;
 use super::{Outside, log, runtime, say};
 use crate::admin::socket::Socket;
 use crate::config::{Bootstrap, ServeSetup, WatchSetup, reachable};
-use crate::doctor::holder;
+use crate::doctor::{STOPPED, holder};
 use crate::http::Rng;
 use crate::http::tidemark::SetClock;
 use crate::serve::{self, Drained, ServeConfig, ServeError};
@@ -144,11 +144,11 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
             metrics = announced.map_err(|error| explain_announce(&error))?;
             Ok(())
         },
-        async {
-            // A sender that is gone asks to stop, too.
-            drop(stopped.await);
-        },
+        stop_asked(&engine, stopped),
     );
+    let broken = engine
+        .stop_reason()
+        .map(|reason| tell_stopped(&directory, reason));
     drop(metrics);
     if let Some(traces) = traces {
         traces.close();
@@ -160,17 +160,35 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
     if let Some(compared) = engine.compared() {
         tell_compared(compared);
     }
-    match served {
-        Err(error) => Err(explain_serve(&error)),
-        Ok(Drained { unfinished }) => {
-            if unfinished > 0 {
-                tracing::warn!(unfinished, "requests ran longer than stopping may take");
-            }
-            closed?;
-            tracing::info!("stopped");
-            Ok(())
+    let Drained { unfinished } = served.map_err(|error| explain_serve(&error))?;
+    if unfinished > 0 {
+        tracing::warn!(unfinished, "requests ran longer than stopping may take");
+    }
+    closed?;
+    if let Some(broken) = broken {
+        return Err(broken);
+    }
+    drop(std::fs::remove_file(directory.join(STOPPED)));
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Waits until a signal asks to stop, or nothing can be written any more.
+async fn stop_asked(engine: &Engine, stopped: oneshot::Receiver<()>) {
+    tokio::select! {
+        // A sender that is gone asks to stop, too.
+        _ = stopped => {}
+        reason = engine.stopped() => {
+            tracing::error!(reason, "nothing is written any more; the server ends");
         }
     }
+}
+
+/// Leaves word of why the server ends, for `tidemark doctor`.
+fn tell_stopped(directory: &Path, reason: &str) -> anyhow::Error {
+    // What keeps the server from writing may keep this out as well; the log has it.
+    drop(std::fs::write(directory.join(STOPPED), reason));
+    anyhow!("nothing could be written any more: {reason}")
 }
 
 /// # Errors

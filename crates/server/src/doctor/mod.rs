@@ -17,6 +17,10 @@ mod machine;
 mod place;
 mod stored;
 
+/// A file of a data directory whose last server ended because nothing could be written any more:
+/// why.
+pub const STOPPED: &str = "stopped";
+
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -128,6 +132,9 @@ pub fn examine(patient: &Patient<'_>, mut say: impl FnMut(Finding)) {
     if is_there {
         say(place::permissions(patient.directory));
         say(place::owner(patient.directory));
+        place::last_end(patient.directory)
+            .into_iter()
+            .for_each(&mut say);
     }
     stored::examine(patient, &mut say);
     say(place::durability(

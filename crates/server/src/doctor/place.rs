@@ -9,8 +9,8 @@ use std::time::Instant;
 use engine::Durability;
 use rustix::fs::{Access, access, statvfs};
 
-use super::Finding;
 use super::holder;
+use super::{Finding, STOPPED};
 
 /// Below so much free space a server may soon not take writes any more, in bytes.
 const FREE_BYTES_MIN: u64 = 1 << 30;
@@ -215,6 +215,16 @@ pub fn owner(path: &Path) -> Finding {
         ),
         (None, false) => Finding::good(CHECK, "No server runs on it."),
     }
+}
+
+/// Whether the last server ended because nothing could be written any more.
+pub fn last_end(path: &Path) -> Option<Finding> {
+    let reason = fs::read_to_string(path.join(STOPPED)).ok()?;
+    Some(Finding::warning(
+        "last end",
+        format!("A server ended because nothing could be written any more. {reason}"),
+        "Look at its log and at the disk. An orderly stop of a later server ends this warning",
+    ))
 }
 
 /// What an acknowledged write means, and what it costs here.

@@ -109,14 +109,23 @@ kinds! {
     PayloadTooLarge 413 "general_payload_too_large";
     RateLimitExceeded 429 "general_rate_limit_exceeded";
     Unknown 500 "general_unknown";
+    OutcomeUnknown 500 "write_outcome_unknown";
     ServiceUnavailable 503 "general_service_unavailable";
     MarkNotReached 503 "mark_not_reached";
     QuotaExceeded 507 "general_quota_exceeded";
+    StorageFull 507 "general_storage_full";
 }
 
 /// After how many seconds a request that met too much work may be sent again: queues of reads
 /// and writes hold seconds of work at most, and a client that asks at once only adds to them.
 const RETRY_AFTER_S: &str = "1";
+
+/// What a client reads of [`StoreError::Full`] and [`StoreError::OutcomeUnknown`].
+const DISK_FULL: &str =
+    "The server's disk is full. Nothing was changed; writes go on when there is room again.";
+const OUTCOME_UNKNOWN: &str = "Whether this write is stored is not known: the server failed \
+     while it made it durable, and ends. It is stored whole or not at all. Read it before you \
+     send it again.";
 
 /// A refusal, ready to be shaped.
 #[derive(Clone, Debug, PartialEq)]
@@ -348,6 +357,7 @@ fn kind_of(error: &EngineError) -> Kind {
         | E::TrialsBusy { .. }
         | E::Overloaded
         | E::Closing
+        | E::Stopped
         | E::ClockImplausible { .. } => Kind::ServiceUnavailable,
         E::Structure(_)
         | E::Column(_)
@@ -399,6 +409,19 @@ fn of_column(fault: &ColumnFault) -> ApiError {
 }
 
 fn of_store(error: &StoreError) -> ApiError {
+    let told = match error {
+        StoreError::Full => Some((Kind::StorageFull, DISK_FULL)),
+        StoreError::OutcomeUnknown { .. } => Some((Kind::OutcomeUnknown, OUTCOME_UNKNOWN)),
+        StoreError::Stopped => {
+            return EngineError::Stopped.into();
+        }
+        _ => None,
+    };
+    if let Some((kind, message)) = told {
+        let mut refusal = ApiError::new(kind, message);
+        refusal.detail = Some(error.to_string());
+        return refusal;
+    }
     if !error.is_retryable() {
         return ApiError::internal(error.to_string());
     }

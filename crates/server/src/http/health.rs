@@ -30,10 +30,12 @@ pub fn version() -> Reply {
     Reply::ok(wire::versions(&[("version", WIRE_VERSION)]))
 }
 
-/// `GET /v1/health`: whoever reads the answer knows that HTTP works.
+/// `GET /v1/health`: whoever reads the answer knows that HTTP works. Like all others it fails once
+/// nothing is written any more.
 pub fn all(asked: &Asked<'_>) -> Result<Reply, ApiError> {
     asked.caller_with(SCOPES)?;
-    Ok(Reply::ok(wire::health("http", 0, true)))
+    let passes = asked.app.shared.engine.stop_reason().is_none();
+    Ok(Reply::ok(wire::health("http", 0, passes)))
 }
 
 /// `GET /v1/health/db`
@@ -73,7 +75,9 @@ fn measured(name: &str, asked: &Asked<'_>) -> Result<Vec<u8>, ApiError> {
     let engine = &asked.app.shared.engine;
     let status = engine.status();
     let differs = || engine.compared().is_some_and(|compared| !compared.passes());
-    let passes = status.mark <= status.horizon && !(name == "cache" && differs());
+    let passes = status.mark <= status.horizon
+        && engine.stop_reason().is_none()
+        && !(name == "cache" && differs());
     Ok(wire::health(
         name,
         began.elapsed().as_millis() as i64,

@@ -120,7 +120,7 @@ fn place(path: &TablePath) -> Place<'_> {
 fn refusal(error: EngineError) -> Refusal {
     use EngineError as E;
     let status = match &error {
-        E::Store(_) | E::Overloaded | E::Closing | E::Timeout { .. } => {
+        E::Store(_) | E::Overloaded | E::Closing | E::Stopped | E::Timeout { .. } => {
             StatusCode::SERVICE_UNAVAILABLE
         }
         E::ClockImplausible { .. } => StatusCode::SERVICE_UNAVAILABLE,

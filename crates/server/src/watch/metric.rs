@@ -92,6 +92,7 @@ pub fn metrics(seen: &Seen) -> Vec<Metric> {
     metrics.extend(watched_lists(seen));
     metrics.extend(comparisons(seen));
     metrics.extend(writes(seen));
+    metrics.extend(writer(seen));
     metrics.extend(reads(seen));
     metrics.extend(process(&seen.process, seen.began_s));
     metrics
@@ -322,6 +323,21 @@ fn writes(seen: &Seen) -> Vec<Metric> {
             Kind::Gauge,
             "The mark of the latest published commit, in seconds since 1970",
             Value::Real(seen.status.mark.0 as f64 / 1e6),
+        ),
+    ]
+}
+
+fn writer(seen: &Seen) -> Vec<Metric> {
+    vec![
+        counter(
+            "tidemark_writer_panics_total",
+            "Faults of the program while it wrote",
+            seen.writes.panics,
+        ),
+        gauge(
+            "tidemark_writer_stopped",
+            "1 once nothing is written any more until a new start",
+            u64::from(seen.is_stopped),
         ),
     ]
 }

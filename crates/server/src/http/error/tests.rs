@@ -89,6 +89,7 @@ fn cases() -> Vec<(EngineError, Kind)> {
         (E::TrialsBusy { waiting_max: 1 }, Kind::ServiceUnavailable),
         (E::Overloaded, Kind::ServiceUnavailable),
         (E::Closing, Kind::ServiceUnavailable),
+        (E::Stopped, Kind::ServiceUnavailable),
         (E::ClockImplausible { ahead_s: 1 }, Kind::ServiceUnavailable),
     ]
 }
@@ -153,7 +154,13 @@ fn index_cases() -> Vec<(IndexFault, Kind)> {
 
 fn store_cases() -> Vec<(StoreError, Kind)> {
     vec![
-        (StoreError::Full, Kind::Unknown),
+        (StoreError::Full, Kind::StorageFull),
+        (
+            StoreError::OutcomeUnknown { detail: text() },
+            Kind::OutcomeUnknown,
+        ),
+        (StoreError::Stopped, Kind::ServiceUnavailable),
+        (StoreError::Panicked { detail: text() }, Kind::Unknown),
         (StoreError::Memory, Kind::Unknown),
         (StoreError::Interrupted, Kind::ServiceUnavailable),
         (StoreError::CatalogueMoved, Kind::ServiceUnavailable),
