@@ -15,6 +15,7 @@ mod content;
 mod cursor;
 mod head;
 mod query_text;
+mod query_tree;
 mod site;
 
 /// A law and its name, which is also the corpus's folder.
@@ -26,10 +27,14 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target {
         name: "query_text",
         check: query_text::check,
+    },
+    Target {
+        name: "query_tree",
+        check: query_tree::check,
     },
     Target {
         name: "content",

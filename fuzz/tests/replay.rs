@@ -83,6 +83,11 @@ fn query_text() {
 }
 
 #[test]
+fn query_tree() {
+    replay("query_tree");
+}
+
+#[test]
 fn content() {
     replay("content");
 }
@@ -105,5 +110,15 @@ fn head() {
 #[test]
 fn every_target_is_replayed() {
     let names = TARGETS.map(|target| target.name);
-    assert_eq!(names, ["query_text", "content", "change", "cursor", "head"]);
+    assert_eq!(
+        names,
+        [
+            "query_text",
+            "query_tree",
+            "content",
+            "change",
+            "cursor",
+            "head"
+        ]
+    );
 }

@@ -88,6 +88,49 @@ methods! {
     Versions "versions";
 }
 
+impl Method {
+    /// Whether it says which rows are meant, so that `or` and `and` can hold it.
+    pub fn is_filter(self) -> bool {
+        match self {
+            Method::Equal
+            | Method::NotEqual
+            | Method::LessThan
+            | Method::LessThanEqual
+            | Method::GreaterThan
+            | Method::GreaterThanEqual
+            | Method::Between
+            | Method::NotBetween
+            | Method::IsNull
+            | Method::IsNotNull
+            | Method::StartsWith
+            | Method::NotStartsWith
+            | Method::EndsWith
+            | Method::NotEndsWith
+            | Method::Contains
+            | Method::ContainsAny
+            | Method::ContainsAll
+            | Method::NotContains
+            | Method::Search
+            | Method::NotSearch
+            | Method::Regex
+            | Method::Or
+            | Method::And => true,
+            Method::OrderAsc
+            | Method::OrderDesc
+            | Method::OrderRandom
+            | Method::Limit
+            | Method::Offset
+            | Method::CursorAfter
+            | Method::CursorBefore
+            | Method::Select
+            | Method::AsOf
+            | Method::ValidAt
+            | Method::ValidBetween
+            | Method::Versions => false,
+        }
+    }
+}
+
 /// Methods of the reference's query language that this server knows of and does not offer: the
 /// answer then says so, instead of calling the method unknown.
 const NOT_OFFERED: &[&str] = &[

@@ -122,7 +122,7 @@ pub const ROOMS: [Room; 11] = [
     Room {
         name: "fuzz",
         kind: Kind::Beside,
-        ours: &["model", "engine", "server"],
+        ours: &["model", "query", "engine", "server"],
         outside: Outside::Unreserved,
         outside_max: 8,
     },
