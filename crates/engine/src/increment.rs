@@ -90,6 +90,14 @@ pub(crate) fn patch(table: &Table, asked: &Increment<'_>) -> Result<Patch, Engin
     } else {
         ("increment", "max")
     };
+    let is_integer = column.kind.storage() == Storage::Int;
+    if is_integer && is_beyond_integers(&asked.by) {
+        let got = asked.by.shown_for_integer();
+        return Err(invalid(
+            "value",
+            &format!("Value must be a 64-bit integer, got {got}."),
+        ));
+    }
     let read = |values: &[Json]| Operator::read(column, method, values);
     read(std::slice::from_ref(&asked.by))
         .map_err(|_| invalid("value", "Value must be a number of the column's own type."))?;
@@ -108,4 +116,12 @@ pub(crate) fn patch(table: &Table, asked: &Increment<'_>) -> Result<Patch, Engin
     let mut patch = Patch::default();
     patch.put(position, Edit::Operate(Operator::Arithmetic(arithmetic)));
     Ok(patch)
+}
+
+fn is_beyond_integers(json: &Json) -> bool {
+    match json {
+        Json::Wide(_) => true,
+        Json::Float(number) => *number > i64::MAX as f64,
+        _ => false,
+    }
 }

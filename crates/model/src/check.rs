@@ -64,6 +64,10 @@ impl Column {
                 }
                 check_text(kind, text).map(|()| Value::Text(text.clone()))
             }
+            (ColumnKind::Integer { .. } | ColumnKind::Bigint { .. }, other) => Err(format!(
+                "expected a 64-bit integer, got {}",
+                other.shown_for_integer()
+            )),
             (kind, other) => Err(format!("expected {}, got {}", expected(kind), other.kind())),
         };
         fits.map_err(|why| self.refuse(why))

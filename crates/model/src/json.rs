@@ -37,6 +37,23 @@ impl Json {
         }
     }
 
+    /// How a message shows it where an integer is expected: a number that 64 bits do not hold with
+    /// the limit that it breaks, of anything else the kind.
+    pub fn shown_for_integer(&self) -> String {
+        // 2^63: doubles this large have no fraction, and were mostly written as integers.
+        const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+        match self {
+            Json::Wide(number) => format!("{number}, which is above {}", i64::MAX),
+            Json::Float(number) if *number >= BEYOND => {
+                format!("a number above {}", i64::MAX)
+            }
+            Json::Float(number) if *number <= -BEYOND => {
+                format!("a number below {}", i64::MIN)
+            }
+            other => other.kind().to_owned(),
+        }
+    }
+
     /// The member `key` of an object. `None` when there is none, or this is no object.
     pub fn get(&self, key: &str) -> Option<&Json> {
         match self {

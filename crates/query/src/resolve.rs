@@ -253,7 +253,10 @@ fn limit(call: &Call, page_rows_max: u32) -> Result<u32, QueryError> {
 fn offset(call: &Call) -> Result<u64, QueryError> {
     match call.values.as_slice() {
         [Json::Int(rows)] if *rows >= 0 => Ok(*rows as u64),
-        _ => Err(refuse("`offset` needs one integer from 0 on")),
+        _ => Err(refuse(format!(
+            "`offset` needs one integer from 0 to {}",
+            i64::MAX
+        ))),
     }
 }
 

@@ -59,7 +59,21 @@ fn integers_are_exact_and_bounded() {
         "from -2147483648 to 100",
     );
     refused(small(), Json::Int(101), "to 100, got 101");
-    refused(any(), Json::Wide(u64::MAX), "64-bit integer");
+    refused(
+        any(),
+        Json::Wide(1 << 63),
+        "expected a 64-bit integer, got 9223372036854775808, which is above 9223372036854775807",
+    );
+    refused(
+        any(),
+        Json::Float(-9_223_372_036_854_777_856.0),
+        "expected a 64-bit integer, got a number below -9223372036854775808",
+    );
+    refused(
+        any(),
+        Json::Float(1e20),
+        "got a number above 9223372036854775807",
+    );
     refused(any(), Json::Float(1.0), "got float");
     refused(any(), Json::Text("1".into()), "got string");
     refused(any(), Json::Bool(true), "got boolean");

@@ -336,9 +336,19 @@ impl Subject<'_> {
             self.wrong_value(&format!(
                 "expected {}, got {}",
                 self.expected(),
-                shown(json)
+                self.shown(json)
             ))
         })
+    }
+
+    /// What was sent instead: of most values the kind says enough.
+    fn shown(&self, json: &Json) -> String {
+        match json {
+            Json::Text(text) => format!("\"{}\"", echo(text)),
+            number if self.storage == Storage::Int => number.shown_for_integer(),
+            Json::Wide(number) => number.to_string(),
+            other => other.kind().to_owned(),
+        }
     }
 
     fn wrong_value(&self, why: &str) -> QueryError {
@@ -356,15 +366,6 @@ impl Subject<'_> {
             Storage::Bool => "true or false",
             Storage::Instant => "a date and time such as 2026-01-31T10:00:00Z",
         }
-    }
-}
-
-/// What was sent instead: of most values the kind says enough.
-fn shown(json: &Json) -> String {
-    match json {
-        Json::Text(text) => format!("\"{}\"", echo(text)),
-        Json::Wide(number) => number.to_string(),
-        other => other.kind().to_owned(),
     }
 }
 
