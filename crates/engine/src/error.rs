@@ -569,7 +569,9 @@ impl From<StoreError> for EngineError {
             StoreError::Timeout { limit_ms } => EngineError::Timeout { limit_ms },
             StoreError::AnswerTooLarge { bytes_max } => EngineError::AnswerTooLarge { bytes_max },
             StoreError::ReadersBusy { waiting_max } => EngineError::ReadersBusy { waiting_max },
-            StoreError::PatternTooHard => QueryError::Invalid(error.to_string()).into(),
+            StoreError::PatternTooHard | StoreError::QueryTooLong { .. } => {
+                QueryError::Invalid(error.to_string()).into()
+            }
             other => EngineError::Store(other),
         }
     }

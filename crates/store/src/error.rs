@@ -42,6 +42,11 @@ pub enum StoreError {
     },
     /// A regular expression would take too much work on a text that it meets.
     PatternTooHard,
+    /// The statement for a query would be longer than this.
+    QueryTooLong {
+        /// Most bytes of its SQL.
+        bytes_max: usize,
+    },
     /// The disk, or the database's own bound, is full.
     Full,
     /// Memory ran out.
@@ -110,6 +115,7 @@ impl StoreError {
             | StoreError::HistoryGone { .. }
             | StoreError::PatternTooHard
             | StoreError::AnswerTooLarge { .. }
+            | StoreError::QueryTooLong { .. }
             | StoreError::Full
             | StoreError::Memory
             | StoreError::Io { .. }
@@ -157,6 +163,10 @@ impl fmt::Display for StoreError {
             StoreError::PatternTooHard => f.write_str(
                 "A regular expression would take too much work on one of the texts it is matched \
                  against",
+            ),
+            StoreError::QueryTooLong { bytes_max } => write!(
+                f,
+                "The queries make a statement of more than {bytes_max} bytes; ask less at once",
             ),
             StoreError::Full => f.write_str("The disk is full."),
             StoreError::Memory => f.write_str("Memory ran out."),

@@ -256,6 +256,34 @@ fn a_pattern_never_runs_on_the_thread_of_whoever_asks() {
     assert_eq!(threads, BTreeSet::from(["reads-0".to_owned()]));
 }
 
+/// As many tests that each row passes.
+fn tested(db: &Db, at: Option<Coordinates>, tests: usize) -> Query {
+    let test = || Filter::Field(Field::Id, Test::IsNotNull);
+    Query {
+        filter: Filter::All((0..tests).map(|_| test()).collect()),
+        at,
+        ..db.all()
+    }
+}
+
+#[test]
+fn a_long_statement_is_planned_apart_and_one_too_long_is_refused() {
+    let _alone = alone();
+    let (mut directory, db, query) = furnished(1, 10);
+    db.close();
+    directory.1.after_us = 3_600_000_000;
+    let db = Db::open(&directory);
+    let here = std::thread::current().name().unwrap().to_owned();
+    for (tests, thread) in [(10, here.as_str()), (400, "reads-0")] {
+        gate().seen.clear();
+        assert_whole(block_on(ask(&db, &tested(&db, query.at, tests))));
+        assert_eq!(gate().seen, BTreeSet::from([thread.to_owned()]), "{tests}");
+    }
+    let refused = block_on(ask(&db, &tested(&db, query.at, 20_000))).unwrap_err();
+    let bytes_max = 131_072;
+    assert_eq!(refused, StoreError::QueryTooLong { bytes_max });
+}
+
 #[test]
 fn a_pattern_is_stopped_inside_one_text() {
     let _alone = alone();

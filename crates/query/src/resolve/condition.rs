@@ -61,7 +61,19 @@ impl<'a> Conditions<'a> {
         if let Method::Search | Method::NotSearch = call.method {
             self.need_fulltext_index(name, field)?;
         }
-        self.count(name, call.values.len())?;
+        // Values are one test, whatever their number. Parts of a text are looked for one by one.
+        let has_parts = matches!(
+            call.method,
+            Method::Contains | Method::ContainsAny | Method::ContainsAll | Method::NotContains
+        );
+        let is_single =
+            !field::is_array(self.table, field) && field::relation(self.table, field).is_none();
+        let tests = if has_parts && is_single {
+            call.values.len().max(1)
+        } else {
+            1
+        };
+        self.count(name, call.values.len(), tests)?;
         if call.method == Method::Regex {
             self.count_pattern()?;
         }
@@ -104,11 +116,12 @@ impl<'a> Conditions<'a> {
         Ok(())
     }
 
-    fn count(&mut self, name: &str, count: usize) -> Result<(), QueryError> {
-        self.test_count += 1;
+    fn count(&mut self, name: &str, count: usize, tests: usize) -> Result<(), QueryError> {
+        self.test_count += tests;
         if self.test_count > TESTS_TOTAL_MAX {
             return Err(refuse(format!(
-                "The queries of one request may test attributes at most {TESTS_TOTAL_MAX} times"
+                "The queries of one request may test attributes at most {TESTS_TOTAL_MAX} times; \
+                 each part that a text is to contain is one"
             )));
         }
         if count > VALUES_MAX {

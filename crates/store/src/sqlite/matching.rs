@@ -78,7 +78,8 @@ impl Run<'_> {
             let cursor = cursor_values::<Halt>(self.connection, query)?;
             emit::rows(query, cursor.as_deref(), Dialect::Sqlite)
         };
-        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        // Not kept: the writer keeps statements by their number, and this text is a client's.
+        let mut prepared = self.connection.prepare(&statement.sql)?;
         let bound = rusqlite::params_from_iter(statement.parameters.iter().map(Bound));
         let mut rows = prepared.query(bound)?;
         let mut found = Vec::new();

@@ -6,7 +6,7 @@ use model::Table;
 use query::emit;
 use query::{Dialect, Query, names};
 
-use super::{Limit, Reader, Readers, Step, bind};
+use super::{Limit, PLANNED_HERE_MAX, Reader, Readers, Step, bind};
 use crate::StoreError;
 
 /// Most steps that are told; a plan of ours has under ten.
@@ -31,7 +31,10 @@ impl Reader {
     fn plan(&self, query: &Query) -> Step<Vec<String>> {
         let statement = emit::rows(query, None, Dialect::Sqlite);
         let sql = format!("EXPLAIN QUERY PLAN {}", statement.sql);
-        let mut prepared = self.connection.prepare_cached(&sql)?;
+        if sql.len() > PLANNED_HERE_MAX {
+            return Ok(Vec::new());
+        }
+        let mut prepared = self.prepare(&sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
         let words = words(&query.table);
         let mut steps = Vec::new();

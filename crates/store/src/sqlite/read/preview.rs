@@ -69,7 +69,7 @@ impl Reading<'_> {
             shows_span: query.shows_span,
             shows_end: false,
         };
-        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let mut prepared = self.connection.prepare(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
         let (mut rows, mut room) = (Vec::new(), Room::of(listing));
         while let Some(row) = found.next()? {
@@ -90,7 +90,7 @@ impl Reading<'_> {
             TotalCap::UpTo(cap) => Some(cap),
         };
         let statement = emit::total(listing.query, cap, Dialect::Sqlite);
-        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let mut prepared = self.connection.prepare(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
         let row = found.next()?;
         let row = row.ok_or_else(|| corrupt("a count gave no row"))?;
@@ -107,7 +107,7 @@ impl Reading<'_> {
             point.visibility,
             Dialect::Sqlite,
         );
-        let mut prepared = self.connection.prepare_cached(&statement.sql)?;
+        let mut prepared = self.connection.prepare(&statement.sql)?;
         let found = bind(&mut prepared, &statement.parameters)?;
         let shape = Shape {
             connection: self.connection,
