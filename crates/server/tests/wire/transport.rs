@@ -294,6 +294,29 @@ fn a_head_beyond_its_limit_gets_a_bare_431() {
     assert!(nonsense.starts_with("HTTP/1.1 400 "), "{nonsense}");
 }
 
+/// The library refuses them (URL standard, query state); the docs say how to send them.
+#[test]
+fn a_query_string_with_a_raw_quote_or_bracket_gets_a_bare_400() {
+    let site = Site::start();
+    for (sent, status) in [
+        ("\"", "400"),
+        ("<", "400"),
+        (">", "400"),
+        ("%22%3C%3E", "200"),
+    ] {
+        let request = format!(
+            "GET /v1/ping?x={sent} HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
+             connection: close\r\n\r\n"
+        );
+        let answer = raw(&site, request.as_bytes());
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{sent}: {answer}"
+        );
+        assert_eq!(answer.contains("Pong!"), status == "200", "{answer}");
+    }
+}
+
 #[test]
 fn a_broken_body_is_the_clients_fault() {
     let site = Site::start();

@@ -165,7 +165,7 @@ mod tests {
             assert!(state.bytes <= 200_000 && sum == state.bytes);
         }
         assert!(statements.state.borrow().kept.len() > 1);
-        let large = sql(1_000, 0);
+        let large = format!("{} /* {} */", sql(10, 0), "x".repeat(KEPT_SQL_MAX));
         for _ in 0..3 {
             assert!(!is_kept(&statements, &connection, &large));
         }
