@@ -1,7 +1,7 @@
 //! Why a store call failed.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use model::{Mark, RowId, Timestamp};
 
@@ -187,22 +187,8 @@ impl fmt::Display for StoreError {
                  with --data.",
                 directory.display()
             ),
-            StoreError::DatabaseMissing { directory } => write!(
-                f,
-                "The data directory {} held a database, and tidemark.db is missing or empty now. \
-                 Put it and tidemark.db-wal back, or restore a copy of the whole directory. To \
-                 begin with an empty one, start once with --accept-loss.",
-                directory.display()
-            ),
-            StoreError::CommitsLost { found, kept } => write!(
-                f,
-                "Commits are missing: the database ends at mark {}, and its last one was at mark \
-                 {}. Its log, tidemark.db-wal, was cut, altered or removed, or an older database \
-                 was put in its place. Nothing was changed: put the files back, or restore a copy \
-                 of the whole directory. To go on without those commits, start once with \
-                 --accept-loss.",
-                found.0, kept.0
-            ),
+            StoreError::DatabaseMissing { directory } => write_missing(f, directory),
+            StoreError::CommitsLost { found, kept } => write_lost(f, *found, *kept),
             StoreError::Format { found, newest } => write!(
                 f,
                 "The data directory has format {found}; this binary knows formats up to {newest}. \
@@ -211,6 +197,28 @@ impl fmt::Display for StoreError {
             StoreError::Corrupt { detail } => write!(f, "Stored data is damaged: {detail}."),
         }
     }
+}
+
+fn write_missing(f: &mut fmt::Formatter<'_>, directory: &Path) -> fmt::Result {
+    write!(
+        f,
+        "The data directory {} held a database, and tidemark.db is missing or empty now. \
+         Put it and tidemark.db-wal back, or restore a copy of the whole directory. To \
+         begin with an empty one, start once with --accept-loss.",
+        directory.display()
+    )
+}
+
+fn write_lost(f: &mut fmt::Formatter<'_>, found: Mark, kept: Mark) -> fmt::Result {
+    write!(
+        f,
+        "Commits are missing: the database ends at mark {}, and its last one was at mark \
+         {}. Its log, tidemark.db-wal, was cut, altered or removed, or an older database \
+         was put in its place. Nothing was changed: put the files back, or restore a copy \
+         of the whole directory. To go on without those commits, start once with \
+         --accept-loss.",
+        found.0, kept.0
+    )
 }
 
 impl std::error::Error for StoreError {}
