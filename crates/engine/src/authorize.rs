@@ -6,8 +6,61 @@ use model::permission::allows;
 use model::{Action, Actor, Catalogue, Database, Permission, Project, Role, Scope, Table};
 use store::Guard;
 
+use crate::Engine;
 use crate::asked::{Caller, Place};
 use crate::error::EngineError;
+
+impl Engine {
+    /// Whether the caller may do one of `actions` to rows of a table at all, as far as that is
+    /// known before anybody looks at a row.
+    ///
+    /// # Errors
+    /// [`EngineError::Unauthorized`] when no grant of the table allows it and grants of rows do
+    /// not count; a table or database that the caller does not see.
+    pub fn need_grant(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        actions: &[Action],
+    ) -> Result<(), EngineError> {
+        let catalogue = self.catalogue();
+        let table = table(&catalogue, caller, place)?;
+        if may_any(table, &caller.actor, actions) {
+            Ok(())
+        } else {
+            Err(EngineError::Unauthorized)
+        }
+    }
+
+    /// Whether the caller may write rows of any table, of this database if one is named.
+    ///
+    /// # Errors
+    /// [`EngineError::Unauthorized`] when there is no such table; a project or database that the
+    /// caller does not see.
+    pub fn need_write_somewhere(
+        &self,
+        caller: &Caller,
+        named: Option<&str>,
+    ) -> Result<(), EngineError> {
+        let catalogue = self.catalogue();
+        let Some(id) = named else {
+            return need_some_write(&catalogue, caller);
+        };
+        let mut tables = database(&catalogue, caller, id)?.tables.values();
+        if tables.any(|table| table.enabled && may_write(table, &caller.actor)) {
+            Ok(())
+        } else {
+            Err(EngineError::Unauthorized)
+        }
+    }
+}
+
+fn may_any(table: &Table, actor: &Actor, actions: &[Action]) -> bool {
+    actions.iter().any(|action| match action {
+        Action::Create => may_create(table, actor),
+        action => !matches!(guard(table, actor, *action), Guard::Closed),
+    })
+}
 
 /// # Errors
 /// [`EngineError::ScopeMissing`] when the actor holds none of `scopes`.

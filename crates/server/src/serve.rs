@@ -76,11 +76,14 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// Most bytes of a request's body; 413 beyond.
     pub body_bytes_max: usize,
-    /// Most bytes of bodies that all requests together hold, beyond 16 KiB of each; 503 beyond.
+    /// Most bytes of bodies that all requests with an API key together hold, beyond 16 KiB of
+    /// each; 503 beyond.
     pub bodies_bytes_max: usize,
     /// Most requests a second from one address without an API key; 429 beyond, and 0 for any
     /// number.
     pub guest_rate: u32,
+    /// The same of all other requests. One address has a quarter, or room for one body.
+    pub guest_bodies_bytes_max: usize,
     /// Most bytes of the answer to a read; 400 beyond.
     pub answer_bytes_max: usize,
     /// Most bytes of answers that clients have not taken, of all answers together but for those of
@@ -89,8 +92,8 @@ pub struct Limits {
     /// Longest time from the first byte of a head, or from connecting, to the head's end, in
     /// milliseconds.
     pub head_ms: u64,
-    /// Longest time a body may take to arrive, in milliseconds; 408 beyond. Each byte that came
-    /// wins time; see `rate_bytes_min`.
+    /// Longest time without a byte of a body, in milliseconds; 408 beyond. Each byte that comes
+    /// wins time, up to this much; see `rate_bytes_min`.
     pub body_ms: u64,
     /// Longest time without a byte in either direction between requests, in milliseconds. Also
     /// the longest time a client may take for an answer, where each byte taken wins time.
@@ -102,11 +105,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How long a body or an answer of which `bytes` have moved may go on, in milliseconds, where
-    /// one that does not move may `still_ms`.
-    pub fn patience_ms(&self, still_ms: u64, bytes: u64) -> u64 {
-        let won_ms = u128::from(bytes) * 1_000 / u128::from(self.rate_bytes_min.max(1));
-        still_ms.saturating_add(u64::try_from(won_ms).unwrap_or(u64::MAX))
+    /// How much time so many bytes of a body or an answer win. What is won counts up to the
+    /// instant they moved and no further: it cannot be saved up.
+    pub fn won(&self, bytes: u64) -> Duration {
+        let won_us = u128::from(bytes) * 1_000_000 / u128::from(self.rate_bytes_min.max(1));
+        Duration::from_micros(u64::try_from(won_us).unwrap_or(u64::MAX))
     }
 }
 

@@ -36,7 +36,8 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 1, 1 << 30))]
     body_max: usize,
-    /// Most bytes of bodies that all requests together hold, beyond 16 KiB of each; 503 beyond
+    /// Most bytes of bodies that all requests with an API key together hold, beyond 16 KiB of
+    /// each; 503 beyond
     #[arg(
         long,
         env = "TIDEMARK_BODIES_MEMORY",
@@ -45,6 +46,15 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 1, 1 << 40))]
     bodies_memory: usize,
+    /// The same of all requests without a key; one address has a quarter, or room for one body
+    #[arg(
+        long,
+        env = "TIDEMARK_GUEST_BODIES_MEMORY",
+        value_name = "SIZE",
+        default_value = "64MiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 1, 1 << 40))]
+    guest_bodies_memory: usize,
     /// Most bytes of the answer to one read, 64KiB to 1GiB; 400 beyond, and how to page
     #[arg(
         long,
@@ -73,7 +83,7 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     head_limit_ms: u64,
-    /// Longest time for a body, in milliseconds; bytes that come win more, see --rate-min
+    /// Longest time without a byte of a body, in milliseconds; it must come at --rate-min
     #[arg(
         long,
         env = "TIDEMARK_BODY_LIMIT_MS",
@@ -122,6 +132,7 @@ impl LimitArgs {
             body_bytes_max: self.body_max,
             bodies_bytes_max: self.bodies_memory,
             guest_rate: 0,
+            guest_bodies_bytes_max: self.guest_bodies_memory,
             answer_bytes_max: self.answer_max,
             answers_bytes_max: self.answers_memory,
             head_ms: self.head_limit_ms,

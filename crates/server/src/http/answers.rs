@@ -16,7 +16,7 @@ use engine::tally::Count;
 
 /// An answer of up to so many bytes is not counted: clients that leave large ones untaken cannot
 /// keep others from reading rows.
-pub use super::body::FREE_BYTES;
+pub use super::body_budget::FREE_BYTES;
 use super::error::{ApiError, Kind};
 
 /// Callers without a key have this part of all bytes together: `1 / GUESTS_PART`. The rest is

@@ -1,12 +1,12 @@
 //! Reading a request's body within its limits.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming};
 use tokio::time::Instant;
 
+use super::body_budget::{Budget, Counted, FREE_BYTES, Share};
 use super::error::{ApiError, Kind};
 use crate::serve::Limits;
 
@@ -15,50 +15,17 @@ use crate::serve::Limits;
 /// would report a broken connection instead of the reason.
 const DISCARD_TIMES: u64 = 4;
 
-/// So many bytes of each body are not counted, so that a few clients with large bodies cannot
-/// keep others from writing rows. Also the most that an announced length reserves before it has
-/// come: an announcement costs a client nothing.
-pub const FREE_BYTES: usize = 16 * 1_024;
-
 /// Of a block of a body beyond these: what one read of the connection brings at most, by default.
 const BLOCK_BYTES: usize = 64 * 1_024;
 
-/// Counts the bytes of the bodies that all requests hold together, beyond [`FREE_BYTES`] of each.
-#[derive(Debug)]
-pub struct Budget {
-    held: AtomicUsize,
-    bytes_max: usize,
-}
-
-impl Budget {
-    /// A budget of `bytes_max` bytes.
-    pub fn new(bytes_max: usize) -> Budget {
-        Budget {
-            held: AtomicUsize::new(0),
-            bytes_max,
-        }
-    }
-}
-
-/// Bytes that are counted in a budget until they are dropped.
+/// A body in memory, which is counted in a budget until it is dropped.
 #[derive(Debug)]
 pub struct Held<'a> {
-    budget: &'a Budget,
     bytes: Bytes,
-    read: usize,
-    counted: usize,
+    counted: Counted<'a>,
 }
 
-impl<'a> Held<'a> {
-    fn new(budget: &'a Budget) -> Held<'a> {
-        Held {
-            budget,
-            bytes: Bytes::new(),
-            read: 0,
-            counted: 0,
-        }
-    }
-
+impl Held<'_> {
     /// The body.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -68,50 +35,37 @@ impl<'a> Held<'a> {
     pub fn shared(&self) -> Bytes {
         self.bytes.clone()
     }
-
-    fn count(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.read += bytes;
-        let bytes = self.read.saturating_sub(FREE_BYTES) - self.counted;
-        if bytes == 0 {
-            return Ok(());
-        }
-        self.counted += bytes;
-        let before = self.budget.held.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes > self.budget.bytes_max {
-            let message = "Too many large requests at once. Try again later.";
-            return Err(ApiError::new(Kind::ServiceUnavailable, message));
-        }
-        Ok(())
-    }
 }
 
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.budget.held.fetch_sub(self.counted, Ordering::Relaxed);
-    }
-}
-
-/// Reads the whole body.
+/// Reads the whole body. `share` says in whose share of the budget it counts; it is called for
+/// large bodies only, before anything of the budget is taken.
 ///
 /// # Errors
-/// A body that is too large or too slow, a broken one, or one more than the budget bears.
+/// A body that is too large or too slow, a broken one, one more than its share of the budget
+/// bears, or the refusal of `share`.
 pub async fn read<'a>(
     body: Incoming,
     limits: &Limits,
     budget: &'a Budget,
+    share: impl Fn() -> Result<Share, ApiError>,
 ) -> Result<Held<'a>, ApiError> {
-    let mut held = Held::new(budget);
+    let mut held = Held {
+        bytes: Bytes::new(),
+        counted: Counted::new(budget),
+    };
     if body.is_end_stream() {
         return Ok(held);
     }
     let incoming = Paced::new(body, limits);
-    collect(incoming, &mut held).await.map(|()| held)
+    collect(incoming, &mut held, share).await.map(|()| held)
 }
 
 /// A body that must come at a pace.
 pub struct Paced {
     body: Incoming,
-    began: Instant,
+    /// Since when it is waited for; each byte that comes moves this on, up to now. So a body
+    /// that came quickly and then stands still has won no more time than one that comes slowly.
+    since: Instant,
     read: u64,
     limits: Limits,
 }
@@ -121,7 +75,7 @@ impl Paced {
     pub fn new(body: Incoming, limits: &Limits) -> Paced {
         Paced {
             body,
-            began: Instant::now(),
+            since: Instant::now(),
             read: 0,
             limits: *limits,
         }
@@ -132,37 +86,49 @@ impl Paced {
     /// # Errors
     /// A body that is too slow, or broken.
     pub async fn data(&mut self) -> Result<Option<Bytes>, ApiError> {
-        let patience_ms = self.limits.patience_ms(self.limits.body_ms, self.read);
-        let until = self.began + Duration::from_millis(patience_ms);
+        let until = self.since + Duration::from_millis(self.limits.body_ms);
         let next = tokio::time::timeout_at(until, data(&mut self.body)).await;
         let Ok(next) = next else {
             let (body_ms, rate) = (self.limits.body_ms, self.limits.rate_bytes_min);
             let message = format!(
-                "The body came too slowly: {} bytes in {patience_ms} ms. After {body_ms} ms, \
-                 {rate} bytes a second are needed.",
+                "The body came too slowly, after {} bytes. It may stand still for {body_ms} ms, \
+                 and {rate} bytes a second are needed to win more.",
                 self.read
             );
             return Err(ApiError::new(Kind::RequestTimeout, message));
         };
         if let Ok(Some(data)) = &next {
             self.read += data.len() as u64;
+            let won = self.limits.won(data.len() as u64);
+            self.since = (self.since + won).min(Instant::now());
         }
         next
     }
 }
 
-async fn collect(mut incoming: Paced, held: &mut Held<'_>) -> Result<(), ApiError> {
+async fn collect(
+    mut incoming: Paced,
+    held: &mut Held<'_>,
+    share: impl Fn() -> Result<Share, ApiError>,
+) -> Result<(), ApiError> {
     let bytes_max = incoming.limits.body_bytes_max;
     let declared = incoming.body.size_hint().lower();
     if declared > bytes_max as u64 {
         return Err(discard(incoming).await);
     }
+    if declared > FREE_BYTES as u64
+        && let Err(refusal) = held.counted.belongs_to(&share)
+    {
+        return Err(discard_apart(incoming, refusal));
+    }
     let mut blocks = Blocks::new(declared);
     while let Some(next) = incoming.data().await? {
-        held.count(next.len())?;
         if incoming.read > bytes_max as u64 {
             drop(blocks);
             return Err(discard(incoming).await);
+        }
+        if let Err(refusal) = held.counted.add(next.len(), &share) {
+            return Err(discard_apart(incoming, refusal));
         }
         if blocks.is_empty() && incoming.body.is_end_stream() {
             // The usual body comes in one piece and is not copied.
@@ -173,6 +139,13 @@ async fn collect(mut incoming: Paced, held: &mut Held<'_>) -> Result<(), ApiErro
     }
     held.bytes = blocks.join();
     Ok(())
+}
+
+/// Refuses a body at once, and reads on apart: a client that writes its whole body before it
+/// looks would find a broken connection instead of the reason.
+fn discard_apart(incoming: Paced, refusal: ApiError) -> ApiError {
+    tokio::task::spawn_local(discard(incoming));
+    refusal
 }
 
 /// The beginning of a body, in blocks that stay where they are. One buffer that grows by being

@@ -13,6 +13,7 @@ use model::{Actor, ModelError, Scope, Timestamp};
 use ring::digest;
 
 use super::body::{self, Held};
+use super::body_budget::Share;
 use super::callers::{X_APPWRITE_JWT, X_APPWRITE_KEY, X_APPWRITE_PROJECT};
 use super::error::{ApiError, Kind};
 use super::fields::{Fields, read_flag};
@@ -191,9 +192,30 @@ impl<'a> Asked<'a> {
     pub async fn load(&mut self) -> Result<&[u8], ApiError> {
         if let Some(body) = self.body.take() {
             let shared = &self.app.shared;
-            self.held = Some(body::read(body, &shared.limits, &shared.bodies).await?);
+            let read = body::read(body, &shared.limits, &shared.bodies, || self.share());
+            self.held = Some(read.await?);
         }
         Ok(self.held.as_ref().map_or(&[], Held::bytes))
+    }
+
+    /// In whose share of the memory for bodies the body counts. Called for large ones only.
+    ///
+    /// # Errors
+    /// What the head alone says against the request: a caller without a key has no right that
+    /// the route needs, so that its body would be held for nothing.
+    fn share(&self) -> Result<Share, ApiError> {
+        let caller = self.caller()?;
+        if let Actor::Key { .. } = caller.actor {
+            return Ok(Share::Keys);
+        }
+        self.action
+            .need_right(&self.app.shared.engine, &caller, &self.ids)?;
+        let client = self
+            .app
+            .shared
+            .proxies
+            .client(self.peer, &self.head.headers);
+        Ok(Share::Guests(client.address))
     }
 
     /// The members of the body.

@@ -21,9 +21,11 @@ use hyper::{Method, Request, Response};
 use tokio_rustls::TlsAcceptor;
 
 pub mod access;
+pub mod admission;
 pub mod answers;
 pub mod batch;
 pub mod body;
+pub mod body_budget;
 pub mod callers;
 pub mod columns;
 pub mod cors;
@@ -57,7 +59,7 @@ pub mod wire;
 
 use access::Asking;
 use answers::{Answers, FREE_BYTES, Sending, Untaken};
-use body::Budget;
+use body_budget::Budget;
 use callers::Callers;
 use cors::{Origin, Origins};
 use counts::{Counts, ThreadCounts};
@@ -126,8 +128,8 @@ impl Shared {
             origins,
             proxies: config.proxies,
             routes,
-            bodies: Budget::new(config.limits.bodies_bytes_max),
             guest_rate: GuestRate::new(config.limits.guest_rate, config.rng),
+            bodies: Budget::new(&config.limits),
             answers: Answers::new(config.threads, config.limits.answers_bytes_max),
             streams: Streams::default(),
             access_log: config.access_log,

@@ -28,7 +28,8 @@ enum Phase {
     Head { since_ms: u64 },
     /// A request is being answered. The engine and the body reader have limits of their own.
     Answering,
-    /// The last answer is on its way, or the client does not take it.
+    /// The last answer is on its way, or the client does not take it. Bytes that it takes move
+    /// `since_ms` on, up to now.
     Sending { since_ms: u64 },
     /// Lines are taken and answered; whoever moves no byte of either is gone.
     Streaming,
@@ -50,7 +51,7 @@ pub struct Connection {
     /// As of the last sweep: bytes are stamped with it, so that no byte asks for the time.
     now_ms: Cell<u64>,
     moved_ms: Cell<u64>,
-    /// Bytes of the last answer that were taken.
+    /// Bytes of the last answer that were taken since the last sweep.
     sent_bytes: Cell<u64>,
     told: Cell<Told>,
     waker: RefCell<Option<Waker>>,
@@ -80,8 +81,10 @@ impl Connection {
             Phase::Head { since_ms } => now_ms.saturating_sub(since_ms) >= limits.head_ms,
             Phase::Answering => false,
             Phase::Sending { since_ms } => {
-                let patience_ms = limits.patience_ms(limits.idle_ms, self.sent_bytes.get());
-                now_ms.saturating_sub(since_ms) >= patience_ms
+                let won_ms = limits.won(self.sent_bytes.take()).as_millis() as u64;
+                let since_ms = since_ms.saturating_add(won_ms).min(now_ms);
+                self.phase.set(Phase::Sending { since_ms });
+                now_ms.saturating_sub(since_ms) >= limits.idle_ms
             }
             Phase::Streaming | Phase::Quiet => {
                 now_ms.saturating_sub(self.moved_ms.get()) >= limits.idle_ms
@@ -316,6 +319,7 @@ mod tests {
         body_bytes_max: 1,
         bodies_bytes_max: 1,
         guest_rate: 0,
+        guest_bodies_bytes_max: 1,
         answer_bytes_max: 1,
         answers_bytes_max: 1,
         head_ms: 100,
@@ -365,6 +369,16 @@ mod tests {
         connection.flushed();
         assert!(!closes_at(&connection, 3_498));
         assert!(closes_at(&connection, 3_499), "then it is only quiet");
+    }
+
+    #[test]
+    fn time_that_bytes_won_is_not_saved_up() {
+        let connection = Connection::new(0);
+        connection.answered();
+        connection.sent(1_000_000);
+        assert!(!closes_at(&connection, 500));
+        assert!(!closes_at(&connection, 1_499));
+        assert!(closes_at(&connection, 1_500));
     }
 
     #[test]

@@ -98,18 +98,140 @@ fn large_bodies_share_one_budget_and_small_ones_need_none() {
     assert_eq!(small.status, 201, "{}", small.text);
 }
 
+/// The head of a request without a key.
+fn guest_head(method: &str, path: &str, length: usize) -> String {
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
+         content-length: {length}\r\nconnection: close\r\n\r\n"
+    )
+}
+
+const OPEN_ROWS: &str = "/v1/tablesdb/d/tables/open/rows";
+
+/// A table whose rows anybody may create, and one whose rows anybody may read.
+fn make_tables(site: &Site) {
+    let made = site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    assert_eq!(made.status, 201, "{}", made.text);
+    for (id, grant) in [("open", "create"), ("shown", "read")] {
+        let table = format!(
+            r#"{{"tableId":"{id}","name":"T","permissions":["{grant}(\"any\")"],
+                "columns":[{{"key":"s","type":"text"}}]}}"#
+        );
+        let made = site.ask("POST", "/v1/tablesdb/d/tables", &table);
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+}
+
+fn large_row() -> String {
+    let filler = "x".repeat(60_000);
+    format!(r#"{{"rowId":"unique()","data":{{"s":"{filler}"}}}}"#)
+}
+
+/// What a guest with a large row to create is told.
+fn large_row_of_a_guest(site: &Site) -> String {
+    let mut stream = TcpStream::connect(site.address).unwrap();
+    let row = large_row();
+    let sent = guest_head("POST", OPEN_ROWS, row.len()) + &row;
+    stream.write_all(sent.as_bytes()).unwrap();
+    read_to_end(&mut stream)
+}
+
 #[test]
-fn a_body_that_trickles_is_cut_off_and_one_at_a_pace_is_not() {
+fn what_guests_hold_of_the_memory_for_bodies_refuses_no_key() {
     let site = Site::start_with(Limits {
-        body_ms: 1,
-        rate_bytes_min: 1,
+        body_bytes_max: 100_000,
+        bodies_bytes_max: 100_000,
+        guest_bodies_bytes_max: 100_000,
         ..LIMITS
     });
+    make_tables(&site);
+    let answer = large_row_of_a_guest(&site);
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    let mut held = Vec::new();
+    // Guests that announce more than they send hold what they sent, once it is read.
+    let refused = loop {
+        let mut stream = TcpStream::connect(site.address).unwrap();
+        let start = guest_head("POST", OPEN_ROWS, 90_000) + &"x".repeat(60_000);
+        stream.write_all(start.as_bytes()).unwrap();
+        held.push(stream);
+        let answer = large_row_of_a_guest(&site);
+        if !answer.starts_with("HTTP/1.1 201 ") {
+            break answer;
+        }
+    };
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    assert!(refused.contains("without an API key"), "{refused}");
+    assert!(refused.contains("100000 bytes"), "{refused}");
+    let made = site.ask("POST", OPEN_ROWS, &large_row());
+    assert_eq!(made.status, 201, "{}", made.text);
+    drop(held);
+    while !large_row_of_a_guest(&site).starts_with("HTTP/1.1 201 ") {}
+}
+
+#[test]
+fn a_guest_without_a_right_is_refused_before_its_large_body_is_read() {
+    let site = Site::start();
+    make_tables(&site);
+    let shown = "/v1/tablesdb/d/tables/shown/rows";
+    let row = format!("{shown}/r");
+    let count = format!("{row}/s/increment");
+    for (method, path, wanted) in [
+        ("POST", shown, "401 user_unauthorized"),
+        ("PATCH", &row, "401 user_unauthorized"),
+        ("PUT", &row, "401 user_unauthorized"),
+        ("DELETE", &row, "401 user_unauthorized"),
+        ("PATCH", &count, "401 user_unauthorized"),
+        (
+            "POST",
+            "/v1/tablesdb/d/tables/none/rows",
+            "404 table_not_found",
+        ),
+        ("POST", "/v1/tablesdb", "401 general_unauthorized_scope"),
+    ] {
+        let mut stream = TcpStream::connect(site.address).unwrap();
+        // Nothing of the body is ever sent.
+        stream
+            .write_all(guest_head(method, path, 900_000).as_bytes())
+            .unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let answer = read_to_end(&mut stream);
+        let (status, kind) = wanted.split_once(' ').unwrap();
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(kind),
+            "{method} {path}: {answer}"
+        );
+    }
+    // Where a table takes rows of guests, they may open and fill transactions; else nowhere.
+    let transactions = "/v1/tablesdb/transactions";
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(site.address).unwrap();
+        stream
+            .write_all(guest_head("POST", path, 100_000).as_bytes())
+            .unwrap();
+        let _ = stream.write_all(" ".repeat(100_000).as_bytes());
+        read_to_end(&mut stream)
+    };
+    let may = ask(transactions);
+    assert!(may.starts_with("HTTP/1.1 201 "), "{may}");
+    let closed = site.ask(
+        "PUT",
+        "/v1/tablesdb/d/tables/open",
+        r#"{"name":"T","permissions":[]}"#,
+    );
+    assert_eq!(closed.status, 200, "{}", closed.text);
+    for path in [transactions, "/v1/tidemark/databases/d/batch/writes"] {
+        let answer = ask(path);
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{path}: {answer}");
+    }
+}
+
+#[test]
+fn a_body_that_trickles_is_cut_off_and_one_at_a_pace_is_not() {
+    let site = Site::start();
     let body = r#"{"databaseId":"d","name":"D"}"#;
     let length = format!("content-length: {}\r\nconnection: close\r\n", body.len());
     let mut stream = TcpStream::connect(site.address).unwrap();
     let start = head("POST", "/v1/tablesdb", &length) + &body[..20];
-    // Twenty bytes come along with the head, and win twenty seconds.
     stream.write_all(start.as_bytes()).unwrap();
     stream.write_all(&body.as_bytes()[20..]).unwrap();
     let answer = read_to_end(&mut stream);
@@ -126,6 +248,25 @@ fn a_body_that_trickles_is_cut_off_and_one_at_a_pace_is_not() {
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert!(answer.contains("general_request_timeout"), "{answer}");
     assert!(answer.contains("1000000 bytes a second"), "{answer}");
+}
+
+#[test]
+fn a_body_that_stands_still_has_won_nothing_by_what_came_before() {
+    // Its bytes would win the first part of this body eleven days.
+    let site = Site::start_with(Limits {
+        body_ms: 1,
+        rate_bytes_min: 1,
+        ..LIMITS
+    });
+    let mut stream = TcpStream::connect(site.address).unwrap();
+    let start = head("POST", "/v1/tablesdb", "content-length: 1000000\r\n") + &"x".repeat(999_999);
+    // Cut off on the way is cut off as well.
+    let _ = stream.write_all(start.as_bytes());
+    let limit = std::time::Duration::from_mins(1);
+    stream.set_read_timeout(Some(limit)).unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
 }
 
 #[test]

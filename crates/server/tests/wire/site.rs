@@ -34,6 +34,7 @@ pub const LIMITS: Limits = Limits {
     body_bytes_max: 1_000_000,
     bodies_bytes_max: 50_000_000,
     guest_rate: 0,
+    guest_bodies_bytes_max: 50_000_000,
     answer_bytes_max: 30_000_000,
     answers_bytes_max: 100_000_000,
     head_ms: 60_000,
