@@ -19,11 +19,11 @@ pub struct Identity {
 
 impl Engine {
     /// Who asks: a project's id as the request names it, and the hash of a key's secret if the
-    /// request carries one. An unknown key makes a guest.
+    /// request carries one.
     ///
     /// # Errors
     /// [`EngineError::ProjectMissing`], [`EngineError::ProjectNotFound`],
-    /// [`EngineError::KeyExpired`].
+    /// [`EngineError::KeyUnknown`], [`EngineError::KeyExpired`].
     pub fn caller(
         &self,
         project: Option<&str>,
@@ -48,9 +48,13 @@ impl Engine {
         let project = catalogue
             .project(id)
             .ok_or_else(|| EngineError::ProjectNotFound(id.chars().take(100).collect()))?;
-        let known = key
-            .and_then(|hash| catalogue.key(hash))
-            .filter(|key| key.project == project.id);
+        let known = match key {
+            None => None,
+            Some(hash) => {
+                let key = catalogue.key(hash).filter(|key| key.project == project.id);
+                Some(key.ok_or(EngineError::KeyUnknown)?)
+            }
+        };
         let expires = known.and_then(|key| key.expires);
         if self.has_passed(expires) {
             return Err(EngineError::KeyExpired);

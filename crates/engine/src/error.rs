@@ -19,6 +19,8 @@ pub enum EngineError {
     ProjectNotFound(String),
     /// The API key has expired.
     KeyExpired,
+    /// The key was never issued for this project, or was revoked.
+    KeyUnknown,
     /// The actor lacks every scope that would open this use case.
     ScopeMissing(&'static [Scope]),
     /// The actor is known and may not do this.
@@ -253,9 +255,11 @@ impl fmt::Display for EngineError {
         match self {
             E::ProjectMissing => f.write_str("The request names no project."),
             E::ProjectNotFound(id) => write!(f, "No project `{id}`."),
-            E::KeyExpired | E::ScopeMissing(_) | E::Unauthorized | E::RoleNotHeld(_) => {
-                self.fmt_of_callers(f)
-            }
+            E::KeyExpired
+            | E::KeyUnknown
+            | E::ScopeMissing(_)
+            | E::Unauthorized
+            | E::RoleNotHeld(_) => self.fmt_of_callers(f),
             E::DatabaseNotFound(_)
             | E::TableNotFound(_)
             | E::RowNotFound(_)
@@ -354,6 +358,7 @@ impl EngineError {
         use EngineError as E;
         match self {
             E::KeyExpired => f.write_str("The API key has expired."),
+            E::KeyUnknown => f.write_str("The API key is not one of this project, or was revoked."),
             E::ScopeMissing(scopes) => {
                 let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
                 write!(f, "The caller lacks the scope {}.", names.join(" or "))

@@ -59,6 +59,7 @@ mod told;
 mod transact;
 mod transactions;
 mod trials;
+mod unseen;
 mod writer;
 
 pub use asked::{

@@ -25,6 +25,7 @@ use crate::once::Effect;
 use crate::related::Gathering;
 use crate::rows::ATTEMPTS_MAX;
 use crate::times;
+use crate::unseen::Unseen;
 
 pub(crate) const WRITE_ROWS: &[Scope] = &[Scope::RowsWrite];
 
@@ -204,18 +205,25 @@ impl Engine {
                 .filter(|op| matches!(op, Op::Row(_) | Op::Timed(_)))
                 .map(|op| matches!(op, Op::Timed(_)))
                 .collect();
+            let unseen = Unseen::of(table, &caller.actor, &ops);
             let mut batch = WriteBatch {
                 unchanged_since,
                 ..batch(&catalogue, caller, ops)
             };
-            if let Some(once) = self.once_of_rows(caller, table, &are_timed) {
+            if let Some(once) = self.once_of_rows(caller, table, &are_timed, unseen.as_ref()) {
                 batch.ops.insert(0, Op::Once(once));
             }
             match self.writer.commit(batch).await? {
                 Outcome::Err(Refusal::CatalogueMoved) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
-                outcome => return Ok(self.written(table, answer(outcome)?, &are_timed)),
+                outcome => {
+                    let mut written = self.written(table, answer(outcome)?, &are_timed);
+                    if let Some(unseen) = &unseen {
+                        written.answer = unseen.hide(written.answer);
+                    }
+                    return Ok(written);
+                }
             }
         }
         Err(EngineError::Overloaded)
@@ -226,15 +234,20 @@ impl Engine {
         caller: &Caller,
         table: &Arc<Table>,
         are_timed: &[bool],
+        unseen: Option<&Unseen>,
     ) -> Option<Once> {
         // It is refused in any case, and alike whether others have used the name or not.
         if !authorize::may_write(table, &caller.actor) {
             return None;
         }
         let (table, are_timed) = (table.clone(), are_timed.to_vec());
+        let unseen = unseen.cloned();
         self.once(caller, move |done, tell| {
             let (rows, timed) = (done.rows.iter().cloned(), done.timed.iter().cloned());
-            let page = page_of(&table, rows, timed, &are_timed);
+            let mut page = page_of(&table, rows, timed, &are_timed);
+            if let Some(unseen) = &unseen {
+                page = unseen.hide(page);
+            }
             let total = page.rows.len() as u64;
             tell(&Effect::Rows { total, page: &page });
         })
@@ -264,7 +277,11 @@ impl Engine {
         if !is_of_today(&catalogue, &page.table) {
             return Ok(written);
         }
-        // What a piece of another time is related to, is not what the row is related to now.
+        // What a caller may not read is not shown with what it is related to; and what a piece of
+        // another time is related to, is not what the row is related to now.
+        if page.selection != Selection::All {
+            return Ok(written);
+        }
         let is_of_now = |row: &&Row| row.span.is_none();
         let names = links::shown(&catalogue, &page.table, members);
         let Some(row) = page

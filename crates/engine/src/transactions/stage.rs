@@ -18,6 +18,7 @@ use crate::error::{ColumnFault, EngineError};
 use crate::refused::refused;
 use crate::rows::ATTEMPTS_MAX;
 use crate::rows_write::{WRITE_ROWS, batch};
+use crate::unseen::Unseen;
 
 /// The answer to an operation on one row that was staged.
 #[derive(Clone, Debug)]
@@ -131,11 +132,16 @@ impl Engine {
                 Attempt::Nothing => None,
                 Attempt::Whole(_) | Attempt::Probe(_) => outcomes.next(),
             };
-            let whole = matches!(attempt, Attempt::Whole(_));
-            match judge(operation, whole, outcome)? {
+            let whole = match attempt {
+                Attempt::Whole(batch) => Some(batch),
+                Attempt::Probe(_) | Attempt::Nothing => None,
+            };
+            match judge(operation, whole.is_some(), outcome)? {
                 Judged::Row(applied) => {
                     let table = table(catalogue, caller, operation)?;
-                    echoes.push(echo(table, *applied));
+                    let unseen =
+                        whole.and_then(|batch| Unseen::of(table, &caller.actor, &batch.ops));
+                    echoes.push(echo(table, *applied, unseen.as_ref()));
                 }
                 Judged::AsSent => echoes.push(as_sent(catalogue, caller, operation)?),
                 Judged::Moved => return Ok(None),
@@ -209,17 +215,21 @@ fn judge(
     }
 }
 
-fn echo(table: &Arc<Table>, applied: Applied) -> Echo {
+fn echo(table: &Arc<Table>, applied: Applied, unseen: Option<&Unseen>) -> Echo {
     let timed = applied.timed.into_iter().find_map(|done| done.row);
-    match applied.rows.into_iter().flatten().next().or(timed) {
-        Some(row) => Echo::Row(Page {
-            table: table.clone(),
-            selection: Selection::All,
-            rows: vec![row],
-            related: Vec::new(),
-        }),
-        None => Echo::Nothing,
-    }
+    let Some(row) = applied.rows.into_iter().flatten().next().or(timed) else {
+        return Echo::Nothing;
+    };
+    let page = Page {
+        table: table.clone(),
+        selection: Selection::All,
+        rows: vec![row],
+        related: Vec::new(),
+    };
+    Echo::Row(match unseen {
+        Some(unseen) => unseen.hide(page),
+        None => page,
+    })
 }
 
 fn as_sent(

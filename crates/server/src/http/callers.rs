@@ -9,7 +9,6 @@ use std::rc::Rc;
 
 use engine::{Caller, Engine, EngineError, Identity};
 use hyper::header::{HeaderName, HeaderValue};
-use model::Actor;
 use model::catalogue::SecretHash;
 
 use super::extract::sha256;
@@ -51,7 +50,7 @@ impl Callers {
             return None;
         }
         let project = heads.project?.to_str().ok()?;
-        let secret = heads.key.map(HeaderValue::as_bytes);
+        let secret = secret_of(heads.key);
         let mut seen = self.seen.borrow_mut();
         let position = find(&seen, project, secret)?;
         let found = &seen[position];
@@ -88,10 +87,7 @@ impl Callers {
         }
         let identity = asked?;
         let caller = Rc::new(identity.caller.clone());
-        // A secret that nobody has is not remembered: whoever makes them up would have those
-        // forgotten that somebody has.
-        let is_known = secret.is_none() || matches!(caller.actor, Actor::Key { .. });
-        if is_known && secret.is_none_or(|secret| secret.len() <= SEEN_BYTES_MAX) {
+        if secret.is_none_or(|secret| secret.len() <= SEEN_BYTES_MAX) {
             seen.truncate(SEEN_MAX - 1);
             let new = Seen {
                 project: project.unwrap_or_default().into(),
@@ -104,6 +100,12 @@ impl Callers {
         }
         Ok(caller)
     }
+}
+
+/// The secret that a header holds; an empty one is none.
+pub fn secret_of(key: Option<&HeaderValue>) -> Option<&[u8]> {
+    key.map(HeaderValue::as_bytes)
+        .filter(|secret| !secret.is_empty())
 }
 
 /// Secrets are compared in a time that says nothing of where they differ: it would let somebody
@@ -168,11 +170,12 @@ pub(super) mod tests {
         };
         runtime.block_on(engine.create_key(key)).unwrap();
         let callers = Callers::default();
-        let find = |secret: Option<&[u8]>| callers.find(&engine, Some("p"), secret).unwrap();
+        let ask = |secret: Option<&[u8]>| callers.find(&engine, Some("p"), secret);
+        let find = |secret: Option<&[u8]>| ask(secret).unwrap();
         let (somebody, guest) = (find(Some(b"secret")), find(None));
         for made_up in 0..=SEEN_MAX {
-            let nobody = find(Some(format!("made up {made_up}").as_bytes()));
-            assert!(matches!(nobody.actor, Actor::Guest));
+            let nobody = ask(Some(format!("made up {made_up}").as_bytes()));
+            assert!(matches!(nobody, Err(EngineError::KeyUnknown)));
         }
         assert_eq!(callers.seen.borrow().len(), 2);
         assert!(Rc::ptr_eq(&somebody, &find(Some(b"secret"))));

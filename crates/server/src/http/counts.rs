@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use engine::Cached;
 use engine::tally::{Count, Distribution, Histogram, TIMES_NS};
+use engine::{Cached, EngineError};
 use hyper::StatusCode;
 
 use super::error::Kind;
@@ -50,6 +50,8 @@ pub struct ThreadCounts {
     misses: Count,
     bypasses: Count,
     stale: Count,
+    keys_unknown: Count,
+    keys_expired: Count,
     /// Connections it holds; the acceptor counts them up.
     pub live: Arc<AtomicUsize>,
 }
@@ -71,6 +73,10 @@ pub struct Answered {
     pub bypasses: u64,
     /// Of the hits, those within a `ttl` that a commit since may have altered.
     pub stale: u64,
+    /// Requests with an API key that was never issued or was revoked.
+    pub keys_unknown: u64,
+    /// Requests with an API key that has expired.
+    pub keys_expired: u64,
     /// Connections that are open.
     pub connections: usize,
     /// Connections that were refused.
@@ -186,6 +192,8 @@ impl Counts {
             misses: sum(|thread| &thread.misses),
             bypasses: sum(|thread| &thread.bypasses),
             stale: sum(|thread| &thread.stale),
+            keys_unknown: sum(|thread| &thread.keys_unknown),
+            keys_expired: sum(|thread| &thread.keys_expired),
             connections: self.threads.iter().map(live).sum(),
             refused: self.refused.get(),
         }
@@ -248,6 +256,8 @@ impl ThreadCounts {
             misses: Count::default(),
             bypasses: Count::default(),
             stale: Count::default(),
+            keys_unknown: Count::default(),
+            keys_expired: Count::default(),
             live: Arc::default(),
         }
     }
@@ -256,6 +266,15 @@ impl ThreadCounts {
     #[inline]
     pub fn took(&self, route: usize, nanoseconds: u64) {
         self.times[route].record(nanoseconds);
+    }
+
+    /// Counts a request whose key was refused.
+    pub fn key_refused(&self, error: &EngineError) {
+        match error {
+            EngineError::KeyUnknown => self.keys_unknown.add(1),
+            EngineError::KeyExpired => self.keys_expired.add(1),
+            _ => {}
+        }
     }
 
     /// Counts a list by what the cache had to do with it.

@@ -107,6 +107,7 @@ kinds! {
     TransactionExpired 410 "transaction_expired";
     HistoryGone 410 "history_gone";
     PayloadTooLarge 413 "general_payload_too_large";
+    UnsupportedMediaType 415 "general_unsupported_media_type";
     RateLimitExceeded 429 "general_rate_limit_exceeded";
     Unknown 500 "general_unknown";
     OutcomeUnknown 500 "write_outcome_unknown";
@@ -307,7 +308,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::ProjectMissing => Kind::AccessForbidden,
         E::ProjectNotFound(_) => Kind::ProjectNotFound,
         E::KeyExpired => Kind::KeyExpired,
-        E::ScopeMissing(_) => Kind::UnauthorizedScope,
+        E::ScopeMissing(_) | E::KeyUnknown => Kind::UnauthorizedScope,
         E::Unauthorized | E::RoleNotHeld(_) => Kind::Unauthorized,
         E::DatabaseNotFound(_) => Kind::DatabaseNotFound,
         E::TableNotFound(_) => Kind::TableNotFound,

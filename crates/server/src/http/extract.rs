@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use engine::{Caller, Family, Judged, ListContainers, Place};
-use hyper::body::Incoming;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use engine::{Caller, EngineError, Family, Judged, ListContainers, Place};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use model::calendar::parse_iso;
@@ -14,7 +14,7 @@ use ring::digest;
 
 use super::body::{self, Held};
 use super::body_budget::Share;
-use super::callers::{X_APPWRITE_JWT, X_APPWRITE_KEY, X_APPWRITE_PROJECT};
+use super::callers::{X_APPWRITE_JWT, X_APPWRITE_KEY, X_APPWRITE_PROJECT, secret_of};
 use super::error::{ApiError, Kind};
 use super::fields::{Fields, read_flag};
 use super::forwarded::Client;
@@ -23,7 +23,7 @@ use super::query_string::QueryString;
 use super::route::{Action, PathIds, Route};
 use super::unique::{UNIQUE, unique_id};
 use super::wire::{self, Words};
-use super::{App, Shared, query_string};
+use super::{App, Shared, media, query_string};
 
 /// Longest age a reader may allow a cached list, in seconds (wire protocol, TTL list cache).
 const TTL_S_MAX: i64 = 86_400;
@@ -42,7 +42,7 @@ pub const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cac
 pub fn is_without_key(app: &App, head: &Parts) -> bool {
     let query = QueryString::parse(head.uri.query().unwrap_or_default());
     let Ok(query) = query else { return true };
-    let secret = head.headers.get(&X_APPWRITE_KEY).map(HeaderValue::as_bytes);
+    let secret = secret_of(head.headers.get(&X_APPWRITE_KEY));
     let project = project(&query, head);
     let caller = app.callers.find(&app.shared.engine, project, secret);
     !caller.is_ok_and(|caller| matches!(caller.actor, Actor::Key { .. }))
@@ -119,17 +119,22 @@ impl<'a> Asked<'a> {
     /// Who asks.
     ///
     /// # Errors
-    /// No project or an unknown one, an expired key, or a user's token: there are no users yet,
-    /// so none can be valid.
+    /// No project or an unknown one, a key that is not known or has expired, or a user's token:
+    /// there are no users yet, so none can be valid.
     pub fn caller(&self) -> Result<Rc<Caller>, ApiError> {
-        let headers = &self.head.headers;
-        let secret = headers.get(&X_APPWRITE_KEY).map(HeaderValue::as_bytes);
-        let engine = &self.app.shared.engine;
-        let caller = self.app.callers.find(engine, self.project(), secret)?;
-        if header(headers, &X_APPWRITE_JWT).is_some() {
+        let found = self.find_caller();
+        let caller = found.inspect_err(|error| self.app.counts.key_refused(error))?;
+        if header(&self.head.headers, &X_APPWRITE_JWT).is_some() {
             return Err(ApiError::new(Kind::JwtInvalid, "The token is not valid."));
         }
         Ok(caller)
+    }
+
+    /// As [`Asked::caller`], where a refused key is not counted: it will be.
+    pub fn find_caller(&self) -> Result<Rc<Caller>, EngineError> {
+        let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
+        let engine = &self.app.shared.engine;
+        self.app.callers.find(engine, self.project(), secret)
     }
 
     /// Whether the request wants no cached answer.
@@ -159,7 +164,7 @@ impl<'a> Asked<'a> {
         if caller.actor.has_scope(scopes) {
             Ok(caller)
         } else {
-            Err(engine::EngineError::ScopeMissing(scopes).into())
+            Err(EngineError::ScopeMissing(scopes).into())
         }
     }
 
@@ -191,6 +196,9 @@ impl<'a> Asked<'a> {
     /// large.
     pub async fn load(&mut self) -> Result<&[u8], ApiError> {
         if let Some(body) = self.body.take() {
+            if !body.is_end_stream() {
+                media::need_json(&self.head.headers)?;
+            }
             let shared = &self.app.shared;
             let read = body::read(body, &shared.limits, &shared.bodies, || self.share());
             self.held = Some(read.await?);

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, Caller};
-use hyper::header::{self, HeaderMap};
+use hyper::header::HeaderMap;
 use model::{Actor, Mark};
 
 use super::Shared;
@@ -24,6 +24,7 @@ use super::body::Paced;
 use super::error::{ApiError, Kind};
 use super::extract::{Asked, Sender};
 use super::fields::Fields;
+use super::media;
 use super::reply::Reply;
 use super::transactions::read_operation;
 use super::wire::{self, Words};
@@ -55,10 +56,7 @@ pub enum Does {
 
 /// Whether the body is lines.
 pub fn are_sent(headers: &HeaderMap) -> bool {
-    let sent = headers.get(header::CONTENT_TYPE);
-    let sent = sent.and_then(|sent| sent.to_str().ok()).unwrap_or_default();
-    let media_type = sent.split(';').next().unwrap_or_default().trim();
-    media_type.eq_ignore_ascii_case(MEDIA_TYPE)
+    media::media_type(headers).eq_ignore_ascii_case(MEDIA_TYPE)
 }
 
 /// Answers a body of lines.
@@ -67,6 +65,7 @@ pub fn are_sent(headers: &HeaderMap) -> bool {
 /// What keeps the caller out; too many streams at once.
 pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
+    media::need_plain(&asked.head.headers)?;
     let shared = asked.app.shared.clone();
     let place = Place::take(&shared)?;
     let body = asked.take_body();
@@ -381,7 +380,7 @@ fn take_lines(pending: &mut Vec<u8>, is_over: bool) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
+    use hyper::header::{self, HeaderValue};
 
     use super::*;
 

@@ -40,6 +40,7 @@ pub mod heads;
 pub mod health;
 pub mod indexes;
 pub mod lines;
+pub mod media;
 pub mod min_mark;
 pub mod once;
 pub mod openapi;

@@ -100,7 +100,7 @@ pub fn admit(asked: &Asked<'_>) -> Result<(), ApiError> {
     };
     let is_keyed = asked.head.headers.contains_key(&X_APPWRITE_KEY)
         && asked
-            .caller()
+            .find_caller()
             .is_ok_and(|caller| matches!(caller.actor, Actor::Key { .. }));
     if is_keyed {
         return Ok(());

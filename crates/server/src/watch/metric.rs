@@ -149,6 +149,22 @@ fn http(seen: &Seen) -> Vec<Metric> {
             "Connections that were refused because too many were open",
             answered.refused,
         ),
+        Metric {
+            name: "tidemark_http_keys_refused_total",
+            kind: Kind::Counter,
+            labels: &["reason"],
+            help: "Requests whose API key was refused",
+            samples: vec![
+                (
+                    vec!["unknown".to_owned()],
+                    Value::Whole(answered.keys_unknown),
+                ),
+                (
+                    vec!["expired".to_owned()],
+                    Value::Whole(answered.keys_expired),
+                ),
+            ],
+        },
     ]
 }
 

@@ -27,3 +27,4 @@ mod tls;
 mod transactions;
 mod transactions_at;
 mod transport;
+mod unseen;

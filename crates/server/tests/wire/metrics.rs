@@ -170,6 +170,25 @@ fn the_classic_text_says_the_same_to_a_parser_of_others() {
 }
 
 #[test]
+fn refused_keys_are_counted() {
+    let site = furnished();
+    let wrong = [("x-appwrite-project", PROJECT), ("x-appwrite-key", "wrong")];
+    let rows = "/v1/tablesdb/d/tables/t/rows";
+    for _ in 0..3 {
+        let refused = site.ask_with(&wrong, "GET", rows, "");
+        assert_eq!(refused.refusal(), "401 general_unauthorized_scope");
+    }
+    let text = text_of(&site);
+    let count = |reason: &str| {
+        value(
+            &text,
+            &format!("tidemark_http_keys_refused_total{{reason=\"{reason}\"}}"),
+        )
+    };
+    assert_eq!((count("unknown"), count("expired")), (3, 0));
+}
+
+#[test]
 fn who_asks_often_is_given_the_same_text() {
     let site = furnished();
     let exposition = Exposition::new(site.watch());
