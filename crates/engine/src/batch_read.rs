@@ -17,6 +17,7 @@ use crate::Engine;
 use crate::asked::{Caller, Place};
 use crate::authorize;
 use crate::error::{EngineError, IndexFault};
+use crate::past;
 use crate::related::Gathering;
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS, selection};
 
@@ -189,6 +190,10 @@ fn plan(
         table: &part.table,
     };
     let table = authorize::table(catalogue, caller, place)?;
+    let visibility = query::visibility(table, &caller.actor);
+    if at.is_some() && visibility.is_some() {
+        past::need_open(table, &caller.actor)?;
+    }
     let wanted = match &part.rows {
         WantedRows::Ids(ids) => Wanted::Ids(ids.clone()),
         WantedRows::Keys { index, keys } => {
@@ -200,7 +205,7 @@ fn plan(
     Ok(Planned {
         table: table.clone(),
         selection: selection(table, &part.texts)?,
-        visibility: query::visibility(table, &caller.actor),
+        visibility,
         wanted,
         at,
     })

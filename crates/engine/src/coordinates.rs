@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use list_cache::{Family, Pinned};
 use model::{Actor, Catalogue, Coordinates, Mark, Page, Period, Row, RowId, Table, Timestamp};
 use query::ast::Method;
-use query::{AskedTimes, AskedValid, Filter, Frame, Query, Test, Visibility};
+use query::{AskedTimes, AskedValid, Filter, Frame, Query, Test, Then, Visibility};
 use store::{Listing, Point, StoreError};
 
 use crate::Engine;
@@ -20,6 +20,7 @@ use crate::asked::{Cached, Caller, Fixed, Judged, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
 use crate::paranoid::Hit;
+use crate::past;
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS, Timed, timed};
 
 /// What is read at other times, as far as it does not depend on when it is asked.
@@ -81,6 +82,10 @@ impl Engine {
             timed: &timed,
             judged,
         };
+        // The grants of then are found where the row is read.
+        if past::judges_then(table, &caller.actor, timed.times)? {
+            return Ok(None);
+        }
         let query = self.view_of(table.clone(), caller, visibility, asked, mark)?;
         Ok(self.is_over(&query).then_some(PreparedPast {
             catalogue_epoch: catalogue.epoch,
@@ -231,7 +236,9 @@ impl Engine {
         mark: Mark,
     ) -> Result<ListAnswer, EngineError> {
         let query = self.view(catalogue, caller, asked, mark).await?;
-        let is_fixed = asked.timed.times.system.is_some() && self.is_over(&query);
+        let asks_of_now = query.then.as_ref().is_some_and(|then| then.is_there_now);
+        let names_mark = asked.timed.times.system.is_some();
+        let is_fixed = names_mark && self.is_over(&query) && !asks_of_now;
         let (list, only) = (asked.list, asked.only);
         let how = How {
             only,
@@ -314,8 +321,22 @@ impl Engine {
         mark: Mark,
     ) -> Result<Query, EngineError> {
         let (today, visibility) = visible(catalogue, caller, asked.list.place)?;
-        let table = self.table_as_of(today, mark).await?;
-        self.view_of(table, caller, visibility, asked, mark)
+        let judges_then = past::judges_then(today, &caller.actor, asked.timed.times)?;
+        let mut table = self.table_as_of(today, mark).await?;
+        if judges_then {
+            table = past::without_gone(&table, today);
+        }
+        let mut query = self.view_of(table, caller, visibility, asked, mark)?;
+        if let Some(at) = query.at.filter(|_| judges_then) {
+            let seen_at = past::seen_at(at);
+            let table = self.table_as_of(today, seen_at).await?;
+            let then = might_see(&table, caller, seen_at)?;
+            query.then = Some(Then {
+                is_there_now: true,
+                ..then
+            });
+        }
+        Ok(query)
     }
 
     fn view_of(
@@ -332,9 +353,7 @@ impl Engine {
             return refuse("related rows are selected as of now only");
         }
         if asked.judged == Judged::AsOf {
-            let is_seen = table.enabled || caller.actor.bypasses_grants();
-            let then = query::visibility(&table, &caller.actor).filter(|_| is_seen);
-            query.then = Some(then.ok_or(EngineError::Unauthorized)?);
+            query.then = Some(might_see(&table, caller, mark)?);
         }
         if let Some(id) = asked.only {
             query.filter = is_row(id);
@@ -431,6 +450,18 @@ impl AskedAt<'_> {
         let times = self.timed.times;
         times.system.is_none() && times.valid == AskedValid::Unsaid && !times.versions
     }
+}
+
+/// What the caller might see of the rows of a table as it was at the mark.
+fn might_see(table: &Table, caller: &Caller, mark: Mark) -> Result<Then, EngineError> {
+    let is_seen = table.enabled || caller.actor.bypasses_grants();
+    let visibility = query::visibility(table, &caller.actor).filter(|_| is_seen);
+    let visibility = visibility.ok_or(EngineError::Unauthorized)?;
+    Ok(Then {
+        visibility,
+        mark,
+        is_there_now: false,
+    })
 }
 
 /// The table, and what the caller sees of its rows.

@@ -27,6 +27,8 @@ pub enum EngineError {
     Unauthorized,
     /// The actor sets a permission for a role it does not hold.
     RoleNotHeld(String),
+    /// The table does not let callers without a key look at such times.
+    PastClosed(model::Past),
     /// There is no such database, or it is disabled for this actor.
     DatabaseNotFound(String),
     /// There is no such table, or it is disabled for this actor.
@@ -259,7 +261,8 @@ impl fmt::Display for EngineError {
             | E::KeyUnknown
             | E::ScopeMissing(_)
             | E::Unauthorized
-            | E::RoleNotHeld(_) => self.fmt_of_callers(f),
+            | E::RoleNotHeld(_)
+            | E::PastClosed(_) => self.fmt_of_callers(f),
             E::DatabaseNotFound(_)
             | E::TableNotFound(_)
             | E::RowNotFound(_)
@@ -370,6 +373,12 @@ impl EngineError {
                     "Permissions can only be set for roles the caller holds, not `{role}`."
                 )
             }
+            E::PastClosed(past) => write!(
+                f,
+                "Without an API key this table is read and written as of now only: its option \
+                 `past` is `{}`.",
+                past.as_str()
+            ),
             _ => unreachable!("the caller matched what is about callers"),
         }
     }

@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use list_cache::ListCache;
-use model::{Catalogue, Mark, Page};
+use model::{Catalogue, Mark, Page, TableOptions};
 
 pub mod asked;
 mod authorize;
@@ -38,6 +38,7 @@ mod observed;
 mod once;
 mod options;
 mod paranoid;
+mod past;
 mod pinned;
 mod plausible;
 mod prepared;
@@ -151,6 +152,8 @@ pub struct Config {
     pub downtime_max_us: i64,
     /// What callers and projects may take.
     pub quotas: Quotas,
+    /// What a new table starts with.
+    pub new_tables: TableOptions,
     /// Encodes row bodies.
     pub encode_row: EncodeRow,
     /// Encodes pages.
@@ -162,6 +165,7 @@ pub struct Engine {
     limits: query::Limits,
     total_cap: store::TotalCap,
     answer_bytes_max: usize,
+    new_tables: TableOptions,
     caches_lists: bool,
     shared: Arc<Shared>,
     writer: Writer,
@@ -255,6 +259,7 @@ impl Engine {
                 page_rows_default: config.page_rows_default,
                 page_rows_max: config.page_rows_max,
             },
+            new_tables: config.new_tables,
             total_cap: match config.total_cap {
                 0 => store::TotalCap::None,
                 cap => store::TotalCap::UpTo(cap),

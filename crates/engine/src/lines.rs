@@ -53,6 +53,7 @@ impl Lines {
                 number: table.number,
                 pinned_max_age_s: None,
                 history: None,
+                past: None,
             })
         };
         let ops: Vec<Op> = due.map(raise).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::options::{HISTORY_DAYS_MAX, PINNED_MAX_AGE_S_MAX};
-use model::{Retention, Scope, Table, TableOptions};
+use model::{Past, Retention, Scope, Table, TableOptions};
 use store::CatalogueOp;
 
 use crate::Engine;
@@ -18,6 +18,8 @@ pub struct OptionsChange {
     pub pinned_max_age_s: Option<i64>,
     /// How much of its past it keeps, in the words of [`Retention::parse`].
     pub history: Option<String>,
+    /// Who may look at it, in the words of [`Past::parse`].
+    pub past: Option<String>,
 }
 
 impl Engine {
@@ -49,11 +51,13 @@ impl Engine {
         authorize::need_key(caller, &[Scope::TablesWrite])?;
         let pinned_max_age_s = change.pinned_max_age_s.map(check_age).transpose()?;
         let history = change.history.as_deref().map(check_history).transpose()?;
+        let past = change.past.as_deref().map(check_past).transpose()?;
         let table: Arc<Table> = authorize::table(&self.catalogue(), caller, place)?.clone();
         let op = CatalogueOp::SetOptions {
             number: table.number,
             pinned_max_age_s,
             history,
+            past,
         };
         self.change_catalogue(Some(caller), op).await?;
         let catalogue = self.catalogue();
@@ -67,6 +71,13 @@ fn check_age(age_s: i64) -> Result<u32, EngineError> {
     age_s.ok_or_else(|| EngineError::Argument {
         name: "pinnedMaxAge",
         why: format!("Value must be an integer from 0 to {PINNED_MAX_AGE_S_MAX}."),
+    })
+}
+
+fn check_past(text: &str) -> Result<Past, EngineError> {
+    Past::parse(text).ok_or_else(|| EngineError::Argument {
+        name: "past",
+        why: "Value must be `keys`, `both` or `now`.".to_owned(),
     })
 }
 

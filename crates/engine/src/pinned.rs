@@ -10,6 +10,7 @@ use crate::Engine;
 use crate::asked::{Caller, Place};
 use crate::error::EngineError;
 use crate::marks::Unsettled;
+use crate::past;
 use crate::rows::ATTEMPTS_MAX;
 
 /// A page with the coordinates it was read at.
@@ -49,6 +50,7 @@ impl Engine {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
             let mut query = self.resolve(&catalogue, caller, place, texts)?;
+            past::need_open(&query.table, &caller.actor)?;
             query.at = Some(at);
             match self.read_pinned(&query, catalogue.epoch).await {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {

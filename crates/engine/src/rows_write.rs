@@ -22,6 +22,7 @@ use crate::content::{Content, PermissionsIn, Sent};
 use crate::error::EngineError;
 use crate::links::{self, Scene};
 use crate::once::Effect;
+use crate::past;
 use crate::related::Gathering;
 use crate::rows::ATTEMPTS_MAX;
 use crate::times;
@@ -51,7 +52,7 @@ impl Engine {
             let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
             let grants_in = PermissionsIn::Parameter;
             let op = insert(table, &caller.actor, &linked.row, &linked.held, grants_in)?;
-            Ok(linked.into_ops(in_time(op, &row)?))
+            Ok(linked.into_ops(in_time(&caller.actor, op, &row)?))
         };
         let written = self.write_rows(caller, place, None, plan).await?;
         self.with_links(caller, written, &row.members).await
@@ -73,7 +74,7 @@ impl Engine {
             let grants_in = PermissionsIn::Content;
             let insert = |row| {
                 let op = insert(table, &caller.actor, row, &[], grants_in)?;
-                in_time(op, row)
+                in_time(&caller.actor, op, row)
             };
             rows.iter().map(insert).collect()
         })
@@ -124,7 +125,7 @@ impl Engine {
         let plan = |catalogue: &Catalogue, table: &Arc<Table>| {
             let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
             let op = act(table, &caller.actor, &linked.row, &linked.held)?;
-            Ok(linked.into_ops(in_time(op, &row)?))
+            Ok(linked.into_ops(in_time(&caller.actor, op, &row)?))
         };
         let written = self
             .write_rows(caller, place, unchanged_since, plan)
@@ -153,7 +154,7 @@ impl Engine {
             need_no_relationships(table)?;
             let put = |row| {
                 let op = put(table, &caller.actor, row, &[])?;
-                in_time(op, row)
+                in_time(&caller.actor, op, row)
             };
             rows.iter().map(put).collect()
         })
@@ -340,11 +341,13 @@ fn page_of(
 /// The operation, over the valid period that the row data asks for if it names any.
 ///
 /// # Errors
-/// [`EngineError::Structure`] for what is no time.
-pub(crate) fn in_time(op: RowOp, row: &RowInput) -> Result<Op, EngineError> {
+/// [`EngineError::Structure`] for what is no time; [`EngineError::PastClosed`], because the answer
+/// shows what was valid there.
+pub(crate) fn in_time(actor: &Actor, op: RowOp, row: &RowInput) -> Result<Op, EngineError> {
     let Some(range) = times::range(&row.members).map_err(EngineError::Structure)? else {
         return Ok(Op::Row(op));
     };
+    past::need_open(&op.table, actor)?;
     Ok(Op::Timed(Box::new(over(op, range))))
 }
 

@@ -31,7 +31,8 @@ impl Engine {
         check_name(&new.name)?;
         let permissions = parse_permissions(&new.permissions)?;
         let database = authorize::database(&self.catalogue(), caller, database)?.clone();
-        let table = definition::table(&caller.project, &database.id, &new, permissions)?;
+        let mut table = definition::table(&caller.project, &database.id, &new, permissions)?;
+        table.options = self.new_tables;
         let op = CatalogueOp::CreateTable(Box::new(table));
         self.change_catalogue(Some(caller), op).await?;
         let place = Place {

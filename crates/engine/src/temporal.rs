@@ -18,6 +18,7 @@ use crate::asked::{Caller, Place};
 use crate::authorize;
 use crate::commit::answer;
 use crate::error::EngineError;
+use crate::past;
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS};
 use crate::rows_write::batch;
 use crate::transact::values;
@@ -115,6 +116,7 @@ impl Engine {
             let table = authorize::table(&catalogue, caller, asked.place)?;
             let visibility =
                 query::visibility(table, &caller.actor).ok_or(EngineError::Unauthorized)?;
+            past::need_open(table, &caller.actor)?;
             let table = self.table_as_of(table, asked.at.system).await?;
             let query = pieces_query(&table, visibility, asked)?;
             let listing = Listing {

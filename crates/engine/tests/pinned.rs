@@ -8,7 +8,9 @@ use engine::{
 };
 use futures_executor::block_on;
 use model::{Mark, RowId};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, open, row};
+use stage::{
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, open, open_past, row,
+};
 
 const SECOND_US: i64 = 1_000_000;
 
@@ -121,6 +123,7 @@ fn with_engine(test: impl FnOnce(&Engine, &TickingClock)) {
     let clock = TickingClock::at(NEW_YEAR_US);
     let engine = open(directory.path(), clock.clone());
     furnish(&engine);
+    open_past(&engine);
     test(&engine, &clock);
     engine.close().unwrap();
 }
@@ -264,6 +267,7 @@ fn what_a_row_was_in_another_life_is_judged_by_that_after_a_restart_too() {
     let clock = TickingClock::at(NEW_YEAR_US);
     let mut engine = open(directory.path(), clock.clone());
     furnish(&engine);
+    open_past(&engine);
     change_table(&engine, &[], true);
     // One was shown and the other hidden; in their next life it is the other way round.
     let shown = ["read(\"any\")"];
@@ -364,6 +368,7 @@ fn the_past_is_asked_by_the_names_it_had() {
     let clock = TickingClock::at(NEW_YEAR_US);
     let engine = open(directory.path(), clock.clone());
     furnish(&engine);
+    open_past(&engine);
     let first = create(&engine, row("a", &[("n", 1), ("m", 5)]));
     let told = |engine: &Engine, mark: Mark, key: &str| {
         let (then, equal) = (as_of(mark), equal(key));
@@ -431,7 +436,7 @@ fn the_owner_says_for_how_long_clients_need_not_ask() {
         let set = |pinned_max_age_s| {
             let change = OptionsChange {
                 pinned_max_age_s: Some(pinned_max_age_s),
-                history: None,
+                ..OptionsChange::default()
             };
             block_on(engine.set_table_options(&key(), PLACE, &change))
         };
@@ -459,6 +464,7 @@ fn without_a_cache_nothing_is_kept_and_the_answers_are_the_same() {
     };
     let engine = Engine::open(config, clock).unwrap();
     furnish(&engine);
+    open_past(&engine);
     let then = as_of(create(&engine, row("a", &[("n", 1)])));
     for _ in 0..2 {
         assert_eq!(is_hit(&engine, &[&then]), None);

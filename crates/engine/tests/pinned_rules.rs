@@ -14,7 +14,9 @@ use futures_executor::block_on;
 use list_cache::Rule;
 use model::Mark;
 use stage::gate::Gate;
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open_store, row};
+use stage::{
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open_past, open_store, row,
+};
 use store::{Outcome, Pending, Store, StoreFuture, WriteBatch};
 
 /// The real store, whose commits can be held just before they are durable.
@@ -94,6 +96,7 @@ fn ends_well(off: Option<Rule>, tells: impl FnOnce(&Engine, &Gate) -> bool) -> b
     let clock = TickingClock::at(NEW_YEAR_US);
     let engine = Engine::over(store, &config, clock).unwrap();
     furnish(&engine);
+    open_past(&engine);
     if let Some(rule) = off {
         engine.list_rules().switch_off(rule);
     }
@@ -128,8 +131,8 @@ fn a_grant_is_taken_back_in_flight(engine: &Engine, commits: &Gate) -> bool {
 /// The past of a table that keeps none is read, and goes with the next commit.
 fn the_past_goes_with_the_next_commit(engine: &Engine, _: &Gate) -> bool {
     let change = OptionsChange {
-        pinned_max_age_s: None,
         history: Some("none".to_owned()),
+        ..OptionsChange::default()
     };
     block_on(engine.set_table_options(&key(), PLACE, &change)).unwrap();
     let create = |id| block_on(engine.create_row(&key(), PLACE, row(id, &[("n", 1)]))).unwrap();

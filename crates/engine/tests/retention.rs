@@ -15,8 +15,8 @@ const DAY_US: i64 = 24 * HOUR_US;
 
 fn keep(engine: &Engine, history: &str) -> TableOptions {
     let change = OptionsChange {
-        pinned_max_age_s: None,
         history: Some(history.to_owned()),
+        ..OptionsChange::default()
     };
     block_on(engine.set_table_options(&key(), PLACE, &change)).unwrap()
 }

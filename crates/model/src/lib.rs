@@ -35,7 +35,7 @@ pub use history::{History, Version};
 pub use id::{ColumnKey, DatabaseId, IndexKey, KeyId, ProjectId, RowId, TableId};
 pub use json::Json;
 pub use operator::Operator;
-pub use options::{Retention, TableOptions};
+pub use options::{Past, Retention, TableOptions};
 pub use patch::{Edit, Patch};
 pub use period::{Allen, Period, PeriodPredicate};
 pub use permission::{Action, Grantee, Permission, Role, RoleSet};

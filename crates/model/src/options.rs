@@ -52,6 +52,36 @@ impl fmt::Display for Retention {
     }
 }
 
+/// Who may look at a table at other times than now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Past {
+    /// API keys alone.
+    #[default]
+    Keys,
+    /// Also who may see a row now, and might then, at one instant.
+    Both,
+    /// Also who may see a row now, whoever might then.
+    Now,
+}
+
+impl Past {
+    /// Reads `keys`, `both` or `now`.
+    pub fn parse(text: &str) -> Option<Past> {
+        [Past::Keys, Past::Both, Past::Now]
+            .into_iter()
+            .find(|past| past.as_str() == text)
+    }
+
+    /// As it is read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Past::Keys => "keys",
+            Past::Both => "both",
+            Past::Now => "now",
+        }
+    }
+}
+
 /// What the owner of a table decides, and how far it has been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableOptions {
@@ -60,6 +90,8 @@ pub struct TableOptions {
     pub pinned_max_age_s: u32,
     /// How much of its past is kept.
     pub history: Retention,
+    /// Who may look at it.
+    pub past: Past,
     /// The line below which nothing can be read, on either axis. It rises and never falls.
     pub kept_from: Timestamp,
 }
@@ -69,6 +101,7 @@ impl Default for TableOptions {
         TableOptions {
             pinned_max_age_s: 0,
             history: Retention::All,
+            past: Past::Keys,
             kept_from: Timestamp::BOT,
         }
     }
@@ -117,6 +150,16 @@ mod tests {
             "Keep",
         ] {
             assert_eq!(Retention::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_may_look_is_written_as_it_is_read() {
+        for text in ["keys", "both", "now"] {
+            assert_eq!(Past::parse(text).unwrap().as_str(), text);
+        }
+        for wrong in ["", "Keys", "as-of", "now "] {
+            assert_eq!(Past::parse(wrong), None, "{wrong}");
         }
     }
 

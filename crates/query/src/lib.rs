@@ -33,7 +33,7 @@ pub use error::QueryError;
 pub use instant::{instant, mark};
 pub use parse::parse;
 pub use pattern::{Matcher, Pattern, Unmatched};
-pub use query::{Cursor, Filter, Frame, OrderKey, Query, Side, Test, VersionName};
+pub use query::{Cursor, Filter, Frame, OrderKey, Query, Side, Test, Then, VersionName};
 pub use resolve::{
     Limits, RelatedNames, resolve, resolve_related, resolve_selection, select_names,
 };

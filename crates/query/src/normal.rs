@@ -39,7 +39,9 @@ impl Query {
             None => out.push(0),
             Some(then) => {
                 out.push(1);
-                write_visibility(out, then);
+                write_visibility(out, &then.visibility);
+                out.extend(then.mark.0.to_be_bytes());
+                out.push(u8::from(then.is_there_now));
             }
         }
         match self.at {

@@ -34,9 +34,9 @@ pub struct Query {
     pub selection: Selection,
     /// Which rows the actor may see.
     pub visibility: Visibility,
-    /// Which rows the actor might see at the mark of the coordinates, where that is to be judged as
-    /// well; `$permissions` are those of then.
-    pub then: Option<Visibility>,
+    /// Which rows the actor might see at an earlier time, where that is to be judged as well;
+    /// `$permissions` are those of then.
+    pub then: Option<Then>,
     /// The coordinates the read looks through; `None` is now, as known now.
     pub at: Option<Coordinates>,
     /// How much of each row it shows.
@@ -44,6 +44,18 @@ pub struct Query {
     /// Whether it shows where each row stands in time. Always, where more than one version of a
     /// row may be shown.
     pub shows_span: bool,
+}
+
+/// Which rows an actor might see by the grants that were known at a mark.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Then {
+    /// What he might see.
+    pub visibility: Visibility,
+    /// When.
+    pub mark: Mark,
+    /// Whether the row must also be there now, in the life that it had then. An answer that asks
+    /// for it is not the same for ever.
+    pub is_there_now: bool,
 }
 
 /// How much of each row a query shows.

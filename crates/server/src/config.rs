@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow};
 use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 use engine::{Durability, LongReads};
 use hyper::header::HeaderValue;
-use model::ProjectId;
+use model::{ProjectId, TableOptions};
 
 use crate::cli::{bench, key, project, seed, top};
 use crate::client::{Access, Endpoint};
@@ -299,6 +299,7 @@ pub fn offline_engine(directory: PathBuf) -> engine::Config {
         accept_clock: false,
         downtime_max_us: hours_us(DOWNTIME_MAX_H),
         quotas: engine::Quotas::NONE,
+        new_tables: TableOptions::default(),
         encode_row,
         encode_page,
     }

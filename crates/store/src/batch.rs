@@ -5,8 +5,8 @@ use std::sync::Arc;
 use model::history::Range;
 use model::{
     ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
-    Mark, ModelError, Patch, Period, Permission, ProjectId, Retention, RoleSet, Row, RowId, Table,
-    TableId, TableNumber, Timestamp, Value,
+    Mark, ModelError, Past, Patch, Period, Permission, ProjectId, Retention, RoleSet, Row, RowId,
+    Table, TableId, TableNumber, Timestamp, Value,
 };
 use query::Query;
 
@@ -419,6 +419,8 @@ pub enum CatalogueOp {
         pinned_max_age_s: Option<u32>,
         /// See [`model::TableOptions::history`].
         history: Option<Retention>,
+        /// See [`model::TableOptions::past`].
+        past: Option<Past>,
     },
     /// Removes a table: at once for readers, its rows bit by bit by [`crate::Store::tend`].
     DeleteTable(ProjectId, DatabaseId, TableId),

@@ -196,6 +196,7 @@ fn keep(db: &mut Db, history: Retention) -> i64 {
         number,
         pinned_max_age_s: None,
         history: Some(history),
+        past: None,
     })]);
     db.table().options.kept_from.0
 }

@@ -69,28 +69,28 @@ pub(crate) fn plan(
             let linked = links::take_apart(scene, table, row)?;
             let grants_in = PermissionsIn::Parameter;
             let op = insert(table, actor, &linked.row, &linked.held, grants_in)?;
-            Ok(linked.into_ops(in_time(op, row)?))
+            Ok(linked.into_ops(in_time(actor, op, row)?))
         }
         Act::Update(row) => {
             need_payload(row)?;
             let linked = links::take_apart(scene, table, row)?;
             let op = update(table, actor, &linked.row, &linked.held)?;
-            Ok(linked.into_ops(in_time(op, row)?))
+            Ok(linked.into_ops(in_time(actor, op, row)?))
         }
         Act::Upsert(row) => {
             need_payload(row)?;
             let linked = links::take_apart(scene, table, row)?;
             let op = put(table, actor, &linked.row, &linked.held)?;
-            Ok(linked.into_ops(in_time(op, row)?))
+            Ok(linked.into_ops(in_time(actor, op, row)?))
         }
         Act::CreateMany(rows) => {
             let grants_in = PermissionsIn::Content;
-            let insert = |row| in_time(insert(table, actor, row, &[], grants_in)?, row);
+            let insert = |row| in_time(actor, insert(table, actor, row, &[], grants_in)?, row);
             rows.iter().map(insert).collect()
         }
         Act::UpsertMany(rows) => {
             need_duplicate_free(rows)?;
-            let put = |row| in_time(put(table, actor, row, &[])?, row);
+            let put = |row| in_time(actor, put(table, actor, row, &[])?, row);
             rows.iter().map(put).collect()
         }
         Act::Delete(_) | Act::Increment { .. } => one(table, actor, operation).map(|op| vec![op]),

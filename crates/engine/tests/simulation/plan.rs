@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use engine::{Config, Durability, Engine, LongReads};
+use model::{Past, TableOptions};
 use query::Limits;
 
 use super::chance::Chance;
@@ -86,6 +87,11 @@ impl Plan {
     pub fn config(&self, directory: &Path) -> Config {
         Config {
             durability: Durability::Normal,
+            // Guests ask of other times, too.
+            new_tables: TableOptions {
+                past: Past::Now,
+                ..TableOptions::default()
+            },
             page_rows_default: LIMITS.page_rows_default,
             page_rows_max: LIMITS.page_rows_max,
             total_cap: self.total_cap,

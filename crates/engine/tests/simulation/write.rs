@@ -485,8 +485,8 @@ fn change_options(chance: &mut Chance, site: Site) -> Write {
     let what = format!("SetOptions {}.{} {history}", site.database, site.table);
     write(what, async move {
         let wanted = OptionsChange {
-            pinned_max_age_s: None,
             history: Some(history.to_owned()),
+            ..OptionsChange::default()
         };
         let (engine, caller) = (&site.engine, &site.caller);
         let set = engine.set_table_options(caller, site.place(), &wanted);

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use engine::{
     Caller, Clock, Config, Durability, Engine, Family, LongReads, NewColumn, NewIndex, NewTable,
-    Place, RowInput,
+    OptionsChange, Place, RowInput,
 };
 use futures_executor::block_on;
 use model::{
     Actor, Content, DatabaseId, DatabaseKind, Json, KeyId, Page, ProjectId, RowId, Scope, Table,
-    TableId, Timestamp, Value,
+    TableId, TableOptions, Timestamp, Value,
 };
 use store::Store;
 
@@ -106,6 +106,7 @@ pub fn config(directory: &std::path::Path) -> Config {
         accept_clock: false,
         downtime_max_us: 90 * 24 * 3_600 * 1_000_000,
         quotas: engine::Quotas::NONE,
+        new_tables: TableOptions::default(),
         encode_row,
         encode_page,
     }
@@ -154,6 +155,20 @@ pub fn integer(key: &str) -> NewColumn {
         kind: "integer".into(),
         ..NewColumn::default()
     }
+}
+
+/// Lets those who may see a row of `t` now see its past, whoever might then.
+pub fn open_past(engine: &Engine) {
+    open_past_as(engine, "now");
+}
+
+/// Lets others than keys look at the past of `t` by this rule.
+pub fn open_past_as(engine: &Engine, past: &str) {
+    let change = OptionsChange {
+        past: Some(past.to_owned()),
+        ..OptionsChange::default()
+    };
+    block_on(engine.set_table_options(&key(), PLACE, &change)).unwrap();
 }
 
 /// Project `p`, database `d`, table `t` with the integer columns `n` and `m`, `n` indexed.

@@ -77,7 +77,7 @@ impl<'a> Source<'a> {
     /// What a query reads, in disjoint sources.
     pub(super) fn of(query: &'a Query) -> Vec<Source<'a>> {
         let system = query.at.map_or(Mark(i64::MAX - 1), |at| at.system);
-        let grants_at = query.then.as_ref().map(|_| system);
+        let grants_at = query.then.as_ref().map(|then| then.mark);
         let rows = match query.frame {
             Frame::One if is_of_one_row(query) => return Source::of_cursor(query),
             Frame::One => return Source::for_query(Source::all(&query.table, query.at), query),
@@ -111,7 +111,7 @@ impl<'a> Source<'a> {
     fn for_query(mut sources: Vec<Source<'a>>, query: &Query) -> Vec<Source<'a>> {
         for source in &mut sources {
             source.shows_span = query.shows_span;
-            source.grants_at = query.then.as_ref().and(query.at).map(|at| at.system);
+            source.grants_at = query.then.as_ref().map(|then| then.mark);
         }
         sources
     }
@@ -475,12 +475,33 @@ impl<'a> Source<'a> {
         self.write_visible(out, &mut clause, visibility);
     }
 
+    /// Writes that the row is there now, and has not been created again since the version was
+    /// asserted.
+    fn write_there_now(&self, out: &mut Writer, clause: &mut Clause) {
+        if !self.is_of_versions() {
+            return;
+        }
+        clause.open(out);
+        out.push("EXISTS (SELECT 1 FROM ");
+        out.push(&names::now(self.table.number));
+        out.push(" AS n WHERE n.seq = t.seq) AND NOT EXISTS (SELECT 1 FROM ");
+        out.push(&names::grants(self.table.number));
+        out.push(" AS l WHERE l.seq = t.seq AND l.st > t.origin AND l.st < ");
+        out.push_number(Timestamp::END.0);
+        out.push(" AND l.role = '");
+        out.push(names::LIFE);
+        out.push("')");
+    }
+
     /// Writes that the query may see the row: judged by the grants of today, and where it says so
-    /// also by those of the mark it looks at.
+    /// also by those of an earlier mark.
     pub(super) fn write_seen(&self, out: &mut Writer, clause: &mut Clause, query: &Query) {
         self.write_visible(out, clause, &query.visibility);
-        if let (Some(then), Some(mark)) = (&query.then, self.grants_at) {
-            self.write_granted(out, clause, then, mark);
+        if let Some(then) = &query.then {
+            self.write_granted(out, clause, &then.visibility, then.mark);
+            if then.is_there_now {
+                self.write_there_now(out, clause);
+            }
         }
     }
 

@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
 use model::{
-    Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, ProjectId, RoleSet, TableId,
+    Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, Mark, ProjectId, RoleSet, TableId,
     TableNumber, Timestamp,
 };
 use proptest::prelude::*;
 
 use crate::resolve::{Limits, resolve};
 use crate::visibility::Visibility;
-use crate::{Query, parse};
+use crate::{Query, Then, parse};
 
 const LIMITS: Limits = Limits {
     page_rows_default: 25,
@@ -322,7 +322,11 @@ fn holds(filter: &crate::Filter, row: &Cells) -> bool {
 fn who_was_allowed_then_is_part_of_it() {
     let now = query(&[]);
     let then = Query {
-        then: Some(Visibility::Everything),
+        then: Some(Then {
+            visibility: Visibility::Everything,
+            mark: Mark(5),
+            is_there_now: false,
+        }),
         ..query(&[])
     };
     assert_ne!(form_of(&now), form_of(&then));

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use clap::{ArgAction, Args, ValueEnum, value_parser};
 use engine::{Clock, Durability, LongReads};
-use model::ProjectId;
+use model::options::HISTORY_DAYS_MAX;
+use model::{Past, ProjectId, Retention, TableOptions};
 
 use super::limits::LimitArgs;
 use super::quotas::QuotaArgs;
@@ -75,6 +76,17 @@ pub struct ServeArgs {
         default_value_t = 5_000
     )]
     total_cap: u64,
+    /// How much of its past a new table keeps: keep, days(n) or none
+    #[arg(long, env = "TIDEMARK_TABLE_HISTORY", value_name = "HISTORY")]
+    #[arg(default_value = "keep", value_parser = table_history)]
+    table_history: Retention,
+    /// Who may look at the past of a new table: keys, both or now
+    ///
+    /// `keys`: API keys alone. `both`: also who may see a row now and might then. `now`: also
+    /// whoever may see a row now. Tables that are there keep what they have.
+    #[arg(long, env = "TIDEMARK_TABLE_PAST", value_name = "PAST")]
+    #[arg(default_value = "keys", value_parser = table_past)]
+    table_past: Past,
     /// Threads that answer requests [default: one for each core]
     #[arg(long, env = "TIDEMARK_THREADS", value_name = "N")]
     #[arg(value_parser = value_parser!(u16).range(1..=1_024))]
@@ -262,6 +274,23 @@ pub struct Log {
     pub filter: String,
 }
 
+fn table_history(text: &str) -> Result<Retention, String> {
+    let why = || format!("keep, none or days(n) with n from 1 to {HISTORY_DAYS_MAX} is needed");
+    Retention::parse(text).ok_or_else(why)
+}
+
+fn new_tables(history: Retention, past: Past) -> TableOptions {
+    TableOptions {
+        history,
+        past,
+        ..TableOptions::default()
+    }
+}
+
+fn table_past(text: &str) -> Result<Past, String> {
+    Past::parse(text).ok_or_else(|| "keys, both or now is needed".to_owned())
+}
+
 impl ServeArgs {
     /// # Errors
     /// When a part contradicts a rule; the text names it.
@@ -299,6 +328,7 @@ impl ServeArgs {
             accept_clock: self.accept_clock || self.test_clock,
             downtime_max_us: hours_us(self.downtime_max_h),
             quotas: self.quotas.quotas(),
+            new_tables: new_tables(self.table_history, self.table_past),
             ..offline_engine(self.data.data)
         };
         let http = ServeConfig {

@@ -309,7 +309,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::ProjectNotFound(_) => Kind::ProjectNotFound,
         E::KeyExpired => Kind::KeyExpired,
         E::ScopeMissing(_) | E::KeyUnknown => Kind::UnauthorizedScope,
-        E::Unauthorized | E::RoleNotHeld(_) => Kind::Unauthorized,
+        E::Unauthorized | E::RoleNotHeld(_) | E::PastClosed(_) => Kind::Unauthorized,
         E::DatabaseNotFound(_) => Kind::DatabaseNotFound,
         E::TableNotFound(_) => Kind::TableNotFound,
         E::RowNotFound(_) => Kind::RowNotFound,

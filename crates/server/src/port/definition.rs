@@ -72,6 +72,9 @@ pub fn add_options(definition: &mut Value, options: &Value) {
     {
         definition["pinnedMaxAge"] = options["pinnedMaxAge"].clone();
     }
+    if options["past"].as_str().is_some_and(|past| past != "keys") {
+        definition["past"] = options["past"].clone();
+    }
 }
 
 /// What such a definition decides about the past of the table; `None` if it leaves that alone.
@@ -79,8 +82,11 @@ pub fn options(definition: &Value) -> Option<OptionsChange> {
     let change = OptionsChange {
         pinned_max_age_s: definition["pinnedMaxAge"].as_i64(),
         history: definition["history"].as_str().map(str::to_owned),
+        past: definition["past"].as_str().map(str::to_owned),
     };
-    (change.pinned_max_age_s.is_some() || change.history.is_some()).then_some(change)
+    let names_any =
+        change.pinned_max_age_s.is_some() || change.history.is_some() || change.past.is_some();
+    names_any.then_some(change)
 }
 
 /// Those that are or will be there: what failed guards and finds nothing.
@@ -386,22 +392,26 @@ mod tests {
         let mut plain = json!({"id": "t"});
         add_options(
             &mut plain,
-            &json!({"pinnedMaxAge": 0, "history": "keep", "keptFrom": null}),
+            &json!({"pinnedMaxAge": 0, "history": "keep", "past": "keys", "keptFrom": null}),
         );
         assert_eq!(plain, json!({"id": "t"}));
         assert!(options(&plain).is_none());
         add_options(
             &mut plain,
-            &json!({"pinnedMaxAge": 60, "history": "days(7)"}),
+            &json!({"pinnedMaxAge": 60, "history": "days(7)", "past": "both"}),
         );
         assert_eq!(
             plain,
-            json!({"id": "t", "history": "days(7)", "pinnedMaxAge": 60})
+            json!({"id": "t", "history": "days(7)", "pinnedMaxAge": 60, "past": "both"})
         );
         let change = options(&plain).unwrap();
         assert_eq!(
-            (change.pinned_max_age_s, change.history.as_deref()),
-            (Some(60), Some("days(7)"))
+            (
+                change.pinned_max_age_s,
+                change.history.as_deref(),
+                change.past.as_deref()
+            ),
+            (Some(60), Some("days(7)"), Some("both"))
         );
     }
 

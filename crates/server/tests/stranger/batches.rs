@@ -140,6 +140,10 @@ pub fn written(takes: Takes) -> Vec<Group> {
             (NO_INTEGER, ARGUMENT),
             (&["-1", "31536001", "9007199254740993"], ARGUMENT),
         ],
+        Takes::Past => vec![
+            (NO_TEXT, ARGUMENT),
+            (&[r#""""#, r#""Keys""#, r#""as-of""#, r#""now ""#], ARGUMENT),
+        ],
         Takes::History => vec![(NO_TEXT, ARGUMENT), (NO_HISTORY, ARGUMENT)],
         Takes::Judged => vec![(NO_TEXT, ARGUMENT), (&[r#""""#, r#""then""#], ARGUMENT)],
         Takes::OpenTime => vec![

@@ -37,8 +37,8 @@ fn parameters(queries: &[String]) -> String {
     each.join("&")
 }
 
-/// A table whose rows alone grant, with an order over numbers and words, and the ladder.
-fn furnish(world: &mut World) {
+/// A table whose rows alone grant, with an order over numbers and words, whose past is open.
+fn furnish_alone(world: &mut World) {
     let database = r#"{"databaseId":"rights","name":"R"}"#;
     world.make("POST", "/v1/tablesdb", database);
     let table = r#"{"tableId":"t","name":"T","rowSecurity":true,"columns":[
@@ -46,6 +46,12 @@ fn furnish(world: &mut World) {
         {"key":"story","type":"varchar","size":99}],
         "indexes":[{"key":"words","type":"fulltext","attributes":["story"]}]}"#;
     world.make("POST", "/v1/tablesdb/rights/tables", table);
+    open_past(world, "now");
+}
+
+/// The same, with the ladder.
+fn furnish(world: &mut World) {
+    furnish_alone(world);
     for rung in 0..RUNGS {
         let n = rung * 1_024 / RUNGS;
         let w = char::from(b'a' + u8::try_from(rung * 26 / RUNGS).unwrap());
@@ -55,6 +61,13 @@ fn furnish(world: &mut World) {
         );
         world.make("POST", ROWS, &body);
     }
+}
+
+/// Lets others than keys look at the past by this rule.
+fn open_past(world: &mut World, past: &str) {
+    let options = "/v1/tidemark/databases/rights/tables/t/options";
+    let body = format!(r#"{{"past":"{past}"}}"#);
+    world.make("PATCH", options, &body);
 }
 
 /// The hidden row anew: shown at first, then hidden.
@@ -167,4 +180,161 @@ fn a_cursor_on_a_hidden_row_is_answered_as_one_on_no_row() {
         world.make("DELETE", &format!("{ROWS}/{HIDDEN}"), "");
     }
     world.end();
+}
+
+/// Ways to look at other times, and what a guest gets by each as the table's option `past` is
+/// `keys`, `both` and `now`: the numbers of the rows, or a refusal. A key always gets the last.
+///
+/// `p` was a draft with 1, was published with 2 and then got 3; `g`, with 9, was public and is
+/// deleted. `{1}`, `{2}` and `{3}` are the marks at which `p` got its numbers; `g` was there at `{3}`.
+const PAST: [(&str, [&str; 3]); 10] = [
+    ("asOf {1}", ["no", "", "1"]),
+    ("asOf {2}", ["no", "2", "2"]),
+    ("asOf {3}", ["no", "3", "3,9"]),
+    ("validAt {1}", ["no", "", "1"]),
+    ("validAt {2}", ["no", "2", "2"]),
+    ("validAt {3}", ["no", "3", "3,9"]),
+    ("validAt \"2999-01-01\"", ["no", "3", "3"]),
+    ("validBetween {3},null", ["no", "no", "3,9"]),
+    ("asOf {3} validAt {2}", ["no", "no", "2"]),
+    ("versions", ["no", "no", "1,1,2,2,3,9,9"]),
+];
+
+fn mark_of(answer: &Answer) -> i64 {
+    let marks = answer.head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("x-tidemark-mark")
+            .then(|| value.trim().parse().unwrap())
+    });
+    marks.expect("a write names its mark")
+}
+
+/// Plays the story and says at which marks `p` got its numbers.
+fn publish(world: &mut World) -> [i64; 3] {
+    let path = format!("{ROWS}/p");
+    let draft = r#"{"rowId":"p","data":{"n":1},"permissions":[]}"#;
+    let first = mark_of(&world.make("POST", ROWS, draft));
+    let published = r#"{"data":{"n":2},"permissions":["read(\"any\")"]}"#;
+    let second = mark_of(&world.make("PATCH", &path, published));
+    let public = r#"{"rowId":"g","data":{"n":9},"permissions":["read(\"any\")"]}"#;
+    world.make("POST", ROWS, public);
+    let third = mark_of(&world.make("PATCH", &path, r#"{"data":{"n":3}}"#));
+    world.make("DELETE", &format!("{ROWS}/g"), "");
+    [first, second, third]
+}
+
+/// The queries of a way, `asOf 5 validAt 7` say.
+fn queries_of(way: &str, marks: [i64; 3]) -> Vec<String> {
+    let mut queries = Vec::new();
+    let mut words = way.split(' ');
+    while let Some(name) = words.next() {
+        let mut values = match name {
+            "versions" => String::new(),
+            _ => words.next().expect("a method has values").to_owned(),
+        };
+        for (nth, mark) in marks.iter().enumerate() {
+            values = values.replace(&format!("{{{}}}", nth + 1), &mark.to_string());
+        }
+        queries.push(method(name, "", &values));
+    }
+    queries
+}
+
+/// An answer in the words of the table; the rows of either family.
+fn in_words(answer: &Answer) -> String {
+    match answer.outcome().as_str() {
+        "200" => {
+            let list = answer.json();
+            let rows = list["rows"].as_array().or(list["documents"].as_array());
+            let numbers = rows.expect("rows").iter().map(|row| row["n"].to_string());
+            let mut numbers: Vec<String> = numbers.collect();
+            numbers.sort();
+            numbers.join(",")
+        }
+        "401 user_unauthorized" => "no".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+#[test]
+fn the_past_is_shown_as_its_owner_says() {
+    let mut world = World::new();
+    furnish_alone(&mut world);
+    let marks = publish(&mut world);
+    let made = world
+        .client
+        .ask(Who::Guest, "POST", "/v1/tablesdb/transactions", b"{}");
+    let transaction = made.json()["$id"].as_str().unwrap().to_owned();
+    // The last one again, and then the first: a change holds at once, for what is kept as well.
+    for (column, past) in [
+        (2, "now"),
+        (1, "both"),
+        (0, "keys"),
+        (2, "now"),
+        (0, "keys"),
+    ] {
+        open_past(&mut world, past);
+        for (way, wanted) in PAST {
+            let queries = queries_of(way, marks);
+            let texts = parameters(&queries);
+            let documents = "/v1/databases/rights/collections/t/documents";
+            let body = serde_json::json!({ "queries": queries }).to_string();
+            let mut asked = vec![
+                ("GET", format!("{ROWS}?{texts}"), ""),
+                ("GET", format!("{ROWS}?{texts}"), ""),
+                ("GET", format!("{ROWS}?{texts}&ttl=60"), ""),
+                ("GET", format!("{documents}?{texts}"), ""),
+                ("POST", format!("{ROWS}/query"), body.as_str()),
+            ];
+            if way.contains("asOf") {
+                asked.push((
+                    "GET",
+                    format!("{ROWS}?{texts}&transactionId={transaction}"),
+                    "",
+                ));
+            }
+            for (method, path, body) in asked {
+                let guest = world.client.ask(Who::Guest, method, &path, body.as_bytes());
+                assert_eq!(in_words(&guest), wanted[column], "{past} {path} {guest:?}");
+                if !path.contains("transactionId") {
+                    let key = world.client.ask(Who::Key, method, &path, body.as_bytes());
+                    assert_eq!(in_words(&key), wanted[2], "{past} {path} {key:?}");
+                }
+            }
+        }
+        one_row_and_batches(&mut world, past, marks);
+    }
+    world.end();
+}
+
+fn one_row_and_batches(world: &mut World, past: &str, [first, second, third]: [i64; 3]) {
+    let opens = past == "now";
+    for (mark, by_both) in [
+        (first, "404 row_not_found"),
+        (second, "200"),
+        (third, "200"),
+    ] {
+        let texts = parameters(&[method("asOf", "", &mark.to_string())]);
+        let path = format!("{ROWS}/p?{texts}");
+        // Again: what was answered once is answered by a shorter way.
+        for _ in 0..3 {
+            let guest = world.client.ask(Who::Guest, "GET", &path, b"");
+            let wanted = match past {
+                "keys" => "401 user_unauthorized",
+                "both" => by_both,
+                _ => "200",
+            };
+            assert_eq!(guest.outcome(), wanted, "{past} {path}");
+        }
+        let read = format!(r#"{{"reads":[{{"tableId":"t","ids":["p"],"asOf":{mark}}}]}}"#);
+        let path = "/v1/tidemark/databases/rights/batch/reads";
+        let guest = world.client.ask(Who::Guest, "POST", path, read.as_bytes());
+        let result = &guest.json()["results"][0];
+        assert_eq!(result["rows"].is_array(), opens, "{past} {guest:?}");
+        assert_eq!(
+            result["error"]["type"] == "user_unauthorized",
+            !opens,
+            "{result}"
+        );
+    }
 }

@@ -86,6 +86,8 @@ pub enum Takes {
     KeptAge,
     /// How much of its past a table keeps.
     History,
+    /// Who may look at it.
+    Past,
     /// By which grants the past is judged.
     Judged,
     /// An instant.
@@ -114,6 +116,7 @@ impl Takes {
             self,
             T::KeptAge
                 | T::History
+                | T::Past
                 | T::Judged
                 | T::OpenTime
                 | T::Operations
@@ -499,6 +502,7 @@ const SPECS: &[Spec] = specs! {
     PATCH "/v1/tidemark/databases/{database}/tables/{table}/options" Keys &[], Some(&[
         optional("pinnedMaxAge", Takes::KeptAge, "60"),
         optional("history", Takes::History, r#""days(7)""#),
+        optional("past", Takes::Past, r#""keys""#),
     ]);
 };
 

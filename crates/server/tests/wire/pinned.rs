@@ -109,7 +109,7 @@ fn an_owner_may_spare_clients_the_question() {
     let then = create(&site);
     let list = format!("{ROWS}?{}", query("asOf", json!([then])));
     let shown = site.ask("GET", OPTIONS, "");
-    let all = json!({"pinnedMaxAge": 0, "history": "keep", "keptFrom": null});
+    let all = json!({"pinnedMaxAge": 0, "history": "keep", "past": "keys", "keptFrom": null});
     assert_eq!(shown.json(), all);
     let set = site.ask("PATCH", OPTIONS, r#"{"pinnedMaxAge":600}"#);
     assert_eq!(set.status, 200, "{}", set.text);

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::header::HeaderMap;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use model::{KeyId, ProjectId, Scope, Timestamp};
+use model::{KeyId, ProjectId, Scope, TableOptions, Timestamp};
 use serde_json::Value;
 use server::http::counts::Counts;
 use server::http::forwarded::TrustedProxies;
@@ -106,6 +106,7 @@ fn config(directory: &std::path::Path) -> Config {
         accept_clock: false,
         downtime_max_us: 90 * 24 * 3_600 * 1_000_000,
         quotas: QUOTAS,
+        new_tables: TableOptions::default(),
         encode_row: wire::encode_row,
         encode_page: wire::encode_page,
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{
     ApiKey, Catalogue, CatalogueChange, Column, ColumnKey, ColumnKind, ColumnNumber, Database,
     DatabaseId, DatabaseKind, Direction, Field, Grantee, Index, IndexColumn, IndexKey, IndexKind,
-    IndexStatus, KeyId, Mark, ModelError, OnDelete, Permission, Project, ProjectId, Relation,
+    IndexStatus, KeyId, Mark, ModelError, OnDelete, Past, Permission, Project, ProjectId, Relation,
     RelationKind, Retention, Scope, Side, Table, TableId, TableNumber, TableOptions, Timestamp,
     Value,
 };
@@ -193,7 +193,7 @@ fn database(row: &Row<'_>) -> Read<CatalogueChange> {
 
 const TABLE: &str = "number, project, database_, id, name, enabled, row_security, permissions, \
                      created, updated, schema_epoch, permission_epoch, pinned_max_age, history, \
-                     kept_from";
+                     kept_from, past";
 
 fn table(row: &Row<'_>) -> Read<Table> {
     Ok(Table {
@@ -219,6 +219,12 @@ fn table(row: &Row<'_>) -> Read<Table> {
                 Some(days) => Retention::Days(days),
             },
             kept_from: Timestamp(row.get(14)?),
+            past: match row.get(15)? {
+                0 => Past::Keys,
+                1 => Past::Both,
+                2 => Past::Now,
+                other => return Err(corrupt(format!("unknown rule {other} of the past"))),
+            },
         },
     })
 }

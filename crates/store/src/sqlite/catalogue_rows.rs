@@ -6,7 +6,7 @@
 
 use model::{
     ApiKey, Column, ColumnKind, Database, DatabaseKind, Direction, Field, Index, IndexColumn,
-    IndexKind, IndexStatus, Mark, Relation, Retention, Table, TableNumber,
+    IndexKind, IndexStatus, Mark, Past, Relation, Retention, Table, TableNumber,
 };
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params};
@@ -72,8 +72,8 @@ pub(super) fn insert_table(
         .prepare_cached(
             "INSERT INTO table_ (number, project, database_, id, name, enabled, row_security, \
              permissions, created, updated, schema_epoch, permission_epoch, pinned_max_age, \
-             history, kept_from, sf) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+             history, kept_from, past, sf) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
         )?
         .execute(params![
             table.number.0,
@@ -91,6 +91,7 @@ pub(super) fn insert_table(
             table.options.pinned_max_age_s,
             retention(table.options.history),
             table.options.kept_from.0,
+            past(table.options.past),
             mark.0,
         ])?;
     Ok(())
@@ -102,6 +103,15 @@ fn retention(history: Retention) -> Option<u32> {
         Retention::All => None,
         Retention::Days(days) => Some(days),
         Retention::None => Some(0),
+    }
+}
+
+/// Written to disk: never to be changed.
+fn past(past: Past) -> i64 {
+    match past {
+        Past::Keys => 0,
+        Past::Both => 1,
+        Past::Now => 2,
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{
-    ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, IndexStatus, KeyId, Permission,
-    Project, ProjectId, Retention, Table, TableId, TableNumber, Timestamp,
+    ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, IndexStatus, KeyId, Past,
+    Permission, Project, ProjectId, Retention, Table, TableId, TableNumber, Timestamp,
 };
 use rusqlite::params;
 
@@ -69,7 +69,8 @@ impl Run<'_> {
                 number,
                 pinned_max_age_s,
                 history,
-            } => self.set_options(*number, *pinned_max_age_s, *history),
+                past,
+            } => self.set_options(*number, *pinned_max_age_s, *history, *past),
             CatalogueOp::DeleteTable(project, database, id) => {
                 self.delete_table(project, database, id)
             }
@@ -259,6 +260,7 @@ impl Run<'_> {
         table.number = TableNumber(self.state.next_table);
         (table.schema_epoch, table.permission_epoch) = (self.next_epoch(), self.next_epoch());
         (table.created, table.updated) = (self.now(), self.now());
+        table.options.kept_from = table.options.line_due(self.mark.timestamp());
         for column in &mut table.columns {
             (column.created, column.updated) = (self.now(), self.now());
         }
@@ -311,6 +313,7 @@ impl Run<'_> {
         number: TableNumber,
         pinned_max_age_s: Option<u32>,
         history: Option<Retention>,
+        past: Option<Past>,
     ) -> Step<()> {
         let before = self.state.catalogue.table_by_number(number);
         let before = before.cloned().ok_or(Refusal::CatalogueMoved)?;
@@ -324,6 +327,11 @@ impl Run<'_> {
             options.history = history;
         }
         options.kept_from = options.line_due(now);
+        options.past = past.unwrap_or(options.past);
+        if options.past != before.options.past {
+            // Who may see what was kept of the past, is judged anew.
+            after.permission_epoch = self.next_epoch();
+        }
         if after.options == before.options {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::fault::corrupt;
-use super::schema::{NOTED, OPTIONS, OVER_TIME, SYSTEM_TABLES};
+use super::schema::{NOTED, OPTIONS, OVER_TIME, SYSTEM_TABLES, WHO_LOOKS_BACK};
 use super::staged::{REQUEST_ANSWERS, STAGED_TABLES};
 use crate::StoreError;
 
@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     NOTED,
     OPTIONS,
     REQUEST_ANSWERS,
+    WHO_LOOKS_BACK,
 ];
 
 /// The format this binary writes.

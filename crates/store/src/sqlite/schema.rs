@@ -183,6 +183,12 @@ CREATE INDEX table_over_time ON table_ (number, sf);
 CREATE INDEX column_over_time ON column_ (tab, sf);
 ";
 
+/// A later format: who may look at the past of a table. 0 for API keys alone, also of tables that
+/// were made before.
+pub(super) const WHO_LOOKS_BACK: &str = "
+ALTER TABLE table_ ADD COLUMN past INTEGER NOT NULL DEFAULT 0;
+";
+
 /// The statements that make the physical tables and indexes of `table`.
 pub(super) fn create_table(table: &Table) -> String {
     let number = table.number;

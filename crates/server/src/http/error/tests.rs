@@ -54,6 +54,7 @@ fn cases() -> Vec<(EngineError, Kind)> {
         (E::ScopeMissing(&[]), Kind::UnauthorizedScope),
         (E::Unauthorized, Kind::Unauthorized),
         (E::RoleNotHeld(text()), Kind::Unauthorized),
+        (E::PastClosed(model::Past::Keys), Kind::Unauthorized),
         (E::DatabaseNotFound(text()), Kind::DatabaseNotFound),
         (E::TableNotFound(text()), Kind::TableNotFound),
         (E::RowNotFound(row()), Kind::RowNotFound),

@@ -487,12 +487,13 @@ fn options(are_shown: bool) -> Value {
     let mut properties = json!({
         "pinnedMaxAge": {"type": "integer", "minimum": 0, "maximum": 31_536_000},
         "history": {"type": "string", "pattern": "^(keep|none|days\\([0-9]+\\))$"},
+        "past": {"enum": ["keys", "both", "now"]},
     });
     if !are_shown {
         return object(&[], properties);
     }
     properties["keptFrom"] = json!({"anyOf": [text(), {"type": "null"}]});
-    object(&["pinnedMaxAge", "history", "keptFrom"], properties)
+    object(&["pinnedMaxAge", "history", "past", "keptFrom"], properties)
 }
 
 fn of_constraints() -> Vec<Named> {

@@ -23,6 +23,7 @@ pub async fn set_options(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let change = OptionsChange {
         pinned_max_age_s: fields.integer("pinnedMaxAge")?,
         history: fields.text("history")?,
+        past: fields.text("past")?,
     };
     let engine = &asked.app.shared.engine;
     let set = engine.set_table_options(&caller, asked.place(), &change);
@@ -40,6 +41,7 @@ pub fn options_shown(options: TableOptions) -> Value {
     json!({
         "pinnedMaxAge": options.pinned_max_age_s,
         "history": options.history.to_string(),
+        "past": options.past.as_str(),
         "keptFrom": kept_from,
     })
 }
