@@ -2,8 +2,9 @@
 //!
 //! A slice is a batch like any other: atomic, with a mark of its own. Between two slices the
 //! writer serves whoever waits, so a change of a million rows holds nobody up for longer than
-//! one slice takes. Slices go by `$sequence`, which no change moves: no row is met twice, and
-//! rows that are created meanwhile are left alone.
+//! one slice takes. Slices go by `$sequence`, which no change moves: no row is met twice. Together
+//! they cover the rows that were there before the mark of the first one: up to where those go is
+//! read inside its transaction. Rows that are created between two slices are left alone.
 
 use std::sync::Arc;
 
@@ -14,9 +15,7 @@ use model::{
 use query::index_choice::{Reach, reach};
 use query::{Filter, Limits, OrderKey, Query, QueryError, Side, Test, Visibility};
 use store::batch::BATCH_ROWS_MAX;
-use store::{
-    Listing, Matched, MatchingAct, MatchingOp, Once, Op, Outcome, Refusal, StoreError, WriteBatch,
-};
+use store::{Matched, MatchingAct, MatchingOp, Once, Op, Outcome, Refusal, WriteBatch};
 
 use crate::Engine;
 use crate::asked::{Caller, Place};
@@ -33,6 +32,9 @@ use crate::times;
 /// section 4). At the 18.7 microseconds a change that the bitemporal page measured (section 7), a
 /// neighbour waits about 20 milliseconds and a sync.
 pub(crate) const SLICE_ROWS_MAX: u32 = 1_000;
+/// A slice ends behind the row with which it has written so many bytes, as they were before and are
+/// now: a neighbour waits for those as well.
+const SLICE_BYTES_MAX: usize = 8 << 20;
 /// Where no index leads to the matches, so many rows are looked at in one slice: a search through
 /// a million rows takes a good part of a second, which nobody else's write should wait for.
 const SLICE_LOOKED_AT_MAX: i64 = 100_000;
@@ -64,9 +66,10 @@ pub struct Bulked {
 impl Engine {
     /// Merges `members` into every row that matches; for keys only.
     ///
-    /// Up to 1,000 rows are changed together or not at all; more, or a filter without an index
-    /// on a table of more than 100,000 rows, are changed in slices. A query that orders the rows
-    /// *and* limits, offsets or starts them at a cursor is one commit, of at most 10,000 rows.
+    /// Up to 1,000 rows, and 8 MiB of them, are changed together or not at all; more, or a filter
+    /// without an index on a table of more than 100,000 rows, are changed in slices. A query that
+    /// orders the rows *and* limits, offsets or starts them at a cursor is one commit, of at most
+    /// 10,000 rows.
     ///
     /// # Errors
     /// [`EngineError::PayloadMissing`], [`EngineError::TooManyRows`], what keeps the caller,
@@ -141,12 +144,6 @@ impl Engine {
         let act = act(table)?;
         // What runs once is one commit, with one answer.
         let is_whole = caller.request.is_some();
-        if !is_whole && progress.needs_end(&query) {
-            match self.last_sequence(catalogue, &query).await {
-                Err(EngineError::Store(StoreError::CatalogueMoved)) => return Ok(Next::Again),
-                last => progress.end = Some(last?),
-            }
-        }
         let slice = if is_whole {
             Some(whole(query))
         } else {
@@ -159,6 +156,8 @@ impl Engine {
             query: slice.query.clone(),
             may_leave_rows: slice.may_leave_rows,
             walks: slice.walks,
+            bytes_max: slice.may_go_on.then_some(SLICE_BYTES_MAX),
+            tells_end: slice.may_go_on && progress.end.is_none(),
             act,
             rows_returned_max: ROWS_RETURNED_MAX.saturating_sub(progress.rows.len()),
         };
@@ -198,41 +197,6 @@ impl Engine {
             let total = matched.count as u64;
             tell(&Effect::Rows { total, page: &page });
         })
-    }
-
-    /// The highest `$sequence` of the table; 0 when it has no rows.
-    async fn last_sequence(
-        &self,
-        catalogue: &Catalogue,
-        query: &Query,
-    ) -> Result<i64, EngineError> {
-        let query = Query {
-            filter: Filter::All(Vec::new()),
-            order: vec![OrderKey {
-                field: Field::Sequence,
-                direction: Direction::Desc,
-            }],
-            limit: 1,
-            offset: 0,
-            cursor: None,
-            random: false,
-            selection: Selection::Some {
-                columns: Vec::new(),
-                fields: Vec::new(),
-                permissions: false,
-            },
-            ..query.clone()
-        };
-        let listing = Listing {
-            query: &query,
-            rows: true,
-            total: None,
-            place: false,
-            bytes_max: usize::MAX,
-            catalogue_epoch: catalogue.epoch,
-        };
-        let last = self.shared.store.list(listing).await?.answer;
-        Ok(last.rows.first().map_or(0, |row| row.seq))
     }
 
     fn bulked(&self, table: Arc<Table>, progress: Progress) -> Marked<Bulked> {
@@ -313,7 +277,7 @@ struct Progress {
     total: u64,
     /// All rows up to this `$sequence` are done.
     done_to: Option<i64>,
-    /// Rows beyond this `$sequence` came after the request.
+    /// Rows beyond this `$sequence` came after the first slice, which says so.
     end: Option<i64>,
     mark: Option<Mark>,
     /// The schema of the rows below.
@@ -322,12 +286,6 @@ struct Progress {
 }
 
 impl Progress {
-    /// Whether the end must be known before the next slice: before the second one, or where
-    /// slices are measured by the rows they look at.
-    fn needs_end(&self, query: &Query) -> bool {
-        self.end.is_none() && (self.done_to.is_some() || self.walks(query))
-    }
-
     /// Whether the next slice must be bounded by the rows it looks at. An index that leads to the
     /// matches in another order is asked once: it would give all of them anew to each slice. An
     /// offset counts from the first match on, and a cursor stands somewhere: with either, the
@@ -380,13 +338,16 @@ impl Progress {
         })
     }
 
+    /// Up to where a slice that is bounded so looks, if not to the end.
     fn looks_to(&self, query: &Query) -> Option<i64> {
-        let end = self.end.filter(|_| self.walks(query))?;
+        if !self.walks(query) {
+            return None;
+        }
         let to = self
             .done_to
             .unwrap_or(0)
             .saturating_add(SLICE_LOOKED_AT_MAX);
-        (to < end).then_some(to)
+        self.end.is_none_or(|end| to < end).then_some(to)
     }
 
     /// Takes in what a slice did. Says whether it was the last one.
@@ -397,13 +358,15 @@ impl Progress {
         if first.schema_epoch == table.schema_epoch {
             self.rows.extend(matched.rows);
         }
-        let is_full = matched.count == slice.query.limit as usize;
+        self.end = self.end.or(matched.end);
+        let is_full = matched.is_cut || matched.count == slice.query.limit as usize;
         self.done_to = if is_full {
             matched.last_seq.or(self.done_to)
         } else {
             slice.looks_to
         };
-        !slice.may_go_on || self.done_to.is_none()
+        let is_through = |done_to| self.end.is_some_and(|end| done_to >= end);
+        !slice.may_go_on || self.done_to.is_none_or(is_through)
     }
 
     fn stopped(&self, error: EngineError) -> EngineError {

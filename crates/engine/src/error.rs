@@ -152,6 +152,11 @@ pub enum EngineError {
         /// The limit.
         rows_max: usize,
     },
+    /// More bytes than one commit may write.
+    TooManyBytes {
+        /// The limit.
+        bytes_max: usize,
+    },
     /// A bulk write that runs in slices stopped between two of them.
     Partly {
         /// Rows of the slices before, which are changed.
@@ -279,6 +284,7 @@ impl fmt::Display for EngineError {
             | E::RowDataMissing
             | E::PayloadMissing
             | E::TooManyRows { .. }
+            | E::TooManyBytes { .. }
             | E::Relationship(_)
             | E::DeleteRestricted { .. }
             | E::BulkOfRelationships(_)
@@ -432,6 +438,11 @@ impl EngineError {
             }
             E::RowDataMissing => f.write_str("A new row needs an id and at least one column."),
             E::PayloadMissing => f.write_str("Nothing to change: neither data nor permissions."),
+            E::TooManyBytes { bytes_max } => write!(
+                f,
+                "One commit may write rows of at most {bytes_max} bytes, before and after it taken \
+                 together. Write fewer rows at once."
+            ),
             E::TooManyRows { rows_max } => write!(
                 f,
                 "One commit may change at most {rows_max} rows. Set a limit, or leave the order \

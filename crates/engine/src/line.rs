@@ -16,6 +16,8 @@ use crate::trials::Trials;
 const GROUP_REQUESTS_MAX: usize = 1_024;
 /// Most rows of one group, as of one commit.
 const GROUP_ROWS_MAX: usize = store::batch::BATCH_ROWS_MAX;
+/// Most bytes that the requests of one group bring along. A request with more commits alone.
+const GROUP_BYTES_MAX: usize = 8 << 20;
 /// A request with more rows commits alone.
 const ALONE_ROWS: usize = 1_000;
 
@@ -57,10 +59,11 @@ impl Work {
         }
     }
 
-    fn rows(&self) -> usize {
+    /// Rows that it changes at most, and bytes that it brings along.
+    fn size(&self) -> (usize, usize) {
         match self {
-            Work::Write { batch, .. } => batch.rows_max(),
-            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => 0,
+            Work::Write { batch, .. } => (batch.rows_max(), batch.bytes()),
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => (0, 0),
         }
     }
 }
@@ -141,7 +144,7 @@ impl Queue {
 
     /// The next group.
     fn take(&mut self) -> Vec<Work> {
-        let count = group_len(self.waiting.iter().map(Work::rows));
+        let count = group_len(self.waiting.iter().map(Work::size));
         self.waiting.drain(..count).collect()
     }
 }
@@ -193,16 +196,18 @@ impl Line {
     }
 }
 
-/// How many of the waiting requests, given by their rows, form the next group.
-fn group_len(rows: impl Iterator<Item = usize>) -> usize {
-    let mut sum = 0;
+/// How many of the waiting requests, given by their rows and bytes, form the next group.
+fn group_len(sizes: impl Iterator<Item = (usize, usize)>) -> usize {
+    let (mut rows_sum, mut bytes_sum) = (0, 0);
     let mut count = 0;
-    for rows in rows.take(GROUP_REQUESTS_MAX) {
-        let stands_alone = rows > ALONE_ROWS;
-        if count > 0 && (stands_alone || sum + rows > GROUP_ROWS_MAX) {
+    for (rows, bytes) in sizes.take(GROUP_REQUESTS_MAX) {
+        let stands_alone = rows > ALONE_ROWS || bytes > GROUP_BYTES_MAX;
+        let is_full = rows_sum + rows > GROUP_ROWS_MAX || bytes_sum + bytes > GROUP_BYTES_MAX;
+        if count > 0 && (stands_alone || is_full) {
             break;
         }
-        sum += rows;
+        rows_sum += rows;
+        bytes_sum += bytes;
         count += 1;
         if stands_alone {
             break;
@@ -216,12 +221,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_group_is_bounded_in_bytes_as_in_rows() {
+        let of_bytes = |bytes: &[usize]| group_len(bytes.iter().map(|bytes| (1, *bytes)));
+        let half = GROUP_BYTES_MAX / 2;
+        assert_eq!(of_bytes(&[half, half, 1]), 2);
+        assert_eq!(of_bytes(&[1, GROUP_BYTES_MAX + 1, 1]), 1);
+        assert_eq!(of_bytes(&[GROUP_BYTES_MAX + 1, 1]), 1);
+    }
+
+    #[test]
     fn small_requests_share_a_group_and_large_ones_stand_alone() {
-        assert_eq!(group_len([1, 1, 1].into_iter()), 3);
-        assert_eq!(group_len([1, 1_001, 1].into_iter()), 1);
-        assert_eq!(group_len([1_001, 1].into_iter()), 1);
-        assert_eq!(group_len(std::iter::repeat_n(1_000, 20)), 10);
-        assert_eq!(group_len(std::iter::repeat_n(1, 5_000)), GROUP_REQUESTS_MAX);
-        assert_eq!(group_len(std::iter::empty()), 0);
+        let of_rows = |rows: &[usize]| group_len(rows.iter().map(|rows| (*rows, 1)));
+        assert_eq!(of_rows(&[1, 1, 1]), 3);
+        assert_eq!(of_rows(&[1, 1_001, 1]), 1);
+        assert_eq!(of_rows(&[1_001, 1]), 1);
+        assert_eq!(of_rows(&[1_000; 20]), 10);
+        assert_eq!(of_rows(&[1; 1_500]), GROUP_REQUESTS_MAX);
+        assert_eq!(of_rows(&[]), 0);
     }
 }

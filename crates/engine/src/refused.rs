@@ -37,6 +37,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             missing,
         },
         Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
+        Refusal::TooManyBytes { bytes_max } => EngineError::TooManyBytes { bytes_max },
         Refusal::PiecesTooLarge { bytes_max } => too_large(bytes_max),
         Refusal::HistoryGone(kept_from) => EngineError::HistoryGone(kept_from),
         Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),

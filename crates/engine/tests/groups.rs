@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use engine::{Config, Engine, EngineError, StoreError};
+use engine::{Bulk, Config, Engine, EngineError, StoreError};
 use futures_executor::block_on;
-use model::{Mark, Marked, Page, Table, Value};
+use model::{Json, Mark, Marked, Page, Table, Value};
 use stage::gate::{Asked, Gate, enqueue, poll_once};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store, row};
 use store::{Op, Outcome, Pending, Store, StoreFuture, WriteBatch};
@@ -308,4 +308,37 @@ fn a_fault_while_a_group_is_committed_ends_writing_and_nobody_waits() {
 #[test]
 fn a_commit_of_unknown_outcome_ends_writing_and_nobody_waits() {
     end_writing_with(UNKNOWN);
+}
+
+/// Its rows have nothing in `m`, on which there is no index.
+#[test]
+fn a_bulk_change_covers_what_was_committed_before_its_mark() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, engine) = fragile(directory.path());
+    let no_m = [r#"{"method":"isNull","attribute":"m"}"#.to_owned()];
+    let bulk = Bulk {
+        place: PLACE,
+        texts: &no_m,
+        unchanged_since: None,
+    };
+    let (caller, members) = (key(), [("m".to_owned(), Json::Int(7))]);
+    store.gate.close();
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| block_on(create(&engine, "held")).unwrap());
+        store.gate.wait_until_reached();
+        let created: Vec<_> = ["a", "b", "c"]
+            .map(|id| enqueue(create(&engine, id)))
+            .into();
+        let mut changed: Asked<'_, _> =
+            Box::pin(async { engine.update_rows(&caller, &bulk, &members).await });
+        assert!(poll_once(&mut changed).is_pending());
+        store.gate.open();
+        held.join().unwrap();
+        let created = created.into_iter().map(|row| block_on(row).unwrap().mark);
+        let last = created.max().unwrap();
+        let changed = block_on(changed).unwrap();
+        assert!(changed.mark > last);
+        assert_eq!(changed.answer.total, 4, "all that have lower marks");
+    });
+    engine.close().unwrap();
 }

@@ -28,6 +28,15 @@ impl Patch {
         self.edits.push((position, edit));
     }
 
+    /// About so many bytes of values it sets.
+    pub fn size_bytes(&self) -> usize {
+        let set = self.edits.iter().filter_map(|(_, edit)| match edit {
+            Edit::Set(value) => Some(value.size_bytes()),
+            Edit::Operate(_) => None,
+        });
+        set.sum()
+    }
+
     /// The edits in the order of their last mention.
     pub fn edits(&self) -> &[(usize, Edit)] {
         &self.edits

@@ -12,10 +12,13 @@ use query::Query;
 
 use crate::error::StoreError;
 use crate::staged::{Once, Repeated, Since, Transaction, TransactionOp, TransactionRefusal};
-use crate::timed::{TimedDone, TimedOp};
+use crate::timed::{TimedAct, TimedDone, TimedOp};
 
 /// Most rows one batch may change, and most that its searches may find, together.
 pub const BATCH_ROWS_MAX: usize = 10_000;
+/// Most bytes of rows, as they were before and are after it, that one batch may write. A single row
+/// may have more: how long a request can be bounds that.
+pub const BATCH_BYTES_MAX: usize = 64 << 20;
 /// An index over at most so many versions of rows is built by the commit that adds it (bitemporal
 /// rows, schema over time).
 pub const INDEXED_AT_ONCE_MAX: i64 = 100_000;
@@ -76,6 +79,35 @@ impl WriteBatch {
 }
 
 impl WriteBatch {
+    /// About so many bytes of values it brings along.
+    pub fn bytes(&self) -> usize {
+        let patch = |patch: &Patch| patch.size_bytes();
+        let values = |values: &[Value]| values.iter().map(Value::size_bytes).sum();
+        let row = |op: &RowOp| match &op.act {
+            RowAct::Insert { values: all, .. } => values(all),
+            RowAct::Update { patch: some, .. } | RowAct::Put { patch: some, .. } => patch(some),
+            RowAct::Delete { .. } => 0,
+        };
+        let timed = |op: &TimedOp| match &op.act {
+            TimedAct::Insert { values: all, .. } | TimedAct::Put { values: all, .. } => values(all),
+            TimedAct::Update { patch: some, .. } | TimedAct::Patch { patch: some, .. } => {
+                patch(some)
+            }
+            _ => 0,
+        };
+        let bytes = |op: &Op| match op {
+            Op::Row(op) => row(op),
+            Op::Timed(op) => timed(op),
+            Op::Related(op) => match &**op {
+                RelatedOp::Write(op) => row(op),
+                RelatedOp::Over(op) => timed(op),
+                _ => 0,
+            },
+            _ => 0,
+        };
+        self.ops.iter().map(bytes).sum()
+    }
+
     /// The refusal of a batch over its operation `nth`, as its author sees it.
     pub(crate) fn blame(&self, nth: Option<usize>, refusal: Refusal) -> Refusal {
         match (nth, refusal) {
@@ -234,6 +266,11 @@ pub struct MatchingOp {
     /// Whether the rows are to be walked along `$sequence`, whatever indexes there are. Only for a
     /// query whose filter bounds `$sequence`, and without order, offset and cursor.
     pub walks: bool,
+    /// Behind the row with which it has written so many bytes it stops, in order of the rows.
+    /// `None` is that it goes on, or is refused with [`Refusal::TooManyBytes`].
+    pub bytes_max: Option<usize>,
+    /// Whether [`Matched::end`] is wanted.
+    pub tells_end: bool,
     /// What happens to each row.
     pub act: MatchingAct,
     /// How many of the rows, the first ones, are given back.
@@ -263,6 +300,11 @@ pub enum MatchingAct {
 pub struct Matched {
     /// How many rows matched, those included that had the values already.
     pub count: usize,
+    /// Whether there were more of them behind the one with which it stopped.
+    pub is_cut: bool,
+    /// The greatest `$sequence` of the table then, 0 of an empty one: whatever is not beyond it was
+    /// committed before this batch, and whatever is will be after it.
+    pub end: Option<i64>,
     /// The greatest `$sequence` among them.
     pub last_seq: Option<i64>,
     /// The first of them as they became; deleted ones as they were.
@@ -608,6 +650,11 @@ pub enum Refusal {
     TooManyRows {
         /// The limit.
         rows_max: usize,
+    },
+    /// More bytes than one commit may write.
+    TooManyBytes {
+        /// The limit.
+        bytes_max: usize,
     },
     /// The pieces that an operation over a valid period meets hold more bytes than it may have in
     /// memory.

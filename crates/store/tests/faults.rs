@@ -120,6 +120,8 @@ fn set_matching(db: &Db) -> Op {
         query,
         may_leave_rows: true,
         walks: false,
+        bytes_max: None,
+        tells_end: false,
         act: store::MatchingAct::Update {
             patch: patch.into(),
             permissions: None,

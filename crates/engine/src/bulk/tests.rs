@@ -77,13 +77,7 @@ fn span(query: &Query) -> (i64, i64) {
 fn slices(query: &Query, rows: i64, nth: usize) -> Vec<(i64, i64, usize)> {
     let matching: Vec<i64> = (1..=rows).step_by(nth).collect();
     let (mut progress, mut slices, mut met) = (Progress::default(), vec![], vec![]);
-    loop {
-        if progress.needs_end(query) {
-            progress.end = Some(rows);
-        }
-        let Some(slice) = progress.next(query) else {
-            break;
-        };
+    while let Some(slice) = progress.next(query) {
         let (beyond, to) = span(&slice.query);
         let found = matching
             .iter()
@@ -94,7 +88,8 @@ fn slices(query: &Query, rows: i64, nth: usize) -> Vec<(i64, i64, usize)> {
         let matched = Matched {
             count: found.len(),
             last_seq: found.last().copied(),
-            rows: vec![],
+            end: progress.end.is_none().then_some(rows),
+            ..Matched::default()
         };
         met.extend(found);
         if progress.take(&table(), &slice, matched) {
@@ -128,6 +123,21 @@ fn more_rows_go_on_behind_the_last_one() {
         (3_999, 5_000, 500),
     ];
     assert_eq!(slices(&query(&[BY_N]), 5_000, 2), expected);
+}
+
+#[test]
+fn a_slice_that_wrote_much_is_gone_on_behind() {
+    let (query, mut progress) = (query(&[BY_M]), Progress::default());
+    let slice = progress.next(&query).unwrap();
+    let cut = Matched {
+        count: 2,
+        is_cut: true,
+        last_seq: Some(7),
+        end: Some(9),
+        rows: vec![],
+    };
+    assert!(!progress.take(&table(), &slice, cut));
+    assert_eq!(span(&progress.next(&query).unwrap().query), (7, 9));
 }
 
 #[test]

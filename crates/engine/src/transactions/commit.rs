@@ -127,6 +127,10 @@ fn conflict_of(error: EngineError) -> EngineError {
             let why = format!("A transaction can change {rows_max} rows.");
             EngineError::TransactionTooLarge(why)
         }
+        EngineError::TooManyBytes { bytes_max } => {
+            let why = format!("A transaction can write rows of {bytes_max} bytes.");
+            EngineError::TransactionTooLarge(why)
+        }
         other => other,
     }
 }

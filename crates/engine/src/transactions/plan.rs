@@ -159,6 +159,8 @@ fn matching(query: Query, act: MatchingAct) -> Op {
             ..query
         },
         walks: false,
+        bytes_max: None,
+        tells_end: false,
         act,
         rows_returned_max: 0,
     }))

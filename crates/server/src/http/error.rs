@@ -353,7 +353,10 @@ fn kind_of(error: &EngineError) -> Kind {
         E::TransactionTooLarge(_) => Kind::TransactionLimitExceeded,
         E::TransactionsFull(_) => Kind::RateLimitExceeded,
         E::QuotaExceeded { .. } => Kind::QuotaExceeded,
-        E::TooManyRows { .. } | E::BulkOfRelationships(_) | E::TooManyPieces => Kind::BadRequest,
+        E::TooManyRows { .. }
+        | E::TooManyBytes { .. }
+        | E::BulkOfRelationships(_)
+        | E::TooManyPieces => Kind::BadRequest,
         E::ReadersBusy { .. }
         | E::TrialsBusy { .. }
         | E::Overloaded

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::{Row, RowId, Selection};
-use query::{Dialect, Query, Side, emit};
+use model::{Row, RowId, Selection, Table};
+use query::{Dialect, Query, Side, emit, names};
 
 use super::bind::Bound;
 use super::cursor::cursor_values;
@@ -26,19 +26,36 @@ impl Run<'_> {
         let found = self.find(op)?;
         self.search_left = self.search_left.saturating_sub(began.elapsed());
         self.finds_left -= found.len();
-        let mut matched = Matched {
-            count: found.len(),
-            last_seq: found.iter().map(|(seq, _)| *seq).max(),
-            rows: Vec::new(),
-        };
-        for (_, id) in &found {
+        let mut matched = Matched::default();
+        if op.tells_end {
+            matched.end = Some(self.last_seq(&op.query.table)?);
+        }
+        let written_before = self.touched.bytes();
+        for (seq, id) in &found {
+            let written = self.touched.bytes() - written_before;
+            if op.bytes_max.is_some_and(|bytes_max| written >= bytes_max) {
+                matched.is_cut = true;
+                break;
+            }
+            matched.count += 1;
+            matched.last_seq = matched.last_seq.max(Some(*seq));
             if let Some(row) = self.change(op, id)?
                 && matched.rows.len() < op.rows_returned_max
             {
                 matched.rows.push(row);
             }
+            self.need_room()?;
         }
         Ok(matched)
+    }
+
+    /// The greatest `$sequence` of a row that is there now; 0 if none is.
+    fn last_seq(&self, table: &Table) -> Step<i64> {
+        let sql = format!(
+            "SELECT coalesce(max(seq), 0) FROM {}",
+            names::now(table.number)
+        );
+        Ok(self.statement(&sql)?.query_row((), |row| row.get(0))?)
     }
 
     /// `$sequence` and id of each row that matches, in the order asked for.

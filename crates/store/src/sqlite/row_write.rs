@@ -373,6 +373,7 @@ impl Run<'_> {
             Some(row.image),
             Some(after),
         );
+        self.need_room()?;
         Ok(written)
     }
 
@@ -416,6 +417,7 @@ impl Run<'_> {
         }
         self.touched
             .record(target.table, target.id, row.seq, Some(row.image), None);
+        self.need_room()?;
         Ok(())
     }
 

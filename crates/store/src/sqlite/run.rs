@@ -14,7 +14,7 @@ use super::staged::StagedRun;
 use super::timed_rows::Timed;
 use super::touched::Touched;
 use crate::batch::{
-    Applied, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, WriteBatch, WrittenRow,
+    Applied, BATCH_BYTES_MAX, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, WriteBatch, WrittenRow,
 };
 use crate::staged::Done;
 use crate::timed::TimedDone;
@@ -179,6 +179,15 @@ impl Run<'_> {
         if self.touched.len() > BATCH_ROWS_MAX {
             let rows_max = BATCH_ROWS_MAX;
             return Err(Refusal::TooManyRows { rows_max }.into());
+        }
+        self.need_room()
+    }
+
+    /// To be asked after each row: other writers wait until all of this batch is in the log.
+    pub(super) fn need_room(&self) -> Step<()> {
+        if self.touched.bytes() > BATCH_BYTES_MAX && self.touched.len() > 1 {
+            let bytes_max = BATCH_BYTES_MAX;
+            return Err(Refusal::TooManyBytes { bytes_max }.into());
         }
         Ok(())
     }

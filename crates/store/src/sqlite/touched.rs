@@ -152,6 +152,11 @@ impl Touched {
         }
     }
 
+    /// Bytes of all images so far, whether or not they are kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.image_bytes
+    }
+
     /// How many rows were touched.
     pub(super) fn len(&self) -> usize {
         self.rows.len()

@@ -19,6 +19,40 @@ use crate::StoreError;
 
 /// Most rows removed or written anew in one slice (contract of [`crate::Store::tend`]).
 pub(super) const SLICE_ROWS_MAX: usize = 1_000;
+/// So many rows are removed before it is looked how large they were.
+pub(super) const STEP_ROWS: usize = 16;
+/// A slice ends with the step in which it has written so many bytes. What is removed is written
+/// over, so it counts as well.
+const SLICE_BYTES_MAX: usize = 8 << 20;
+
+/// How much a slice has removed, by the pages that came free.
+pub(super) struct Freed<'c> {
+    connection: &'c Connection,
+    pages_before: i64,
+    page_bytes: i64,
+}
+
+impl Freed<'_> {
+    /// Counts from now on.
+    pub(super) fn watch(connection: &Connection) -> Result<Freed<'_>, StoreError> {
+        Ok(Freed {
+            connection,
+            pages_before: free_pages(connection)?,
+            page_bytes: connection.pragma_query_value(None, "page_size", |row| row.get(0))?,
+        })
+    }
+
+    /// Whether the slice is to end.
+    pub(super) fn is_enough(&self) -> Result<bool, StoreError> {
+        let pages = free_pages(self.connection)? - self.pages_before;
+        Ok(pages * self.page_bytes >= SLICE_BYTES_MAX as i64)
+    }
+}
+
+fn free_pages(connection: &Connection) -> rusqlite::Result<i64> {
+    let mut count = connection.prepare_cached("PRAGMA freelist_count")?;
+    count.query_row((), |row| row.get(0))
+}
 
 /// What the table `upkeep` may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +127,8 @@ impl Writer {
     /// Encodes the stale bodies among the next rows after `$sequence` `from`; where to go on.
     fn encode_slice(&self, number: TableNumber, from: i64) -> Result<Option<i64>, StoreError> {
         let table = &*self.tended(number)?;
-        let rows = slice(&self.connection, table, from)?;
-        let last = (rows.len() == SLICE_ROWS_MAX).then(|| rows[rows.len() - 1].seq);
+        let (rows, is_full) = slice(&self.connection, table, from)?;
+        let last = rows.last().map(|row| row.seq).filter(|_| is_full);
         let sql = format!(
             "UPDATE {} SET body = ?2, body_epoch = ?3 WHERE seq = ?1",
             names::now(number)
@@ -114,7 +148,12 @@ struct SliceRow {
     values: Vec<Value>,
 }
 
-fn slice(connection: &Connection, table: &Table, from: i64) -> Result<Vec<SliceRow>, StoreError> {
+/// The next rows, and whether there may be more behind them.
+fn slice(
+    connection: &Connection,
+    table: &Table,
+    from: i64,
+) -> Result<(Vec<SliceRow>, bool), StoreError> {
     let list = column_list(table);
     let sql = format!(
         "SELECT seq, body_epoch{list} FROM {} WHERE seq > ?1 ORDER BY seq LIMIT {SLICE_ROWS_MAX}",
@@ -122,19 +161,24 @@ fn slice(connection: &Connection, table: &Table, from: i64) -> Result<Vec<SliceR
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params![from])?;
-    let mut found = Vec::new();
+    let (mut found, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
-        let mut values = Vec::with_capacity(table.columns.len());
+        if bytes >= SLICE_BYTES_MAX {
+            return Ok((found, true));
+        }
+        let mut values: Vec<Value> = Vec::with_capacity(table.columns.len());
         for (position, column) in table.columns.iter().enumerate() {
             values.push(codec::value(row.get_ref(2 + position)?, column)?);
         }
+        bytes += values.iter().map(Value::size_bytes).sum::<usize>();
         found.push(SliceRow {
             seq: row.get(0)?,
             is_stale: row.get::<_, i64>(1)? != table.schema_epoch as i64,
             values,
         });
     }
-    Ok(found)
+    let is_full = found.len() == SLICE_ROWS_MAX;
+    Ok((found, is_full))
 }
 
 fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>, StoreError> {
@@ -151,14 +195,22 @@ fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>
 /// Removed row by row, because dropping a large table at once would hold up every commit.
 fn remove_slice(connection: &Connection, number: TableNumber) -> Result<bool, StoreError> {
     let mut room = SLICE_ROWS_MAX;
+    let freed = Freed::watch(connection)?;
     for table in physical_tables(number) {
         let sql =
             format!("DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} LIMIT ?1)");
-        room -= connection
-            .prepare_cached(&sql)?
-            .execute(params![room as i64])?;
-        if room == 0 {
-            return Ok(true);
+        loop {
+            let step = room.min(STEP_ROWS);
+            let removed = connection
+                .prepare_cached(&sql)?
+                .execute(params![step as i64])?;
+            room -= removed;
+            if room == 0 || freed.is_enough()? {
+                return Ok(true);
+            }
+            if removed < step {
+                break;
+            }
         }
     }
     fulltext::drop_all(connection, number)?;

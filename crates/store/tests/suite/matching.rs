@@ -62,6 +62,8 @@ fn matching(query: Query, act: MatchingAct) -> MatchingOp {
         query,
         may_leave_rows: true,
         walks: false,
+        bytes_max: None,
+        tells_end: false,
         act,
         rows_returned_max: 2,
     }
@@ -405,4 +407,49 @@ fn where_id(db: &Db, id: &RowId) -> Query {
         filter: Filter::Field(Field::Id, Test::In(vec![Value::Text(id.to_string())])),
         ..db.all()
     }
+}
+
+/// Rows whose titles have 15,000 bytes each.
+fn with_wide_rows(place: &dyn Place, rows: usize) -> Db {
+    let mut db = Db::with_notes(place);
+    for n in 0..rows {
+        let mut values = counted(n as i64);
+        values[TITLE] = Value::Text("x".repeat(15_000));
+        db.ok(vec![db.insert(&format!("r{n}"), values)]);
+    }
+    db
+}
+
+pub fn a_matching_operation_stops_behind_so_many_bytes(place: &dyn Place) {
+    let mut db = with_wide_rows(place, 6);
+    let slice = |db: &Db| {
+        Op::Matching(Box::new(MatchingOp {
+            bytes_max: Some(50_000),
+            tells_end: true,
+            ..matching(db.all(), set(vec![(COUNT, Value::Int(9))]))
+        }))
+    };
+    // Each row has 15,000 bytes before and 15,000 after.
+    let op = slice(&db);
+    let matched = db.ok(vec![op]).matched.remove(0);
+    assert_eq!((matched.count, matched.is_cut), (2, true));
+    let last = db.get("r1").unwrap().seq;
+    assert_eq!(matched.last_seq, Some(last));
+    assert_eq!(matched.end, db.get("r5").map(|row| row.seq));
+}
+
+pub fn a_batch_is_bounded_in_bytes(place: &dyn Place) {
+    let mut db = with_wide_rows(place, 3);
+    let bytes = store::batch::BATCH_BYTES_MAX;
+    // Rows are changed to and fro until they have passed the bound: no step alone is large.
+    let steps = bytes / 30_000 + 2;
+    let to_and_fro =
+        |n: usize| db.update(&format!("r{}", n % 3), vec![(COUNT, Value::Int(n as i64))]);
+    let ops: Vec<Op> = (10..10 + steps).map(to_and_fro).collect();
+    let refusal = db.refused(ops);
+    assert_eq!(refusal, Refusal::TooManyBytes { bytes_max: bytes });
+    let few: Vec<Op> = (10..20)
+        .map(|n| db.update(&format!("r{}", n % 3), vec![(COUNT, Value::Int(n))]))
+        .collect();
+    db.ok(few);
 }

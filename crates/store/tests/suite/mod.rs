@@ -53,6 +53,8 @@ cases! {
         all_that_match_are_changed_at_one_mark
         what_matches_nothing_or_changes_nothing_takes_no_mark
         matches_are_found_when_the_batch_runs
+        a_matching_operation_stops_behind_so_many_bytes
+        a_batch_is_bounded_in_bytes
         order_limit_offset_and_cursor_choose_the_rows
         more_matches_than_may_be_left_are_refused
         the_searches_of_a_batch_find_so_many_rows_together
