@@ -105,6 +105,17 @@ impl Query {
         has(&self.filter)
     }
 
+    /// Whether the filter looks for words.
+    pub fn has_searches(&self) -> bool {
+        fn has(filter: &Filter) -> bool {
+            match filter {
+                Filter::All(branches) | Filter::Any(branches) => branches.iter().any(has),
+                Filter::Field(_, test) => matches!(test, Test::Finds(_) | Test::FindsNot(_)),
+            }
+        }
+        has(&self.filter)
+    }
+
     /// The order with its tie-break: no two rows are equal in it. Without meaning when
     /// [`Query::random`] is set.
     pub fn total_order(&self) -> Vec<OrderKey> {

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use db::{Db, Place, content, encode_row, note, row_id};
 use futures_executor::block_on;
 use model::{Coordinates, Field, Selection, Table, Value};
-use query::{Filter, Pattern, Query, Test, Visibility};
+use query::{Filter, Pattern, Query, Search, Test, Visibility};
 use store::{
     Durability, Listed, Listing, LongReads, Options, Point, Snapshot, Store, StoreError,
     StoreFuture,
@@ -282,6 +282,28 @@ fn a_long_statement_is_planned_apart_and_one_too_long_is_refused() {
     let refused = block_on(ask(&db, &tested(&db, query.at, 20_000))).unwrap_err();
     let bytes_max = 131_072;
     assert_eq!(refused, StoreError::QueryTooLong { bytes_max });
+}
+
+#[test]
+fn a_search_never_runs_on_the_thread_of_whoever_asks() {
+    let _alone = alone();
+    let (mut directory, db, query) = furnished(1, 10);
+    db.close();
+    directory.1.after_us = 3_600_000_000;
+    let db = Db::open(&directory);
+    for test in [Test::Finds as fn(Search) -> Test, Test::FindsNot] {
+        gate().seen.clear();
+        let field = Filter::Field(Field::Column(0), test(Search::parse("r7").unwrap()));
+        let searching = Query {
+            filter: Filter::All(vec![field]),
+            limit: 1,
+            ..query.clone()
+        };
+        let listed = block_on(ask(&db, &searching));
+        assert_eq!(listed.unwrap().answer.rows.len(), 1);
+        let threads = gate().seen.clone();
+        assert_eq!(threads, BTreeSet::from(["reads-0".to_owned()]));
+    }
 }
 
 #[test]

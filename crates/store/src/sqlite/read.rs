@@ -140,8 +140,9 @@ impl Readers {
     /// What [`crate::Store::list`] promises.
     pub(super) fn list<'a>(&self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         let shared = &self.shared;
-        // One text may take a pattern long, without a step at which a short read is given up.
-        let may_be_short = !listing.query.has_patterns();
+        // One text may take a pattern long, and all words of one beginning are one step of the
+        // index of words: neither has a step at which a short read is given up.
+        let may_be_short = !listing.query.has_patterns() && !listing.query.has_searches();
         if may_be_short && let Some(answer) = shared.short(|reader| reader.list(shared, listing)) {
             return Box::pin(ready(answer));
         }
