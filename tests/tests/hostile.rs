@@ -49,7 +49,8 @@ fn run(folder: &Path) -> Value {
 #[test]
 fn strangers_get_typed_refusals_and_the_server_keeps_its_memory_and_answers() {
     let folder = tempfile::tempdir().unwrap();
-    let kinds = "tests,nesting,orders,abandoned,drip,bodies,rows,bulk,ttl,cursors,mutilated,idle";
+    let kinds = "regex,words,tests,nesting,orders,abandoned,drip,bodies,rows,bulk,staged,ttl,\
+                 cursors,past,mutilated,idle";
     let output = bench(&["--kind", kinds], folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let run = run(folder.path());

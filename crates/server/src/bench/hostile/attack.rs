@@ -141,6 +141,17 @@ impl Arena<'_> {
         })
     }
 
+    /// The first request that the first stranger of this kind sends.
+    pub fn sample(&self, kind: Kind) -> Vec<u8> {
+        self.sender(kind, 0).next(None).bytes.to_vec()
+    }
+
+    fn sender(&self, kind: Kind, number: u32) -> Sender<'_> {
+        let seed = self.seed ^ u64::from(number) << 32 ^ (kind as u64) << 16;
+        let whose = (kind, self.access);
+        Sender::new(whose, &self.worst, &self.large, (self.rows, seed))
+    }
+
     /// The load by key alone.
     pub fn serve(&self, lasting: Duration) -> [Served; 2] {
         let span = Span {
@@ -172,13 +183,7 @@ impl Arena<'_> {
     fn stranger(&self, kind: Kind, number: u32, ends: Ends, opened: &AtomicUsize) -> Tally {
         // Where the system refuses, strangers compete with the others: slower, not wrong.
         let _ = rustix::process::setpriority_process(None, STANDS_BACK);
-        let seed = self.seed ^ u64::from(number) << 32 ^ (kind as u64) << 16;
-        let mut sender = Sender::new(
-            (kind, self.access),
-            &self.worst,
-            &self.large,
-            (self.rows, seed),
-        );
+        let mut sender = self.sender(kind, number);
         let mut stranger = Stranger {
             arena: self,
             kind,

@@ -171,11 +171,11 @@ pub fn run(options: &Options) -> Result<(Written, usize)> {
         options.stop.check()?;
         if let Err(error) = answers(&arena) {
             let what = format!("no answer to a key afterwards: {error:#}");
-            measured.whole.find(name, &what, b"");
+            measured.whole.find(name, &what, &arena.sample(*kind));
             break;
         }
     }
-    measured.notes(&server.told(), options.ceiling_mib);
+    measured.notes(&arena, &server.told(), options.ceiling_mib);
     if let Err(error) = server.stop() {
         measured.whole.find("end", &format!("{error:#}"), b"");
     }
@@ -192,11 +192,12 @@ fn answers(arena: &Arena<'_>) -> Result<()> {
 
 impl Measured {
     /// What no answer tells: memory, requests by key that failed, panics in the server's log.
-    fn notes(&mut self, log: &str, ceiling_mib: u32) {
+    fn notes(&mut self, arena: &Arena<'_>, log: &str, ceiling_mib: u32) {
         for one in &self.attacked {
             if one.peak_mib > f64::from(ceiling_mib) {
                 let what = format!("{:.0} MiB of memory", one.peak_mib);
-                self.whole.find(one.kind.name(), &what, b"");
+                let request = arena.sample(one.kind);
+                self.whole.find(one.kind.name(), &what, &request);
             }
         }
         for line in log.lines().filter(|line| line.contains("panicked at")) {
@@ -206,7 +207,8 @@ impl Measured {
         for one in &self.attacked {
             for word in one.served.iter().flat_map(refused) {
                 let what = format!("a key was not served: {word}");
-                self.whole.find(one.kind.name(), &what, b"");
+                let request = arena.sample(one.kind);
+                self.whole.find(one.kind.name(), &what, &request);
             }
         }
         for word in self.quiet.iter().flatten().flat_map(refused) {

@@ -173,7 +173,7 @@ fn enlarge(query: &mut Value, draw: &mut Draw) {
 /// A query inside `depth` others.
 fn query(draw: &mut Draw, depth: u32) -> Value {
     let method = draw.pick(&METHODS);
-    let attribute = attribute(draw);
+    let attribute = fitting(method, draw);
     let values: Vec<Value> = match method {
         "or" | "and" if depth < NESTING_MAX => {
             let count = 1 + draw.below(4);
@@ -194,6 +194,17 @@ fn query(draw: &mut Draw, depth: u32) -> Value {
         }
     };
     json!({ "method": method, "attribute": attribute, "values": values })
+}
+
+/// An attribute that the method takes, mostly: what is refused at once finds no cost.
+fn fitting(method: &str, draw: &mut Draw) -> &'static str {
+    let is_of_text = method.ends_with("With") || method.contains("ontains") || method == "regex";
+    match method {
+        _ if draw.below(8) == 0 => attribute(draw),
+        "search" | "notSearch" => "words",
+        _ if is_of_text => draw.pick(&["title", "words", "body", "tags"]),
+        _ => draw.pick(&COLUMNS).0,
+    }
 }
 
 fn attribute(draw: &mut Draw) -> &'static str {
@@ -222,11 +233,11 @@ fn instant(draw: &mut Draw) -> Value {
     }
 }
 
-/// A value that fits the column, four times of five.
+/// A value that fits the column, fifteen times of sixteen.
 fn value(attribute: &str, draw: &mut Draw) -> Value {
     let kind = COLUMNS.iter().find(|(key, _)| *key == attribute);
     let kind = kind.map_or("text", |(_, kind)| kind);
-    match (draw.below(5), kind) {
+    match (draw.below(16), kind) {
         (0, _) => odd(draw),
         (_, "integer") => json!(draw.below(2_000)),
         (_, "double") => json!(draw.below(100_000) as f64 / 7.0),

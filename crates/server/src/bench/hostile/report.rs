@@ -114,7 +114,11 @@ impl Report<'_> {
         } else {
             ""
         };
-        format!("{kinds} kinds of attack by {strangers} strangers; {findings} findings{mode}.")
+        let wanted = self.options.kinds.len();
+        format!(
+            "{kinds} of {wanted} kinds of attack, by {strangers} strangers; {findings} \
+             findings{mode}."
+        )
     }
 
     fn parameters(&self) -> Vec<(&'static str, Value)> {
