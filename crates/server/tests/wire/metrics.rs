@@ -341,6 +341,8 @@ fn dashboard_and_alerts_ask_for_what_is_served() {
         "tidemark_list_cache_compares",
         "tidemark_writes_waiting_max",
         "tidemark_published_mark_timestamp_seconds",
+        "tidemark_writer_panics_total",
+        "tidemark_writer_stopped",
         "tidemark_long_reads_waiting_max",
         "tidemark_long_read_threads_max",
     ];
