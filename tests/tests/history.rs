@@ -311,7 +311,7 @@ fn ended<T>(stage: &Stage<'_>, done: Result<T>) -> Result<T> {
 }
 
 fn start(directory: &std::path::Path) -> Result<Server> {
-    let server = Server::start(directory, &["--paranoid=4"])?;
+    let server = Server::start(directory, &["--paranoid=4", "--table-past=now"])?;
     let mut caller = Caller::new(&server)?;
     let database = json!({"databaseId": "h", "name": "H"});
     let made = caller.call("POST", "/tablesdb", Some(&database))?;

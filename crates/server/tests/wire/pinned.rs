@@ -240,6 +240,8 @@ fn repeat(connection: &mut Connection<'_>, caller: &[(&str, &str)], target: &str
 fn rows_of_the_past_are_the_same_however_often_they_are_asked_for() {
     let site = site();
     let then = create(&site);
+    let opened = site.ask("PATCH", OPTIONS, r#"{"past":"now"}"#);
+    assert_eq!(opened.status, 200, "{}", opened.text);
     let open = r#"{"rowId":"b","data":{"n":2},"permissions":["read(\"any\")"]}"#;
     assert_eq!(site.ask("POST", ROWS, open).status, 201);
     let hidden = r#"{"rowId":"c","data":{"n":3},"permissions":[]}"#;

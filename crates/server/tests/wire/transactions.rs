@@ -682,6 +682,9 @@ fn guests_leave_room_for_keys() {
 #[test]
 fn a_guest_may_not_match_patterns_where_others_write() {
     let site = site();
+    let options = "/v1/tidemark/databases/d/tables/t/options";
+    let opened = site.ask("PATCH", options, r#"{"past":"now"}"#);
+    assert_eq!(opened.status, 200, "{}", opened.text);
     let pattern = utf8_percent_encode(
         r#"{"method":"regex","attribute":"$id","values":["^a"]}"#,
         NON_ALPHANUMERIC,
