@@ -99,7 +99,7 @@ pub fn config(directory: &std::path::Path) -> Config {
         },
         page_rows_default: 25,
         page_rows_max: 5_000,
-        answer_bytes_max: 1 << 20,
+        answer_bytes_max: 32 << 20,
         total_cap: 5_000,
         list_cache_bytes: 8 << 20,
         writes_waiting_max: 1_024,
