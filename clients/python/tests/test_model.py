@@ -140,6 +140,12 @@ def test_guests_read_what_they_may(server: Server) -> None:
     with server.client(database="guests", key=None) as guest:
         authors = guest.table(Author)
         assert authors.get(ann.id) == Author.by_mail(guest, "a") == ann
+        # Its pages are as of one mark, which guests may name where the owner lets them.
+        with pytest.raises(Denied, match="option `past`"):
+            list(authors.each())
+        with server.client(database="guests") as owner:
+            options = "/tidemark/databases/guests/tables/authors/options"
+            owner.request("PATCH", options, {"past": "now"})
         assert list(authors.each()) == [ann]
         assert authors.get_many([ann.id]) == [ann]
         with pytest.raises(Denied):

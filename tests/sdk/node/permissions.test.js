@@ -82,8 +82,11 @@ describe('a guest reads', () => {
     assert.deepEqual(await ask(Q.limit(1), Q.offset(1)), ['c', 3]);
     assert.deepEqual(await ask(Q.or([Q.equal('n', 1), Q.equal('n', 2)])), ['a', 1]);
     assert.deepEqual(await ask(Q.orderDesc('n'), Q.limit(2)), ['e c', 3]);
-    // Cursor rows are looked up without permission checks.
-    assert.deepEqual(await ask(Q.cursorAfter('b')), ['c e', 3]);
+    assert.deepEqual(await ask(Q.cursorAfter('a')), ['c e', 3]);
+    // A hidden row is no cursor, as one that is not there: its place would tell what it holds.
+    for (const row of ['b', 'nowhere']) {
+      await refused(ask(Q.cursorAfter(row)), 400, 'general_cursor_not_found');
+    }
   });
 });
 
@@ -109,7 +112,10 @@ describe('a guest creates', () => {
     assert.ok(made.$createdAt > old && made.$updatedAt > old);
     const change = { n: 2, $createdAt: old };
     const changed = await guest.updateRow({ ...table, rowId: 'r', data: change });
-    assert.equal(changed.$createdAt, made.$createdAt);
+    // Who may not read the row is answered what was sent, and no more.
+    assert.deepEqual([changed.$id, changed.n, changed.$createdAt], ['r', 2, undefined]);
+    const row = await key.getRow({ ...table, rowId: 'r' });
+    assert.deepEqual([row.n, row.$createdAt], [2, made.$createdAt]);
   });
 
   for (const [role, allowed] of [
@@ -234,8 +240,9 @@ describe('routes for keys only', () => {
     });
   }
 
-  test('a garbled key is a guest where guests may', async () => {
-    assert.equal((await server.tables('nonsense').listRows(T)).total, 0);
+  test('a garbled key is refused where guests may', async () => {
+    assert.equal((await guest.listRows(T)).total, 0);
+    await refused(server.tables('nonsense').listRows(T), ...SCOPE);
   });
 });
 

@@ -9,7 +9,7 @@ from appwrite.query import Query
 from appwrite.services.tables_db import TablesDB
 from server import check_refused, ids
 
-DB = "transactions"
+DB = "staging"
 T = "t"
 
 COLUMNS = [
