@@ -37,6 +37,8 @@ pub enum EngineError {
     RowNotFound(RowId),
     /// There is no such API key.
     KeyNotFound(String),
+    /// Keys are not made or changed over the wire.
+    KeyCreationDenied,
     /// A container of this kind and id is there already.
     ProjectExists,
     /// An API key of this id, or with this secret, is there already.
@@ -272,6 +274,7 @@ impl fmt::Display for EngineError {
             | E::TableNotFound(_)
             | E::RowNotFound(_)
             | E::KeyNotFound(_)
+            | E::KeyCreationDenied
             | E::ProjectExists
             | E::KeyExists
             | E::DatabaseExists
@@ -397,6 +400,10 @@ impl EngineError {
             E::TableNotFound(id) => write!(f, "No table `{id}`."),
             E::RowNotFound(id) => write!(f, "No row `{id}`."),
             E::KeyNotFound(id) => write!(f, "No key `{id}`."),
+            E::KeyCreationDenied => f.write_str(
+                "API keys are made on the server's command line, by `tidemark key create`, and are \
+                 not changed; they can be revoked.",
+            ),
             E::ProjectExists => f.write_str("A project with this id already exists."),
             E::KeyExists => f.write_str("A key with this id or secret already exists."),
             E::DatabaseExists => f.write_str("A database with this id already exists."),

@@ -37,6 +37,7 @@ mod marks;
 mod observed;
 mod once;
 mod options;
+mod own_project;
 mod paranoid;
 mod past;
 mod pinned;

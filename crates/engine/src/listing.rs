@@ -1,4 +1,4 @@
-//! Lists of databases, tables, columns and indexes, by the query language of rows.
+//! Lists of databases, tables, columns, indexes and keys, by the query language of rows.
 //!
 //! They are few and in memory. What they can be asked about is described as a table, so that the
 //! queries are read and refused exactly as those of rows are.
@@ -54,6 +54,9 @@ pub(crate) static INDEXES: Attributes = LazyLock::new(|| {
         ("columns", TEXTS),
     ])
 });
+
+pub(crate) static KEYS: Attributes =
+    LazyLock::new(|| attributes(&[("name", TEXT), ("expire", TIME), ("scopes", TEXTS)]));
 
 pub(crate) static TRANSACTIONS: Attributes = LazyLock::new(|| {
     attributes(&[

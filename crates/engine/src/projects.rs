@@ -118,13 +118,15 @@ impl Engine {
     /// # Errors
     /// [`EngineError::ProjectNotFound`], [`EngineError::KeyNotFound`].
     pub async fn revoke_key(&self, project: &str, id: &str) -> Result<(), EngineError> {
-        let key = self
-            .list_keys(project)?
-            .into_iter()
-            .find(|key| key.id.as_str() == id)
-            .ok_or_else(|| EngineError::KeyNotFound(id.chars().take(100).collect()))?;
+        let key = self.find_key(project, id)?;
         let op = CatalogueOp::RevokeKey(key.project.clone(), key.id.clone());
         self.change_catalogue(None, op).await.map(drop)
+    }
+
+    pub(crate) fn find_key(&self, project: &str, id: &str) -> Result<Arc<ApiKey>, EngineError> {
+        let mut keys = self.list_keys(project)?.into_iter();
+        let found = keys.find(|key| key.id.as_str() == id);
+        found.ok_or_else(|| EngineError::KeyNotFound(id.chars().take(100).collect()))
     }
 
     fn find_project(&self, id: &str) -> Result<Arc<Project>, EngineError> {

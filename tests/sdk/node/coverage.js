@@ -56,7 +56,7 @@ export function served() {
   const source = readFileSync(ROUTES, 'utf8');
   const table = /const ROUTES:.*?\n\];/s.exec(source)[0];
   const routes = [...table.matchAll(/\(&?(\w+),\s*"\/v1([^"]+)",\s*Action::(\w+)/g)]
-    .filter(([, , , action]) => action !== 'NotBuilt')
+    .filter(([, , , action]) => !['NotBuilt', 'DenyKey'].includes(action))
     .map(([, verb, path]) => [verb, path]);
   const kinds = /const COLUMN_KINDS:.*?= \[(.*?)\];/s.exec(source)[1];
   for (const [, kind] of kinds.matchAll(/"(\w+)"/g)) {
@@ -92,7 +92,8 @@ export function page() {
     '# What of the official SDK is served',
     '',
     `Of the ${all.length} methods of \`node-appwrite\` ${version} that send a request, ${count(all)} are served. The others`,
-    'answer 405 `general_not_implemented`, or 404 where the path itself is unknown. This page is written by',
+    'answer 405 `general_not_implemented`, 404 where the path itself is unknown, or 403 `key_creation_denied` where',
+    'they would make or change an API key. This page is written by',
     '`tests/sdk/node/coverage.js` from the SDK and the table of routes; a test compares it.',
     '',
     'Methods of other official SDKs have the same names and routes.',

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { Project, Query } from 'node-appwrite';
 import { refused, Server } from './server.js';
 
 const T = { databaseId: 'd', tableId: 't' };
@@ -67,6 +68,21 @@ test('a revoked key is refused from the next request on', async () => {
 test('an expired key is refused as such', async () => {
   const { secret } = await server.cli('key', 'create', '--expire', '2001-01-01');
   await refused(server.tables(secret).listRows(T), 401, 'project_key_expired');
+});
+
+test('the project and its keys are read, and a key is revoked', async () => {
+  const project = new Project(server.client());
+  assert.equal((await project.get()).$id, 'default');
+  const { id } = await server.cli('key', 'create', '--name', 'shown', '--scopes', 'rows.read');
+  const key = await project.getKey({ keyId: id });
+  assert.deepEqual([key.name, key.scopes, key.secret], ['shown', ['rows.read'], '']);
+  const listed = await project.listKeys({ queries: [Query.equal('name', 'shown')] });
+  assert.deepEqual([listed.total, listed.keys[0].$id], [1, id]);
+  const made = { keyId: 'k', name: 'K', scopes: ['rows.read'] };
+  await refused(project.createKey(made), 403, 'key_creation_denied');
+  await refused(project.updateKey({ ...made, keyId: id }), 403, 'key_creation_denied');
+  await project.deleteKey({ keyId: id });
+  await refused(project.getKey({ keyId: id }), 404, 'key_not_found');
 });
 
 test('projects do not see each other', async () => {

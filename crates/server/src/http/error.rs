@@ -74,6 +74,7 @@ kinds! {
     KeyExpired 401 "project_key_expired";
     UnknownOrigin 403 "general_unknown_origin";
     RowDeleteRestricted 403 "row_delete_restricted" legacy "document_delete_restricted";
+    KeyCreationDenied 403 "key_creation_denied";
     RouteNotFound 404 "general_route_not_found";
     ProjectNotFound 404 "project_not_found";
     KeyNotFound 404 "key_not_found";
@@ -314,6 +315,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::TableNotFound(_) => Kind::TableNotFound,
         E::RowNotFound(_) => Kind::RowNotFound,
         E::KeyNotFound(_) => Kind::KeyNotFound,
+        E::KeyCreationDenied => Kind::KeyCreationDenied,
         E::ProjectExists => Kind::ProjectExists,
         E::KeyExists => Kind::KeyExists,
         E::DatabaseExists => Kind::DatabaseExists,

@@ -44,6 +44,7 @@ pub mod media;
 pub mod min_mark;
 pub mod once;
 pub mod openapi;
+pub mod project;
 pub mod query_string;
 pub mod rate;
 pub mod relationships;
@@ -332,6 +333,11 @@ async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
         Action::StageOperations => transactions::stage(asked).await,
         Action::BatchRead => batch::read(asked).await,
         Action::BatchWrite => batch::write(asked).await,
+        Action::GetProject => project::get(&asked),
+        Action::ListKeys => project::list_keys(&asked),
+        Action::GetKey => project::get_key(&asked),
+        Action::RevokeKey => project::revoke_key(&asked).await,
+        Action::DenyKey => Err(project::refuse_new_key(&asked)),
         Action::NotBuilt => Err(not_built(&asked)),
     }
 }

@@ -77,6 +77,12 @@ pub enum Action {
     StageOperations,
     BatchRead,
     BatchWrite,
+    GetProject,
+    ListKeys,
+    GetKey,
+    RevokeKey,
+    /// Keys are made and changed on the command line.
+    DenyKey,
     /// Known to the protocol, not answered by this server.
     NotBuilt,
 }
@@ -131,6 +137,7 @@ impl Route {
     }
 }
 
+const NOT_GET: &[Method] = &[Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 const GET: &[Method] = &[Method::GET];
 const POST: &[Method] = &[Method::POST];
 const PUT: &[Method] = &[Method::PUT];
@@ -237,7 +244,14 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (&METHODS, "/v1/teams/{*rest}", Action::NotBuilt),
     (&METHODS, "/v1/functions", Action::NotBuilt),
     (&METHODS, "/v1/functions/{*rest}", Action::NotBuilt),
-    (&METHODS, "/v1/project", Action::NotBuilt),
+    (GET, "/v1/project", Action::GetProject),
+    (NOT_GET, "/v1/project", Action::NotBuilt),
+    (GET, "/v1/project/keys", Action::ListKeys),
+    (POST, "/v1/project/keys", Action::DenyKey),
+    (POST, "/v1/project/keys/ephemeral", Action::DenyKey),
+    (GET, "/v1/project/keys/{key}", Action::GetKey),
+    (PUT, "/v1/project/keys/{key}", Action::DenyKey),
+    (DELETE, "/v1/project/keys/{key}", Action::RevokeKey),
     (&METHODS, "/v1/project/{*rest}", Action::NotBuilt),
 ];
 
@@ -324,6 +338,7 @@ pub struct PathIds<'p> {
     pub index: Cow<'p, str>,
     pub row: Cow<'p, str>,
     pub transaction: Cow<'p, str>,
+    pub key: Cow<'p, str>,
 }
 
 /// The routes, ready to be asked.
@@ -379,6 +394,7 @@ impl Routes {
                 "index" => &mut ids.index,
                 "row" => &mut ids.row,
                 "transaction" => &mut ids.transaction,
+                "key" => &mut ids.key,
                 _ => continue,
             };
             *id = percent_decode_str(raw)

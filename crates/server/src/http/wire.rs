@@ -14,12 +14,14 @@ mod batch;
 mod containers;
 mod export;
 mod object;
+mod project;
 mod staged;
 
 pub use batch::{batch_read, batch_written, found_line, refused_line, written_line};
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
 pub use export::encode_export_row;
 use object::Object;
+pub use project::{key, keys, project};
 pub use staged::{sent_row, staged_rows, transaction, transactions};
 
 /// The server version whose protocol is spoken (wire protocol, status).

@@ -49,6 +49,7 @@ fn absence(name: &str) -> &'static [Kind] {
         "index" => &[Kind::ColumnIndexNotFound, Kind::ArgumentInvalid],
         "row" => &[Kind::RowNotFound, Kind::ArgumentInvalid],
         "kind" => &[Kind::RouteNotFound, Kind::ArgumentInvalid],
+        "key" => &[Kind::KeyNotFound],
         "transaction" => &[Kind::TransactionNotFound],
         other => panic!("no refusal is known for `{{{other}}}`"),
     }

@@ -4,7 +4,7 @@
 use engine::Family;
 use server::http::route::{Action, Route, routes};
 
-use super::world::{DATABASE, open_transaction};
+use super::world::{DATABASE, open_transaction, spare_key};
 
 /// What a parameter of the query string takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -474,6 +474,11 @@ const SPECS: &[Spec] = specs! {
         needed("operations", Takes::Operations, OPERATIONS),
     ]);
 
+    GET "/v1/project" Keys &[], None;
+    GET "/v1/project/keys" Keys CONTAINERS, None;
+    GET "/v1/project/keys/{key}" Keys &[], None;
+    DELETE "/v1/project/keys/{key}" Keys &[], None;
+
     GET "/v1/tidemark/openapi.json" All &[], None;
     POST "/v1/tidemark/databases/{database}/batch/reads" Guests &[], Some(&[
         needed("reads", Takes::Reads, r#"[{"tableId":"t","ids":["r1"]}]"#),
@@ -515,7 +520,7 @@ pub struct Known {
 impl Known {
     /// Whether the server refuses the route altogether.
     pub fn is_refused(&self) -> bool {
-        matches!(self.route.action, Action::NotBuilt)
+        matches!(self.route.action, Action::NotBuilt | Action::DenyKey)
     }
 
     /// A path of the route in `database`.
@@ -554,6 +559,7 @@ impl Known {
             "index" => "by_n",
             "kind" => "integer",
             "transaction" => open_transaction(),
+            "key" => spare_key(),
             _ => "x",
         }
     }

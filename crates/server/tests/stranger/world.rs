@@ -39,11 +39,18 @@ pub const ROWS: [&str; 3] = ["r1", "r2", "r3"];
 thread_local! {
     /// The latest transaction of the world of this thread.
     static TRANSACTION: Cell<&'static str> = const { Cell::new("none") };
+    /// A key of the world of this thread that nobody uses.
+    static SPARE_KEY: Cell<&'static str> = const { Cell::new("none") };
 }
 
 /// A transaction that is open.
 pub fn open_transaction() -> &'static str {
     TRANSACTION.get()
+}
+
+/// The id of a key that is of no use to anybody.
+pub fn spare_key() -> &'static str {
+    SPARE_KEY.get()
 }
 
 /// A running server and a client of it.
@@ -68,6 +75,7 @@ impl World {
             folder,
         };
         world.furnish(DATABASE);
+        SPARE_KEY.set(world.cli_key("rows.read", "id").leak());
         world
     }
 
@@ -125,10 +133,16 @@ impl World {
 
     /// A client with a new key of these scopes.
     pub fn new_key(&self, scopes: &str) -> Client {
+        let secret = self.cli_key(scopes, "secret");
+        Client::new(self.server.port(), &self.server.projects[0], &secret)
+    }
+
+    /// Makes a key of these scopes and says this of it.
+    fn cli_key(&self, scopes: &str, wanted: &str) -> String {
         let project = &self.server.projects[0];
         let create = format!("key create --project {project} --scopes {scopes} --json");
         let key = json_of(&on(&self.folder, &create));
-        Client::new(self.server.port(), project, key["secret"].as_str().unwrap())
+        key[wanted].as_str().unwrap().to_owned()
     }
 
     /// Everything the project holds apart from databases other than [`DATABASE`]: schema,
@@ -138,6 +152,7 @@ impl World {
         let all = r#"?queries[0]={"method":"limit","values":[5000]}"#.replace('"', "%22");
         let database = format!("/v1/tablesdb/{DATABASE}");
         for path in [
+            "/v1/project/keys".to_owned(),
             format!("/v1/tablesdb{all}"),
             database.clone(),
             format!("{database}/tables{all}"),

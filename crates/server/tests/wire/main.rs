@@ -13,6 +13,7 @@ mod marks;
 mod metrics;
 mod once;
 mod pinned;
+mod project;
 mod ranges;
 mod related_inside;
 mod relationships;

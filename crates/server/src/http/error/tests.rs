@@ -59,6 +59,7 @@ fn cases() -> Vec<(EngineError, Kind)> {
         (E::TableNotFound(text()), Kind::TableNotFound),
         (E::RowNotFound(row()), Kind::RowNotFound),
         (E::KeyNotFound(text()), Kind::KeyNotFound),
+        (E::KeyCreationDenied, Kind::KeyCreationDenied),
         (E::ProjectExists, Kind::ProjectExists),
         (E::KeyExists, Kind::KeyExists),
         (E::DatabaseExists, Kind::DatabaseExists),

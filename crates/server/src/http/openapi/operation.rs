@@ -150,6 +150,11 @@ impl Operation {
             | Action::CreateIndex
             | Action::GetIndex
             | Action::DeleteIndex
+            | Action::GetProject
+            | Action::ListKeys
+            | Action::GetKey
+            | Action::RevokeKey
+            | Action::DenyKey
             | Action::NotBuilt => return None,
         })
     }
