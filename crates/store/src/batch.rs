@@ -538,9 +538,12 @@ pub enum SchemaChange {
     DropColumn(ColumnNumber),
     /// Adds an index. Its number, status and times are set by the commit: it is built within it
     /// if the table has at most [`INDEXED_AT_ONCE_MAX`] versions of rows, and waits for
-    /// [`SchemaChange::BuildIndex`] otherwise. One that is to be unique over equal values fails.
+    /// [`SchemaChange::BuildIndex`] otherwise. One of words is built within it if the table has at
+    /// most 1,000 rows. One that is to be unique over equal values fails.
     AddIndex(Index),
-    /// Builds the index of this number, which waits for it. Nobody can write meanwhile.
+    /// Builds the next part of the index of this number, which waits for it: of one of words, 1,000
+    /// rows or a mebibyte of text; of another, that over versions or that over rows of now. It
+    /// changes the catalogue with the last part, and takes no mark before.
     BuildIndex(u32),
     /// Removes the index of this number.
     DropIndex(u32),

@@ -251,6 +251,7 @@ impl Writer {
             timed: Timed::default(),
             erased: Vec::new(),
             constrained: false,
+            is_begun: false,
             recast: Recast::default(),
             erased_in: Recast::default(),
         };
@@ -287,6 +288,7 @@ impl Writer {
             timed: Timed::default(),
             erased: Vec::new(),
             constrained: false,
+            is_begun: false,
             recast: Recast::default(),
             erased_in: Recast::default(),
             search_left: SEARCH_MAX,

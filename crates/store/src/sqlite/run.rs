@@ -93,6 +93,8 @@ pub(super) struct Run<'w> {
     pub(super) erased: Vec<(Arc<Table>, RowId)>,
     /// Whether it changed what must hold over valid time.
     pub(super) constrained: bool,
+    /// Whether it wrote a part of an index, which no reader sees before all of it is there.
+    pub(super) is_begun: bool,
     /// See [`Applied::recast`].
     pub(super) recast: Recast,
     /// See [`Applied::erased`].
@@ -250,7 +252,7 @@ impl Run<'_> {
             recast: self.recast.into(),
             erased: self.erased_in.into(),
             catalogue: self.catalogue,
-            keeps: self.staged.keeps(),
+            keeps: self.staged.keeps() || self.is_begun,
             transactions: self.staged.changed,
             catalogue_epoch: self.state.catalogue.epoch,
         };

@@ -28,7 +28,8 @@ pub(super) const END: &str = "9223372036854775807";
 /// - `tx`: one row a commit; `n` is dense, so that a gap is seen. `tx_row`: what it touched.
 /// - The catalogue over time: a row holds from the mark `sf` until the mark `st`. User columns
 ///   have numbers that name the physical columns and are never given twice.
-/// - `upkeep`: what is left to do for a table, and the `$sequence` up to which it is done.
+/// - `upkeep`: what is left to do for a table, and the `$sequence` up to which it is done; for an
+///   index of words that is being filled, up to where it is.
 pub(super) const SYSTEM_TABLES: &str = "
 CREATE TABLE meta (
   one             INTEGER PRIMARY KEY CHECK (one = 1),
@@ -298,6 +299,30 @@ pub(super) fn create_index(table: &Table, index: &Index) -> String {
     if index.kind == IndexKind::Fulltext {
         return fulltext::create(table, index);
     }
+    let unique = match index.kind {
+        IndexKind::Unique => "UNIQUE ",
+        IndexKind::Key | IndexKind::Fulltext => "",
+    };
+    format!(
+        "CREATE {unique}INDEX {} ON {} ({}); {}",
+        names::index(table.number, index.number),
+        names::now(table.number),
+        index_columns(table, index),
+        create_versions_index(table, index)
+    )
+}
+
+/// The half of a user index that is over versions, if it is not there yet.
+pub(super) fn create_versions_index(table: &Table, index: &Index) -> String {
+    format!(
+        "CREATE INDEX IF NOT EXISTS {} ON {} ({}, sf, vf) WHERE twin = 0;",
+        names::versions_index(table.number, index.number),
+        names::versions(table.number),
+        index_columns(table, index)
+    )
+}
+
+fn index_columns(table: &Table, index: &Index) -> String {
     let columns: Vec<String> = index
         .columns
         .iter()
@@ -309,19 +334,7 @@ pub(super) fn create_index(table: &Table, index: &Index) -> String {
             format!("{}{direction}", physical_field(table, part.field))
         })
         .collect();
-    let columns = columns.join(", ");
-    let unique = match index.kind {
-        IndexKind::Unique => "UNIQUE ",
-        IndexKind::Key | IndexKind::Fulltext => "",
-    };
-    format!(
-        "CREATE {unique}INDEX {} ON {} ({columns});
-         CREATE INDEX {} ON {} ({columns}, sf, vf) WHERE twin = 0;",
-        names::index(table.number, index.number),
-        names::now(table.number),
-        names::versions_index(table.number, index.number),
-        names::versions(table.number),
-    )
+    columns.join(", ")
 }
 
 /// What a field is called in both tables.

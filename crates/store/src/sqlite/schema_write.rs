@@ -11,9 +11,10 @@ use rusqlite::params;
 
 use super::catalogue_rows::{insert_column, insert_index};
 use super::fault::is_unique_violation;
+use super::fulltext;
 use super::links;
 use super::run::{Run, Step};
-use super::schema::{add_column, create_index, drop_index, physical_field};
+use super::schema::{add_column, create_index, create_versions_index, drop_index, physical_field};
 use super::upkeep::Task;
 use crate::batch::{COLUMNS_EVER_MAX, Container, INDEXED_AT_ONCE_MAX, Refusal, SchemaChange};
 
@@ -211,7 +212,9 @@ impl Run<'_> {
             updated: self.now(),
             ..definition.clone()
         };
-        if self.versions_at_most(table.number)? <= INDEXED_AT_ONCE_MAX {
+        if index.kind == IndexKind::Fulltext {
+            index.status = self.fill_words(&table, &index)?;
+        } else if self.versions_at_most(table.number)? <= INDEXED_AT_ONCE_MAX {
             index.status = self.build(&table, &index)?;
         }
         insert_index(self.connection, &table, &index, self.mark)?;
@@ -227,7 +230,14 @@ impl Run<'_> {
             IndexStatus::Processing,
             "an index is built once"
         );
-        let status = self.build_with_files(&table, index)?;
+        let status = match index.kind {
+            IndexKind::Fulltext => self.fill_words(&table, index)?,
+            IndexKind::Key | IndexKind::Unique => self.build_with_files(&table, index)?,
+        };
+        if status == IndexStatus::Processing {
+            self.is_begun = true;
+            return Ok(());
+        }
         let index = Index {
             status,
             updated: self.now(),
@@ -254,15 +264,45 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Builds an index of any size. What SQLite sorts for it goes through unnamed files in slices
-    /// as large as the page cache; in memory, where the writer keeps it otherwise, all of it
-    /// would have to fit.
+    /// Takes a slice of rows into an index of words.
+    fn fill_words(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
+        let is_whole = fulltext::fill(self.connection, table, index)?;
+        Ok(if is_whole {
+            IndexStatus::Available
+        } else {
+            IndexStatus::Processing
+        })
+    }
+
+    /// Builds an index of any size, in two commits, because SQLite builds one at once and others
+    /// wait so long: first over versions, then over the rows of now. What SQLite sorts for it goes
+    /// through unnamed files in slices as large as the page cache; in memory, where the writer
+    /// keeps it otherwise, all of it would have to fit.
     fn build_with_files(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
         self.connection.execute_batch("PRAGMA temp_store = FILE")?;
-        let built = self.build(table, index);
+        let built = self.build_half(table, index);
         self.connection
             .execute_batch("PRAGMA temp_store = MEMORY")?;
         built
+    }
+
+    fn build_half(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)";
+        let of_versions = names::versions_index(table.number, index.number);
+        let is_begun: bool = self
+            .connection
+            .query_row(sql, [&of_versions], |row| row.get(0))?;
+        if !is_begun {
+            let create = create_versions_index(table, index);
+            self.connection.execute_batch(&create)?;
+            return Ok(IndexStatus::Processing);
+        }
+        let status = self.build(table, index)?;
+        if matches!(status, IndexStatus::Failed(_)) {
+            let drop = drop_index(table.number, index.number, index.kind);
+            self.connection.execute_batch(&drop)?;
+        }
+        Ok(status)
     }
 
     /// Builds the index over rows of now and over versions. Equal values are found over the rows

@@ -23,7 +23,7 @@ pub(super) const SLICE_ROWS_MAX: usize = 1_000;
 pub(super) const STEP_ROWS: usize = 16;
 /// A slice ends with the step in which it has written so many bytes. What is removed is written
 /// over, so it counts as well.
-const SLICE_BYTES_MAX: usize = 8 << 20;
+pub(super) const SLICE_BYTES_MAX: usize = 8 << 20;
 
 /// How much a slice has removed, by the pages that came free.
 pub(super) struct Freed<'c> {
@@ -181,9 +181,13 @@ fn slice(
     Ok((found, is_full))
 }
 
+/// The next task. How far indexes of words are filled stands in the same table (`fulltext.rs`).
 fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>, StoreError> {
     let found: Option<(i64, String, i64)> = connection
-        .prepare_cached("SELECT tab, task, seq FROM upkeep ORDER BY tab, task LIMIT 1")?
+        .prepare_cached(
+            "SELECT tab, task, seq FROM upkeep WHERE task NOT GLOB 'words*' \
+             ORDER BY tab, task LIMIT 1",
+        )?
         .query_row((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     found
