@@ -38,7 +38,7 @@ pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
 pub type Boundaries = Arc<BTreeMap<TableNumber, Timestamp>>;
 
 /// Most rows that one call of [`Store::bring_due`] brings in, and [`Store::apply`] beside those
-/// that its batches name: writers wait for so many.
+/// that its batches name: writers wait for so many. Fewer where they hold 8 MiB.
 pub const DUE_ROWS_MAX: usize = 1_000;
 
 /// What a store call returns. An embedded store has the answer, long reads apart, before the future
@@ -167,8 +167,9 @@ pub trait Store: Send + Sync {
     /// above them.
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;
 
-    /// One bounded piece of upkeep: at most 1,000 rows of dropped tables removed, or row bodies
-    /// of older schemas written anew. Says whether more is waiting. Takes no mark.
+    /// One bounded piece of upkeep: at most 1,000 rows of dropped tables removed, row bodies of
+    /// older schemas written anew, or versions below their table's line let go of; it ends with the
+    /// row that fills 8 MiB. Says whether more is waiting. Takes no mark.
     fn tend(&self) -> StoreFuture<'_, bool>;
 
     /// Ends background work and closes the database; `horizon` is the highest mark ever read,

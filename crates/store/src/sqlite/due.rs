@@ -15,6 +15,7 @@ use super::commit::{End, Writer};
 use super::fault::corrupt;
 use super::present::Stale;
 use super::run::{Halt, Run, Step};
+use super::upkeep::{SLICE_BYTES_MAX, STEP_ROWS};
 use crate::batch::{Applied, CatalogueOp, Op, Refusal, RelatedOp, SchemaChange, WriteBatch};
 use crate::{DUE_ROWS_MAX, StoreError};
 
@@ -108,7 +109,8 @@ impl Run<'_> {
 
     /// Shows at most `count_max` rows of which a boundary lies at or before `instant`, of `only`
     /// these tables if some are named; how many. The table that waits longest comes first, so
-    /// that none waits for ever behind others.
+    /// that none waits for ever behind others. Where their number is bounded their bytes are, too:
+    /// when those are used up, so is the number.
     fn bring_rows(
         &mut self,
         instant: Timestamp,
@@ -134,8 +136,14 @@ impl Run<'_> {
                 break;
             }
         }
-        let count = stale.len();
-        self.refresh(stale, instant, None)?;
+        let (count, mut stale) = (stale.len(), stale.into_iter());
+        while stale.len() > 0 {
+            let step = stale.by_ref().take(STEP_ROWS).collect();
+            self.refresh(step, instant, None)?;
+            if count_max < usize::MAX && self.touched.bytes() >= SLICE_BYTES_MAX {
+                return Ok(count_max);
+            }
+        }
         Ok(count)
     }
 }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 
 use super::run::{Run, Step};
 use super::schema::END;
-use super::upkeep::SLICE_ROWS_MAX;
+use super::upkeep::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
 use crate::StoreError;
 
 /// Which versions nobody can see any more who looks at the line `?1` or above it. A row that is due
@@ -78,20 +78,47 @@ pub(super) fn forget_slice(
     from: i64,
 ) -> Result<Option<i64>, StoreError> {
     let number = table.number;
-    let sql = format!(
-        "SELECT count(*), max(rid) FROM \
-         (SELECT rid FROM {} WHERE rid > ?1 ORDER BY rid LIMIT {SLICE_ROWS_MAX})",
-        names::versions(number)
-    );
-    let (count, last): (i64, Option<i64>) = connection
-        .prepare_cached(&sql)?
-        .query_row(params![from], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let Some(last) = last else {
+    let Some((last, is_more)) = slice(connection, number, from)? else {
         return Ok(None);
     };
-    let slice = ("rid > ?2 AND rid <= ?3", &from as _, &last as _);
-    forget(connection, number, table.options.kept_from, slice)?;
-    Ok((count == SLICE_ROWS_MAX as i64).then_some(last))
+    let which = ("rid > ?2 AND rid <= ?3", &from as _, &last as _);
+    forget(connection, number, table.options.kept_from, which)?;
+    Ok(is_more.then_some(last))
+}
+
+/// The last of the next versions after `from`, and whether there may be more behind it. What they
+/// hold is counted whether or not it goes: a version that was cut is written anew.
+fn slice(
+    connection: &Connection,
+    table: TableNumber,
+    from: i64,
+) -> Result<Option<(i64, bool)>, StoreError> {
+    let versions = names::versions(table);
+    // Of columns that are gone as well.
+    let sql = "SELECT name FROM pragma_table_info(?1) WHERE name GLOB 'c[0-9]*' AND type = 'TEXT'";
+    let mut statement = connection.prepare_cached(sql)?;
+    let texts = statement.query_map([&versions], |row| {
+        Ok(format!(", octet_length({})", row.get::<_, String>(0)?))
+    })?;
+    let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
+    let sql = format!(
+        "SELECT rid{} FROM {versions} WHERE rid > ?1 ORDER BY rid LIMIT {SLICE_ROWS_MAX}",
+        texts.concat()
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([from])?;
+    let (mut last, mut count, mut bytes) = (None, 0, 0);
+    while let Some(row) = rows.next()? {
+        last = Some(row.get(0)?);
+        count += 1;
+        for nth in 1..=texts.len() {
+            bytes += row.get::<_, Option<i64>>(nth)?.unwrap_or(0);
+        }
+        if bytes >= SLICE_BYTES_MAX as i64 {
+            return Ok(last.map(|last| (last, true)));
+        }
+    }
+    Ok(last.map(|last| (last, count == SLICE_ROWS_MAX)))
 }
 
 impl Run<'_> {

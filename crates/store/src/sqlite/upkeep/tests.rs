@@ -100,11 +100,15 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
 }
 
 fn insert(table: &Table, number: i64) -> Op {
+    insert_of(table, number, Value::Text(number.to_string()))
+}
+
+fn insert_of(table: &Table, number: i64, value: Value) -> Op {
     Op::Row(RowOp {
         table: Arc::new(table.clone()),
         id: RowId::new(&format!("r{number}")).unwrap(),
         act: RowAct::Insert {
-            values: vec![Value::Text(number.to_string())],
+            values: vec![value],
             permissions: vec![],
             stamps: Stamps::default(),
             guard: crate::Guard::Open,
@@ -112,20 +116,113 @@ fn insert(table: &Table, number: i64) -> Op {
     })
 }
 
+fn commit(writer: &mut Writer, mark: i64, ops: Vec<Op>) {
+    let batch = WriteBatch {
+        catalogue_epoch: 0,
+        ops,
+        author: None,
+        unchanged_since: None,
+        note: None,
+    };
+    let outcomes = writer.apply(&[batch], Mark(mark)).unwrap();
+    assert!(outcomes[0].is_ok(), "{:?}", outcomes[0]);
+    writer.commit().unwrap();
+}
+
+fn count(writer: &Writer, sql: &str) -> usize {
+    let read = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+    writer.connection.query_row(sql, (), read).unwrap() as usize
+}
+
+/// A row of a mebibyte, of which a slice takes eight.
+fn large() -> Value {
+    Value::Text("x".repeat(1 << 20))
+}
+
+/// How many of `sql` there are left after each slice of `task`.
+fn tended(writer: &mut Writer, task: Task, sql: &str) -> Vec<usize> {
+    let ask = "INSERT INTO upkeep (tab, task, seq) VALUES (1, ?1, 0)";
+    writer.connection.execute(ask, [task.as_str()]).unwrap();
+    let mut left = Vec::new();
+    while writer.tend().unwrap() {
+        left.push(count(writer, sql));
+    }
+    left.push(count(writer, sql));
+    left
+}
+
+#[test]
+fn a_slice_of_upkeep_ends_with_the_row_that_fills_its_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = writer(directory.path(), &table(1));
+    let id = |n: i64| RowId::new(&format!("r{n}")).unwrap();
+    let insert = |n| insert_of(&table(1), n, large());
+    commit(&mut writer, 1, (0..20).map(insert).collect());
+    writer.committed.catalogue = catalogue(&table(2));
+    let stale = "SELECT count(*) FROM t1 WHERE body_epoch = 1";
+    assert_eq!(tended(&mut writer, Task::Bodies, stale), [12, 4, 0]);
+
+    let empty = |n| {
+        Op::Row(RowOp {
+            table: Arc::new(table(2)),
+            id: id(n),
+            act: RowAct::Update {
+                patch: vec![(0, Value::Null)].into(),
+                permissions: None,
+                stamps: Stamps::default(),
+                guard: crate::Guard::Open,
+            },
+        })
+    };
+    commit(&mut writer, 2, (0..20).map(empty).collect());
+    let mut forgetful = table(2);
+    forgetful.options.kept_from = Timestamp(2);
+    writer.committed.catalogue = catalogue(&forgetful);
+    let old = "SELECT count(*) FROM t1_v WHERE octet_length(c1) > 0";
+    assert_eq!(count(&writer, old), 20);
+    assert_eq!(tended(&mut writer, Task::Forget, old), [12, 4, 0]);
+}
+
+#[test]
+fn what_falls_due_comes_in_by_steps_until_its_bytes_are_full() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = writer(directory.path(), &table(1));
+    let later = Timestamp(100);
+    let begins = |n: i64| {
+        Op::Timed(Box::new(crate::TimedOp {
+            table: Arc::new(table(1)),
+            id: RowId::new(&format!("r{n}")).unwrap(),
+            range: model::history::Range {
+                from: Some(later),
+                until: model::history::Until::Open,
+            },
+            act: crate::TimedAct::Put {
+                values: vec![large()],
+                permissions: None,
+                guard: crate::Guard::Open,
+            },
+            is_literal: true,
+        }))
+    };
+    let rows = 3 * STEP_ROWS as i64;
+    commit(&mut writer, 1, (0..rows).map(begins).collect());
+    let shown = "SELECT count(*) FROM t1";
+    assert_eq!(count(&writer, shown), 0);
+    let mut seen = Vec::new();
+    while count(&writer, shown) < rows as usize {
+        writer.begin_due(later).unwrap();
+        writer.commit().unwrap();
+        seen.push(count(&writer, shown));
+    }
+    assert_eq!(seen, [STEP_ROWS, 2 * STEP_ROWS, 3 * STEP_ROWS]);
+}
+
 #[test]
 fn bodies_of_an_older_schema_are_encoded_again_in_slices() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = writer(directory.path(), &table(1));
     let rows = (0..2_500).map(|number| insert(&table(1), number)).collect();
-    let batch = WriteBatch {
-        catalogue_epoch: 0,
-        ops: rows,
-        author: None,
-        unchanged_since: None,
-        note: None,
-    };
-    assert!(writer.apply(&[batch], Mark(1)).unwrap()[0].is_ok());
-    writer.commit().unwrap();
+    commit(&mut writer, 1, rows);
     let bodies = |writer: &Writer, start: &str| -> i64 {
         let sql = "SELECT count(*) FROM t1 \
                    WHERE CAST(body AS TEXT) = ?1 || ' [Text(\"' || c1 || '\")]'";
