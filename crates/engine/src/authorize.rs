@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use model::permission::allows;
-use model::{Action, Actor, Catalogue, Database, Permission, Project, Role, Scope, Table};
+use model::{
+    Action, Actor, Catalogue, Database, Edit, Patch, Permission, Project, Role, Scope, Table,
+};
 use store::Guard;
 
 use crate::Engine;
@@ -58,7 +60,7 @@ impl Engine {
 fn may_any(table: &Table, actor: &Actor, actions: &[Action]) -> bool {
     actions.iter().any(|action| match action {
         Action::Create => may_create(table, actor),
-        action => !matches!(guard(table, actor, *action), Guard::Closed),
+        action => !matches!(guard(table, actor, &[*action]), Guard::Closed),
     })
 }
 
@@ -149,18 +151,38 @@ pub(crate) fn need_some_write(catalogue: &Catalogue, caller: &Caller) -> Result<
     Err(EngineError::Unauthorized)
 }
 
-/// Who may change rows of `table` so, as the store is to judge it.
-pub(crate) fn guard(table: &Table, actor: &Actor, action: Action) -> Guard {
+/// Who may do all of `actions` to a row of `table`, as the store is to judge it: the row has to
+/// grant what the table does not.
+pub(crate) fn guard(table: &Table, actor: &Actor, actions: &[Action]) -> Guard {
     if actor.bypasses_grants() {
         return Guard::Open;
     }
     let roles = actor.roles();
-    if allows(&table.permissions, action, &roles) {
+    let is_missing = |action: &&Action| !allows(&table.permissions, **action, &roles);
+    let missing: Vec<Action> = actions.iter().filter(is_missing).copied().collect();
+    if missing.is_empty() {
         Guard::Open
     } else if table.row_security {
-        Guard::Granted(roles)
+        Guard::Granted {
+            roles,
+            actions: missing.into(),
+        }
     } else {
         Guard::Closed
+    }
+}
+
+/// Who may change a row by `patch`.
+///
+/// An operator calculates with the value that the row holds, and is refused where the result does
+/// not fit. By its refusals a caller would find out a value that it may not read, so an operator
+/// needs the right to read as well.
+pub(crate) fn guard_patch(table: &Table, actor: &Actor, patch: &Patch) -> Guard {
+    let operates = |(_, edit): &(usize, Edit)| matches!(edit, Edit::Operate(_));
+    if patch.edits().iter().any(operates) {
+        guard(table, actor, &[Action::Update, Action::Read])
+    } else {
+        guard(table, actor, &[Action::Update])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use model::operator::Beyond;
 use model::{
-    Action, Edit, Json, Marked, ModelError, Operator, Page, Patch, RowId, Storage, Table, Timestamp,
+    Edit, Json, Marked, ModelError, Operator, Page, Patch, RowId, Storage, Table, Timestamp,
 };
 use store::{Op, RowAct, RowOp, Stamps};
 
@@ -43,11 +43,12 @@ impl Engine {
         asked: &Increment<'_>,
     ) -> Result<Marked<Page>, EngineError> {
         let written = self.write_rows(caller, place, asked.unchanged_since, |_, table| {
+            let patch = patch(table, asked)?;
             let act = RowAct::Update {
-                patch: patch(table, asked)?,
+                guard: authorize::guard_patch(table, &caller.actor, &patch),
+                patch,
                 permissions: None,
                 stamps: Stamps::default(),
-                guard: authorize::guard(table, &caller.actor, Action::Update),
             };
             Ok(vec![Op::Row(RowOp {
                 table: table.clone(),

@@ -174,7 +174,7 @@ impl Writing<'_> {
                 None => linked.before.push(Op::Related(Box::new(RelatedOp::Need {
                     table: Arc::clone(related),
                     id: id.clone(),
-                    guard: authorize::guard(related, &caller.actor, Action::Read),
+                    guard: authorize::guard(related, &caller.actor, &[Action::Read]),
                     column: key.to_string(),
                     at_any_time: self.range.is_some(),
                 }))),
@@ -193,7 +193,7 @@ impl Writing<'_> {
                 column: holder.expect("a relationship has two ends in one catalogue"),
                 target: id.clone(),
                 holders: ids,
-                guard: authorize::guard(related, &caller.actor, Action::Update),
+                guard: authorize::guard(related, &caller.actor, &[Action::Update]),
                 range: self.range,
             }))));
         Ok(())

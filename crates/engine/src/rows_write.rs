@@ -174,7 +174,7 @@ impl Engine {
     ) -> Result<Mark, EngineError> {
         let page = self
             .write_rows(caller, place, unchanged_since, |_, table| {
-                let guard = authorize::guard(table, &caller.actor, Action::Delete);
+                let guard = authorize::guard(table, &caller.actor, &[Action::Delete]);
                 let act = RowAct::Delete { guard };
                 Ok(vec![Op::Row(RowOp {
                     table: table.clone(),
@@ -491,10 +491,10 @@ pub(crate) fn update(
     let mut content = Content::check(table, actor, sent(row, PermissionsIn::Parameter))?;
     hold(&mut content.patch, held);
     let act = RowAct::Update {
+        guard: authorize::guard_patch(table, actor, &content.patch),
         patch: content.patch,
         permissions: content.permissions,
         stamps: content.stamps,
-        guard: authorize::guard(table, actor, Action::Update),
     };
     Ok(RowOp {
         table: table.clone(),
@@ -530,7 +530,7 @@ pub(crate) fn insert(
         values: content.patch.start(table).map_err(EngineError::Structure)?,
         permissions: content.permissions.unwrap_or_default(),
         stamps: content.stamps,
-        guard: authorize::guard(table, actor, Action::Update),
+        guard: authorize::guard(table, actor, &[Action::Update]),
     };
     Ok(RowOp {
         table: table.clone(),
@@ -559,11 +559,11 @@ pub(crate) fn put(
     };
     let act = RowAct::Put {
         insert,
+        guard: authorize::guard_patch(table, actor, &content.patch),
         patch: content.patch,
         insert_permissions: content.permissions.clone().unwrap_or_default(),
         permissions: content.permissions,
         stamps: content.stamps,
-        guard: authorize::guard(table, actor, Action::Update),
     };
     Ok(RowOp {
         table: table.clone(),

@@ -90,8 +90,8 @@ fn patch(op: &Op) -> Option<&Patch> {
     }
 }
 
-/// The values as they were sent. What an operator makes of a value would tell the value; links
-/// are shown with the rows that they lead to, or not at all.
+/// The values as they were sent. What an operator makes of a value would show the value (and needs
+/// the right to read); links are shown with the rows that they lead to, or not at all.
 fn values(table: &Table, patch: &Patch) -> Vec<(usize, Value)> {
     let value = |(position, edit): &(usize, Edit)| match edit {
         Edit::Set(value) if table.columns[*position].relation().is_none() => {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use model::history::Range;
 use model::{
-    ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
-    Mark, ModelError, Past, Patch, Period, Permission, ProjectId, Retention, RoleSet, Row, RowId,
-    Table, TableId, TableNumber, Timestamp, Value,
+    Action, ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index,
+    KeyId, Mark, ModelError, Past, Patch, Period, Permission, ProjectId, Retention, RoleSet, Row,
+    RowId, Table, TableId, TableNumber, Timestamp, Value,
 };
 use query::Query;
 
@@ -383,8 +383,13 @@ pub struct Stamps {
 pub enum Guard {
     /// The actor may: a key, or a grant on the whole table.
     Open,
-    /// The row itself must grant the action to one of these roles.
-    Granted(Arc<RoleSet>),
+    /// The row itself must grant each of the actions to one of the roles.
+    Granted {
+        /// Whom the actor stands for.
+        roles: Arc<RoleSet>,
+        /// What the operation needs beyond the grants of the table.
+        actions: Box<[Action]>,
+    },
     /// The actor may not: [`Refusal::RowForbidden`] if the row is there, else
     /// [`Refusal::RowNotFound`].
     Closed,

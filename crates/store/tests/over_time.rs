@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_executor::block_on;
 use model::history::{Range, Until};
 use model::{
-    Coordinates, Direction, Field, Index, IndexKind, Mark, Patch, Permission, Role, RoleSet,
-    Timestamp, Value,
+    Action, Coordinates, Direction, Field, Index, IndexKind, Mark, Patch, Permission, Role,
+    RoleSet, Timestamp, Value,
 };
 use query::Visibility;
 use store::{
@@ -74,7 +74,10 @@ fn within(instant: i64, end: i64) -> Range {
 }
 
 fn granted(role: &str) -> Guard {
-    Guard::Granted(Arc::new(RoleSet::new(vec![Role::parse(role).unwrap()])))
+    Guard::Granted {
+        roles: Arc::new(RoleSet::new(vec![Role::parse(role).unwrap()])),
+        actions: [Action::Update].into(),
+    }
 }
 
 fn seen_by(role: &str) -> Visibility {

@@ -78,6 +78,16 @@ def test_a_guest_writes_by_grant_only(db: TablesDB, guest: TablesDB) -> None:
     check_refused(lambda: guest.delete_row(DB, closed, "open"), *UNAUTHORIZED)
     check_refused(lambda: guest.update_row(DB, closed, "none", {"n": 2}), 404, "row_not_found")
     assert guest.update_row(DB, closed, "editable", {"n": 2}).data["n"] == 2
+
+
+def test_a_guest_who_may_not_read_gets_back_what_it_sent(db: TablesDB, guest: TablesDB) -> None:
+    table = make(db, ['update("any")'])
+    row = guest.update_row(DB, table, "open", {"n": 2})
+    assert (row.id, row.data) == ("open", {"n": 2})
+    assert (row.sequence, row.createdat, row.permissions) == ("", "", [])
+    refused = lambda: guest.increment_row_column(DB, table, "open", "n", 1, 10)  # noqa: E731
+    check_refused(refused, *UNAUTHORIZED)
+    assert db.get_row(DB, table, "open").data["n"] == 2
     guest.delete_row(DB, closed, "editable")
 
     granted = make(db, ['create("guests")', 'update("any")', 'delete("any")'])

@@ -112,7 +112,7 @@ pub(crate) fn plan(
 fn one(table: &Arc<Table>, actor: &Actor, operation: &Operation) -> Result<Op, EngineError> {
     let (id, act) = match &operation.act {
         Act::Delete(id) => {
-            let guard = authorize::guard(table, actor, Action::Delete);
+            let guard = authorize::guard(table, actor, &[Action::Delete]);
             (id, RowAct::Delete { guard })
         }
         Act::Increment {
@@ -143,10 +143,10 @@ fn one(table: &Arc<Table>, actor: &Actor, operation: &Operation) -> Result<Op, E
 
 fn change(table: &Table, actor: &Actor, patch: Patch) -> RowAct {
     RowAct::Update {
+        guard: authorize::guard_patch(table, actor, &patch),
         patch,
         permissions: None,
         stamps: Stamps::default(),
-        guard: authorize::guard(table, actor, Action::Update),
     }
 }
 
@@ -185,7 +185,7 @@ pub(super) fn probe(table: &Arc<Table>, caller: &Caller, operation: &Operation) 
                 permissions: None,
                 insert_permissions: Vec::new(),
                 stamps: Stamps::default(),
-                guard: authorize::guard(table, actor, Action::Update),
+                guard: authorize::guard(table, actor, &[Action::Update]),
             };
             (row, act)
         }

@@ -48,10 +48,8 @@ fn check_hidden(answer: &Answer, wanted: &Value) {
 fn a_change_of_a_row_that_is_hidden_answers_what_was_sent() {
     let site = site(false, "read(\"any\")");
     let sent = json!({"data": {"n": 5}});
-    let plus = json!({"data": {"n": r#"{"method":"increment","values":[1]}"#}});
     let over = json!({"data": {"n": 6, "$validFrom": "2020-01-01T00:00:00Z",
         "$validTo": "2020-02-01T00:00:00Z"}});
-    let count = format!("{ROW}/n/increment");
     let older = ROW
         .replace("tablesdb", "databases")
         .replace("tables/", "collections/");
@@ -60,8 +58,6 @@ fn a_change_of_a_row_that_is_hidden_answers_what_was_sent() {
         ("PATCH", ROW, &sent, json!({"$id": "r", "n": 5})),
         ("PUT", ROW, &sent, json!({"$id": "r", "n": 5})),
         ("PATCH", &older, &sent, json!({"$id": "r", "n": 5})),
-        ("PATCH", ROW, &plus, json!({"$id": "r"})),
-        ("PATCH", &count, &json!({}), json!({"$id": "r"})),
         ("PUT", ROW, &over, json!({"$id": "r", "n": 6})),
     ] {
         check_hidden(&ask(&site, method, path, body), &wanted);
@@ -83,9 +79,77 @@ fn a_staged_change_of_a_row_that_is_hidden_answers_what_was_sent() {
         &ask(&site, "PATCH", ROW, &sent),
         &json!({"$id": "r", "n": 5}),
     );
-    let count = json!({"transactionId": id});
-    let counted = ask(&site, "PATCH", &format!("{ROW}/n/increment"), &count);
-    check_hidden(&counted, &json!({"$id": "r"}));
+}
+
+#[track_caller]
+fn check_refused(answer: &Answer) {
+    let refusal = answer.json();
+    let typed = (answer.status.as_u16(), &refusal["type"]);
+    assert_eq!(typed, (401, &json!("user_unauthorized")), "{}", answer.text);
+}
+
+#[test]
+fn an_operator_on_a_row_that_is_hidden_is_refused_whatever_it_holds() {
+    let site = site(false, "read(\"any\")");
+    let count = format!("{ROW}/n/increment");
+    // The number is 41: one of the two bounds would be passed.
+    let operate = |values: &str| {
+        let text = format!(r#"{{"method":"increment","values":{values}}}"#);
+        json!({"data": {"n": text}})
+    };
+    for (method, path, body) in [
+        ("PATCH", &*count, json!({"value": 1, "max": 41})),
+        ("PATCH", &count, json!({"value": 1, "max": 42})),
+        ("PATCH", &count, json!({"value": i64::MAX - 40})),
+        ("PATCH", &count, json!({"value": i64::MAX - 42})),
+        ("PATCH", ROW, operate("[1,41]")),
+        ("PATCH", ROW, operate("[1,42]")),
+        ("PUT", ROW, operate("[1]")),
+    ] {
+        check_refused(&ask(&site, method, path, &body));
+    }
+    let text = r#"{"method":"stringReplace","values":["hid","x"]}"#;
+    check_refused(&ask(&site, "PATCH", ROW, &json!({"data": {"s": text}})));
+    let held = site.ask("GET", ROW, "").json();
+    assert_eq!((&held["n"], &held["s"]), (&json!(41), &json!("hidden")));
+    // An operator on a row that is not there yet has nothing to tell.
+    let other = ROW.replace("rows/r", "rows/mine");
+    let made = ask(&site, "PUT", &other, &operate("[2]"));
+    check_hidden(&made, &json!({"$id": "mine"}));
+    assert_eq!(site.ask("GET", &other, "").json()["n"], 2);
+}
+
+#[test]
+fn a_staged_operator_on_a_row_that_is_hidden_is_not_committed() {
+    let site = site(false, "read(\"any\")");
+    let count = format!("{ROW}/n/increment");
+    let made = ask(&site, "POST", "/v1/tablesdb/transactions", &json!({}));
+    let id = made.json()["$id"].as_str().unwrap().to_owned();
+    for max in [41, 42] {
+        let sent = json!({"value": 1, "max": max, "transactionId": id});
+        check_refused(&ask(&site, "PATCH", &count, &sent));
+    }
+    let text = r#"{"method":"increment","values":[1,41]}"#;
+    let sent = json!({"data": {"n": text}, "transactionId": id});
+    let staged = ask(&site, "PATCH", ROW, &sent);
+    if staged.status.is_success() {
+        let path = format!("/v1/tablesdb/transactions/{id}");
+        check_refused(&ask(&site, "PATCH", &path, &json!({"commit": true})));
+    } else {
+        check_refused(&staged);
+    }
+    assert_eq!(site.ask("GET", ROW, "").json()["n"], 41);
+}
+
+#[test]
+fn a_row_that_grants_reading_and_changing_may_be_counted() {
+    let site = site(true, "read(\"any\")");
+    let count = format!("{ROW}/n/increment");
+    let counted = ask(&site, "PATCH", &count, &json!({"max": 42}));
+    assert_eq!(counted.json()["n"], 42, "{}", counted.text);
+    let closed = site.ask("PATCH", ROW, &json!({"permissions": []}).to_string());
+    assert_eq!(closed.status, 200, "{}", closed.text);
+    check_refused(&ask(&site, "PATCH", &count, &json!({"max": 99})));
 }
 
 #[test]

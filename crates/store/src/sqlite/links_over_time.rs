@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use model::history::{Range, Until};
-use model::{Action, Edit, Patch, Period, Relation, RelationKind, RowId, Table, Timestamp, Value};
+use model::{Edit, Patch, Period, Relation, RelationKind, RowId, Table, Timestamp, Value};
 use query::names;
 
 use super::fault::corrupt;
@@ -33,7 +33,7 @@ impl Run<'_> {
         let target = self.target(table, id);
         self.part_twin(&target)?;
         if let Some(seq) = self.known_seq(&target)?
-            && self.permits_seq(&target, seq, guard, Action::Read)?
+            && self.permits_seq(&target, seq, guard)?
         {
             return Ok(());
         }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use model::check::ARRAY_ELEMENTS_MAX;
 use model::{
-    Action, Column, ColumnNumber, Edit, ModelError, OnDelete, Patch, Period, Relation,
-    RelationKind, RowId, Table, Value,
+    Column, ColumnNumber, Edit, ModelError, OnDelete, Patch, Period, Relation, RelationKind, RowId,
+    Table, Value,
 };
 use query::names;
 use rusqlite::params;
@@ -66,7 +66,7 @@ impl Run<'_> {
     fn need(&mut self, table: &Table, id: &RowId, guard: &Guard, column: &str) -> Step<()> {
         let target = self.target(table, id);
         if let Some(row) = self.current(&target)?
-            && self.permits(&target, &row, guard, Action::Read)?
+            && self.permits(&target, &row, guard)?
         {
             return Ok(());
         }
@@ -149,7 +149,7 @@ impl Run<'_> {
             column: column.key.to_string(),
             id: id.clone(),
         })?;
-        if !self.permits(&target, &row, &op.guard, Action::Update)? {
+        if !self.permits(&target, &row, &op.guard)? {
             return Err(Refusal::RowForbidden(id.clone()).into());
         }
         let value = &row.image.values[op.column];

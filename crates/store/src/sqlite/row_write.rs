@@ -13,10 +13,10 @@
 
 use std::sync::Arc;
 
-use model::{
-    Action, Field, Image, IndexKind, Patch, Permission, RelationKind, Row, RowId, Table, Timestamp,
-};
 use model::{Content, Index, Value};
+use model::{
+    Field, Image, IndexKind, Patch, Permission, RelationKind, Row, RowId, Table, Timestamp,
+};
 use query::names;
 use rusqlite::params;
 
@@ -87,7 +87,7 @@ impl Run<'_> {
                 let row = self
                     .current(&target)?
                     .ok_or(Refusal::RowNotFound(op.id.clone()))?;
-                self.judge(&target, &row, guard, Action::Update)?;
+                self.judge(&target, &row, guard)?;
                 self.update(&target, row, patch, permissions.as_deref(), *stamps)
                     .map(Some)
             }
@@ -100,7 +100,7 @@ impl Run<'_> {
                     }
                     None => return Err(Refusal::RowNotFound(op.id.clone()).into()),
                 };
-                self.judge(&target, &row, guard, Action::Delete)?;
+                self.judge(&target, &row, guard)?;
                 if op.table.relations().next().is_some() {
                     self.delete_with_ties(&op.table, &op.id)?;
                 } else {
@@ -118,7 +118,7 @@ impl Run<'_> {
             return self.detour(target, TimedAct::Delete { guard }).map(drop);
         }
         if let Some(seq) = self.known_seq(target)? {
-            if !self.permits_seq(target, seq, guard, Action::Delete)? {
+            if !self.permits_seq(target, seq, guard)? {
                 return Err(Refusal::RowForbidden(target.id.clone()).into());
             }
             self.need_unmoved(target, seq)?;
@@ -140,7 +140,7 @@ impl Run<'_> {
         };
         match self.current(target)? {
             Some(row) => {
-                self.judge(target, &row, guard, Action::Update)?;
+                self.judge(target, &row, guard)?;
                 self.update(target, row, patch, permissions.as_deref(), *stamps)
             }
             None if self.is_scheduled(target)? => {
@@ -181,48 +181,36 @@ impl Run<'_> {
     }
 
     /// Judged here, inside the transaction: grants read earlier might have been taken away.
-    fn judge(&self, target: &Target<'_>, row: &Current, guard: &Guard, action: Action) -> Step<()> {
-        if self.permits(target, row, guard, action)? {
+    fn judge(&self, target: &Target<'_>, row: &Current, guard: &Guard) -> Step<()> {
+        if self.permits(target, row, guard)? {
             self.judge_age(target, row)
         } else {
             Err(Refusal::RowForbidden(target.id.clone()).into())
         }
     }
 
-    pub(super) fn permits(
-        &self,
-        target: &Target<'_>,
-        row: &Current,
-        guard: &Guard,
-        action: Action,
-    ) -> Step<bool> {
-        self.permits_seq(target, row.seq, guard, action)
+    pub(super) fn permits(&self, target: &Target<'_>, row: &Current, guard: &Guard) -> Step<bool> {
+        self.permits_seq(target, row.seq, guard)
     }
 
-    pub(super) fn permits_seq(
-        &self,
-        target: &Target<'_>,
-        seq: i64,
-        guard: &Guard,
-        action: Action,
-    ) -> Step<bool> {
+    pub(super) fn permits_seq(&self, target: &Target<'_>, seq: i64, guard: &Guard) -> Step<bool> {
         Ok(match guard {
             Guard::Open => true,
             Guard::Closed => false,
-            Guard::Granted(roles) => {
+            Guard::Granted { roles, actions } => {
                 let mut statement = self.statement(&target.sql.open_grants)?;
                 let mut grants = statement.query(params![seq])?;
-                let mut granted = false;
+                let mut granted = 0;
                 while let Some(grant) = grants.next()? {
                     let role = grant
                         .get_ref(0)?
                         .as_str()
                         .map_err(|e| corrupt(e.to_string()))?;
-                    let actions: i64 = grant.get(1)?;
-                    granted |= actions & action.bit() != 0
-                        && roles.iter().any(|held| held.as_str() == role);
+                    if roles.iter().any(|held| held.as_str() == role) {
+                        granted |= grant.get::<_, i64>(1)?;
+                    }
                 }
-                granted
+                actions.iter().all(|action| granted & action.bit() != 0)
             }
         })
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use model::history::{
     Act, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, WriteRefusal,
 };
-use model::{Action, Mark, Patch, Period, Row, Span, Table, Timestamp};
+use model::{Mark, Patch, Period, Row, Span, Table, Timestamp};
 use query::names;
 use rusqlite::{OptionalExtension, params};
 
@@ -223,16 +223,16 @@ impl Run<'_> {
         seq: Option<i64>,
         known: &[Stored],
     ) -> Step<()> {
-        let (guard, action) = match &op.act {
+        let guard = match &op.act {
             TimedAct::Insert { guard, .. }
             | TimedAct::Put { guard, .. }
             | TimedAct::Patch { guard, .. }
-            | TimedAct::Update { guard, .. } => (guard, Action::Update),
-            TimedAct::Delete { guard } => (guard, Action::Delete),
+            | TimedAct::Update { guard, .. }
+            | TimedAct::Delete { guard } => guard,
             TimedAct::Erase | TimedAct::Assert(_) => return Ok(()),
         };
         let Some(seq) = seq else { return Ok(()) };
-        if !self.permits_seq(target, seq, guard, action)?
+        if !self.permits_seq(target, seq, guard)?
             || self.meets_former_life(target, op.range, (seq, guard), known)?
         {
             return Err(match op.act {
@@ -276,7 +276,7 @@ impl Run<'_> {
         (seq, guard): (i64, &Guard),
         known: &[Stored],
     ) -> Step<bool> {
-        let (Guard::Granted(_), Ok(range)) = (guard, self.resolved(range, known)) else {
+        let (Guard::Granted { .. }, Ok(range)) = (guard, self.resolved(range, known)) else {
             return Ok(false);
         };
         let reborn: Option<i64> = self

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Change, Image, Role, RoleSet, Row, Timestamp, Value};
+use model::{Action, Change, Image, Role, RoleSet, Row, Timestamp, Value};
 use query::{Filter, Test, Visibility};
 use store::{Changes, Guard, Op, Refusal, RowAct, Stamps};
 
@@ -21,6 +21,14 @@ fn roles(names: &[&str]) -> Arc<RoleSet> {
             .map(|name| Role::parse(name).unwrap())
             .collect(),
     ))
+}
+
+/// The row has to grant all of `actions` to one of the roles.
+fn granted(names: &[&str], actions: &[Action]) -> Guard {
+    Guard::Granted {
+        roles: roles(names),
+        actions: actions.into(),
+    }
 }
 
 pub fn every_value_comes_back(place: &dyn Place) {
@@ -121,7 +129,7 @@ pub fn update_and_delete_refuse_an_absent_row(place: &dyn Place) {
     for op in [db.update("a", vec![(COUNT, Value::Int(1))]), db.delete("a")] {
         assert_eq!(db.refused(vec![op]), Refusal::RowNotFound(row_id("a")));
     }
-    for guard in [Guard::Closed, Guard::Granted(roles(&["any"]))] {
+    for guard in [Guard::Closed, granted(&["any"], &[Action::Delete])] {
         let op = db.op("a", RowAct::Delete { guard });
         assert_eq!(db.refused(vec![op]), Refusal::RowNotFound(row_id("a")));
     }
@@ -250,6 +258,7 @@ pub fn guards_are_judged_by_the_grants_of_the_row(place: &dyn Place) {
         "delete(\"team:red\")",
     ];
     db.ok(vec![db.insert_granted("a", note("one"), &guarded)]);
+    let both = [Action::Update, Action::Read];
     let mut next = 0;
     let mut update = |db: &Db, guard| {
         next += 1;
@@ -266,9 +275,12 @@ pub fn guards_are_judged_by_the_grants_of_the_row(place: &dyn Place) {
     for (guard, may) in [
         (Guard::Open, true),
         (Guard::Closed, false),
-        (Guard::Granted(roles(&["any", "guests"])), false),
-        (Guard::Granted(roles(&["any", "team:red"])), false),
-        (Guard::Granted(roles(&["any", "user:ann"])), true),
+        (granted(&["any", "guests"], &[Action::Update]), false),
+        (granted(&["any", "team:red"], &[Action::Update]), false),
+        (granted(&["any", "user:ann"], &[Action::Update]), true),
+        (granted(&["any", "user:ann"], &both), true),
+        (granted(&["user:ann"], &both), false),
+        (granted(&["any"], &both), false),
     ] {
         let op = update(&db, guard);
         let outcome = db.try_ops(vec![op]);
@@ -278,16 +290,20 @@ pub fn guards_are_judged_by_the_grants_of_the_row(place: &dyn Place) {
         );
     }
     // A grant that is taken away does not count, not even inside the same batch.
-    let ann = || Guard::Granted(roles(&["user:ann"]));
+    let ann = |action| granted(&["user:ann"], &[action]);
     let revoke = db.grant("a", &["delete(\"team:red\")"]);
-    let op = update(&db, ann());
+    let op = update(&db, ann(Action::Update));
     assert_eq!(db.refused(vec![revoke.clone(), op]), forbidden);
     db.ok(vec![revoke]);
-    let op = update(&db, ann());
+    let op = update(&db, ann(Action::Update));
     assert_eq!(db.refused(vec![op]), forbidden);
     let delete = |db: &Db, guard| db.op("a", RowAct::Delete { guard });
-    assert_eq!(db.refused(vec![delete(&db, ann())]), forbidden);
-    db.ok(vec![delete(&db, Guard::Granted(roles(&["team:red"])))]);
+    assert_eq!(
+        db.refused(vec![delete(&db, ann(Action::Delete))]),
+        forbidden
+    );
+    let red = granted(&["team:red"], &[Action::Delete]);
+    db.ok(vec![delete(&db, red)]);
     assert_eq!(db.get("a"), None);
 }
 
