@@ -5,10 +5,15 @@
 //! explained by how far the writers were when it was answered: no less far than whoever asked
 //! could know, and no further than they had gone. A read as of a mark is explained by the writes up
 //! to that mark, whenever it is asked, and is the same each time.
+//!
+//! Changes of all rows that match know no writers. They are judged by marks: such a change takes what
+//! was created at lower marks and what no other took before it, and counts that (`bulk`).
 
+mod bulk;
 mod judge;
 mod model;
 
+pub use bulk::{Change, Mistaken, Taking, judge_changes};
 pub use judge::{Fault, Judged, Why, judge};
 pub use model::{Filter, Name, Order, Question, Row, Rows, Shown};
 

@@ -1,6 +1,8 @@
 //! Writers, readers, guests and keys at once: no answer is older than what its caller, or anybody
 //! before its request, had seen.
 
+#[path = "history/bulk.rs"]
+mod bulk;
 #[path = "history/reader.rs"]
 mod reader;
 #[path = "history/writer.rs"]

@@ -202,7 +202,9 @@ impl Engine {
     fn bulked(&self, table: Arc<Table>, progress: Progress) -> Marked<Bulked> {
         let published = || self.shared.marks.published();
         Marked {
-            mark: progress.mark.unwrap_or_else(published),
+            // Where nothing was changed, what was committed while the answer was on its way was
+            // looked at by nobody.
+            mark: progress.mark.or(progress.seen).unwrap_or_else(published),
             answer: Bulked {
                 total: progress.total,
                 page: Page {
@@ -280,6 +282,8 @@ struct Progress {
     /// Rows beyond this `$sequence` came after the first slice, which says so.
     end: Option<i64>,
     mark: Option<Mark>,
+    /// The mark of the last commit that the first slice has seen.
+    seen: Option<Mark>,
     /// The schema of the rows below.
     table: Option<Arc<Table>>,
     rows: Vec<Row>,
@@ -359,6 +363,7 @@ impl Progress {
             self.rows.extend(matched.rows);
         }
         self.end = self.end.or(matched.end);
+        self.seen = self.seen.or(matched.seen);
         let is_full = matched.is_cut || matched.count == slice.query.limit as usize;
         self.done_to = if is_full {
             matched.last_seq.or(self.done_to)

@@ -342,3 +342,33 @@ fn a_bulk_change_covers_what_was_committed_before_its_mark() {
     });
     engine.close().unwrap();
 }
+
+/// Rows that follow it in its own group are in no answer of its mark.
+#[test]
+fn a_bulk_change_that_finds_nothing_is_answered_with_what_it_has_seen() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, engine) = fragile(directory.path());
+    let bulk = Bulk {
+        place: PLACE,
+        texts: &[],
+        unchanged_since: None,
+    };
+    let caller = key();
+    store.gate.close();
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| block_on(engine.delete_rows(&caller, &bulk)).unwrap());
+        store.gate.wait_until_reached();
+        let mut deleted: Asked<'_, _> =
+            Box::pin(async { engine.delete_rows(&caller, &bulk).await });
+        assert!(poll_once(&mut deleted).is_pending());
+        let created: Vec<_> = ["a", "b"].map(|id| enqueue(create(&engine, id))).into();
+        store.gate.open();
+        assert_eq!(held.join().unwrap().answer.total, 0);
+        let created = created.into_iter().map(|row| block_on(row).unwrap().mark);
+        let first = created.min().unwrap();
+        let deleted = block_on(deleted).unwrap();
+        assert_eq!(deleted.answer.total, 0);
+        assert!(deleted.mark < first, "{:?} and {first:?}", deleted.mark);
+    });
+    engine.close().unwrap();
+}

@@ -307,6 +307,8 @@ pub struct Matched {
     pub end: Option<i64>,
     /// The greatest `$sequence` among them.
     pub last_seq: Option<i64>,
+    /// The mark of the last commit before this batch: what the search has seen.
+    pub seen: Option<Mark>,
     /// The first of them as they became; deleted ones as they were.
     pub rows: Vec<Row>,
 }

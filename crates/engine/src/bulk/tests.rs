@@ -134,6 +134,7 @@ fn a_slice_that_wrote_much_is_gone_on_behind() {
         is_cut: true,
         last_seq: Some(7),
         end: Some(9),
+        seen: None,
         rows: vec![],
     };
     assert!(!progress.take(&table(), &slice, cut));

@@ -26,7 +26,10 @@ impl Run<'_> {
         let found = self.find(op)?;
         self.search_left = self.search_left.saturating_sub(began.elapsed());
         self.finds_left -= found.len();
-        let mut matched = Matched::default();
+        let mut matched = Matched {
+            seen: Some(self.state.mark),
+            ..Matched::default()
+        };
         if op.tells_end {
             matched.end = Some(self.last_seq(&op.query.table)?);
         }
