@@ -2,9 +2,7 @@
 //! each part at coordinates of its own.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use model::{
     Catalogue, Coordinates, Direction, Field, Index, IndexKind, Json, Mark, Marked, Page, Row,
@@ -14,6 +12,7 @@ use query::{Filter, Frame, Query, Test, Visibility};
 use store::{Listing, Point, StoreError};
 
 use crate::Engine;
+use crate::aside::Turn;
 use crate::asked::{Caller, Place};
 use crate::authorize;
 use crate::error::{EngineError, IndexFault};
@@ -21,14 +20,12 @@ use crate::past;
 use crate::related::Gathering;
 use crate::rows::{ATTEMPTS_MAX, READ_ROWS, selection};
 
-/// Most rows that one request may ask for. A point read takes some 5 microseconds, and the
-/// connections of the thread wait for all of them.
+/// Most rows that one request may ask for.
 pub const BATCH_ROWS_READ_MAX: usize = 1_000;
 
-/// So many rows, or bytes of rows, are read before others of the thread have their turn: half a
-/// millisecond.
-const ROWS_A_TURN: usize = 100;
-const BYTES_A_TURN: usize = 256 * 1_024;
+/// A batch of more rows is read on a thread for long reads: a point read takes some 5 microseconds,
+/// and all connections of the thread wait for it.
+const ROWS_HERE_MAX: usize = 50;
 
 /// Rows of one table.
 #[derive(Clone, Debug)]
@@ -80,6 +77,9 @@ pub struct BatchPart {
     pub at: Option<Coordinates>,
 }
 
+/// What became of each part, as of one mark.
+pub type BatchFound = Marked<Vec<Result<BatchPart, EngineError>>>;
+
 /// One part, resolved under a catalogue.
 struct Planned {
     table: Arc<Table>,
@@ -108,7 +108,31 @@ impl Engine {
         caller: &Caller,
         database: &str,
         asked: &[BatchRead],
-    ) -> Result<Marked<Vec<Result<BatchPart, EngineError>>>, EngineError> {
+    ) -> Result<BatchFound, EngineError> {
+        let turn = Turn::here();
+        let count: usize = asked.iter().map(|part| part.rows.count()).sum();
+        if count <= ROWS_HERE_MAX {
+            let found = self.read_batch_in(&turn, caller, database, asked).await;
+            if !turn.is_over() {
+                return found;
+            }
+        }
+        let (caller, database) = (caller.clone(), database.to_owned());
+        let asked = asked.to_vec();
+        let read = async move |engine: &Engine, turn: &Turn<'_>| {
+            let found = engine.read_batch_in(turn, &caller, &database, &asked);
+            found.await
+        };
+        self.read_apart(read).await
+    }
+
+    async fn read_batch_in(
+        &self,
+        turn: &Turn<'_>,
+        caller: &Caller,
+        database: &str,
+        asked: &[BatchRead],
+    ) -> Result<BatchFound, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
         let mut places = Vec::with_capacity(asked.len());
         for part in asked {
@@ -123,7 +147,7 @@ impl Engine {
                 .zip(&places)
                 .map(|(part, at)| plan(&catalogue, caller, database, (part, at.clone()?)))
                 .collect();
-            match self.read_planned(&catalogue, caller, plans).await {
+            match self.read_planned(turn, &catalogue, caller, plans).await {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
@@ -145,10 +169,11 @@ impl Engine {
 
     async fn read_planned(
         &self,
+        turn: &Turn<'_>,
         catalogue: &Catalogue,
         caller: &Caller,
         plans: Vec<Result<Planned, EngineError>>,
-    ) -> Result<Marked<Vec<Result<BatchPart, EngineError>>>, EngineError> {
+    ) -> Result<BatchFound, EngineError> {
         let is_of_now = |plan: &Result<Planned, _>| plan.as_ref().is_ok_and(|one| one.at.is_none());
         let has_no_snapshot = !plans.iter().any(is_of_now);
         let read = async |reading: &mut Gathering<'_>| {
@@ -156,11 +181,11 @@ impl Engine {
                 reading.saw(self.shared.marks.published());
             }
             let mut parts = Vec::with_capacity(plans.len());
-            let (mut turn, mut is_full) = (Turn::default(), false);
+            let mut is_full = false;
             for plan in &plans {
                 let part = match plan {
                     Ok(_) if is_full => Err(reading.too_large()),
-                    Ok(plan) => read_part(reading, plan, &mut turn).await,
+                    Ok(plan) => read_part(reading, plan, turn).await,
                     Err(error) => {
                         parts.push(Err(error.clone()));
                         continue;
@@ -175,7 +200,7 @@ impl Engine {
             }
             Ok(parts)
         };
-        self.on_one_snapshot(catalogue, caller, read).await
+        self.on_one_snapshot(None, catalogue, caller, read).await
     }
 }
 
@@ -261,7 +286,7 @@ fn filter(table: &Table, index: &Index, key: &[Json]) -> Result<Filter, EngineEr
 async fn read_part(
     reading: &mut Gathering<'_>,
     plan: &Planned,
-    turn: &mut Turn,
+    turn: &Turn<'_>,
 ) -> Result<BatchPart, EngineError> {
     let mut part = BatchPart {
         page: Page {
@@ -293,16 +318,18 @@ async fn read_part(
                     part.push_again(reading, *place)?;
                     continue;
                 }
+                turn.goes_on()?;
                 let row = by_id(reading, plan, visibility, id).await?;
-                turn.pass(row.as_ref()).await;
+                turn.count(row.as_ref());
                 let place = part.push(reading, row)?;
                 places.insert(id.as_str(), place);
             }
         }
         Wanted::Filters(filters) => {
             for filter in filters {
+                turn.goes_on()?;
                 let row = by_filter(reading, plan, visibility, filter).await?;
-                turn.pass(row.as_ref()).await;
+                turn.count(row.as_ref());
                 part.push(reading, row)?;
             }
         }
@@ -310,36 +337,13 @@ async fn read_part(
     Ok(part)
 }
 
-/// What a batch has read since others of its thread last had their turn.
-#[derive(Default)]
-struct Turn {
-    rows: usize,
-    bytes: usize,
-}
-
-impl Turn {
-    /// Counts a read. Lets others of the thread run after enough of them: what they wait for, and
-    /// the end of a client that has gone, is seen between two reads.
-    async fn pass(&mut self, row: Option<&Row>) {
-        self.rows += 1;
-        self.bytes += row.map_or(0, Row::size_bytes);
-        if self.rows < ROWS_A_TURN && self.bytes < BYTES_A_TURN {
-            return;
-        }
-        *self = Turn::default();
-        let mut has_waited = false;
-        poll_fn(|context| {
-            if std::mem::replace(&mut has_waited, true) {
-                return Poll::Ready(());
-            }
-            context.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
-    }
-}
-
 impl BatchPart {
+    /// Bytes of what it shows: a row counts as often as it is shown.
+    pub fn size_bytes(&self) -> usize {
+        let sizes: Vec<usize> = self.page.rows.iter().map(Row::size_bytes).collect();
+        self.places.iter().flatten().map(|at| sizes[*at]).sum()
+    }
+
     fn push(
         &mut self,
         reading: &mut Gathering<'_>,

@@ -416,10 +416,10 @@ impl Engine {
             rows,
             related: Vec::new(),
         };
-        let body = (self.shared.encode_page)(&page, how.family);
+        let (tag, body) = self.encoded(page, how.family).await?;
         Ok(Pinned {
-            tag: self.fingerprint(&body),
-            body: body.into(),
+            tag,
+            body,
             total,
             mark,
             read_ms,

@@ -3,11 +3,12 @@
 //! One conductor: the engine asks the rooms below in a fixed order, and no room calls back up.
 //! It knows nothing of HTTP, of wire words, or of which database answers.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use list_cache::ListCache;
 use model::{Catalogue, Mark, Page, TableOptions};
 
+mod aside;
 pub mod asked;
 mod authorize;
 mod batch_read;
@@ -163,6 +164,8 @@ pub struct Config {
 
 /// Everything above the store and below the wire.
 pub struct Engine {
+    /// For work on other threads.
+    this: Weak<Engine>,
     limits: query::Limits,
     total_cap: store::TotalCap,
     answer_bytes_max: usize,
@@ -255,7 +258,8 @@ impl Engine {
         let writer = started.map_err(|error| StoreError::Io {
             detail: error.to_string(),
         })?;
-        Ok(Arc::new(Engine {
+        Ok(Arc::new_cyclic(|this| Engine {
+            this: this.clone(),
             limits: query::Limits {
                 page_rows_default: config.page_rows_default,
                 page_rows_max: config.page_rows_max,

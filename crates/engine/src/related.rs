@@ -14,6 +14,7 @@ use query::{Filter, Frame, Query, QueryError, RelatedNames, Test, Visibility, se
 use store::{Listed, Listing, Point, Preview, Snapshot, StoreError, TotalCap};
 
 use crate::Engine;
+use crate::aside::Turn;
 use crate::asked::Caller;
 use crate::error::EngineError;
 use crate::links::beside;
@@ -83,6 +84,8 @@ pub(crate) struct Gathering<'a> {
     mark: Option<Mark>,
     /// Whether another read saw another snapshot.
     is_torn: bool,
+    /// How far it may go on on this thread, if that is bounded.
+    turn: Option<&'a Turn<'a>>,
 }
 
 type Reading<'r, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + 'r>>;
@@ -106,6 +109,7 @@ impl<'a> Gathering<'a> {
             bytes_left: bytes_max,
             mark: None,
             is_torn: false,
+            turn: None,
         }
     }
 
@@ -143,6 +147,9 @@ impl<'a> Gathering<'a> {
 
     /// A list that is a part of the answer.
     pub(crate) async fn read_list(&mut self, listing: Listing<'_>) -> Result<Listed, EngineError> {
+        if let Some(turn) = self.turn {
+            turn.goes_on()?;
+        }
         let bytes_max = self.bytes_left;
         let read = self
             .reads
@@ -164,6 +171,9 @@ impl<'a> Gathering<'a> {
 
     /// Makes room for a row in the answer.
     pub(crate) fn take(&mut self, row: &Row) -> Result<(), EngineError> {
+        if let Some(turn) = self.turn {
+            turn.count(Some(row));
+        }
         let left = self.bytes_left.checked_sub(row.size_bytes());
         self.bytes_left = left.ok_or_else(|| self.too_large())?;
         Ok(())
@@ -473,6 +483,7 @@ impl Engine {
     /// read on different ones, all of it is read again at fixed coordinates, where nothing moves.
     pub(crate) async fn on_one_snapshot<'e, T>(
         &'e self,
+        turn: Option<&'e Turn<'e>>,
         catalogue: &'e Catalogue,
         caller: &'e Caller,
         mut read: impl AsyncFnMut(&mut Gathering<'e>) -> Result<T, EngineError>,
@@ -483,6 +494,7 @@ impl Engine {
             let bytes_max = self.answer_bytes_max;
             let store = Reads::Store(self);
             let mut now = Gathering::new(store, catalogue, caller, None, bytes_max);
+            now.turn = turn;
             let answer = read(&mut now).await?;
             if let Some(mark) = now.mark()
                 && !self.shared.has_passed(&before)
@@ -491,6 +503,7 @@ impl Engine {
             }
             let at = self.coordinates_of_now(now.mark).await?;
             let mut fixed = Gathering::new(store, catalogue, caller, Some(at), bytes_max);
+            fixed.turn = turn;
             match read(&mut fixed).await {
                 // A commit came after the mark, and a table keeps no past.
                 Err(EngineError::HistoryGone(_)) => {}

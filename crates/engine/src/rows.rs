@@ -1,14 +1,17 @@
 //! Reading rows of now: lists, cached when the reader allows some age, and single rows.
 
-use list_cache::{Asked, Contract, Read, ReadRows, Step};
+use std::sync::Arc;
+
+use list_cache::{Asked, Contract, Family, Read, ReadRows, Step};
 use model::{
     Actor, Catalogue, Direction, Marked, Page, Row, RowId, Scope, Selection, Table, Timestamp,
 };
 use query::ast::Ast;
 use query::{AskedTimes, Frame, Query, RelatedNames};
-use store::{Listing, Point, Snapshot, StoreError};
+use store::{Listing, Point, Snapshot, StoreError, TotalCap};
 
 use crate::Engine;
+use crate::aside::Turn;
 use crate::asked::{Cached, Caller, Judged, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::coordinates;
@@ -137,7 +140,8 @@ impl Engine {
         };
         if !related.is_empty() {
             let get = async |reading: &mut Gathering<'_>| reading.get(point, &related).await;
-            let Marked { answer, mark } = self.on_one_snapshot(catalogue, caller, get).await?;
+            let read = self.on_one_snapshot(None, catalogue, caller, get);
+            let Marked { answer, mark } = read.await?;
             let answer = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
             return Ok(Marked { answer, mark });
         }
@@ -283,7 +287,7 @@ pub(crate) fn related(table: &Table, texts: &[String]) -> Result<Vec<RelatedName
 /// One attempt at a list under one catalogue.
 struct Attempt<'a> {
     engine: &'a Engine,
-    catalogue: &'a Catalogue,
+    catalogue: &'a Arc<Catalogue>,
     query: &'a Query,
     asked: &'a ListRows<'a>,
 }
@@ -321,23 +325,23 @@ impl Attempt<'_> {
         caller: &Caller,
         related: &[RelatedNames],
     ) -> Result<ListAnswer, EngineError> {
-        let (query, total) = (
-            self.query,
-            self.asked.total.then_some(self.engine.total_cap),
-        );
-        let list = async |reading: &mut Gathering<'_>| reading.list(query, related, total).await;
-        let read = self.engine.on_one_snapshot(self.catalogue, caller, list);
-        let Marked { answer, mark } = read.await?;
-        let (page, total) = answer;
-        let body = (self.engine.shared.encode_page)(&page, self.asked.family);
-        Ok(ListAnswer {
-            tag: self.engine.fingerprint(&body),
-            rows: body.into(),
-            total,
-            cached: None,
-            mark,
-            fixed: None,
-        })
+        let asked = Related {
+            query: self.query.clone(),
+            names: related.to_vec(),
+            total: self.asked.total.then_some(self.engine.total_cap),
+            family: self.asked.family,
+        };
+        let turn = Turn::here();
+        let read = asked.read(self.engine, &turn, self.catalogue, caller);
+        let answer = read.await;
+        if !turn.is_over() {
+            return answer;
+        }
+        let (catalogue, caller) = (self.catalogue.clone(), caller.clone());
+        let read = async move |engine: &Engine, turn: &Turn<'_>| {
+            asked.read(engine, turn, &catalogue, &caller).await
+        };
+        self.engine.read_apart(read).await
     }
 
     /// From the cache, or read for it.
@@ -441,25 +445,64 @@ impl Attempt<'_> {
         };
         let Snapshot { answer, mark } = self.engine.read_list(listing).await?;
         let total = total.then_some(answer.total);
-        let rows = rows.then(|| {
+        let mut read_rows = None;
+        if rows {
             let page = Page {
                 table: self.query.table.clone(),
                 selection: self.query.selection.clone(),
                 rows: answer.rows,
                 related: Vec::new(),
             };
-            let body = (shared.encode_page)(&page, self.asked.family);
-            ReadRows {
-                tag: self.engine.fingerprint(&body),
-                body: body.into(),
+            let (tag, body) = self.engine.encoded(page, self.asked.family).await?;
+            read_rows = Some(ReadRows {
+                tag,
+                body,
                 last_place: answer.last_place,
-            }
-        });
+            });
+        }
         Ok(Read {
-            rows,
+            rows: read_rows,
             total,
             mark,
             read_ms,
+        })
+    }
+}
+
+/// A list with related rows.
+struct Related {
+    query: Query,
+    names: Vec<RelatedNames>,
+    total: Option<TotalCap>,
+    family: Family,
+}
+
+impl Related {
+    async fn read(
+        &self,
+        engine: &Engine,
+        turn: &Turn<'_>,
+        catalogue: &Catalogue,
+        caller: &Caller,
+    ) -> Result<ListAnswer, EngineError> {
+        let Related {
+            query,
+            names,
+            total,
+            family,
+        } = self;
+        let list = async |reading: &mut Gathering<'_>| reading.list(query, names, *total).await;
+        let read = engine.on_one_snapshot(Some(turn), catalogue, caller, list);
+        let Marked { answer, mark } = read.await?;
+        let (page, total) = answer;
+        let (tag, rows) = engine.encoded(page, *family).await?;
+        Ok(ListAnswer {
+            tag,
+            rows,
+            total,
+            cached: None,
+            mark,
+            fixed: None,
         })
     }
 }

@@ -303,7 +303,7 @@ impl Engine {
             catalogue_epoch: catalogue.epoch,
         };
         let get = async |reading: &mut Gathering<'_>| reading.get(point, &names).await;
-        let read = self.on_one_snapshot(&catalogue, caller, get).await;
+        let read = self.on_one_snapshot(None, &catalogue, caller, get).await;
         // The row is written whatever becomes of this: somebody may have deleted it again, or
         // changed the schema, and then its links are not shown.
         if let Ok(Marked {

@@ -2,14 +2,14 @@
 
 mod stage;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use engine::{
-    Cached, Clock, Config, Engine, EngineError, Family, ListAnswer, ListRows, Place, RowInput,
-    TableChange,
+    BatchRead, Cached, Clock, Config, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn,
+    NewTable, Place, RowInput, TableChange, WantedRows,
 };
 use futures_executor::block_on;
-use model::{Mark, RowId, Timestamp};
+use model::{Json, Mark, Page, RowId, Timestamp};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, new_table, open, row};
 
 fn ask(engine: &Engine, place: Place<'_>, ttl_s: u32, total: bool) -> ListAnswer {
@@ -391,4 +391,104 @@ fn readers_never_fail_while_tables_come_and_go() {
         }
     });
     engine.close().unwrap();
+}
+
+/// Which threads encoded pages, and how many rows those held.
+static ENCODED: Mutex<Vec<(String, usize)>> = Mutex::new(Vec::new());
+
+fn encode_where_it_runs(page: &Page, family: Family) -> Vec<u8> {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or_default().to_owned();
+    ENCODED.lock().unwrap().push((name, page.rows.len()));
+    stage::encode_page(page, family)
+}
+
+const LARGE: Place<'static> = Place {
+    table: "large",
+    ..PLACE
+};
+
+/// An engine with three rows of 100 KB.
+fn with_large_rows(look: impl FnOnce(&Engine)) {
+    let directory = tempfile::tempdir().unwrap();
+    let config = Config {
+        encode_page: encode_where_it_runs,
+        ..config(directory.path())
+    };
+    let engine = Engine::open(config, TickingClock::at(NEW_YEAR_US)).unwrap();
+    furnish(&engine);
+    let table = NewTable {
+        columns: vec![NewColumn {
+            key: "s".into(),
+            kind: "longtext".into(),
+            ..NewColumn::default()
+        }],
+        indexes: Vec::new(),
+        ..new_table("large")
+    };
+    block_on(engine.create_table(&key(), "d", table)).unwrap();
+    for id in ["a", "b", "c"] {
+        let text = Json::Text("x".repeat(100_000));
+        let large = RowInput {
+            members: vec![("s".to_owned(), text)],
+            ..row(id, &[])
+        };
+        block_on(engine.create_row(&key(), LARGE, large)).unwrap();
+    }
+    look(&engine);
+}
+
+#[test]
+fn large_pages_are_encoded_apart_and_small_ones_where_they_are_wanted() {
+    with_large_rows(|engine| {
+        let here = std::thread::current().name().unwrap().to_owned();
+        let encoded = |text: &str| {
+            let texts = [text.to_owned()];
+            let asked = ListRows {
+                place: LARGE,
+                texts: &texts,
+                total: false,
+                ttl_s: 0,
+                bypass: true,
+                family: Family::Tables,
+            };
+            block_on(engine.list_rows(&key(), &asked)).unwrap();
+            ENCODED.lock().unwrap().drain(..).collect::<Vec<_>>()
+        };
+        let two = r#"{"method":"limit","values":[2]}"#;
+        assert_eq!(encoded(two), [(here, 2)]);
+        let later = r#"{"method":"validAt","values":["2030-01-01"]}"#;
+        for three in [r#"{"method":"limit","values":[3]}"#, later] {
+            let encoded = encoded(three);
+            let [(name, 3)] = &encoded[..] else {
+                panic!("{encoded:?}")
+            };
+            assert!(name.starts_with("reads-"), "{three}: {name}");
+        }
+    });
+}
+
+#[test]
+fn batches_of_many_rows_or_bytes_are_read_apart() {
+    with_large_rows(|engine| {
+        let apart = |ids: &[&str]| {
+            let part = BatchRead {
+                table: "large".to_owned(),
+                rows: WantedRows::Ids(ids.iter().map(|id| RowId::new(id).unwrap()).collect()),
+                texts: Vec::new(),
+                as_of: None,
+                valid_at: None,
+            };
+            let taken = || engine.store_counts().long_reads.taken;
+            let before = taken();
+            let read = block_on(engine.read_batch(&key(), "d", &[part])).unwrap();
+            let part = read.answer.into_iter().next().unwrap().unwrap();
+            assert_eq!(part.places.len(), ids.len());
+            taken() - before
+        };
+        assert_eq!(apart(&["a", "b"]), 0);
+        assert_eq!(apart(&["a", "b", "b", "a"]), 0, "each is read once");
+        assert_eq!(apart(&["a", "b", "c"]), 1, "it has too many bytes");
+        assert_eq!(apart(&["a"; 51]), 1, "it has too many rows");
+    });
 }

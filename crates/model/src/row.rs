@@ -80,6 +80,9 @@ impl Page {
     /// Bytes of what it shows, by [`Row::size_bytes`], where a related row counts as often as it is
     /// shown: one that a thousand rows are related to is written a thousand times.
     pub fn size_bytes(&self) -> usize {
+        if self.related.is_empty() {
+            return self.rows.iter().map(Row::size_bytes).sum();
+        }
         let rows = self.sizes_bytes().into_iter();
         rows.fold(0, usize::saturating_add)
     }

@@ -4,9 +4,10 @@
 //! `query::emit` only. This crate knows nothing of roles, scopes, caches or HTTP.
 
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use model::{
     Catalogue, Coordinates, Mark, ProjectId, Row, RowId, Selection, Table, TableNumber, Timestamp,
@@ -119,6 +120,16 @@ pub trait Store: Send + Sync {
     /// What the database says.
     fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>>;
 
+    /// Does work that takes long on a thread for long reads. What it reads of this store is read
+    /// there, and it is told by the flag when nobody waits for it any more.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadersBusy`] when too much of its kind waits; [`StoreError::Interrupted`].
+    fn aside(&self, _kind: Aside, work: Work) -> StoreFuture<'static, ()> {
+        work(&AtomicBool::new(false));
+        Box::pin(ready(Ok(())))
+    }
+
     /// Forgets every mark and every record of a commit, as if nothing had been committed; for
     /// tests that set the clock. What the catalogue and the tables hold stays.
     ///
@@ -198,6 +209,19 @@ pub struct Counts {
     pub log_backlog_bytes: u64,
     /// The reads that are not short.
     pub long_reads: LongReadCounts,
+}
+
+/// Work for a thread for long reads.
+pub type Work = Box<dyn FnOnce(&AtomicBool) + Send>;
+
+/// What kind of work a thread for long reads is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aside {
+    /// It reads, and waits for its turn as reads do.
+    Read,
+    /// It makes an answer of what was read, which is held until it is done: so it goes before
+    /// reads.
+    Answer,
 }
 
 /// Reads on threads for long reads.

@@ -8,6 +8,7 @@
 mod db;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -16,7 +17,7 @@ use futures_executor::block_on;
 use model::{Coordinates, Field, Selection, Table, Value};
 use query::{Filter, Pattern, Query, Search, Test, Visibility};
 use store::{
-    Durability, Listed, Listing, LongReads, Options, Point, Snapshot, Store, StoreError,
+    Aside, Durability, Listed, Listing, LongReads, Options, Point, Snapshot, Store, StoreError,
     StoreFuture,
 };
 
@@ -395,6 +396,74 @@ fn a_read_that_nobody_waits_for_gives_up_its_place() {
     drop(first);
     set_gate(false);
     assert_whole(block_on(third));
+}
+
+#[test]
+fn work_on_what_was_read_goes_before_reads_that_wait() {
+    let _alone = alone();
+    let (_directory, db, query) = furnished(1, 1);
+    set_gate(true);
+    let mut first = ask(&db, &query);
+    assert!(is_pending(&mut first));
+    until_somebody_waits();
+    let mut second = ask(&db, &query);
+    assert!(is_pending(&mut second));
+    gate().encoded = 0;
+    let (noted, seen) = std::sync::mpsc::channel();
+    let work = || {
+        let noted = noted.clone();
+        let work = move |_: &AtomicBool| {
+            let name = std::thread::current().name().map(str::to_owned);
+            noted.send((name, gate().encoded)).unwrap();
+        };
+        db.store.aside(Aside::Answer, Box::new(work))
+    };
+    drop(work());
+    let mut wanted = work();
+    assert!(is_pending(&mut wanted), "there is room again, and it waits");
+    let refused = block_on(work()).unwrap_err();
+    assert_eq!(refused, StoreError::ReadersBusy { waiting_max: 1 });
+    set_gate(false);
+    assert_whole(block_on(second));
+    block_on(wanted).unwrap();
+    assert_whole(block_on(first));
+    let (name, encoded) = seen.try_recv().unwrap();
+    assert_eq!(name.as_deref(), Some("reads-0"));
+    assert!(encoded < ROWS, "{encoded} rows were read before");
+    assert!(
+        seen.try_recv().is_err(),
+        "what nobody waits for is not done"
+    );
+}
+
+#[test]
+fn what_reads_on_a_thread_for_long_reads_stays_there() {
+    let _alone = alone();
+    // One that waited for another thread would wait for ever.
+    let (_directory, db, query) = furnished(1, 1);
+    let (store, catalogue_epoch) = (db.store.clone(), db.catalogue.epoch);
+    let (noted, found) = std::sync::mpsc::channel();
+    let work = move |_: &AtomicBool| {
+        let listed = block_on(store.list(Listing {
+            query: &query,
+            rows: true,
+            total: None,
+            place: false,
+            bytes_max: usize::MAX,
+            catalogue_epoch,
+        }));
+        let inner = Box::new(move |_: &AtomicBool| {
+            let name = std::thread::current().name().map(str::to_owned);
+            noted.send((name, listed)).unwrap();
+        });
+        block_on(store.aside(Aside::Answer, inner)).unwrap();
+    };
+    block_on(db.store.aside(Aside::Read, Box::new(work))).unwrap();
+    let (name, listed) = found.try_recv().unwrap();
+    assert_whole(listed);
+    assert_eq!(name.as_deref(), Some("reads-0"));
+    let threads = gate().seen.clone();
+    assert_eq!(threads, BTreeSet::from(["reads-0".to_owned()]));
 }
 
 #[test]

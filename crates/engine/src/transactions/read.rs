@@ -96,7 +96,7 @@ impl Engine {
         mut read: impl AsyncFnMut(&mut Gathering<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Marked<T>, EngineError> {
         if trial.is_empty() {
-            return self.on_one_snapshot(catalogue, caller, read).await;
+            return self.on_one_snapshot(None, catalogue, caller, read).await;
         }
         let (catalogue, who) = (Arc::clone(catalogue), caller.clone());
         let bytes_max = self.answer_bytes_max;

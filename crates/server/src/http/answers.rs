@@ -120,6 +120,17 @@ impl Sending {
         self.hold(pieces, of_guest, true)
     }
 
+    /// Whether an answer of about so many bytes would be refused: asked before it is made.
+    ///
+    /// # Errors
+    /// More bytes than may wait.
+    pub fn need_room(&self, bytes: usize, of_guest: bool) -> Result<(), ApiError> {
+        if bytes <= FREE_BYTES {
+            return Ok(());
+        }
+        self.all.need_room(bytes as u64, of_guest)
+    }
+
     /// Counts an answer that must be given, because what it tells of has been done.
     pub fn owe(self: &Rc<Sending>, pieces: &[Bytes; 3], of_guest: bool) -> Option<Untaken> {
         self.hold(pieces, of_guest, false).ok().flatten()

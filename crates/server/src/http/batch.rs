@@ -1,7 +1,7 @@
 //! Many reads or many writes in one request: routes of this server's own.
 
 use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, EngineError, WantedRows};
-use model::{Json, RowId};
+use model::{Actor, Json, RowId};
 
 use super::error::ApiError;
 use super::extract::{Asked, check_queries};
@@ -39,8 +39,12 @@ pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         .into_iter()
         .map(|part| part.map_err(ApiError::from));
     let results: Vec<Result<BatchPart, ApiError>> = results.collect();
-    let body = wire::batch_read(read.mark, &results, asked.words);
-    Ok(Reply::ok(body))
+    let (mark, words) = (read.mark, asked.words);
+    let bytes = wire::size_bytes(&results);
+    let of_guest = !matches!(caller.actor, Actor::Key { .. });
+    asked.app.sending.need_room(bytes, of_guest)?;
+    let body = engine.aside(bytes, move || wire::batch_read(mark, &results, words));
+    Ok(Reply::ok(body.await?))
 }
 
 /// Whether so many rows can be asked for at once.

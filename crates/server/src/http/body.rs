@@ -18,6 +18,9 @@ const DISCARD_TIMES: u64 = 4;
 /// Of a block of a body beyond these: what one read of the connection brings at most, by default.
 const BLOCK_BYTES: usize = 64 * 1_024;
 
+/// A body of more bytes is put together on a thread that parses large ones.
+const JOINED_HERE_MAX: u64 = 256 * 1_024;
+
 /// A body in memory, which is counted in a budget until it is dropped.
 #[derive(Debug)]
 pub struct Held<'a> {
@@ -137,7 +140,13 @@ async fn collect(
         }
         blocks.append(&next);
     }
-    held.bytes = blocks.join();
+    held.bytes = if incoming.read > JOINED_HERE_MAX {
+        // It is copied as a whole, which takes a millisecond for each few megabytes.
+        let joined = tokio::task::spawn_blocking(|| blocks.join()).await;
+        joined.map_err(|broken| ApiError::internal(broken.to_string()))?
+    } else {
+        blocks.join()
+    };
     Ok(())
 }
 

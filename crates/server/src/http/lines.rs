@@ -232,17 +232,10 @@ impl Source {
         for part in parts.drain(fitting..).rev() {
             self.wanted.push_front(part);
         }
-        let mut out = Vec::new();
-        for found in &found[..fitting] {
-            wire::found_line(mark, found, self.words, &mut out);
-        }
-        drop(found);
-        let pieces = [out.into(), Bytes::new(), Bytes::new()];
-        match self.sending.take(&pieces, self.is_guest()) {
-            Ok(untaken) => {
-                let [lines, ..] = pieces;
-                (lines, untaken)
-            }
+        let mut found = found;
+        found.truncate(fitting);
+        match self.counted(mark, found).await {
+            Ok(answers) => answers,
             Err(refusal) => {
                 let mut out = Vec::new();
                 for _ in &parts {
@@ -251,6 +244,22 @@ impl Source {
                 (out.into(), None)
             }
         }
+    }
+
+    /// The lines of what was found, if there is room for them.
+    async fn counted(
+        &self,
+        mark: Option<Mark>,
+        found: Vec<Result<BatchPart, ApiError>>,
+    ) -> Result<Answers, ApiError> {
+        let (bytes, words) = (wire::size_bytes(&found), self.words);
+        self.sending.need_room(bytes, self.is_guest())?;
+        let lines = move || wire::found_lines(mark, &found, words);
+        let lines = self.shared.engine.aside(bytes, lines).await?;
+        let pieces = [lines.into(), Bytes::new(), Bytes::new()];
+        let untaken = self.sending.take(&pieces, self.is_guest())?;
+        let [lines, ..] = pieces;
+        Ok((lines, untaken))
     }
 
     /// What has been done is told of, whatever waits.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use engine::{Act, Caller, Engine, Judged, ListAnswer, ListRows, RowInput};
 use hyper::StatusCode;
-use model::{Json, RowId};
+use model::{Json, Marked, Page, RowId};
 
 use super::error::{ApiError, Kind};
 use super::extract::{Asked, Sender, check_queries, check_ttl, judged};
@@ -184,8 +184,7 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
         }
         let read = engine.get_row_staged(&caller, transaction, place, &id, texts);
         let read = Box::pin(read).await?;
-        let body = wire::encode_page(&read.answer, asked.family);
-        return Ok(Reply::ok(body).at(read.mark));
+        return row(&asked, read).await;
     }
     if !texts.is_empty() || judged == Judged::AsOf {
         let list = ListRows {
@@ -207,8 +206,23 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
     }
     let read = engine.get_row(&caller, asked.place(), &id, texts).await?;
     remember_table(&asked, &caller);
-    let body = wire::encode_page(&read.answer, asked.family);
-    Ok(Reply::ok(body).at(read.mark))
+    row(&asked, read).await
+}
+
+/// A row that was read, with the rows that it is related to.
+async fn row(asked: &Asked<'_>, read: Marked<Page>) -> Result<Reply, ApiError> {
+    let Marked { answer: page, mark } = read;
+    let family = asked.family;
+    if page.related.is_empty() {
+        return Ok(Reply::ok(wire::encode_page(&page, family)).at(mark));
+    }
+    let bytes = page.size_bytes();
+    let body = asked
+        .app
+        .shared
+        .engine
+        .aside(bytes, move || wire::encode_page(&page, family));
+    Ok(Reply::ok(body.await?).at(mark))
 }
 
 /// `POST /v1/tablesdb/{database}/tables/{table}/rows`, for one row or many.

@@ -17,7 +17,7 @@ mod object;
 mod project;
 mod staged;
 
-pub use batch::{batch_read, batch_written, found_line, refused_line, written_line};
+pub use batch::{batch_read, batch_written, found_lines, refused_line, size_bytes, written_line};
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
 pub use export::encode_export_row;
 use object::Object;
@@ -189,12 +189,7 @@ pub fn encode_row(table: &Table, values: &[Value], out: &mut Vec<u8>) {
 pub fn encode_page(page: &Page, family: Family) -> Vec<u8> {
     /// Bytes of the system fields of a row with ids of usual length.
     const SYSTEM_BYTES: usize = 240;
-    let body_bytes = |row: &Row| match &row.content {
-        Content::Body(body) => body.len(),
-        Content::Values(values) => values.len() * 24,
-    };
-    let bodies: usize = page.rows.iter().map(body_bytes).sum();
-    let mut out = Vec::with_capacity(bodies + page.rows.len() * SYSTEM_BYTES);
+    let mut out = Vec::with_capacity(page.size_bytes() + page.rows.len() * SYSTEM_BYTES);
     for (position, row) in page.rows.iter().enumerate() {
         if position > 0 {
             out.push(b',');

@@ -7,7 +7,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use hyper::Response;
 use hyper::server::conn::http1;
@@ -20,6 +20,10 @@ use super::Limits;
 use crate::http::forwarded::Client;
 use crate::http::reply::ReplyBody;
 use crate::http::{self, App};
+
+/// Bytes of answers that one connection hands to the system before others of its thread have their
+/// turn, about a twentieth of a millisecond; the system would take megabytes at once.
+const SENT_A_TURN: usize = 128 << 10;
 
 /// What a connection is doing, with instants in milliseconds since its thread began.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,6 +59,48 @@ pub struct Connection {
     sent_bytes: Cell<u64>,
     told: Cell<Told>,
     waker: RefCell<Option<Waker>>,
+    turn: Turn,
+}
+
+/// What a connection has done since others of its thread last had their turn. A client may send
+/// requests without end and take answers as fast as they are made, so there is a bound of either.
+struct Turn {
+    /// Bytes of answers that may yet be handed to the system.
+    sent_left: Cell<usize>,
+    /// Whether a request was begun that was not answered at once.
+    has_worked: Cell<bool>,
+}
+
+impl Turn {
+    fn new() -> Turn {
+        Turn {
+            sent_left: Cell::new(SENT_A_TURN),
+            has_worked: Cell::new(false),
+        }
+    }
+
+    fn begin(&self) {
+        self.sent_left.set(SENT_A_TURN);
+        self.has_worked.set(false);
+    }
+
+    /// Lets others have their turn before a further request.
+    async fn work(&self) {
+        while self.has_worked.replace(true) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// How many bytes may be sent now. Where that is none, the task has its turn again behind all
+    /// that is ready.
+    fn may_send(&self, cx: &mut Context<'_>) -> Poll<usize> {
+        match self.sent_left.get() {
+            0 => pin!(tokio::task::yield_now())
+                .poll(cx)
+                .map(|()| SENT_A_TURN),
+            left => Poll::Ready(left),
+        }
+    }
 }
 
 impl Connection {
@@ -66,6 +112,7 @@ impl Connection {
             sent_bytes: Cell::new(0),
             told: Cell::new(Told::Nothing),
             waker: RefCell::new(None),
+            turn: Turn::new(),
         }
     }
 
@@ -119,6 +166,8 @@ impl Connection {
     }
 
     fn sent(&self, bytes: usize) {
+        let left = self.turn.sent_left.get();
+        self.turn.sent_left.set(left.saturating_sub(bytes));
         self.moved_ms.set(self.now_ms.get());
         self.sent_bytes.set(self.sent_bytes.get() + bytes as u64);
     }
@@ -181,6 +230,7 @@ async fn exchange(
         }
         connection.phase.set(Phase::Answering);
         Answering::Working(Box::pin(async move {
+            connection.turn.work().await;
             let response = http::answer(app, peer, request).await;
             connection.answered();
             if matches!(response.body(), ReplyBody::Lines(_)) {
@@ -202,6 +252,7 @@ async fn exchange(
     );
     let ended = poll_fn(|cx| {
         connection.await_orders(cx.waker());
+        connection.turn.begin();
         match connection.told.replace(Told::Nothing) {
             Told::Nothing => {}
             Told::Drain => serving.as_mut().graceful_shutdown(),
@@ -279,6 +330,8 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        let left = ready!(self.connection.turn.may_send(cx));
+        let bytes = &bytes[..bytes.len().min(left)];
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.noted(written)
     }
@@ -288,6 +341,12 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let left = ready!(self.connection.turn.may_send(cx));
+        if slices.iter().map(|slice| slice.len()).sum::<usize>() > left {
+            // One that is empty must not be taken for the end.
+            let first = slices.iter().find(|slice| !slice.is_empty());
+            return self.poll_write(cx, first.map_or(&[], |slice| slice));
+        }
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.noted(written)
     }
@@ -409,5 +468,23 @@ mod tests {
         let connection = Connection::new(0);
         connection.phase.set(Phase::Answering);
         assert!(!closes_at(&connection, u64::MAX));
+    }
+
+    #[test]
+    fn a_turn_ends_with_its_bytes_and_with_its_second_request() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let connection = Connection::new(0);
+        let turn = &connection.turn;
+        assert_eq!(turn.may_send(&mut cx), Poll::Ready(SENT_A_TURN));
+        connection.sent(SENT_A_TURN - 1);
+        assert_eq!(turn.may_send(&mut cx), Poll::Ready(1));
+        connection.sent(1);
+        assert!(turn.may_send(&mut cx).is_pending());
+        assert!(pin!(turn.work()).poll(&mut cx).is_ready());
+        let mut second = pin!(turn.work());
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        turn.begin();
+        assert!(second.poll(&mut cx).is_ready(), "it has waited");
+        assert_eq!(turn.may_send(&mut cx), Poll::Ready(SENT_A_TURN));
     }
 }

@@ -363,7 +363,7 @@ fn reads(seen: &Seen) -> Vec<Metric> {
     vec![
         counter(
             "tidemark_long_reads_total",
-            "Reads that went to a thread for long reads",
+            "Reads and large answers that went to a thread for long reads",
             long.taken,
         ),
         counter(
@@ -373,7 +373,7 @@ fn reads(seen: &Seen) -> Vec<Metric> {
         ),
         gauge(
             "tidemark_long_reads_waiting",
-            "Long reads that wait for a thread",
+            "Long reads and large answers that wait for a thread",
             long.waiting as u64,
         ),
         gauge(

@@ -70,9 +70,9 @@ use self::kept::{Keeping, Kept};
 use self::read::Readers;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded, OperationsOf,
-    Options, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreError,
-    StoreFuture, Transaction,
+    Aside, Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded,
+    OperationsOf, Options, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store,
+    StoreError, StoreFuture, Transaction, Work,
 };
 
 /// The store behind the border.
@@ -293,6 +293,10 @@ impl Store for SqliteStore {
 
     fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
         self.readers.recorded(asked)
+    }
+
+    fn aside(&self, kind: Aside, work: Work) -> StoreFuture<'static, ()> {
+        self.readers.aside(kind, work)
     }
 
     fn rewind(&self) -> StoreFuture<'_, ()> {

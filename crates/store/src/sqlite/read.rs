@@ -35,8 +35,8 @@ use super::read::slow::SlowShapes;
 use super::read::statements::{Prepared, Statements};
 use super::read::watch::Limit;
 use crate::{
-    EncodeRow, Listed, Listing, LongReadCounts, Options, Point, Snapshot, StoreError, StoreFuture,
-    TotalCap,
+    Aside, EncodeRow, Listed, Listing, LongReadCounts, Options, Point, Snapshot, StoreError,
+    StoreFuture, TotalCap, Work,
 };
 
 mod boundary;
@@ -142,7 +142,9 @@ impl Readers {
         let shared = &self.shared;
         // One text may take a pattern long, and all words of one beginning are one step of the
         // index of words: neither has a step at which a short read is given up.
-        let may_be_short = !listing.query.has_patterns() && !listing.query.has_searches();
+        let may_be_short = !listing.query.has_patterns()
+            && !listing.query.has_searches()
+            && pool::stop_of_this().is_none();
         if may_be_short && let Some(answer) = shared.short(|reader| reader.list(shared, listing)) {
             return Box::pin(ready(answer));
         }
@@ -184,7 +186,7 @@ impl Readers {
     ) -> StoreFuture<'a, T> {
         let (shared, asked) = (self.shared.clone(), Instant::now());
         let waiting_max = self.pool.waiting_max();
-        let waiting = self.pool.run(move |stop: Arc<AtomicBool>| {
+        let read = move |stop: Arc<AtomicBool>| {
             if asked.elapsed().as_secs() >= WAIT_S_MAX {
                 return Err(StoreError::ReadersBusy { waiting_max });
             }
@@ -197,8 +199,28 @@ impl Readers {
                 }
                 error => error,
             })
-        });
-        match waiting {
+        };
+        // A thread for long reads that waited for another one could wait for ever.
+        if let Some(stop) = pool::stop_of_this() {
+            return Box::pin(ready(read(stop)));
+        }
+        match self.pool.run(Aside::Read, read) {
+            Ok(waiting) => Box::pin(waiting),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    /// What [`crate::Store::aside`] promises.
+    pub(super) fn aside(&self, kind: Aside, work: Work) -> StoreFuture<'static, ()> {
+        if let Some(stop) = pool::stop_of_this() {
+            work(&stop);
+            return Box::pin(ready(Ok(())));
+        }
+        let work = move |stop: Arc<AtomicBool>| {
+            work(&stop);
+            Ok(())
+        };
+        match self.pool.run(kind, work) {
             Ok(waiting) => Box::pin(waiting),
             Err(error) => Box::pin(ready(Err(error))),
         }

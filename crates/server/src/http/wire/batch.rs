@@ -7,9 +7,26 @@ use super::object::Object;
 use super::{Words, encode_one, error};
 use crate::http::error::ApiError;
 
+/// Bytes of the rows that are shown.
+pub fn size_bytes(results: &[Result<BatchPart, ApiError>]) -> usize {
+    results.iter().flatten().map(BatchPart::size_bytes).sum()
+}
+
+/// Room for all of it: what grows by being moved takes twice its memory, and more than its time.
+fn room_for(results: &[Result<BatchPart, ApiError>]) -> Vec<u8> {
+    /// Of a row with its system fields, or an element without any.
+    const SYSTEM_BYTES: usize = 240;
+    let count: usize = results
+        .iter()
+        .flatten()
+        .map(|part| 1 + part.places.len())
+        .sum();
+    Vec::with_capacity(size_bytes(results) + (1 + count) * SYSTEM_BYTES)
+}
+
 /// Rows that were read, or `null` for each that is not there, by the parts of the request.
 pub fn batch_read(mark: Mark, results: &[Result<BatchPart, ApiError>], words: &Words) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = room_for(results);
     let mut object = Object::open(&mut out);
     object.number("mark", mark.0);
     object.array("results", results, |result, out| {
@@ -21,8 +38,20 @@ pub fn batch_read(mark: Mark, results: &[Result<BatchPart, ApiError>], words: &W
     out
 }
 
-/// The same of one part, as a line. `mark` is unknown where nothing could be read.
-pub fn found_line(
+/// The same of each part, as a line. `mark` is unknown where nothing could be read.
+pub fn found_lines(
+    mark: Option<Mark>,
+    results: &[Result<BatchPart, ApiError>],
+    words: &Words,
+) -> Vec<u8> {
+    let mut out = room_for(results);
+    for result in results {
+        found_line(mark, result, words, &mut out);
+    }
+    out
+}
+
+fn found_line(
     mark: Option<Mark>,
     result: &Result<BatchPart, ApiError>,
     words: &Words,

@@ -4,6 +4,7 @@
 //! that answers short reads, or the writer, has work, these wait for it.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -14,7 +15,17 @@ use std::thread::{Builder, JoinHandle};
 
 use futures_channel::oneshot;
 
-use crate::{LongReadCounts, LongReads, StoreError};
+use crate::{Aside, LongReadCounts, LongReads, StoreError};
+
+thread_local! {
+    /// What stops the work that this thread does, if it is one for long reads.
+    static RUNNING: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// What stops the work that this thread does; `None` where it is none for long reads.
+pub(super) fn stop_of_this() -> Option<Arc<AtomicBool>> {
+    RUNNING.with_borrow(Option::clone)
+}
 
 /// How far these threads stand back, as `nice` counts: each gets a third of the processor time of
 /// a thread it competes with (Linux, `sched(7)`), and is put aside at once when one wakes. At 10
@@ -38,6 +49,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Job>,
+    /// Answers to be made of what was read.
+    answers: VecDeque<Job>,
     /// Threads that wait for work.
     idle: usize,
     /// What stops the reads that run now.
@@ -75,41 +88,33 @@ impl Pool {
         self.limits.waiting_max
     }
 
-    /// Hands over a read, which is told what stops it.
+    /// Hands over a read, or other work, which is told what stops it.
     ///
     /// # Errors
-    /// [`StoreError::ReadersBusy`] when the queue is full.
+    /// [`StoreError::ReadersBusy`] when the queue of its kind is full.
     pub(super) fn run<T: Send + 'static>(
         &self,
+        kind: Aside,
         read: impl FnOnce(Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<Waiting<T>, StoreError> {
-        let stop: Arc<AtomicBool> = Arc::default();
-        let (reply, answer) = oneshot::channel();
-        let of_read = stop.clone();
-        let run = Box::new(move || {
-            // Nobody may be waiting any more.
-            drop(reply.send(read(of_read)));
-        });
-        let job = Job {
-            run,
-            stop: stop.clone(),
-        };
-        self.enqueue(job)?;
-        Ok(Waiting { answer, stop })
+        let (job, waiting) = job(read);
+        self.enqueue(job, kind)?;
+        Ok(waiting)
     }
 
-    fn enqueue(&self, job: Job) -> Result<(), StoreError> {
+    fn enqueue(&self, job: Job, kind: Aside) -> Result<(), StoreError> {
         let mut state = self.shared.lock();
         if state.is_closed {
             return Err(StoreError::Interrupted);
         }
         // As many as idle threads are about to be taken.
         let room = self.limits.waiting_max + state.idle;
-        if state.waiting.len() >= room {
-            state.waiting.retain(Job::is_wanted);
+        let queue = state.queue(kind);
+        if queue.len() >= room {
+            queue.retain(Job::is_wanted);
         }
-        let mut may_wait = state.waiting.len() < room;
-        if state.waiting.len() >= state.idle && self.start_thread()? {
+        let mut may_wait = queue.len() < room;
+        if state.waiting.len() + state.answers.len() >= state.idle && self.start_thread()? {
             // It takes a job as soon as it runs, which makes room for this one.
             may_wait = true;
         }
@@ -119,7 +124,7 @@ impl Pool {
             return Err(StoreError::ReadersBusy { waiting_max });
         }
         state.taken += 1;
-        state.waiting.push_back(job);
+        state.queue(kind).push_back(job);
         self.shared.changed.notify_one();
         Ok(())
     }
@@ -135,7 +140,7 @@ impl Pool {
         LongReadCounts {
             taken: state.taken,
             refused: state.refused,
-            waiting: state.waiting.len(),
+            waiting: state.waiting.len() + state.answers.len(),
             waiting_max: self.limits.waiting_max,
             running: state.running.len(),
             threads,
@@ -167,7 +172,10 @@ impl Pool {
     pub(super) fn close(&self) {
         let mut state = self.shared.lock();
         state.is_closed = true;
-        let waiting = std::mem::take(&mut state.waiting);
+        let waiting = (
+            std::mem::take(&mut state.waiting),
+            std::mem::take(&mut state.answers),
+        );
         for stop in &state.running {
             stop.store(true, Ordering::Relaxed);
         }
@@ -175,7 +183,9 @@ impl Pool {
         drop(waiting);
         self.shared.changed.notify_all();
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        for thread in threads.drain(..) {
+        let this = std::thread::current().id();
+        // One of them may hold the store last, and does not wait for itself.
+        for thread in threads.drain(..).filter(|one| one.thread().id() != this) {
             // Panics were caught, and said so, where they happened.
             drop(thread.join());
         }
@@ -185,6 +195,39 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// A job that runs `work`, and the wait for what comes of it.
+fn job<T: Send + 'static>(
+    work: impl FnOnce(Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
+) -> (Job, Waiting<T>) {
+    let stop: Arc<AtomicBool> = Arc::default();
+    let (reply, answer) = oneshot::channel();
+    let of_work = stop.clone();
+    let run = Box::new(move || {
+        // Nobody may be waiting any more.
+        drop(reply.send(work(of_work)));
+    });
+    let job = Job {
+        run,
+        stop: stop.clone(),
+    };
+    (job, Waiting { answer, stop })
+}
+
+impl State {
+    fn take(&mut self) -> Option<Job> {
+        self.answers
+            .pop_front()
+            .or_else(|| self.waiting.pop_front())
+    }
+
+    fn queue(&mut self, kind: Aside) -> &mut VecDeque<Job> {
+        match kind {
+            Aside::Read => &mut self.waiting,
+            Aside::Answer => &mut self.answers,
+        }
     }
 }
 
@@ -203,6 +246,7 @@ impl Shared {
     fn work(&self) {
         stand_back();
         while let Some(Job { run, stop }) = self.next() {
+            RUNNING.set(Some(stop.clone()));
             // A panic is one read's end, whose reply is dropped with it.
             let _: Result<(), Box<dyn Any + Send>> = catch_unwind(AssertUnwindSafe(run));
             let mut state = self.lock();
@@ -217,7 +261,7 @@ impl Shared {
             if state.is_closed {
                 return None;
             }
-            while let Some(job) = state.waiting.pop_front() {
+            while let Some(job) = state.take() {
                 if job.is_wanted() {
                     state.running.push(job.stop.clone());
                     return Some(job);

@@ -1,0 +1,172 @@
+//! Work on large answers, which would hold up whatever else its thread serves.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_channel::oneshot;
+use futures_executor::block_on;
+use list_cache::Family;
+use model::{Page, Row};
+use store::{Aside, StoreError};
+
+use crate::Engine;
+use crate::error::EngineError;
+
+/// No further step of a read is taken on the thread of whoever asks after so many bytes of rows:
+/// some tenths of a millisecond.
+const BYTES_HERE_MAX: usize = 128 << 10;
+
+/// Work on so many bytes or more is done aside: on fewer it takes some tenths of a millisecond.
+pub const ASIDE_BYTES_MIN: usize = 256 << 10;
+
+impl Engine {
+    /// Does work on so many bytes: here while they are few, else on a thread for long reads, before
+    /// the reads that wait for one. Work that is dropped before its turn is not done.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadersBusy`] when as much work waits as reads may.
+    pub async fn aside<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        if bytes < ASIDE_BYTES_MIN {
+            return Ok(work());
+        }
+        self.handed_over(Aside::Answer, |_| work()).await
+    }
+
+    /// Reads on a thread for long reads: what [`Turn::here`] did not suffice for.
+    ///
+    /// # Errors
+    /// As for [`Engine::aside`].
+    pub(crate) async fn read_apart<T: Send + 'static>(
+        &self,
+        read: impl AsyncFnOnce(&Engine, &Turn<'_>) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let engine = self.this.upgrade().ok_or(StoreError::Interrupted)?;
+        let read = move |stop: &AtomicBool| block_on(read(&engine, &Turn::apart(stop)));
+        self.handed_over(Aside::Read, read).await?
+    }
+
+    async fn handed_over<T: Send + 'static>(
+        &self,
+        kind: Aside,
+        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let (reply, mut answer) = oneshot::channel();
+        // Nobody may be waiting any more.
+        let work = Box::new(move |stop: &AtomicBool| drop(reply.send(work(stop))));
+        self.shared.store.aside(kind, work).await?;
+        let done = answer.try_recv().ok().flatten();
+        // It broke down, and said so where it did.
+        Ok(done.ok_or(StoreError::Interrupted)?)
+    }
+
+    /// A page as it is sent, and the number that stands for it.
+    pub(crate) async fn encoded(
+        &self,
+        page: Page,
+        family: Family,
+    ) -> Result<(u128, Arc<[u8]>), EngineError> {
+        let (encode, seed) = (self.shared.encode_page, self.seed);
+        self.aside(page.size_bytes(), move || {
+            let body = encode(&page, family);
+            // Large rows are not held beside two copies of what is made of them.
+            drop(page);
+            (list_cache::fingerprint(seed, &body), Arc::from(body))
+        })
+        .await
+    }
+}
+
+/// How far a read that takes many steps may go on where it runs.
+pub(crate) struct Turn<'a> {
+    bytes_left: Cell<usize>,
+    /// Whether it was to go on, and may not.
+    is_over: Cell<bool>,
+    /// Raised when nobody waits for it any more.
+    stop: Option<&'a AtomicBool>,
+}
+
+impl<'a> Turn<'a> {
+    /// On the thread of whoever asks.
+    pub(crate) fn here() -> Turn<'a> {
+        Turn {
+            bytes_left: Cell::new(BYTES_HERE_MAX),
+            is_over: Cell::new(false),
+            stop: None,
+        }
+    }
+
+    /// On a thread for long reads.
+    pub(crate) fn apart(stop: &'a AtomicBool) -> Turn<'a> {
+        Turn {
+            bytes_left: Cell::new(usize::MAX),
+            is_over: Cell::new(false),
+            stop: Some(stop),
+        }
+    }
+
+    /// Whether it was to go on, and may not: it begins again on a thread for long reads.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    /// Asked before each step.
+    pub(crate) fn goes_on(&self) -> Result<(), EngineError> {
+        let is_stopped = self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        if is_stopped || self.bytes_left.get() == 0 {
+            self.is_over.set(true);
+            return Err(StoreError::Interrupted.into());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn count(&self, row: Option<&Row>) {
+        let bytes = row.map_or(0, Row::size_bytes);
+        let left = self.bytes_left.get();
+        self.bytes_left.set(left.saturating_sub(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Content, RowId, Timestamp};
+
+    use super::*;
+
+    fn row(bytes: usize) -> Row {
+        Row {
+            id: RowId::new("r").unwrap(),
+            seq: 1,
+            created: Timestamp(0),
+            updated: Timestamp(0),
+            permissions: "[]".into(),
+            content: Content::Body(vec![b'x'; bytes].into()),
+            span: None,
+        }
+    }
+
+    #[test]
+    fn a_read_goes_on_where_it_is_asked_for_until_it_has_its_bytes() {
+        let turn = Turn::here();
+        turn.count(Some(&row(BYTES_HERE_MAX - 100)));
+        turn.count(None);
+        assert!(turn.goes_on().is_ok() && !turn.is_over());
+        turn.count(Some(&row(100)));
+        assert!(!turn.is_over(), "that may have been all");
+        assert!(turn.goes_on().is_err() && turn.is_over());
+    }
+
+    #[test]
+    fn apart_it_goes_on_until_nobody_waits_for_it() {
+        let stop = AtomicBool::new(false);
+        let turn = Turn::apart(&stop);
+        turn.count(Some(&row(BYTES_HERE_MAX)));
+        assert!(turn.goes_on().is_ok());
+        stop.store(true, Ordering::Relaxed);
+        assert!(turn.goes_on().is_err());
+    }
+}
