@@ -10,6 +10,24 @@ use model::Timestamp;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+#[expect(
+    unsafe_code,
+    reason = "one function of the allocator, which its crate does not show"
+)]
+mod allocator {
+    unsafe extern "C" {
+        /// Frees what this thread keeps for itself, and gives memory that nobody has used for a
+        /// second back to the system (mimalloc's manual, `mi_collect`).
+        pub(super) safe fn mi_collect(force: bool);
+    }
+}
+
+/// Memory that was freed goes back to the system only when somebody asks for more or for this: a
+/// server that has nothing to do would keep whatever its worst second took.
+fn collect() {
+    allocator::mi_collect(false);
+}
+
 struct SystemClock;
 
 impl Clock for SystemClock {
@@ -38,5 +56,5 @@ fn rng(bytes: &mut [u8]) {
 }
 
 fn main() -> ExitCode {
-    server::cli::main(Arc::new(SystemClock), rng)
+    server::cli::main(Arc::new(SystemClock), rng, collect)
 }

@@ -73,6 +73,8 @@ pub struct ServeConfig {
     pub test_clock: Option<Arc<SetClock>>,
     /// Gives ids their chance.
     pub rng: Rng,
+    /// Gives memory that a thread does not use back to the system; called now and then.
+    pub collect: fn(),
 }
 
 /// What a connection and a request may take.

@@ -20,7 +20,7 @@ use crate::port::target::Target;
 /// written.
 pub fn run(setup: ExportSetup, outside: Outside) -> Result<()> {
     let done = runtime()?.block_on(async {
-        let Outside { clock, rng } = outside;
+        let Outside { clock, rng, .. } = outside;
         let config = offline_engine(setup.directory.clone());
         let store = Administration::open(config, clock, rng, false).await?;
         let mut target = Target::new(store, setup.project.to_string());

@@ -28,7 +28,7 @@ const READ_BYTES: usize = 1 << 20;
 pub fn run(setup: ImportSetup, outside: Outside) -> Result<ExitCode> {
     runtime()?.block_on(async {
         let config = offline_engine(setup.directory.clone());
-        let Outside { clock, rng } = outside.clone();
+        let Outside { clock, rng, .. } = outside.clone();
         let store = Administration::open(config, clock, rng, false).await?;
         let mut target = Target::new(store, setup.into.to_string());
         let done = read(&mut target, setup.source, &setup.directory, &outside).await;

@@ -31,14 +31,21 @@ pub struct Outside {
     pub clock: Arc<dyn Clock>,
     /// The source of ids and secrets.
     pub rng: Rng,
+    /// Gives memory that a thread does not use back to the system.
+    pub collect: fn(),
 }
 
 /// Reads the command line and does what it says.
 ///
 /// The exit code is 0 on success, 1 when the command failed (the reason stands in one line on
 /// standard error), 2 when the command line was not understood.
-pub fn main(clock: Arc<dyn Clock>, rng: Rng) -> ExitCode {
-    let done = config::read().and_then(|cli| run(cli.command, Outside { clock, rng }));
+pub fn main(clock: Arc<dyn Clock>, rng: Rng, collect: fn()) -> ExitCode {
+    let outside = Outside {
+        clock,
+        rng,
+        collect,
+    };
+    let done = config::read().and_then(|cli| run(cli.command, outside));
     match done {
         Ok(code) => code,
         Err(error) => {
@@ -51,7 +58,7 @@ pub fn main(clock: Arc<dyn Clock>, rng: Rng) -> ExitCode {
 fn run(command: Command, outside: Outside) -> Result<ExitCode> {
     match command {
         Command::Serve(args) => {
-            let Outside { clock, rng } = outside.clone();
+            let Outside { clock, rng, .. } = outside.clone();
             return serve::run(args.check(clock, rng)?, outside);
         }
         Command::Project(command) => project::run(command, outside)?,

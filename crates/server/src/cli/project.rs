@@ -137,7 +137,7 @@ fn confirm(question: &str) -> Result<()> {
 pub fn perform(how: &HowArgs, outside: Outside, act: Act) -> Result<Value> {
     let create = matches!(act, Act::CreateProject { .. });
     let config = offline_engine(how.data.data.clone());
-    let Outside { clock, rng } = outside;
+    let Outside { clock, rng, .. } = outside;
     runtime()?.block_on(async {
         let mut administration = Administration::open(config, clock, rng, create).await?;
         let done = administration.perform(act).await;

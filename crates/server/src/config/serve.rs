@@ -347,6 +347,7 @@ impl ServeArgs {
             traces: None,
             clock,
             rng,
+            collect: || {},
         };
         let log = Log {
             format: self.log.log_format,

@@ -96,6 +96,8 @@ pub struct Shared {
     /// The clock of the engine, where clients set it.
     test_clock: Option<Arc<SetClock>>,
     rng: Rng,
+    /// Gives memory that this thread does not use back to the system.
+    pub collect: fn(),
     origins: Origins,
     proxies: TrustedProxies,
     traces: Option<Arc<Traces>>,
@@ -127,6 +129,7 @@ impl Shared {
             clock: config.clock,
             test_clock: config.test_clock,
             rng: config.rng,
+            collect: config.collect,
             origins,
             proxies: config.proxies,
             routes,

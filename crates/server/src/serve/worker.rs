@@ -197,5 +197,6 @@ async fn sweep(connections: Rc<Connections>, app: Rc<App>) {
             connection.look_over(now_ms, &connections.limits);
         }
         app.report();
+        (app.shared.collect)();
     }
 }

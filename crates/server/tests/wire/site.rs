@@ -255,6 +255,7 @@ impl Site {
             clock: clock.clone(),
             test_clock,
             rng,
+            collect: || {},
         };
         let served = engine.clone();
         let thread = std::thread::spawn(move || {
