@@ -219,6 +219,7 @@ pub(crate) fn changed(
         required: change.required,
         default: change.default.clone(),
         array: before.array,
+        encrypt: before.encrypt,
         ..limits(&before.kind)
     };
     new.size = change.size.or(new.size);

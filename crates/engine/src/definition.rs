@@ -22,6 +22,8 @@ const INDEX_CHARS_MAX: u64 = 768;
 const VARCHAR_CHARS_MAX: i64 = 16_381;
 /// Greatest size of a `string` (wire protocol, 2.3).
 const STRING_CHARS_MAX: i64 = 1_073_741_824;
+/// Least size of a `string` that is encrypted (wire protocol, 2.3).
+const ENCRYPTED_CHARS_MIN: u32 = 150;
 /// Most elements of an enum, and most characters of one (wire protocol, 2.3).
 const ELEMENTS_MAX: usize = 100;
 const ELEMENT_CHARS_MAX: usize = 255;
@@ -115,23 +117,50 @@ pub(crate) fn column(
     if table.columns.iter().any(is_taken) {
         return Err(EngineError::Column(ColumnFault::Exists(new.key.clone())));
     }
+    let kind = kind(new, given)?;
     if new.encrypt {
-        return Err(EngineError::Unsupported(format!(
-            "Encryption of column `{key}`"
-        )));
+        need_room_for_seal(new, &kind)?;
     }
     let mut column = Column {
         number,
-        kind: kind(new, given)?,
+        kind,
         key,
         required: new.required,
         array: new.array,
+        encrypt: new.encrypt,
         default: None,
         created: Timestamp(0),
         updated: Timestamp(0),
     };
     column.default = default(&column, new.default.as_ref())?;
     Ok(column)
+}
+
+/// The reference refuses short encrypted strings, because there the sealed text takes the room.
+fn need_room_for_seal(new: &NewColumn, kind: &ColumnKind) -> Result<(), EngineError> {
+    let refuse = |name, why| Err(EngineError::Argument { name, why });
+    match kind {
+        ColumnKind::String { chars_max } if *chars_max < ENCRYPTED_CHARS_MIN => refuse(
+            "size",
+            format!(
+                "column `{}`: an encrypted string needs {ENCRYPTED_CHARS_MIN} or more, got \
+                 {chars_max}.",
+                new.key
+            ),
+        ),
+        ColumnKind::String { .. }
+        | ColumnKind::Varchar { .. }
+        | ColumnKind::Text
+        | ColumnKind::Mediumtext
+        | ColumnKind::Longtext => Ok(()),
+        _ => refuse(
+            "encrypt",
+            format!(
+                "column `{}` of type `{}` cannot be encrypted; texts can.",
+                new.key, new.kind
+            ),
+        ),
+    }
 }
 
 fn argument(name: &'static str, error: &ModelError) -> EngineError {
@@ -409,6 +438,13 @@ fn index_field(table: &Table, new: &NewIndex, key: &str) -> Result<Field, Engine
             new.key
         );
         return Err(EngineError::Column(ColumnFault::TypeInvalid(why)));
+    }
+    if table.columns[position].encrypt {
+        let why = format!(
+            "Index `{}`: the encrypted column `{key}` cannot be indexed.",
+            new.key
+        );
+        return Err(EngineError::Index(IndexFault::Invalid(why)));
     }
     if table.columns[position].array {
         let why = format!(

@@ -89,6 +89,7 @@ fn attributes(list: &[(&str, Type)]) -> Arc<Table> {
         kind: kind.clone(),
         required: false,
         array: *array,
+        encrypt: false,
         default: None,
         created: Timestamp(0),
         updated: Timestamp(0),

@@ -144,6 +144,7 @@ fn column(key: &ColumnKey, relation: Relation) -> Column {
         key: key.clone(),
         required: false,
         array: relation.holds_links() && relation.is_list(),
+        encrypt: false,
         kind: ColumnKind::Relationship(relation),
         default: None,
         created: unset,

@@ -18,7 +18,7 @@ use crate::Engine;
 use crate::asked::{Caller, ColumnChange, Place};
 use crate::authorize;
 use crate::columns::{changed, position};
-use crate::error::EngineError;
+use crate::error::{ColumnFault, EngineError};
 use crate::refused::refused;
 use crate::rows::ATTEMPTS_MAX;
 
@@ -68,6 +68,14 @@ impl Engine {
             };
             if least >= most {
                 return Ok(None);
+            }
+            if after.encrypt {
+                let why = format!(
+                    "Column `{}` is encrypted: its texts cannot be measured, so it cannot take \
+                     shorter ones.",
+                    after.key
+                );
+                return Err(EngineError::Column(ColumnFault::InvalidResize(why)));
             }
             match self.longer(&catalogue, table, (at, least)).await {
                 Err(StoreError::CatalogueMoved) => {

@@ -270,6 +270,17 @@ impl Engine {
     }
 }
 
+/// # Errors
+/// [`query::QueryError::Invalid`] for an encrypted column: nothing can be looked for in it.
+fn need_plain(table: &Table, position: usize) -> Result<(), EngineError> {
+    let column = &table.columns[position];
+    if !column.encrypt {
+        return Ok(());
+    }
+    let why = format!("Cannot query encrypted attribute: {}", column.key);
+    Err(query::QueryError::Invalid(why).into())
+}
+
 fn pieces_query(
     table: &Arc<Table>,
     visibility: Visibility,
@@ -281,6 +292,7 @@ fn pieces_query(
         tests.push(Filter::Field(Field::Id, Test::In(vec![id])));
     }
     for (position, value) in values(table, &asked.equal)? {
+        need_plain(table, position)?;
         let test = match value {
             Value::Null => Test::IsNull,
             value => Test::In(vec![value]),
@@ -290,6 +302,7 @@ fn pieces_query(
     let mut order = Vec::new();
     if let Some((key, direction)) = &asked.order {
         let position = table.named(key).map_err(EngineError::Structure)?;
+        need_plain(table, position)?;
         order.push(OrderKey {
             field: Field::Column(position),
             direction: *direction,
@@ -336,6 +349,9 @@ fn constraints(
         if column.array || column.relation().is_some() {
             let why = format!("column `{key}` holds lists or links");
             return Err(refuse(name, why));
+        }
+        if column.encrypt {
+            return Err(refuse(name, format!("column `{key}` is encrypted")));
         }
         Ok(column.number)
     };

@@ -127,6 +127,8 @@ pub struct Column {
     pub required: bool,
     /// Whether it holds a list of such values.
     pub array: bool,
+    /// Whether its values are sealed wherever they rest. Texts alone are; it never changes.
+    pub encrypt: bool,
     /// The value of rows that were created without one.
     pub default: Option<Value>,
     /// When it was created.

@@ -36,6 +36,11 @@ pub fn is_array(table: &Table, field: Field) -> bool {
     matches!(field, Field::Column(position) if table.columns[position].array)
 }
 
+/// Whether the field's values are sealed where they rest, so that none can be looked for.
+pub fn is_encrypted(table: &Table, field: Field) -> bool {
+    matches!(field, Field::Column(position) if table.columns[position].encrypt)
+}
+
 /// Whether the field may have no value. Any column may, a required one too: rows written before
 /// it was required have none.
 pub fn is_nullable(field: Field) -> bool {

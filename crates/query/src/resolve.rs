@@ -198,7 +198,7 @@ impl<'a> Draft<'a> {
 
     fn order_by(&mut self, call: &Call, direction: Direction) -> Result<(), QueryError> {
         let name = attribute(call)?;
-        let field = field::named(self.table, name).ok_or_else(|| not_found(name))?;
+        let field = queried(self.table, name)?;
         let obstacle = if field::relation(self.table, field).is_some() {
             Some("a relationship")
         } else if field::is_array(self.table, field) {
@@ -301,6 +301,16 @@ fn version_named(text: &str) -> Option<(RowId, Option<VersionName>)> {
 fn attribute(call: &Call) -> Result<&str, QueryError> {
     let name = call.attribute.as_deref().filter(|name| !name.is_empty());
     name.ok_or_else(|| refuse(format!("`{}` needs an attribute", call.method.as_str())))
+}
+
+/// The field called `name`, by which rows can be found and ordered.
+fn queried(table: &Table, name: &str) -> Result<model::Field, QueryError> {
+    let field = field::named(table, name).ok_or_else(|| not_found(name))?;
+    if field::is_encrypted(table, field) {
+        let name = echo(name);
+        return Err(refuse(format!("Cannot query encrypted attribute: {name}")));
+    }
+    Ok(field)
 }
 
 fn refuse(why: impl Into<String>) -> QueryError {

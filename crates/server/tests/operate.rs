@@ -214,6 +214,39 @@ fn a_newer_format_is_refused_with_what_to_use() {
 }
 
 #[test]
+fn the_key_of_encrypted_columns_is_needed_and_looked_at() {
+    let folder = Folder::new();
+    let listen = [("TIDEMARK_LISTEN", &*free_port())];
+    let server = Running::start(&folder);
+    let (_, found) = doctor(&folder, "--no-check", &listen);
+    check(&found, "key", "ok", "Nothing is encrypted");
+    let database = json!({"databaseId": "d", "name": "D"});
+    server.call("POST", "/tablesdb", &database);
+    let column = json!({"key": "k", "type": "text", "encrypt": true});
+    let table = json!({"tableId": "t", "name": "T", "columns": [column]});
+    server.call("POST", "/tablesdb/d/tables", &table);
+    assert_eq!(server.stop(), Some(0));
+    let file = folder.data().join("tidemark.key");
+    let (_, found) = doctor(&folder, "--no-check", &listen);
+    check(&found, "key", "ok", "is there");
+    let key = fs::read(&file).unwrap();
+    for (other, part) in [(None, "is not there"), (Some("x"), "does not hold the key")] {
+        match other {
+            None => fs::remove_file(&file).unwrap(),
+            Some(other) => fs::write(&file, other).unwrap(),
+        }
+        let output = on(&folder, "serve --listen 127.0.0.1:0");
+        assert_refused(&output, 1, part);
+        assert_refused(&output, 1, "tidemark.key");
+        let (code, found) = doctor(&folder, "--no-check", &listen);
+        assert_eq!(code, Some(1));
+        check(&found, "key", "bad", part);
+    }
+    fs::write(&file, key).unwrap();
+    assert_eq!(Running::start(&folder).stop(), Some(0));
+}
+
+#[test]
 fn whoever_holds_a_port_or_a_directory_is_named() {
     let folder = Folder::new();
     let server = Running::start(&folder);

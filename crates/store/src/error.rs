@@ -95,6 +95,21 @@ pub enum StoreError {
         /// The newest format this binary knows.
         newest: i64,
     },
+    /// The database was written with a key, and the file that held it is absent.
+    KeyMissing {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file holds another key than the one the database was written with, or none.
+    KeyWrong {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Something encrypted is not what was stored in its place.
+    SealBroken {
+        /// What it is.
+        what: String,
+    },
     /// Stored bytes break a law of ours. Stop writing and report it.
     Corrupt {
         /// Which law.
@@ -126,6 +141,9 @@ impl StoreError {
             | StoreError::DatabaseMissing { .. }
             | StoreError::CommitsLost { .. }
             | StoreError::Format { .. }
+            | StoreError::KeyMissing { .. }
+            | StoreError::KeyWrong { .. }
+            | StoreError::SealBroken { .. }
             | StoreError::Corrupt { .. } => false,
         }
     }
@@ -141,12 +159,10 @@ impl fmt::Display for StoreError {
                 "The table keeps what was known and valid from {} microseconds since 1970 on.",
                 kept_from.0
             ),
-            StoreError::CursorNull { id } => {
-                write!(
-                    f,
-                    "Row `{id}` has no value in a column that the order uses."
-                )
-            }
+            StoreError::CursorNull { id } => write!(
+                f,
+                "Row `{id}` has no value in a column that the order uses."
+            ),
             StoreError::Timeout { limit_ms } => {
                 write!(f, "The query was stopped after {limit_ms} ms.")
             }
@@ -155,11 +171,7 @@ impl fmt::Display for StoreError {
                 "The answer would have more than {bytes_max} bytes. Ask for fewer rows with \
                  `limit` and go on with `cursorAfter`, or for fewer columns with `select`."
             ),
-            StoreError::ReadersBusy { waiting_max } => write!(
-                f,
-                "Too many long queries: {waiting_max} may wait. Try again later, or make an index \
-                 for what the query filters and orders by."
-            ),
+            StoreError::ReadersBusy { waiting_max } => write_busy(f, *waiting_max),
             StoreError::PatternTooHard => f.write_str(
                 "A regular expression would take too much work on one of the texts it is matched \
                  against",
@@ -194,9 +206,36 @@ impl fmt::Display for StoreError {
                 "The data directory has format {found}; this binary knows formats up to {newest}. \
                  Use a newer Tidemark."
             ),
+            StoreError::KeyMissing { file } => write_keyless(f, file),
+            StoreError::KeyWrong { file } => write!(
+                f,
+                "The file {} does not hold the key that the data was encrypted with. Put it back.",
+                file.display()
+            ),
+            StoreError::SealBroken { what } => write!(
+                f,
+                "What is encrypted of {what} is damaged, or was not stored there."
+            ),
             StoreError::Corrupt { detail } => write!(f, "Stored data is damaged: {detail}."),
         }
     }
+}
+
+fn write_busy(f: &mut fmt::Formatter<'_>, waiting_max: usize) -> fmt::Result {
+    write!(
+        f,
+        "Too many long queries: {waiting_max} may wait. Try again later, or make an index for \
+         what the query filters and orders by."
+    )
+}
+
+fn write_keyless(f: &mut fmt::Formatter<'_>, file: &Path) -> fmt::Result {
+    write!(
+        f,
+        "The data was encrypted with a key, and its file {} is not there. Put it back; without it \
+         encrypted columns cannot be read.",
+        file.display()
+    )
 }
 
 fn write_missing(f: &mut fmt::Formatter<'_>, directory: &Path) -> fmt::Result {

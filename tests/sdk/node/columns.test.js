@@ -26,6 +26,7 @@ const shapes = [
   [{ type: 'varchar', size: 64 }, { type: 'varchar', size: 64, default: null, encrypt: false }],
   [{ type: 'string', size: 300 }, { type: 'string', size: 300, default: null, encrypt: false }],
   [{ type: 'text' }, { type: 'text', default: null, encrypt: false }],
+  [{ type: 'text', encrypt: true }, { type: 'text', default: null, encrypt: true }],
   [{ type: 'mediumtext' }, { type: 'mediumtext', default: null, encrypt: false }],
   [{ type: 'longtext' }, { type: 'longtext', default: null, encrypt: false }],
   [{ type: 'integer', min: -5, max: 5 }, { type: 'integer', min: -5, max: 5, default: null }],

@@ -194,7 +194,6 @@ describe('what is not built yet is refused in the error shape', () => {
   const row = { ...T, rowId: 'r' };
   for (const [what, call] of Object.entries({
     'createPointColumn': () => db.createPointColumn({ ...T, key: 'k', required: false }),
-    'an encrypted column': () => db.createVarcharColumn({ ...T, key: 'k', required: false, size: 200, encrypt: true }),
     'a spatial index': () => db.createIndex({ ...T, key: 'i', type: 'spatial', columns: ['n'] }),
     'databases by chance': () => db.list({ queries: [Query.orderRandom()] }),
     'a row in an unknown transaction': () => db.createRow({ ...T, rowId: 'staged', data: { n: 1 }, transactionId: 'tx' }),

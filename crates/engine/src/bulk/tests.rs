@@ -16,6 +16,7 @@ fn table() -> Arc<Table> {
         },
         required: false,
         array: false,
+        encrypt: false,
         default: None,
         created: Timestamp(0),
         updated: Timestamp(0),

@@ -172,8 +172,17 @@ fn columns_that_contradict_themselves_are_refused() {
             encrypt: true,
             ..number()
         },
-        "unsupported",
-        "Encryption",
+        "argument",
+        "`integer` cannot be encrypted",
+    );
+    column_refused(
+        NewColumn {
+            size: Some(149),
+            encrypt: true,
+            ..column("k", "string")
+        },
+        "argument",
+        "needs 150 or more, got 149",
     );
     let formatted = NewColumn {
         format: Some("email".into()),

@@ -32,6 +32,7 @@ pub fn table() -> Arc<Table> {
         kind,
         required: false,
         array: false,
+        encrypt: false,
         default: None,
         created: Timestamp(0),
         updated: Timestamp(0),

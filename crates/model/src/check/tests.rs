@@ -10,6 +10,7 @@ pub(crate) fn column(kind: ColumnKind) -> Column {
         kind,
         required: false,
         array: false,
+        encrypt: false,
         default: None,
         created: Timestamp(0),
         updated: Timestamp(0),

@@ -25,6 +25,7 @@ fn float() -> Column {
 fn list(kind: ColumnKind) -> Column {
     Column {
         array: true,
+        encrypt: false,
         ..column(kind)
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn table() -> Arc<model::Table> {
         kind,
         required: false,
         array,
+        encrypt: false,
         default: None,
         created: Timestamp(0),
         updated: Timestamp(0),

@@ -11,9 +11,7 @@ use crate::pattern::Pattern;
 use crate::query::{Filter, Test};
 use crate::search::{Search, WORDS_MAX};
 
-use super::{
-    PATTERNS_MAX, TESTS_TOTAL_MAX, VALUES_MAX, VALUES_TOTAL_MAX, attribute, not_found, refuse,
-};
+use super::{PATTERNS_MAX, TESTS_TOTAL_MAX, VALUES_MAX, VALUES_TOTAL_MAX, attribute, refuse};
 
 /// Turns filter queries into filters, and counts the tests and values of all of them.
 pub(super) struct Conditions<'a> {
@@ -57,7 +55,7 @@ impl<'a> Conditions<'a> {
 
     fn test(&mut self, call: &Call) -> Result<Filter, QueryError> {
         let name = attribute(call)?;
-        let field = field::named(self.table, name).ok_or_else(|| not_found(name))?;
+        let field = super::queried(self.table, name)?;
         if let Method::Search | Method::NotSearch = call.method {
             self.need_fulltext_index(name, field)?;
         }

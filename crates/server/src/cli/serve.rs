@@ -385,7 +385,9 @@ fn explain_open(error: EngineError, path: &Path) -> anyhow::Error {
         EngineError::Store(
             StoreError::Format { .. }
             | StoreError::DatabaseMissing { .. }
-            | StoreError::CommitsLost { .. },
+            | StoreError::CommitsLost { .. }
+            | StoreError::KeyMissing { .. }
+            | StoreError::KeyWrong { .. },
         ) => error.into(),
         EngineError::Store(StoreError::Locked { .. }) => match holder::of_lock(path) {
             Some(who) => anyhow!("{error} It is {who}"),

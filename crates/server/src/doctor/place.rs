@@ -33,11 +33,12 @@ const NETWORK: [(u64, &str); 4] = [
 ];
 
 /// What a server makes in its directory: the socket lets whoever opens it do everything.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "tidemark.db",
     "tidemark.db-wal",
     "tidemark.db-shm",
     "tidemark.marks",
+    "tidemark.key",
     "lock",
     "admin.sock",
 ];

@@ -26,6 +26,7 @@ pub fn examine(patient: &Patient<'_>, say: &mut impl FnMut(Finding)) {
         say(Finding::skipped("integrity", "Not asked for."));
     }
     say(commits(&inspection));
+    say(key(&inspection));
     match inspection.mark() {
         Ok(mark) => {
             let rest_ms = mark.and_then(|mark| inspection.rest_ms(mark));
@@ -52,6 +53,25 @@ fn commits(inspection: &Inspection) -> Finding {
             error.to_string(),
             "Keep a copy of the directory, and look for the cause: a disk that is failing, or a \
              copy of the database put back without its log",
+        ),
+        Err(error) => unreadable(&error),
+    }
+}
+
+fn key(inspection: &Inspection) -> Finding {
+    const CHECK: &str = "key";
+    match inspection.key() {
+        Ok(Some(())) => Finding::good(
+            CHECK,
+            "The key of the encrypted columns is there. Keep a copy of tidemark.key, and not \
+             beside the copies of the data.",
+        ),
+        Ok(None) => Finding::good(CHECK, "Nothing is encrypted, so no key is needed."),
+        Err(error @ (StoreError::KeyMissing { .. } | StoreError::KeyWrong { .. })) => Finding::bad(
+            CHECK,
+            error.to_string(),
+            "No start goes on without it: what was encrypted could be neither read nor told \
+                 from what another key wrote",
         ),
         Err(error) => unreadable(&error),
     }

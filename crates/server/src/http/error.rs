@@ -111,6 +111,7 @@ kinds! {
     UnsupportedMediaType 415 "general_unsupported_media_type";
     RateLimitExceeded 429 "general_rate_limit_exceeded";
     Unknown 500 "general_unknown";
+    EncryptedValueInvalid 500 "encrypted_value_invalid";
     OutcomeUnknown 500 "write_outcome_unknown";
     ServiceUnavailable 503 "general_service_unavailable";
     MarkNotReached 503 "mark_not_reached";
@@ -122,12 +123,16 @@ kinds! {
 /// and writes hold seconds of work at most, and a client that asks at once only adds to them.
 const RETRY_AFTER_S: &str = "1";
 
-/// What a client reads of [`StoreError::Full`] and [`StoreError::OutcomeUnknown`].
+/// What a client reads of [`StoreError::Full`], [`StoreError::OutcomeUnknown`] and
+/// [`StoreError::SealBroken`].
 const DISK_FULL: &str =
     "The server's disk is full. Nothing was changed; writes go on when there is room again.";
 const OUTCOME_UNKNOWN: &str = "Whether this write is stored is not known: the server failed \
      while it made it durable, and ends. It is stored whole or not at all. Read it before you \
      send it again.";
+
+const SEAL_BROKEN: &str = "An encrypted value that is needed is damaged, or was not stored where \
+     it stands. The server's log says which.";
 
 /// A refusal, ready to be shaped.
 #[derive(Clone, Debug, PartialEq)]
@@ -418,6 +423,7 @@ fn of_store(error: &StoreError) -> ApiError {
     let told = match error {
         StoreError::Full => Some((Kind::StorageFull, DISK_FULL)),
         StoreError::OutcomeUnknown { .. } => Some((Kind::OutcomeUnknown, OUTCOME_UNKNOWN)),
+        StoreError::SealBroken { .. } => Some((Kind::EncryptedValueInvalid, SEAL_BROKEN)),
         StoreError::Stopped => {
             return EngineError::Stopped.into();
         }

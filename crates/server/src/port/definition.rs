@@ -184,16 +184,6 @@ pub fn without_foreign(definition: &mut Value) -> LeftOut {
             }
             !foreign
         });
-        for column in columns
-            .iter_mut()
-            .filter(|column| column["encrypt"] == true)
-        {
-            said.push(format!(
-                "{table}: the encryption of column `{}`; its content is copied",
-                text(&column["key"])
-            ));
-            column["encrypt"] = Value::Bool(false);
-        }
     }
     if let Some(indexes) = definition["indexes"].as_array_mut() {
         indexes.retain(|index| {

@@ -274,7 +274,7 @@ const REFUSED_COLUMNS: &[(&str, &str, &str)] = &[
     ("varchar", r#"{"key":"k","required":false,"size":0}"#, "400 general_argument_invalid"),
     ("varchar", r#"{"key":"k","required":false,"size":16382}"#, "400 general_argument_invalid"),
     ("varchar", r#"{"key":"k","required":false,"size":2,"default":"abc"}"#, "400 column_value_invalid"),
-    ("varchar", r#"{"key":"k","required":false,"size":200,"encrypt":true}"#, "400 general_feature_unsupported"),
+    ("integer", r#"{"key":"k","required":false,"encrypt":true}"#, "400 general_argument_invalid"),
     ("enum", r#"{"key":"k","required":false}"#, "400 general_argument_invalid"),
     ("enum", r#"{"key":"k","required":false,"elements":["a"],"default":"b"}"#, "400 column_value_invalid"),
     ("text", r#"{"key":"k","required":false,"description":5}"#, "400 general_argument_invalid"),

@@ -6,6 +6,7 @@ mod bulk;
 mod cases;
 mod cases_linked;
 mod columns;
+mod encrypted;
 mod limits;
 mod links_over_time;
 mod long_reads;

@@ -207,6 +207,11 @@ impl Site {
         site
     }
 
+    /// Where its data is.
+    pub fn directory(&self) -> &std::path::Path {
+        self.directory.as_ref().unwrap().path()
+    }
+
     /// Ends it, and starts another one on what it left.
     pub fn restart(mut self) -> Site {
         self.stop();

@@ -34,7 +34,8 @@ pub(super) struct Known {
 pub(super) fn load(connection: &Connection) -> Read<Known> {
     let snapshot = connection.unchecked_transaction()?;
     let sql = "SELECT mark, horizon, catalogue_epoch, next_table, next_database, lineage, \
-               (SELECT coalesce((SELECT n FROM tx ORDER BY tt DESC LIMIT 1), 0)) FROM meta";
+               (SELECT coalesce((SELECT n FROM tx ORDER BY tt DESC LIMIT 1), 0)), \
+               key_id <> '' FROM meta";
     let mut known = snapshot.query_row(sql, (), |row| {
         let mut catalogue = Catalogue::default();
         catalogue.epoch = row.get::<_, i64>(2)? as u64;
@@ -48,6 +49,7 @@ pub(super) fn load(connection: &Connection) -> Read<Known> {
             erased: 0,
             boundaries: Arc::default(),
             constraints: Arc::default(),
+            is_sealing: row.get(7)?,
         };
         Ok(Known {
             state,
@@ -230,7 +232,7 @@ fn table(row: &Row<'_>) -> Read<Table> {
 }
 
 const COLUMN: &str = "tab, number, key, kind, chars_max, low, high, elements, required, \
-                      is_array, default_, created, updated";
+                      is_array, default_, created, updated, encrypt";
 
 fn column(row: &Row<'_>) -> Read<(TableNumber, Column)> {
     let mut column = Column {
@@ -239,6 +241,7 @@ fn column(row: &Row<'_>) -> Read<(TableNumber, Column)> {
         kind: column_kind(row)?,
         required: row.get(8)?,
         array: row.get(9)?,
+        encrypt: row.get(13)?,
         default: None,
         created: Timestamp(row.get(11)?),
         updated: Timestamp(row.get(12)?),

@@ -125,8 +125,8 @@ pub(super) fn insert_column(
     connection
         .prepare_cached(
             "INSERT INTO column_ (tab, number, key, kind, chars_max, low, high, elements, \
-             required, is_array, default_, created, updated, sf) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+             required, is_array, default_, created, updated, sf, encrypt) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         )?
         .execute(params![
             table.0,
@@ -143,6 +143,7 @@ pub(super) fn insert_column(
             column.created.0,
             column.updated.0,
             mark.0,
+            column.encrypt,
         ])?;
     Ok(())
 }

@@ -23,8 +23,8 @@ impl Run<'_> {
         };
         let at = at.unwrap_or(self.mark.timestamp());
         let within = (at, Timestamp(at.0.saturating_add(1)));
-        let (connection, id) = (self.connection, target.id.as_str());
-        let known = versions::known_within(connection, target.table, id, within)?;
+        let (source, id) = (self.source(), target.id.as_str());
+        let known = versions::known_within(source, target.table, id, within)?;
         let test = |asserted: &Arc<Asserted>| match claim {
             TimedClaim::Equals(values, _) => values
                 .iter()

@@ -78,6 +78,7 @@ mod tests {
             kind,
             required: false,
             array,
+            encrypt: false,
             default: None,
             created: Timestamp(0),
             updated: Timestamp(0),

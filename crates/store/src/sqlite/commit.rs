@@ -7,6 +7,7 @@ use model::{Catalogue, Mark, Table, TableNumber, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::checkpoint::Backlog;
+use super::coding::Coding;
 use super::constraints::Constraints;
 use super::deadline::Deadline;
 use super::gather;
@@ -18,7 +19,7 @@ use super::staged::StagedRun;
 use super::timed_rows::Timed;
 use super::touched::Touched;
 use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, Outcome, Refusal, WriteBatch};
-use crate::{Boundaries, DUE_ROWS_MAX, EncodeRow, StoreError};
+use crate::{Boundaries, DUE_ROWS_MAX, StoreError};
 
 /// What the writer goes on from. Cloned for each batch: what one did that halts is forgotten
 /// by dropping its copy, so the copy cannot drift from what the database rolled back.
@@ -42,6 +43,8 @@ pub(super) struct State {
     pub(super) boundaries: Boundaries,
     /// What must hold over valid time.
     pub(super) constraints: Arc<Constraints>,
+    /// Whether the database names a key, so that what may hold encrypted values is sealed by it.
+    pub(super) is_sealing: bool,
 }
 
 impl State {
@@ -92,7 +95,7 @@ impl RowTexts {
 /// The connection that writes, and what it knows.
 pub(super) struct Writer {
     pub(super) connection: Connection,
-    pub(super) encode_row: EncodeRow,
+    pub(super) coding: Coding,
     pub(super) texts: RowTexts,
     /// As of the latest commit.
     pub(super) committed: State,
@@ -120,7 +123,7 @@ impl Writer {
     /// When the connection cannot be told to look at the clock.
     pub(super) fn new(
         mut connection: Connection,
-        encode_row: EncodeRow,
+        coding: Coding,
         state: State,
         backlog: Backlog,
         keeping: Keeping,
@@ -130,7 +133,7 @@ impl Writer {
         gather::keep(&mut connection);
         Ok(Writer {
             connection,
-            encode_row,
+            coding,
             texts: RowTexts::default(),
             committed: state.clone(),
             state,
@@ -237,7 +240,7 @@ impl Writer {
         }
         let run = Run {
             connection: &self.connection,
-            encode_row: self.encode_row,
+            coding: &self.coding,
             texts: &mut self.texts,
             state: self.state.clone(),
             mark,
@@ -277,7 +280,7 @@ impl Writer {
     pub(super) fn run_aside(&mut self, instant: Timestamp) -> Run<'_> {
         Run {
             connection: &self.connection,
-            encode_row: self.encode_row,
+            coding: &self.coding,
             texts: &mut self.texts,
             state: self.state.clone(),
             mark: Mark(instant.0),

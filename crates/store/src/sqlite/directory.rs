@@ -6,6 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::kept::MARKS_FILE;
+use super::vault::KEY_FILE;
 use crate::StoreError;
 
 /// The database file. SQLite keeps its log beside it, as `tidemark.db-wal`.
@@ -123,7 +124,7 @@ pub fn accept_loss(path: &Path) -> Result<(), StoreError> {
 /// user stay as they are, and `tidemark doctor` tells of them.
 fn close_to_others(path: &Path) {
     let beside = BESIDE.map(|end| format!("{DATABASE_FILE}{end}"));
-    let files = [DATABASE_FILE, LOCK_FILE, MARKS_FILE].map(str::to_owned);
+    let files = [DATABASE_FILE, LOCK_FILE, MARKS_FILE, KEY_FILE].map(str::to_owned);
     for name in files.iter().chain(&beside) {
         let file = path.join(name);
         let mode = fs::metadata(&file).map(|known| known.permissions().mode());

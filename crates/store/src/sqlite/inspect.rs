@@ -1,6 +1,6 @@
 //! Looking at a data directory without owning it, also while its owner runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use model::Mark;
 use rusqlite::{Connection, OpenFlags};
@@ -8,6 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::directory::{self, DATABASE_FILE};
 use super::kept::Kept;
 use super::migrate::{self, FORMAT};
+use super::vault;
 use crate::StoreError;
 
 /// Steps of SQLite's machine between two signs of life: some hundredths of a second.
@@ -15,6 +16,7 @@ const STEPS_PER_SIGN: i32 = 500_000;
 
 /// A database opened for looking only.
 pub struct Inspection {
+    directory: PathBuf,
     connection: Connection,
     kept: Option<Kept>,
 }
@@ -36,7 +38,11 @@ pub fn inspect(directory: &Path) -> Result<Option<Inspection>, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&database, flags)?;
     migrate::check(&connection)?;
-    Ok(Some(Inspection { connection, kept }))
+    Ok(Some(Inspection {
+        directory: directory.to_owned(),
+        connection,
+        kept,
+    }))
 }
 
 impl Inspection {
@@ -53,6 +59,15 @@ impl Inspection {
     /// See [`crate::Loaded::rest_ms`], of the commit at `mark`.
     pub fn rest_ms(&self, mark: Mark) -> Option<u64> {
         self.kept.as_ref()?.rest_ms(mark)
+    }
+
+    /// Whether the key stands beside the database that its encrypted columns need; `None` where it
+    /// has none.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`], or when the database cannot be read.
+    pub fn key(&self) -> Result<Option<()>, StoreError> {
+        vault::holds_key(&self.directory, &self.connection)
     }
 
     /// The format found, and the one this binary writes.

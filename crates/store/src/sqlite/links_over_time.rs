@@ -68,7 +68,7 @@ impl Run<'_> {
             op.target.as_str(),
             (range.from_at(self.mark), Timestamp::END),
         );
-        let known = versions::known(self.connection, &table, id, within, VERSIONS_TO_NEXT)?;
+        let known = versions::known(self.source(), &table, id, within, VERSIONS_TO_NEXT)?;
         let pieces = known.iter().filter_map(Stored::piece_now);
         let next = |from| {
             let boundaries = pieces.filter_map(|piece| piece.valid.boundary_after(from));
@@ -153,7 +153,7 @@ impl Run<'_> {
         let target = self.target(table, id);
         self.part_twin(&target)?;
         let within = (valid.from(), valid.end());
-        let known = versions::known_within(self.connection, table, id.as_str(), within)?;
+        let known = versions::known_within(self.source(), table, id.as_str(), within)?;
         let pieces = known.iter().filter_map(Stored::piece_now);
         let shared = pieces.filter_map(|piece| {
             let shared = piece.valid.intersect(&valid)?;

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::fault::corrupt;
-use super::schema::{NOTED, OPTIONS, OVER_TIME, SYSTEM_TABLES, WHO_LOOKS_BACK};
+use super::schema::{ENCRYPTION, NOTED, OPTIONS, OVER_TIME, SYSTEM_TABLES, WHO_LOOKS_BACK};
 use super::staged::{REQUEST_ANSWERS, STAGED_TABLES};
 use crate::StoreError;
 
@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     OPTIONS,
     REQUEST_ANSWERS,
     WHO_LOOKS_BACK,
+    ENCRYPTION,
 ];
 
 /// The format this binary writes.
@@ -46,9 +47,14 @@ pub(super) fn check(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// The format that the file has; 0 where nothing was ever stored in it.
+pub(super) fn format(connection: &Connection) -> rusqlite::Result<i64> {
+    pragma(connection, "user_version")
+}
+
 /// Whether nothing was ever stored in it.
 pub(super) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
-    pragma(connection, "user_version").map(|found| found == 0)
+    format(connection).map(|found| found == 0)
 }
 
 /// Brings the file to today's format, in one transaction: after a crash it has the old format

@@ -12,6 +12,7 @@ mod catalogue_write;
 mod checkpoint;
 mod claims;
 mod codec;
+mod coding;
 mod commit;
 mod connection;
 mod constraints;
@@ -50,11 +51,12 @@ mod ties_over_time;
 mod timed_rows;
 mod touched;
 mod upkeep;
+mod vault;
 mod version_write;
 mod versions;
 
 use std::future::ready;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use model::{Mark, ProjectId, Row, Table, Timestamp};
@@ -63,11 +65,13 @@ use rusqlite::config::DbConfig;
 use rusqlite::wal::CheckpointMode;
 
 use self::checkpoint::Checkpointer;
+use self::coding::Coding;
 use self::commit::Writer;
 use self::connection::Location;
 use self::directory::Directory;
 use self::kept::{Keeping, Kept};
 use self::read::Readers;
+use self::vault::Vault;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
     Aside, Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded,
@@ -112,7 +116,10 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
         vfs: options.vfs.as_deref(),
     };
     let is_log_left = checkpoint::is_log_left(location);
-    look(location, kept.as_ref())?;
+    let coding = Coding {
+        encode_row: options.encode_row,
+        vault: Arc::new(look(location, kept.as_ref(), directory.path())?),
+    };
     let mut connection = connection::open_writer(location, options.durability)?;
     migrate::migrate(&mut connection)?;
     let known = catalogue_read::load(&connection)?;
@@ -122,14 +129,8 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
     let is_durable = options.durability == Durability::Full;
     let at = (mark, &*known.lineage);
     let keeping = Keeping::begin(directory.path(), at, kept.as_ref(), is_durable);
-    let writer = Writer::new(
-        connection,
-        options.encode_row,
-        known.state,
-        backlog,
-        keeping,
-    )?;
-    let readers = Readers::new(&options, &database);
+    let writer = Writer::new(connection, coding.clone(), known.state, backlog, keeping)?;
+    let readers = Readers::new(&options, &database, coding);
     let shared = Shared {
         writer: Mutex::new(Slot::Free(Box::new(writer))),
         database,
@@ -144,9 +145,14 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
     }))
 }
 
-/// Refuses a database that this binary must not touch, or that has lost commits. What is refused
-/// stays as it is, its log included, which the last connection to go would carry over otherwise.
-fn look(location: Location<'_>, kept: Option<&Kept>) -> Result<(), StoreError> {
+/// Refuses a database that this binary must not touch, that has lost commits, or whose key is not
+/// there. What is refused stays as it is, its log included, which the last connection to go would
+/// carry over otherwise.
+fn look(
+    location: Location<'_>,
+    kept: Option<&Kept>,
+    directory: &Path,
+) -> Result<Vault, StoreError> {
     let connection = connection::open(location)?;
     let stays = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     connection.set_db_config(stays, true)?;
@@ -154,8 +160,9 @@ fn look(location: Location<'_>, kept: Option<&Kept>) -> Result<(), StoreError> {
     if let Some(kept) = kept {
         kept.check(&connection)?;
     }
+    let vault = Vault::open(directory, &connection)?;
     connection.set_db_config(stays, false)?;
-    Ok(())
+    Ok(vault)
 }
 
 impl Shared {

@@ -17,7 +17,7 @@ use rusqlite::{OptionalExtension, ToSql, params};
 use super::bind::Bound;
 use super::fault::{corrupt, is_unique_violation};
 use super::row_sql::column_list;
-use super::row_write::{Target, encode_body, field_value};
+use super::row_write::{Target, field_value};
 use super::run::{Run, Step};
 use super::schema::{END, physical_field};
 use super::versions::{self, Asserted};
@@ -124,7 +124,7 @@ impl Run<'_> {
         let within = (instant, Timestamp::END);
         let id = stale.id.as_str();
         // What is valid at the instant, and what comes next.
-        let known = versions::known(self.connection, &stale.table, id, within, SHOWN_VERSIONS)?;
+        let known = versions::known(self.source(), &stale.table, id, within, SHOWN_VERSIONS)?;
         let present = Present::new(&known, instant);
         self.schedule(&stale, present.boundary)?;
         let shown = self.shown(&target)?;
@@ -215,7 +215,7 @@ impl Run<'_> {
             column_list(table),
             ", ?".repeat(table.columns.len())
         );
-        let body = encode_body(self.encode_row, table, &image.values);
+        let body = self.coding.body(table, &image.values);
         let mut statement = self.statement(&sql)?;
         statement.raw_bind_parameter(1, stale.seq)?;
         statement.raw_bind_parameter(2, stale.id.as_str())?;
@@ -229,9 +229,8 @@ impl Run<'_> {
         statement.raw_bind_parameter(10, body.as_deref())?;
         statement.raw_bind_parameter(11, table.schema_epoch as i64)?;
         statement.raw_bind_parameter(12, rid)?;
-        for (position, value) in image.values.iter().enumerate() {
-            statement.raw_bind_parameter(13 + position, Bound(value))?;
-        }
+        let place = (table, stale.id.as_str());
+        self.coding.bind(&mut statement, 13, place, &image.values)?;
         let shown = statement.raw_execute();
         drop(statement);
         match shown {

@@ -102,14 +102,14 @@ impl Preview for Previewing {
         self.need_epoch(listing.catalogue_epoch)?;
         let writer = self.writer();
         preview::need_kept(listing.query, writer.state.mark)?;
-        let listed = preview::list(&writer.connection, writer.encode_row, listing);
+        let listed = preview::list(&writer.connection, &writer.coding, listing);
         listed.map_err(|error| self.explain(error))
     }
 
     fn get(&self, point: Point<'_>) -> Result<Option<Row>, StoreError> {
         self.need_epoch(point.catalogue_epoch)?;
         let writer = self.writer();
-        let found = preview::get(&writer.connection, writer.encode_row, point);
+        let found = preview::get(&writer.connection, &writer.coding, point);
         found.map_err(|error| self.explain(error))
     }
 }

@@ -139,7 +139,7 @@ impl Run<'_> {
         let Some::<(i64, i64)>((rid, updated)) = found.optional()? else {
             return Ok(None);
         };
-        let shown = versions::numbered(self.connection, table, rid)?;
+        let shown = versions::numbered(self.source(), table, (rid, id.as_str()))?;
         Ok(shown.map(|mut shown| {
             Arc::make_mut(&mut shown.value).updated = Timestamp(updated);
             shown
@@ -148,7 +148,7 @@ impl Run<'_> {
 
     /// What this batch made known of a row.
     fn pieces_written(&self, table: &Table, id: &RowId) -> Step<Vec<Stored>> {
-        versions::written(self.connection, table, id.as_str(), self.mark)
+        versions::written(self.source(), table, id.as_str(), self.mark)
     }
 
     fn check_references(&self, table: &Table, id: &RowId) -> Step<()> {

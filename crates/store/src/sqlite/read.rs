@@ -24,6 +24,7 @@ use rusqlite::{Connection, OpenFlags, Rows, StatementStatus};
 
 use super::bind::Bound;
 use super::codec;
+use super::coding::Coding;
 use super::connection::keep_plans;
 use super::cursor::cursor_values;
 use super::fault::corrupt;
@@ -35,8 +36,8 @@ use super::read::slow::SlowShapes;
 use super::read::statements::{Prepared, Statements};
 use super::read::watch::Limit;
 use crate::{
-    Aside, EncodeRow, Listed, Listing, LongReadCounts, Options, Point, Snapshot, StoreError,
-    StoreFuture, TotalCap, Work,
+    Aside, Listed, Listing, LongReadCounts, Options, Point, Snapshot, StoreError, StoreFuture,
+    TotalCap, Work,
 };
 
 mod boundary;
@@ -77,7 +78,7 @@ struct Shared {
     limit_ms: u64,
     /// How long a read may take on the thread of whoever asks.
     short: Duration,
-    encode_row: EncodeRow,
+    coding: Coding,
     slow: SlowShapes,
     long_threads: usize,
 }
@@ -120,7 +121,7 @@ type Step<T> = Result<T, Halt>;
 
 impl Readers {
     /// Opens nothing yet. The database must be there, in WAL mode, when the first read comes.
-    pub(super) fn new(options: &Options, database: &Path) -> Readers {
+    pub(super) fn new(options: &Options, database: &Path, coding: Coding) -> Readers {
         Readers {
             shared: Arc::new_cyclic(|this| Shared {
                 this: this.clone(),
@@ -129,7 +130,7 @@ impl Readers {
                 cache_bytes: options.reader_cache_bytes,
                 limit_ms: options.read_limit_ms,
                 short: Duration::from_micros(options.long_reads.after_us),
-                encode_row: options.encode_row,
+                coding,
                 slow: SlowShapes::new(),
                 long_threads: options.long_reads.threads,
             }),
@@ -530,14 +531,14 @@ impl Reader {
 
     fn shape<'a>(
         &'a self,
-        shared: &Shared,
+        shared: &'a Shared,
         table: &'a model::Table,
         selection: &'a Selection,
         is_now: bool,
     ) -> Shape<'a> {
         Shape {
             connection: &self.connection,
-            encode_row: shared.encode_row,
+            coding: &shared.coding,
             table,
             selection,
             is_now,

@@ -21,7 +21,6 @@ use query::names;
 use rusqlite::params;
 
 use super::bind::{Bound, grants, permissions_text};
-use super::codec;
 use super::fault::{corrupt, is_unique_violation};
 use super::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
 use super::run::{Run, Step};
@@ -29,15 +28,18 @@ use super::schema::physical_field;
 use crate::batch::{Guard, Refusal, RowAct, RowOp, Stamps, WrittenRow};
 use crate::timed::TimedAct;
 
-/// Rows whose encoded columns are larger keep no body: copying it would no longer be cheaper
-/// than encoding the columns (design page, section 3).
-pub(super) const BODY_BYTES_MAX: usize = 16 << 10;
-
 /// A row that an operation is about.
 pub(super) struct Target<'a> {
     pub(super) table: &'a Table,
     pub(super) id: &'a RowId,
     pub(super) sql: Arc<RowSql>,
+}
+
+impl Target<'_> {
+    /// Where its values are stored.
+    pub(super) fn place(&self) -> (&Table, &str) {
+        (self.table, self.id.as_str())
+    }
 }
 
 /// A row of now, as an operation finds it.
@@ -222,10 +224,7 @@ impl Run<'_> {
             return Ok(None);
         };
         let known_from: i64 = row.get(2)?;
-        let mut values = Vec::with_capacity(target.table.columns.len());
-        for (position, column) in target.table.columns.iter().enumerate() {
-            values.push(codec::value(row.get_ref(8 + position)?, column)?);
-        }
+        let values = self.coding.values(row, 8, target.place())?;
         let is_own = known_from == self.mark.0;
         let (from, end): (i64, i64) = (row.get(6)?, row.get(7)?);
         Ok(Some(Current {
@@ -437,9 +436,9 @@ impl Run<'_> {
         statement.raw_bind_parameter(3, seq)?;
         statement.raw_bind_parameter(4, image.created.0)?;
         statement.raw_bind_parameter(5, image.updated.0)?;
-        for (position, value) in image.values.iter().enumerate() {
-            statement.raw_bind_parameter(PIECE_PARAMETERS + 1 + position, Bound(value))?;
-        }
+        let first = PIECE_PARAMETERS + 1;
+        self.coding
+            .bind(&mut statement, first, target.place(), &image.values)?;
         statement.raw_execute()?;
         let rid = self.connection.last_insert_rowid();
         Ok(Place { seq, rid })
@@ -464,9 +463,9 @@ impl Run<'_> {
         statement.raw_bind_parameter(7, body)?;
         statement.raw_bind_parameter(8, target.table.schema_epoch as i64)?;
         statement.raw_bind_parameter(9, rid)?;
-        for (position, value) in image.values.iter().enumerate() {
-            statement.raw_bind_parameter(NOW_PARAMETERS + 1 + position, Bound(value))?;
-        }
+        let first = NOW_PARAMETERS + 1;
+        self.coding
+            .bind(&mut statement, first, target.place(), &image.values)?;
         match statement.raw_execute() {
             Err(error) if is_unique_violation(&error) => {
                 Err(self.unique_refusal(target, seq, image)?.into())
@@ -578,19 +577,8 @@ impl Run<'_> {
 
     /// The row's columns as readers copy them, unless that is too large to be kept.
     fn body(&self, table: &Table, values: &[Value]) -> Option<Box<[u8]>> {
-        encode_body(self.encode_row, table, values)
+        self.coding.body(table, values)
     }
-}
-
-/// The row's columns as readers copy them, unless that is too large to be kept.
-pub(super) fn encode_body(
-    encode_row: crate::EncodeRow,
-    table: &Table,
-    values: &[Value],
-) -> Option<Box<[u8]>> {
-    let mut body = Vec::with_capacity(512);
-    encode_row(table, values, &mut body);
-    (body.len() <= BODY_BYTES_MAX).then(|| body.into_boxed_slice())
 }
 
 pub(super) fn field_value(target: &Target<'_>, seq: i64, image: &Image, field: Field) -> Value {

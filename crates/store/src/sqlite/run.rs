@@ -6,19 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{CatalogueChange, Mark, RowId, Table, TableNumber, Timestamp};
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{CachedStatement, Connection, ToSql, params};
 
+use super::coding::Coding;
 use super::commit::{RowTexts, State};
 use super::deadline::Deadline;
 use super::staged::StagedRun;
 use super::timed_rows::Timed;
 use super::touched::Touched;
+use super::vault::Place;
+use super::versions::Source;
+use crate::StoreError;
 use crate::batch::{
     Applied, BATCH_BYTES_MAX, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, WriteBatch, WrittenRow,
 };
 use crate::staged::Done;
 use crate::timed::TimedDone;
-use crate::{EncodeRow, StoreError};
 
 /// Why a batch stopped half-way. Whoever ran it rolls back to its savepoint.
 pub(super) enum Halt {
@@ -68,7 +71,7 @@ struct Reports<'a> {
 /// A batch while it runs: what it writes with, and what it has done so far.
 pub(super) struct Run<'w> {
     pub(super) connection: &'w Connection,
-    pub(super) encode_row: EncodeRow,
+    pub(super) coding: &'w Coding,
     pub(super) texts: &'w mut RowTexts,
     /// The writer's state as this batch sees and changes it; thrown away if the batch halts.
     pub(super) state: State,
@@ -206,6 +209,14 @@ impl Run<'_> {
         self.state.horizon = self.state.horizon.max(self.mark);
         let author = batch.author.as_deref();
         let meta = batch.note.as_ref().and_then(|note| note.meta.as_deref());
+        let vault = &self.coding.vault;
+        let sealed = meta.filter(|_| self.state.is_sealing);
+        let sealed = sealed.map(|meta| vault.seal(Place::Note(mark), meta.as_bytes()));
+        let sealed = sealed.transpose()?;
+        let meta: &dyn ToSql = match &sealed {
+            Some(sealed) => sealed,
+            None => &meta,
+        };
         let noted_in = batch.note.as_ref().map(|note| note.database);
         let erased = self.erased.len() as i64;
         self.state.erased += self.erased.len() as u64;
@@ -257,6 +268,14 @@ impl Run<'_> {
             catalogue_epoch: self.state.catalogue.epoch,
         };
         (applied, self.state)
+    }
+
+    /// From where versions are read.
+    pub(super) fn source(&self) -> Source<'_> {
+        Source {
+            connection: self.connection,
+            coding: self.coding,
+        }
     }
 
     /// A prepared statement, kept for the next time.

@@ -190,6 +190,12 @@ pub(super) const WHO_LOOKS_BACK: &str = "
 ALTER TABLE table_ ADD COLUMN past INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// A later format: which columns are encrypted, and the id of the key; empty until it is used.
+pub(super) const ENCRYPTION: &str = "
+ALTER TABLE column_ ADD COLUMN encrypt INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE meta ADD COLUMN key_id TEXT NOT NULL DEFAULT '';
+";
+
 /// The statements that make the physical tables and indexes of `table`.
 pub(super) fn create_table(table: &Table) -> String {
     let number = table.number;

@@ -76,15 +76,27 @@ impl Run<'_> {
         self.put_reshaped(table)
     }
 
+    /// Sees to it that the key is there, and is known to be needed, where a column is encrypted.
+    pub(super) fn need_key(&mut self, columns: &[Column]) -> Step<()> {
+        if !self.state.is_sealing && columns.iter().any(|column| column.encrypt) {
+            let id = self.coding.vault.ready()?;
+            self.statement("UPDATE meta SET key_id = ?1")?
+                .execute(params![id])?;
+            self.state.is_sealing = true;
+        }
+        Ok(())
+    }
+
     pub(super) fn next_column_number(&self, table: TableNumber) -> Step<u32> {
         self.next_number("column_", table)
     }
 
-    pub(super) fn add_physical_column(&self, table: &Table, column: &Column) -> Step<()> {
+    pub(super) fn add_physical_column(&mut self, table: &Table, column: &Column) -> Step<()> {
         if column.number.0 > COLUMNS_EVER_MAX {
             let columns_max = COLUMNS_EVER_MAX;
             return Err(Refusal::ColumnsUsedUp { columns_max }.into());
         }
+        self.need_key(std::slice::from_ref(column))?;
         insert_column(self.connection, table.number, column, self.mark)?;
         self.connection
             .execute_batch(&add_column(table.number, column))?;
@@ -143,6 +155,10 @@ impl Run<'_> {
             Storage::Text,
             "only texts have characters"
         );
+        if column.encrypt {
+            let column = column.key.to_string();
+            return Err(Refusal::ValuesTooLong { column, chars_max }.into());
+        }
         let (now, name) = (names::now(table), names::column(column.number));
         // CROSS JOIN, because the few rows that were changed are to lead to the others.
         let rows = match since {

@@ -6,11 +6,13 @@ use std::collections::HashMap;
 
 use model::{Mark, ProjectId, RowId, Table, TableNumber, Timestamp};
 use query::names;
+use rusqlite::types::{Value as Stored, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::fault::corrupt;
 use super::row_write::{Current, Target};
 use super::run::{Run, Step};
+use super::vault::{Place, Vault};
 use crate::StoreError;
 use crate::batch::Refusal;
 use crate::staged::{
@@ -271,25 +273,30 @@ impl Run<'_> {
              (SELECT project, key, part FROM request_key WHERE at < ?1 ORDER BY at LIMIT ?2)",
         )?
         .execute(params![kept_from, REMOVED_MAX])?;
-        let known: Option<(String, Option<i64>)> = self
-            .statement(
-                "SELECT request, mark FROM request_key \
-                 WHERE project = ?1 AND key = ?2 AND part = ?3 AND at >= ?4",
-            )?
-            .query_row(
-                params![once.project.as_str(), once.key, once.part, kept_from],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
-            .optional()?;
-        if let Some((request, mark)) = known {
-            let repeated = Repeated {
-                mark: mark.map(Mark),
-                is_same: request == request_text(once.request),
-            };
+        if let Some(repeated) = self.repeated(once, kept_from)? {
             return Err(Refusal::Repeated(repeated).into());
         }
         self.staged.once = Some(once.clone());
         Ok(())
+    }
+
+    /// The request that ran under this key since `kept_from`.
+    fn repeated(&self, once: &Once, kept_from: i64) -> Step<Option<Repeated>> {
+        let (project, key, part) = (once.project.as_str(), &*once.key, once.part);
+        let mut known = self.statement(
+            "SELECT request, mark FROM request_key \
+             WHERE project = ?1 AND key = ?2 AND part = ?3 AND at >= ?4",
+        )?;
+        let mut rows = known.query(params![project, key, part, kept_from])?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let place = Place::Request(project, key, part);
+        let request = self.coding.vault.text(row.get_ref(0)?, place)?;
+        Ok(Some(Repeated {
+            mark: row.get::<_, Option<i64>>(1)?.map(Mark),
+            is_same: request == Some(request_text(once.request)),
+        }))
     }
 
     /// Keeps the key of the request, if it has one, and the answer.
@@ -305,15 +312,27 @@ impl Run<'_> {
             let bytes_max = ANSWER_BYTES_MAX;
             return Err(Refusal::AnswerTooLarge { bytes_max }.into());
         }
+        let (project, key, part) = (once.project.as_str(), &*once.key, once.part);
+        let mut request = Stored::Text(request_text(once.request));
+        let mut answer = answer.map_or(Stored::Null, Stored::Blob);
+        let vault = &self.coding.vault;
+        if self.state.is_sealing {
+            let text = request_text(once.request);
+            let place = Place::Request(project, key, part);
+            request = Stored::Blob(vault.seal(place, text.as_bytes())?);
+            if let Stored::Blob(plain) = answer {
+                answer = Stored::Blob(vault.seal(Place::Answer(project, key, part), &plain)?);
+            }
+        }
         self.statement(
             "INSERT OR REPLACE INTO request_key (project, key, part, request, mark, at, answer) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
         .execute(params![
-            once.project.as_str(),
-            once.key,
-            once.part,
-            request_text(once.request),
+            project,
+            key,
+            part,
+            request,
             has_mark.then_some(self.mark.0),
             once.now.0,
             answer
@@ -482,10 +501,15 @@ impl Run<'_> {
             "INSERT INTO staged_op (tx, n, seen, place, id, body) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?;
+        let vault = &self.coding.vault;
         for (n, op) in (known.operation_count as i64..).zip(operations) {
-            insert.execute(params![
-                known.seq, n, op.seen.0, op.place, op.row, &*op.body
-            ])?;
+            let (transaction, seen, place, row) = (known.seq, op.seen.0, &op.place, &op.row);
+            if self.state.is_sealing {
+                let body = vault.seal(Place::Operation(transaction, n), op.body.as_bytes())?;
+                insert.execute(params![transaction, n, seen, place, row, body])?;
+            } else {
+                insert.execute(params![transaction, n, seen, place, row, &*op.body])?;
+            }
         }
         drop(insert);
         self.statement("UPDATE staged SET count = ?2, bytes = ?3, updated = ?4 WHERE seq = ?1")?
@@ -566,11 +590,12 @@ impl Run<'_> {
 
 impl Run<'_> {
     /// Fails every open transaction with an operation on this row, or with one on many rows of its
-    /// table that names it, and forgets their operations.
+    /// table that names it, and forgets their operations. One that is sealed is not looked into.
     pub(super) fn fail_transactions_on(&self, table: &Table, id: &RowId) -> Step<()> {
         let sql = "SELECT DISTINCT s.seq FROM staged AS s JOIN staged_op AS o ON o.tx = s.seq \
                    WHERE s.project = ?1 AND s.status = ?2 AND o.place = ?3 \
-                   AND (o.id = ?4 OR (o.id IS NULL AND instr(o.body, ?4) > 0))";
+                   AND (o.id = ?4 OR (o.id IS NULL \
+                   AND (typeof(o.body) = 'blob' OR instr(o.body, ?4) > 0)))";
         let place = format!("{}/{}", table.database, table.id);
         let pending = status_text(TransactionStatus::Pending);
         let mut statement = self.statement(sql)?;
@@ -621,23 +646,31 @@ pub(super) fn find(
 /// The first batch of the request of this key.
 pub(super) fn find_request(
     connection: &Connection,
-    project: &ProjectId,
-    key: &str,
+    vault: &Vault,
+    (project, key): (&ProjectId, &str),
 ) -> Result<Option<KeptRequest>, StoreError> {
-    let found = connection
-        .prepare_cached(
-            "SELECT request, at, answer FROM request_key \
-             WHERE project = ?1 AND key = ?2 AND part = 0",
-        )?
-        .query_row(params![project.as_str(), key], |row| {
-            Ok(KeptRequest {
-                request: row.get(0)?,
-                at: Timestamp(row.get(1)?),
-                answer: row.get(2)?,
-            })
-        })
-        .optional()?;
-    Ok(found)
+    let mut statement = connection.prepare_cached(
+        "SELECT request, at, answer FROM request_key \
+         WHERE project = ?1 AND key = ?2 AND part = 0",
+    )?;
+    let mut rows = statement.query(params![project.as_str(), key])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let request = row.get_ref(0)?;
+    // Both are sealed, or neither is.
+    let is_sealed = matches!(request, ValueRef::Blob(_));
+    let request = vault.text(request, Place::Request(project.as_str(), key, 0))?;
+    let mut answer: Option<Vec<u8>> = row.get(2)?;
+    if let (true, Some(sealed)) = (is_sealed, &answer) {
+        let place = Place::Answer(project.as_str(), key, 0);
+        answer = Some(vault.open_sealed(place, sealed)?);
+    }
+    Ok(Some(KeptRequest {
+        request: request.unwrap_or_default(),
+        at: Timestamp(row.get(1)?),
+        answer,
+    }))
 }
 
 /// A transaction, from [`COLUMNS`].

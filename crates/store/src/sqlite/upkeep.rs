@@ -6,14 +6,13 @@ use model::{Table, TableNumber, Value};
 use query::names;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::codec;
+use super::coding::Coding;
 use super::commit::Writer;
 use super::fault::corrupt;
 use super::forget::forget_slice;
 use super::fulltext;
 use super::links;
 use super::row_sql::column_list;
-use super::row_write::encode_body;
 use super::schema::{drop_table, physical_tables};
 use crate::StoreError;
 
@@ -127,7 +126,7 @@ impl Writer {
     /// Encodes the stale bodies among the next rows after `$sequence` `from`; where to go on.
     fn encode_slice(&self, number: TableNumber, from: i64) -> Result<Option<i64>, StoreError> {
         let table = &*self.tended(number)?;
-        let (rows, is_full) = slice(&self.connection, table, from)?;
+        let (rows, is_full) = slice(&self.connection, &self.coding, table, from)?;
         let last = rows.last().map(|row| row.seq).filter(|_| is_full);
         let sql = format!(
             "UPDATE {} SET body = ?2, body_epoch = ?3 WHERE seq = ?1",
@@ -135,7 +134,7 @@ impl Writer {
         );
         let mut update = self.connection.prepare_cached(&sql)?;
         for row in rows.iter().filter(|row| row.is_stale) {
-            let body = encode_body(self.encode_row, table, &row.values);
+            let body = self.coding.body(table, &row.values);
             update.execute(params![row.seq, body.as_deref(), table.schema_epoch as i64])?;
         }
         Ok(last)
@@ -151,12 +150,14 @@ struct SliceRow {
 /// The next rows, and whether there may be more behind them.
 fn slice(
     connection: &Connection,
+    coding: &Coding,
     table: &Table,
     from: i64,
 ) -> Result<(Vec<SliceRow>, bool), StoreError> {
     let list = column_list(table);
     let sql = format!(
-        "SELECT seq, body_epoch{list} FROM {} WHERE seq > ?1 ORDER BY seq LIMIT {SLICE_ROWS_MAX}",
+        "SELECT seq, body_epoch, id{list} FROM {} WHERE seq > ?1 ORDER BY seq \
+         LIMIT {SLICE_ROWS_MAX}",
         names::now(table.number)
     );
     let mut statement = connection.prepare_cached(&sql)?;
@@ -166,10 +167,8 @@ fn slice(
         if bytes >= SLICE_BYTES_MAX {
             return Ok((found, true));
         }
-        let mut values: Vec<Value> = Vec::with_capacity(table.columns.len());
-        for (position, column) in table.columns.iter().enumerate() {
-            values.push(codec::value(row.get_ref(2 + position)?, column)?);
-        }
+        let id: String = row.get(2)?;
+        let values = coding.values(row, 3, (table, &id))?;
         bytes += values.iter().map(Value::size_bytes).sum::<usize>();
         found.push(SliceRow {
             seq: row.get(0)?,

@@ -14,10 +14,9 @@ use model::{Mark, Patch, Period, Row, Span, Table, Timestamp};
 use query::names;
 use rusqlite::{OptionalExtension, params};
 
-use super::bind::Bound;
 use super::grants_over_time::grants_of;
 use super::row_sql::column_list;
-use super::row_write::{self, Target, encode_body};
+use super::row_write::{self, Target};
 use super::run::{Halt, Run, Step};
 use super::schema::END;
 use super::versions::{self, Asserted, Stored};
@@ -178,15 +177,15 @@ impl Run<'_> {
 
     pub(super) fn known_for(&self, target: &Target<'_>, range: Range) -> Step<Vec<Stored>> {
         let low = range.from_at(self.mark);
-        let (connection, table, id) = (self.connection, target.table, target.id.as_str());
+        let (source, table, id) = (self.source(), target.table, target.id.as_str());
         match range.until {
             Until::Next => {
                 let within = (low, Timestamp::END);
-                versions::known(connection, table, id, within, VERSIONS_TO_NEXT)
+                versions::known(source, table, id, within, VERSIONS_TO_NEXT)
             }
-            Until::Open => versions::known_within(connection, table, id, (low, Timestamp::END)),
+            Until::Open => versions::known_within(source, table, id, (low, Timestamp::END)),
             // An end before the beginning is refused by the plan; nothing lies between.
-            Until::At(high) => versions::known_within(connection, table, id, (low, high)),
+            Until::At(high) => versions::known_within(source, table, id, (low, high)),
         }
     }
 
@@ -485,9 +484,9 @@ impl Run<'_> {
         statement.raw_bind_parameter(6, seq)?;
         statement.raw_bind_parameter(7, new.value.created.0)?;
         statement.raw_bind_parameter(8, new.value.updated.0)?;
-        for (position, value) in new.value.values.iter().enumerate() {
-            statement.raw_bind_parameter(9 + position, Bound(value))?;
-        }
+        let values = &new.value.values;
+        self.coding
+            .bind(&mut statement, 9, target.place(), values)?;
         statement.raw_execute()?;
         Ok(())
     }
@@ -542,7 +541,7 @@ impl Run<'_> {
         known: (Mark, Mark),
         asserted: &Asserted,
     ) -> Step<Row> {
-        let body = encode_body(self.encode_row, target.table, &asserted.values);
+        let body = self.coding.body(target.table, &asserted.values);
         let content = match body {
             Some(body) => model::Content::Body(body),
             None => model::Content::Values(asserted.values.clone()),

@@ -11,7 +11,7 @@ use model::{Mark, Period, Table, Timestamp, Value, Version};
 use query::names;
 use rusqlite::{Connection, Row, params};
 
-use super::codec;
+use super::coding::Coding;
 use super::fault::corrupt;
 use super::row_sql::column_list;
 use super::run::Step;
@@ -37,6 +37,13 @@ const PIECES_BYTES_MAX: usize = 64 << 20;
 /// … unless they are so few: the most that are read to show a row, or to find a next boundary.
 const PIECES_OF_ANY_SIZE: usize = 3;
 
+/// From where versions are read.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) coding: &'a Coding,
+}
+
 /// The columns of a version, before those of the user.
 const VERSION: &str = "rid, vf, vt, sf, cut_tt, cut_vt, st, origin, created, updated";
 const VERSION_COLUMNS: usize = 10;
@@ -47,7 +54,7 @@ const VERSION_COLUMNS: usize = 10;
 /// # Errors
 /// [`Refusal::PiecesTooLarge`] when they take too much memory together.
 pub(super) fn known(
-    connection: &Connection,
+    source: Source<'_>,
     table: &Table,
     id: &str,
     (low, high): (Timestamp, Timestamp),
@@ -62,12 +69,12 @@ pub(super) fn known(
          coalesce((SELECT max(vf) {known} AND vf <= ?2), ?2) ORDER BY vf LIMIT ?4",
         column_list(table)
     );
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement = source.connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params![id, low.0, high.0, count_max as i64])?;
     let mut found = Vec::new();
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
-        let version = version(row, table)?;
+        let version = version(source, row, (table, id))?;
         let values = version.value.values.iter();
         bytes += values.map(Value::size_bytes).sum::<usize>();
         // One row of any size can be changed, with what stands beside it.
@@ -85,13 +92,13 @@ pub(super) fn known(
 /// # Errors
 /// [`Refusal::TooManyRows`] when there are more than one commit may change.
 pub(super) fn known_within(
-    connection: &Connection,
+    source: Source<'_>,
     table: &Table,
     id: &str,
     within: (Timestamp, Timestamp),
 ) -> Step<Vec<Stored>> {
     let rows_max = BATCH_ROWS_MAX;
-    let found = known(connection, table, id, within, rows_max + 1)?;
+    let found = known(source, table, id, within, rows_max + 1)?;
     if found.len() > rows_max {
         return Err(Refusal::TooManyRows { rows_max }.into());
     }
@@ -100,7 +107,7 @@ pub(super) fn known_within(
 
 /// What is known now of `id` and was not before `mark`, with a twin or without.
 pub(super) fn written(
-    connection: &Connection,
+    source: Source<'_>,
     table: &Table,
     id: &str,
     mark: Mark,
@@ -114,39 +121,41 @@ pub(super) fn written(
          UNION ALL SELECT {VERSION}{columns} FROM {versions} \
          WHERE rid = (SELECT rid FROM {now} WHERE id = ?1 AND sf = ?2 AND twin = 1)",
     );
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement = source.connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params![id, mark.0])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(version(row, table)?);
+        found.push(version(source, row, (table, id))?);
     }
     found.sort_by_key(|version| version.valid.from());
     Ok(found)
 }
 
-/// The version of this number.
-pub(super) fn numbered(connection: &Connection, table: &Table, rid: i64) -> Step<Option<Stored>> {
+/// The version of this number, of the row `id`.
+pub(super) fn numbered(
+    source: Source<'_>,
+    table: &Table,
+    (rid, id): (i64, &str),
+) -> Step<Option<Stored>> {
     let sql = format!(
         "SELECT {VERSION}{} FROM {} WHERE rid = ?1",
         column_list(table),
         names::versions(table.number)
     );
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement = source.connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params![rid])?;
     let row = rows.next()?;
-    Ok(row.map(|row| version(row, table)).transpose()?)
+    Ok(row
+        .map(|row| version(source, row, (table, id)))
+        .transpose()?)
 }
 
-fn version(row: &Row<'_>, table: &Table) -> Result<Stored, StoreError> {
+fn version(source: Source<'_>, row: &Row<'_>, place: (&Table, &str)) -> Result<Stored, StoreError> {
     let end = |position| -> Result<Option<i64>, StoreError> {
         let stored: i64 = row.get(position)?;
         Ok((stored < i64::MAX).then_some(stored))
     };
-    let mut values = Vec::with_capacity(table.columns.len());
-    for (position, column) in table.columns.iter().enumerate() {
-        let stored = row.get_ref(VERSION_COLUMNS + position)?;
-        values.push(codec::value(stored, column)?);
-    }
+    let values = source.coding.values(row, VERSION_COLUMNS, place)?;
     let valid = Period::new(Timestamp(row.get(1)?), end(2)?.map(Timestamp));
     let cut = end(4)?.map(|mark| -> Result<Cut, StoreError> {
         let valid_to = Timestamp(row.get(5)?);

@@ -450,6 +450,7 @@ pub fn column(number: u32, key: &str, kind: ColumnKind, array: bool) -> Column {
         kind,
         required: false,
         array,
+        encrypt: false,
         default: None,
         created: Timestamp(0),
         updated: Timestamp(0),

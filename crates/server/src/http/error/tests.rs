@@ -159,6 +159,10 @@ fn store_cases() -> Vec<(StoreError, Kind)> {
     vec![
         (StoreError::Full, Kind::StorageFull),
         (
+            StoreError::SealBroken { what: text() },
+            Kind::EncryptedValueInvalid,
+        ),
+        (
             StoreError::OutcomeUnknown { detail: text() },
             Kind::OutcomeUnknown,
         ),

@@ -12,7 +12,7 @@ use serde_json::{Value as Out, json};
 
 use super::json::{doc, from, to};
 use super::read::meta;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Kind};
 
 /// A row as it was at one time: its columns, and how it is shown.
 #[derive(Clone, Debug)]
@@ -77,7 +77,17 @@ impl Histories {
 
     /// Where a column stands.
     pub(super) fn position(&self, column: Option<&str>) -> Result<Option<usize>, ApiError> {
-        Ok(column.map(|column| self.table.named(column)).transpose()?)
+        column.map(|column| self.plain(column)).transpose()
+    }
+
+    /// The position of a column by which something can be found or reckoned.
+    fn plain(&self, column: &str) -> Result<usize, ApiError> {
+        let position = self.table.named(column)?;
+        if self.table.columns[position].encrypt {
+            let why = format!("Cannot query encrypted attribute: {column}");
+            return Err(ApiError::new(Kind::QueryInvalid, why));
+        }
+        Ok(position)
     }
 
     /// The history of the one row that was read.
@@ -155,7 +165,7 @@ impl Histories {
         on: &str,
         pairs_max: usize,
     ) -> Result<Out, ApiError> {
-        let position = self.table.named(on)?;
+        let position = self.plain(on)?;
         let mut pairs = Vec::new();
         for (id, version) in self.versions() {
             let Value::Text(link) = &version.value.values[position] else {

@@ -114,7 +114,7 @@ fn write_column(column: &Column, words: &Words, out: &mut Vec<u8>) {
     object.instant("$updatedAt", column.updated);
     match column.relation() {
         Some(relation) => write_relation(relation, words, &mut object),
-        None => write_limits(&column.kind, &mut object),
+        None => write_limits(column, &mut object),
     }
     let unset = Value::Null;
     object.with("default", |out| {
@@ -124,14 +124,14 @@ fn write_column(column: &Column, words: &Words, out: &mut Vec<u8>) {
 }
 
 /// The fields that only some kinds have.
-fn write_limits(kind: &ColumnKind, object: &mut Object<'_>) {
-    match kind {
+fn write_limits(column: &Column, object: &mut Object<'_>) {
+    match &column.kind {
         ColumnKind::String { chars_max } | ColumnKind::Varchar { chars_max } => {
             object.number("size", i64::from(*chars_max));
-            object.flag("encrypt", false);
+            object.flag("encrypt", column.encrypt);
         }
         ColumnKind::Text | ColumnKind::Mediumtext | ColumnKind::Longtext => {
-            object.flag("encrypt", false);
+            object.flag("encrypt", column.encrypt);
         }
         ColumnKind::Integer { min, max } | ColumnKind::Bigint { min, max } => {
             object.number("min", *min);

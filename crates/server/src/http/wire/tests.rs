@@ -18,6 +18,7 @@ fn plain(key: &str, kind: ColumnKind) -> Column {
         kind,
         required: false,
         array: false,
+        encrypt: false,
         default: None,
         created: AT,
         updated: AT,
@@ -27,6 +28,7 @@ fn plain(key: &str, kind: ColumnKind) -> Column {
 fn array(key: &str) -> Column {
     Column {
         array: true,
+        encrypt: false,
         ..plain(key, ColumnKind::Text)
     }
 }

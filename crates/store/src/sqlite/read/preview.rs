@@ -6,20 +6,18 @@ use rusqlite::Connection;
 
 use super::row::Shape;
 use super::{Halt, Room, Step, bind};
+use crate::sqlite::coding::Coding;
 use crate::sqlite::cursor::cursor_values;
 use crate::sqlite::fault::corrupt;
-use crate::{EncodeRow, Listed, Listing, Point, StoreError, TotalCap};
+use crate::{Listed, Listing, Point, StoreError, TotalCap};
 
 /// As [`crate::Store::list`], of what the connection sees.
 pub(in crate::sqlite) fn list(
     connection: &Connection,
-    encode_row: EncodeRow,
+    coding: &Coding,
     listing: Listing<'_>,
 ) -> Result<Listed, StoreError> {
-    let reading = Reading {
-        connection,
-        encode_row,
-    };
+    let reading = Reading { connection, coding };
     let mut listed = Listed::default();
     if listing.rows {
         listed.rows = reading.rows(listing).map_err(explain)?;
@@ -33,13 +31,10 @@ pub(in crate::sqlite) fn list(
 /// As [`crate::Store::get`], of what the connection sees.
 pub(in crate::sqlite) fn get(
     connection: &Connection,
-    encode_row: EncodeRow,
+    coding: &Coding,
     point: Point<'_>,
 ) -> Result<Option<Row>, StoreError> {
-    let reading = Reading {
-        connection,
-        encode_row,
-    };
+    let reading = Reading { connection, coding };
     reading.get(point).map_err(explain)
 }
 
@@ -52,7 +47,7 @@ pub(in crate::sqlite) fn need_kept(query: &Query, last: Mark) -> Result<(), Stor
 
 struct Reading<'c> {
     connection: &'c Connection,
-    encode_row: EncodeRow,
+    coding: &'c Coding,
 }
 
 impl Reading<'_> {
@@ -62,7 +57,7 @@ impl Reading<'_> {
         let statement = emit::rows(query, cursor.as_deref(), Dialect::Sqlite);
         let shape = Shape {
             connection: self.connection,
-            encode_row: self.encode_row,
+            coding: self.coding,
             table: &query.table,
             selection: &query.selection,
             is_now: query.at.is_none() && query.frame == Frame::One,
@@ -111,7 +106,7 @@ impl Reading<'_> {
         let found = bind(&mut prepared, &statement.parameters)?;
         let shape = Shape {
             connection: self.connection,
-            encode_row: self.encode_row,
+            coding: self.coding,
             table,
             selection: point.selection,
             is_now: true,

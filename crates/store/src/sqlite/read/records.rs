@@ -4,6 +4,7 @@ use model::{Mark, TableNumber};
 use rusqlite::params;
 
 use super::{Readers, Step};
+use crate::sqlite::vault::{Place, Vault};
 use crate::{Recorded, RecordsOf, StoreFuture};
 
 /// Rows of records in one answer, after which no further record is begun: ten of the largest
@@ -27,11 +28,15 @@ impl Readers {
         &self,
         asked: RecordsOf,
     ) -> StoreFuture<'a, Vec<Recorded>> {
-        self.long(move |_, reader| read(&reader.connection, &asked))
+        self.long(move |shared, reader| read(&reader.connection, &shared.coding.vault, &asked))
     }
 }
 
-fn read(connection: &rusqlite::Connection, asked: &RecordsOf) -> Step<Vec<Recorded>> {
+fn read(
+    connection: &rusqlite::Connection,
+    vault: &Vault,
+    asked: &RecordsOf,
+) -> Step<Vec<Recorded>> {
     let snapshot = connection.unchecked_transaction()?;
     let numbers: Vec<String> = asked
         .tables
@@ -54,7 +59,7 @@ fn read(connection: &rusqlite::Connection, asked: &RecordsOf) -> Step<Vec<Record
         rows_read += of_commit.len();
         records.push(Recorded {
             mark: Mark(mark),
-            meta: row.get(1)?,
+            meta: vault.text(row.get_ref(1)?, Place::Note(mark))?,
             author: row.get(2)?,
             erased: erased.map(i64::unsigned_abs),
             rows: of_commit,

@@ -6,9 +6,9 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::{Step, bind};
-use crate::sqlite::codec;
+use crate::StoreError;
+use crate::sqlite::coding::Coding;
 use crate::sqlite::fault::corrupt;
-use crate::{EncodeRow, StoreError};
 
 /// Columns before those of the user: `$sequence`, id, created, updated, permissions.
 const SYSTEM_COLUMNS: usize = 5;
@@ -16,7 +16,7 @@ const SYSTEM_COLUMNS: usize = 5;
 /// How the rows of a statement are read.
 pub(super) struct Shape<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) encode_row: EncodeRow,
+    pub(super) coding: &'a Coding,
     pub(super) table: &'a Table,
     pub(super) selection: &'a Selection,
     /// Whether the statement reads the rows of now, which carry their body.
@@ -33,16 +33,17 @@ impl Shape<'_> {
     pub(super) fn read(&self, row: &rusqlite::Row<'_>, first: usize) -> Step<Row> {
         let seq: i64 = row.get(first)?;
         let user = first + SYSTEM_COLUMNS;
+        let id = id(row.get_ref(first + 1)?)?;
         let content = match self.selection {
-            Selection::All if self.is_now => self.body(row, user, seq)?,
-            Selection::All => self.encoded(self.values(row, user, 0..self.table.columns.len())?),
+            Selection::All if self.is_now => self.body(row, user, (seq, &id))?,
+            Selection::All => self.encoded(self.all_values(row, user, &id)?),
             Selection::Some { columns, .. } => {
-                Content::Values(self.values(row, user, columns.iter().copied())?)
+                Content::Values(self.values(row, (user, &id), columns)?)
             }
         };
         Ok(Row {
             seq,
-            id: id(row.get_ref(first + 1)?)?,
+            id,
             created: Timestamp(row.get(first + 2)?),
             updated: Timestamp(row.get(first + 3)?),
             permissions: text(row.get_ref(first + 4)?)?.into(),
@@ -73,40 +74,55 @@ impl Shape<'_> {
     }
 
     /// The body as stored, copied once; or, where it is none or an older schema's, encoded anew.
-    fn body(&self, row: &rusqlite::Row<'_>, position: usize, seq: i64) -> Step<Content> {
+    fn body(
+        &self,
+        row: &rusqlite::Row<'_>,
+        position: usize,
+        named: (i64, &RowId),
+    ) -> Step<Content> {
         match row.get_ref(position)? {
             ValueRef::Blob(bytes) | ValueRef::Text(bytes) => Ok(Content::Body(bytes.into())),
-            _ => self.encode_stored(seq),
+            _ => self.encode_stored(named),
         }
     }
 
-    fn encode_stored(&self, seq: i64) -> Step<Content> {
+    fn encode_stored(&self, (seq, id): (i64, &RowId)) -> Step<Content> {
         let statement = emit::content(self.table, seq, Dialect::Sqlite);
         let mut prepared = self.connection.prepare_cached(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
         let row = found
             .next()?
             .ok_or_else(|| corrupt("a row went away inside its snapshot"))?;
-        Ok(self.encoded(self.values(row, 0, 0..self.table.columns.len())?))
+        Ok(self.encoded(self.all_values(row, 0, id)?))
     }
 
     fn encoded(&self, values: Vec<Value>) -> Content {
         let mut body = Vec::new();
-        (self.encode_row)(self.table, &values, &mut body);
+        (self.coding.encode_row)(self.table, &values, &mut body);
         Content::Body(body.into())
+    }
+
+    fn all_values(&self, row: &rusqlite::Row<'_>, first: usize, id: &RowId) -> Step<Vec<Value>> {
+        let place = (self.table, id.as_str());
+        Ok(self.coding.values(row, first, place)?)
     }
 
     /// The values of these columns of the table, which stand side by side from `first` on.
     fn values(
         &self,
         row: &rusqlite::Row<'_>,
-        first: usize,
-        columns: impl ExactSizeIterator<Item = usize>,
+        (first, id): (usize, &RowId),
+        columns: &[usize],
     ) -> Step<Vec<Value>> {
         let mut values = Vec::with_capacity(columns.len());
-        for (offset, position) in columns.enumerate() {
+        for (offset, position) in columns.iter().enumerate() {
             let stored = row.get_ref(first + offset)?;
-            values.push(codec::value(stored, &self.table.columns[position])?);
+            let place = (
+                self.table.number,
+                &self.table.columns[*position],
+                id.as_str(),
+            );
+            values.push(self.coding.value(stored, place)?);
         }
         Ok(values)
     }

@@ -7,6 +7,7 @@ use rusqlite::params;
 
 use super::{Limit, Readers, Step};
 use crate::sqlite::staged::{COLUMNS, find, find_request, transaction};
+use crate::sqlite::vault::Place;
 use crate::{KeptRequest, OperationsOf, Staged, StagedOperation, StoreError, Transaction};
 
 impl Readers {
@@ -34,6 +35,7 @@ impl Readers {
         id: &str,
         operations: OperationsOf<'_>,
     ) -> Result<Option<Staged>, StoreError> {
+        let vault = &self.shared.coding.vault;
         self.look(|connection| {
             // Both statements on one snapshot.
             let snapshot = connection.unchecked_transaction()?;
@@ -46,17 +48,19 @@ impl Readers {
                 OperationsOf::Place(place) => Some(place),
             };
             let mut statement = snapshot.prepare_cached(
-                "SELECT seen, place, id, body FROM staged_op \
+                "SELECT seen, place, id, body, n FROM staged_op \
                  WHERE tx = ?1 AND (?2 IS NULL OR place = ?2) ORDER BY n",
             )?;
             let mut rows = statement.query(params![found.seq, place])?;
             let mut staged = Vec::new();
             while let Some(row) = rows.next()? {
+                let at = Place::Operation(found.seq, row.get(4)?);
+                let body = vault.text(row.get_ref(3)?, at)?;
                 staged.push(StagedOperation {
                     seen: Mark(row.get(0)?),
                     place: row.get(1)?,
                     row: row.get(2)?,
-                    body: row.get::<_, String>(3)?.into(),
+                    body: body.unwrap_or_default().into(),
                 });
             }
             drop(rows);
@@ -71,7 +75,8 @@ impl Readers {
         project: &ProjectId,
         key: &str,
     ) -> Result<Option<KeptRequest>, StoreError> {
-        self.look(|connection| Ok(find_request(connection, project, key)?))
+        let vault = &self.shared.coding.vault;
+        self.look(|connection| Ok(find_request(connection, vault, (project, key))?))
     }
 
     /// What [`crate::Store::data_bytes`] promises.

@@ -14,6 +14,7 @@ use crate::sqlite::connection::{self, Location};
 use crate::sqlite::kept::Keeping;
 use crate::sqlite::migrate;
 use crate::sqlite::schema::create_table;
+use crate::sqlite::vault::Vault;
 
 fn encode(table: &Table, values: &[Value], out: &mut Vec<u8>) {
     out.extend(format!("{} {values:?}", table.schema_epoch).bytes());
@@ -26,6 +27,7 @@ fn table(schema_epoch: u64) -> Table {
         kind: ColumnKind::Text,
         required: false,
         array: false,
+        encrypt: false,
         default: None,
         created: Timestamp(0),
         updated: Timestamp(0),
@@ -94,9 +96,14 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
         erased: 0,
         boundaries: Arc::default(),
         constraints: Arc::default(),
+        is_sealing: false,
     };
     let keeping = Keeping::begin(directory, (Mark::ZERO, "l"), None, false);
-    Writer::new(connection, encode, state, backlog, keeping).unwrap()
+    let coding = Coding {
+        encode_row: encode,
+        vault: Arc::new(Vault::open(directory, &connection).unwrap()),
+    };
+    Writer::new(connection, coding, state, backlog, keeping).unwrap()
 }
 
 fn insert(table: &Table, number: i64) -> Op {

@@ -1,0 +1,487 @@
+//! Encrypted columns: nothing of their values rests readable whatever writes them, those who may
+//! read get them, and nothing can be looked for in them.
+
+use std::fs;
+use std::path::Path;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use crate::site::{Answer, KEY, PROJECT, Site};
+
+const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
+const TRANSACTIONS: &str = "/v1/tablesdb/transactions";
+const OWN: &str = "/v1/tidemark/databases/d";
+
+/// What stands in every encrypted value, and in none other.
+const SECRET: &str = "quicksilver";
+
+fn site() -> Site {
+    let site = Site::start();
+    let table = json!({"tableId": "t", "name": "T", "permissions": ["read(\"any\")"],
+    "columns": [
+        {"key": "ssn", "type": "varchar", "size": 200, "encrypt": true},
+        {"key": "tags", "type": "text", "array": true, "encrypt": true},
+        {"key": "n", "type": "integer"},
+        {"key": "plain", "type": "varchar", "size": 64},
+    ]});
+    made(
+        &site,
+        "POST",
+        "/v1/tablesdb",
+        &json!({"databaseId": "d", "name": "D"}),
+    );
+    made(&site, "POST", "/v1/tablesdb/d/tables", &table);
+    site
+}
+
+#[track_caller]
+fn made(site: &Site, method: &str, path: &str, body: &Value) -> Answer {
+    let made = site.ask(method, path, &body.to_string());
+    assert!(made.status.is_success(), "{method} {path}: {}", made.text);
+    made
+}
+
+fn once(site: &Site, key: &str, method: &str, path: &str, body: &Value) -> Answer {
+    let headers = [
+        ("x-appwrite-project", PROJECT),
+        ("x-appwrite-key", KEY),
+        ("idempotency-key", key),
+    ];
+    site.ask_with(&headers, method, path, &body.to_string())
+}
+
+/// A value of its own for each place that it is written in.
+fn secret(place: &str) -> String {
+    format!("{SECRET} of {place}")
+}
+
+fn data(id: &str) -> Value {
+    json!({"ssn": secret(id), "tags": [secret(id), "b"], "n": 1, "plain": "ordinary words"})
+}
+
+fn row(id: &str) -> Value {
+    let mut row = data(id);
+    row["$id"] = json!(id);
+    row
+}
+
+fn asked(path: &str, queries: &[Value]) -> String {
+    let one = |query: &Value| {
+        let text = query.to_string();
+        format!("queries[]={}", utf8_percent_encode(&text, NON_ALPHANUMERIC))
+    };
+    let texts: Vec<String> = queries.iter().map(one).collect();
+    format!("{path}?{}", texts.join("&"))
+}
+
+/// The files of the data directory that hold these words.
+fn traces(directory: &Path, words: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = fs::read(&path).unwrap();
+        let mut parts = bytes.windows(words.len());
+        if parts.any(|part| part == words.as_bytes()) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+fn stage(site: &Site, operations: &Value) -> String {
+    let id = made(site, "POST", TRANSACTIONS, &json!({"ttl": 3600})).json();
+    let id = id["$id"].as_str().unwrap().to_owned();
+    let path = format!("{TRANSACTIONS}/{id}/operations");
+    made(site, "POST", &path, &json!({"operations": operations}));
+    id
+}
+
+fn op(action: &str, id: Option<&str>, data: &Value) -> Value {
+    json!({"action": action, "databaseId": "d", "tableId": "t", "rowId": id, "data": data})
+}
+
+/// Writes by every route; the id of a transaction that stays open.
+fn write_everywhere(site: &Site) -> String {
+    made(
+        site,
+        "POST",
+        ROWS,
+        &json!({"rowId": "a", "data": data("a")}),
+    );
+    made(site, "POST", ROWS, &json!({"rows": [row("b"), row("c")]}));
+    let a = format!("{ROWS}/a");
+    made(
+        site,
+        "PATCH",
+        &a,
+        &json!({"data": {"ssn": secret("a again")}}),
+    );
+    let append = json!({"method": "arrayAppend", "values": [secret("an operator")]});
+    made(
+        site,
+        "PATCH",
+        &a,
+        &json!({"data": {"tags": append.to_string()}}),
+    );
+    let past = json!({"ssn": secret("the past"), "$validFrom": "2001-01-01"});
+    made(site, "PATCH", &a, &json!({"data": past}));
+    let later = json!({"ssn": secret("times to come"), "$validFrom": "2999-01-01"});
+    made(site, "PATCH", &a, &json!({"data": later}));
+    made(
+        site,
+        "PUT",
+        &format!("{ROWS}/d"),
+        &json!({"data": data("d")}),
+    );
+    made(site, "PUT", ROWS, &json!({"rows": [row("d"), row("e")]}));
+    let all = json!({"data": {"ssn": secret("all")},
+        "queries": [r#"{"method":"equal","attribute":"$id","values":["e"]}"#]});
+    made(site, "PATCH", ROWS, &all);
+    write_under_keys(site);
+    let committed = stage(
+        site,
+        &json!([
+            op("create", Some("i"), &data("i")),
+            op("bulkCreate", None, &json!([row("j"), row("k")])),
+        ]),
+    );
+    let path = format!("{TRANSACTIONS}/{committed}");
+    made(site, "PATCH", &path, &json!({"commit": true}));
+    made(site, "DELETE", &format!("{ROWS}/c"), &json!({}));
+    stage(
+        site,
+        &json!([
+            op("create", Some("staged"), &data("staged")),
+            op("update", Some("b"), &json!({"ssn": secret("b staged")})),
+        ]),
+    )
+}
+
+/// Writes whose answers are kept, and one that says why it is.
+fn write_under_keys(site: &Site) {
+    for _ in 0..2 {
+        let body = json!({"rowId": "f", "data": data("f")});
+        let answer = once(site, "key-f", "POST", ROWS, &body);
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        assert_eq!(answer.json()["ssn"], secret("f"));
+    }
+    let writes = json!({"atomic": true, "operations": [
+        {"action": "create", "tableId": "t", "rowId": "g", "data": data("g")}]});
+    let answer = once(
+        site,
+        "key-g",
+        "POST",
+        &format!("{OWN}/batch/writes"),
+        &writes,
+    );
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let noted = json!({"meta": {"why": secret("a note")},
+        "ops": [{"op": "put", "table": "t", "id": "h", "doc": data("h")}]});
+    made(site, "POST", &format!("{OWN}/transactions"), &noted);
+}
+
+/// What each reader gets, of a server that has written [`write_everywhere`].
+fn read_everywhere(site: &Site, transaction: &str) {
+    let one = |path: &str| {
+        let answer = site.ask("GET", path, "");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        answer.json()
+    };
+    let a = one(&format!("{ROWS}/a"));
+    assert_eq!(a["tags"], json!([secret("a"), "b", secret("an operator")]));
+    for id in ["b", "d", "f", "g", "h", "i", "j", "k"] {
+        let got = one(&format!("{ROWS}/{id}"));
+        assert_eq!(
+            (&got["ssn"], &got["tags"]),
+            (&json!(secret(id)), &data(id)["tags"])
+        );
+    }
+    assert_eq!(one(&format!("{ROWS}/e"))["ssn"], secret("all"));
+    let guest = site.ask_as(None, "GET", &format!("{ROWS}/b"), "").json();
+    assert_eq!(
+        guest["ssn"],
+        secret("b"),
+        "who may read the row reads the value"
+    );
+
+    let staged = one(&format!("{ROWS}/staged?transactionId={transaction}"));
+    assert_eq!(staged["ssn"], secret("staged"));
+    let staged = one(&format!("{ROWS}/b?transactionId={transaction}"));
+    assert_eq!(staged["ssn"], secret("b staged"));
+
+    read_lists(site);
+    read_by_own_routes(site);
+    let body = json!({"rowId": "f", "data": data("f")});
+    let again = once(site, "key-f", "POST", ROWS, &body);
+    assert_eq!(again.json()["ssn"], secret("f"), "{}", again.text);
+    let other = json!({"rowId": "f", "data": data("other")});
+    let other = once(site, "key-f", "POST", ROWS, &other);
+    assert_eq!(other.refusal(), "409 general_idempotency_key_reused");
+}
+
+fn read_lists(site: &Site) {
+    let one = |path: &str| {
+        let answer = site.ask("GET", path, "");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        answer.json()
+    };
+    let method = |name: &str, values: Value| json!({"method": name, "values": values});
+    let of = |id: &str| json!({"method": "equal", "attribute": "$id", "values": [id]});
+    let listed = |queries: &[Value]| one(&asked(ROWS, queries))["rows"].clone();
+    for ttl in ["", "&ttl=60", "&ttl=60"] {
+        let path = asked(ROWS, &[of("b")]) + ttl;
+        assert_eq!(one(&path)["rows"][0]["ssn"], secret("b"), "{ttl}");
+    }
+    let selected = listed(&[of("d"), method("select", json!(["ssn"]))]);
+    assert_eq!(selected[0]["ssn"], secret("d"));
+    let then = listed(&[of("a"), method("validAt", json!(["2998-12-31"]))]);
+    assert_eq!(then[0]["ssn"], secret("the past"));
+    let then = listed(&[of("a"), method("validAt", json!(["2999-01-02"]))]);
+    assert_eq!(then[0]["ssn"], secret("times to come"));
+    let versions = listed(&[of("a"), method("versions", json!([]))]);
+    let said = versions.to_string();
+    for place in ["a", "a again", "the past", "times to come"] {
+        let wanted = json!(secret(place)).to_string();
+        assert!(said.contains(&wanted), "{place}: {said}");
+    }
+}
+
+fn read_by_own_routes(site: &Site) {
+    let reads = json!({"reads": [{"tableId": "t", "ids": ["k"]}]});
+    let batch = made(site, "POST", &format!("{OWN}/batch/reads"), &reads).json();
+    assert_eq!(batch["results"][0]["rows"][0]["ssn"], secret("k"));
+    let own = |body: Value| {
+        let read = made(site, "POST", &format!("{OWN}/reads"), &body).json();
+        read["rows"].to_string()
+    };
+    let history = |axis: &str| json!({"kind": "history", "table": "t", "id": "a", "axis": axis});
+    for (read, place) in [
+        (json!({"kind": "get", "table": "t", "id": "b"}), "b"),
+        (json!({"kind": "scan", "table": "t"}), "k"),
+        (history("both"), "a again"),
+        (history("valid"), "the past"),
+        (
+            json!({"kind": "diff", "table": "t", "from": {"vt": 0}, "to": {}}),
+            "b",
+        ),
+        (json!({"kind": "feed", "limit": 100}), "a note"),
+    ] {
+        let (said, wanted) = (own(read.clone()), json!(secret(place)).to_string());
+        assert!(said.contains(&wanted), "{read}: {said}");
+    }
+}
+
+#[test]
+fn nothing_of_an_encrypted_value_rests_readable_whatever_writes_it() {
+    let site = site();
+    let transaction = write_everywhere(&site);
+    let none = Vec::<String>::new();
+    assert_eq!(traces(site.directory(), SECRET), none);
+    let others = traces(site.directory(), "ordinary words");
+    assert!(
+        !others.is_empty(),
+        "what is not encrypted is found, so it is looked for rightly"
+    );
+    read_everywhere(&site, &transaction);
+    assert_eq!(traces(site.directory(), SECRET), none);
+    let site = site.restart();
+    assert_eq!(traces(site.directory(), SECRET), none);
+    read_everywhere(&site, &transaction);
+    let path = format!("{TRANSACTIONS}/{transaction}");
+    made(&site, "PATCH", &path, &json!({"commit": true}));
+    let staged = site.ask("GET", &format!("{ROWS}/staged"), "").json();
+    assert_eq!(staged["ssn"], secret("staged"));
+    assert_eq!(traces(site.directory(), SECRET), none);
+}
+
+#[test]
+fn related_rows_show_their_encrypted_values() {
+    let site = site();
+    made(
+        &site,
+        "POST",
+        "/v1/tablesdb/d/tables",
+        &json!({"tableId": "p", "name": "P"}),
+    );
+    let relation = json!({"relatedTableId": "t", "type": "manyToOne", "key": "of"});
+    let path = "/v1/tablesdb/d/tables/p/columns/relationship";
+    made(&site, "POST", path, &relation);
+    made(
+        &site,
+        "POST",
+        ROWS,
+        &json!({"rowId": "a", "data": data("a")}),
+    );
+    let path = "/v1/tablesdb/d/tables/p/rows";
+    made(
+        &site,
+        "POST",
+        path,
+        &json!({"rowId": "p", "data": {"of": "a"}}),
+    );
+    let select = json!({"method": "select", "values": ["*", "of.*"]});
+    for path in [
+        asked(path, std::slice::from_ref(&select)),
+        asked(&format!("{path}/p"), &[select]),
+    ] {
+        let answer = site.ask("GET", &path, "");
+        let wanted = json!(secret("a")).to_string();
+        assert!(answer.text.contains(&wanted), "{}", answer.text);
+    }
+    assert_eq!(traces(site.directory(), SECRET), Vec::<String>::new());
+}
+
+/// Every way to look for something in an encrypted column.
+fn forbidden() -> Vec<Value> {
+    const METHODS: [&str; 11] = [
+        "equal",
+        "notEqual",
+        "lessThan",
+        "greaterThanEqual",
+        "startsWith",
+        "endsWith",
+        "contains",
+        "notContains",
+        "search",
+        "notSearch",
+        "regex",
+    ];
+    let test = |method: &str, attribute: &str, values: Value| {
+        let query = json!({"method": method, "attribute": attribute, "values": values});
+        query
+    };
+    let mut queries: Vec<Value> = METHODS.map(|name| test(name, "ssn", json!(["q"]))).to_vec();
+    queries.push(test("between", "ssn", json!(["a", "z"])));
+    for name in ["isNull", "isNotNull", "orderAsc", "orderDesc"] {
+        queries.push(test(name, "ssn", json!([])));
+    }
+    for name in ["contains", "containsAll", "notContains"] {
+        queries.push(test(name, "tags", json!(["b"])));
+    }
+    let inner = [
+        test("equal", "n", json!([1])),
+        test("equal", "ssn", json!(["q"])),
+    ];
+    for name in ["or", "and"] {
+        queries.push(json!({"method": name, "values": inner}));
+    }
+    queries
+}
+
+#[test]
+fn nothing_is_looked_for_in_an_encrypted_column() {
+    let site = site();
+    let a = json!({"rowId": "a", "data": data("a")});
+    made(&site, "POST", ROWS, &a);
+    for query in &forbidden() {
+        let versions = json!({"method": "versions"});
+        let aged = asked(ROWS, std::slice::from_ref(query)) + "&ttl=60";
+        let cursor = json!({"method": "cursorAfter", "values": ["a"]});
+        let body = json!({"queries": [query.to_string()]});
+        let change = json!({"data": {"n": 2}, "queries": [query.to_string()]});
+        for refused in [
+            site.ask("GET", &asked(ROWS, std::slice::from_ref(query)), ""),
+            site.ask("GET", &asked(ROWS, &[query.clone(), cursor]), ""),
+            site.ask("GET", &asked(ROWS, &[query.clone(), versions]), ""),
+            site.ask("GET", &aged, ""),
+            site.ask("POST", &format!("{ROWS}/query"), &body.to_string()),
+            site.ask("PATCH", ROWS, &change.to_string()),
+            site.ask("DELETE", ROWS, &body.to_string()),
+        ] {
+            assert_eq!(refused.refusal(), "400 general_query_invalid", "{query}");
+            let said = refused.json()["message"].as_str().unwrap().to_owned();
+            assert!(said.contains("encrypted attribute"), "{query}: {said}");
+        }
+    }
+    let row = site.ask("GET", &format!("{ROWS}/a"), "").json();
+    assert_eq!(row["n"], 1, "nothing was changed");
+}
+
+#[test]
+fn reads_at_given_times_look_for_nothing_in_an_encrypted_column() {
+    let site = site();
+    let own = |body: Value| site.ask("POST", &format!("{OWN}/reads"), &body.to_string());
+    let period = json!(["2001-01-01", null]);
+    for read in [
+        json!({"kind": "scan", "table": "t", "where": {"ssn": "q"}}),
+        json!({"kind": "scan", "table": "t", "where": {"ssn": null}}),
+        json!({"kind": "scan", "table": "t", "order": "ssn"}),
+        json!({"kind": "scan", "table": "t", "order": "-ssn"}),
+        json!({"kind": "aggregate", "table": "t", "fn": "max", "column": "ssn"}),
+        json!({"kind": "aggregate", "table": "t", "fn": "count", "where": {"ssn": "q"}}),
+        json!({"kind": "timeline", "table": "t", "fn": "count", "column": "ssn",
+            "period": period}),
+        json!({"kind": "join", "left": "t", "right": "t", "on": "ssn"}),
+    ] {
+        let refused = own(read.clone());
+        let said = refused.text.as_str();
+        assert_eq!(
+            refused.refusal(),
+            "400 general_query_invalid",
+            "{read}: {said}"
+        );
+        assert!(said.contains("encrypted attribute: ssn"), "{read}: {said}");
+    }
+}
+
+#[test]
+fn every_text_can_be_encrypted_and_the_flag_is_shown_and_stays() {
+    let site = site();
+    let columns = "/v1/tablesdb/d/tables/t/columns";
+    for kind in ["varchar", "string", "text", "mediumtext", "longtext"] {
+        let key = format!("an_{kind}");
+        let body = json!({"key": key, "required": false, "size": 150, "encrypt": true});
+        let column = made(&site, "POST", &format!("{columns}/{kind}"), &body);
+        assert_eq!(column.json()["encrypt"], true, "{kind}");
+        let change = json!({"required": false, "default": null, "newKey": format!("{key}_2")});
+        let changed = made(&site, "PATCH", &format!("{columns}/{kind}/{key}"), &change);
+        assert_eq!(changed.json()["encrypt"], true, "{kind}");
+    }
+    let plain = site.ask("GET", &format!("{columns}/plain"), "").json();
+    assert_eq!(plain["encrypt"], false);
+    let site = site.restart();
+    let kept = site.ask("GET", &format!("{columns}/an_text_2"), "").json();
+    assert_eq!(kept["encrypt"], true);
+
+    let small = json!({"key": "k", "required": false, "size": 149, "encrypt": true});
+    let refused = site.ask("POST", &format!("{columns}/string"), &small.to_string());
+    assert_eq!(refused.refusal(), "400 general_argument_invalid");
+    assert!(refused.text.contains("150"), "{}", refused.text);
+    let number = json!({"key": "k", "required": false, "encrypt": true});
+    let refused = site.ask("POST", &format!("{columns}/integer"), &number.to_string());
+    assert_eq!(refused.refusal(), "400 general_argument_invalid");
+    let shorter = json!({"required": false, "default": null, "size": 100});
+    let refused = site.ask(
+        "PATCH",
+        &format!("{columns}/varchar/ssn"),
+        &shorter.to_string(),
+    );
+    assert_eq!(refused.refusal(), "400 column_invalid_resize");
+}
+
+#[test]
+fn an_encrypted_column_stands_in_no_index_and_no_constraint() {
+    let site = site();
+    for kind in ["key", "unique", "fulltext"] {
+        let index = json!({"key": "i", "type": kind, "columns": ["ssn"]});
+        let path = "/v1/tablesdb/d/tables/t/indexes";
+        let refused = site.ask("POST", path, &index.to_string());
+        assert_eq!(refused.refusal(), "400 index_invalid", "{kind}");
+        assert!(refused.text.contains("`ssn`"), "{}", refused.text);
+        let table = json!({"tableId": "u", "name": "U",
+            "columns": [{"key": "k", "type": "text", "encrypt": true}],
+            "indexes": [{"key": "i", "type": kind, "attributes": ["k"]}]});
+        let refused = site.ask("POST", "/v1/tablesdb/d/tables", &table.to_string());
+        assert_eq!(refused.refusal(), "400 index_invalid", "{kind}");
+    }
+    let path = format!("{OWN}/tables/t/constraints");
+    for constraints in [
+        json!({"unique": [["ssn"]]}),
+        json!({"refs": [{"column": "ssn", "table": "t"}]}),
+    ] {
+        let refused = site.ask("PUT", &path, &constraints.to_string());
+        assert_eq!(refused.refusal(), "400 general_argument_invalid");
+        assert!(refused.text.contains("encrypted"), "{}", refused.text);
+    }
+}

@@ -1,0 +1,109 @@
+//! How the values of columns are written and read: as they are, or sealed where the column is
+//! encrypted. Rows of a table with an encrypted column keep no body, which would hold its values.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use model::{Column, Table, TableNumber, Value};
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, Statement};
+
+use super::bind::{Bound, json_text};
+use super::codec;
+use super::vault::{Place, Vault};
+use crate::{EncodeRow, StoreError};
+
+/// Rows whose encoded columns are larger keep no body: copying it would no longer be cheaper
+/// than encoding the columns (design page, section 3).
+pub(super) const BODY_BYTES_MAX: usize = 16 << 10;
+
+/// What is needed for writing and reading values.
+#[derive(Clone)]
+pub(super) struct Coding {
+    pub(super) encode_row: EncodeRow,
+    pub(super) vault: Arc<Vault>,
+}
+
+impl Coding {
+    /// What the column holds in the row of this id.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when the database holds what the column cannot have been given;
+    /// [`StoreError::SealBroken`] when it holds what was not sealed there.
+    pub(super) fn value(
+        &self,
+        stored: ValueRef<'_>,
+        (table, column, row): (TableNumber, &Column, &str),
+    ) -> Result<Value, StoreError> {
+        if !column.encrypt || stored == ValueRef::Null {
+            return codec::value(stored, column);
+        }
+        let number = column.number;
+        let place = Place::Value {
+            table,
+            column: number,
+            row,
+        };
+        let sealed = match stored {
+            ValueRef::Blob(sealed) => sealed,
+            // Not empty text: a value that was never sealed is none of ours.
+            _ => &[],
+        };
+        let plain = self.vault.open_sealed(place, sealed)?;
+        codec::value(ValueRef::Text(&plain), column)
+    }
+
+    /// The values of all columns, which stand side by side from `first` on.
+    pub(super) fn values(
+        &self,
+        found: &Row<'_>,
+        first: usize,
+        (table, row): (&Table, &str),
+    ) -> Result<Vec<Value>, StoreError> {
+        let mut values = Vec::with_capacity(table.columns.len());
+        for (position, column) in table.columns.iter().enumerate() {
+            let stored = found.get_ref(first + position)?;
+            values.push(self.value(stored, (table.number, column, row))?);
+        }
+        Ok(values)
+    }
+
+    /// Binds the values of all columns, from the parameter `first` on.
+    pub(super) fn bind(
+        &self,
+        statement: &mut Statement<'_>,
+        first: usize,
+        (table, row): (&Table, &str),
+        values: &[Value],
+    ) -> Result<(), StoreError> {
+        for (position, (column, value)) in table.columns.iter().zip(values).enumerate() {
+            let at = first + position;
+            if !column.encrypt || *value == Value::Null {
+                statement.raw_bind_parameter(at, Bound(value))?;
+                continue;
+            }
+            let plain = match value {
+                Value::Text(text) => Cow::Borrowed(text),
+                list => Cow::Owned(json_text(list)),
+            };
+            let place = Place::Value {
+                table: table.number,
+                column: column.number,
+                row,
+            };
+            let sealed = self.vault.seal(place, plain.as_bytes())?;
+            statement.raw_bind_parameter(at, sealed)?;
+        }
+        Ok(())
+    }
+
+    /// The row's columns as readers copy them, unless that is too large to be kept, or must not be.
+    pub(super) fn body(&self, table: &Table, values: &[Value]) -> Option<Box<[u8]>> {
+        if table.columns.iter().any(|column| column.encrypt) {
+            return None;
+        }
+        let mut body = Vec::with_capacity(512);
+        (self.encode_row)(table, values, &mut body);
+        (body.len() <= BODY_BYTES_MAX).then(|| body.into_boxed_slice())
+    }
+}

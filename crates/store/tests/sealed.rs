@@ -1,0 +1,397 @@
+//! Encrypted columns: nothing of their values rests readable, and nothing is read that was not
+//! sealed where it stands.
+
+mod suite;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::history::Range;
+use model::{Mark, Selection, Table, Timestamp, Value};
+use query::{Visibility, names};
+use rusqlite::Connection;
+use store::{
+    CatalogueOp, Durability, Note, Op, Options, RecordsOf, Refusal, SchemaChange, Store,
+    StoreError, TimedAct, TimedOp, WriteBatch, inspect,
+};
+use suite::db::{
+    COUNT, DATABASE, DUE, Db, PROJECT, Place, TAGS, TITLE, assert_holds, create_database,
+    create_project, encode_row, notes, row_id,
+};
+use suite::schema::change;
+
+const SECRET: &str = "quicksilver";
+const KEY: &str = "tidemark.key";
+
+struct Embedded(PathBuf);
+
+impl Embedded {
+    fn try_open(&self) -> Result<Arc<dyn Store>, StoreError> {
+        store::open(Options {
+            directory: self.0.clone(),
+            durability: Durability::Full,
+            encode_row,
+            reader_cache_bytes: 1 << 20,
+            read_limit_ms: 60_000,
+            long_reads: suite::db::LONG_READS,
+            vfs: None,
+        })
+    }
+
+    fn key(&self) -> PathBuf {
+        self.0.join(KEY)
+    }
+
+    /// The database, while no store has it open.
+    fn database(&self) -> Connection {
+        Connection::open(self.0.join("tidemark.db")).unwrap()
+    }
+}
+
+impl Place for Embedded {
+    fn open(&self) -> Arc<dyn Store> {
+        self.try_open().unwrap()
+    }
+}
+
+/// The table `notes` whose title and tags are encrypted.
+fn sealed_notes() -> Table {
+    let mut table = notes();
+    for position in [TITLE, TAGS] {
+        table.columns[position].encrypt = true;
+    }
+    table
+        .indexes
+        .retain(|index| index.key.as_str() != "by_count");
+    table
+}
+
+fn open(folder: &tempfile::TempDir) -> (Embedded, Db) {
+    let place = Embedded(folder.path().join("data"));
+    let mut db = Db::open(&place);
+    db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
+    db.ok(vec![Op::Catalogue(create_database(DATABASE))]);
+    assert!(!place.key().exists(), "nothing is encrypted yet");
+    let table = CatalogueOp::CreateTable(Box::new(sealed_notes()));
+    db.ok(vec![Op::Catalogue(table)]);
+    (place, db)
+}
+
+fn values(title: &str, code: &str) -> Vec<Value> {
+    let mut values = suite::db::note(code);
+    values[TITLE] = Value::Text(title.to_owned());
+    values[TAGS] = Value::List(vec![Value::Text(title.to_owned()), Value::Text("ü".into())]);
+    values
+}
+
+/// The files below `folder` that hold `wanted`.
+fn traces(folder: &Path, wanted: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = fs::read(&path).unwrap();
+        let mut parts = bytes.windows(wanted.len());
+        if parts.any(|part| part == wanted.as_bytes()) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+fn timed(db: &Db, id: &str, from: Timestamp, act: TimedAct) -> Op {
+    Op::Timed(Box::new(TimedOp {
+        table: db.table(),
+        id: row_id(id),
+        range: Range {
+            from: Some(from),
+            ..Range::default()
+        },
+        act,
+        is_literal: true,
+    }))
+}
+
+#[test]
+fn no_byte_of_an_encrypted_value_rests_readable_and_all_of_them_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    let long = format!("{SECRET} ").repeat(3_000);
+    let title = |nth: usize| match nth {
+        0 => String::new(),
+        1 => long.clone(),
+        nth => format!("{SECRET} {nth} \u{1f600} \"\\"),
+    };
+    let marks: Vec<_> = (0..20)
+        .map(|nth| {
+            let row = values(&title(nth), &format!("plain {nth}"));
+            db.mark_of(db.insert(&format!("r{nth}"), row))
+        })
+        .collect();
+    db.ok(vec![db.update("r3", vec![(COUNT, Value::Int(9))])]);
+    let again = Value::Text(format!("another {SECRET}"));
+    db.ok(vec![db.update("r4", vec![(TITLE, again.clone())])]);
+    db.ok(vec![db.update("r5", vec![(TITLE, Value::Null)])]);
+    let later = Timestamp(marks[0].0 + 3_600_000_000);
+    let put = TimedAct::Put {
+        values: values(&format!("later {SECRET}"), "plain later"),
+        permissions: None,
+        guard: store::Guard::Open,
+    };
+    db.ok(vec![timed(&db, "r6", later, put)]);
+    db.ok(vec![db.delete("r7")]);
+    assert_eq!(traces(&place.0, SECRET), Vec::<String>::new());
+    assert!(
+        !traces(&place.0, "plain 3").is_empty(),
+        "others rest as they are"
+    );
+    for is_open in [true, false] {
+        if !is_open {
+            db.close();
+            assert_eq!(traces(&place.0, SECRET), Vec::<String>::new());
+            db = Db::open(&place);
+        }
+        let table = db.table();
+        for (nth, mark) in marks.iter().enumerate() {
+            let row = db.get_as_of(&format!("r{nth}"), *mark).unwrap();
+            assert_holds(&row, &table, &values(&title(nth), &format!("plain {nth}")));
+        }
+        let mut changed = values(&title(4), "plain 4");
+        changed[TITLE] = again.clone();
+        assert_holds(&db.get("r4").unwrap(), &table, &changed);
+        let mut emptied = values(&title(5), "plain 5");
+        emptied[TITLE] = Value::Null;
+        assert_holds(&db.get("r5").unwrap(), &table, &emptied);
+        let mut query = db.all();
+        assert_eq!(db.list(&query).rows.len(), 19);
+        query.selection = Selection::Some {
+            columns: vec![TITLE],
+            fields: Vec::new(),
+            permissions: false,
+        };
+        let rows = db.list(&query).rows;
+        let wanted = model::Content::Values(vec![Value::Text(title(1))]);
+        assert_eq!(rows[1].content, wanted);
+    }
+}
+
+#[test]
+fn a_column_that_is_added_encrypted_is_so_and_others_stay_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Embedded(folder.path().join("data"));
+    let mut db = Db::with_notes(&place);
+    db.ok(vec![db.insert("r", suite::db::note("plain"))]);
+    let mut column = suite::db::column(0, "secret", model::ColumnKind::Text, false);
+    column.encrypt = true;
+    change(&mut db, SchemaChange::AddColumn(column));
+    let at = db.table().columns.len() - 1;
+    let secret = Value::Text(SECRET.to_owned());
+    db.ok(vec![db.update("r", vec![(at, secret.clone())])]);
+    // Bodies of the older schema are written anew.
+    while futures_executor::block_on(db.store.tend()).unwrap() {}
+    assert_eq!(traces(&place.0, SECRET), Vec::<String>::new());
+    let mut wanted = suite::db::note("plain");
+    wanted.push(secret);
+    assert_holds(&db.get("r").unwrap(), &db.table(), &wanted);
+    db.close();
+    let loaded = Db::open(&place);
+    let encrypted = |table: &Table| -> Vec<bool> {
+        table.columns.iter().map(|column| column.encrypt).collect()
+    };
+    let mut flags = vec![false; at];
+    flags.push(true);
+    assert_eq!(encrypted(&loaded.table()), flags);
+}
+
+#[test]
+fn an_encrypted_column_takes_no_shorter_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, mut db) = open(&folder);
+    let table = db.table();
+    let column = model::Column {
+        kind: model::ColumnKind::Varchar { chars_max: 10 },
+        ..table.columns[TITLE].clone()
+    };
+    let shortened = CatalogueOp::ChangeSchema {
+        table,
+        change: SchemaChange::UpdateColumn(column),
+    };
+    let refused = db.refused(vec![Op::Catalogue(shortened)]);
+    assert!(
+        matches!(refused, Refusal::ValuesTooLong { .. }),
+        "{refused:?}"
+    );
+}
+
+/// Changes the database behind the store's back.
+fn meddle(place: &Embedded, sql: &str) {
+    assert!(place.database().execute(sql, ()).unwrap() > 0, "{sql}");
+}
+
+#[test]
+fn a_value_that_was_altered_or_moved_is_refused_and_stops_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    for id in ["a", "b", "c"] {
+        db.ok(vec![db.insert(id, values(id, id))]);
+    }
+    let table = db.table();
+    let now = names::now(table.number);
+    let [title, tags] = [TITLE, TAGS].map(|at| names::column(table.columns[at].number));
+    db.close();
+    let cut = format!("substr({title}, 1, length({title}) - 1)");
+    let cases = [
+        format!("UPDATE {now} SET {title} = {cut} || x'00' WHERE id = 'a'"),
+        format!("UPDATE {now} SET {title} = {cut} WHERE id = 'a'"),
+        format!("UPDATE {now} SET {title} = 'a' WHERE id = 'a'"),
+        format!("UPDATE {now} SET {title} = x'' WHERE id = 'a'"),
+        format!("UPDATE {now} SET {title} = 5 WHERE id = 'a'"),
+        format!(
+            "UPDATE {now} SET {title} = (SELECT {title} FROM {now} WHERE id = 'b') \
+                 WHERE id = 'a'"
+        ),
+        format!("UPDATE {now} SET {title} = {tags} WHERE id = 'a'"),
+    ];
+    for sql in cases {
+        let kept: Vec<u8> = {
+            let sql = format!("SELECT {title} FROM {now} WHERE id = 'a'");
+            let kept = place.database().query_row(&sql, (), |row| row.get(0));
+            kept.unwrap()
+        };
+        meddle(&place, &sql);
+        let mut db = Db::open(&place);
+        let read = db.try_get("a", None, &Visibility::Everything);
+        assert!(
+            matches!(read, Err(StoreError::SealBroken { .. })),
+            "{sql}: {read:?}"
+        );
+        let listed = db.try_list(&db.all());
+        assert!(
+            matches!(listed, Err(StoreError::SealBroken { .. })),
+            "{sql}"
+        );
+        let refused = db.refused(vec![db.update("a", vec![(DUE, Value::Null)])]);
+        let failed = Refusal::Failed(read.unwrap_err());
+        assert_eq!(refused, failed, "{sql}");
+        // Others are read and written as before.
+        assert_holds(&db.get("b").unwrap(), &db.table(), &values("b", "b"));
+        db.ok(vec![db.grant("b", &["read(\"any\")"])]);
+        db.ok(vec![db.grant("b", &[])]);
+        db.close();
+        let database = place.database();
+        let back = format!("UPDATE {now} SET {title} = ?1 WHERE id = 'a'");
+        assert_eq!(database.execute(&back, [kept]).unwrap(), 1);
+    }
+    let db = Db::open(&place);
+    assert_holds(&db.get("a").unwrap(), &db.table(), &values("a", "a"));
+}
+
+#[test]
+fn a_value_in_another_rows_place_is_refused_in_the_past_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    let first = db.mark_of(db.insert("a", values("first", "a")));
+    db.ok(vec![db.insert("b", values("other", "b"))]);
+    db.ok(vec![
+        db.update("a", vec![(TITLE, Value::Text("second".into()))]),
+    ]);
+    let table = db.table();
+    let (versions, title) = (
+        names::versions(table.number),
+        names::column(table.columns[TITLE].number),
+    );
+    db.close();
+    meddle(
+        &place,
+        &format!(
+            "UPDATE {versions} SET {title} = (SELECT {title} FROM {versions} WHERE id = 'b') \
+             WHERE id = 'a'"
+        ),
+    );
+    let db = Db::open(&place);
+    let at = model::Coordinates {
+        valid: first.timestamp(),
+        system: first,
+    };
+    let read = db.try_get("a", Some(at), &Visibility::Everything);
+    assert!(
+        matches!(read, Err(StoreError::SealBroken { .. })),
+        "{read:?}"
+    );
+    assert!(db.get("a").is_some(), "what is shown now was not moved");
+}
+
+#[test]
+fn a_key_that_is_missing_or_another_is_told_and_nothing_is_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    db.ok(vec![db.insert("a", values("a", "a"))]);
+    db.close();
+    let file = place.key();
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let key = fs::read(&file).unwrap();
+    let looked = |place: &Embedded| inspect(&place.0).unwrap().unwrap().key();
+    assert_eq!(looked(&place), Ok(Some(())));
+
+    fs::remove_file(&file).unwrap();
+    let missing = StoreError::KeyMissing { file: file.clone() };
+    assert_eq!(place.try_open().err(), Some(missing.clone()));
+    assert_eq!(looked(&place), Err(missing.clone()));
+    assert!(missing.to_string().contains(KEY), "{missing}");
+    assert!(!file.exists(), "no other key is made");
+
+    let wrong = StoreError::KeyWrong { file: file.clone() };
+    for other in [b"".to_vec(), [b'0'; 64].to_vec(), vec![0xff; 64]] {
+        fs::write(&file, other).unwrap();
+        assert_eq!(place.try_open().err(), Some(wrong.clone()));
+        assert_eq!(looked(&place), Err(wrong.clone()));
+    }
+
+    // Others could read it meanwhile; the next start closes it.
+    fs::write(&file, key).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let db = Db::open(&place);
+    assert_holds(&db.get("a").unwrap(), &db.table(), &values("a", "a"));
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_key_that_no_commit_came_to_use_is_used_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Embedded(folder.path().join("data"));
+    let mut db = Db::open(&place);
+    db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
+    db.ok(vec![Op::Catalogue(create_database(DATABASE))]);
+    let create = || Op::Catalogue(CatalogueOp::CreateTable(Box::new(sealed_notes())));
+    // The batch is refused as a whole, after the key was made for its first operation.
+    db.refused(vec![create(), create()]);
+    let key = fs::read(place.key()).unwrap();
+    // Nothing is sealed by a key that the database does not name.
+    let batch = WriteBatch {
+        note: Some(Note {
+            meta: Some(SECRET.to_owned()),
+            database: db.database().seq,
+        }),
+        ..db.batch(vec![Op::Catalogue(create_project("p2"))])
+    };
+    let mark = db.commit(&[batch]).remove(0).unwrap().mark.unwrap();
+    db.close();
+    let mut db = Db::open(&place);
+    let recorded = futures_executor::block_on(db.store.recorded(RecordsOf {
+        after: Mark(mark.0 - 1),
+        upto: mark,
+        limit: 1,
+        database: db.database().seq,
+        tables: Vec::new(),
+    }));
+    assert_eq!(recorded.unwrap()[0].meta.as_deref(), Some(SECRET));
+    db.ok(vec![create()]);
+    db.ok(vec![db.insert("a", values("a", "a"))]);
+    assert_eq!(fs::read(place.key()).unwrap(), key);
+    db.close();
+    let db = Db::open(&place);
+    assert!(db.get("a").is_some());
+}
