@@ -58,7 +58,8 @@ pub fn table(answer: &Value) -> Value {
     })
 }
 
-/// Adds to a table what its owner decided about its past, where that is not what a new table has.
+/// Adds to a table what its owner decided about its past, where that is not what a new table has
+/// everywhere.
 pub fn add_options(definition: &mut Value, options: &Value) {
     if options["history"]
         .as_str()
@@ -72,7 +73,8 @@ pub fn add_options(definition: &mut Value, options: &Value) {
     {
         definition["pinnedMaxAge"] = options["pinnedMaxAge"].clone();
     }
-    if options["past"].as_str().is_some_and(|past| past != "keys") {
+    // Always: what a new table has is another thing where `--table-past` says so.
+    if options["past"].is_string() {
         definition["past"] = options["past"].clone();
     }
 }
@@ -384,8 +386,9 @@ mod tests {
             &mut plain,
             &json!({"pinnedMaxAge": 0, "history": "keep", "past": "keys", "keptFrom": null}),
         );
-        assert_eq!(plain, json!({"id": "t"}));
-        assert!(options(&plain).is_none());
+        assert_eq!(plain, json!({"id": "t", "past": "keys"}));
+        assert_eq!(options(&plain).unwrap().past.as_deref(), Some("keys"));
+        assert!(options(&json!({"id": "t"})).is_none());
         add_options(
             &mut plain,
             &json!({"pinnedMaxAge": 60, "history": "days(7)", "past": "both"}),
