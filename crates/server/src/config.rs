@@ -14,7 +14,7 @@ use engine::{Durability, LongReads};
 use hyper::header::HeaderValue;
 use model::{ProjectId, TableOptions};
 
-use crate::cli::{bench, key, project, seed, top};
+use crate::cli::{bench, key, past, project, seed, top};
 use crate::client::{Access, Endpoint};
 use crate::http::wire::{encode_page, encode_row};
 
@@ -113,6 +113,20 @@ pub enum Command {
     /// none does. Ids, times and permissions of rows are kept. An imported database is closed to
     /// callers without a key until it is complete.
     Import(Box<ImportArgs>),
+    /// Show every version of a row: when it was valid, and from when until when that was known
+    ///
+    /// Speaks to the server that runs on the data directory, or opens the directory itself when
+    /// none does. Changes nothing.
+    History(past::HistoryArgs),
+    /// Erase a row with its past: every version, at every time
+    ///
+    /// What is erased is in no answer any more, and its bytes leave the data directory as soon as
+    /// no read that began before is left; exports and copies made before keep theirs. Rows that
+    /// belong to it by a relationship are deleted as the relationship says. Says how many versions
+    /// there are and asks first; without a terminal nothing is erased unless --yes is given. The
+    /// exit code is 1 where nothing was erased. Speaks to the server that runs on the data
+    /// directory, or opens the directory itself when none does.
+    Erase(past::EraseArgs),
     /// Show what a running server does: rates, times, hits, the hottest and slowest queries
     ///
     /// Asks the server that runs on the data directory, twice a look apart, and shows what came

@@ -24,6 +24,8 @@ fn every_command_explains_itself_with_an_example() {
         "key revoke --help",
         "export --help",
         "import --help",
+        "history --help",
+        "erase --help",
         "doctor --help",
         "seed catalog --help",
         "bench ttl --help",

@@ -161,6 +161,8 @@ fn an_export_of_an_import_of_an_export_is_the_same_bytes() {
     let kinds: Value = serde_json::from_str(lines[2]).unwrap();
     let told = (&kinds["table"]["history"], &kinds["table"]["pinnedMaxAge"]);
     assert_eq!(told, (&json!("days(30)"), &json!(60)));
+    let past = &kinds["table"]["past"];
+    assert_eq!(past, "keys", "another server may open it by default");
     let full: Value = serde_json::from_str(lines[5]).unwrap();
     assert_eq!(full["$createdAt"], "1999-12-31T23:59:59.999+00:00");
     assert_eq!((&full["i"], &full["b"]), (&json!(5), &json!(i64::MIN)));
@@ -388,4 +390,97 @@ fn files_that_are_no_export_are_told_by_line_and_column() {
         "n\n1\n",
         "`$id`",
     );
+}
+
+/// One row of two values, of which the first was written wrong.
+fn with_a_past(folder: &Folder) -> Running {
+    let server = Running::start(folder);
+    server.call(
+        "POST",
+        "/tablesdb",
+        &json!({"databaseId": "d", "name": "D"}),
+    );
+    let table = json!({
+        "tableId": "t", "name": "T",
+        "columns": [{"key": "s", "type": "varchar", "size": 20}],
+    });
+    server.call("POST", "/tablesdb/d/tables", &table);
+    let rows = "/tablesdb/d/tables/t/rows";
+    let row = json!({"rowId": "r", "data": {"s": "first"}});
+    server.call("POST", rows, &row);
+    server.call(
+        "PATCH",
+        &format!("{rows}/r"),
+        &json!({"data": {"s": "second"}}),
+    );
+    server
+}
+
+/// What each version says, with where it ends on either axis.
+fn versions(folder: &Folder) -> Vec<(String, bool, bool)> {
+    let found = json_of(&on(folder, "history d t r --json"));
+    let versions = found["versions"].as_array().unwrap().iter();
+    let version = |version: &Value| {
+        let text = version["doc"]["s"].as_str().unwrap().to_owned();
+        (
+            text,
+            version["valid_to"].is_null(),
+            version["sys_to"].is_null(),
+        )
+    };
+    versions.map(version).collect()
+}
+
+fn erase_with_its_past(folder: &Folder) {
+    let mut known = versions(folder);
+    known.sort();
+    // The first was open until the second was known.
+    let version = |text: &str, is_open, is_known| (text.to_owned(), is_open, is_known);
+    assert_eq!(
+        known,
+        [
+            version("first", false, true),
+            version("first", true, false),
+            version("second", true, true)
+        ]
+    );
+    let shown = on(folder, "history d t r");
+    let shown = text(&shown.stdout);
+    assert!(shown.starts_with("VALID FROM"), "{shown}");
+    assert!(shown.contains(r#"{"s":"first"}"#), "{shown}");
+    assert_eq!(shown.lines().count(), 4, "{shown}");
+
+    assert_refused(
+        &on(folder, "erase d t r"),
+        1,
+        "row r of d/t has 3 versions; nothing was erased. --yes erases",
+    );
+    assert_eq!(versions(folder).len(), 3);
+    let erased = on(folder, "erase d t r --yes");
+    assert_eq!(
+        text(&erased.stdout),
+        "Erased row r of d/t with 3 versions.\n"
+    );
+    for command in ["history d t r", "erase d t r --yes"] {
+        assert_refused(&on(folder, command), 1, "row r of d/t has no version");
+    }
+    assert_refused(&on(folder, "history d x r"), 1, "x");
+    assert_refused(&on(folder, "history d t r --project none"), 1, "none");
+}
+
+#[test]
+fn a_row_and_its_past_are_shown_and_erased_through_the_running_server() {
+    let folder = Folder::new();
+    let server = with_a_past(&folder);
+    erase_with_its_past(&folder);
+    let left = server.call("GET", "/tablesdb/d/tables/t/rows", &Value::Null);
+    assert_eq!(left["total"], 0);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_row_and_its_past_are_shown_and_erased_in_the_directory_itself() {
+    let folder = Folder::new();
+    assert_eq!(with_a_past(&folder).stop(), Some(0));
+    erase_with_its_past(&folder);
 }

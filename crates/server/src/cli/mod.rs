@@ -17,6 +17,7 @@ mod export;
 mod import;
 pub mod key;
 mod log;
+pub mod past;
 pub mod project;
 pub mod seed;
 pub mod serve;
@@ -66,6 +67,8 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Doctor(args) => return doctor::run(&args, outside),
         Command::Export(args) => export::run(args.check()?, outside)?,
         Command::Import(args) => return import::run(args.check()?, outside),
+        Command::History(args) => past::history(&args, outside)?,
+        Command::Erase(args) => past::erase(&args, outside)?,
         Command::Seed(command) => seed::run(command)?,
         Command::Top(args) => top::run(args)?,
         Command::Bench(command) => bench::run(command, &outside)?,

@@ -87,9 +87,8 @@ pub fn run(command: ProjectCommand, outside: Outside) -> Result<()> {
         ProjectCommand::Delete { id, yes, how } => {
             let id = checked(&id)?;
             if !yes {
-                confirm(&format!(
-                    "Delete project {id} with its keys, databases and rows?"
-                ))?;
+                let question = format!("Delete project {id} with its keys, databases and rows?");
+                confirm(&question, "deleted")?;
             }
             let done = perform(&how, outside, Act::DeleteProject { id: id.clone() })?;
             how.answer(&done, |_| Ok(format!("Deleted project {id}.\n")))
@@ -116,7 +115,10 @@ fn listed(projects: &[ProjectRecord]) -> String {
 }
 
 /// Asks the person at the terminal; where there is none, whoever wrote the script has decided.
-fn confirm(question: &str) -> Result<()> {
+///
+/// # Errors
+/// When the answer is not yes: nothing was `done`.
+pub fn confirm(question: &str, done: &str) -> Result<()> {
     if !io::stdin().is_terminal() {
         return Ok(());
     }
@@ -127,7 +129,7 @@ fn confirm(question: &str) -> Result<()> {
     if matches!(reply.trim(), "y" | "Y" | "yes") {
         return Ok(());
     }
-    bail!("nothing was deleted")
+    bail!("nothing was {done}")
 }
 
 /// Does one act, through the running server or in the data directory.

@@ -71,6 +71,8 @@ pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<Told, Ref
             part,
             may_exist,
         } => json!(parts::put(engine, &path, part, may_exist).await?),
+        Ask::RowHistory { path, row } => past::history(engine, &path, &row).await?,
+        Ask::EraseRow { path, row } => past::erase(engine, &path, &row).await?,
         Ask::EnableDatabase {
             project,
             database,
@@ -289,6 +291,7 @@ fn conflict(message: String) -> Refusal {
 
 mod links;
 mod parts;
+mod past;
 mod rows;
 #[cfg(test)]
 mod tests;

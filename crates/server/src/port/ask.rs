@@ -108,6 +108,20 @@ pub enum Ask {
         /// The table of the rows.
         path: TablePath,
     },
+    /// Every version of a row: [`RowHistory`].
+    RowHistory {
+        /// The table.
+        path: TablePath,
+        /// The row's id.
+        row: String,
+    },
+    /// Erases every version of a row: whether there was any.
+    EraseRow {
+        /// The table.
+        path: TablePath,
+        /// The row's id.
+        row: String,
+    },
     /// Opens or closes a database to callers without a key.
     EnableDatabase {
         /// The project's id.
@@ -137,6 +151,32 @@ pub struct StartTable {
     pub definition: Value,
     /// Names the table and its schema at this moment.
     pub schema: String,
+}
+
+/// A row on both axes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RowHistory {
+    /// As known at this mark.
+    pub tt: i64,
+    /// As a read of the kind `history` answers with the axis `both`.
+    pub versions: Vec<Version>,
+}
+
+/// A version of a row. Instants are microseconds since 1970.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Version {
+    /// Valid from then on; `"min"` for always.
+    pub valid_from: Value,
+    /// Valid until then; null for no end.
+    pub valid_to: Option<i64>,
+    /// Known from this mark on.
+    pub sys_from: i64,
+    /// Known until this mark; null where it still is.
+    pub sys_to: Option<i64>,
+    /// The mark of the commit that wrote it.
+    pub origin: i64,
+    /// Its values.
+    pub doc: Value,
 }
 
 /// What stands before the rows of a page.

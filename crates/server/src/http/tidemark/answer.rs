@@ -33,6 +33,12 @@ pub(super) struct Histories {
     rows: BTreeMap<String, Vec<Version<Seen>>>,
 }
 
+/// The one row that was read with all its versions, on both axes.
+pub fn rectangles(read: &PiecesRead, at: Coordinates) -> Out {
+    let shown = Histories::new(read).along("both", false, at);
+    shown.unwrap_or_else(|_| unreachable!("this axis is known"))
+}
+
 fn span(row: &Row) -> &Span {
     row.span.as_ref().expect("pieces say where they stand")
 }

@@ -18,6 +18,7 @@ use super::error::{ApiError, Kind};
 use super::extract::Asked;
 use super::reply::Reply;
 
+pub use answer::rectangles;
 pub use clock::{SetClock, X_TIDEMARK_CLOCK, set as set_clock};
 pub use constraints::{constrain, reset};
 pub use json::{mark, time};
