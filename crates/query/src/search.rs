@@ -9,6 +9,10 @@ use std::fmt;
 /// Most words of one search.
 pub const WORDS_MAX: usize = 64;
 
+/// From here on (CJK Radicals Supplement) one character can be a word of its own, and texts without
+/// spaces are one long word: there a single character still finds what begins with it.
+const IDEOGRAPHS_FROM: char = '\u{2e80}';
+
 /// A search as sent, taken apart: several words of which any one will do, the last perhaps being
 /// the beginning of one; or, between quotation marks, words that follow each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,18 +72,33 @@ impl Search {
         self.words.is_empty()
     }
 
+    /// The word whose beginning will do: the last one outside quotation marks, unless it is a
+    /// single letter or digit. All words that begin with one letter are gathered in one step of the
+    /// index, of 25 to 360 ms at 200,000 rows of 20 words; with two letters it is up to three.
+    fn beginning(&self) -> Option<&str> {
+        let last = self.words.last().filter(|_| !self.is_phrase)?;
+        let mut characters = last.chars();
+        let first = characters.next()?;
+        let is_short = first < IDEOGRAPHS_FROM && characters.next().is_none();
+        (!is_short).then_some(last)
+    }
+
     /// Whether `text` has what is searched for.
     pub fn finds(&self, text: &str) -> bool {
-        let Some((last, before)) = self.words.split_last() else {
+        if self.is_empty() {
             return false;
-        };
+        }
         if self.is_phrase {
             let all: Vec<String> = words(text).collect();
             return all
                 .windows(self.words.len())
                 .any(|run| run == self.words.as_slice());
         }
-        words(text).any(|word| word.starts_with(last.as_str()) || before.contains(&word))
+        let beginning = self.beginning();
+        words(text).any(|word| {
+            beginning.is_some_and(|beginning| word.starts_with(beginning))
+                || self.words.contains(&word)
+        })
     }
 
     /// The search as SQLite's FTS5 reads it. Words hold neither quotation marks nor spaces.
@@ -92,17 +111,18 @@ impl Search {
             .iter()
             .map(|word| format!("\"{word}\""))
             .collect();
-        format!("{} *", words.join(" OR "))
+        let mark = if self.beginning().is_some() { " *" } else { "" };
+        format!("{}{mark}", words.join(" OR "))
     }
 
     /// The search as PostgreSQL's `to_tsquery` reads it.
     pub(crate) fn to_tsquery(&self) -> String {
         let words: Vec<String> = self.words.iter().map(|word| format!("'{word}'")).collect();
         if self.is_phrase {
-            words.join(" <-> ")
-        } else {
-            format!("{}:*", words.join(" | "))
+            return words.join(" <-> ");
         }
+        let mark = if self.beginning().is_some() { ":*" } else { "" };
+        format!("{}{mark}", words.join(" | "))
     }
 
     /// Equal bytes for searches that find the same.
@@ -149,6 +169,29 @@ mod tests {
     }
 
     #[test]
+    fn one_letter_at_the_end_is_a_whole_word_in_all_forms() {
+        check("a", "Captain America", false);
+        check("a", "Plan A", true);
+        check("A", "plan a", true);
+        check("4", "Room 42b", false);
+        check("é", "été", false);
+        check("captain a", "Captain Marvel", true);
+        check("marvel a", "Captain America", false);
+        check("am", "Captain America", true);
+        check("文", "文字列", true);
+        for (search, fts5, tsquery) in [
+            ("a", r#""a""#, "'a'"),
+            ("b a", r#""b" OR "a""#, "'b' | 'a'"),
+            ("b am", r#""b" OR "am" *"#, "'b' | 'am':*"),
+            ("文", r#""文" *"#, "'文':*"),
+        ] {
+            let parsed = Search::parse(search).unwrap();
+            let written = (parsed.to_fts5(), parsed.to_tsquery());
+            assert_eq!(written, (fts5.to_owned(), tsquery.to_owned()), "{search}");
+        }
+    }
+
+    #[test]
     fn between_quotation_marks_words_follow_each_other() {
         check("\"captain america\"", "The Captain, America", true);
         check("\"america captain\"", "Captain America", false);
@@ -169,12 +212,9 @@ mod tests {
         let search = Search::parse("a\" OR \"b* NEAR(c'd").unwrap();
         assert_eq!(
             search.to_fts5(),
-            r#""a" OR "or" OR "b" OR "near" OR "c" OR "d" *"#
+            r#""a" OR "or" OR "b" OR "near" OR "c" OR "d""#
         );
-        assert_eq!(
-            search.to_tsquery(),
-            "'a' | 'or' | 'b' | 'near' | 'c' | 'd':*"
-        );
+        assert_eq!(search.to_tsquery(), "'a' | 'or' | 'b' | 'near' | 'c' | 'd'");
         let phrase = Search::parse("\"a b\"").unwrap();
         assert_eq!(
             (phrase.to_fts5(), phrase.to_tsquery()),

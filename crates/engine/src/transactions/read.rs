@@ -39,7 +39,7 @@ impl Engine {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
             let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
-            need_key_for_patterns(caller, &query)?;
+            need_key_for_texts(caller, &query)?;
             let related = related(&query.table, asked.texts)?;
             let trial = self.staged_of(&catalogue, caller, id, asked.place, &query.table);
             let trial = trial.await?;
@@ -208,14 +208,21 @@ impl Engine {
 }
 
 /// Reads inside a transaction run on the thread that writes, where everybody would wait for what
-/// a regular expression takes.
+/// a regular expression takes, or one step of the index of words.
 ///
 /// # Errors
 /// [`EngineError::Query`] for one of a caller without a key.
-pub(super) fn need_key_for_patterns(caller: &Caller, query: &Query) -> Result<(), EngineError> {
-    if caller.actor.bypasses_grants() || !query.has_patterns() {
+pub(super) fn need_key_for_texts(caller: &Caller, query: &Query) -> Result<(), EngineError> {
+    if caller.actor.bypasses_grants() {
         return Ok(());
     }
-    let why = "inside a transaction `regex` needs an API key".to_owned();
+    let methods = if query.has_patterns() {
+        "`regex` needs"
+    } else if query.has_searches() {
+        "`search` and `notSearch` need"
+    } else {
+        return Ok(());
+    };
+    let why = format!("inside a transaction {methods} an API key");
     Err(QueryError::Invalid(why).into())
 }

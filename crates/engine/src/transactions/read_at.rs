@@ -7,7 +7,7 @@ use model::{Marked, Page, RowId};
 use query::QueryError;
 use store::{Listing, OperationsOf, StoreError};
 
-use super::read::need_key_for_patterns;
+use super::read::need_key_for_texts;
 use crate::Engine;
 use crate::asked::{Caller, Judged, ListAnswer, ListRows};
 use crate::authorize;
@@ -90,7 +90,7 @@ impl Engine {
         let catalogue = self.catalogue();
         let asked = (list, only);
         let query = self.view_staged(&catalogue, caller, asked, timed).await?;
-        need_key_for_patterns(caller, &query)?;
+        need_key_for_texts(caller, &query)?;
         let table = authorize::table(&catalogue, caller, list.place)?;
         let trial = self.staged_of(&catalogue, caller, id, list.place, table);
         let trial = trial.await?;

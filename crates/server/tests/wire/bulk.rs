@@ -126,10 +126,11 @@ fn words_choose_rows_and_follow_what_is_done_to_them() {
     let mut body = one.clone();
     body["data"] = json!({"name": operator("stringReplace", &json!(["row", "line"]))});
     let changed = site.ask("PATCH", ROWS, &body.to_string());
-    assert_eq!(ids(&changed, "rows"), ["r1", "r10", "r11"]);
+    // One digit is a whole word.
+    assert_eq!(ids(&changed, "rows"), ["r1"]);
     let lines = json!({"queries": [query("search", "name", &json!(["line"]))]});
     let gone = site.ask("DELETE", ROWS, &lines.to_string());
-    assert_eq!(ids(&gone, "rows"), ["r1", "r10", "r11"]);
+    assert_eq!(ids(&gone, "rows"), ["r1"]);
     assert_eq!(
         site.ask("DELETE", ROWS, &one.to_string()).json()["total"],
         0

@@ -680,15 +680,18 @@ fn guests_leave_room_for_keys() {
 
 /// A read inside a transaction runs on the thread that writes.
 #[test]
-fn a_guest_may_not_match_patterns_where_others_write() {
+fn a_guest_may_neither_match_patterns_nor_search_where_others_write() {
     let site = site();
     let options = "/v1/tidemark/databases/d/tables/t/options";
     let opened = site.ask("PATCH", options, r#"{"past":"now"}"#);
     assert_eq!(opened.status, 200, "{}", opened.text);
-    let pattern = utf8_percent_encode(
+    let of_texts = [
         r#"{"method":"regex","attribute":"$id","values":["^a"]}"#,
-        NON_ALPHANUMERIC,
-    );
+        r#"{"method":"search","attribute":"name","values":["ab"]}"#,
+        r#"{"method":"or","values":[{"method":"notSearch","attribute":"name","values":["a"]},
+            {"method":"isNull","attribute":"name"}]}"#,
+    ]
+    .map(|query| utf8_percent_encode(query, NON_ALPHANUMERIC));
     let valid_at = utf8_percent_encode(
         r#"{"method":"validAt","values":["2030-01-01T00:00:00Z"]}"#,
         NON_ALPHANUMERIC,
@@ -701,10 +704,13 @@ fn a_guest_may_not_match_patterns_where_others_write() {
         let staged = json!({"operations": [TABLES.op("create", "abc", json!({"n": 1}))]});
         let staged = site.ask_as(key, "POST", &TABLES.operations(&id), &staged.to_string());
         assert_eq!(staged.refusal(), "201", "{}", staged.text);
-        for queries in [
-            format!("queries[0]={pattern}"),
-            format!("queries[0]={pattern}&queries[1]={valid_at}"),
-        ] {
+        let each = of_texts.iter().flat_map(|query| {
+            [
+                format!("queries[0]={query}"),
+                format!("queries[0]={query}&queries[1]={valid_at}"),
+            ]
+        });
+        for queries in each {
             let path = format!("{ROWS}?transactionId={id}&{queries}");
             let listed = site.ask_as(key, "GET", &path, "");
             assert_eq!(listed.refusal(), expected, "{}", listed.text);
