@@ -15,6 +15,7 @@ pub mod collector;
 pub mod exposition;
 pub mod held;
 pub mod listener;
+pub mod log_lines;
 pub mod metric;
 pub mod process;
 pub mod slow;

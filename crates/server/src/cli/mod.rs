@@ -2,7 +2,9 @@
 
 use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use engine::Clock;
@@ -24,6 +26,9 @@ pub mod serve;
 mod signals;
 mod table;
 pub mod top;
+
+/// How long standard error may take to be written when the process ends.
+const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// What every command is given from outside.
 #[derive(Clone)]
@@ -50,9 +55,26 @@ pub fn main(clock: Arc<dyn Clock>, rng: Rng, collect: fn()) -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", one_line(&error));
+            let line = format!("error: {}\n", one_line(&error));
+            // A server ends also where standard error is full or gone.
+            within(LAST_WORDS, move || {
+                drop(io::stderr().write_all(line.as_bytes()));
+            });
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Has this done, but waits no longer for it: the process ends with it undone.
+fn within(limit: Duration, work: impl FnOnce() + Send + 'static) {
+    let (done, ended) = mpsc::channel();
+    let working = thread::Builder::new().spawn(move || {
+        work();
+        // Nobody may be waiting any more.
+        let _ = done.send(());
+    });
+    if working.is_ok() {
+        let _ = ended.recv_timeout(limit);
     }
 }
 

@@ -43,7 +43,8 @@ const PROJECTS_NAMED_MAX: usize = 10;
 /// # Errors
 /// When the server could not be started, or did not end in order.
 pub fn run(mut setup: ServeSetup, outside: Outside) -> Result<ExitCode> {
-    log::start(&setup.log)?;
+    // Writes what waits when everything else has ended.
+    let _log = log::start(&setup.log)?;
     setup.http.collect = outside.collect;
     // Only the started log can tell whether its filter lets these lines through.
     setup.http.access_log = tracing::enabled!(target: "access", tracing::Level::DEBUG);

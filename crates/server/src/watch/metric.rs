@@ -6,6 +6,7 @@
 use engine::tally::Distribution;
 
 use super::Seen;
+use super::log_lines;
 use super::process::Process;
 
 /// How a value behaves.
@@ -423,6 +424,11 @@ fn process(process: &Process, began_s: f64) -> Vec<Metric> {
     };
     let memory = process.memory;
     vec![
+        counter(
+            "tidemark_log_lines_lost_total",
+            "Lines of the log that could not be written, or waited for too long",
+            log_lines::lost(),
+        ),
         plain(
             "process_cpu_seconds_total",
             Kind::Counter,

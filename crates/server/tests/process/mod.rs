@@ -150,6 +150,11 @@ impl Running {
         send_signal(self.child.id(), name);
     }
 
+    /// Goes away as a reader of the log.
+    pub fn break_log(&mut self) {
+        self.log = None;
+    }
+
     /// Reads log lines until one holds `part`.
     pub fn read_log_until(&mut self, part: &str) {
         self.log_line_with(part);
