@@ -12,6 +12,8 @@ use crate::error::EngineError;
 pub struct Identity {
     /// Who asks, and in which project.
     pub caller: Caller,
+    /// Of the caller's key.
+    key: Option<SecretHash>,
     /// When the caller's key expires, if ever.
     expires: Option<Timestamp>,
     catalogue_epoch: u64,
@@ -72,9 +74,21 @@ impl Engine {
                 actor,
                 request: None,
             },
+            key: key.copied(),
             expires,
             catalogue_epoch: catalogue.epoch,
         })
+    }
+
+    /// Who asks now, of a caller that asked before: with the rights that its key has by now.
+    ///
+    /// # Errors
+    /// As [`Engine::caller`]: the project may be gone, the key be revoked or have expired.
+    pub fn identify_again(&self, identity: &Identity) -> Result<Identity, EngineError> {
+        self.identify(
+            Some(identity.caller.project.as_str()),
+            identity.key.as_ref(),
+        )
     }
 
     /// Whether the same question would be answered with `identity` now: nothing has changed in

@@ -110,7 +110,9 @@ pub struct Limits {
     pub idle_ms: u64,
     /// So many bytes of a body, or of an answer, win a second; at least 1.
     pub rate_bytes_min: u64,
-    /// Longest time that requests running at shutdown may take, in milliseconds.
+    /// Longest life of a stream, in milliseconds; its last line is 408 beyond.
+    pub stream_ms: u64,
+    /// Longest time that shutdown may take, in milliseconds.
     pub drain_ms: u64,
 }
 
@@ -216,6 +218,7 @@ fn share(config: ServeConfig, engine: Arc<Engine>) -> Result<Shared, ServeError>
 
 /// A runtime that stays on its thread, so its tasks may share what is not thread-safe.
 fn local_runtime() -> io::Result<LocalRuntime> {
+        shared.streams.end();
     Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(PARSERS_MAX)

@@ -113,7 +113,16 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 1, 1 << 30))]
     rate_min: usize,
-    /// Longest time that requests running at the end may take, in milliseconds
+    /// Longest life of a stream of lines, in milliseconds; it can be opened again
+    #[arg(
+        long,
+        env = "TIDEMARK_STREAM_LIMIT_MS",
+        value_name = "MS",
+        default_value_t = 3_600_000
+    )]
+    #[arg(value_parser = value_parser!(u64).range(1..=86_400_000))]
+    stream_limit_ms: u64,
+    /// Longest time from a signal that stops the server to its end, in milliseconds
     #[arg(
         long,
         env = "TIDEMARK_DRAIN_LIMIT_MS",
@@ -139,6 +148,7 @@ impl LimitArgs {
             body_ms: self.body_limit_ms,
             idle_ms: self.idle_limit_ms,
             rate_bytes_min: self.rate_min as u64,
+            stream_ms: self.stream_limit_ms,
             drain_ms: self.drain_limit_ms,
         }
     }

@@ -84,6 +84,11 @@ impl Paced {
         }
     }
 
+    /// Counts the wait for more from now on.
+    pub fn begin_again(&mut self) {
+        self.since = Instant::now();
+    }
+
     /// The next piece of data; `None` at the end.
     ///
     /// # Errors

@@ -210,6 +210,7 @@ mod tests {
             body_ms: 1,
             idle_ms: 1,
             rate_bytes_min: 1,
+            stream_ms: 5_000,
             drain_ms: 1,
         })
     }

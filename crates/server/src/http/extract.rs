@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use engine::{Caller, EngineError, Family, Judged, ListContainers, Place};
+use engine::{Caller, EngineError, Family, Identity, Judged, ListContainers, Place};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
@@ -135,6 +135,16 @@ impl<'a> Asked<'a> {
         let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
         let engine = &self.app.shared.engine;
         self.app.callers.find(engine, self.project(), secret)
+    }
+
+    /// As [`Asked::caller`], to be looked up again while a long answer goes on.
+    ///
+    /// # Errors
+    /// As [`Asked::caller`].
+    pub fn identity(&self) -> Result<Identity, ApiError> {
+        let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
+        let engine = &self.app.shared.engine;
+        Ok(engine.identify(self.project(), secret.map(sha256).as_ref())?)
     }
 
     /// Whether the request wants no cached answer.

@@ -11,11 +11,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, Caller};
+use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, Identity};
 use hyper::header::HeaderMap;
 use model::{Actor, Mark};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::Shared;
 use super::answers::{Sending, Untaken};
@@ -38,12 +41,39 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 const DISCARDED_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
 /// Most lines that are done together: they share a snapshot, or the disk's sync.
 const LINES_AT_ONCE: usize = 100;
-/// Most streams at once: each may hold a line of the greatest length and the answers to a group.
+/// Most streams of callers with a key at once: each may hold a line of the greatest length and
+/// the answers to a group.
 const STREAMS_MAX: usize = 64;
+/// The same of all others, who take none from a key.
+const GUEST_STREAMS_MAX: usize = 16;
+/// How long a client may take at the end of the server to look for the last line.
+const PARTING: Duration = Duration::from_secs(1);
 
-/// Counts the streams of all threads.
-#[derive(Debug, Default)]
-pub struct Streams(AtomicUsize);
+/// The streams of all threads.
+#[derive(Debug)]
+pub struct Streams {
+    of_keys: AtomicUsize,
+    of_guests: AtomicUsize,
+    /// Whether the server ends.
+    ending: watch::Sender<bool>,
+}
+
+impl Default for Streams {
+    fn default() -> Streams {
+        Streams {
+            of_keys: AtomicUsize::new(0),
+            of_guests: AtomicUsize::new(0),
+            ending: watch::Sender::new(false),
+        }
+    }
+}
+
+impl Streams {
+    /// Lets each stream answer the lines that it has taken, and end.
+    pub fn end(&self) {
+        self.ending.send_replace(true);
+    }
+}
 
 /// What each line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +97,23 @@ pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     media::need_plain(&asked.head.headers)?;
     let shared = asked.app.shared.clone();
-    let place = Place::take(&shared)?;
+    let is_guest = is_guest(&caller.actor);
+    if is_guest {
+        asked
+            .action
+            .need_right(&shared.engine, &caller, &asked.ids)?;
+    }
+    let place = Place::take(&shared, is_guest)?;
+    let identity = asked.identity()?;
     let body = asked.take_body();
     let Some(body) = body else {
         return Err(ApiError::internal("the body was taken"));
     };
     Ok(Reply::lines(Lines::of(Source {
         body: Paced::new(body, &shared.limits),
-        caller,
+        identity,
+        until: Instant::now() + Duration::from_millis(shared.limits.stream_ms),
+        ending: shared.streams.ending.subscribe(),
         database: asked.ids.database.to_string(),
         words: asked.words,
         does,
@@ -88,24 +127,54 @@ pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
     })))
 }
 
+fn is_guest(actor: &Actor) -> bool {
+    !matches!(actor, Actor::Key { .. })
+}
+
 /// A stream among those that may be open.
-struct Place(Arc<Shared>);
+struct Place {
+    shared: Arc<Shared>,
+    is_guest: bool,
+}
 
 impl Place {
-    fn take(shared: &Arc<Shared>) -> Result<Place, ApiError> {
-        let before = shared.streams.0.fetch_add(1, Ordering::Relaxed);
-        let place = Place(shared.clone());
-        if before >= STREAMS_MAX {
-            let message = "Too many streams at once. Try again later.";
+    fn take(shared: &Arc<Shared>, is_guest: bool) -> Result<Place, ApiError> {
+        let place = Place {
+            shared: shared.clone(),
+            is_guest,
+        };
+        let streams_max = if is_guest {
+            GUEST_STREAMS_MAX
+        } else {
+            STREAMS_MAX
+        };
+        if place.count().fetch_add(1, Ordering::Relaxed) >= streams_max {
+            let who = if is_guest {
+                "without an API key"
+            } else {
+                "of API keys"
+            };
+            let message = format!(
+                "At most {streams_max} streams {who} may be open at once. Try again later."
+            );
             return Err(ApiError::new(Kind::ServiceUnavailable, message));
         }
         Ok(place)
+    }
+
+    fn count(&self) -> &AtomicUsize {
+        let streams = &self.shared.streams;
+        if self.is_guest {
+            &streams.of_guests
+        } else {
+            &streams.of_keys
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.streams.0.fetch_sub(1, Ordering::Relaxed);
+        self.count().fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -149,7 +218,11 @@ impl Lines {
 /// What is asked, as far as it has come.
 struct Source {
     shared: Arc<Shared>,
-    caller: Rc<Caller>,
+    /// Who asks, looked up again where anything about it may have changed.
+    identity: Identity,
+    /// The end of its longest life.
+    until: Instant,
+    ending: watch::Receiver<bool>,
     database: String,
     words: &'static Words,
     does: Does,
@@ -172,50 +245,111 @@ impl Source {
             self.discard().await;
             return None;
         }
+        match self.group().await {
+            Ok(Some(answers)) => Some((answers, self)),
+            Ok(None) => None,
+            Err(refusal) => Some(self.end(&refusal)),
+        }
+    }
+
+    /// The answers to the next group of lines; `None` where no more come.
+    async fn group(&mut self) -> Result<Option<Answers>, ApiError> {
         loop {
             if !self.wanted.is_empty() {
+                self.may_go_on().await?;
                 let answers = self.read_group().await;
-                return Some((answers, self));
+                // While it waited for answers, a client need not have sent more.
+                self.body.begin_again();
+                return Ok(Some(answers));
             }
             let lines = take_lines(&mut self.pending, self.is_over);
-            if !lines.is_empty() {
-                match self.does {
-                    Does::Read => self.wanted.extend(lines.iter().map(|line| wanted(line))),
-                    Does::Write => {
-                        let answers = self.write(&lines).await;
-                        return Some((self.owed(answers), self));
-                    }
+            if lines.is_empty() {
+                if !self.more().await? {
+                    return Ok(None);
                 }
                 continue;
             }
-            if self.pending.len() > LINE_BYTES_MAX {
-                let message = format!("A line may have at most {LINE_BYTES_MAX} bytes.");
-                let refusal = ApiError::new(Kind::PayloadTooLarge, message);
-                return Some(self.end(&refusal));
-            }
-            if self.is_over {
-                return None;
-            }
-            match self.body.data().await {
-                Ok(Some(bytes)) => self.pending.extend_from_slice(&bytes),
-                Ok(None) => self.is_over = true,
-                Err(refusal) => return Some(self.end(&refusal)),
+            match self.does {
+                Does::Read => self.wanted.extend(lines.iter().map(|line| wanted(line))),
+                Does::Write => {
+                    self.may_go_on().await?;
+                    let answers = self.write(&lines).await;
+                    self.body.begin_again();
+                    return Ok(Some(self.owed(answers)));
+                }
             }
         }
+    }
+
+    /// Waits for more to come; `false` where no more will.
+    async fn more(&mut self) -> Result<bool, ApiError> {
+        if self.pending.len() > LINE_BYTES_MAX {
+            let message = format!("A line may have at most {LINE_BYTES_MAX} bytes.");
+            return Err(ApiError::new(Kind::PayloadTooLarge, message));
+        }
+        if self.is_over {
+            return Ok(false);
+        }
+        let came = tokio::select! {
+            biased;
+            // The sender lives as long as what all threads share.
+            _ = self.ending.wait_for(|ends| *ends) => return Err(ends()),
+            came = tokio::time::timeout_at(self.until, self.body.data()) => came,
+        };
+        match came.map_err(|_| self.too_old())?? {
+            Some(bytes) => self.pending.extend_from_slice(&bytes),
+            None => self.is_over = true,
+        }
+        Ok(true)
+    }
+
+    fn too_old(&self) -> ApiError {
+        let message = format!(
+            "A stream may last {} ms. What follows can be sent on another one.",
+            self.shared.limits.stream_ms
+        );
+        ApiError::new(Kind::RequestTimeout, message)
+    }
+
+    /// Whether lines that have come may still be answered: a key may have been revoked, or lost a
+    /// right, while its stream went on.
+    ///
+    /// The other requests of the thread come first, and what was answered is sent: a client that
+    /// has gone is found by that, and its stream is dropped here.
+    async fn may_go_on(&mut self) -> Result<(), ApiError> {
+        tokio::task::yield_now().await;
+        if *self.ending.borrow() {
+            return Err(ends());
+        }
+        if Instant::now() >= self.until {
+            return Err(self.too_old());
+        }
+        let engine = &self.shared.engine;
+        if !engine.still_holds(&self.identity) {
+            self.identity = engine.identify_again(&self.identity)?;
+        }
+        Ok(())
     }
 
     /// The last line: why no more are answered.
     fn end(mut self, refusal: &ApiError) -> (Answers, Source) {
         self.is_refused = true;
         self.pending = Vec::new();
+        self.wanted = VecDeque::new();
         let mut out = Vec::new();
         wire::refused_line(refusal, self.words, &mut out);
         ((out.into(), None), self)
     }
 
     async fn discard(&mut self) {
+        let parting = if *self.ending.borrow() {
+            PARTING
+        } else {
+            Duration::from_millis(self.shared.limits.body_ms)
+        };
+        let until = Instant::now() + parting;
         let mut left = DISCARDED_BYTES_MAX;
-        while let Ok(Some(bytes)) = self.body.data().await {
+        while let Ok(Ok(Some(bytes))) = tokio::time::timeout_at(until, self.body.data()).await {
             left = left.saturating_sub(bytes.len());
             if left == 0 {
                 break;
@@ -271,7 +405,7 @@ impl Source {
     }
 
     fn is_guest(&self) -> bool {
-        !matches!(self.caller.actor, Actor::Key { .. })
+        is_guest(&self.identity.caller.actor)
     }
 
     /// What was found of each element, and as of which mark.
@@ -282,7 +416,7 @@ impl Source {
         let right: Vec<BatchRead> = parts.iter().flatten().cloned().collect();
         let engine = &self.shared.engine;
         let read = engine
-            .read_batch(&self.caller, &self.database, &right)
+            .read_batch(&self.identity.caller, &self.database, &right)
             .await;
         let (mark, mut found) = match read {
             Ok(read) => (Some(read.mark), Ok(read.answer.into_iter())),
@@ -314,7 +448,7 @@ impl Source {
             is_atomic: false,
         };
         let engine = &self.shared.engine;
-        let written = engine.write_batch(&self.caller, &asked).await;
+        let written = engine.write_batch(&self.identity.caller, &asked).await;
         let written = written.map_err(ApiError::from);
         let mut done = written.as_ref().map(|written| written.iter());
         for operation in &operations {
@@ -330,6 +464,12 @@ impl Source {
         }
         out
     }
+}
+
+/// The last line at the end of the server.
+fn ends() -> ApiError {
+    let message = "The server is stopping. Lines without an answer were not begun.";
+    ApiError::new(Kind::ServiceUnavailable, message)
 }
 
 /// What a line asks to read.

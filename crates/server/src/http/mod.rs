@@ -106,7 +106,7 @@ pub struct Shared {
     bodies: Budget,
     guest_rate: Option<GuestRate>,
     answers: Arc<Answers>,
-    streams: Streams,
+    pub(crate) streams: Streams,
     access_log: bool,
 }
 

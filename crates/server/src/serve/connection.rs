@@ -35,8 +35,9 @@ enum Phase {
     /// The last answer is on its way, or the client does not take it. Bytes that it takes move
     /// `since_ms` on, up to now.
     Sending { since_ms: u64 },
-    /// Lines are taken and answered; whoever moves no byte of either is gone.
-    Streaming,
+    /// Lines are taken and answered; whoever moves no byte of either is gone. The stream itself
+    /// keeps its longest life, unless its client does not take what it says.
+    Streaming { since_ms: u64 },
     /// Between requests.
     Quiet,
 }
@@ -133,13 +134,19 @@ impl Connection {
                 self.phase.set(Phase::Sending { since_ms });
                 now_ms.saturating_sub(since_ms) >= limits.idle_ms
             }
-            Phase::Streaming | Phase::Quiet => {
-                now_ms.saturating_sub(self.moved_ms.get()) >= limits.idle_ms
+            Phase::Streaming { since_ms } => {
+                let life_ms = limits.stream_ms.saturating_add(limits.idle_ms);
+                self.is_quiet(now_ms, limits) || now_ms.saturating_sub(since_ms) >= life_ms
             }
+            Phase::Quiet => self.is_quiet(now_ms, limits),
         };
         if over {
             self.tell(Told::Close);
         }
+    }
+
+    fn is_quiet(&self, now_ms: u64, limits: &Limits) -> bool {
+        now_ms.saturating_sub(self.moved_ms.get()) >= limits.idle_ms
     }
 
     fn tell(&self, told: Told) {
@@ -234,7 +241,8 @@ async fn exchange(
             let response = http::answer(app, peer, request).await;
             connection.answered();
             if matches!(response.body(), ReplyBody::Lines(_)) {
-                connection.phase.set(Phase::Streaming);
+                let since_ms = connection.now_ms.get();
+                connection.phase.set(Phase::Streaming { since_ms });
             }
             response
         }))
@@ -385,6 +393,7 @@ mod tests {
         body_ms: 1,
         idle_ms: 1_000,
         rate_bytes_min: 100,
+        stream_ms: 5_000,
         drain_ms: 1,
     };
 
@@ -453,7 +462,7 @@ mod tests {
     #[test]
     fn a_stream_lives_as_long_as_bytes_move() {
         let connection = Connection::new(0);
-        connection.phase.set(Phase::Streaming);
+        connection.phase.set(Phase::Streaming { since_ms: 0 });
         for moved_ms in [900, 1_800] {
             assert!(!closes_at(&connection, moved_ms));
             connection.received();
@@ -461,6 +470,17 @@ mod tests {
         }
         assert!(!closes_at(&connection, 2_799));
         assert!(closes_at(&connection, 2_800));
+    }
+
+    #[test]
+    fn a_stream_whose_client_takes_its_time_ends_as_well() {
+        let connection = Connection::new(0);
+        connection.phase.set(Phase::Streaming { since_ms: 0 });
+        for now_ms in [900, 1_800, 2_700, 3_600, 4_500, 5_400] {
+            assert!(!closes_at(&connection, now_ms));
+            connection.sent(1);
+        }
+        assert!(closes_at(&connection, 6_000));
     }
 
     #[test]

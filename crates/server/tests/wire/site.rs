@@ -41,6 +41,7 @@ pub const LIMITS: Limits = Limits {
     body_ms: 60_000,
     idle_ms: 60_000,
     rate_bytes_min: 1_000,
+    stream_ms: 60_000,
     drain_ms: 60_000,
 };
 

@@ -5,13 +5,17 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::site::{KEY, PROJECT, Site};
+use crate::site::{KEY, LIMITS, PROJECT, ROWS_KEY, Site};
+use server::serve::Limits;
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 
 fn site() -> Site {
-    let site = Site::start();
-    let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
+    furnish(Site::start())
+}
+
+fn furnish(site: Site) -> Site {
+    let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")","delete(\"any\")"],
         "columns":[{"key":"n","type":"integer"},{"key":"s","type":"text"}],
         "indexes":[{"key":"one_n","type":"unique","attributes":["n"]}]}"#;
     for (path, body) in [
@@ -33,12 +37,12 @@ struct Stream {
 
 impl Stream {
     fn open(site: &Site, what: &str, key: bool) -> Stream {
+        Stream::open_by(site, what, key.then_some(KEY))
+    }
+
+    fn open_by(site: &Site, what: &str, key: Option<&str>) -> Stream {
         let mut out = TcpStream::connect(site.address).unwrap();
-        let secret = if key {
-            format!("X-Appwrite-Key: {KEY}\r\n")
-        } else {
-            String::new()
-        };
+        let secret = key.map_or(String::new(), |key| format!("X-Appwrite-Key: {key}\r\n"));
         write!(
             out,
             "POST /v1/tidemark/databases/d/batch/{what} HTTP/1.1\r\nHost: t\r\n{secret}\
@@ -308,4 +312,100 @@ fn streams_have_a_greatest_number() {
     let mut again = Stream::open(&site, "writes", true);
     again.send(&create(1));
     assert!(again.line().unwrap()["mark"].is_i64());
+}
+
+#[test]
+fn a_key_that_is_revoked_reads_and_writes_no_further_line() {
+    let site = site();
+    let read = r#"{"tableId":"t","ids":["r1"]}"#.to_owned()
+        + "
+";
+    let mut open = [("reads", read.clone()), ("writes", create(1))].map(|(what, line)| {
+        let mut stream = Stream::open_by(&site, what, Some(ROWS_KEY));
+        stream.send(&line);
+        let answered = stream.line().unwrap();
+        assert!(answered["mark"].is_i64(), "{answered}");
+        stream
+    });
+    site.revoke("rows");
+    open[0].send(&read);
+    open[1].send(&create(2));
+    for mut stream in open {
+        let last = stream.line().unwrap();
+        assert_eq!(last["error"]["type"], "general_unauthorized_scope");
+        stream.end();
+        assert_eq!(stream.rest(), [Value::Null; 0]);
+    }
+    let read = site.ask("GET", &format!("{ROWS}/r2"), "");
+    assert_eq!(read.refusal(), "404 row_not_found", "the line was not done");
+    // A stream of a key that is gone begins nothing.
+    let mut stream = Stream::open_by(&site, "reads", Some(ROWS_KEY));
+    stream.read_head();
+    assert!(stream.head.starts_with("HTTP/1.1 401"), "{}", stream.head);
+}
+
+#[test]
+fn a_stream_has_a_longest_life() {
+    let site = furnish(Site::start_with(Limits {
+        stream_ms: 1,
+        ..LIMITS
+    }));
+    let mut stream = Stream::open(&site, "writes", true);
+    // Nothing is sent; the stream says by itself that it is over.
+    let last = stream.line().unwrap();
+    assert_eq!(last["error"]["type"], "general_request_timeout");
+    let said = last["error"]["message"].as_str().unwrap();
+    assert!(said.contains("1 ms"), "{said}");
+    stream.end();
+    assert_eq!(stream.rest(), [Value::Null; 0]);
+}
+
+#[test]
+fn streams_of_guests_take_no_place_of_a_key() {
+    let site = site();
+    let mut open: Vec<Stream> = (0..16)
+        .map(|_| Stream::open(&site, "reads", false))
+        .collect();
+    for stream in &mut open {
+        stream.send("{}\n");
+        assert!(stream.line().unwrap()["error"].is_object());
+    }
+    let mut one_more = Stream::open(&site, "reads", false);
+    one_more.read_head();
+    assert!(
+        one_more.head.starts_with("HTTP/1.1 503"),
+        "{}",
+        one_more.head
+    );
+    let mut keyed = Stream::open(&site, "writes", true);
+    keyed.send(&create(1));
+    assert!(keyed.line().unwrap()["mark"].is_i64());
+    let closed = r#"{"name":"T","permissions":["read(\"any\")"]}"#;
+    assert_eq!(
+        site.ask("PUT", "/v1/tablesdb/d/tables/t", closed).status,
+        200
+    );
+    let mut refused = Stream::open(&site, "writes", false);
+    refused.read_head();
+    assert!(refused.head.starts_with("HTTP/1.1 401"), "{}", refused.head);
+}
+
+#[test]
+fn a_stream_ends_with_its_server() {
+    let mut site = site();
+    let mut stream = Stream::open(&site, "writes", true);
+    stream.send(&create(1));
+    assert!(stream.line().unwrap()["mark"].is_i64());
+    let waiting = std::thread::spawn(move || {
+        let last = stream.line();
+        stream.end();
+        (last, stream.rest())
+    });
+    assert_eq!(site.stop().unfinished, 0);
+    let (last, rest) = waiting.join().unwrap();
+    assert_eq!(
+        last.unwrap()["error"]["type"],
+        "general_service_unavailable"
+    );
+    assert_eq!(rest, [Value::Null; 0]);
 }
