@@ -35,6 +35,9 @@ use worker::Worker;
 /// How long accepting pauses when the system has no file handle or memory left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Most connections that wait to be accepted, as the standard library asks of the system.
+const BACKLOG: usize = 1_024;
+
 /// So many tasks run before it is looked what has come in: with the default, 61, a request waited
 /// for as many turns of connections that have much to do.
 const TASKS_A_LOOK: u32 = 16;
@@ -116,7 +119,17 @@ pub struct Limits {
     pub drain_ms: u64,
 }
 
+/// Most of the time at the end that is kept for closing files, once requests are done; it is a
+/// fifth of a short one.
+const CLOSING_MS_MAX: u64 = 2_000;
+
 impl Limits {
+    /// How long requests that run at the end may take.
+    pub fn draining(&self) -> Duration {
+        let closing_ms = (self.drain_ms / 5).min(CLOSING_MS_MAX);
+        Duration::from_millis(self.drain_ms - closing_ms)
+    }
+
     /// How much time so many bytes of a body or an answer win. What is won counts up to the
     /// instant they moved and no further: it cannot be saved up.
     pub fn won(&self, bytes: u64) -> Duration {
@@ -205,6 +218,7 @@ pub fn run(
         );
         accept_until(shutdown, &listener, &workers, &refusals).await;
         drop(listener);
+        shared.streams.end();
         Ok(drain(workers).await)
     })
 }
@@ -218,7 +232,6 @@ fn share(config: ServeConfig, engine: Arc<Engine>) -> Result<Shared, ServeError>
 
 /// A runtime that stays on its thread, so its tasks may share what is not thread-safe.
 fn local_runtime() -> io::Result<LocalRuntime> {
-        shared.streams.end();
     Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(PARSERS_MAX)
@@ -245,7 +258,7 @@ async fn accept_until(
     loop {
         tokio::select! {
             biased;
-            () = &mut shutdown => return,
+            () = &mut shutdown => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => hand_over(stream, peer.ip(), workers, refusals),
                 Err(error) => {
@@ -256,6 +269,18 @@ async fn accept_until(
                 }
             }
         }
+    }
+    take_the_rest(listener, workers, refusals).await;
+}
+
+/// Takes the connections that were made before the end, whose requests may have come already.
+async fn take_the_rest(listener: &TcpListener, workers: &[Worker], refusals: &Refusals) {
+    for _ in 0..BACKLOG {
+        let accepted = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+        let Ok(Ok((stream, peer))) = accepted else {
+            return;
+        };
+        hand_over(stream, peer.ip(), workers, refusals);
     }
 }
 

@@ -3,8 +3,10 @@
 mod process;
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 
 use process::{Folder, Running, assert_refused, json_of, on, text, tidemark};
 use serde_json::{Value, json};
@@ -363,4 +365,106 @@ fn a_server_that_lost_commits_or_its_database_starts_when_it_is_told_to() {
     assert!(!at("tidemark.db").exists(), "none was begun");
     assert_eq!(Running::start_with(&folder, &told).stop(), Some(0));
     assert_eq!(Running::start(&folder).stop(), Some(0));
+}
+
+#[test]
+fn signals_that_are_not_about_the_end_do_not_end_it() {
+    let folder = Folder::new();
+    let mut server = Running::launch(&folder, &[], Stdio::piped());
+    for name in ["HUP", "USR1", "USR2", "ALRM"] {
+        server.signal(name);
+        server.read_log_until(&format!("SIG{name}"));
+    }
+    assert_eq!(server.status_as("default", server.key.as_deref()), 200);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_request_that_does_not_end_is_cut_off_in_time_to_close_in_order() {
+    let folder = Folder::new();
+    let env = [("TIDEMARK_DRAIN_LIMIT_MS", "2000")];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let mut held = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    write!(
+        held,
+        "POST /v1/tablesdb HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\n\
+         X-Appwrite-Key: {}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\
+         Expect: 100-continue\r\n\r\n",
+        server.key.as_deref().unwrap()
+    )
+    .unwrap();
+    // Whoever is told to go on is in work; the body never comes.
+    held.read_exact(&mut [0; 25]).unwrap();
+    server.signal("TERM");
+    server.read_log_until("requests ran longer than stopping may take");
+    server.read_log_until("stopped");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+/// Closing waits up to five seconds for a collector of traces that does not answer.
+#[test]
+fn whatever_still_runs_at_the_limit_is_cut_off() {
+    let folder = Folder::new();
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let env = [
+        ("TIDEMARK_OTLP_ENDPOINT", endpoint.as_str()),
+        ("TIDEMARK_OTLP_ONE_OF", "1"),
+        ("TIDEMARK_DRAIN_LIMIT_MS", "0"),
+    ];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    assert_eq!(server.status_as("default", server.key.as_deref()), 200);
+    server.signal("TERM");
+    server.read_log_until("stopped at the limit");
+    assert_eq!(server.child.wait().unwrap().code(), Some(130));
+    assert_eq!(
+        Running::start(&folder).stop(),
+        Some(0),
+        "the files are in order"
+    );
+}
+
+const EACH_REQUEST: (&str, &str) = ("TIDEMARK_LOG_LEVEL", "info,access=debug");
+
+#[test]
+fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
+    let folder = Folder::new();
+    let mut server = Running::launch(&folder, &[EACH_REQUEST], Stdio::piped());
+    let key = server.key.clone();
+    // A pipe holds 64 KiB, which are some 300 lines.
+    for _ in 0..1_000 {
+        assert_eq!(server.status_as("default", key.as_deref()), 200);
+    }
+    server.signal("TERM");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_counted_and_cost_no_request() {
+    let folder = Folder::new();
+    let env = [EACH_REQUEST, ("TIDEMARK_METRICS_LISTEN", "127.0.0.1:0")];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    server.break_log();
+    let key = server.key.clone();
+    let address = server.metrics.clone().unwrap();
+    let address = address
+        .trim_start_matches("http://")
+        .trim_end_matches("/metrics");
+    loop {
+        assert_eq!(server.status_as("default", key.as_deref()), 200);
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(
+            stream,
+            "GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let text = std::io::read_to_string(stream).unwrap();
+        let lost = text
+            .lines()
+            .find(|line| line.starts_with("tidemark_log_lines_lost_total"));
+        if !lost.expect("it is counted").ends_with(" 0") {
+            break;
+        }
+    }
+    assert_eq!(server.stop(), Some(0));
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use engine::{Compared, Difference, Durability, Engine, EngineError, StoreError};
@@ -28,7 +29,8 @@ use crate::watch::listener::Listener;
 use crate::watch::trace::Traces;
 use crate::watch::{Watch, slow::tell_slow};
 
-/// The exit code after a second signal: 128 + 2, as shells report an interrupted program.
+/// The exit code of an end that is not in order, after a second signal or when time is over: 128
+/// + 2, as shells report an interrupted program.
 const CUT_SHORT: u8 = 130;
 /// A file of a data directory that was served by the clock of a machine. It is empty.
 const SERVED: &str = "served";
@@ -49,6 +51,7 @@ pub fn run(mut setup: ServeSetup, outside: Outside) -> Result<ExitCode> {
     // Only the started log can tell whether its filter lets these lines through.
     setup.http.access_log = tracing::enabled!(target: "access", tracing::Level::DEBUG);
     warn_of_trades(&setup);
+    let limit = Duration::from_millis(setup.http.limits.drain_ms);
     if setup.accept_loss {
         tracing::warn!("whatever commits were lost before this start are not missed any more");
         let directory = &setup.engine.directory;
@@ -59,26 +62,38 @@ pub fn run(mut setup: ServeSetup, outside: Outside) -> Result<ExitCode> {
         let mut signals = StopSignals::take()?;
         let (stop, stopped) = oneshot::channel();
         let (end, mut ended) = oneshot::channel();
+        let (break_down, broken) = oneshot::channel();
         let serving = thread::Builder::new()
             .name("serve".to_owned())
             .spawn(move || {
                 // Nobody listens after a second signal, and nobody needs to.
-                drop(end.send(serve_until(setup, &outside, stopped)));
+                drop(end.send(serve_until(setup, &outside, stopped, break_down)));
             });
         serving.context("cannot start a thread")?;
-        tokio::select! {
+        let cut_off = tokio::select! {
             result = &mut ended => return outcome(result),
+            Ok(()) = broken => ExitCode::FAILURE,
             signal = signals.next() => {
                 tracing::info!(signal, "stopping; a second signal stops at once");
                 // It may have ended by itself meanwhile.
                 let _ = stop.send(());
+                ExitCode::from(CUT_SHORT)
             }
-        }
+        };
         tokio::select! {
+            biased;
             result = &mut ended => outcome(result),
             signal = signals.next() => {
                 tracing::warn!(signal, "stopped at once; requests in work got no answer");
                 Ok(ExitCode::from(CUT_SHORT))
+            }
+            () = tokio::time::sleep(limit) => {
+                tracing::warn!(
+                    limit_ms = limit.as_millis() as u64,
+                    "stopped at the limit; what still ran is cut off. What was acknowledged is \
+                     kept, and the next start brings the files in order"
+                );
+                Ok(cut_off)
             }
         }
     })
@@ -105,7 +120,12 @@ fn warn_of_trades(setup: &ServeSetup) {
     }
 }
 
-fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<()>) -> Result<()> {
+fn serve_until(
+    setup: ServeSetup,
+    outside: &Outside,
+    stopped: oneshot::Receiver<()>,
+    break_down: oneshot::Sender<()>,
+) -> Result<()> {
     let ServeSetup {
         engine: config,
         paranoid,
@@ -118,12 +138,7 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
     let list_cache_bytes = config.list_cache_bytes;
     let traces = begin_tracing(&mut http, &watching);
     let engine = open_engine(config, http.test_clock.as_ref(), outside)?;
-    if paranoid > 0 {
-        engine
-            .compare_hits(u64::from(paranoid), tell_difference)
-            .context("cannot start a thread")?;
-        tracing::info!(one_of = paranoid, "comparing cached lists with fresh reads");
-    }
+    compare_hits(&engine, paranoid)?;
     if let Some(threshold) = watching.slow_query {
         engine.tell_slow(threshold, tell_slow);
     }
@@ -146,7 +161,7 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
             metrics = announced.map_err(|error| explain_announce(&error))?;
             Ok(())
         },
-        stop_asked(&engine, stopped),
+        stop_asked(&engine, stopped, break_down),
     );
     let broken = engine
         .stop_reason()
@@ -175,13 +190,19 @@ fn serve_until(setup: ServeSetup, outside: &Outside, stopped: oneshot::Receiver<
     Ok(())
 }
 
-/// Waits until a signal asks to stop, or nothing can be written any more.
-async fn stop_asked(engine: &Engine, stopped: oneshot::Receiver<()>) {
+/// Waits until a signal asks to stop, or nothing can be written any more; that is told on.
+async fn stop_asked(
+    engine: &Engine,
+    stopped: oneshot::Receiver<()>,
+    break_down: oneshot::Sender<()>,
+) {
     tokio::select! {
         // A sender that is gone asks to stop, too.
         _ = stopped => {}
         reason = engine.stopped() => {
             tracing::error!(reason, "nothing is written any more; the server ends");
+            // It may have ended meanwhile.
+            let _ = break_down.send(());
         }
     }
 }
@@ -244,6 +265,17 @@ fn begin_tracing(http: &mut ServeConfig, watching: &WatchSetup) -> Option<Arc<Tr
         http.traces.clone_from(&traces);
     }
     traces
+}
+
+/// Compares one of so many cached lists with a fresh read; none of 0.
+fn compare_hits(engine: &Engine, one_of: u32) -> Result<()> {
+    if one_of == 0 {
+        return Ok(());
+    }
+    let compares = engine.compare_hits(u64::from(one_of), tell_difference);
+    compares.context("cannot start a thread")?;
+    tracing::info!(one_of, "comparing cached lists with fresh reads");
+    Ok(())
 }
 
 fn tell_difference(difference: &Difference) {

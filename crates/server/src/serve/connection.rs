@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use hyper::Response;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -59,6 +60,8 @@ pub struct Connection {
     /// Bytes of the last answer that were taken since the last sweep.
     sent_bytes: Cell<u64>,
     told: Cell<Told>,
+    /// Whether the next answer is the last one.
+    ends: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     turn: Turn,
 }
@@ -112,8 +115,22 @@ impl Connection {
             moved_ms: Cell::new(now_ms),
             sent_bytes: Cell::new(0),
             told: Cell::new(Told::Nothing),
+            ends: Cell::new(false),
             waker: RefCell::new(None),
             turn: Turn::new(),
+        }
+    }
+
+    /// Lets each answer from now on say that it is the last one: what its client has sent after
+    /// that was not begun, and can be sent again elsewhere.
+    pub fn announce_end(&self) {
+        self.ends.set(true);
+    }
+
+    fn mark_last(&self, response: &mut Response<ReplyBody>) {
+        if self.ends.get() {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
         }
     }
 
@@ -231,15 +248,17 @@ async fn exchange(
     app: &Rc<App>,
 ) {
     let service = service_fn(|request| {
-        if let Some(response) = http::answer_at_once(app, peer, &request) {
+        if let Some(mut response) = http::answer_at_once(app, peer, &request) {
             connection.answered();
+            connection.mark_last(&mut response);
             return Answering::Done(Some(response));
         }
         connection.phase.set(Phase::Answering);
         Answering::Working(Box::pin(async move {
             connection.turn.work().await;
-            let response = http::answer(app, peer, request).await;
+            let mut response = http::answer(app, peer, request).await;
             connection.answered();
+            connection.mark_last(&mut response);
             if matches!(response.body(), ReplyBody::Lines(_)) {
                 let since_ms = connection.now_ms.get();
                 connection.phase.set(Phase::Streaming { since_ms });

@@ -16,6 +16,9 @@ use super::Limits;
 use super::connection::{self, Connection};
 use crate::http::{App, Shared};
 
+/// How long requests that the system holds already may take to be read at the end.
+const SETTLING: Duration = Duration::from_millis(10);
+
 /// How often connections are looked over. Time limits are kept to this precision, and are
 /// seconds; a timer of its own for each request would cost more than most hits.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -154,6 +157,13 @@ impl Connections {
 
     /// Asks every connection to end, and waits until they have or the time for it is over.
     async fn drain(&self) -> usize {
+        // A request that has come before the end is read first, and then answered: a connection
+        // that closes over it would not tell whether it was done.
+        for connection in self.open.borrow().iter() {
+            connection.announce_end();
+        }
+        let until = Instant::now() + self.limits.draining();
+        tokio::time::sleep(SETTLING.min(self.limits.draining())).await;
         for connection in self.open.borrow().iter() {
             connection.drain();
         }
@@ -162,8 +172,7 @@ impl Connections {
                 self.one_ended.notified().await;
             }
         };
-        let limit = Duration::from_millis(self.limits.drain_ms);
-        let _ = tokio::time::timeout(limit, all_ended).await;
+        let _ = tokio::time::timeout_at(until.into(), all_ended).await;
         self.open.borrow().len()
     }
 }

@@ -346,3 +346,65 @@ fn an_address_without_a_key_has_so_many_requests_a_second_and_keys_any_number() 
     site.skip_s(10);
     assert_eq!(ask(None).status, 200);
 }
+
+/// Reads up to these bytes, and no further.
+fn read_until(stream: &mut TcpStream, end: &[u8]) -> String {
+    let mut answer = Vec::new();
+    while !answer.ends_with(end) {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        answer.push(byte[0]);
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn requests_that_came_before_the_end_are_answered() {
+    let mut site = Site::start();
+    let ping = head("GET", "/v1/ping", "");
+    let connect = |_| {
+        let mut stream = TcpStream::connect(site.address).unwrap();
+        stream.write_all(ping.as_bytes()).unwrap();
+        read_until(&mut stream, b"Pong!");
+        stream
+    };
+    let mut streams: Vec<TcpStream> = (0..50).map(connect).collect();
+    for stream in &mut streams {
+        stream.write_all(ping.as_bytes()).unwrap();
+    }
+    assert_eq!(site.stop().unfinished, 0);
+    for stream in &mut streams {
+        let answer = read_to_end(stream);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert!(answer.ends_with("Pong!"), "{answer}");
+    }
+}
+
+#[test]
+fn a_request_in_work_at_the_end_is_answered_and_told_that_it_is_the_last() {
+    let mut site = Site::start();
+    let mut idle = TcpStream::connect(site.address).unwrap();
+    idle.write_all(head("GET", "/v1/ping", "").as_bytes())
+        .unwrap();
+    read_until(&mut idle, b"Pong!");
+    let body = r#"{"databaseId":"last","name":"Last"}"#;
+    let more = format!(
+        "content-type: application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n",
+        body.len()
+    );
+    let mut held = TcpStream::connect(site.address).unwrap();
+    held.write_all(head("POST", "/v1/tablesdb", &more).as_bytes())
+        .unwrap();
+    // Whoever is told to go on is in work.
+    read_until(&mut held, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let rest = std::thread::spawn(move || {
+        // Connections without a request end when the stop has begun.
+        assert_eq!(read_to_end(&mut idle), "");
+        held.write_all(body.as_bytes()).unwrap();
+        read_to_end(&mut held)
+    });
+    assert_eq!(site.stop().unfinished, 0);
+    let answer = rest.join().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
+}
