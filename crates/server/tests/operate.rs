@@ -379,26 +379,91 @@ fn signals_that_are_not_about_the_end_do_not_end_it() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// Sends the head of a creation of a database, and waits until it is in work: its body of so many
+/// bytes is asked for.
+fn hold(server: &Running, body_bytes: usize) -> TcpStream {
+    let mut held = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    write!(
+        held,
+        "POST /v1/tablesdb HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\n\
+         X-Appwrite-Key: {}\r\nContent-Type: application/json\r\n\
+         Content-Length: {body_bytes}\r\nExpect: 100-continue\r\n\r\n",
+        server.key.as_deref().unwrap()
+    )
+    .unwrap();
+    held.read_exact(&mut [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()])
+        .unwrap();
+    held
+}
+
+/// What the address for metrics shows.
+fn metrics(server: &Running) -> String {
+    let address = server.metrics.as_deref().unwrap();
+    let address = address
+        .trim_start_matches("http://")
+        .trim_end_matches("/metrics");
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = "GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    std::io::read_to_string(stream).unwrap()
+}
+
+/// The writer can be broken from outside in debug builds alone.
+#[cfg(debug_assertions)]
+#[test]
+fn a_fault_of_the_writer_ends_the_server_and_is_told_everywhere() {
+    let folder = Folder::new();
+    let env = [
+        ("TIDEMARK_TEST_CLOCK", "true"),
+        ("TIDEMARK_METRICS_LISTEN", "127.0.0.1:0"),
+    ];
+    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let body = r#"{"databaseId":"d","name":"D"}"#;
+    let mut held = hold(&server, body.len());
+    let mut broken = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    write!(
+        broken,
+        "POST /v1/tablesdb HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\n\
+         X-Appwrite-Key: {}\r\nX-Tidemark-Clock: break-writer\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        server.key.as_deref().unwrap(),
+        body.len()
+    )
+    .unwrap();
+    let answer = std::io::read_to_string(broken).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+    assert!(answer.contains("write_outcome_unknown"), "{answer}");
+    server.read_log_until("a test breaks the writer");
+    server.read_log_until("nothing is written any more");
+    let shown = metrics(&server);
+    for line in [
+        "tidemark_writer_stopped 1\n",
+        "tidemark_writer_panics_total 1\n",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    held.write_all(body.as_bytes()).unwrap();
+    let answer = std::io::read_to_string(held).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert_eq!(server.child.wait().unwrap().code(), Some(1));
+    let told = text(&on(&folder, "doctor").stdout);
+    assert!(told.contains("The writer broke down"), "{told}");
+    assert_eq!(Running::start_with(&folder, &env).stop(), Some(0));
+    let told = text(&on(&folder, "doctor").stdout);
+    assert!(!told.contains("The writer broke down"), "{told}");
+}
+
 #[test]
 fn a_request_that_does_not_end_is_cut_off_in_time_to_close_in_order() {
     let folder = Folder::new();
     let env = [("TIDEMARK_DRAIN_LIMIT_MS", "2000")];
     let mut server = Running::launch(&folder, &env, Stdio::piped());
-    let mut held = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-    write!(
-        held,
-        "POST /v1/tablesdb HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\n\
-         X-Appwrite-Key: {}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\
-         Expect: 100-continue\r\n\r\n",
-        server.key.as_deref().unwrap()
-    )
-    .unwrap();
-    // Whoever is told to go on is in work; the body never comes.
-    held.read_exact(&mut [0; 25]).unwrap();
+    let held = hold(&server, 100);
     server.signal("TERM");
     server.read_log_until("requests ran longer than stopping may take");
     server.read_log_until("stopped");
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    drop(held);
 }
 
 /// Closing waits up to five seconds for a collector of traces that does not answer.
@@ -446,19 +511,9 @@ fn lines_that_cannot_be_written_are_counted_and_cost_no_request() {
     let mut server = Running::launch(&folder, &env, Stdio::piped());
     server.break_log();
     let key = server.key.clone();
-    let address = server.metrics.clone().unwrap();
-    let address = address
-        .trim_start_matches("http://")
-        .trim_end_matches("/metrics");
     loop {
         assert_eq!(server.status_as("default", key.as_deref()), 200);
-        let mut stream = TcpStream::connect(address).unwrap();
-        write!(
-            stream,
-            "GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let text = std::io::read_to_string(stream).unwrap();
+        let text = metrics(&server);
         let lost = text
             .lines()
             .find(|line| line.starts_with("tidemark_log_lines_lost_total"));

@@ -20,7 +20,15 @@ pub struct SetClock {
     now_us: AtomicI64,
     /// Tells how much time has really passed, since waits are real.
     machine: Arc<dyn Clock>,
+    /// Whether the writer finds no time, and panics over it.
+    #[cfg(debug_assertions)]
+    breaks_writer: std::sync::atomic::AtomicBool,
 }
+
+/// What the header says to break the writer, in a debug build: a fault of the program that tests
+/// can bring about from outside.
+#[cfg(debug_assertions)]
+const BREAK_WRITER: &str = "break-writer";
 
 impl SetClock {
     /// Shows 0, until a request says otherwise.
@@ -28,12 +36,20 @@ impl SetClock {
         Arc::new(SetClock {
             now_us: AtomicI64::new(0),
             machine,
+            #[cfg(debug_assertions)]
+            breaks_writer: false.into(),
         })
     }
 }
 
 impl Clock for SetClock {
     fn now(&self) -> Timestamp {
+        #[cfg(debug_assertions)]
+        assert!(
+            !self.breaks_writer.load(Ordering::SeqCst)
+                || std::thread::current().name() != Some("writer"),
+            "a test breaks the writer"
+        );
         Timestamp(self.now_us.load(Ordering::SeqCst))
     }
 
@@ -51,6 +67,11 @@ impl Clock for SetClock {
 /// # Errors
 /// A header that holds no integer.
 pub fn set(clock: &SetClock, engine: &Engine, headers: &HeaderMap) -> Result<(), ApiError> {
+    #[cfg(debug_assertions)]
+    if header(headers, &X_TIDEMARK_CLOCK) == Some(BREAK_WRITER) {
+        clock.breaks_writer.store(true, Ordering::SeqCst);
+        return Ok(());
+    }
     let now_us = match header(headers, &X_TIDEMARK_CLOCK) {
         None => engine.horizon().0,
         Some(text) => {
