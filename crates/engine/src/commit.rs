@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use list_cache::Batch;
-use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, TableNumber, Timestamp};
+use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Timestamp};
 use store::{Applied, Changes, Outcome, Pending, Refusal, Store, StoreError, WriteBatch};
 
 use crate::builds::{Build, next_build, table_with_builds};
@@ -554,46 +554,45 @@ fn batch(pending: &dyn Pending, catalogue: &Catalogue) -> Batch {
         match &applied.changes {
             Changes::Images(changes) if changes.is_empty() => {}
             Changes::Images(changes) => batch.images.push(changes.clone()),
-            Changes::Tables(numbers) => batch.tables.extend(numbers),
+            Changes::Tables(numbers) => batch.unseen.extend(numbers),
         }
         batch.recast.extend(&applied.recast);
         for change in &applied.catalogue {
-            extend_with_tables(&mut batch.tables, change, catalogue);
+            extend_with_tables(&mut batch, change, catalogue);
         }
     }
     told::bounded(&mut batch);
-    batch.tables.sort_unstable();
-    batch.tables.dedup();
+    for numbers in [&mut batch.tables, &mut batch.unseen] {
+        numbers.sort_unstable();
+        numbers.dedup();
+    }
     batch
 }
 
 /// Appends the tables that a change of the catalogue redefines or takes away.
-fn extend_with_tables(
-    numbers: &mut Vec<TableNumber>,
-    change: &CatalogueChange,
-    catalogue: &Catalogue,
-) {
+fn extend_with_tables(batch: &mut Batch, change: &CatalogueChange, catalogue: &Catalogue) {
     let database = |project: &ProjectId, id: &DatabaseId| {
         let project = catalogue.project(project.as_str())?;
         project.databases.get(id)
     };
+    let Batch { tables, unseen, .. } = batch;
     match change {
-        CatalogueChange::TablePut(table) => numbers.push(table.number),
+        CatalogueChange::TablePut(table) => tables.push(table.number),
         CatalogueChange::TableGone(project, id, table) => {
             let table = database(project, id).and_then(|database| database.tables.get(table));
-            numbers.extend(table.map(|table| table.number));
+            unseen.extend(table.map(|table| table.number));
         }
         CatalogueChange::DatabaseGone(project, id) => {
             let tables = database(project, id)
                 .into_iter()
                 .flat_map(|d| d.tables.values());
-            numbers.extend(tables.map(|table| table.number));
+            unseen.extend(tables.map(|table| table.number));
         }
         CatalogueChange::ProjectGone(id) => {
             let project = catalogue.project(id.as_str());
             let databases = project.into_iter().flat_map(|p| p.databases.values());
             let tables = databases.flat_map(|database| database.tables.values());
-            numbers.extend(tables.map(|table| table.number));
+            unseen.extend(tables.map(|table| table.number));
         }
         CatalogueChange::ProjectPut(_)
         | CatalogueChange::KeyPut(_)

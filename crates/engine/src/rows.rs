@@ -447,6 +447,9 @@ impl Attempt<'_> {
         let total = total.then_some(answer.total);
         let mut read_rows = None;
         if rows {
+            let is_within_ttl = for_keeping && self.asked.ttl_s > 0;
+            let known = answer.rows.iter().filter(|_| is_within_ttl);
+            let shown = known.map(|row| row.seq).collect();
             let page = Page {
                 table: self.query.table.clone(),
                 selection: self.query.selection.clone(),
@@ -458,6 +461,7 @@ impl Attempt<'_> {
                 tag,
                 body,
                 last_place: answer.last_place,
+                shown,
             });
         }
         Ok(Read {

@@ -28,13 +28,13 @@ pub(crate) fn bounded(batch: &mut Batch) {
         };
         let largest = images.swap_remove(place);
         sizes.swap_remove(place);
-        batch.tables.extend(tables_of(&largest));
+        batch.unseen.extend(tables_of(&largest));
         // What is told of these tables by others adds nothing.
         let mut place = 0;
         rows = 0;
         bytes = 0;
         while place < images.len() {
-            if tables_of(&images[place]).all(|table| batch.tables.contains(&table)) {
+            if tables_of(&images[place]).all(|table| batch.unseen.contains(&table)) {
                 images.swap_remove(place);
                 sizes.swap_remove(place);
             } else {
@@ -106,7 +106,7 @@ mod tests {
         };
         bounded(&mut batch);
         let rows = batch.images.iter().map(|images| images.len()).sum();
-        (batch.tables.iter().map(|table| table.0).collect(), rows)
+        (batch.unseen.iter().map(|table| table.0).collect(), rows)
     }
 
     #[test]

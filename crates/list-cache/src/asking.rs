@@ -84,6 +84,8 @@ pub struct ReadRows {
     /// Of a page that has as many rows as its limit: what the row read last has in each key of
     /// [`Query::read_order`]. `None` of any other page.
     pub last_place: Option<Vec<Value>>,
+    /// Within a `ttl`: the `$sequence` of each row.
+    pub shown: Vec<i64>,
 }
 
 /// One answer on its way.

@@ -11,9 +11,12 @@ use crate::boundaries::Next;
 pub struct Batch {
     /// Rows before and after, where the commit says so much.
     pub images: Vec<Arc<Vec<Change>>>,
-    /// Tables of which anything may be altered: more rows than images were kept of, another
-    /// definition, or gone with all they held.
+    /// Tables of which anything may be altered, but no row is taken from anybody's sight: their
+    /// definition is another.
     pub tables: Vec<TableNumber>,
+    /// Tables of which anything may be altered, and any row taken from anybody's sight: more of
+    /// them than images were kept of, or all, with their table.
+    pub unseen: Vec<TableNumber>,
     /// Tables whose past looks otherwise from now on: a row was erased, or other grants judge what
     /// it once was.
     pub recast: Vec<TableNumber>,
@@ -34,8 +37,13 @@ impl Batch {
         );
         if counts {
             self.images.extend(due);
-            self.tables.extend(tables);
+            self.unseen.extend(tables);
         }
+    }
+
+    /// The tables that are told of instead of their rows.
+    pub(crate) fn whole_tables(&self) -> impl Iterator<Item = &TableNumber> {
+        self.tables.iter().chain(&self.unseen)
     }
 
     /// The changes of rows of one table.

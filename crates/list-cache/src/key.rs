@@ -55,6 +55,9 @@ pub(crate) struct Key(Arc<[u8]>);
 /// on the key of a total says which rows are meant.
 const EPOCHS_AT: usize = 2 + 8 + 8;
 
+/// Where rows have their family.
+const TOTAL: u8 = 2;
+
 /// Where others have their contract.
 const PINNED: u8 = 2;
 
@@ -76,7 +79,7 @@ impl Key {
         out.push(match part {
             Part::Rows(Family::Tables) => 0,
             Part::Rows(Family::Documents) => 1,
-            Part::Total => 2,
+            Part::Total => TOTAL,
         });
         out.extend_from_slice(&table.number.0.to_be_bytes());
         for epoch in [purge_epoch, table.schema_epoch, table.permission_epoch] {
@@ -104,6 +107,17 @@ impl Key {
             out.extend_from_slice(&number.to_be_bytes());
         }
         query.write_normal_form(out);
+    }
+
+    /// The name of the total beside the rows, or the total, of this name: `form` is what
+    /// [`rows_meant`] gives of it.
+    pub(crate) fn total_beside(name: &[u8], form: &[u8]) -> Key {
+        let mut total = Vec::with_capacity(EPOCHS_AT + form.len());
+        total.push(name[0]);
+        total.push(TOTAL);
+        total.extend_from_slice(&name[2..EPOCHS_AT]);
+        total.extend_from_slice(form);
+        Key::new(&total)
     }
 
     pub(crate) fn is_exact(&self) -> bool {

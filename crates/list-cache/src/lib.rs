@@ -5,7 +5,8 @@
 //! of how a page is encoded; a body is bytes to it.
 //!
 //! An exact list is watched: each commit is asked, before it is visible, which lists it may
-//! alter, and takes those away. A list within a `ttl` stays, and learns that it may be stale.
+//! alter, and takes those away. A list within a `ttl` stays, and learns that it may be stale,
+//! unless it shows a row that somebody loses the right to.
 
 mod asking;
 mod batch;
@@ -23,6 +24,7 @@ mod reading;
 mod registry;
 mod rules;
 mod run;
+mod shown;
 mod table;
 mod watch;
 mod weight;

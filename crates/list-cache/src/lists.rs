@@ -76,6 +76,8 @@ pub struct Counts {
     pub watches: u64,
     /// Entries and open reads beyond the bound of their table, which each change of it drops.
     pub degraded: u64,
+    /// Entries within a `ttl`, and open reads for such, of which it is known what they show.
+    pub shown: u64,
     /// How often an entry or a read was taken in beyond the bound, since the start.
     pub degradations: u64,
     /// Entries and reads that commits took away, since the start.
@@ -141,7 +143,15 @@ impl ListCache {
             self.entries
                 .delete_if(key, |entry| entry.place.number == *number)
         });
-        let gone: Vec<(Key, Entry)> = gone.collect();
+        let mut gone: Vec<(Key, Entry)> = gone.collect();
+        for (key, number) in &fallen.lost {
+            let is_meant = |entry: &Entry| number.is_none_or(|number| entry.place.number == number);
+            let Some((key, entry)) = self.entries.delete_if(key, is_meant) else {
+                continue;
+            };
+            locked.registry.evict(&key, &entry, true, &self.rules);
+            gone.push((key, entry));
+        }
         let mut withheld = Withheld {
             totals: fallen.aside,
             recast,
@@ -255,6 +265,7 @@ impl ListCache {
         if takes_exact {
             locked.registry.forget(table, &self.rules);
         }
+        locked.registry.forget_kept(table);
         let gone = RefCell::new(Vec::new());
         self.entries.retain(|key, entry| {
             let stays = key.table() != table || (key.is_exact() && !takes_exact);

@@ -60,6 +60,7 @@ impl<'a> Reading<'a> {
         let mut ticket = |key: &[u8], of_rows| {
             let wanted = Wanted {
                 query: asked.query,
+                name: key,
                 form,
                 is_exact: asked.contract.is_exact(),
                 of_rows,
@@ -122,7 +123,8 @@ impl<'a> Reading<'a> {
             let table = ticket.key.table();
             let registry = &mut locked.registry;
             registry.set_window(table, &ticket.place, rows.last_place);
-            gone.extend(self.keep(&mut locked, ticket, Content::Rows(value.clone())));
+            let content = Content::Rows(value.clone());
+            gone.extend(self.keep(&mut locked, ticket, content, Some(rows.shown)));
             parts.rows = Some(Held { value, altered });
         }
         if let Some(count) = read.total
@@ -130,7 +132,7 @@ impl<'a> Reading<'a> {
         {
             let value = Total { count, read_ms };
             let altered = ticket.altered.clone();
-            gone.extend(self.keep(&mut locked, ticket, Content::Total(value)));
+            gone.extend(self.keep(&mut locked, ticket, Content::Total(value), None));
             parts.total = Some(Held { value, altered });
         }
         drop(locked);
@@ -139,7 +141,14 @@ impl<'a> Reading<'a> {
         parts
     }
 
-    fn keep(&self, locked: &mut Locked<'_>, ticket: Ticket, content: Content) -> Vec<(Key, Entry)> {
+    /// `shown`: the rows, unless it is a total.
+    fn keep(
+        &self,
+        locked: &mut Locked<'_>,
+        ticket: Ticket,
+        content: Content,
+        shown: Option<Vec<i64>>,
+    ) -> Vec<(Key, Entry)> {
         locked.runs.close(&ticket.key, &self.run);
         let lists = self.lists;
         let mut altered = ticket.altered;
@@ -161,7 +170,21 @@ impl<'a> Reading<'a> {
             Content::Total(total) => Some(total.count),
             Content::Rows(_) | Content::Pinned(_) => None,
         };
-        let watch_bytes = locked.registry.keep(&ticket.key, &ticket.place, total);
+        let mut watch_bytes = 0;
+        if !self.contract.is_exact() {
+            let known = locked
+                .registry
+                .keep_shown(&ticket.key, &ticket.place, shown);
+            let Some(bytes) = known else {
+                locked.registry.refused_fills += 1;
+                let (table, place) = (ticket.key.table(), &ticket.place);
+                locked.registry.close(table, place, &altered, lists.rules());
+                return Vec::new();
+            };
+            watch_bytes = bytes;
+        }
+        let registered = locked.registry.keep(&ticket.key, &ticket.place, total);
+        let watch_bytes = watch_bytes.saturating_add(registered);
         let entry = Entry {
             place: ticket.place,
             altered,

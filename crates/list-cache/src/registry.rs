@@ -10,6 +10,7 @@ use crate::entry::{Altered, Entry};
 use crate::key::Key;
 use crate::lists::Counts;
 use crate::rules::{Rule, Rules};
+use crate::shown::{self, Lost, Shown};
 use crate::table::TableWatches;
 use crate::watch::{Matches, Subject, Watch};
 
@@ -28,6 +29,8 @@ pub(crate) struct Place {
 /// What a read is for.
 pub(crate) struct Wanted<'a> {
     pub(crate) query: &'a Query,
+    /// What it will be kept as.
+    pub(crate) name: &'a [u8],
     /// What names the rows that are meant.
     pub(crate) form: &'a [u8],
     pub(crate) is_exact: bool,
@@ -40,6 +43,8 @@ pub(crate) struct Wanted<'a> {
 pub(crate) struct Fallen {
     /// Entries that must leave the map, each by its own number.
     pub(crate) gone: Vec<(Key, u64)>,
+    /// Entries within a `ttl` that must leave it, too, because they show what was taken.
+    pub(crate) lost: Vec<Lost>,
     pub(crate) aside: Vec<Aside>,
     count: u64,
 }
@@ -93,6 +98,7 @@ impl Fallen {
 #[derive(Default)]
 pub(crate) struct Registry {
     tables: HashMap<TableNumber, TableWatches>,
+    shown: Shown,
     next: u64,
     in_flight: Option<InFlight>,
     degradations: u64,
@@ -112,6 +118,28 @@ struct InFlight {
 impl Registry {
     /// Registers a read that begins now.
     pub(crate) fn open(&mut self, wanted: &Wanted<'_>, rules: &Rules) -> (Place, Altered) {
+        let (place, altered) = self.watch(wanted, rules);
+        if !wanted.is_exact {
+            self.show(wanted, place, &altered, rules);
+        }
+        (place, altered)
+    }
+
+    /// From now on it is known that somebody may be shown what the read finds.
+    fn show(&mut self, wanted: &Wanted<'_>, place: Place, altered: &Altered, rules: &Rules) {
+        let own = place.group.map(|_| altered.clone());
+        let is_lost = self.in_flight.as_ref().is_some_and(|flight| {
+            shown::is_any_lost(&flight.batch, wanted.query, IN_FLIGHT_ASKED_MAX)
+        });
+        if is_lost && rules.hold(Rule::LossesEndAges) {
+            own.iter().for_each(Altered::set);
+            return;
+        }
+        let total = Key::total_beside(wanted.name, wanted.form);
+        self.shown.open(wanted.query, place.number, total, own);
+    }
+
+    fn watch(&mut self, wanted: &Wanted<'_>, rules: &Rules) -> (Place, Altered) {
         let number = self.next;
         self.next += 1;
         let nowhere = Place {
@@ -147,7 +175,7 @@ impl Registry {
     fn is_overtaken(&self, table: TableNumber) -> bool {
         let in_flight = self.in_flight.as_ref();
         in_flight.is_some_and(|flight| {
-            flight.changed.contains(&table) || flight.batch.tables.contains(&table)
+            flight.changed.contains(&table) || flight.batch.whole_tables().any(|of| *of == table)
         })
     }
 
@@ -162,7 +190,7 @@ impl Registry {
         else {
             return false;
         };
-        if flight.batch.tables.contains(&number) {
+        if flight.batch.whole_tables().any(|of| *of == number) {
             return rules.hold(Rule::WholeTables);
         }
         let Some(group) = table.group_of(slot) else {
@@ -213,6 +241,19 @@ impl Registry {
         self.watch_bytes(key.table(), place)
     }
 
+    /// The read of an entry within a `ttl` found these rows; without rows it is a total. Says how
+    /// many bytes are spent on knowing it; `None` if somebody has lost a row since the read began:
+    /// it may be among them.
+    pub(crate) fn keep_shown(
+        &mut self,
+        key: &Key,
+        place: &Place,
+        rows: Option<Vec<i64>>,
+    ) -> Option<u32> {
+        let bytes = self.shown.keep(key, place.number, rows)?;
+        Some(u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+
     fn watch_bytes(&self, table: TableNumber, place: &Place) -> u32 {
         let group = self.tables.get(&table).zip(place.group);
         let group = group.and_then(|(table, slot)| table.group_of(slot));
@@ -243,6 +284,7 @@ impl Registry {
         altered: &Altered,
         rules: &Rules,
     ) {
+        self.shown.remove(table, place.number);
         if place.group.is_some() {
             return self.remove(table, *place);
         }
@@ -260,6 +302,7 @@ impl Registry {
         let Some(slot) = gone.place.group else {
             return self.close(table, &gone.place, &gone.altered, rules);
         };
+        self.shown.remove(table, gone.place.number);
         if (was_kept || key.is_exact()) && rules.hold(Rule::EvictedCountsAsAltered) {
             gone.altered.set();
         }
@@ -275,7 +318,7 @@ impl Registry {
         assert!(self.in_flight.is_none(), "one commit at a time");
         let mut fallen = Fallen::default();
         let mut changed = BTreeSet::new();
-        for number in &batch.tables {
+        for number in batch.whole_tables() {
             if rules.hold(Rule::WholeTables)
                 && let Some(mut table) = self.tables.remove(number)
             {
@@ -292,6 +335,9 @@ impl Registry {
             if let Some(table) = self.tables.get_mut(number) {
                 table.settle_totals(cap, &mut fallen, rules);
             }
+        }
+        if rules.hold(Rule::LossesEndAges) {
+            fallen.lost = self.shown.withhold(&batch);
         }
         self.invalidations += fallen.count;
         self.in_flight = Some(InFlight { batch, changed });
@@ -310,12 +356,18 @@ impl Registry {
         }
     }
 
+    /// No entry of the table within a `ttl` is in the map any more.
+    pub(crate) fn forget_kept(&mut self, table: TableNumber) {
+        self.shown.forget_kept(table);
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         let watches = self.tables.values().map(TableWatches::watch_count).sum();
         let degraded = self.tables.values().map(TableWatches::degraded_count).sum();
         Counts {
             watches,
             degraded,
+            shown: self.shown.count(),
             degradations: self.degradations,
             invalidations: self.invalidations,
             refused_fills: self.refused_fills,

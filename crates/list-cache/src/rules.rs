@@ -78,6 +78,9 @@ rules! {
     KeepsWhatIsWatched;
     /// A commit that may have altered an answer within a `ttl` makes it say so.
     StaleIsTold;
+    /// A commit that takes a row from somebody's sight takes the answers within a `ttl` that show
+    /// it to him.
+    LossesEndAges;
     /// A table whose next boundary has passed serves nothing that is cached, until what is due
     /// has been brought in.
     ListsEndAtBoundaries;

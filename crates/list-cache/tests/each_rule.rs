@@ -397,7 +397,7 @@ fn a_purge_overtakes_a_read(rule: Option<Rule>) -> bool {
     let query = query(&[IS_ONE]);
     let mut world = World::with(&[("a", 1, 1)]);
     world.switch_off(rule);
-    let changes = world.changes(&[("a", None)]);
+    let changes = world.changes(&[("a", row(1, 2))]);
     let withheld = {
         let mut asking = world.asking(&query, TTL);
         let Step::Read(reading) = asking.step(0) else {
@@ -419,9 +419,19 @@ fn an_older_answer_says_so(rule: Option<Rule>) -> bool {
     let mut world = World::with(&[("a", 1, 1)]);
     world.switch_off(rule);
     world.ask(&query, TTL);
-    world.commit(&[("a", None)]);
+    world.commit(&[("a", row(1, 2))]);
     let answer = world.ask(&query, TTL);
     answer.is_hit && answer.is_stale == Some(true)
+}
+
+fn a_row_is_hidden_within_a_ttl(rule: Option<Rule>) -> bool {
+    let query = seen_by(&[IS_ONE], guests());
+    let mut world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
+    world.switch_off(rule);
+    world.ask(&query, TTL);
+    world.commit(&[("a", Some(image(1, 1, NOBODY)))]);
+    let (body, total, _) = world.read(&query);
+    says(&world.ask(&query, TTL), &body, total)
 }
 
 const STORIES: &[(Rule, Story)] = &[
@@ -477,6 +487,7 @@ const STORIES: &[(Rule, Story)] = &[
     ),
     (Rule::PurgeIsAFence, a_purge_overtakes_a_read),
     (Rule::StaleIsTold, an_older_answer_says_so),
+    (Rule::LossesEndAges, a_row_is_hidden_within_a_ttl),
 ];
 
 /// What happens at an instant without a commit needs a clock and a schedule, and answers at fixed

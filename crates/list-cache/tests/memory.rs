@@ -11,10 +11,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use list_cache::Step;
+use list_cache::{Contract, Step};
 use model::Table;
 use query::Query;
-use stage::{EXACT, World, query, row, table};
+use stage::{EXACT, TTL, World, query, row, table};
 
 /// The system's allocator, and how much of it is taken.
 struct Counting;
@@ -41,16 +41,21 @@ static COUNTING: Counting = Counting;
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// What is said of so many lists, and what is allocated for them.
-fn said_and_taken(lists: i64, asked: impl Fn(i64) -> Query, with_total: bool) -> (u64, u64) {
+fn said_and_taken(
+    lists: i64,
+    asked: impl Fn(i64) -> Query,
+    with_total: bool,
+    contract: Contract,
+) -> (u64, u64) {
     let mut world = World::new();
     world.commit(&[("a", row(1, 1)), ("b", row(1, 2))]);
     let before = TAKEN.load(Ordering::Relaxed);
     for number in 0..lists {
         let query = asked(number);
         if with_total {
-            world.ask(&query, EXACT);
+            world.ask(&query, contract);
         } else {
-            world.ask_rows(&query, EXACT);
+            world.ask_rows(&query, contract);
         }
     }
     let taken = TAKEN.load(Ordering::Relaxed) - before;
@@ -97,21 +102,25 @@ fn what_it_says_it_takes_is_about_what_is_allocated() {
             r#"{{"method":"regex","attribute":"w","values":["^x{number}.*(a|b)+[c-z]{{1,9}}$"]}}"#
         )])
     };
-    for with_total in [false, true] {
+    let kinds = [(false, EXACT), (true, EXACT), (false, TTL), (true, TTL)];
+    for (with_total, contract) in kinds {
         for (what, (said, taken)) in [
-            ("many", said_and_taken(60, many, with_total)),
-            ("few", said_and_taken(700, few, with_total)),
-            ("one", said_and_taken(1_000, one, with_total)),
-            ("long", said_and_taken(500, long, with_total)),
-            ("either", said_and_taken(60, either, with_total)),
-            ("within", said_and_taken(1_000, within, with_total)),
-            ("found", said_and_taken(400, found, with_total)),
+            ("many", said_and_taken(60, many, with_total, contract)),
+            ("few", said_and_taken(700, few, with_total, contract)),
+            ("one", said_and_taken(1_000, one, with_total, contract)),
+            ("long", said_and_taken(500, long, with_total, contract)),
+            ("either", said_and_taken(60, either, with_total, contract)),
+            (
+                "within",
+                said_and_taken(1_000, within, with_total, contract),
+            ),
+            ("found", said_and_taken(400, found, with_total, contract)),
         ] {
             let share = said as f64 / taken as f64;
-            println!("{what} {with_total}: {said} {taken} {share}");
+            println!("{what} {with_total} {contract:?}: {said} {taken} {share}");
             assert!(
                 (0.7..1.5).contains(&share),
-                "{what}, with a total: {with_total}: {taken} bytes are allocated, {said} said"
+                "{what}, with a total: {with_total}, {contract:?}: {taken} bytes are allocated, {said} said"
             );
         }
     }

@@ -5,10 +5,12 @@ mod stage;
 use std::sync::Arc;
 use std::task::Poll;
 
-use list_cache::{Asked, Contract, Family, Step};
-use model::Table;
-use query::Query;
-use stage::{EXACT, TABLE, TTL, World, query, row, table};
+use list_cache::{Asked, Batch, Contract, Family, Step};
+use model::{Change, Role, RoleSet, Table};
+use query::{Query, Visibility};
+use stage::{
+    EVERYBODY, EXACT, NOBODY, TABLE, TTL, World, guests, image, query, row, says, seen_by, table,
+};
 
 fn all() -> Query {
     query(&[])
@@ -215,4 +217,207 @@ fn a_part_that_was_evicted_proves_nothing_any_more() {
         panic!("all of it is there");
     };
     assert_eq!(answer.is_stale, Some(true), "its rows are the old ones");
+}
+
+const IS_ONE: &str = r#"{"method":"equal","attribute":"n","values":[1]}"#;
+const IS_TWO: &str = r#"{"method":"equal","attribute":"n","values":[2]}"#;
+
+/// Whether a list within a `ttl` is found, and whether it says that it may be old.
+fn found(world: &World, query: &Query) -> (bool, Option<bool>) {
+    let answer = world.ask(query, TTL);
+    let (body, total, _) = world.read(query);
+    assert!(answer.is_hit || says(&answer, &body, total), "{answer:?}");
+    (answer.is_hit, answer.is_stale)
+}
+
+fn user(name: &str) -> Visibility {
+    let role = Role::parse(&format!("user:{name}")).unwrap();
+    Visibility::Granted(Arc::new(RoleSet::new(vec![role])))
+}
+
+#[test]
+fn a_row_that_is_deleted_takes_the_lists_that_show_it() {
+    let mut world = World::with(&[("a", 1, 1), ("b", 1, 2), ("c", 2, 3)]);
+    let (with, without) = (query(&[IS_ONE]), query(&[IS_TWO]));
+    let of_guests = seen_by(&[IS_ONE], guests());
+    for query in [&with, &without, &of_guests] {
+        world.ask(query, TTL);
+    }
+    world.commit(&[("a", None)]);
+    assert_eq!(found(&world, &without), (true, Some(false)));
+    assert_eq!(found(&world, &with), (false, Some(false)));
+    assert_eq!(found(&world, &of_guests), (false, Some(false)));
+    assert_eq!(found(&world, &with), (true, Some(false)));
+    assert_eq!(world.lists.counts().shown, 3);
+}
+
+#[test]
+fn a_list_that_was_altered_before_goes_as_well() {
+    let mut world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
+    let query = query(&[IS_ONE]);
+    world.ask(&query, TTL);
+    // Neither what comes nor what leaves by its values alone is a loss.
+    world.commit(&[("c", row(1, 3)), ("a", row(2, 1))]);
+    assert_eq!(found(&world, &query), (true, Some(true)));
+    world.commit(&[("a", None)]);
+    assert_eq!(found(&world, &query), (false, Some(false)));
+}
+
+#[test]
+fn a_grant_that_goes_takes_the_lists_of_those_who_lose_it_and_no_others() {
+    let of_both = r#"["read(\"user:ann\")","read(\"user:bob\")"]"#;
+    let of_bob = r#"["read(\"user:bob\")"]"#;
+    let mut world = World::new();
+    world.commit(&[("a", Some(image(1, 1, of_both)))]);
+    let lists = [
+        seen_by(&[IS_ONE], user("ann")),
+        seen_by(&[IS_ONE], user("bob")),
+        query(&[IS_ONE]),
+    ];
+    for query in &lists {
+        world.ask(query, TTL);
+    }
+    world.commit(&[("a", Some(image(1, 1, of_bob)))]);
+    let told: Vec<_> = lists.iter().map(|query| found(&world, query)).collect();
+    let kept = (true, Some(true));
+    assert_eq!(told, [(false, Some(false)), kept, kept]);
+    world.commit(&[("a", Some(image(1, 1, NOBODY)))]);
+    let hits: Vec<bool> = lists.iter().map(|query| found(&world, query).0).collect();
+    assert_eq!(hits, [true, false, true]);
+}
+
+#[test]
+fn a_read_that_a_loss_overtakes_is_neither_joined_nor_kept() {
+    let texts: &[&str] = &[IS_ONE];
+    for (query, loses) in [
+        (query(texts), None),
+        (seen_by(texts, guests()), Some(image(1, 1, NOBODY))),
+        (seen_by(texts, guests()), None),
+    ] {
+        for commits in [true, false] {
+            let mut world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
+            let changes = world.changes(&[("a", loses.clone())]);
+            let withheld = {
+                let mut leader = world.asking(&query, TTL);
+                let Step::Read(reading) = leader.step(0) else {
+                    panic!("nobody reads yet");
+                };
+                let read = world.found(&query, &reading);
+                let withheld = world.withhold(&changes);
+                let mut late = world.asking(&query, TTL);
+                let Step::Read(inside) = late.step(0) else {
+                    panic!("joined a read that was overtaken");
+                };
+                let read_inside = world.found(&query, &inside);
+                leader.fill(reading, read);
+                late.fill(inside, read_inside);
+                withheld
+            };
+            if commits {
+                world.show(changes);
+            }
+            world.lists.publish(withheld, commits);
+            assert_eq!(world.lists.counts().shown, 0);
+            assert_eq!(found(&world, &query), (false, Some(false)), "{commits}");
+        }
+    }
+}
+
+#[test]
+fn what_others_lose_leaves_a_read_open_and_kept() {
+    let mut world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
+    let query = query(&[IS_ONE]);
+    let changes = world.changes(&[("a", Some(image(1, 1, NOBODY)))]);
+    let withheld = {
+        let mut leader = world.asking(&query, TTL);
+        let Step::Read(reading) = leader.step(0) else {
+            panic!("nobody reads yet");
+        };
+        let read = world.found(&query, &reading);
+        let withheld = world.withhold(&changes);
+        leader.fill(reading, read);
+        withheld
+    };
+    world.show(changes);
+    world.lists.publish(withheld, true);
+    assert_eq!(found(&world, &query), (true, Some(true)));
+}
+
+#[test]
+fn more_rows_than_are_told_take_every_list_and_another_definition_takes_none() {
+    let world = World::with(&[("a", 1, 1)]);
+    let tell = |tables: &[_], unseen: &[_]| {
+        let withheld = world.lists.withhold(Batch {
+            tables: tables.to_vec(),
+            unseen: unseen.to_vec(),
+            ..Batch::default()
+        });
+        world.lists.publish(withheld, true);
+    };
+    let of_guests = seen_by(&[IS_TWO], guests());
+    for query in [&all(), &of_guests] {
+        world.ask(query, TTL);
+    }
+    tell(&[TABLE], &[]);
+    for query in [&all(), &of_guests] {
+        assert_eq!(found(&world, query), (true, Some(true)));
+    }
+    tell(&[], &[TABLE]);
+    for query in [&all(), &of_guests] {
+        assert_eq!(found(&world, query), (false, Some(false)));
+    }
+}
+
+#[test]
+fn what_becomes_due_takes_rows_as_commits_do() {
+    let mut world = World::with(&[("a", 1, 1), ("b", 2, 2)]);
+    let due = world.changes(&[("a", None)]);
+    for query in [query(&[IS_ONE]), query(&[IS_TWO])] {
+        world.ask(&query, TTL);
+    }
+    let bring = |due: &[Change], due_tables: &[_]| {
+        let withheld = world.lists.withhold(Batch {
+            due: vec![Arc::new(due.to_vec())],
+            due_tables: due_tables.to_vec(),
+            ..Batch::default()
+        });
+        world.lists.publish(withheld, true);
+    };
+    let hit = |text| world.ask(&query(&[text]), TTL).is_hit;
+    bring(&due, &[]);
+    assert_eq!([hit(IS_ONE), hit(IS_TWO)], [false, true]);
+    bring(&[], &[TABLE]);
+    assert_eq!([hit(IS_ONE), hit(IS_TWO)], [false, false]);
+}
+
+#[test]
+fn nothing_is_known_of_lists_that_are_gone() {
+    let mut world = World::of_bytes(200_000);
+    world.commit(&[("a", row(1, 1)), ("b", row(1, 2))]);
+    world.ask(&all(), TTL);
+    world.now_ms = 61_000;
+    world.ask(&all(), TTL);
+    assert_eq!(world.lists.counts().shown, 1, "one took the other's place");
+    world.crowd_out(TTL);
+    let (entries, shown) = (world.lists.entries() as u64, world.lists.counts().shown);
+    assert!(shown <= entries, "{shown} of {entries}");
+    let query = query(&[IS_ONE]);
+    world.ask(&query, TTL);
+    drop(world.asking(&seen_by(&[IS_ONE], guests()), TTL).step(0));
+    world.lists.purge(TABLE);
+    assert_eq!(world.lists.counts().shown, 0);
+    world.lists.rules().narrow(1);
+    for n in 0..5 {
+        let filter = format!(r#"{{"method":"greaterThan","attribute":"n","values":[{n}]}}"#);
+        world.ask(&stage::query(&[&filter]), TTL);
+    }
+    assert!(world.lists.counts().degraded > 0, "beyond their bound");
+    world.commit(&[
+        ("a", None),
+        ("b", None),
+        ("c", Some(image(1, 1, EVERYBODY))),
+    ]);
+    world.lists.purge(TABLE);
+    let counts = world.lists.counts();
+    assert_eq!((counts.shown, counts.watches, counts.degraded), (0, 0, 0));
 }

@@ -2,6 +2,7 @@
 
 use engine::{EngineError, ListAnswer};
 
+use super::super::domain;
 use super::super::gated;
 use super::super::judge::Verdict;
 use super::super::question::{Question, RANDOM_ROWS_MAX};
@@ -58,6 +59,7 @@ impl World {
                 .cached
                 .is_some_and(|cached| cached.is_stale == Some(true));
             if may_be_old && as_of.is_none() {
+                self.check_rights(reader, list)?;
                 return self.check_age(reader, list);
             }
         }
@@ -120,6 +122,30 @@ impl World {
             ));
         }
         Ok(())
+    }
+
+    /// An answer may be older than the request; what the caller might read is not.
+    fn check_rights(&mut self, reader: &Reader, list: &ListAnswer) -> Found {
+        let Some(seen) = &reader.seen else {
+            return Ok(());
+        };
+        let question = &reader.question;
+        let now = self.judge.readable_rows(question);
+        let text = String::from_utf8_lossy(&list.rows);
+        let (_, lines) = text.split_once(' ').expect("the family comes first");
+        let shown = lines.lines().filter_map(|line| line.split(' ').nth(1));
+        // Of the many rows of large tables nobody keeps book.
+        let known = shown.filter(|id| domain::IDS.contains(id));
+        let mut hidden = known.filter(|id| !seen.contains(id) && !now.contains(id));
+        let found = match hidden.next() {
+            None => Ok(()),
+            Some(id) => Err(format!(
+                "{question:?} shows row {id}, which its caller may not read any more: {text}"
+            )),
+        };
+        self.tally
+            .count("older answers whose rows were judged", true);
+        found
     }
 
     /// An answer that is older than the request was true for a while within its `ttl`.

@@ -16,7 +16,7 @@ use model::{
 use query::{Filter, Frame, Limits, Test};
 use store::{Boundaries, Changes, Listing, Outcome, Point, Store, TotalCap};
 
-use super::domain::PROJECT;
+use super::domain::{self, PROJECT};
 use super::question::{Question, table_at};
 use super::stage;
 
@@ -241,6 +241,15 @@ impl Judge {
             related: Vec::new(),
         };
         Some(stage::encode_page(&page, question.family))
+    }
+
+    /// The rows of its table that whoever asks the question may read in the state that stands.
+    pub fn readable_rows(&self, question: &Question) -> Vec<&'static str> {
+        let may_read = |id: &&str| {
+            let id = RowId::new(id).expect("a legal id");
+            self.row(question, &id).is_some()
+        };
+        domain::IDS.iter().copied().filter(may_read).collect()
     }
 
     /// The next state is about to take this one's place. If it moves the catalogue, `further`

@@ -1,6 +1,6 @@
 //! One run: an engine over a gated store, requests in flight, and the order in which all move.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -72,6 +72,9 @@ struct Reader {
     verdicts: Vec<(usize, Verdict)>,
     arrived_ms: u64,
     purge_mark: model::Mark,
+    /// Within a `ttl`: the rows that the caller might read in any state since it came; `None` if
+    /// that cannot be told of the first one.
+    seen: Option<BTreeSet<&'static str>>,
     /// Lists that were read on its behalf.
     lists: usize,
     /// A list could not be read on its behalf.
@@ -388,6 +391,7 @@ impl World {
             verdicts: self.judge.on_arrival(&question).into_iter().collect(),
             arrived_ms: self.now_ms(),
             purge_mark: self.judge.purge_mark(&question),
+            seen: (!self.judge.is_hidden() && question.ttl_s > 0).then(BTreeSet::new),
             lists: 0,
             has_failed: false,
             question,
@@ -580,6 +584,9 @@ impl World {
             if !is_known && self.judge.readable() >= reader.floor {
                 let verdict = self.judge.verdict(&reader.question);
                 reader.verdicts.push((stands, verdict));
+                if let Some(seen) = &mut reader.seen {
+                    seen.extend(self.judge.readable_rows(&reader.question));
+                }
             }
         }
     }
@@ -639,7 +646,7 @@ impl World {
             self.settle()?;
         }
         let counts = self.engine.list_counts();
-        if counts.watches + counts.degraded > 0 {
+        if counts.watches + counts.degraded + counts.shown > 0 {
             return Err(format!(
                 "all is purged and something is watched: {counts:?}"
             ));

@@ -185,6 +185,12 @@ impl World {
 
     /// Body, total up to the cap, and the place of the last row of a full page, as committed.
     pub fn read(&self, query: &Query) -> (String, u64, Option<Vec<Value>>) {
+        let (body, total, last_place, _) = self.read_shown(query);
+        (body, total, last_place)
+    }
+
+    /// The same, and the `$sequence` of each row.
+    fn read_shown(&self, query: &Query) -> (String, u64, Option<Vec<Value>>, Vec<i64>) {
         let order = query.read_order();
         let place = |change: &Change, image: &Image| -> Vec<Value> {
             let value = |field: Field| match field {
@@ -196,7 +202,7 @@ impl World {
             };
             order.iter().map(|key| value(key.field)).collect()
         };
-        let mut rows: Vec<(Vec<Value>, String)> = Vec::new();
+        let mut rows: Vec<(Vec<Value>, (i64, String))> = Vec::new();
         let mut cursor = None;
         for (id, (seq, image)) in &self.rows {
             let change = Change {
@@ -218,13 +224,13 @@ impl World {
             let is_meant = satisfies(&query.filter, &|field| field_of(&change, image, field))
                 && query.visibility.sees(&image.permissions);
             if is_meant {
-                rows.push((place, format!("{id}{:?}", image.values)));
+                rows.push((place, (*seq, format!("{id}{:?}", image.values))));
             }
         }
         rows.sort_by(|(left, _), (right, _)| compare_by(&order, left, right));
         let total = (rows.len() as u64).min(CAP);
         if query.cursor.is_some() && cursor.is_none() {
-            return ("no cursor".to_owned(), total, None);
+            return ("no cursor".to_owned(), total, None, Vec::new());
         }
         if let Some(cursor) = cursor {
             rows.retain(|(place, _)| compare_by(&order, place, &cursor).is_gt());
@@ -247,18 +253,19 @@ impl World {
         {
             page.reverse();
         }
-        let bodies: Vec<String> = page.into_iter().map(|(_, body)| body).collect();
-        (bodies.join(","), total, last_place)
+        let (shown, bodies): (Vec<i64>, Vec<String>) = page.into_iter().map(|(_, row)| row).unzip();
+        (bodies.join(","), total, last_place, shown)
     }
 
     /// What a reading asks for, as committed now.
     pub fn found(&self, query: &Query, reading: &Reading<'_>) -> Read {
-        let (body, total, last_place) = self.read(query);
+        let (body, total, last_place, shown) = self.read_shown(query);
         Read {
             rows: reading.rows().then(|| ReadRows {
                 body: body.into_bytes().into(),
                 tag: 0,
                 last_place,
+                shown,
             }),
             total: reading.total().then_some(total),
             mark: Mark(self.mark),

@@ -130,6 +130,38 @@ impl Client {
     }
 }
 
+/// A request whose lines are answered while it goes on.
+pub struct Lines(BufReader<TcpStream>);
+
+impl Client {
+    /// Begins to send lines to this path.
+    pub fn lines(&self, who: Who, path: &str) -> Lines {
+        let more = "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n";
+        let mut stream = connect(self.port);
+        let head = self.head(who, "POST", path, more);
+        stream.get_mut().write_all(head.as_bytes()).unwrap();
+        Lines(stream)
+    }
+}
+
+impl Lines {
+    /// Sends a line. Gives its answer; null when the server has ended the request.
+    pub fn ask(&mut self, line: &str) -> Value {
+        let chunk = format!("{:x}\r\n{line}\n\r\n", line.len() + 1);
+        // A server that has ended it reads no more.
+        let _ = self.0.get_mut().write_all(chunk.as_bytes());
+        let mut read = String::new();
+        // Before it stand the head and the sizes of chunks.
+        while !read.starts_with('{') {
+            read.clear();
+            if self.0.read_line(&mut read).unwrap_or(0) == 0 {
+                return Value::Null;
+            }
+        }
+        serde_json::from_str(&read).unwrap()
+    }
+}
+
 fn connect(port: u16) -> BufReader<TcpStream> {
     let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
     stream.set_read_timeout(Some(SILENCE_MAX)).unwrap();

@@ -11,6 +11,7 @@ mod heads;
 mod indexes;
 mod kept;
 mod links;
+mod lost;
 #[path = "../process/mod.rs"]
 mod process;
 mod queries;

@@ -29,4 +29,5 @@ mod tls;
 mod transactions;
 mod transactions_at;
 mod transport;
+mod ttl;
 mod unseen;
