@@ -54,6 +54,7 @@ impl Lines {
                 pinned_max_age_s: None,
                 history: None,
                 past: None,
+                ttl_max_s: None,
             })
         };
         let ops: Vec<Op> = due.map(raise).collect();

@@ -1,8 +1,8 @@
-//! What the owner of a table decides about its past.
+//! What the owner of a table decides about its past, and about the age of its lists.
 
 use std::sync::Arc;
 
-use model::options::{HISTORY_DAYS_MAX, PINNED_MAX_AGE_S_MAX};
+use model::options::{HISTORY_DAYS_MAX, PINNED_MAX_AGE_S_MAX, TTL_S_MAX};
 use model::{Past, Retention, Scope, Table, TableOptions};
 use store::CatalogueOp;
 
@@ -20,6 +20,8 @@ pub struct OptionsChange {
     pub history: Option<String>,
     /// Who may look at it, in the words of [`Past::parse`].
     pub past: Option<String>,
+    /// Greatest age in seconds of its lists.
+    pub ttl_max_s: Option<i64>,
 }
 
 impl Engine {
@@ -49,7 +51,16 @@ impl Engine {
         change: &OptionsChange,
     ) -> Result<TableOptions, EngineError> {
         authorize::need_key(caller, &[Scope::TablesWrite])?;
-        let pinned_max_age_s = change.pinned_max_age_s.map(check_age).transpose()?;
+        let age = |name, age_s: Option<i64>, age_s_max| {
+            let check = |age_s| check_age(name, age_s, age_s_max);
+            age_s.map(check).transpose()
+        };
+        let pinned_max_age_s = age(
+            "pinnedMaxAge",
+            change.pinned_max_age_s,
+            PINNED_MAX_AGE_S_MAX,
+        )?;
+        let ttl_max_s = age("ttlMax", change.ttl_max_s, TTL_S_MAX)?;
         let history = change.history.as_deref().map(check_history).transpose()?;
         let past = change.past.as_deref().map(check_past).transpose()?;
         let table: Arc<Table> = authorize::table(&self.catalogue(), caller, place)?.clone();
@@ -58,6 +69,7 @@ impl Engine {
             pinned_max_age_s,
             history,
             past,
+            ttl_max_s,
         };
         self.change_catalogue(Some(caller), op).await?;
         let catalogue = self.catalogue();
@@ -65,12 +77,12 @@ impl Engine {
     }
 }
 
-fn check_age(age_s: i64) -> Result<u32, EngineError> {
+fn check_age(name: &'static str, age_s: i64, age_s_max: u32) -> Result<u32, EngineError> {
     let age_s = u32::try_from(age_s).ok();
-    let age_s = age_s.filter(|age_s| *age_s <= PINNED_MAX_AGE_S_MAX);
+    let age_s = age_s.filter(|age_s| *age_s <= age_s_max);
     age_s.ok_or_else(|| EngineError::Argument {
-        name: "pinnedMaxAge",
-        why: format!("Value must be an integer from 0 to {PINNED_MAX_AGE_S_MAX}."),
+        name,
+        why: format!("Value must be an integer from 0 to {age_s_max}."),
     })
 }
 

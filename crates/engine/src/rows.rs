@@ -221,7 +221,7 @@ impl Engine {
         if bypasses || !self.caches_lists || !self.shared.lists.keeps(query) {
             return None;
         }
-        Some(match asked.ttl_s {
+        Some(match asked.ttl_s.min(query.table.options.ttl_max_s) {
             0 => Contract::Exact,
             age_s_max => Contract::Ttl { age_s_max },
         })

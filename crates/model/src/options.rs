@@ -1,4 +1,4 @@
-//! What the owner of a table decides about its past.
+//! What the owner of a table decides about its past, and about the age of its lists.
 
 use std::fmt;
 
@@ -8,6 +8,8 @@ use crate::time::Timestamp;
 pub const HISTORY_DAYS_MAX: u32 = 36_525;
 /// Longest time in seconds that clients may be told to keep an answer: a year.
 pub const PINNED_MAX_AGE_S_MAX: u32 = 31_536_000;
+/// Greatest age in seconds that a reader may accept of a list: a day.
+pub const TTL_S_MAX: u32 = 86_400;
 
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
@@ -92,6 +94,8 @@ pub struct TableOptions {
     pub history: Retention,
     /// Who may look at it.
     pub past: Past,
+    /// Greatest age in seconds of a list, whatever age its reader accepts; 0 keeps lists exact.
+    pub ttl_max_s: u32,
     /// The line below which nothing can be read, on either axis. It rises and never falls.
     pub kept_from: Timestamp,
 }
@@ -102,6 +106,7 @@ impl Default for TableOptions {
             pinned_max_age_s: 0,
             history: Retention::All,
             past: Past::Keys,
+            ttl_max_s: TTL_S_MAX,
             kept_from: Timestamp::BOT,
         }
     }

@@ -107,7 +107,7 @@ fn source(folder: &Folder) -> Running {
     });
     server.call("POST", "/tablesdb/shop/tables", &table);
     let options = "/tidemark/databases/shop/tables/products/options";
-    let bounded = json!({"history": "days(30)", "pinnedMaxAge": 60});
+    let bounded = json!({"history": "days(30)", "pinnedMaxAge": 60, "ttlMax": 0});
     server.call("PATCH", options, &bounded);
     let empty = json!({"tableId": "empty", "name": "E", "columns": []});
     server.call("POST", "/tablesdb/shop/tables", &empty);

@@ -67,7 +67,7 @@ fn fill(server: &Running) {
     );
     server.call("POST", "/tablesdb/shop/tables", &kinds());
     let options = "/tidemark/databases/shop/tables/kinds/options";
-    let bounded = json!({"history": "days(30)", "pinnedMaxAge": 60});
+    let bounded = json!({"history": "days(30)", "pinnedMaxAge": 60, "ttlMax": 0});
     server.call("PATCH", options, &bounded);
     let rows = "/tablesdb/shop/tables/kinds/rows";
     let permissions = json!([
@@ -163,6 +163,7 @@ fn an_export_of_an_import_of_an_export_is_the_same_bytes() {
     assert_eq!(told, (&json!("days(30)"), &json!(60)));
     let past = &kinds["table"]["past"];
     assert_eq!(past, "keys", "another server may open it by default");
+    assert_eq!(kinds["table"]["ttlMax"], 0);
     let full: Value = serde_json::from_str(lines[5]).unwrap();
     assert_eq!(full["$createdAt"], "1999-12-31T23:59:59.999+00:00");
     assert_eq!((&full["i"], &full["b"]), (&json!(5), &json!(i64::MIN)));

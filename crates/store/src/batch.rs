@@ -470,6 +470,8 @@ pub enum CatalogueOp {
         history: Option<Retention>,
         /// See [`model::TableOptions::past`].
         past: Option<Past>,
+        /// See [`model::TableOptions::ttl_max_s`].
+        ttl_max_s: Option<u32>,
     },
     /// Removes a table: at once for readers, its rows bit by bit by [`crate::Store::tend`].
     DeleteTable(ProjectId, DatabaseId, TableId),

@@ -197,6 +197,7 @@ fn keep(db: &mut Db, history: Retention) -> i64 {
         pinned_max_age_s: None,
         history: Some(history),
         past: None,
+        ttl_max_s: None,
     })]);
     db.table().options.kept_from.0
 }

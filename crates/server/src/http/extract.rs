@@ -26,7 +26,7 @@ use super::wire::{self, Words};
 use super::{App, Shared, media, query_string};
 
 /// Longest age a reader may allow a cached list, in seconds (wire protocol, TTL list cache).
-const TTL_S_MAX: i64 = 86_400;
+const TTL_S_MAX: i64 = model::options::TTL_S_MAX as i64;
 /// Longest text to search containers for, in characters (wire protocol, pagination).
 const SEARCH_CHARS_MAX: usize = 256;
 

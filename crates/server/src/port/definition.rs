@@ -77,6 +77,10 @@ pub fn add_options(definition: &mut Value, options: &Value) {
     if options["past"].is_string() {
         definition["past"] = options["past"].clone();
     }
+    let ttl_max = options["ttlMax"].as_u64();
+    if ttl_max.is_some_and(|age_s| age_s < u64::from(model::options::TTL_S_MAX)) {
+        definition["ttlMax"] = options["ttlMax"].clone();
+    }
 }
 
 /// What such a definition decides about the past of the table; `None` if it leaves that alone.
@@ -85,9 +89,12 @@ pub fn options(definition: &Value) -> Option<OptionsChange> {
         pinned_max_age_s: definition["pinnedMaxAge"].as_i64(),
         history: definition["history"].as_str().map(str::to_owned),
         past: definition["past"].as_str().map(str::to_owned),
+        ttl_max_s: definition["ttlMax"].as_i64(),
     };
-    let names_any =
-        change.pinned_max_age_s.is_some() || change.history.is_some() || change.past.is_some();
+    let names_any = change.pinned_max_age_s.is_some()
+        || change.history.is_some()
+        || change.past.is_some()
+        || change.ttl_max_s.is_some();
     names_any.then_some(change)
 }
 
@@ -384,27 +391,29 @@ mod tests {
         let mut plain = json!({"id": "t"});
         add_options(
             &mut plain,
-            &json!({"pinnedMaxAge": 0, "history": "keep", "past": "keys", "keptFrom": null}),
+            &json!({"pinnedMaxAge": 0, "history": "keep", "past": "keys", "ttlMax": 86_400,
+                "keptFrom": null}),
         );
         assert_eq!(plain, json!({"id": "t", "past": "keys"}));
         assert_eq!(options(&plain).unwrap().past.as_deref(), Some("keys"));
         assert!(options(&json!({"id": "t"})).is_none());
         add_options(
             &mut plain,
-            &json!({"pinnedMaxAge": 60, "history": "days(7)", "past": "both"}),
+            &json!({"pinnedMaxAge": 60, "history": "days(7)", "past": "both", "ttlMax": 0}),
         );
         assert_eq!(
             plain,
-            json!({"id": "t", "history": "days(7)", "pinnedMaxAge": 60, "past": "both"})
+            json!({"id": "t", "history": "days(7)", "pinnedMaxAge": 60, "past": "both", "ttlMax": 0})
         );
         let change = options(&plain).unwrap();
         assert_eq!(
             (
                 change.pinned_max_age_s,
                 change.history.as_deref(),
-                change.past.as_deref()
+                change.past.as_deref(),
+                change.ttl_max_s,
             ),
-            (Some(60), Some("days(7)"), Some("both"))
+            (Some(60), Some("days(7)"), Some("both"), Some(0))
         );
     }
 

@@ -508,6 +508,7 @@ const SPECS: &[Spec] = specs! {
         optional("pinnedMaxAge", Takes::KeptAge, "60"),
         optional("history", Takes::History, r#""days(7)""#),
         optional("past", Takes::Past, r#""keys""#),
+        optional("ttlMax", Takes::Ttl, "600"),
     ]);
 };
 

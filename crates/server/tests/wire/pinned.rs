@@ -109,7 +109,8 @@ fn an_owner_may_spare_clients_the_question() {
     let then = create(&site);
     let list = format!("{ROWS}?{}", query("asOf", json!([then])));
     let shown = site.ask("GET", OPTIONS, "");
-    let all = json!({"pinnedMaxAge": 0, "history": "keep", "past": "keys", "keptFrom": null});
+    let all = json!({"pinnedMaxAge": 0, "history": "keep", "past": "keys", "ttlMax": 86_400,
+        "keptFrom": null});
     assert_eq!(shown.json(), all);
     let set = site.ask("PATCH", OPTIONS, r#"{"pinnedMaxAge":600}"#);
     assert_eq!(set.status, 200, "{}", set.text);
@@ -160,6 +161,9 @@ fn options_and_grants_of_then_that_cannot_be_are_refused() {
         r#"{"pinnedMaxAge":-1}"#,
         r#"{"pinnedMaxAge":31536001}"#,
         r#"{"pinnedMaxAge":"soon"}"#,
+        r#"{"ttlMax":-1}"#,
+        r#"{"ttlMax":86401}"#,
+        r#"{"ttlMax":"long"}"#,
         r#"{"history":"forever"}"#,
         r#"{"history":"days(0)"}"#,
         r#"{"history":7}"#,

@@ -8,6 +8,7 @@ use crate::site::{Answer, Connection, KEY, PROJECT, Site};
 const TABLE: &str = "/v1/tablesdb/d/tables/t";
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const DOCUMENTS: &str = "/v1/databases/d/collections/t/documents";
+const OPTIONS: &str = "/v1/tidemark/databases/d/tables/t/options";
 const AS_GUEST: [(&str, &str); 1] = [("x-appwrite-project", PROJECT)];
 const AS_KEY: [(&str, &str); 2] = [("x-appwrite-project", PROJECT), ("x-appwrite-key", KEY)];
 const SECRET: &str = "what was shown once";
@@ -288,4 +289,46 @@ fn related_rows_that_are_hidden_are_shown_by_no_list_within_a_ttl() {
     let after = guest.ask(&AS_GUEST, "GET", &path, "").unwrap();
     assert_eq!(after.status, 200);
     assert!(!after.text.contains(SECRET), "{}", after.text);
+}
+
+#[test]
+fn a_tables_owner_bounds_the_age_of_its_lists() {
+    let site = site();
+    let mut readers = Readers::new(&site);
+    let set = |ttl_max: u32| make(&site, "PATCH", OPTIONS, &json!({ "ttlMax": ttl_max }));
+    assert_eq!(set(30).json()["ttlMax"], 30);
+    let row = format!("{ROWS}/a");
+    make(
+        &site,
+        "PATCH",
+        &row,
+        &json!({"data": {"s": "a newer text"}}),
+    );
+    site.skip_s(31);
+    // Older than the bound, and younger than what is asked for.
+    for answer in readers.ask(&list(ROWS, 1)) {
+        assert!(answer.text.contains("a newer text"), "{}", answer.text);
+    }
+    make(&site, "PATCH", &row, &json!({"data": {"s": "the newest"}}));
+    site.skip_s(20);
+    for answer in readers.ask(&list(ROWS, 1)) {
+        assert_eq!((cache(&answer), answer.status.as_u16()), ("hit", 200));
+        assert!(answer.text.contains("a newer text"), "{}", answer.text);
+    }
+    assert_eq!(set(0).json()["ttlMax"], 0);
+    for _ in 0..TIMES {
+        for answer in readers.ask(&list(ROWS, 1)) {
+            assert_eq!((cache(&answer), answer.status.as_u16()), ("", 200));
+            assert!(answer.text.contains("the newest"), "{}", answer.text);
+        }
+    }
+    // What is accepted at most is another's business than what may be asked for.
+    let refused = site.ask("GET", &format!("{ROWS}?ttl=86401"), "");
+    assert_eq!(refused.refusal(), "400 general_argument_invalid");
+    let many = site.ask(
+        "POST",
+        &format!("{ROWS}/query"),
+        r#"{"queries":[],"ttl":600}"#,
+    );
+    assert_eq!((many.status.as_u16(), cache(&many)), (200, ""));
 }

@@ -195,7 +195,7 @@ fn database(row: &Row<'_>) -> Read<CatalogueChange> {
 
 const TABLE: &str = "number, project, database_, id, name, enabled, row_security, permissions, \
                      created, updated, schema_epoch, permission_epoch, pinned_max_age, history, \
-                     kept_from, past";
+                     kept_from, past, ttl_max";
 
 fn table(row: &Row<'_>) -> Read<Table> {
     Ok(Table {
@@ -227,6 +227,7 @@ fn table(row: &Row<'_>) -> Read<Table> {
                 2 => Past::Now,
                 other => return Err(corrupt(format!("unknown rule {other} of the past"))),
             },
+            ttl_max_s: row.get(16)?,
         },
     })
 }

@@ -72,8 +72,9 @@ pub(super) fn insert_table(
         .prepare_cached(
             "INSERT INTO table_ (number, project, database_, id, name, enabled, row_security, \
              permissions, created, updated, schema_epoch, permission_epoch, pinned_max_age, \
-             history, kept_from, past, sf) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+             history, kept_from, past, ttl_max, sf) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
+             ?18)",
         )?
         .execute(params![
             table.number.0,
@@ -92,6 +93,7 @@ pub(super) fn insert_table(
             retention(table.options.history),
             table.options.kept_from.0,
             past(table.options.past),
+            table.options.ttl_max_s,
             mark.0,
         ])?;
     Ok(())

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{
-    ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, IndexStatus, KeyId, Past,
-    Permission, Project, ProjectId, Retention, Table, TableId, TableNumber, Timestamp,
+    ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, IndexStatus, KeyId, Permission,
+    Project, ProjectId, Retention, Table, TableId, TableNumber, TableOptions, Timestamp,
 };
 use rusqlite::params;
 
@@ -70,7 +70,17 @@ impl Run<'_> {
                 pinned_max_age_s,
                 history,
                 past,
-            } => self.set_options(*number, *pinned_max_age_s, *history, *past),
+                ttl_max_s,
+            } => {
+                let set = |options: &mut TableOptions| {
+                    let old = *options;
+                    options.pinned_max_age_s = pinned_max_age_s.unwrap_or(old.pinned_max_age_s);
+                    options.history = history.unwrap_or(old.history);
+                    options.past = past.unwrap_or(old.past);
+                    options.ttl_max_s = ttl_max_s.unwrap_or(old.ttl_max_s);
+                };
+                self.set_options(*number, set)
+            }
             CatalogueOp::DeleteTable(project, database, id) => {
                 self.delete_table(project, database, id)
             }
@@ -312,23 +322,18 @@ impl Run<'_> {
     fn set_options(
         &mut self,
         number: TableNumber,
-        pinned_max_age_s: Option<u32>,
-        history: Option<Retention>,
-        past: Option<Past>,
+        set: impl FnOnce(&mut TableOptions),
     ) -> Step<()> {
         let before = self.state.catalogue.table_by_number(number);
         let before = before.cloned().ok_or(Refusal::CatalogueMoved)?;
         let (mut after, now) = (Table::clone(&before), self.mark.timestamp());
         let options = &mut after.options;
-        options.pinned_max_age_s = pinned_max_age_s.unwrap_or(options.pinned_max_age_s);
-        if let Some(history) = history.filter(|history| *history != options.history) {
-            if [options.history, history].contains(&Retention::None) {
-                options.kept_from = options.kept_from.max(now);
-            }
-            options.history = history;
+        set(options);
+        let histories = [before.options.history, options.history];
+        if histories[0] != histories[1] && histories.contains(&Retention::None) {
+            options.kept_from = options.kept_from.max(now);
         }
         options.kept_from = options.line_due(now);
-        options.past = past.unwrap_or(options.past);
         if options.past != before.options.past {
             // Who may see what was kept of the past, is judged anew.
             after.permission_epoch = self.next_epoch();

@@ -3,7 +3,9 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::fault::corrupt;
-use super::schema::{ENCRYPTION, NOTED, OPTIONS, OVER_TIME, SYSTEM_TABLES, WHO_LOOKS_BACK};
+use super::schema::{
+    ENCRYPTION, GREATEST_AGE, NOTED, OPTIONS, OVER_TIME, SYSTEM_TABLES, WHO_LOOKS_BACK,
+};
 use super::staged::{REQUEST_ANSWERS, STAGED_TABLES};
 use crate::StoreError;
 
@@ -21,6 +23,7 @@ const MIGRATIONS: &[&str] = &[
     REQUEST_ANSWERS,
     WHO_LOOKS_BACK,
     ENCRYPTION,
+    GREATEST_AGE,
 ];
 
 /// The format this binary writes.

@@ -196,6 +196,11 @@ ALTER TABLE column_ ADD COLUMN encrypt INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE meta ADD COLUMN key_id TEXT NOT NULL DEFAULT '';
 ";
 
+/// A later format: the greatest age in seconds of a table's lists; a day is what any may have.
+pub(super) const GREATEST_AGE: &str = "
+ALTER TABLE table_ ADD COLUMN ttl_max INTEGER NOT NULL DEFAULT 86400;
+";
+
 /// The statements that make the physical tables and indexes of `table`.
 pub(super) fn create_table(table: &Table) -> String {
     let number = table.number;

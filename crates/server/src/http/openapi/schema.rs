@@ -488,12 +488,14 @@ fn options(are_shown: bool) -> Value {
         "pinnedMaxAge": {"type": "integer", "minimum": 0, "maximum": 31_536_000},
         "history": {"type": "string", "pattern": "^(keep|none|days\\([0-9]+\\))$"},
         "past": {"enum": ["keys", "both", "now"]},
+        "ttlMax": {"type": "integer", "minimum": 0, "maximum": 86_400},
     });
     if !are_shown {
         return object(&[], properties);
     }
     properties["keptFrom"] = json!({"anyOf": [text(), {"type": "null"}]});
-    object(&["pinnedMaxAge", "history", "past", "keptFrom"], properties)
+    let shown = ["pinnedMaxAge", "history", "past", "ttlMax", "keptFrom"];
+    object(&shown, properties)
 }
 
 fn of_constraints() -> Vec<Named> {

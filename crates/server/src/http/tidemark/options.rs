@@ -1,4 +1,4 @@
-//! What the owner of a table decides about its past.
+//! What the owner of a table decides about its past, and about the age of its lists.
 
 use engine::OptionsChange;
 use model::{TableOptions, Timestamp};
@@ -24,6 +24,7 @@ pub async fn set_options(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         pinned_max_age_s: fields.integer("pinnedMaxAge")?,
         history: fields.text("history")?,
         past: fields.text("past")?,
+        ttl_max_s: fields.integer("ttlMax")?,
     };
     let engine = &asked.app.shared.engine;
     let set = engine.set_table_options(&caller, asked.place(), &change);
@@ -42,6 +43,7 @@ pub fn options_shown(options: TableOptions) -> Value {
         "pinnedMaxAge": options.pinned_max_age_s,
         "history": options.history.to_string(),
         "past": options.past.as_str(),
+        "ttlMax": options.ttl_max_s,
         "keptFrom": kept_from,
     })
 }
