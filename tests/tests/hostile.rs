@@ -49,8 +49,9 @@ fn run(folder: &Path) -> Value {
 #[test]
 fn strangers_get_typed_refusals_and_the_server_keeps_its_memory_and_answers() {
     let folder = tempfile::tempdir().unwrap();
-    let kinds = "regex,words,tests,nesting,orders,abandoned,drip,bodies,rows,bulk,staged,ttl,\
-                 cursors,past,mutilated,idle";
+    let kinds = "cheap,regex,words,tests,nesting,orders,unread,abandoned,drip,bodies,rows,bulk,\
+                 staged,batch,streams,ttl,cursors,past,related,pipelined,mutilated,idle,drawn,\
+                 worst";
     let output = bench(&["--kind", kinds], folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let run = run(folder.path());
@@ -60,10 +61,10 @@ fn strangers_get_typed_refusals_and_the_server_keeps_its_memory_and_answers() {
         .collect();
     assert!(found.is_empty(), "{found:#?}");
     let targets = rows(&run, "Targets");
-    let memory = targets
-        .iter()
-        .find(|row| row[0] == "most memory of the server");
-    assert_eq!(memory.unwrap()[3], "yes", "{memory:?}");
+    for what in ["most memory of the server", "memory at rest in the end"] {
+        let memory = targets.iter().find(|row| row[0] == what);
+        assert_eq!(memory.unwrap()[3], "yes", "{memory:?}");
+    }
     // Each kind was tried, and strangers were answered.
     let attacked = rows(&run, "What came back to strangers").iter();
     let attacked: Vec<&str> = attacked.map(|row| row[0].as_str().unwrap()).collect();
@@ -77,13 +78,16 @@ fn findings_end_with_a_failure_only_where_that_is_asked_for() {
     for (more, wanted) in [(None, Some(0)), (Some("--strict"), Some(1))] {
         let folder = tempfile::tempdir().unwrap();
         let words = ["--kind", "idle", "--strangers", "1", "--ceiling", "1"];
-        let words: Vec<&str> = words.into_iter().chain(more).collect();
+        let words = words.into_iter().chain(["--rest-ceiling", "1"]);
+        let words: Vec<&str> = words.chain(more).collect();
         let output = bench(&words, folder.path()).output().unwrap();
         assert_eq!(output.status.code(), wanted, "{}", said(&output));
         let run = run(folder.path());
         let found = rows(&run, "Findings").iter();
-        let mut found = found.map(|row| row[1].as_str().unwrap());
-        assert!(found.any(|what| what.ends_with("MiB of memory")), "{run}");
+        let found: Vec<&str> = found.map(|row| row[1].as_str().unwrap()).collect();
+        for end in ["MiB of memory", "MiB of memory at rest"] {
+            assert!(found.iter().any(|what| what.ends_with(end)), "{run}");
+        }
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Plan {
     pub grace: Duration,
     /// So long the server is given to come to rest.
     pub rest: Duration,
+    /// So long, in the end, it is given to return its memory.
+    pub returns: Duration,
     /// So long the load by key waits for an answer.
     pub patience: Duration,
     /// An answer that takes longer is a finding.
@@ -178,6 +180,22 @@ impl Arena<'_> {
             used = now;
         }
         Ok(None)
+    }
+
+    /// Its memory when nobody asks anything, in MiB; waits until it is no more than `wanted_mib`.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn memory_at_rest(&self, wanted_mib: f64) -> Result<f64> {
+        let start = Instant::now();
+        loop {
+            let mib = self.process.resident_mib()?;
+            let is_over = start.elapsed() >= self.plan.returns || self.stop.check().is_err();
+            if mib <= wanted_mib || is_over {
+                return Ok(mib);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
     }
 
     fn stranger(&self, kind: Kind, number: u32, ends: Ends, opened: &AtomicUsize) -> Tally {

@@ -42,6 +42,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(25);
 /// (256), bodies (256), page caches of the threads for long reads (64 each, at least four), and as
 /// much again for answers under way, statements, and what the allocator keeps.
 pub const CEILING_MIB: u32 = 1_024;
+/// What it may take at the end, when strangers have gone and it has had nothing to do for some
+/// seconds: cached lists, pages of the database, and what the allocator keeps.
+pub const REST_CEILING_MIB: u32 = 512;
 /// The project of every run, so that the requests of one can be sent again in another.
 const PROJECT: &str = "--project-id=hostile";
 
@@ -50,6 +53,7 @@ const FULL: Plan = Plan {
     attack: Duration::from_secs(15),
     grace: ANSWER_MAX,
     rest: Duration::from_secs(30),
+    returns: Duration::from_secs(30),
     patience: Duration::from_mins(1),
     answer: ANSWER_MAX,
 };
@@ -58,6 +62,7 @@ const QUICK: Plan = Plan {
     attack: Duration::from_millis(1_200),
     grace: Duration::from_millis(600),
     rest: Duration::from_millis(1_200),
+    returns: Duration::from_secs(10),
     patience: Duration::from_secs(5),
     answer: ANSWER_MAX,
 };
@@ -77,6 +82,8 @@ pub struct Options {
     pub seed: u64,
     /// The most memory the server may take, in MiB.
     pub ceiling_mib: u32,
+    /// The most it may take at rest in the end, in MiB.
+    pub rest_ceiling_mib: u32,
     /// Whether it is only tried.
     pub is_quick: bool,
     /// Where the data directory is made and removed.
@@ -97,6 +104,8 @@ pub struct Measured {
     pub plan: Plan,
     /// Memory of the server before the first attack, in MiB.
     pub begin_mib: f64,
+    /// The same in the end, when the server was at rest and had time to give it back.
+    pub end_mib: f64,
     /// Slices without an attack: reads, then writes.
     pub quiet: Vec<[Served; 2]>,
     /// The attacks.
@@ -152,6 +161,7 @@ pub fn run(options: &Options) -> Result<(Written, usize)> {
         rows,
         plan: arena.plan,
         begin_mib: arena.process.resident_mib()?,
+        end_mib: 0.0,
         quiet: Vec::new(),
         attacked: Vec::new(),
         found: Found::default(),
@@ -175,7 +185,8 @@ pub fn run(options: &Options) -> Result<(Written, usize)> {
             break;
         }
     }
-    measured.notes(&arena, &server.told(), options.ceiling_mib);
+    measured.end_mib = arena.memory_at_rest(f64::from(options.rest_ceiling_mib))?;
+    measured.notes(&arena, &server.told(), options);
     if let Err(error) = server.stop() {
         measured.whole.find("end", &format!("{error:#}"), b"");
     }
@@ -192,9 +203,13 @@ fn answers(arena: &Arena<'_>) -> Result<()> {
 
 impl Measured {
     /// What no answer tells: memory, requests by key that failed, panics in the server's log.
-    fn notes(&mut self, arena: &Arena<'_>, log: &str, ceiling_mib: u32) {
+    fn notes(&mut self, arena: &Arena<'_>, log: &str, options: &Options) {
+        if self.end_mib > f64::from(options.rest_ceiling_mib) {
+            let what = format!("{:.0} MiB of memory at rest", self.end_mib);
+            self.whole.find("end", &what, b"");
+        }
         for one in &self.attacked {
-            if one.peak_mib > f64::from(ceiling_mib) {
+            if one.peak_mib > f64::from(options.ceiling_mib) {
                 let what = format!("{:.0} MiB of memory", one.peak_mib);
                 let request = arena.sample(one.kind);
                 self.whole.find(one.kind.name(), &what, &request);

@@ -34,6 +34,10 @@ pub struct HostileArgs {
     #[arg(long, value_name = "MIB", default_value_t = hostile::CEILING_MIB)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     ceiling: u32,
+    /// The most it may take in the end, when it has had nothing to do for some seconds, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = hostile::REST_CEILING_MIB)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    rest_ceiling: u32,
     /// End with status 1 when there are findings
     #[arg(long)]
     strict: bool,
@@ -71,6 +75,7 @@ pub fn run(args: HostileArgs, outside: &Outside) -> Result<()> {
         strangers: args.strangers,
         seed: args.seed,
         ceiling_mib: args.ceiling,
+        rest_ceiling_mib: args.rest_ceiling,
         is_quick: args.quick,
         scratch: args.scratch.unwrap_or(folder),
         out: args.out,
