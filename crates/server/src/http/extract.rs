@@ -32,7 +32,7 @@ const SEARCH_CHARS_MAX: usize = 256;
 
 /// Largest body that is parsed on the thread that took the request, in bytes: about a millisecond
 /// of parsing, for which every other connection of that thread waits.
-const PARSED_HERE_BYTES_MAX: usize = 128 * 1_024;
+pub(super) const PARSED_HERE_BYTES_MAX: usize = 128 * 1_024;
 
 const X_APPWRITE_TIMESTAMP: HeaderName = HeaderName::from_static("x-appwrite-timestamp");
 /// The header by which a request says what it wants of the list cache.

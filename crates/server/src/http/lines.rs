@@ -25,7 +25,7 @@ use super::answers::{Sending, Untaken};
 use super::batch;
 use super::body::Paced;
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, Sender};
+use super::extract::{Asked, PARSED_HERE_BYTES_MAX, Sender};
 use super::fields::Fields;
 use super::media;
 use super::reply::Reply;
@@ -269,11 +269,12 @@ impl Source {
                 }
                 continue;
             }
+            let elements = parsed(lines).await;
             match self.does {
-                Does::Read => self.wanted.extend(lines.iter().map(|line| wanted(line))),
+                Does::Read => self.wanted.extend(elements.into_iter().map(wanted)),
                 Does::Write => {
                     self.may_go_on().await?;
-                    let answers = self.write(&lines).await;
+                    let answers = self.write(elements).await;
                     self.body.begin_again();
                     return Ok(Some(self.owed(answers)));
                 }
@@ -433,15 +434,15 @@ impl Source {
         (mark, parts.iter().map(of_part).collect())
     }
 
-    async fn write(&self, lines: &[Vec<u8>]) -> Vec<u8> {
+    async fn write(&self, elements: Vec<Result<Fields, ApiError>>) -> Vec<u8> {
         let mut out = Vec::new();
         let sender = Sender {
             shared: &self.shared,
             words: self.words,
         };
-        let operations = lines
-            .iter()
-            .map(|line| read_operation(sender, Fields::read(line)?, Some(&self.database)));
+        let operations = elements
+            .into_iter()
+            .map(|fields| read_operation(sender, fields?, Some(&self.database)));
         let operations: Vec<Result<_, ApiError>> = operations.collect();
         let asked = BatchWrite {
             operations: operations.iter().flatten().cloned().collect(),
@@ -472,9 +473,24 @@ fn ends() -> ApiError {
     ApiError::new(Kind::ServiceUnavailable, message)
 }
 
+/// The objects of lines: those of many bytes are read on a thread that parses large bodies.
+async fn parsed(lines: Vec<Vec<u8>>) -> Vec<Result<Fields, ApiError>> {
+    let read = |lines: Vec<Vec<u8>>| lines.iter().map(|line| Fields::read(line)).collect();
+    let (count, bytes) = (lines.len(), lines.iter().map(Vec::len).sum::<usize>());
+    if bytes <= PARSED_HERE_BYTES_MAX {
+        return read(lines);
+    }
+    let parsed = tokio::task::spawn_blocking(move || read(lines)).await;
+    parsed.unwrap_or_else(|broken| {
+        let broken = broken.to_string();
+        let refusal = || Err(ApiError::internal(broken.clone()));
+        (0..count).map(|_| refusal()).collect()
+    })
+}
+
 /// What a line asks to read.
-fn wanted(line: &[u8]) -> Result<BatchRead, ApiError> {
-    let part = batch::part(Fields::read(line)?)?;
+fn wanted(fields: Result<Fields, ApiError>) -> Result<BatchRead, ApiError> {
+    let part = batch::part(fields?)?;
     batch::need_rows(part.rows.count())?;
     Ok(part)
 }
@@ -558,6 +574,29 @@ mod tests {
         check(&long, true, &[], &long);
         let ended = format!("a\n{long}\nb\n");
         check(&ended, false, &["a"], &ended[2..]);
+    }
+
+    /// The objects of so many lines of so many bytes, and how many threads were started for them.
+    fn objects(count: usize, bytes: usize) -> (usize, usize) {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .on_thread_start(|| {
+                STARTED.fetch_add(1, Ordering::Relaxed);
+            })
+            .build()
+            .unwrap();
+        STARTED.store(0, Ordering::Relaxed);
+        let line = format!("{{\"tableId\":\"{}\"}}", "t".repeat(bytes));
+        let objects = runtime.block_on(parsed(vec![line.into_bytes(); count]));
+        let right = objects.iter().flatten().filter(|one| one.holds("tableId"));
+        (right.count(), STARTED.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn lines_of_many_bytes_are_parsed_apart() {
+        assert_eq!(objects(2, 1_000), (2, 0));
+        assert_eq!(objects(2, PARSED_HERE_BYTES_MAX / 2), (2, 1));
+        assert_eq!(objects(1, LINE_BYTES_MAX - 20), (1, 1));
     }
 
     #[test]
