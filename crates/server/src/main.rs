@@ -17,15 +17,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod allocator {
     unsafe extern "C" {
         /// Frees what this thread keeps for itself, and gives memory that nobody has used for a
-        /// second back to the system (mimalloc's manual, `mi_collect`).
+        /// second back to the system; with `force`, all that nobody uses (mimalloc's manual,
+        /// `mi_collect`).
         pub(super) safe fn mi_collect(force: bool);
     }
 }
 
 /// Memory that was freed goes back to the system only when somebody asks for more or for this: a
 /// server that has nothing to do would keep whatever its worst second took.
-fn collect() {
-    allocator::mi_collect(false);
+fn collect(is_quiet: bool) {
+    allocator::mi_collect(is_quiet);
 }
 
 struct SystemClock;

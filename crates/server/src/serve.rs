@@ -76,8 +76,9 @@ pub struct ServeConfig {
     pub test_clock: Option<Arc<SetClock>>,
     /// Gives ids their chance.
     pub rng: Rng,
-    /// Gives memory that a thread does not use back to the system; called now and then.
-    pub collect: fn(),
+    /// Gives memory that a thread does not use back to the system; called now and then, with
+    /// whether the thread has nothing to do.
+    pub collect: fn(bool),
 }
 
 /// What a connection and a request may take.

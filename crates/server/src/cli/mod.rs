@@ -37,15 +37,15 @@ pub struct Outside {
     pub clock: Arc<dyn Clock>,
     /// The source of ids and secrets.
     pub rng: Rng,
-    /// Gives memory that a thread does not use back to the system.
-    pub collect: fn(),
+    /// Gives memory that a thread does not use back to the system; all of it when it is quiet.
+    pub collect: fn(bool),
 }
 
 /// Reads the command line and does what it says.
 ///
 /// The exit code is 0 on success, 1 when the command failed (the reason stands in one line on
 /// standard error), 2 when the command line was not understood.
-pub fn main(clock: Arc<dyn Clock>, rng: Rng, collect: fn()) -> ExitCode {
+pub fn main(clock: Arc<dyn Clock>, rng: Rng, collect: fn(bool)) -> ExitCode {
     let outside = Outside {
         clock,
         rng,

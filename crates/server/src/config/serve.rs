@@ -347,7 +347,7 @@ impl ServeArgs {
             traces: None,
             clock,
             rng,
-            collect: || {},
+            collect: |_| {},
         };
         let log = Log {
             format: self.log.log_format,

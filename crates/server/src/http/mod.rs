@@ -96,8 +96,8 @@ pub struct Shared {
     /// The clock of the engine, where clients set it.
     test_clock: Option<Arc<SetClock>>,
     rng: Rng,
-    /// Gives memory that this thread does not use back to the system.
-    pub collect: fn(),
+    /// See [`ServeConfig::collect`].
+    pub collect: fn(bool),
     origins: Origins,
     proxies: TrustedProxies,
     traces: Option<Arc<Traces>>,

@@ -139,6 +139,11 @@ impl Connection {
         self.tell(Told::Drain);
     }
 
+    /// Whether a byte has moved since it was looked over last.
+    pub fn has_moved(&self) -> bool {
+        self.moved_ms.get() >= self.now_ms.get()
+    }
+
     /// Closes it when a limit has passed.
     pub fn look_over(&self, now_ms: u64, limits: &Limits) {
         self.now_ms.set(now_ms);
@@ -525,5 +530,17 @@ mod tests {
         turn.begin();
         assert!(second.poll(&mut cx).is_ready(), "it has waited");
         assert_eq!(turn.may_send(&mut cx), Poll::Ready(SENT_A_TURN));
+    }
+
+    #[test]
+    fn a_connection_has_moved_until_it_is_looked_over_without_a_byte() {
+        let connection = Connection::new(5);
+        assert!(connection.has_moved(), "it is new");
+        assert!(!closes_at(&connection, 10));
+        assert!(!connection.has_moved());
+        connection.sent(1);
+        assert!(connection.has_moved());
+        assert!(!closes_at(&connection, 20));
+        assert!(!connection.has_moved());
     }
 }

@@ -199,13 +199,17 @@ impl Drop for Leave<'_> {
 async fn sweep(connections: Rc<Connections>, app: Rc<App>) {
     let mut ticks = tokio::time::interval(SWEEP);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut was_quiet = false;
     loop {
         ticks.tick().await;
+        let is_quiet = !connections.open.borrow().iter().any(|one| one.has_moved());
         let now_ms = connections.now_ms();
         for connection in connections.open.borrow().iter() {
             connection.look_over(now_ms, &connections.limits);
         }
         app.report();
-        (app.shared.collect)();
+        // What is freed just now will be wanted again while there is something to do.
+        (app.shared.collect)(is_quiet && was_quiet);
+        was_quiet = is_quiet;
     }
 }

@@ -261,7 +261,7 @@ impl Site {
             clock: clock.clone(),
             test_clock,
             rng,
-            collect: || {},
+            collect: |_| {},
         };
         let served = engine.clone();
         let thread = std::thread::spawn(move || {
