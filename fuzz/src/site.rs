@@ -93,7 +93,7 @@ fn start() -> u16 {
     let outside = Outside {
         clock,
         rng,
-        collect: || {},
+        collect: |_| {},
     };
     std::thread::spawn(move || serve::run(setup, outside));
     loop {
