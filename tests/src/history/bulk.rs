@@ -52,7 +52,8 @@ pub enum Mistaken {
 /// Judges every change and every row.
 pub fn judge_changes(taking: &Taking) -> Vec<Mistaken> {
     let mut changes = taking.changes.clone();
-    changes.sort_by_key(|change| change.mark);
+    // One that found nothing has the mark of the last commit it saw, which may be another change.
+    changes.sort_by_key(|change| (change.mark, change.total == 0));
     let mut due = vec![0; changes.len()];
     let mut mistaken = Vec::new();
     for (id, created) in &taking.created {
@@ -135,6 +136,18 @@ mod tests {
                 counted(30, 0, 1)
             ]
         );
+        // One that found nothing has seen the change whose mark it has.
+        let mut beside = taking(&[("a", 1), ("b", 1), ("d", 0)], [2, 1]);
+        let (mark, total, number) = (20, 0, Some(2));
+        beside.changes.insert(
+            0,
+            Change {
+                mark,
+                total,
+                number,
+            },
+        );
+        assert_eq!(judge_changes(&beside), []);
         // One that nothing took may have been changed all the same.
         let late = taking(&[("a", 1), ("b", 1), ("d", 1)], [2, 1]);
         assert_eq!(judge_changes(&late), [row("d", 31, Some(0), Some(1))]);
