@@ -1,7 +1,8 @@
 //! Threads for long reads: few of them, each with a connection of its own, and a bounded queue.
 //!
-//! They are started when the first long reads come, and run below everybody else: while a thread
-//! that answers short reads, or the writer, has work, these wait for it.
+//! They are started when long reads come, and run below everybody else: while a thread that
+//! answers short reads, or the writer, has work, these wait for it. One that is idle for a while
+//! ends, and the memory of its connection and its allocations goes back to the system.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use futures_channel::oneshot;
 
@@ -33,6 +35,10 @@ pub(super) fn stop_of_this() -> Option<Arc<AtomicBool>> {
 #[cfg(target_os = "linux")]
 const STANDS_BACK: i32 = 5;
 
+/// A thread that has been idle for so long ends. Its successor opens a connection, which takes about
+/// a millisecond.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
 /// The threads and what waits for them.
 pub(super) struct Pool {
     shared: Arc<Shared>,
@@ -40,10 +46,10 @@ pub(super) struct Pool {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    idle_max: Duration,
 }
 
 #[derive(Default)]
@@ -51,7 +57,9 @@ struct State {
     waiting: VecDeque<Job>,
     /// Answers to be made of what was read.
     answers: VecDeque<Job>,
-    /// Threads that wait for work.
+    /// Threads that take work, now or when they are done.
+    threads: usize,
+    /// Those of them that wait for work.
     idle: usize,
     /// What stops the reads that run now.
     running: Vec<Arc<AtomicBool>>,
@@ -76,8 +84,16 @@ pub(super) struct Waiting<T> {
 impl Pool {
     /// Starts nothing yet.
     pub(super) fn new(limits: LongReads) -> Pool {
+        Pool::with_idle(limits, IDLE_MAX)
+    }
+
+    fn with_idle(limits: LongReads, idle_max: Duration) -> Pool {
         Pool {
-            shared: Arc::default(),
+            shared: Arc::new(Shared {
+                state: Mutex::default(),
+                changed: Condvar::new(),
+                idle_max,
+            }),
             limits,
             threads: Mutex::default(),
         }
@@ -114,7 +130,9 @@ impl Pool {
             queue.retain(Job::is_wanted);
         }
         let mut may_wait = queue.len() < room;
-        if state.waiting.len() + state.answers.len() >= state.idle && self.start_thread()? {
+        if state.waiting.len() + state.answers.len() >= state.idle
+            && self.start_thread(&mut state)?
+        {
             // It takes a job as soon as it runs, which makes room for this one.
             may_wait = true;
         }
@@ -131,11 +149,6 @@ impl Pool {
 
     /// What is at work, and what waits.
     pub(super) fn counts(&self) -> LongReadCounts {
-        // One lock after the other: taken together, in this order, they could wait for each other.
-        let threads = {
-            let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-            threads.len()
-        };
         let state = self.shared.lock();
         LongReadCounts {
             taken: state.taken,
@@ -143,23 +156,27 @@ impl Pool {
             waiting: state.waiting.len() + state.answers.len(),
             waiting_max: self.limits.waiting_max,
             running: state.running.len(),
-            threads,
+            threads: state.threads,
             threads_max: self.limits.threads.max(1),
         }
     }
 
     /// Starts a thread if there may be one more, and says whether it did. Goes on with those
     /// that run when the system has no thread left.
-    fn start_thread(&self) -> Result<bool, StoreError> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if threads.len() >= self.limits.threads.max(1) {
+    fn start_thread(&self, state: &mut State) -> Result<bool, StoreError> {
+        if state.threads >= self.limits.threads.max(1) {
             return Ok(false);
         }
         let shared = self.shared.clone();
-        let name = format!("reads-{}", threads.len());
+        let name = format!("reads-{}", state.threads);
         match Builder::new().name(name).spawn(move || shared.work()) {
-            Ok(thread) => threads.push(thread),
-            Err(error) if threads.is_empty() => {
+            Ok(thread) => {
+                state.threads += 1;
+                let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+                threads.retain(|thread| !thread.is_finished());
+                threads.push(thread);
+            }
+            Err(error) if state.threads == 0 => {
                 let detail = format!("no thread for long reads: {error}");
                 return Err(StoreError::Io { detail });
             }
@@ -254,7 +271,7 @@ impl Shared {
         }
     }
 
-    /// The next job that somebody waits for; `None` at the end.
+    /// The next job that somebody waits for; `None` when the thread is to end.
     fn next(&self) -> Option<Job> {
         let mut state = self.lock();
         loop {
@@ -268,11 +285,16 @@ impl Shared {
                 }
             }
             state.idle += 1;
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait_timeout(state, self.idle_max);
+            let (woken, wait) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
             state.idle -= 1;
+            let is_needless = state.waiting.is_empty() && state.answers.is_empty();
+            if wait.timed_out() && is_needless {
+                // From here on nobody counts on it: who hands over the next job starts another.
+                state.threads -= 1;
+                return None;
+            }
         }
     }
 }
@@ -297,5 +319,41 @@ impl<T> Future for Waiting<T> {
 impl<T> Drop for Waiting<T> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use futures_executor::block_on;
+
+    use super::*;
+
+    #[test]
+    fn threads_that_are_idle_end_and_come_back_with_work() {
+        let limits = LongReads {
+            after_us: 0,
+            threads: 3,
+            waiting_max: 1_000,
+        };
+        let pool = Pool::with_idle(limits, Duration::from_millis(1));
+        for round in 0..200_u64 {
+            let waiting: Vec<Waiting<u64>> = (0..20)
+                .map(|nth| pool.run(Aside::Read, move |_| Ok(nth)).unwrap())
+                .collect();
+            let sum: u64 = waiting.into_iter().map(|one| block_on(one).unwrap()).sum();
+            assert_eq!(sum, 190);
+            assert!(pool.counts().threads <= 3);
+            // Now before they are idle, now while they end, now after.
+            std::thread::sleep(Duration::from_micros(round * 10));
+        }
+        let began = Instant::now();
+        while pool.counts().threads > 0 {
+            assert!(began.elapsed() < Duration::from_mins(1), "they stay");
+            std::thread::yield_now();
+        }
+        let last = pool.run(Aside::Answer, |_| Ok(1)).unwrap();
+        assert_eq!(block_on(last), Ok(1));
     }
 }
