@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Clock, Engine};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 use crate::http::cors::Origins;
@@ -35,8 +35,10 @@ use worker::Worker;
 /// How long accepting pauses when the system has no file handle or memory left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Most connections that wait to be accepted, as the standard library asks of the system.
-const BACKLOG: usize = 1_024;
+/// Most connections that wait to be accepted; the system may have a lower bound. Beyond it a client
+/// tries again after a second, so where a stranger opens many at once, all others waited for that:
+/// with the standard library's 128 it took one stranger with 500 connections.
+const BACKLOG: u32 = 4_096;
 
 /// So many tasks run before it is looked what has come in: with the default, 61, a request waited
 /// for as many turns of connections that have much to do.
@@ -201,9 +203,7 @@ pub fn run(
     let shared = Arc::new(share(config, engine)?);
     files::make_room(limits.connections_max);
     local_runtime().map_err(ServeError::Start)?.block_on(async {
-        let listener = TcpListener::bind(listen)
-            .await
-            .map_err(|error| ServeError::Bind { listen, error })?;
+        let listener = listener(listen).map_err(|error| ServeError::Bind { listen, error })?;
         let address = listener
             .local_addr()
             .map_err(|error| ServeError::Bind { listen, error })?;
@@ -222,6 +222,18 @@ pub fn run(
         shared.streams.end();
         Ok(drain(workers).await)
     })
+}
+
+/// Listens at the address, at which another server may have listened a moment ago.
+fn listener(at: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match at {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(at)?;
+    socket.listen(BACKLOG)
 }
 
 fn share(config: ServeConfig, engine: Arc<Engine>) -> Result<Shared, ServeError> {
@@ -320,4 +332,25 @@ async fn drain(mut workers: Vec<Worker>) -> Drained {
         unfinished += worker.ended().await;
     }
     Drained { unfinished }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn many_connections_may_wait_to_be_accepted() {
+        let listener = listener("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
+        let most = most.map_or(128, |most| most.trim().parse().unwrap());
+        // Nobody accepts them: one that had no room would try until the time is over.
+        let patience = Duration::from_millis(900);
+        let waiting: Result<Vec<net::TcpStream>, io::Error> = (0..most.min(600))
+            .map(|_| net::TcpStream::connect_timeout(&address, patience))
+            .collect();
+        assert_eq!(waiting.map(|all| all.len()).ok(), Some(most.min(600)));
+    }
 }
