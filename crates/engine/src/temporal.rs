@@ -272,7 +272,7 @@ impl Engine {
 
 /// # Errors
 /// [`query::QueryError::Invalid`] for an encrypted column: nothing can be looked for in it.
-fn need_plain(table: &Table, position: usize) -> Result<(), EngineError> {
+pub(crate) fn need_plain(table: &Table, position: usize) -> Result<(), EngineError> {
     let column = &table.columns[position];
     if !column.encrypt {
         return Ok(());

@@ -18,6 +18,7 @@ use crate::once::Effect;
 use crate::refused::refused;
 use crate::rows::ATTEMPTS_MAX;
 use crate::rows_write::{WRITE_ROWS, batch};
+use crate::temporal;
 
 /// Most operations of one transaction: as many rows as one commit may change.
 pub const OPERATIONS_MAX: usize = store::batch::BATCH_ROWS_MAX;
@@ -296,7 +297,14 @@ fn written(table: &Table, act: &TransactionAct, patch: Patch) -> Result<TimedAct
 fn asserted(table: &Table, claim: &RowClaim) -> Result<TimedClaim, EngineError> {
     Ok(match claim {
         RowClaim::Exists(expected, at) => TimedClaim::Exists(*expected, *at),
-        RowClaim::Equals(members, at) => TimedClaim::Equals(values(table, members)?, *at),
+        RowClaim::Equals(members, at) => {
+            let values = values(table, members)?;
+            // A failed claim would tell a key that may only write that its guess was wrong.
+            for (position, _) in &values {
+                temporal::need_plain(table, *position)?;
+            }
+            TimedClaim::Equals(values, *at)
+        }
         RowClaim::UnchangedSince(mark) => TimedClaim::UnchangedSince(*mark),
     })
 }

@@ -230,6 +230,31 @@ fn meddle(place: &Embedded, sql: &str) {
 }
 
 #[test]
+fn a_value_that_was_altered_holds_up_no_upkeep() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    db.ok(vec![db.insert("a", values("a", "a"))]);
+    let extra = suite::db::column(0, "extra", model::ColumnKind::Text, false);
+    change(&mut db, SchemaChange::AddColumn(extra));
+    let table = db.table();
+    let (now, title) = (
+        names::now(table.number),
+        names::column(table.columns[TITLE].number),
+    );
+    db.close();
+    meddle(&place, &format!("UPDATE {now} SET {title} = x''"));
+    let db = Db::open(&place);
+    while futures_executor::block_on(db.store.tend()).unwrap() {}
+    db.close();
+    let left = place
+        .database()
+        .query_row("SELECT count(*) FROM upkeep", (), |row| {
+            row.get::<_, i64>(0)
+        });
+    assert_eq!(left, Ok(0));
+}
+
+#[test]
 fn a_value_that_was_altered_or_moved_is_refused_and_stops_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let (place, mut db) = open(&folder);

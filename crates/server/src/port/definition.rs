@@ -21,7 +21,7 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 /// Members of a column that rows depend on.
-const SHAPE: [&str; 8] = [
+const SHAPE: [&str; 9] = [
     "key",
     "type",
     "format",
@@ -30,6 +30,7 @@ const SHAPE: [&str; 8] = [
     "relationType",
     "twoWay",
     "side",
+    "encrypt",
 ];
 
 /// A database: its id, name, and whether callers without a key see it.
@@ -160,6 +161,8 @@ pub fn shapes(definition: &Value) -> Vec<Shape> {
 pub fn shape(column: &Value) -> Shape {
     SHAPE.map(|name| match &column[name] {
         Value::String(text) => text.clone(),
+        // A column that is not encrypted may say so or not.
+        Value::Null | Value::Bool(false) if name == "encrypt" => String::new(),
         Value::Null => String::new(),
         other => other.to_string(),
     })
@@ -366,6 +369,19 @@ mod tests {
              \"orders\":[],\"type\":\"key\"}],\"name\":\"T\",\
              \"permissions\":[\"read(\\\"any\\\")\"],\"rowSecurity\":true}"
         );
+    }
+
+    #[test]
+    fn a_column_that_is_encrypted_is_another_than_one_that_is_not() {
+        let plain = json!({"key": "a", "type": "text"});
+        let with = |encrypt: Value| {
+            let mut column = plain.clone();
+            column["encrypt"] = encrypt;
+            shape(&column)
+        };
+        assert_eq!(with(json!(false)), shape(&plain));
+        assert_eq!(with(Value::Null), shape(&plain));
+        assert_ne!(with(json!(true)), shape(&plain));
     }
 
     #[test]

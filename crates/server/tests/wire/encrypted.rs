@@ -423,6 +423,21 @@ fn reads_at_given_times_look_for_nothing_in_an_encrypted_column() {
         );
         assert!(said.contains("encrypted attribute: ssn"), "{read}: {said}");
     }
+    made(
+        &site,
+        "POST",
+        ROWS,
+        &json!({"rowId": "r", "data": data("r")}),
+    );
+    // A write that holds only if a guess is right would tell whether it is.
+    for guess in [secret("r"), secret("other")] {
+        let claim = json!({"ops": [{"op": "assert", "table": "t", "id": "r",
+            "equals": {"ssn": guess}}]});
+        let path = format!("{OWN}/transactions");
+        let refused = site.ask("POST", &path, &claim.to_string());
+        let said = refused.text.as_str();
+        assert_eq!(refused.refusal(), "400 general_query_invalid", "{said}");
+    }
 }
 
 #[test]

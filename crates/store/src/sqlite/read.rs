@@ -217,7 +217,11 @@ impl Readers {
             work(&stop);
             return Box::pin(ready(Ok(())));
         }
+        let (asked, waiting_max) = (Instant::now(), self.pool.waiting_max());
         let work = move |stop: Arc<AtomicBool>| {
+            if kind == Aside::Read && asked.elapsed().as_secs() >= WAIT_S_MAX {
+                return Err(StoreError::ReadersBusy { waiting_max });
+            }
             work(&stop);
             Ok(())
         };

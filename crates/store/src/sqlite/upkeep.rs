@@ -126,6 +126,9 @@ impl Writer {
     /// Encodes the stale bodies among the next rows after `$sequence` `from`; where to go on.
     fn encode_slice(&self, number: TableNumber, from: i64) -> Result<Option<i64>, StoreError> {
         let table = &*self.tended(number)?;
+        if table.columns.iter().any(|column| column.encrypt) {
+            return self.clear_slice(table, from);
+        }
         let (rows, is_full) = slice(&self.connection, &self.coding, table, from)?;
         let last = rows.last().map(|row| row.seq).filter(|_| is_full);
         let sql = format!(
@@ -138,6 +141,33 @@ impl Writer {
             update.execute(params![row.seq, body.as_deref(), table.schema_epoch as i64])?;
         }
         Ok(last)
+    }
+
+    /// As `encode_slice`, where no body is kept: nothing has to be read, so that a value that was
+    /// damaged on the disk does not keep this and all later upkeep from going on.
+    fn clear_slice(&self, table: &Table, from: i64) -> Result<Option<i64>, StoreError> {
+        let now = names::now(table.number);
+        let next = format!(
+            "SELECT max(seq), count(*) FROM \
+             (SELECT seq FROM {now} WHERE seq > ?1 ORDER BY seq LIMIT {SLICE_ROWS_MAX})"
+        );
+        let (last, count): (Option<i64>, i64) = self
+            .connection
+            .prepare_cached(&next)?
+            .query_row(params![from], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let Some(last) = last else {
+            return Ok(None);
+        };
+        let clear = format!(
+            "UPDATE {now} SET body = NULL, body_epoch = ?3 \
+             WHERE seq > ?1 AND seq <= ?2 AND body_epoch <> ?3"
+        );
+        self.connection.prepare_cached(&clear)?.execute(params![
+            from,
+            last,
+            table.schema_epoch as i64
+        ])?;
+        Ok((count == SLICE_ROWS_MAX as i64).then_some(last))
     }
 }
 

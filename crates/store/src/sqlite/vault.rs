@@ -254,7 +254,16 @@ impl Secret {
     /// What the file holds; `None` where it is absent.
     fn read(file: &Path) -> Result<Option<Secret>, StoreError> {
         let text = match fs::read_to_string(file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // A link that leads nowhere: its disk may not be mounted. A key made in its place
+                // would lie beside the data.
+                return match fs::symlink_metadata(file) {
+                    Ok(_) => Err(StoreError::KeyMissing {
+                        file: file.to_owned(),
+                    }),
+                    Err(_) => Ok(None),
+                };
+            }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => String::new(),
             Err(error) => {
                 let detail = format!("{} cannot be read: {error}", file.display());
@@ -410,6 +419,11 @@ mod tests {
         let place = Place::Note(7);
         let sealed = first.seal(place, b"x").unwrap();
         assert_eq!(again.open_sealed(place, &sealed).unwrap(), b"x");
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("elsewhere"), &file).unwrap();
+        let dangling = vault(folder.path()).ready().map(str::to_owned);
+        assert!(matches!(dangling, Err(StoreError::KeyMissing { .. })));
+        fs::remove_file(&file).unwrap();
         for damaged in ["", "17", &"g".repeat(64), &"a".repeat(63), "\u{e9}"] {
             fs::write(&file, damaged).unwrap();
             let wrong = vault(folder.path()).ready().map(str::to_owned);
