@@ -45,6 +45,8 @@ impl Engine {
         &self,
         read: impl AsyncFnOnce(&Engine, &Turn<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
+        // Here, where nothing is held while the writer is busy; there a thread would be.
+        self.settle_due().await?;
         let engine = self.this.upgrade().ok_or(StoreError::Interrupted)?;
         let read = move |stop: &AtomicBool| block_on(read(&engine, &Turn::apart(stop)));
         self.handed_over(Aside::Read, read).await?

@@ -198,7 +198,9 @@ impl Held {
             let mut tables = databases.flat_map(|database| database.tables.values());
             let store = &*shared.store;
             let counted = tables.try_fold(0_u64, |sum, table| {
-                Some(sum + rows_of(store, table, catalogue.epoch)?)
+                // The end of the server does not wait for the tables that are left.
+                let is_open = !self.lock().is_closing;
+                Some(sum + is_open.then(|| rows_of(store, table, catalogue.epoch))??)
             });
             let Some(counted) = counted else { continue };
             let mut state = self.lock();

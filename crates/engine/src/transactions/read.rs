@@ -66,25 +66,25 @@ impl Engine {
         let read =
             async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
         let Marked { answer, mark } = self.gather(catalogue, caller, trial, read).await?;
-        Ok(self.tried_answer(answer, asked.family, mark))
+        self.tried_answer(answer, asked.family, mark).await
     }
 
     /// The answer that a trial came to; nothing keeps it.
-    pub(super) fn tried_answer(
+    pub(super) async fn tried_answer(
         &self,
         (page, total): (Page, u64),
         family: Family,
         mark: Mark,
-    ) -> ListAnswer {
-        let body = (self.shared.encode_page)(&page, family);
-        ListAnswer {
-            tag: self.fingerprint(&body),
-            rows: body.into(),
+    ) -> Result<ListAnswer, EngineError> {
+        let (tag, rows) = self.encoded(page, family).await?;
+        Ok(ListAnswer {
+            tag,
+            rows,
             total,
             cached: None,
             mark,
             fixed: None,
-        }
+        })
     }
 
     /// Reads what the batches would leave.
