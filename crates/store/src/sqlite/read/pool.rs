@@ -35,8 +35,8 @@ pub(super) fn stop_of_this() -> Option<Arc<AtomicBool>> {
 #[cfg(target_os = "linux")]
 const STANDS_BACK: i32 = 5;
 
-/// A thread that has been idle for so long ends. Its successor opens a connection, which takes about
-/// a millisecond.
+/// A thread that has been idle for so long ends. Its successor opens a connection, which takes
+/// about a millisecond.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
 /// The threads and what waits for them.
