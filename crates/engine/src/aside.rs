@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_channel::oneshot;
 use futures_executor::block_on;
 use list_cache::Family;
-use model::{Page, Row};
+use model::{Mark, Page, Row};
 use store::{Aside, StoreError};
 
 use crate::Engine;
+use crate::asked::ListAnswer;
 use crate::error::EngineError;
 
 /// No further step of a read is taken on the thread of whoever asks after so many bytes of rows:
@@ -80,6 +81,24 @@ impl Engine {
             (list_cache::fingerprint(seed, &body), Arc::from(body))
         })
         .await
+    }
+
+    /// The answer to a list that no cache keeps: with related rows, or inside a transaction.
+    pub(crate) async fn uncached_answer(
+        &self,
+        (page, total): (Page, u64),
+        family: Family,
+        mark: Mark,
+    ) -> Result<ListAnswer, EngineError> {
+        let (tag, rows) = self.encoded(page, family).await?;
+        Ok(ListAnswer {
+            tag,
+            rows,
+            total,
+            cached: None,
+            mark,
+            fixed: None,
+        })
     }
 }
 

@@ -498,15 +498,6 @@ impl Related {
         let list = async |reading: &mut Gathering<'_>| reading.list(query, names, *total).await;
         let read = engine.on_one_snapshot(Some(turn), catalogue, caller, list);
         let Marked { answer, mark } = read.await?;
-        let (page, total) = answer;
-        let (tag, rows) = engine.encoded(page, *family).await?;
-        Ok(ListAnswer {
-            tag,
-            rows,
-            total,
-            cached: None,
-            mark,
-            fixed: None,
-        })
+        engine.uncached_answer(answer, *family, mark).await
     }
 }

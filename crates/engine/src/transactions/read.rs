@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use futures_executor::block_on;
-use list_cache::Family;
-use model::{Catalogue, Mark, Marked, Page, RowId, Table};
+use model::{Catalogue, Marked, Page, RowId, Table};
 use query::{Query, QueryError, RelatedNames};
 use store::{OperationsOf, Point, Refusal, StoreError, WriteBatch};
 
@@ -66,25 +65,7 @@ impl Engine {
         let read =
             async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
         let Marked { answer, mark } = self.gather(catalogue, caller, trial, read).await?;
-        self.tried_answer(answer, asked.family, mark).await
-    }
-
-    /// The answer that a trial came to; nothing keeps it.
-    pub(super) async fn tried_answer(
-        &self,
-        (page, total): (Page, u64),
-        family: Family,
-        mark: Mark,
-    ) -> Result<ListAnswer, EngineError> {
-        let (tag, rows) = self.encoded(page, family).await?;
-        Ok(ListAnswer {
-            tag,
-            rows,
-            total,
-            cached: None,
-            mark,
-            fixed: None,
-        })
+        self.uncached_answer(answer, asked.family, mark).await
     }
 
     /// Reads what the batches would leave.

@@ -118,6 +118,6 @@ impl Engine {
         if let (Some(row), true) = (only, answer.0.rows.is_empty()) {
             return Err(EngineError::RowNotFound(row.clone()));
         }
-        self.tried_answer(answer, list.family, mark).await
+        self.uncached_answer(answer, list.family, mark).await
     }
 }
