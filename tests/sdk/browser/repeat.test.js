@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Server } from '../node/server.js';
+import { Server, poll } from '../node/server.js';
 import { Browser } from './browser.js';
 
 const T = { databaseId: 'd', tableId: 't' };
@@ -29,8 +29,20 @@ after(async () => {
   await server?.close();
 });
 
+let marker = 0;
+/**
+ * Waits until the log has reached this process. The server writes its lines beside its answers, in
+ * order, so once the line of a later request is here, those of all earlier ones are.
+ */
+async function logged() {
+  const id = `marker-${++marker}`;
+  await server.ask('OPTIONS', '/health/version', { headers: { 'x-request-id': id } });
+  await poll('writing the log', () => (log.includes(`request="${id}"`) ? log : null));
+}
+
 /** Asks on the page; what it sees, and the statuses that the server logged meanwhile. */
 async function ask(route) {
+  await logged();
   log = '';
   const seen = await page.evaluate(async (route) => {
     const response = await window.ask(route);
@@ -38,6 +50,7 @@ async function ask(route) {
     const body = await response.json();
     return { status, body, etag: headers.get('etag'), cache: headers.get('x-appwrite-cache') };
   }, route);
+  await logged();
   const lines = log.split('\n').filter((line) => line.includes('method=GET'));
   return { ...seen, logged: lines.map((line) => Number(/status=(\d+)/.exec(line)[1])) };
 }

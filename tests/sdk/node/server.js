@@ -16,7 +16,7 @@ const POLL_MS = 20;
 const run = promisify(execFile);
 
 /** Polls `attempt` until it gives something other than null. */
-async function poll(what, attempt) {
+export async function poll(what, attempt) {
   const deadline = Date.now() + LIMIT_MS;
   for (;;) {
     const found = await attempt();
