@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use super::error::{ApiError, Kind};
 use super::extract::{Asked, PARSED_HERE_BYTES_MAX, Sender};
 use super::fields::Fields;
 use super::media;
+use super::rate;
 use super::reply::Reply;
 use super::transactions::read_operation;
 use super::wire::{self, Words};
@@ -46,6 +47,8 @@ const LINES_AT_ONCE: usize = 100;
 const STREAMS_MAX: usize = 64;
 /// The same of all others, who take none from a key.
 const GUEST_STREAMS_MAX: usize = 16;
+/// Of these one address has so many, so that one client cannot shut the others out.
+const ADDRESS_STREAMS_MAX: usize = GUEST_STREAMS_MAX / 4;
 /// How long a client may take at the end of the server to look for the last line.
 const PARTING: Duration = Duration::from_secs(1);
 
@@ -53,7 +56,8 @@ const PARTING: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Streams {
     of_keys: AtomicUsize,
-    of_guests: AtomicUsize,
+    /// The network of each one that is open: see [`rate::group`].
+    of_guests: Mutex<Vec<u128>>,
     /// Whether the server ends.
     ending: watch::Sender<bool>,
 }
@@ -62,7 +66,7 @@ impl Default for Streams {
     fn default() -> Streams {
         Streams {
             of_keys: AtomicUsize::new(0),
-            of_guests: AtomicUsize::new(0),
+            of_guests: Mutex::default(),
             ending: watch::Sender::new(false),
         }
     }
@@ -72,6 +76,13 @@ impl Streams {
     /// Lets each stream answer the lines that it has taken, and end.
     pub fn end(&self) {
         self.ending.send_replace(true);
+    }
+
+    fn guests(&self) -> MutexGuard<'_, Vec<u128>> {
+        // No step on it can fail half-way.
+        self.of_guests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -103,7 +114,11 @@ pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
             .action
             .need_right(&shared.engine, &caller, &asked.ids)?;
     }
-    let place = Place::take(&shared, is_guest)?;
+    let network = is_guest.then(|| {
+        let client = shared.proxies.client(asked.peer, &asked.head.headers);
+        rate::group(client.address)
+    });
+    let place = Place::take(&shared, network)?;
     let identity = asked.identity()?;
     let body = asked.take_body();
     let Some(body) = body else {
@@ -134,48 +149,58 @@ fn is_guest(actor: &Actor) -> bool {
 /// A stream among those that may be open.
 struct Place {
     shared: Arc<Shared>,
-    is_guest: bool,
+    /// Where a caller without a key is.
+    network: Option<u128>,
 }
 
 impl Place {
-    fn take(shared: &Arc<Shared>, is_guest: bool) -> Result<Place, ApiError> {
-        let place = Place {
-            shared: shared.clone(),
-            is_guest,
-        };
-        let streams_max = if is_guest {
-            GUEST_STREAMS_MAX
+    fn take(shared: &Arc<Shared>, network: Option<u128>) -> Result<Place, ApiError> {
+        if let Some(network) = network {
+            Place::take_for(&mut shared.streams.guests(), network)?;
         } else {
-            STREAMS_MAX
-        };
-        if place.count().fetch_add(1, Ordering::Relaxed) >= streams_max {
-            let who = if is_guest {
-                "without an API key"
-            } else {
-                "of API keys"
-            };
-            let message = format!(
-                "At most {streams_max} streams {who} may be open at once. Try again later."
-            );
-            return Err(ApiError::new(Kind::ServiceUnavailable, message));
+            let open = &shared.streams.of_keys;
+            if open.fetch_add(1, Ordering::Relaxed) >= STREAMS_MAX {
+                open.fetch_sub(1, Ordering::Relaxed);
+                return Err(too_many(STREAMS_MAX, "of API keys"));
+            }
         }
-        Ok(place)
+        Ok(Place {
+            shared: shared.clone(),
+            network,
+        })
     }
 
-    fn count(&self) -> &AtomicUsize {
-        let streams = &self.shared.streams;
-        if self.is_guest {
-            &streams.of_guests
-        } else {
-            &streams.of_keys
+    fn take_for(open: &mut Vec<u128>, network: u128) -> Result<(), ApiError> {
+        if open.iter().filter(|one| **one == network).count() >= ADDRESS_STREAMS_MAX {
+            let whose = "without an API key from one address";
+            return Err(too_many(ADDRESS_STREAMS_MAX, whose));
         }
+        if open.len() >= GUEST_STREAMS_MAX {
+            return Err(too_many(GUEST_STREAMS_MAX, "without an API key"));
+        }
+        open.push(network);
+        Ok(())
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.count().fetch_sub(1, Ordering::Relaxed);
+        let streams = &self.shared.streams;
+        let Some(network) = self.network else {
+            streams.of_keys.fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
+        let mut open = streams.guests();
+        if let Some(place) = open.iter().position(|one| *one == network) {
+            open.swap_remove(place);
+        }
     }
+}
+
+fn too_many(streams_max: usize, whose: &str) -> ApiError {
+    let message =
+        format!("At most {streams_max} streams {whose} may be open at once. Try again later.");
+    ApiError::new(Kind::ServiceUnavailable, message)
 }
 
 /// Lines, counted until the client has taken them.

@@ -186,6 +186,15 @@ impl Site {
         Site::open(LIMITS, None, long_reads)
     }
 
+    /// Believes the proxy that connects when it names the client.
+    pub fn start_behind_a_proxy() -> Site {
+        let directory = tempfile::tempdir().unwrap();
+        let proxies = TrustedProxies::Hops(1);
+        let site = Site::over(directory, LIMITS, None, LONG_READS, None, QUOTAS, proxies);
+        site.runtime.block_on(create_project(&site.engine));
+        site
+    }
+
     /// Bounds what callers and projects may take.
     pub fn start_within(quotas: Quotas) -> Site {
         Site::open_by(LIMITS, None, LONG_READS, None, quotas)
@@ -203,7 +212,10 @@ impl Site {
         quotas: Quotas,
     ) -> Site {
         let directory = tempfile::tempdir().unwrap();
-        let site = Site::over(directory, limits, tls, long_reads, test_clock, quotas);
+        let proxies = TrustedProxies::None;
+        let site = Site::over(
+            directory, limits, tls, long_reads, test_clock, quotas, proxies,
+        );
         site.runtime.block_on(create_project(&site.engine));
         site
     }
@@ -217,7 +229,8 @@ impl Site {
     pub fn restart(mut self) -> Site {
         self.stop();
         let directory = self.directory.take().unwrap();
-        Site::over(directory, LIMITS, None, LONG_READS, None, QUOTAS)
+        let proxies = TrustedProxies::None;
+        Site::over(directory, LIMITS, None, LONG_READS, None, QUOTAS, proxies)
     }
 
     fn over(
@@ -227,6 +240,7 @@ impl Site {
         long_reads: LongReads,
         test_clock: Option<Arc<SetClock>>,
         quotas: Quotas,
+        proxies: TrustedProxies,
     ) -> Site {
         let clock = Arc::new(SystemClock::new());
         let config = Config {
@@ -253,7 +267,7 @@ impl Site {
             threads: 2,
             limits,
             origins: vec!["*.example.com".to_owned()],
-            proxies: TrustedProxies::None,
+            proxies,
             tls,
             access_log: true,
             counts,
@@ -300,6 +314,16 @@ impl Site {
         self.revoke(id);
         let created = create_key(&self.engine, id, secret, scopes.to_vec());
         self.runtime.block_on(created);
+    }
+
+    /// Makes a key that may read and write rows, and expires so many seconds from now.
+    pub fn create_key_for(&self, id: &str, secret: &str, seconds: i64) {
+        let expires = Timestamp(self.clock.now().0 + seconds * 1_000_000);
+        let key = NewKey {
+            expires: Some(expires),
+            ..new_key(id, secret, vec![Scope::RowsRead, Scope::RowsWrite])
+        };
+        self.runtime.block_on(self.engine.create_key(key)).unwrap();
     }
 
     /// Revokes the key with this id.
@@ -423,13 +447,17 @@ async fn create_project(engine: &Engine) {
 }
 
 async fn create_key(engine: &Engine, id: &str, secret: &str, scopes: Vec<Scope>) {
-    let key = NewKey {
+    let key = new_key(id, secret, scopes);
+    engine.create_key(key).await.unwrap();
+}
+
+fn new_key(id: &str, secret: &str, scopes: Vec<Scope>) -> NewKey {
+    NewKey {
         project: ProjectId::new(PROJECT).unwrap(),
         id: KeyId::new(id).unwrap(),
         name: id.into(),
         scopes,
         expires: None,
         secret_hash: extract::sha256(secret.as_bytes()),
-    };
-    engine.create_key(key).await.unwrap();
+    }
 }

@@ -41,11 +41,21 @@ impl Stream {
     }
 
     fn open_by(site: &Site, what: &str, key: Option<&str>) -> Stream {
-        let mut out = TcpStream::connect(site.address).unwrap();
         let secret = key.map_or(String::new(), |key| format!("X-Appwrite-Key: {key}\r\n"));
+        Stream::open_with(site, what, &secret)
+    }
+
+    /// A guest at this address, as the proxy before the server says.
+    fn open_from(site: &Site, what: &str, address: &str) -> Stream {
+        Stream::open_with(site, what, &format!("X-Forwarded-For: {address}\r\n"))
+    }
+
+    /// With these lines in its head, too.
+    fn open_with(site: &Site, what: &str, headers: &str) -> Stream {
+        let mut out = TcpStream::connect(site.address).unwrap();
         write!(
             out,
-            "POST /v1/tidemark/databases/d/batch/{what} HTTP/1.1\r\nHost: t\r\n{secret}\
+            "POST /v1/tidemark/databases/d/batch/{what} HTTP/1.1\r\nHost: t\r\n{headers}\
              X-Appwrite-Project: {PROJECT}\r\nContent-Type: application/x-ndjson\r\n\
              Transfer-Encoding: chunked\r\n\r\n"
         )
@@ -360,23 +370,31 @@ fn a_stream_has_a_longest_life() {
     assert_eq!(stream.rest(), [Value::Null; 0]);
 }
 
+/// Opens one that answers; the status line and the reason of one that is refused.
+fn opened(site: &Site, address: &str) -> Result<Stream, String> {
+    let mut stream = Stream::open_from(site, "reads", address);
+    stream.read_head();
+    if stream.head.starts_with("HTTP/1.1 200 ") {
+        return Ok(stream);
+    }
+    let line = stream.line().expect("a refusal has a body");
+    Err(format!("{} {}", &stream.head[9..12], line["message"]))
+}
+
 #[test]
 fn streams_of_guests_take_no_place_of_a_key() {
-    let site = site();
+    let site = furnish(Site::start_behind_a_proxy());
+    let address = |nth: usize| format!("192.0.2.{}", nth / 4);
     let mut open: Vec<Stream> = (0..16)
-        .map(|_| Stream::open(&site, "reads", false))
+        .map(|nth| opened(&site, &address(nth)).unwrap())
         .collect();
     for stream in &mut open {
         stream.send("{}\n");
         assert!(stream.line().unwrap()["error"].is_object());
     }
-    let mut one_more = Stream::open(&site, "reads", false);
-    one_more.read_head();
-    assert!(
-        one_more.head.starts_with("HTTP/1.1 503"),
-        "{}",
-        one_more.head
-    );
+    let refused = opened(&site, "192.0.2.99").err().unwrap();
+    assert!(refused.starts_with("503 "), "{refused}");
+    assert!(refused.contains("At most 16 streams without"), "{refused}");
     let mut keyed = Stream::open(&site, "writes", true);
     keyed.send(&create(1));
     assert!(keyed.line().unwrap()["mark"].is_i64());
@@ -388,6 +406,149 @@ fn streams_of_guests_take_no_place_of_a_key() {
     let mut refused = Stream::open(&site, "writes", false);
     refused.read_head();
     assert!(refused.head.starts_with("HTTP/1.1 401"), "{}", refused.head);
+}
+
+#[test]
+fn an_address_has_a_quarter_of_the_streams_of_guests() {
+    let site = furnish(Site::start_behind_a_proxy());
+    // All of a network of 64 bits is one address.
+    let host = |nth: usize| format!("2001:db8:1:2::{nth:x}");
+    let open: Vec<Stream> = (0..4)
+        .map(|nth| opened(&site, &host(nth)).unwrap())
+        .collect();
+    let refused = opened(&site, &host(9)).err().unwrap();
+    assert!(refused.starts_with("503 "), "{refused}");
+    assert!(refused.contains("At most 4 streams"), "{refused}");
+    assert!(refused.contains("from one address"), "{refused}");
+    // Others have places, and who names another client before the proxy does is not believed.
+    let other = opened(&site, "2001:db8:1:3::1").unwrap();
+    let forged = format!("198.51.100.7, {}", host(10));
+    assert!(opened(&site, &forged).is_err());
+    for mut stream in open.into_iter().chain([other]) {
+        stream.end();
+        assert_eq!(stream.rest(), [Value::Null; 0]);
+    }
+    assert!(
+        opened(&site, &host(9)).is_ok(),
+        "an ended one leaves its place"
+    );
+}
+
+/// Two streams that have answered a line each, of reads and of writes.
+fn answering(site: &Site, key: Option<&str>, read: &str, write: &str) -> [Stream; 2] {
+    [("reads", read), ("writes", write)].map(|(what, line)| {
+        let mut stream = Stream::open_by(site, what, key);
+        stream.send(line);
+        let answered = stream.line().unwrap();
+        assert!(answered["mark"].is_i64(), "{answered}");
+        stream
+    })
+}
+
+const READ: &str = "{\"tableId\":\"t\",\"ids\":[\"r1\"]}\n";
+
+#[test]
+fn a_key_that_expires_reads_and_writes_no_further_line() {
+    let site = site();
+    site.create_key_for("short", "standard_short", 3_600);
+    let streams = answering(&site, Some("standard_short"), READ, &create(1));
+    site.skip_s(3_601);
+    for (mut stream, line) in streams.into_iter().zip([READ.to_owned(), create(2)]) {
+        stream.send(&line);
+        let last = stream.line().unwrap();
+        assert_eq!(last["error"]["code"], 401, "{last}");
+        assert_eq!(last["error"]["type"], "project_key_expired");
+        stream.end();
+        assert_eq!(stream.rest(), [Value::Null; 0]);
+    }
+    let read = site.ask("GET", &format!("{ROWS}/r2"), "");
+    assert_eq!(read.refusal(), "404 row_not_found", "the line was not done");
+}
+
+/// Changes grants and row security of the table.
+fn set_table(site: &Site, grants: &str, row_security: bool) {
+    let body = format!(r#"{{"name":"T","permissions":{grants},"rowSecurity":{row_security}}}"#);
+    let set = site.ask("PUT", "/v1/tablesdb/d/tables/t", &body);
+    assert_eq!(set.status, 200, "{}", set.text);
+}
+
+const OPEN: &str = r#"["read(\"any\")","create(\"any\")"]"#;
+
+#[test]
+fn a_grant_that_is_taken_away_ends_with_the_next_group() {
+    let site = site();
+    set_table(&site, OPEN, false);
+    let [mut reads, mut writes] = answering(&site, None, READ, &create(1));
+    reads.send(READ);
+    assert_eq!(reads.line().unwrap()["rows"][0]["n"], 1);
+    set_table(&site, "[]", false);
+    reads.send(READ);
+    let found = reads.line().unwrap();
+    assert_eq!(found["rows"], json!([null]), "{found}");
+    writes.send(&create(2));
+    let line = writes.line().unwrap();
+    assert_eq!(line["error"]["type"], "user_unauthorized", "{line}");
+    let read = site.ask("GET", &format!("{ROWS}/r2"), "");
+    assert_eq!(read.refusal(), "404 row_not_found", "the line was not done");
+    // Given again, the streams that are still open have it again.
+    set_table(&site, OPEN, false);
+    reads.send(READ);
+    assert_eq!(reads.line().unwrap()["rows"][0]["n"], 1);
+    writes.send(&create(2));
+    assert!(writes.line().unwrap()["mark"].is_i64());
+}
+
+#[test]
+fn row_security_that_is_switched_on_filters_the_next_group() {
+    let site = site();
+    set_table(&site, OPEN, false);
+    let row = r#"{"rowId":"r9","data":{"n":9},"permissions":["read(\"any\")"]}"#;
+    assert_eq!(site.ask("POST", ROWS, row).status, 201);
+    let [mut reads, _writes] = answering(&site, None, READ, &create(1));
+    let both = "{\"tableId\":\"t\",\"ids\":[\"r1\",\"r9\"]}\n";
+    reads.send(both);
+    let found = reads.line().unwrap();
+    assert_eq!(
+        (&found["rows"][0]["n"], &found["rows"][1]["n"]),
+        (&json!(1), &json!(9))
+    );
+    set_table(&site, r#"["create(\"any\")"]"#, true);
+    reads.send(both);
+    let found = reads.line().unwrap();
+    assert_eq!(found["rows"][0], Value::Null, "{found}");
+    assert_eq!(found["rows"][1]["n"], 9, "{found}");
+}
+
+#[test]
+fn a_row_permission_that_is_revoked_hides_the_row_from_the_next_group() {
+    let site = site();
+    set_table(&site, r#"["create(\"any\")"]"#, true);
+    let row = r#"{"rowId":"r1","data":{"n":1},
+        "permissions":["read(\"any\")","update(\"any\")"]}"#;
+    assert_eq!(site.ask("POST", ROWS, row).status, 201);
+    let update = |n: i64| {
+        let line = json!({"action": "update", "tableId": "t", "rowId": "r1", "data": {"n": n}});
+        format!("{line}\n")
+    };
+    let [mut reads, mut writes] = answering(&site, None, READ, &update(2));
+    reads.send(READ);
+    assert_eq!(reads.line().unwrap()["rows"][0]["n"], 2);
+    let path = format!("{ROWS}/r1");
+    assert_eq!(
+        site.ask("PATCH", &path, r#"{"permissions":[]}"#).status,
+        200
+    );
+    reads.send(READ);
+    let found = reads.line().unwrap();
+    assert_eq!(found["rows"], json!([null]), "{found}");
+    writes.send(&update(3));
+    let line = writes.line().unwrap();
+    assert!(line["error"].is_object(), "{line}");
+    assert_eq!(
+        site.ask("GET", &path, "").json()["n"],
+        2,
+        "the line was not done"
+    );
 }
 
 #[test]
