@@ -92,7 +92,7 @@ pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
 pub use query::json::read as read_json;
 pub use query::{Frame, QueryError, instant, mark};
-pub use quota::{Counted, Quotas};
+pub use quota::{Counted, Quotas, Taken};
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
@@ -341,6 +341,16 @@ impl Engine {
     /// What the store has at work.
     pub fn store_counts(&self) -> StoreCounts {
         self.shared.store.counts()
+    }
+
+    /// What is taken of what callers and projects may take. Reads the store.
+    pub fn taken(&self) -> Taken {
+        self.held.taken(&*self.shared.store)
+    }
+
+    /// The rows of a project, and how many it may have; `None` where that is not bounded.
+    pub fn rows_taken(&self, project: &model::ProjectId) -> Option<(u64, u64)> {
+        self.held.rows_of(project)
     }
 
     /// From now on compares one of `every` exact hits, and of those at fixed coordinates, with a

@@ -6,6 +6,7 @@
 //! counted, and one that is nearly full may be refused an upsert until the next count.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,7 +16,9 @@ use model::{Direction, ProjectId, Selection, Table};
 use query::{Filter, Frame, Query, Visibility};
 use store::batch::{MatchingAct, Op, RelatedOp, RowAct, RowOp};
 use store::staged::Bound;
-use store::{Listing, Store, TimedAct, TimedOp, TotalCap, TransactionOp, WriteBatch};
+use store::{
+    Listing, OpenTransactions, Store, TimedAct, TimedOp, TotalCap, TransactionOp, WriteBatch,
+};
 
 use crate::error::EngineError;
 use crate::shared::Shared;
@@ -71,10 +74,34 @@ impl Counted {
     }
 }
 
+/// What is taken of what may be, and what was refused for it since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// The rows of each project that has any, those with the most first; empty without a bound.
+    pub rows: Vec<(ProjectId, u64)>,
+    /// [`Quotas::project_rows`].
+    pub rows_max: u64,
+    /// Bytes of the pages that the store uses.
+    pub data_bytes: u64,
+    /// [`Quotas::data_bytes`].
+    pub data_bytes_max: u64,
+    /// Open transactions of clients, and what is staged in them.
+    pub transactions: OpenTransactions,
+    /// Requests that would have added a row too many.
+    pub rows_refused: u64,
+    /// Requests that would have added bytes to a full store.
+    pub bytes_refused: u64,
+    /// Requests that would have opened a transaction too many, or staged too much.
+    pub transactions_refused: u64,
+}
+
 /// What is held, as far as it is bounded.
 pub(crate) struct Held {
     rows_max: u64,
     bytes_max: u64,
+    rows_refused: AtomicU64,
+    bytes_refused: AtomicU64,
+    transactions_refused: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -94,11 +121,20 @@ struct Rows {
     admitted: u64,
 }
 
+impl Rows {
+    fn held(self) -> u64 {
+        self.counted.saturating_add(self.admitted)
+    }
+}
+
 impl Held {
     pub(crate) fn new(quotas: Quotas) -> Held {
         Held {
             rows_max: quotas.project_rows,
             bytes_max: quotas.data_bytes,
+            rows_refused: AtomicU64::new(0),
+            bytes_refused: AtomicU64::new(0),
+            transactions_refused: AtomicU64::new(0),
             state: Mutex::default(),
             changed: Condvar::new(),
             thread: Mutex::default(),
@@ -133,6 +169,7 @@ impl Held {
         }
         let mut state = self.lock();
         if let Some(refused) = self.refusal(&state, &growth) {
+            self.note(&refused);
             return Err(refused);
         }
         if self.rows_max > 0 {
@@ -157,7 +194,7 @@ impl Held {
             .filter(|one| one.row_of == Some(project))
             .count() as u64;
         let rows = state.rows.get(project).copied().unwrap_or_default();
-        let held = rows.counted.saturating_add(rows.admitted);
+        let held = rows.held();
         (self.rows_max > 0 && held.saturating_add(added) > self.rows_max).then(|| {
             EngineError::QuotaExceeded {
                 what: Counted::Rows(project.to_string()),
@@ -165,6 +202,47 @@ impl Held {
                 max: self.rows_max,
             }
         })
+    }
+
+    /// Counts what is refused for want of room.
+    pub(crate) fn note(&self, refused: &EngineError) {
+        let count = match refused {
+            EngineError::QuotaExceeded { what, .. } => match what {
+                Counted::Rows(_) => &self.rows_refused,
+                Counted::Bytes => &self.bytes_refused,
+            },
+            EngineError::TransactionsFull(_) => &self.transactions_refused,
+            _ => return,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The rows of a project, and how many it may have; `None` where that is not bounded.
+    pub(crate) fn rows_of(&self, project: &ProjectId) -> Option<(u64, u64)> {
+        let rows = self.lock().rows.get(project).copied().unwrap_or_default();
+        (self.rows_max > 0).then_some((rows.held(), self.rows_max))
+    }
+
+    /// What is taken. What the store does not say counts as nothing.
+    pub(crate) fn taken(&self, store: &dyn Store) -> Taken {
+        let mut rows: Vec<(ProjectId, u64)> = self
+            .lock()
+            .rows
+            .iter()
+            .map(|(project, rows)| (project.clone(), rows.held()))
+            .collect();
+        rows.sort_by(|(one, held), (other, more)| more.cmp(held).then_with(|| one.cmp(other)));
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        Taken {
+            rows,
+            rows_max: self.rows_max,
+            data_bytes: block_on(store.data_bytes()).unwrap_or_default(),
+            data_bytes_max: self.bytes_max,
+            transactions: block_on(store.open_transactions()).unwrap_or_default(),
+            rows_refused: count(&self.rows_refused),
+            bytes_refused: count(&self.bytes_refused),
+            transactions_refused: count(&self.transactions_refused),
+        }
     }
 
     fn run(&self, shared: &Shared) {

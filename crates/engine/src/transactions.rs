@@ -236,7 +236,8 @@ impl Engine {
             unchanged_since: None,
             note: None,
         };
-        let applied = answer(self.writer.commit(batch).await?)?;
+        let applied = answer(self.writer.commit(batch).await?);
+        let applied = applied.inspect_err(|refused| self.held.note(refused))?;
         let mut changed = applied.transactions.into_iter();
         Ok(changed.next().expect("one operation changes one"))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use engine::{Bulk, Config, Counted, Engine, EngineError, Quotas};
 use futures_executor::block_on;
-use model::Json;
+use model::{Json, ProjectId};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, row};
 
 const EVERY: Bulk<'static> = Bulk {
@@ -56,6 +56,10 @@ fn a_project_has_so_many_rows_and_no_more() {
     assert_eq!(create(&engine, &["c", "d"]), full(2));
     create(&engine, &["c"]).unwrap();
     assert_eq!(create(&engine, &["d"]), full(3));
+    let taken = engine.taken();
+    assert_eq!(taken.rows, [(ProjectId::new("p").unwrap(), 3)]);
+    assert_eq!((taken.rows_max, taken.rows_refused), (3, 2));
+    assert!(taken.data_bytes > 4_096, "{taken:?}");
     // What is there can be changed, and deleted; the next count makes room.
     assert_eq!(change(&engine, 7), Ok(3));
     assert_eq!(create(&engine, &["d"]), full(3));

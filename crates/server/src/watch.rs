@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use engine::{AskedLists, Clock, Compared, Engine, Status, StoreCounts, Writes};
+use engine::{AskedLists, Clock, Compared, Engine, Status, StoreCounts, Taken, Writes};
 
 use crate::http::counts::{Answered, Counts};
 
@@ -55,6 +55,8 @@ pub struct Seen {
     pub writes: Writes,
     /// The store.
     pub store: StoreCounts,
+    /// What is taken of what callers and projects may take.
+    pub taken: Taken,
     /// Reads of lists that took longer than the threshold.
     pub slow_queries: u64,
     /// Hits that were compared with fresh reads, where they are.
@@ -97,6 +99,7 @@ impl Watch {
             is_stopped: self.engine.stop_reason().is_some(),
             writes: self.engine.writes(),
             store: self.engine.store_counts(),
+            taken: self.engine.taken(),
             slow_queries: self.engine.slow_queries(),
             compared: self.engine.compared(),
             process: process::look(),

@@ -523,3 +523,43 @@ fn lines_that_cannot_be_written_are_counted_and_cost_no_request() {
     }
     assert_eq!(server.stop(), Some(0));
 }
+
+#[test]
+fn quotas_that_are_near_show_in_the_doctor_and_in_the_list_of_projects() {
+    let folder = Folder::new();
+    json_of(&on(&folder, "project create default --json"));
+    let (_, found) = doctor(&folder, "--no-check", &[]);
+    check(&found, "quotas", "ok", "Neither bytes nor rows are bounded");
+    let bounded = [
+        ("TIDEMARK_DATA_MAX", "4KiB"),
+        ("TIDEMARK_PROJECT_ROWS", "10"),
+    ];
+    let (code, found) = doctor(&folder, "--no-check", &bounded);
+    assert_eq!(code, Some(0), "{found:#}");
+    check(&found, "quotas", "warning", "of 4096 bytes are stored");
+    check(
+        &found,
+        "quotas",
+        "warning",
+        "No project has 80 % of its 10 rows",
+    );
+    let listed = json_of(&on(&folder, "project list --json"));
+    assert_eq!(
+        listed[0]["rowsMax"],
+        Value::Null,
+        "without a server nothing is bounded"
+    );
+    fs::write(folder.data().join("tidemark.toml"), "project-rows = 10\n").unwrap();
+    let _server = Running::start(&folder);
+    let listed = json_of(&on(&folder, "project list --json"));
+    assert_eq!(
+        (&listed[0]["rows"], &listed[0]["rowsMax"]),
+        (&json!(0), &json!(10))
+    );
+    let table = on(&folder, "project list");
+    let table = text(&table.stdout);
+    assert!(
+        table.contains("ROWS") && table.contains("0 of 10"),
+        "{table}"
+    );
+}

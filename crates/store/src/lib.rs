@@ -174,6 +174,12 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::ready(Ok(0)))
     }
 
+    /// The transactions of clients that are open, of all projects together; those that have expired
+    /// and were not removed yet included.
+    fn open_transactions(&self) -> StoreFuture<'_, OpenTransactions> {
+        Box::pin(std::future::ready(Ok(OpenTransactions::default())))
+    }
+
     /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
     /// above them.
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;
@@ -209,6 +215,15 @@ pub struct Counts {
     pub log_backlog_bytes: u64,
     /// The reads that are not short.
     pub long_reads: LongReadCounts,
+}
+
+/// Transactions of clients that are open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenTransactions {
+    /// How many.
+    pub count: u64,
+    /// Bytes of the operations that are staged in them.
+    pub bytes: u64,
 }
 
 /// Work for a thread for long reads.

@@ -77,6 +77,12 @@ pub struct ProjectRecord {
     pub name: String,
     /// How many databases it holds.
     pub databases: usize,
+    /// How many rows it has, where that is bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// How many it may have, where that is bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_max: Option<u64>,
     /// ISO 8601.
     pub created_at: String,
 }
@@ -166,7 +172,7 @@ pub async fn perform(engine: &Engine, rng: Rng, act: Act) -> Result<Value, Refus
             let projects = engine.list_projects();
             Ok(projects
                 .iter()
-                .map(|project| json!(project_record(project)))
+                .map(|project| json!(project_record(engine, project)))
                 .collect())
         }
         Act::CreateProject { id, name } => {
@@ -180,9 +186,8 @@ pub async fn perform(engine: &Engine, rng: Rng, act: Act) -> Result<Value, Refus
                 )));
             }
             let name = checked_name(name.unwrap_or_else(|| id.to_string()))?;
-            Ok(json!(project_record(
-                &*engine.create_project(id, name).await?
-            )))
+            let project = engine.create_project(id, name).await?;
+            Ok(json!(project_record(engine, &project)))
         }
         Act::DeleteProject { id } => {
             engine.delete_project(id.as_str()).await?;
@@ -256,8 +261,11 @@ fn instant(text: &str) -> Result<Timestamp, Refusal> {
     parse_iso(text).ok_or_else(|| Refusal::bad(why()))
 }
 
-fn project_record(project: &Project) -> ProjectRecord {
+fn project_record(engine: &Engine, project: &Project) -> ProjectRecord {
+    let taken = engine.rows_taken(&project.id);
     ProjectRecord {
+        rows: taken.map(|(rows, _)| rows),
+        rows_max: taken.map(|(_, most)| most),
         id: project.id.to_string(),
         name: project.name.clone(),
         databases: project.databases.len(),

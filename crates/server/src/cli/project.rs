@@ -107,11 +107,20 @@ fn listed(projects: &[ProjectRecord]) -> String {
             project.id.clone(),
             project.name.clone(),
             databases,
+            rows_of(project),
             project.created_at.clone(),
         ]
     };
     let rows: Vec<Vec<String>> = projects.iter().map(row).collect();
-    table::render(&["ID", "NAME", "DATABASES", "CREATED"], &rows)
+    table::render(&["ID", "NAME", "DATABASES", "ROWS", "CREATED"], &rows)
+}
+
+/// How many rows, and how many there may be; a dash where that is not bounded.
+fn rows_of(project: &ProjectRecord) -> String {
+    match (project.rows, project.rows_max) {
+        (Some(rows), Some(rows_max)) => format!("{rows} of {rows_max}"),
+        _ => "-".to_owned(),
+    }
 }
 
 /// Asks the person at the terminal; where there is none, whoever wrote the script has decided.

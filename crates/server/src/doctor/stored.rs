@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{DRIFT_MAX_US, Inspection, StoreError, inspect};
+use engine::{DRIFT_MAX_US, Inspection, Quotas, StoreError, inspect};
 use indicatif::{ProgressBar, ProgressStyle};
 use model::Timestamp;
 use model::calendar::iso_ms;
@@ -11,6 +11,11 @@ use super::{Finding, Patient};
 
 /// A clock so far behind the last commit runs wrong, in microseconds; marks go on from there.
 const BEHIND_MAX_US: i64 = 1_000_000;
+
+/// From so much of a quota on, the operator is warned.
+const NEAR_PERCENT: u64 = 80;
+/// Most projects that a finding names.
+const PROJECTS_SHOWN: usize = 5;
 
 /// The checks of the database.
 pub fn examine(patient: &Patient<'_>, say: &mut impl FnMut(Finding)) {
@@ -27,6 +32,7 @@ pub fn examine(patient: &Patient<'_>, say: &mut impl FnMut(Finding)) {
     }
     say(commits(&inspection));
     say(key(&inspection));
+    say(quotas(&inspection, patient.setup.engine.quotas));
     match inspection.mark() {
         Ok(mark) => {
             let rest_ms = mark.and_then(|mark| inspection.rest_ms(mark));
@@ -75,6 +81,68 @@ fn key(inspection: &Inspection) -> Finding {
         ),
         Err(error) => unreadable(&error),
     }
+}
+
+fn quotas(inspection: &Inspection, quotas: Quotas) -> Finding {
+    let bytes = (quotas.data_bytes > 0).then(|| inspection.data_bytes());
+    let rows = (quotas.project_rows > 0).then(|| inspection.rows());
+    match (bytes.transpose(), rows.transpose()) {
+        (Ok(bytes), Ok(rows)) => taken(bytes, rows.as_deref(), quotas),
+        (Err(error), _) | (_, Err(error)) => unreadable(&error),
+    }
+}
+
+/// `bytes` that are stored and `rows` of each project, those with the most first, as far as they
+/// are bounded.
+fn taken(bytes: Option<u64>, rows: Option<&[(String, u64)]>, quotas: Quotas) -> Finding {
+    const CHECK: &str = "quotas";
+    let mut found = Vec::new();
+    let mut settings = Vec::new();
+    if let Some(bytes) = bytes {
+        found.push(format!(
+            "{bytes} of {} bytes are stored.",
+            quotas.data_bytes
+        ));
+        if nears(bytes, quotas.data_bytes) {
+            settings.push("--data-max");
+        }
+    }
+    let rows_max = quotas.project_rows;
+    let near = rows.unwrap_or_default();
+    let near = near.iter().filter(|(_, rows)| nears(*rows, rows_max));
+    let near: Vec<_> = near.collect();
+    for (project, rows) in near.iter().take(PROJECTS_SHOWN) {
+        found.push(format!(
+            "Project `{project}` has {rows} of {rows_max} rows."
+        ));
+    }
+    if near.len() > PROJECTS_SHOWN {
+        let more = near.len() - PROJECTS_SHOWN;
+        found.push(format!("So it is with {more} more."));
+    }
+    if !near.is_empty() {
+        settings.push("--project-rows");
+    } else if rows.is_some() {
+        let share = format!("No project has {NEAR_PERCENT} % of its {rows_max} rows.");
+        found.push(share);
+    }
+    if found.is_empty() {
+        found.push("Neither bytes nor rows are bounded.".to_owned());
+    }
+    let found = found.join(" ");
+    if settings.is_empty() {
+        return Finding::good(CHECK, found);
+    }
+    let settings = settings.join(" and ");
+    Finding::warning(
+        CHECK,
+        found,
+        format!("Delete what is not needed, or raise {settings}: at the bound writes are 507"),
+    )
+}
+
+fn nears(held: u64, max: u64) -> bool {
+    u128::from(held) * 100 >= u128::from(max) * u128::from(NEAR_PERCENT)
 }
 
 fn unreadable(error: &StoreError) -> Finding {
@@ -205,6 +273,37 @@ mod tests {
         let (rest_ms, most) = (Some(1_000), 3_601_000_000);
         held(day + most, Some(day), rest_ms, Health::Good);
         held(day + most + 1, Some(day), rest_ms, Health::Bad);
+    }
+
+    #[test]
+    fn a_quota_is_warned_of_from_four_fifths_on() {
+        let quotas = Quotas {
+            project_rows: 100,
+            data_bytes: 1_000,
+            ..Quotas::NONE
+        };
+        let rows = |counts: &[u64]| -> Vec<(String, u64)> {
+            let named = counts.iter().enumerate();
+            named
+                .map(|(nth, rows)| (format!("p{nth}"), *rows))
+                .collect()
+        };
+        let judge = |bytes, counts: &[u64]| taken(Some(bytes), Some(&rows(counts)), quotas);
+        assert_eq!(judge(799, &[79, 3]).health, Health::Good);
+        let near = judge(800, &[79]);
+        assert_eq!(near.health, Health::Warning);
+        assert!(near.found.contains("800 of 1000 bytes"), "{}", near.found);
+        assert!(!near.advice.unwrap().contains("--project-rows"));
+        let near = judge(0, &[99, 98, 97, 96, 95, 94, 80, 79]);
+        assert_eq!(near.health, Health::Warning);
+        assert!(
+            near.found.contains("`p4` has 95 of 100 rows"),
+            "{}",
+            near.found
+        );
+        assert!(near.found.contains("2 more"), "{}", near.found);
+        let none = taken(None, None, Quotas::NONE);
+        assert_eq!(none.health, Health::Good);
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub struct ThreadCounts {
     stale: Count,
     keys_unknown: Count,
     keys_expired: Count,
+    rate_refused: Count,
     /// Connections it holds; the acceptor counts them up.
     pub live: Arc<AtomicUsize>,
 }
@@ -77,6 +78,8 @@ pub struct Answered {
     pub keys_unknown: u64,
     /// Requests with an API key that has expired.
     pub keys_expired: u64,
+    /// Requests without an API key that were more than their address may send.
+    pub rate_refused: u64,
     /// Connections that are open.
     pub connections: usize,
     /// Connections that were refused.
@@ -194,6 +197,7 @@ impl Counts {
             stale: sum(|thread| &thread.stale),
             keys_unknown: sum(|thread| &thread.keys_unknown),
             keys_expired: sum(|thread| &thread.keys_expired),
+            rate_refused: sum(|thread| &thread.rate_refused),
             connections: self.threads.iter().map(live).sum(),
             refused: self.refused.get(),
         }
@@ -258,6 +262,7 @@ impl ThreadCounts {
             stale: Count::default(),
             keys_unknown: Count::default(),
             keys_expired: Count::default(),
+            rate_refused: Count::default(),
             live: Arc::default(),
         }
     }
@@ -275,6 +280,11 @@ impl ThreadCounts {
             EngineError::KeyExpired => self.keys_expired.add(1),
             _ => {}
         }
+    }
+
+    /// Counts a request whose address has sent too many.
+    pub fn rate_refused(&self) {
+        self.rate_refused.add(1);
     }
 
     /// Counts a list by what the cache had to do with it.

@@ -109,6 +109,7 @@ pub fn admit(asked: &Asked<'_>) -> Result<(), ApiError> {
     if rate.takes(client.address, app.shared.clock.elapsed_ms() * 1_000) {
         return Ok(());
     }
+    app.counts.rate_refused();
     let message = format!(
         "This address may send {} requests a second without an API key, and has sent more.",
         rate.per_s

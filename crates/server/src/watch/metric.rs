@@ -9,6 +9,9 @@ use super::Seen;
 use super::log_lines;
 use super::process::Process;
 
+/// Most projects that have a series of their own.
+const PROJECTS_MAX: usize = 20;
+
 /// How a value behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -95,6 +98,7 @@ pub fn metrics(seen: &Seen) -> Vec<Metric> {
     metrics.extend(writes(seen));
     metrics.extend(writer(seen));
     metrics.extend(reads(seen));
+    metrics.extend(quotas(seen));
     metrics.extend(process(&seen.process, seen.began_s));
     metrics
 }
@@ -407,6 +411,60 @@ fn reads(seen: &Seen) -> Vec<Metric> {
             "Bytes of commits in the log that the database file does not have yet",
             seen.store.log_backlog_bytes,
         ),
+    ]
+}
+
+/// What callers and projects take, and what they may.
+fn quotas(seen: &Seen) -> Vec<Metric> {
+    let taken = &seen.taken;
+    let fullest = taken.rows.iter().take(PROJECTS_MAX);
+    let rows = fullest.map(|(project, rows)| (vec![project.to_string()], Value::Whole(*rows)));
+    let quota = |name: &str, count| (vec![name.to_owned()], Value::Whole(count));
+    vec![
+        Metric {
+            name: "tidemark_project_rows",
+            kind: Kind::Gauge,
+            labels: &["project"],
+            help: "Rows of the 20 projects with the most, with --project-rows",
+            samples: rows.collect(),
+        },
+        gauge(
+            "tidemark_project_rows_max",
+            "Most rows of one project; 0 for any number",
+            taken.rows_max,
+        ),
+        gauge(
+            "tidemark_data_bytes",
+            "Bytes stored, of all projects and their past together",
+            taken.data_bytes,
+        ),
+        gauge(
+            "tidemark_data_max_bytes",
+            "Most bytes stored; 0 for any number",
+            taken.data_bytes_max,
+        ),
+        gauge(
+            "tidemark_transactions_open",
+            "Open transactions; expired ones count until they are removed",
+            taken.transactions.count,
+        ),
+        gauge(
+            "tidemark_transactions_staged_bytes",
+            "Bytes of the operations that are staged in them",
+            taken.transactions.bytes,
+        ),
+        Metric {
+            name: "tidemark_quota_refusals_total",
+            kind: Kind::Counter,
+            labels: &["quota"],
+            help: "Requests that were refused because a quota was used up, by its setting",
+            samples: vec![
+                quota("guest-rate", seen.answered.rate_refused),
+                quota("transactions", taken.transactions_refused),
+                quota("project-rows", taken.rows_refused),
+                quota("data-max", taken.bytes_refused),
+            ],
+        },
     ]
 }
 

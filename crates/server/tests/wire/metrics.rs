@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use engine::{Quotas, TransactionsBound};
 use openmetrics_parser::openmetrics::parse_openmetrics;
 use openmetrics_parser::prometheus::parse_prometheus;
+use server::serve::Limits;
 use server::watch::exposition::{Exposition, FRESH, Format};
 use server::watch::metric::{Kind, Metric, metrics};
 
-use crate::site::{KEY, PROJECT, Site};
+use crate::site::{KEY, LIMITS, PROJECT, QUOTAS, Site};
 
 const DASHBOARD: &str =
     include_str!("../../../../docs/guides/observability/grafana-dashboard.json");
@@ -189,6 +191,71 @@ fn refused_keys_are_counted() {
 }
 
 #[test]
+fn quotas_and_what_they_refuse_are_counted() {
+    let site = Site::start_within(Quotas {
+        project_rows: 2,
+        data_bytes: 1 << 40,
+        key_transactions: TransactionsBound {
+            open: 1,
+            bytes: 1 << 20,
+        },
+        ..QUOTAS
+    });
+    let table = r#"{"tableId":"t","name":"T","columns":[{"key":"n","type":"integer"}]}"#;
+    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    assert_eq!(site.ask("POST", "/v1/tablesdb/d/tables", table).status, 201);
+    let create = |n: i64| {
+        let row = format!(r#"{{"rowId":"r{n}","data":{{"n":{n}}}}}"#);
+        site.ask("POST", "/v1/tablesdb/d/tables/t/rows", &row)
+            .status
+    };
+    assert_eq!([create(1), create(2), create(3)], [201, 201, 507]);
+    let opened = site.ask("POST", "/v1/tablesdb/transactions", "{}");
+    assert_eq!(opened.status, 201, "{}", opened.text);
+    assert_eq!(
+        site.ask("POST", "/v1/tablesdb/transactions", "{}").status,
+        429
+    );
+    let id = opened.json()["$id"].as_str().unwrap().to_owned();
+    let operations = r#"{"operations":[{"action":"create","databaseId":"d","tableId":"t",
+        "rowId":"x","data":{"n":1}}]}"#;
+    let staged = format!("/v1/tablesdb/transactions/{id}/operations");
+    // What is staged is more data; whether its row fits is seen at the commit.
+    assert_eq!(site.ask("POST", &staged, operations).status, 201);
+    let text = text_of(&site);
+    let refused = |quota: &str| {
+        value(
+            &text,
+            &format!("tidemark_quota_refusals_total{{quota=\"{quota}\"}}"),
+        )
+    };
+    assert_eq!(refused("project-rows"), 1);
+    assert_eq!(refused("transactions"), 1);
+    assert_eq!((refused("data-max"), refused("guest-rate")), (0, 0));
+    let rows = format!("tidemark_project_rows{{project=\"{PROJECT}\"}}");
+    assert_eq!(value(&text, &rows), 2);
+    assert_eq!(value(&text, "tidemark_project_rows_max"), 2);
+    assert_eq!(value(&text, "tidemark_data_max_bytes"), 1 << 40);
+    assert!(value(&text, "tidemark_data_bytes") > 4_096);
+    assert_eq!(value(&text, "tidemark_transactions_open"), 1);
+    assert!(value(&text, "tidemark_transactions_staged_bytes") > 0);
+}
+
+#[test]
+fn requests_beyond_the_rate_of_guests_are_counted() {
+    let site = Site::start_with(Limits {
+        guest_rate: 1,
+        ..LIMITS
+    });
+    let ask = |key| site.ask_as(key, "GET", "/v1/ping", "").status;
+    let refused = (0..50).filter(|_| ask(None) == 429).count() as u64;
+    assert_eq!(ask(Some(KEY)), 200);
+    assert!(refused > 0);
+    let series = r#"tidemark_quota_refusals_total{quota="guest-rate"}"#;
+    assert_eq!(value(&text_of(&site), series), refused);
+}
+
+#[test]
 fn who_asks_often_is_given_the_same_text() {
     let site = furnished();
     let exposition = Exposition::new(site.watch());
@@ -345,6 +412,7 @@ fn dashboard_and_alerts_ask_for_what_is_served() {
         "tidemark_writer_stopped",
         "tidemark_long_reads_waiting_max",
         "tidemark_long_read_threads_max",
+        "tidemark_project_rows_max",
     ];
     assert_eq!(unused, known, "the dashboard shows every other metric");
 }

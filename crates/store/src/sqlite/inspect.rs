@@ -1,13 +1,17 @@
 //! Looking at a data directory without owning it, also while its owner runs.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use model::Mark;
+use model::{Mark, TableNumber};
+use query::names;
 use rusqlite::{Connection, OpenFlags};
 
 use super::directory::{self, DATABASE_FILE};
 use super::kept::Kept;
 use super::migrate::{self, FORMAT};
+use super::read::staged::used_bytes;
 use super::vault;
 use crate::StoreError;
 
@@ -94,6 +98,40 @@ impl Inspection {
             .query_row("SELECT mark FROM meta", (), |row| row.get(0));
         let mark = Mark(read?);
         Ok(Some(mark).filter(|mark| *mark != Mark::ZERO))
+    }
+
+    /// Bytes of the pages that are in use.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn data_bytes(&self) -> Result<u64, StoreError> {
+        Ok(used_bytes(&self.connection)?)
+    }
+
+    /// How many rows each project has now, those with the most first. Takes as long as walking an
+    /// index of every table does.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn rows(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        if self.formats()?.0 == 0 {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT project, number FROM table_ WHERE st = 9223372036854775807";
+        let mut statement = self.connection.prepare(sql)?;
+        let tables = statement.query_map((), |row| {
+            Ok((row.get::<_, String>(0)?, TableNumber(row.get(1)?)))
+        })?;
+        let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+        for table in tables {
+            let (project, number) = table?;
+            let sql = format!("SELECT count(*) FROM {}", names::now(number));
+            let count: i64 = self.connection.query_row(&sql, (), |row| row.get(0))?;
+            *rows.entry(project).or_default() += count.unsigned_abs();
+        }
+        let mut rows: Vec<_> = rows.into_iter().collect();
+        rows.sort_by_key(|(_, count)| Reverse(*count));
+        Ok(rows)
     }
 
     /// Walks the whole file and says what is wrong with it, at most 100 findings; none is good.

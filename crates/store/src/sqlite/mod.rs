@@ -75,8 +75,8 @@ use self::vault::Vault;
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
     Aside, Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded,
-    OperationsOf, Options, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store,
-    StoreError, StoreFuture, Transaction, Work,
+    OpenTransactions, OperationsOf, Options, Pending, Point, Preview, Recorded, RecordsOf,
+    Snapshot, Staged, Store, StoreError, StoreFuture, Transaction, Work,
 };
 
 /// The store behind the border.
@@ -347,6 +347,10 @@ impl Store for SqliteStore {
 
     fn data_bytes(&self) -> StoreFuture<'_, u64> {
         Box::pin(ready(self.readers.data_bytes()))
+    }
+
+    fn open_transactions(&self) -> StoreFuture<'_, OpenTransactions> {
+        Box::pin(ready(self.readers.open_transactions()))
     }
 
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {

@@ -49,7 +49,7 @@ pub(super) mod preview;
 mod records;
 mod row;
 mod slow;
-mod staged;
+pub(super) mod staged;
 mod statements;
 mod watch;
 

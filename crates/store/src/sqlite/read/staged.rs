@@ -8,7 +8,9 @@ use rusqlite::params;
 use super::{Limit, Readers, Step};
 use crate::sqlite::staged::{COLUMNS, find, find_request, transaction};
 use crate::sqlite::vault::Place;
-use crate::{KeptRequest, OperationsOf, Staged, StagedOperation, StoreError, Transaction};
+use crate::{
+    KeptRequest, OpenTransactions, OperationsOf, Staged, StagedOperation, StoreError, Transaction,
+};
 
 impl Readers {
     /// What [`crate::Store::transactions`] promises. A project has few.
@@ -81,13 +83,23 @@ impl Readers {
 
     /// What [`crate::Store::data_bytes`] promises.
     pub(in crate::sqlite) fn data_bytes(&self) -> Result<u64, StoreError> {
-        let sql = "SELECT (page_count - freelist_count) * page_size \
-                   FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
+        self.look(|connection| Ok(used_bytes(connection)?))
+    }
+
+    /// What [`crate::Store::open_transactions`] promises. By projects, so that the index of those
+    /// that are open leads past the ended ones.
+    pub(in crate::sqlite) fn open_transactions(&self) -> Result<OpenTransactions, StoreError> {
+        let sql = "SELECT count(*), coalesce(sum(staged.bytes), 0) FROM project \
+                   CROSS JOIN staged ON staged.project = project.id \
+                   WHERE project.st = 9223372036854775807 AND staged.status = 'pending'";
         self.look(|connection| {
             let mut statement = connection.prepare_cached(sql)?;
-            Ok(statement
-                .query_row((), |row| row.get::<_, i64>(0))?
-                .unsigned_abs())
+            Ok(statement.query_row((), |row| {
+                Ok(OpenTransactions {
+                    count: row.get::<_, i64>(0)?.unsigned_abs(),
+                    bytes: row.get::<_, i64>(1)?.unsigned_abs(),
+                })
+            })?)
         })
     }
 
@@ -100,4 +112,13 @@ impl Readers {
         let answer = shared.with_reader(limit, |reader| read(&reader.connection));
         answer.map_err(|halt| shared.explain(halt))
     }
+}
+
+/// Bytes of the pages that are in use.
+pub(in crate::sqlite) fn used_bytes(connection: &rusqlite::Connection) -> rusqlite::Result<u64> {
+    let sql = "SELECT (page_count - freelist_count) * page_size \
+               FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
+    let mut statement = connection.prepare_cached(sql)?;
+    let bytes: i64 = statement.query_row((), |row| row.get(0))?;
+    Ok(bytes.unsigned_abs())
 }
