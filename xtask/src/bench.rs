@@ -279,7 +279,10 @@ mod tests {
             let chosen = chosen(list().unwrap(), &names)?;
             Ok(chosen.into_iter().map(|bench| bench.name).collect())
         };
-        assert_eq!(choose(&["limits"]).unwrap(), ["big", "fair", "memory"]);
+        assert_eq!(
+            choose(&["limits"]).unwrap(),
+            ["big", "fair", "memory", "builds"]
+        );
         assert_eq!(choose(&["memory", "ttl"]).unwrap(), ["ttl", "memory"]);
         assert_eq!(choose(&["exact"]).unwrap(), ["exact", "mixed", "writers"]);
         assert_eq!(choose(&[]).unwrap().len(), list().unwrap().len());

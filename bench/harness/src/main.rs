@@ -12,6 +12,7 @@ mod aim;
 mod bare;
 mod beside;
 mod big;
+mod builds;
 mod catalog;
 mod change;
 mod clients;
@@ -65,6 +66,7 @@ enum Command {
     /// Take the figures of docs/performance.md: throughput, lists, inserts, start
     Figures(figures::Arguments),
     Big(big::Arguments),
+    Builds(builds::Arguments),
     Fair(fair::Arguments),
     Memory(memory::Arguments),
     Exact(exact::Arguments),
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
     let run = match Cli::parse().command {
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Big(arguments) => big::run(&arguments),
+        Command::Builds(arguments) => builds::run(&arguments),
         Command::Fair(arguments) => fair::run(&arguments),
         Command::Memory(arguments) => memory::run(&arguments),
         Command::Exact(arguments) => exact::run(&arguments),

@@ -39,6 +39,11 @@ const TRIALS_TAKE_MAX: Duration = Duration::from_millis(20);
 /// Under steady load a piece of upkeep is done after so many groups.
 const UPKEEP_EVERY_GROUPS: u32 = 64;
 
+/// After a part of an index that others waited for, no upkeep is done for as long as it took, up to
+/// this. Without the rest, a client that writes at a fixed rate got one request in between two
+/// parts, and fell behind for as long as all of them took.
+const BUILD_REST_MAX: Duration = Duration::from_secs(1);
+
 /// What a request is answered with.
 type Answer = Result<Applied, EngineError>;
 
@@ -61,6 +66,8 @@ pub(crate) struct GroupCommit {
     failed_builds: Vec<Build>,
     /// Which tables let go of their past, and when.
     lines: Lines,
+    /// Until when upkeep rests.
+    upkeep_rests_until: Option<Instant>,
 }
 
 impl GroupCommit {
@@ -75,6 +82,7 @@ impl GroupCommit {
             last_due_failure: None,
             failed_builds: Vec::new(),
             lines: Lines::default(),
+            upkeep_rests_until: None,
         }
     }
 
@@ -114,11 +122,27 @@ impl GroupCommit {
                 Taken::Nothing => groups_since_upkeep = UPKEEP_EVERY_GROUPS,
                 Taken::End => return,
             }
-            if upkeep_is_due && groups_since_upkeep >= UPKEEP_EVERY_GROUPS {
+            let rests = !self.upkeep_rest().is_zero();
+            if upkeep_is_due && !rests && groups_since_upkeep >= UPKEEP_EVERY_GROUPS {
                 upkeep_is_due = self.tend();
                 groups_since_upkeep = 0;
             }
         }
+    }
+
+    /// If requests wait by now, upkeep lets others go first for a while.
+    fn rest_after_build(&mut self, took: Duration) {
+        let is_waited_for = self.line.lock().ready() > 0;
+        let rest = took.min(BUILD_REST_MAX);
+        self.upkeep_rests_until = is_waited_for.then(|| Instant::now() + rest);
+    }
+
+    /// How long upkeep rests yet.
+    fn upkeep_rest(&self) -> Duration {
+        let until = self.upkeep_rests_until;
+        until.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(Instant::now())
+        })
     }
 
     /// The next group, after a wait for company. `Nothing` if there is none and the caller has
@@ -138,7 +162,8 @@ impl GroupCommit {
             if until_trial.is_some_and(|until| until.is_zero()) {
                 return Taken::Trials;
             }
-            if has_other_work {
+            let rest = self.upkeep_rest();
+            if has_other_work && rest.is_zero() {
                 return Taken::Nothing;
             }
             if std::mem::take(&mut queue.is_woken) && self.shared.is_due() {
@@ -148,7 +173,9 @@ impl GroupCommit {
             if until_due.is_some_and(|until| until.is_zero()) {
                 return Taken::Due;
             }
-            let longest = until_trial.into_iter().chain(until_due).min();
+            let until_upkeep = has_other_work.then_some(rest);
+            let waits = [until_trial, until_due, until_upkeep];
+            let longest = waits.into_iter().flatten().min();
             queue = self.line.wait(queue, longest);
         }
         Taken::Group(self.line.group(queue, self.company, self.patience))
@@ -257,7 +284,10 @@ impl GroupCommit {
         if self.builds_are_due {
             let next = next_build(&self.shared.catalogue(), &self.failed_builds);
             if let Some((build, batch)) = next {
-                match self.commit(&[batch]).pop() {
+                let began = Instant::now();
+                let built = self.commit(&[batch]).pop();
+                self.rest_after_build(began.elapsed());
+                match built {
                     // What is due comes in first. While it cannot, trying again would keep the
                     // writer busy.
                     Some(Ok(Err(Refusal::Behind(_)))) if self.has_just_failed() => return false,

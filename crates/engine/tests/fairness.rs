@@ -9,16 +9,21 @@ mod stage;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use engine::{
-    Act, Bulk, Caller, Engine, EngineError, Family, ListAnswer, ListRows, Operation, Place,
-    RowInput,
+    Act, Bulk, Caller, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn, NewIndex,
+    Operation, Place, RowInput,
 };
 use futures_executor::block_on;
 use model::{Actor, Json, Mark, Role, RoleSet, Timestamp};
 use stage::gate::{Asked, Gate, enqueue, poll_once};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, open_store, row};
-use store::{DUE_ROWS_MAX, Pending, Preview, Store, StoreFuture, WriteBatch};
+use stage::{
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, new_table, open_store, row,
+};
+use store::{
+    CatalogueOp, DUE_ROWS_MAX, Op, Pending, Preview, SchemaChange, Store, StoreFuture, WriteBatch,
+};
 
 /// The real store, which notes what the writer asks of it, and at which the writer can be held.
 struct Noted {
@@ -30,6 +35,8 @@ struct Noted {
     steps: Mutex<Vec<Step>>,
     /// After so many slices the gate before the next is closed.
     slices_open: AtomicUsize,
+    /// Before parts of indexes.
+    builds: Gate,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +44,7 @@ enum Step {
     Slice,
     Group(usize),
     Trial,
+    Build,
 }
 
 impl Noted {
@@ -55,8 +63,19 @@ impl Store for Noted {
         batches: &'a [WriteBatch],
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>> {
-        self.groups.pass();
-        self.note(Step::Group(batches.len()));
+        let builds = |op: &Op| match op {
+            Op::Catalogue(CatalogueOp::ChangeSchema { change, .. }) => {
+                matches!(change, SchemaChange::BuildIndex(_))
+            }
+            _ => false,
+        };
+        if batches.iter().flat_map(|batch| &batch.ops).any(builds) {
+            self.builds.pass();
+            self.note(Step::Build);
+        } else {
+            self.groups.pass();
+            self.note(Step::Group(batches.len()));
+        }
         self.inner.apply(batches, first)
     }
 
@@ -99,6 +118,7 @@ fn site() -> Site {
         groups: Gate::default(),
         steps: Mutex::default(),
         slices_open: AtomicUsize::new(usize::MAX),
+        builds: Gate::default(),
     });
     let engine = Engine::over(store.clone(), &config, clock.clone()).unwrap();
     furnish(&engine);
@@ -118,6 +138,9 @@ const OPEN: Place<'static> = Place {
     database: "d",
     table: "open",
 };
+
+/// So that many writes are done in as much time, however slow the machine.
+const BUILD_TAKES: Duration = Duration::from_millis(900);
 
 const DUE_IN_US: i64 = 60_000_000;
 
@@ -233,6 +256,56 @@ fn very_many_rows_that_become_due_at_once_hold_up_a_write_for_one_slice() {
     let found = list(engine, PLACE, &[fifth]);
     assert!(found.cached.is_some_and(|cached| cached.is_hit));
     assert!(String::from_utf8_lossy(&found.rows).contains("Int(7)"));
+    engine.close().unwrap();
+}
+
+/// A client that writes one row after the other is not waiting while its answer is on its way.
+#[test]
+fn an_index_that_writers_wait_for_lets_them_go_on_for_as_long_as_a_part_took() {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    let write = |nth: i64| create(engine, OPEN, row(&format!("row{nth}"), &[("n", nth)]));
+    let mut table = new_table("texts");
+    table.columns.push(NewColumn {
+        kind: "text".to_owned(),
+        ..integer("text")
+    });
+    block_on(engine.create_table(&key(), "d", table)).unwrap();
+    let texts = Place {
+        table: "texts",
+        ..PLACE
+    };
+    for part in 0..3 {
+        let rows = (0..1_000).map(|nth| {
+            let mut row = row(&format!("{part}-{nth}"), &[]);
+            let text = Json::Text("words".to_owned());
+            row.members.push(("text".to_owned(), text));
+            row
+        });
+        block_on(engine.create_rows(&key(), texts, rows.collect())).unwrap();
+    }
+    store.builds.close();
+    let index = NewIndex {
+        key: "words".to_owned(),
+        kind: "fulltext".to_owned(),
+        columns: vec!["text".to_owned()],
+        ..NewIndex::default()
+    };
+    block_on(engine.create_index(&key(), texts, &index)).unwrap();
+    store.builds.wait_until_reached();
+    let first = enqueue(write(0));
+    let until = Instant::now() + BUILD_TAKES;
+    while Instant::now() < until {
+        std::thread::park_timeout(BUILD_TAKES);
+    }
+    store.take_steps();
+    store.builds.open();
+    block_on(first).unwrap();
+    (1..20).for_each(|nth| block_on(write(nth)).unwrap());
+    let steps = store.take_steps();
+    let mut parts = steps.split(|step| *step == Step::Build);
+    assert_eq!(parts.next(), Some(&[][..]), "{steps:?}");
+    assert!(parts.next().unwrap().len() > 5, "{steps:?}");
     engine.close().unwrap();
 }
 

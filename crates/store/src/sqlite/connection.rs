@@ -15,7 +15,7 @@ use crate::Durability;
 const WRITER_STATEMENTS_MAX: usize = 1_024;
 /// Pages the writer keeps in memory, in KiB; negative is how the pragma says KiB. It holds what
 /// one full batch of wide rows touches, and is filled as it is needed.
-const WRITER_CACHE_KIB: i64 = -64 * 1_024;
+pub(super) const WRITER_CACHE_KIB: i64 = -64 * 1_024;
 /// How often, and how many times, a connection asks for a lock another one holds: 10 s in all.
 /// Inside this process only a checkpoint holds one, for the time of a few writes and syncs.
 const BUSY_PAUSE: Duration = Duration::from_micros(500);

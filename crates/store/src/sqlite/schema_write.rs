@@ -10,6 +10,7 @@ use query::names;
 use rusqlite::params;
 
 use super::catalogue_rows::{insert_column, insert_index};
+use super::connection::WRITER_CACHE_KIB;
 use super::fault::is_unique_violation;
 use super::fulltext;
 use super::links;
@@ -18,6 +19,9 @@ use super::schema::{add_column, create_index, create_versions_index, drop_index,
 use super::upkeep::Task;
 use crate::batch::{COLUMNS_EVER_MAX, Container, INDEXED_AT_ONCE_MAX, Refusal, SchemaChange};
 
+/// The page cache while an index is built, in KiB; negative is how the pragma says KiB. Over rows
+/// of 1,500 bytes a build took a quarter longer with the writer's own 64 MiB.
+const BUILD_CACHE_KIB: i64 = -2 * 1_024;
 /// What the status of a unique index says that cannot be.
 const NOT_UNIQUE: &str = "Rows have equal values in the columns of this unique index. Make them \
                           differ, delete the index, and create it again.";
@@ -293,12 +297,16 @@ impl Run<'_> {
     /// Builds an index of any size, in two commits, because SQLite builds one at once and others
     /// wait so long: first over versions, then over the rows of now. What SQLite sorts for it goes
     /// through unnamed files in slices as large as the page cache; in memory, where the writer
-    /// keeps it otherwise, all of it would have to fit.
+    /// keeps it otherwise, all of it would have to fit. The page cache is small meanwhile: each
+    /// page is read once, into one that the processor still has at hand.
     fn build_with_files(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
-        self.connection.execute_batch("PRAGMA temp_store = FILE")?;
+        let keep = |store: &str, kib: i64| {
+            let sql = format!("PRAGMA temp_store = {store}; PRAGMA cache_size = {kib};");
+            self.connection.execute_batch(&sql)
+        };
+        keep("FILE", BUILD_CACHE_KIB)?;
         let built = self.build_half(table, index);
-        self.connection
-            .execute_batch("PRAGMA temp_store = MEMORY")?;
+        keep("MEMORY", WRITER_CACHE_KIB)?;
         built
     }
 
