@@ -2,8 +2,9 @@
 //! it had stood.
 
 mod stage;
+#[path = "../../store/tests/traces/mod.rs"]
+mod traces;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use engine::{
@@ -14,6 +15,7 @@ use futures_executor::block_on;
 use model::history::Range;
 use model::{Json, RowId};
 use stage::{NEW_YEAR_US, TickingClock, furnish, key, new_table, open};
+use traces::traces;
 
 const SECRET: &str = "quicksilver";
 /// How often the files are looked at before the log counts as kept for ever.
@@ -22,24 +24,6 @@ const NOTES: Place<'static> = Place {
     database: "d",
     table: "notes",
 };
-
-/// The files below `folder` that hold the secret.
-fn traces(folder: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(traces(&path));
-            continue;
-        }
-        let bytes = std::fs::read(&path).unwrap_or_default();
-        let holds = |part: &[u8]| part == SECRET.as_bytes();
-        if bytes.windows(SECRET.len()).any(holds) {
-            found.push(path.display().to_string());
-        }
-    }
-    found
-}
 
 fn note(id: &str, body: &str) -> RowInput {
     RowInput {
@@ -182,7 +166,10 @@ fn no_byte_of_an_erased_row_is_left_while_the_engine_runs() {
         }
     }
     assert!(list(&engine, &lists[2]).contains(SECRET));
-    assert!(!traces(directory.path()).is_empty(), "it was stored");
+    assert!(
+        !traces(directory.path(), SECRET).is_empty(),
+        "it was stored"
+    );
     let op = TransactionOp {
         table: "notes".to_owned(),
         id: RowId::new("doomed").unwrap(),
@@ -200,9 +187,9 @@ fn no_byte_of_an_erased_row_is_left_while_the_engine_runs() {
     );
     // The log is cut to nothing by another thread, as soon as nobody reads in it.
     let mut looks = 0;
-    while !traces(directory.path()).is_empty() {
+    while !traces(directory.path(), SECRET).is_empty() {
         looks += 1;
-        assert!(looks < LOOKS_MAX, "{:?}", traces(directory.path()));
+        assert!(looks < LOOKS_MAX, "{:?}", traces(directory.path(), SECRET));
         std::thread::yield_now();
     }
     // Nobody is shown it, from whatever cache.
@@ -218,7 +205,7 @@ fn no_byte_of_an_erased_row_is_left_while_the_engine_runs() {
         );
     }
     block_on(engine.commit_transaction(&key(), "spared")).unwrap();
-    assert_eq!(traces(directory.path()), Vec::<String>::new());
+    assert_eq!(traces(directory.path(), SECRET), Vec::<String>::new());
     engine.close().unwrap();
-    assert_eq!(traces(directory.path()), Vec::<String>::new());
+    assert_eq!(traces(directory.path(), SECRET), Vec::<String>::new());
 }

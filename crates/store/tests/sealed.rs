@@ -2,10 +2,11 @@
 //! sealed where it stands.
 
 mod suite;
+mod traces;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use model::history::Range;
@@ -21,6 +22,7 @@ use suite::db::{
     create_project, encode_row, notes, row_id,
 };
 use suite::schema::change;
+use traces::traces;
 
 const SECRET: &str = "quicksilver";
 const KEY: &str = "tidemark.key";
@@ -84,20 +86,6 @@ fn values(title: &str, code: &str) -> Vec<Value> {
     values[TITLE] = Value::Text(title.to_owned());
     values[TAGS] = Value::List(vec![Value::Text(title.to_owned()), Value::Text("ü".into())]);
     values
-}
-
-/// The files below `folder` that hold `wanted`.
-fn traces(folder: &Path, wanted: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let bytes = fs::read(&path).unwrap();
-        let mut parts = bytes.windows(wanted.len());
-        if parts.any(|part| part == wanted.as_bytes()) {
-            found.push(path.display().to_string());
-        }
-    }
-    found
 }
 
 fn timed(db: &Db, id: &str, from: Timestamp, act: TimedAct) -> Op {

@@ -1,13 +1,11 @@
 //! Encrypted columns: nothing of their values rests readable whatever writes them, those who may
 //! read get them, and nothing can be looked for in them.
 
-use std::fs;
-use std::path::Path;
-
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::site::{Answer, KEY, PROJECT, Site};
+use crate::traces::traces;
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const TRANSACTIONS: &str = "/v1/tablesdb/transactions";
@@ -17,7 +15,6 @@ const OWN: &str = "/v1/tidemark/databases/d";
 const SECRET: &str = "quicksilver";
 
 fn site() -> Site {
-    let site = Site::start();
     let table = json!({"tableId": "t", "name": "T", "permissions": ["read(\"any\")"],
     "columns": [
         {"key": "ssn", "type": "varchar", "size": 200, "encrypt": true},
@@ -25,21 +22,7 @@ fn site() -> Site {
         {"key": "n", "type": "integer"},
         {"key": "plain", "type": "varchar", "size": 64},
     ]});
-    made(
-        &site,
-        "POST",
-        "/v1/tablesdb",
-        &json!({"databaseId": "d", "name": "D"}),
-    );
-    made(&site, "POST", "/v1/tablesdb/d/tables", &table);
-    site
-}
-
-#[track_caller]
-fn made(site: &Site, method: &str, path: &str, body: &Value) -> Answer {
-    let made = site.ask(method, path, &body.to_string());
-    assert!(made.status.is_success(), "{method} {path}: {}", made.text);
-    made
+    Site::start_with_table(&table)
 }
 
 fn once(site: &Site, key: &str, method: &str, path: &str, body: &Value) -> Answer {
@@ -75,25 +58,13 @@ fn asked(path: &str, queries: &[Value]) -> String {
     format!("{path}?{}", texts.join("&"))
 }
 
-/// The files of the data directory that hold these words.
-fn traces(directory: &Path, words: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let bytes = fs::read(&path).unwrap();
-        let mut parts = bytes.windows(words.len());
-        if parts.any(|part| part == words.as_bytes()) {
-            found.push(path.display().to_string());
-        }
-    }
-    found
-}
-
 fn stage(site: &Site, operations: &Value) -> String {
-    let id = made(site, "POST", TRANSACTIONS, &json!({"ttl": 3600})).json();
+    let id = site
+        .make("POST", TRANSACTIONS, &json!({"ttl": 3600}))
+        .json();
     let id = id["$id"].as_str().unwrap().to_owned();
     let path = format!("{TRANSACTIONS}/{id}/operations");
-    made(site, "POST", &path, &json!({"operations": operations}));
+    site.make("POST", &path, &json!({"operations": operations}));
     id
 }
 
@@ -103,41 +74,21 @@ fn op(action: &str, id: Option<&str>, data: &Value) -> Value {
 
 /// Writes by every route; the id of a transaction that stays open.
 fn write_everywhere(site: &Site) -> String {
-    made(
-        site,
-        "POST",
-        ROWS,
-        &json!({"rowId": "a", "data": data("a")}),
-    );
-    made(site, "POST", ROWS, &json!({"rows": [row("b"), row("c")]}));
+    site.make("POST", ROWS, &json!({"rowId": "a", "data": data("a")}));
+    site.make("POST", ROWS, &json!({"rows": [row("b"), row("c")]}));
     let a = format!("{ROWS}/a");
-    made(
-        site,
-        "PATCH",
-        &a,
-        &json!({"data": {"ssn": secret("a again")}}),
-    );
+    site.make("PATCH", &a, &json!({"data": {"ssn": secret("a again")}}));
     let append = json!({"method": "arrayAppend", "values": [secret("an operator")]});
-    made(
-        site,
-        "PATCH",
-        &a,
-        &json!({"data": {"tags": append.to_string()}}),
-    );
+    site.make("PATCH", &a, &json!({"data": {"tags": append.to_string()}}));
     let past = json!({"ssn": secret("the past"), "$validFrom": "2001-01-01"});
-    made(site, "PATCH", &a, &json!({"data": past}));
+    site.make("PATCH", &a, &json!({"data": past}));
     let later = json!({"ssn": secret("times to come"), "$validFrom": "2999-01-01"});
-    made(site, "PATCH", &a, &json!({"data": later}));
-    made(
-        site,
-        "PUT",
-        &format!("{ROWS}/d"),
-        &json!({"data": data("d")}),
-    );
-    made(site, "PUT", ROWS, &json!({"rows": [row("d"), row("e")]}));
+    site.make("PATCH", &a, &json!({"data": later}));
+    site.make("PUT", &format!("{ROWS}/d"), &json!({"data": data("d")}));
+    site.make("PUT", ROWS, &json!({"rows": [row("d"), row("e")]}));
     let all = json!({"data": {"ssn": secret("all")},
         "queries": [r#"{"method":"equal","attribute":"$id","values":["e"]}"#]});
-    made(site, "PATCH", ROWS, &all);
+    site.make("PATCH", ROWS, &all);
     write_under_keys(site);
     let committed = stage(
         site,
@@ -147,8 +98,8 @@ fn write_everywhere(site: &Site) -> String {
         ]),
     );
     let path = format!("{TRANSACTIONS}/{committed}");
-    made(site, "PATCH", &path, &json!({"commit": true}));
-    made(site, "DELETE", &format!("{ROWS}/c"), &json!({}));
+    site.make("PATCH", &path, &json!({"commit": true}));
+    site.make("DELETE", &format!("{ROWS}/c"), &json!({}));
     stage(
         site,
         &json!([
@@ -178,7 +129,7 @@ fn write_under_keys(site: &Site) {
     assert_eq!(answer.status, 200, "{}", answer.text);
     let noted = json!({"meta": {"why": secret("a note")},
         "ops": [{"op": "put", "table": "t", "id": "h", "doc": data("h")}]});
-    made(site, "POST", &format!("{OWN}/transactions"), &noted);
+    site.make("POST", &format!("{OWN}/transactions"), &noted);
 }
 
 /// What each reader gets, of a server that has written [`write_everywhere`].
@@ -249,10 +200,12 @@ fn read_lists(site: &Site) {
 
 fn read_by_own_routes(site: &Site) {
     let reads = json!({"reads": [{"tableId": "t", "ids": ["k"]}]});
-    let batch = made(site, "POST", &format!("{OWN}/batch/reads"), &reads).json();
+    let batch = site
+        .make("POST", &format!("{OWN}/batch/reads"), &reads)
+        .json();
     assert_eq!(batch["results"][0]["rows"][0]["ssn"], secret("k"));
     let own = |body: Value| {
-        let read = made(site, "POST", &format!("{OWN}/reads"), &body).json();
+        let read = site.make("POST", &format!("{OWN}/reads"), &body).json();
         read["rows"].to_string()
     };
     let history = |axis: &str| json!({"kind": "history", "table": "t", "id": "a", "axis": axis});
@@ -289,7 +242,7 @@ fn nothing_of_an_encrypted_value_rests_readable_whatever_writes_it() {
     assert_eq!(traces(site.directory(), SECRET), none);
     read_everywhere(&site, &transaction);
     let path = format!("{TRANSACTIONS}/{transaction}");
-    made(&site, "PATCH", &path, &json!({"commit": true}));
+    site.make("PATCH", &path, &json!({"commit": true}));
     let staged = site.ask("GET", &format!("{ROWS}/staged"), "").json();
     assert_eq!(staged["ssn"], secret("staged"));
     assert_eq!(traces(site.directory(), SECRET), none);
@@ -298,28 +251,17 @@ fn nothing_of_an_encrypted_value_rests_readable_whatever_writes_it() {
 #[test]
 fn related_rows_show_their_encrypted_values() {
     let site = site();
-    made(
-        &site,
+    site.make(
         "POST",
         "/v1/tablesdb/d/tables",
         &json!({"tableId": "p", "name": "P"}),
     );
     let relation = json!({"relatedTableId": "t", "type": "manyToOne", "key": "of"});
     let path = "/v1/tablesdb/d/tables/p/columns/relationship";
-    made(&site, "POST", path, &relation);
-    made(
-        &site,
-        "POST",
-        ROWS,
-        &json!({"rowId": "a", "data": data("a")}),
-    );
+    site.make("POST", path, &relation);
+    site.make("POST", ROWS, &json!({"rowId": "a", "data": data("a")}));
     let path = "/v1/tablesdb/d/tables/p/rows";
-    made(
-        &site,
-        "POST",
-        path,
-        &json!({"rowId": "p", "data": {"of": "a"}}),
-    );
+    site.make("POST", path, &json!({"rowId": "p", "data": {"of": "a"}}));
     let select = json!({"method": "select", "values": ["*", "of.*"]});
     for path in [
         asked(path, std::slice::from_ref(&select)),
@@ -373,7 +315,7 @@ fn forbidden() -> Vec<Value> {
 fn nothing_is_looked_for_in_an_encrypted_column() {
     let site = site();
     let a = json!({"rowId": "a", "data": data("a")});
-    made(&site, "POST", ROWS, &a);
+    site.make("POST", ROWS, &a);
     for query in &forbidden() {
         let versions = json!({"method": "versions"});
         let aged = asked(ROWS, std::slice::from_ref(query)) + "&ttl=60";
@@ -423,12 +365,7 @@ fn reads_at_given_times_look_for_nothing_in_an_encrypted_column() {
         );
         assert!(said.contains("encrypted attribute: ssn"), "{read}: {said}");
     }
-    made(
-        &site,
-        "POST",
-        ROWS,
-        &json!({"rowId": "r", "data": data("r")}),
-    );
+    site.make("POST", ROWS, &json!({"rowId": "r", "data": data("r")}));
     // A write that holds only if a guess is right would tell whether it is.
     for guess in [secret("r"), secret("other")] {
         let claim = json!({"ops": [{"op": "assert", "table": "t", "id": "r",
@@ -447,10 +384,10 @@ fn every_text_can_be_encrypted_and_the_flag_is_shown_and_stays() {
     for kind in ["varchar", "string", "text", "mediumtext", "longtext"] {
         let key = format!("an_{kind}");
         let body = json!({"key": key, "required": false, "size": 150, "encrypt": true});
-        let column = made(&site, "POST", &format!("{columns}/{kind}"), &body);
+        let column = site.make("POST", &format!("{columns}/{kind}"), &body);
         assert_eq!(column.json()["encrypt"], true, "{kind}");
         let change = json!({"required": false, "default": null, "newKey": format!("{key}_2")});
-        let changed = made(&site, "PATCH", &format!("{columns}/{kind}/{key}"), &change);
+        let changed = site.make("PATCH", &format!("{columns}/{kind}/{key}"), &change);
         assert_eq!(changed.json()["encrypt"], true, "{kind}");
     }
     let plain = site.ask("GET", &format!("{columns}/plain"), "").json();

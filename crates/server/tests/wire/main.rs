@@ -7,6 +7,7 @@ mod cases;
 mod cases_linked;
 mod columns;
 mod encrypted;
+mod guest_transactions;
 mod limits;
 mod links_over_time;
 mod long_reads;
@@ -26,6 +27,8 @@ mod site;
 mod streams;
 mod time;
 mod tls;
+#[path = "../../../store/tests/traces/mod.rs"]
+mod traces;
 mod transactions;
 mod transactions_at;
 mod transport;

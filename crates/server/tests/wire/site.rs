@@ -13,7 +13,7 @@ use hyper::header::HeaderMap;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{KeyId, ProjectId, Scope, TableOptions, Timestamp};
-use serde_json::Value;
+use serde_json::{Value, json};
 use server::http::counts::Counts;
 use server::http::forwarded::TrustedProxies;
 use server::http::tidemark::SetClock;
@@ -162,6 +162,15 @@ impl Site {
 
     pub fn start_with(limits: Limits) -> Site {
         Site::open(limits, None, LONG_READS)
+    }
+
+    /// With a database `d` and this table.
+    pub fn start_with_table(table: &Value) -> Site {
+        let site = Site::start();
+        let database = json!({"databaseId": "d", "name": "D"});
+        site.make("POST", "/v1/tablesdb", &database);
+        site.make("POST", "/v1/tablesdb/d/tables", table);
+        site
     }
 
     /// Its clock is set by the requests.
@@ -352,6 +361,19 @@ impl Site {
             sender
         });
         Connection { site: self, sender }
+    }
+
+    /// Asks with the key that may do everything, with no body for null; it must succeed.
+    #[track_caller]
+    pub fn make(&self, method: &str, path: &str, body: &Value) -> Answer {
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
+        let made = self.ask(method, path, &body);
+        let is_made = made.status.is_success();
+        assert!(is_made, "{method} {path}: {} {}", made.status, made.text);
+        made
     }
 
     /// Asks with the project and the key that may do everything.

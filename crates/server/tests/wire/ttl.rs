@@ -15,37 +15,17 @@ const SECRET: &str = "what was shown once";
 /// A miss fills the cache, a hit makes the thread remember the request, the next one uses that.
 const TIMES: usize = 4;
 
-#[track_caller]
-fn make(site: &Site, method: &str, path: &str, body: &Value) -> Answer {
-    let body = if body.is_null() {
-        String::new()
-    } else {
-        body.to_string()
-    };
-    let made = site.ask(method, path, &body);
-    let is_made = made.status.is_success();
-    assert!(is_made, "{method} {path}: {} {}", made.status, made.text);
-    made
-}
-
 /// A table whose rows alone grant, with one row that everybody may read and another such.
 fn site() -> Site {
-    let site = Site::start();
     let table = json!({
         "tableId": "t", "name": "T", "rowSecurity": true,
         "columns": [{"key": "n", "type": "integer"}, {"key": "s", "type": "text"}],
     });
-    make(
-        &site,
-        "POST",
-        "/v1/tablesdb",
-        &json!({"databaseId": "d", "name": "D"}),
-    );
-    make(&site, "POST", "/v1/tablesdb/d/tables", &table);
+    let site = Site::start_with_table(&table);
     for (id, n, s) in [("a", 1, SECRET), ("b", 2, "the other")] {
         let row = json!({"rowId": id, "data": {"n": n, "s": s},
             "permissions": ["read(\"any\")"]});
-        make(&site, "POST", ROWS, &row);
+        site.make("POST", ROWS, &row);
     }
     site
 }
@@ -112,16 +92,16 @@ struct Taking {
 
 fn hide(site: &Site) {
     let row = format!("{ROWS}/a");
-    make(site, "PATCH", &row, &json!({"permissions": []}));
+    site.make("PATCH", &row, &json!({"permissions": []}));
 }
 
 fn commit(site: &Site, operation: &Value) {
     let transactions = "/v1/tablesdb/transactions";
-    let opened = make(site, "POST", transactions, &json!({})).json();
+    let opened = site.make("POST", transactions, &json!({})).json();
     let path = format!("{transactions}/{}", opened["$id"].as_str().unwrap());
     let staged = json!({ "operations": [operation] });
-    make(site, "POST", &format!("{path}/operations"), &staged);
-    make(site, "PATCH", &path, &json!({"commit": true}));
+    site.make("POST", &format!("{path}/operations"), &staged);
+    site.make("PATCH", &path, &json!({"commit": true}));
 }
 
 const TAKINGS: &[Taking] = &[
@@ -133,14 +113,14 @@ const TAKINGS: &[Taking] = &[
     Taking {
         name: "the row is deleted",
         take: |site| {
-            make(site, "DELETE", &format!("{ROWS}/a"), &Value::Null);
+            site.make("DELETE", &format!("{ROWS}/a"), &Value::Null);
         },
         of_all: true,
     },
     Taking {
         name: "it is deleted as a document",
         take: |site| {
-            make(site, "DELETE", &format!("{DOCUMENTS}/a"), &Value::Null);
+            site.make("DELETE", &format!("{DOCUMENTS}/a"), &Value::Null);
         },
         of_all: true,
     },
@@ -148,7 +128,7 @@ const TAKINGS: &[Taking] = &[
         name: "it is put with other grants",
         take: |site| {
             let row = json!({"data": {"n": 1, "s": SECRET}, "permissions": ["read(\"user:u\")"]});
-            make(site, "PUT", &format!("{ROWS}/a"), &row);
+            site.make("PUT", &format!("{ROWS}/a"), &row);
         },
         of_all: false,
     },
@@ -156,7 +136,7 @@ const TAKINGS: &[Taking] = &[
         name: "it is altered, then hidden",
         take: |site| {
             let text = json!({"data": {"s": "another text"}});
-            make(site, "PATCH", &format!("{ROWS}/a"), &text);
+            site.make("PATCH", &format!("{ROWS}/a"), &text);
             hide(site);
         },
         of_all: false,
@@ -165,7 +145,7 @@ const TAKINGS: &[Taking] = &[
         name: "rows that match are deleted",
         take: |site| {
             let query = r#"{"method":"equal","attribute":"n","values":[1]}"#;
-            make(site, "DELETE", ROWS, &json!({ "queries": [query] }));
+            site.make("DELETE", ROWS, &json!({ "queries": [query] }));
         },
         of_all: true,
     },
@@ -192,10 +172,10 @@ const TAKINGS: &[Taking] = &[
         name: "the table stands behind rows, and its rows grant nothing",
         take: |site| {
             let open = json!({"name": "T", "permissions": ["read(\"any\")"], "rowSecurity": true});
-            make(site, "PUT", TABLE, &open);
+            site.make("PUT", TABLE, &open);
             hide(site);
             let closed = json!({"name": "T", "permissions": [], "rowSecurity": true});
-            make(site, "PUT", TABLE, &closed);
+            site.make("PUT", TABLE, &closed);
         },
         of_all: false,
     },
@@ -249,10 +229,10 @@ fn more_rows_than_are_told_one_by_one_take_their_lists() {
         let rows: Vec<Value> = (from..from + 100)
             .map(|n| json!({"$id": format!("r{n}"), "n": n, "$permissions": ["read(\"any\")"]}))
             .collect();
-        make(&site, "POST", ROWS, &json!({ "rows": rows }));
+        site.make("POST", ROWS, &json!({ "rows": rows }));
     }
     let mut readers = Readers::new(&site);
-    make(&site, "DELETE", ROWS, &json!({"queries": []}));
+    site.make("DELETE", ROWS, &json!({"queries": []}));
     for path in [list(ROWS, 1), others()] {
         for answer in readers.ask(&path) {
             let told = (cache(&answer), answer.json()["total"].clone());
@@ -265,17 +245,12 @@ fn more_rows_than_are_told_one_by_one_take_their_lists() {
 fn related_rows_that_are_hidden_are_shown_by_no_list_within_a_ttl() {
     let site = site();
     let books = json!({"tableId": "books", "name": "B", "permissions": ["read(\"any\")"]});
-    make(&site, "POST", "/v1/tablesdb/d/tables", &books);
+    site.make("POST", "/v1/tablesdb/d/tables", &books);
     let link = json!({"relatedTableId": "t", "type": "manyToOne", "key": "of"});
     let columns = "/v1/tablesdb/d/tables/books/columns/relationship";
-    make(&site, "POST", columns, &link);
+    site.make("POST", columns, &link);
     let rows = "/v1/tablesdb/d/tables/books/rows";
-    make(
-        &site,
-        "POST",
-        rows,
-        &json!({"rowId": "x", "data": {"of": "a"}}),
-    );
+    site.make("POST", rows, &json!({"rowId": "x", "data": {"of": "a"}}));
     let path = format!(
         "{rows}?ttl=600&queries[0]=%7B%22method%22:%22select%22,%22values%22:\
          %5B%22*%22,%22of.*%22%5D%7D"
@@ -295,21 +270,16 @@ fn related_rows_that_are_hidden_are_shown_by_no_list_within_a_ttl() {
 fn a_tables_owner_bounds_the_age_of_its_lists() {
     let site = site();
     let mut readers = Readers::new(&site);
-    let set = |ttl_max: u32| make(&site, "PATCH", OPTIONS, &json!({ "ttlMax": ttl_max }));
+    let set = |ttl_max: u32| site.make("PATCH", OPTIONS, &json!({ "ttlMax": ttl_max }));
     assert_eq!(set(30).json()["ttlMax"], 30);
     let row = format!("{ROWS}/a");
-    make(
-        &site,
-        "PATCH",
-        &row,
-        &json!({"data": {"s": "a newer text"}}),
-    );
+    site.make("PATCH", &row, &json!({"data": {"s": "a newer text"}}));
     site.skip_s(31);
     // Older than the bound, and younger than what is asked for.
     for answer in readers.ask(&list(ROWS, 1)) {
         assert!(answer.text.contains("a newer text"), "{}", answer.text);
     }
-    make(&site, "PATCH", &row, &json!({"data": {"s": "the newest"}}));
+    site.make("PATCH", &row, &json!({"data": {"s": "the newest"}}));
     site.skip_s(20);
     for answer in readers.ask(&list(ROWS, 1)) {
         assert_eq!((cache(&answer), answer.status.as_u16()), ("hit", 200));
