@@ -4,7 +4,8 @@
 //! how far each writer was at an instant says what every row was at that instant, and a read is
 //! explained by how far the writers were when it was answered: no less far than whoever asked
 //! could know, and no further than they had gone. A read as of a mark is explained by the writes up
-//! to that mark, whenever it is asked, and is the same each time.
+//! to that mark, whenever it is asked, and is the same each time. A list within a `ttl` may be as old
+//! as that, but shows no row that its caller has lost since it was true.
 //!
 //! Changes of all rows that match know no writers. They are judged by marks: such a change takes what
 //! was created at lower marks and what no other took before it, and counts that (`bulk`).
@@ -47,6 +48,8 @@ pub struct Read {
     pub sees_all: bool,
     /// As of which mark, if not as of now.
     pub as_of: Option<i64>,
+    /// How old it may be, in nanoseconds, if it need not be exact.
+    pub within: Option<u64>,
     /// What came.
     pub shown: Shown,
 }

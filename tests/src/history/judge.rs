@@ -34,6 +34,8 @@ pub enum Why {
     NeverTrue,
     /// It shows one write and lacks another, and a read at the same time does the opposite.
     Crossed,
+    /// Of an age that its caller accepts, it shows a row that the caller had lost.
+    Lost,
     /// As of a mark it shows something else than what was written up to there, or than another
     /// answer as of the same mark.
     Rewritten,
@@ -48,6 +50,8 @@ pub struct Judged {
     pub explained: usize,
     /// Reads as of a mark that have one.
     pub recalled: usize,
+    /// Reads within an age that have one.
+    pub aged: usize,
     /// Reads during which so much was written that not everything was tried.
     pub unjudged: usize,
 }
@@ -84,6 +88,13 @@ pub fn judge(history: &History, questions: &[Question]) -> Judged {
             }
             !is_over
         });
+        if let Some(within) = read.within {
+            match court.age(read, &seen, within) {
+                None => judged.aged += 1,
+                Some(why) => judged.faults.push(court.fault(read, &seen, why)),
+            }
+            continue;
+        }
         match court.hear(read, &seen) {
             Heard::Explained { least, most } => {
                 let explained = Explained { read, least, most };
@@ -205,6 +216,77 @@ impl Court<'_> {
         } else {
             Recalled::Fault
         }
+    }
+
+    /// Why a read may not be as it is that may be so old; `None` if it may.
+    fn age(&mut self, read: &Read, seen: &[usize], within: u64) -> Option<Why> {
+        let (known, begun) = self.bounds(read, seen);
+        if !self.was_right(read, &begun, read.sent.saturating_sub(within)) {
+            return Some(self.why(read, &known, &begun));
+        }
+        let mut rows = read.shown.rows.iter();
+        let keeps = |(name, version): &(Name, i64)| self.keeps(read, *name, *version, &known);
+        (!rows.all(keeps)).then_some(Why::Lost)
+    }
+
+    /// Whether the rows of a read were right at one instant since `oldest`, and its total at one:
+    /// the cache keeps them apart.
+    fn was_right(&mut self, read: &Read, begun: &Progress, oldest: Instant) -> bool {
+        let fits: Vec<Vec<bool>> = (0..begun.len())
+            .map(|writer| {
+                let mut fits = vec![false; begun[writer] + 1];
+                for progress in self.choices(read, writer, 0, begun[writer]) {
+                    fits[progress] = true;
+                }
+                fits
+            })
+            .collect();
+        let all: Vec<Vec<bool>> = begun.iter().map(|begun| vec![true; begun + 1]).collect();
+        let Shown { rows, total } = &read.shown;
+        self.was(read, &fits, oldest, |right| right.rows == *rows)
+            && (total.is_none() || self.was(read, &all, oldest, |right| right.total == *total))
+    }
+
+    /// Whether the right answer was such at an instant since `oldest`, each writer having come as
+    /// far as may be. Between two events of the writers each of them has one write under way at
+    /// most, so few answers can be right there.
+    fn was(
+        &mut self,
+        read: &Read,
+        may_be: &[Vec<bool>],
+        oldest: Instant,
+        is_such: impl Fn(&Shown) -> bool,
+    ) -> bool {
+        let all = self.history.writers.iter().flatten();
+        let mut instants: Vec<Instant> = all
+            .flat_map(|write| [write.sent, write.answered])
+            .filter(|instant| (oldest..read.answered).contains(instant))
+            .collect();
+        instants.push(oldest);
+        instants.sort_unstable_by(|one, other| other.cmp(one));
+        instants.iter().any(|instant| {
+            let writers = self.history.writers.iter().zip(may_be);
+            let choices = writers.map(|(writes, may_be)| {
+                let done = writes.partition_point(|write| write.answered <= *instant);
+                let begun = writes.partition_point(|write| write.sent <= *instant);
+                let progress = done..=begun.min(may_be.len() - 1);
+                progress.filter(|progress| may_be[*progress]).collect()
+            });
+            let choices: Vec<Vec<usize>> = choices.collect();
+            let combinations: usize = choices.iter().map(Vec::len).product();
+            (0..combinations).any(|number| is_such(&self.right(read, &choose(&choices, number))))
+        })
+    }
+
+    /// Whether who reads has seen the row at all times from when it was as it is shown to when he
+    /// asked. Given back after it was lost, it is shown as it was given back.
+    fn keeps(&self, read: &Read, name: Name, version: i64, known: &Progress) -> bool {
+        let row = |progress: usize| self.rows(name.writer, progress)?.get(&name.slot);
+        let writes = self.history.writers[name.writer].len();
+        let is_shown = |progress: &usize| row(*progress).is_some_and(|row| row.version == version);
+        let sees = |progress| row(progress).is_some_and(|row| read.sees_all || row.is_open);
+        let first = (1..=writes).find(is_shown);
+        first.is_some_and(|first| (first..=known[name.writer].max(first)).all(sees))
     }
 
     /// How far each writer was for certain, and at most.
@@ -332,6 +414,7 @@ impl fmt::Display for Fault {
         let what = match self.why {
             Why::Stale => "is older than what was known when it was asked",
             Why::NeverTrue => "was never true at one instant",
+            Why::Lost => "shows a row that its caller had lost",
             Why::Rewritten => "is not what was known at its mark, or not what was answered before",
             Why::Crossed => "and another at the same time each lack what the other shows",
         };
@@ -386,6 +469,7 @@ mod tests {
             question: 0,
             sees_all: true,
             as_of: None,
+            within: None,
             shown: Shown {
                 rows: rows.collect(),
                 total: Some(versions.iter().filter(|version| **version > 0).count() as u64),
@@ -413,7 +497,7 @@ mod tests {
         let judged = judge(&history, &[all()]);
         let why: Vec<Why> = judged.faults.iter().map(|fault| fault.why).collect();
         assert_eq!(why, wanted, "{:?}", judged.faults);
-        let explained = judged.explained + judged.recalled;
+        let explained = judged.explained + judged.recalled + judged.aged;
         assert_eq!(explained + wanted.len(), history.reads.len());
     }
 
@@ -488,6 +572,99 @@ mod tests {
         }
         // What is read later is no news about earlier marks.
         check(&[writer], vec![as_of(5, 1), read(71, 80, &[3])], &[]);
+    }
+
+    #[test]
+    fn a_read_within_an_age_may_be_so_old_and_no_older() {
+        let writer: &[_] = &[(0, 10), (20, 30), (40, 50)];
+        let aged = |version, within| Read {
+            within: Some(within),
+            ..read(60, 70, &[version])
+        };
+        check(&[writer], vec![aged(3, 0), aged(3, 60), aged(2, 15)], &[]);
+        check(&[writer], vec![aged(1, 35), aged(0, 55)], &[]);
+        check(&[writer], vec![aged(2, 9), aged(1, 25)], &[Why::Stale; 2]);
+        check(&[writer], vec![aged(4, 60)], &[Why::NeverTrue]);
+        // It is no news for others: the last write may have been seen by nobody.
+        check(
+            &[&[(0, 10), (20, 90)]],
+            vec![aged(2, 60), read(71, 80, &[1])],
+            &[],
+        );
+    }
+
+    #[test]
+    fn two_rows_of_an_old_read_are_of_one_instant_and_its_total_of_one() {
+        let (one, other): (&[_], &[_]) = (&[(0, 10), (40, 50)], &[(20, 30)]);
+        let aged = |versions: &[i64]| Read {
+            within: Some(60),
+            ..read(60, 70, versions)
+        };
+        check(
+            &[one, other],
+            vec![aged(&[1, 1]), aged(&[1, 0]), aged(&[2, 1])],
+            &[],
+        );
+        check(
+            &[one, other],
+            vec![aged(&[2, 0]), aged(&[0, 1])],
+            &[Why::NeverTrue; 2],
+        );
+        let counting = |total| {
+            let mut counting = aged(&[1, 0]);
+            counting.shown.total = Some(total);
+            counting
+        };
+        let reads = vec![counting(0), counting(2), counting(3)];
+        check(&[one, other], reads, &[Why::NeverTrue]);
+    }
+
+    #[test]
+    fn a_read_within_an_age_shows_no_row_that_was_lost() {
+        // Two versions that all may read, one that guests may not, and one that they may again.
+        let mut of_writer = writes(&[(0, 10), (20, 30), (40, 50), (60, 70)]);
+        of_writer[2].after.get_mut(&0).unwrap().is_open = false;
+        let deleted = Write {
+            sent: 80,
+            answered: 90,
+            mark: None,
+            after: Rows::new(),
+        };
+        of_writer.push(deleted);
+        let faults = |sees_all, sent, version| {
+            let aged = Read {
+                sees_all,
+                within: Some(1_000),
+                ..read(sent, sent + 2, &[version])
+            };
+            let history = History {
+                writers: vec![of_writer.clone()],
+                reads: vec![aged],
+            };
+            let faults = judge(&history, &[all()]).faults;
+            faults.first().map(|fault| fault.why)
+        };
+        for (sees_all, sent, version, wanted) in [
+            (false, 35, 1, None),
+            (false, 45, 2, None),
+            (false, 51, 2, Some(Why::Lost)),
+            (true, 51, 2, None),
+            (true, 51, 1, None),
+            // Given back, it is not as it was before it was lost.
+            (false, 75, 2, Some(Why::Lost)),
+            (false, 75, 4, None),
+            (true, 75, 3, None),
+            (false, 85, 4, None),
+            (false, 91, 4, Some(Why::Lost)),
+            (true, 91, 4, Some(Why::Lost)),
+            (true, 91, 0, None),
+        ] {
+            assert_eq!(
+                faults(sees_all, sent, version),
+                wanted,
+                "{sees_all} {sent} {version}"
+            );
+        }
     }
 
     #[test]

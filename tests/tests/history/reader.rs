@@ -114,6 +114,9 @@ fn list_of(question: &Question) -> Vec<Value> {
     queries
 }
 
+/// A list counts as so old as the server says, from when it was read; that may take a while itself
+/// on a machine with much else to do.
+const AGE_LATE_NS: u64 = 1_000_000_000;
 /// Marks that a reader remembers of each table.
 const MARKS_MAX: usize = 200;
 
@@ -153,7 +156,8 @@ impl Reader<'_> {
         };
         let mut path = self.stage.rows_of(table, family) + &route(question, as_of);
         let is_list_of_now = as_of.is_none() && path.contains('?');
-        if let Some(ttl_s) = self.stage.ttl_s.filter(|_| is_list_of_now) {
+        let ttl_s = self.stage.ttl_s.filter(|_| is_list_of_now);
+        if let Some(ttl_s) = ttl_s {
             path = format!("{path}&ttl={ttl_s}");
         }
         let asked = (path, is_key);
@@ -171,7 +175,11 @@ impl Reader<'_> {
                 .context("304 without a tag")?,
             _ => shown(&answer, question, family).with_context(|| asked.0.clone())?,
         };
-        if let Some(tag) = told("etag").filter(|_| as_of.is_none()) {
+        let kept = self.held.get(&asked).map(|(_, shown)| shown.clone());
+        let kept = kept.filter(|_| self.is_planted(Planted::KeptLists) && ttl_s.is_some());
+        let is_kept = kept.is_some();
+        let shown = kept.unwrap_or(shown);
+        if let Some(tag) = told("etag").filter(|_| as_of.is_none() && !is_kept) {
             self.held.insert(asked, (tag, shown.clone()));
         }
         self.read[table].push(Read {
@@ -179,6 +187,9 @@ impl Reader<'_> {
             answered,
             question: place,
             sees_all,
+            within: ttl_s
+                .filter(|_| !self.is_planted(Planted::NoAge))
+                .map(|ttl_s| u64::from(ttl_s) * 1_000_000_000 + AGE_LATE_NS),
             as_of: as_of.map(|mark| self.noted(table, mark)),
             shown,
         });
@@ -200,8 +211,12 @@ impl Reader<'_> {
     /// What is noted of the mark that was asked about: the truth, unless a fault is planted.
     fn noted(&self, table: usize, mark: i64) -> i64 {
         let last = self.marks[table].last().copied();
-        let last = last.filter(|_| self.stage.planted == Some(Planted::OtherMarks));
+        let last = last.filter(|_| self.is_planted(Planted::OtherMarks));
         last.unwrap_or(mark)
+    }
+
+    fn is_planted(&self, planted: Planted) -> bool {
+        self.stage.planted == Some(planted)
     }
 
     fn remember(&mut self, table: usize, mark: i64) {
