@@ -359,8 +359,9 @@ impl EngineError {
         f.write_str(match self {
             EngineError::RequestKeyReused => "The key of this request was used for another one.",
             _ => {
-                "This request has had its effect, and its answer is not there: it was erased, or \
-                 was for a caller without an API key, for whom answers are not kept."
+                "This request has had its effect, and its answer is no longer kept: it gave way to \
+                 newer ones of its API key, was erased, or was for a caller without an API key, \
+                 for whom answers are not kept."
             }
         })
     }

@@ -60,7 +60,8 @@ impl fmt::Debug for Request {
 
 impl Engine {
     /// The answer that was kept when this key's request ran, within the last hour. `None` if it
-    /// has not run, if its answer was not kept, or was erased; always for callers without a key.
+    /// has not run, if its answer was not kept, gave way to others, or was erased; always for
+    /// callers without a key.
     ///
     /// # Errors
     /// [`EngineError::ScopeMissing`] when the key may write no rows, or no longer;
@@ -128,6 +129,7 @@ impl Engine {
             request: request.print,
             now: self.shared.clock.now(),
             answer: None,
+            answers_bytes_max: self.quotas.key_answers_bytes,
         })
     }
 

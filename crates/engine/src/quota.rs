@@ -35,6 +35,8 @@ pub struct Quotas {
     pub guest_transactions: Bound,
     /// Those of one API key.
     pub key_transactions: Bound,
+    /// Bytes of the answers that are kept for one API key, for requests that may be sent again.
+    pub key_answers_bytes: u64,
     /// Most rows that a project has now; 0 for any number.
     pub project_rows: u64,
     /// Most bytes of the pages that the store uses, all projects and their past together; 0 for any
@@ -47,6 +49,7 @@ impl Quotas {
     pub const NONE: Quotas = Quotas {
         guest_transactions: Bound::PART,
         key_transactions: Bound::WHOLE,
+        key_answers_bytes: 256 << 20,
         project_rows: 0,
         data_bytes: 0,
     };
@@ -87,6 +90,8 @@ pub struct Taken {
     pub data_bytes_max: u64,
     /// Open transactions of clients, and what is staged in them.
     pub transactions: OpenTransactions,
+    /// Bytes of the answers that are kept for requests which may be sent again.
+    pub kept_answer_bytes: u64,
     /// Requests that would have added a row too many.
     pub rows_refused: u64,
     /// Requests that would have added bytes to a full store.
@@ -239,6 +244,7 @@ impl Held {
             data_bytes: block_on(store.data_bytes()).unwrap_or_default(),
             data_bytes_max: self.bytes_max,
             transactions: block_on(store.open_transactions()).unwrap_or_default(),
+            kept_answer_bytes: block_on(store.kept_answer_bytes()).unwrap_or_default(),
             rows_refused: count(&self.rows_refused),
             bytes_refused: count(&self.bytes_refused),
             transactions_refused: count(&self.transactions_refused),

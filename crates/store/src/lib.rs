@@ -180,6 +180,11 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::ready(Ok(OpenTransactions::default())))
     }
 
+    /// Bytes of the answers that are kept for requests which may be sent again.
+    fn kept_answer_bytes(&self) -> StoreFuture<'_, u64> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
     /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
     /// above them.
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;

@@ -205,6 +205,8 @@ pub struct Once {
     pub now: Timestamp,
     /// Writes the answer that is kept with the key; without it, only the mark is.
     pub answer: Option<AnswerOf>,
+    /// Most bytes of answers that are kept for keys with the same first word; the oldest ones go.
+    pub answers_bytes_max: u64,
 }
 
 /// Writes the answer to a request from what its batch has done.

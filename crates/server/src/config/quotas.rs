@@ -57,6 +57,15 @@ pub struct QuotaArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 0, BYTES_MAX))]
     key_transactions_memory: usize,
+    /// Most bytes of answers kept for one API key under its Idempotency-Keys; the oldest go beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_KEY_ANSWERS_MAX",
+        value_name = "SIZE",
+        default_value = "256MiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 0, BYTES_MAX))]
+    key_answers_max: usize,
     /// Most rows of one project; 0 for any number; 507 beyond
     #[arg(
         long,
@@ -86,6 +95,7 @@ impl QuotaArgs {
         Quotas {
             guest_transactions: bound(self.guest_transactions, self.guest_transactions_memory),
             key_transactions: bound(self.key_transactions, self.key_transactions_memory),
+            key_answers_bytes: self.key_answers_max as u64,
             project_rows: self.project_rows,
             data_bytes: self.data_max as u64,
         }

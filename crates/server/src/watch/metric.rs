@@ -453,6 +453,11 @@ fn quotas(seen: &Seen) -> Vec<Metric> {
             "Bytes of the operations that are staged in them",
             taken.transactions.bytes,
         ),
+        gauge(
+            "tidemark_kept_answer_bytes",
+            "Bytes of answers that are kept under an Idempotency-Key",
+            taken.kept_answer_bytes,
+        ),
         Metric {
             name: "tidemark_quota_refusals_total",
             kind: Kind::Counter,

@@ -210,6 +210,11 @@ fn quotas_and_what_they_refuse_are_counted() {
             .status
     };
     assert_eq!([create(1), create(2), create(3)], [201, 201, 507]);
+    let change = r#"{"data":{"n":7}}"#;
+    let once = [AS_KEY[0], AS_KEY[1], ("idempotency-key", "k")];
+    let row = "/v1/tablesdb/d/tables/t/rows/r1";
+    let changed = site.ask_with(&once, "PATCH", row, change);
+    assert_eq!(changed.status, 200, "{}", changed.text);
     let opened = site.ask("POST", "/v1/tablesdb/transactions", "{}");
     assert_eq!(opened.status, 201, "{}", opened.text);
     assert_eq!(
@@ -237,6 +242,8 @@ fn quotas_and_what_they_refuse_are_counted() {
     assert_eq!(value(&text, "tidemark_project_rows_max"), 2);
     assert_eq!(value(&text, "tidemark_data_max_bytes"), 1 << 40);
     assert!(value(&text, "tidemark_data_bytes") > 4_096);
+    let kept = value(&text, "tidemark_kept_answer_bytes");
+    assert!(kept > changed.text.len() as u64, "{kept}");
     assert_eq!(value(&text, "tidemark_transactions_open"), 1);
     assert!(value(&text, "tidemark_transactions_staged_bytes") > 0);
 }

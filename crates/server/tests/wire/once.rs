@@ -1,16 +1,27 @@
 //! Writes that carry an `Idempotency-Key`: done once, and answered alike each time.
 
+use engine::Quotas;
 use model::Scope;
 use serde_json::{Value, json};
 
-use crate::site::{Answer, KEY, PROJECT, ROWS_KEY, Site};
+use crate::site::{Answer, KEY, PROJECT, QUOTAS, ROWS_KEY, Site};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const DOCUMENTS: &str = "/v1/databases/d/collections/t/documents";
 const OWN: &str = "/v1/tidemark/databases/d";
 
 fn site() -> Site {
-    let site = Site::start();
+    furnish(Site::start())
+}
+
+fn keeping(key_answers_bytes: u64) -> Site {
+    furnish(Site::start_within(Quotas {
+        key_answers_bytes,
+        ..QUOTAS
+    }))
+}
+
+fn furnish(site: Site) -> Site {
     let table = r#"{"tableId":"t","name":"T",
         "permissions":["read(\"any\")","create(\"any\")","update(\"any\")"],
         "columns":[{"key":"n","type":"integer"},{"key":"s","type":"longtext"}]}"#;
@@ -319,6 +330,72 @@ fn an_answer_that_is_too_large_is_refused_before_anything_is_done() {
     assert_eq!(refused.refusal(), "400 general_argument_invalid");
     assert!(refused.text.contains("1048576"), "{}", refused.text);
     assert_eq!(site.ask("GET", &format!("{ROWS}/c"), "").json()["n"], 3);
+}
+
+/// Sets the text of row `a`, under this key of a request.
+fn set_text(site: &Site, secret: &str, key: &str) -> Answer {
+    let body = json!({"data": {"s": format!("{key} {}", "x".repeat(800))}}).to_string();
+    let headers = [
+        ("x-appwrite-project", PROJECT),
+        ("x-appwrite-key", secret),
+        ("idempotency-key", key),
+    ];
+    site.ask_with(&headers, "PATCH", &format!("{ROWS}/a"), &body)
+}
+
+/// Says by its error that it was done and is not done again.
+#[track_caller]
+fn is_gone(site: &Site, key: &str) {
+    let before = site.ask("GET", &format!("{ROWS}/a"), "").text;
+    let again = set_text(site, KEY, key);
+    assert_eq!(again.refusal(), "409 general_idempotency_key_reused");
+    assert!(again.text.contains("has had its effect"), "{}", again.text);
+    assert!(again.text.contains("no longer kept"), "{}", again.text);
+    assert_eq!(site.ask("GET", &format!("{ROWS}/a"), "").text, before);
+}
+
+#[test]
+fn the_oldest_answers_of_a_key_give_way_and_their_requests_are_not_done_again() {
+    // Each answer has 900 to 1,200 bytes: there is room for two.
+    let site = keeping(2_500);
+    let of_other = shown(&set_text(&site, ROWS_KEY, "k1"));
+    let first: Vec<_> = ["k1", "k2", "k3"]
+        .map(|key| set_text(&site, KEY, key))
+        .into();
+    assert!(first.iter().all(|answer| answer.status == 200));
+    is_gone(&site, "k1");
+    let kept = |site: &Site, key| shown(&set_text(site, KEY, key));
+    assert_eq!(kept(&site, "k2"), shown(&first[1]));
+    assert_eq!(kept(&site, "k3"), shown(&first[2]));
+    // What stands for the key is known after a restart, too.
+    let site = site.restart();
+    is_gone(&site, "k1");
+    assert_eq!(kept(&site, "k2"), shown(&first[1]));
+    let fourth = shown(&set_text(&site, KEY, "k4"));
+    is_gone(&site, "k1");
+    is_gone(&site, "k2");
+    assert_eq!(kept(&site, "k3"), shown(&first[2]));
+    assert_eq!(kept(&site, "k4"), fourth);
+    let other = shown(&set_text(&site, ROWS_KEY, "k1"));
+    assert_eq!(other, of_other, "another key has its own bytes");
+}
+
+#[test]
+fn an_answer_without_room_is_given_once() {
+    let site = keeping(500);
+    for key in ["k1", "k2"] {
+        let done = set_text(&site, KEY, key);
+        assert_eq!(done.status, 200, "{}", done.text);
+        is_gone(&site, key);
+    }
+    // A small one has room.
+    let path = format!("{ROWS}/c");
+    let done = ask_once(&site, "k3", "DELETE", &path, "");
+    assert_eq!(done.status, 204);
+    assert_eq!(
+        shown(&ask_once(&site, "k3", "DELETE", &path, "")),
+        shown(&done)
+    );
 }
 
 #[test]

@@ -123,6 +123,7 @@ pub struct Site {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
     directory: Option<tempfile::TempDir>,
+    quotas: Quotas,
 }
 
 /// An answer.
@@ -238,8 +239,9 @@ impl Site {
     pub fn restart(mut self) -> Site {
         self.stop();
         let directory = self.directory.take().unwrap();
+        let quotas = self.quotas;
         let proxies = TrustedProxies::None;
-        Site::over(directory, LIMITS, None, LONG_READS, None, QUOTAS, proxies)
+        Site::over(directory, LIMITS, None, LONG_READS, None, quotas, proxies)
     }
 
     fn over(
@@ -301,6 +303,7 @@ impl Site {
             stop: Some(stop),
             thread: Some(thread),
             directory: Some(directory),
+            quotas,
         }
     }
 

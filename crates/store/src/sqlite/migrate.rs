@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
+use super::answers::ANSWER_BYTES;
 use super::fault::corrupt;
 use super::schema::{
     ENCRYPTION, GREATEST_AGE, NOTED, OPTIONS, OVER_TIME, SYSTEM_TABLES, WHO_LOOKS_BACK,
@@ -24,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     WHO_LOOKS_BACK,
     ENCRYPTION,
     GREATEST_AGE,
+    ANSWER_BYTES,
 ];
 
 /// The format this binary writes.

@@ -5,6 +5,7 @@
 //! writer's connection is handed from call to call: to a [`Pending`] and back, so that nothing
 //! else can be written while one exists.
 
+mod answers;
 mod bind;
 mod catalogue_read;
 mod catalogue_rows;
@@ -351,6 +352,10 @@ impl Store for SqliteStore {
 
     fn open_transactions(&self) -> StoreFuture<'_, OpenTransactions> {
         Box::pin(ready(self.readers.open_transactions()))
+    }
+
+    fn kept_answer_bytes(&self) -> StoreFuture<'_, u64> {
+        Box::pin(ready(self.readers.kept_answer_bytes()))
     }
 
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {

@@ -80,6 +80,13 @@ CREATE INDEX request_key_answer ON request_key (mark) WHERE answer IS NOT NULL;
 /// and few enough that nobody waits for it.
 const REMOVED_MAX: i64 = 100;
 
+/// Keeps a request, also in the place of one whose time is over.
+pub(super) const KEEP_REQUEST: &str = "
+INSERT INTO request_key (project, key, part, request, mark, at, answer, bytes)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT (project, key, part) DO UPDATE SET request = excluded.request, mark = excluded.mark,
+  at = excluded.at, answer = excluded.answer, bytes = excluded.bytes";
+
 /// The columns of a transaction, as [`transaction`] reads them.
 pub(super) const COLUMNS: &str =
     "seq, project, id, owner, status, created, updated, expires, count, bytes";
@@ -324,19 +331,23 @@ impl Run<'_> {
                 answer = Stored::Blob(vault.seal(Place::Answer(project, key, part), &plain)?);
             }
         }
-        self.statement(
-            "INSERT OR REPLACE INTO request_key (project, key, part, request, mark, at, answer) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?
-        .execute(params![
+        let bytes = match &answer {
+            Stored::Blob(answer) => answer.len() as i64,
+            _ => 0,
+        };
+        self.statement(KEEP_REQUEST)?.execute(params![
             project,
             key,
             part,
             request,
             has_mark.then_some(self.mark.0),
             once.now.0,
-            answer
+            answer,
+            bytes
         ])?;
+        if bytes > 0 {
+            self.bound_answers(once)?;
+        }
         Ok(())
     }
 
@@ -344,7 +355,8 @@ impl Run<'_> {
     /// it, and of requests that changed nothing, which belong to no commit.
     pub(super) fn forget_answers(&self, number: TableNumber, id: &RowId) -> Step<()> {
         self.statement(
-            "UPDATE request_key SET answer = NULL WHERE answer IS NOT NULL AND (mark IS NULL \
+            "UPDATE request_key SET answer = NULL, bytes = 0 \
+             WHERE answer IS NOT NULL AND (mark IS NULL \
              OR EXISTS (SELECT 1 FROM tx_row WHERE tt = mark AND tab = ?1 AND id = ?2))",
         )?
         .execute(params![number.0, id.as_str()])?;

@@ -103,6 +103,16 @@ impl Readers {
         })
     }
 
+    /// What [`crate::Store::kept_answer_bytes`] promises.
+    pub(in crate::sqlite) fn kept_answer_bytes(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT coalesce(sum(bytes), 0) FROM kept_bytes";
+        self.look(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            let bytes: i64 = statement.query_row((), |row| row.get(0))?;
+            Ok(bytes.unsigned_abs())
+        })
+    }
+
     fn look<T>(
         &self,
         read: impl FnOnce(&rusqlite::Connection) -> Step<T>,
