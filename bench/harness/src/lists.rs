@@ -284,6 +284,7 @@ impl Contest<'_> {
             place: false,
             bytes_max: usize::MAX,
             catalogue_epoch: self.opened.catalogue_epoch,
+            of_guest: false,
         };
         let listed = block_on(self.opened.store.list(listing))?.answer;
         Ok((listed.rows, self.total.then_some(listed.total)))

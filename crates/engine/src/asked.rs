@@ -18,6 +18,13 @@ pub struct Caller {
     pub request: Option<Arc<Request>>,
 }
 
+impl Caller {
+    /// Whether it carries no key: guests, and users who are signed in.
+    pub fn is_guest(&self) -> bool {
+        !self.actor.bypasses_grants()
+    }
+}
+
 /// A table, as a path names it.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {

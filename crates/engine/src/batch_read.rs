@@ -117,13 +117,13 @@ impl Engine {
                 return found;
             }
         }
-        let (caller, database) = (caller.clone(), database.to_owned());
+        let (caller, database, of_guest) = (caller.clone(), database.to_owned(), caller.is_guest());
         let asked = asked.to_vec();
         let read = async move |engine: &Engine, turn: &Turn<'_>| {
             let found = engine.read_batch_in(turn, &caller, &database, &asked);
             found.await
         };
-        self.read_apart(read).await
+        self.read_apart(of_guest, read).await
     }
 
     async fn read_batch_in(
@@ -422,6 +422,7 @@ async fn by_filter(
         place: false,
         bytes_max: usize::MAX,
         catalogue_epoch: reading.catalogue.epoch,
+        of_guest: reading.caller.is_guest(),
     };
     let read = reading.reads.list(listing).await?;
     if plan.at.is_none() {

@@ -35,6 +35,10 @@ struct AskedAt<'a> {
 
 /// How an answer is made.
 #[derive(Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are chosen one by one, and handed on together"
+)]
 struct How<'a> {
     /// The row, if only that is asked for.
     only: Option<&'a RowId>,
@@ -43,6 +47,7 @@ struct How<'a> {
     /// Whether it is the same for ever.
     is_fixed: bool,
     bypasses: bool,
+    of_guest: bool,
 }
 
 /// Single rows of a table at coordinates that are over.
@@ -53,6 +58,7 @@ pub struct PreparedPast {
     query: Query,
     mark: Mark,
     family: Family,
+    of_guest: bool,
 }
 
 impl Engine {
@@ -92,6 +98,7 @@ impl Engine {
             query,
             mark,
             family: list.family,
+            of_guest: caller.is_guest(),
         }))
     }
 
@@ -113,6 +120,7 @@ impl Engine {
             total: false,
             is_fixed: true,
             bypasses: false,
+            of_guest: past.of_guest,
         };
         let answer = pin!(self.answer_fixed(epoch, query, how, past.mark));
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
@@ -246,6 +254,7 @@ impl Engine {
             total: list.total,
             is_fixed,
             bypasses: list.bypass && matches!(caller.actor, Actor::Key { .. }),
+            of_guest: caller.is_guest(),
         };
         self.answer_fixed(catalogue.epoch, query, how, mark).await
     }
@@ -393,6 +402,7 @@ impl Engine {
             place: false,
             bytes_max: self.answer_bytes_max,
             catalogue_epoch,
+            of_guest: how.of_guest,
         };
         let listed = self.shared.store.list(listing).await?.answer;
         Ok((listed.rows, listed.total))
@@ -416,7 +426,7 @@ impl Engine {
             rows,
             related: Vec::new(),
         };
-        let (tag, body) = self.encoded(page, how.family).await?;
+        let (tag, body) = self.encoded(page, how.family, how.of_guest).await?;
         Ok(Pinned {
             tag,
             body,

@@ -122,6 +122,7 @@ impl Engine {
                 place: false,
                 bytes_max: usize::MAX,
                 catalogue_epoch: catalogue.epoch,
+                of_guest: false,
             };
             match self.shared.store.list(listing).await {
                 Err(StoreError::CatalogueMoved) => {

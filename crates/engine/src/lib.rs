@@ -65,6 +65,7 @@ mod trials;
 mod unseen;
 mod writer;
 
+pub use aside::ASIDE_BYTES_MIN;
 pub use asked::{
     Cached, Caller, ColumnChange, Fixed, Judged, ListAnswer, ListContainers, ListRows, Listed,
     NewColumn, NewIndex, NewTable, Place, RowInput, TableChange,

@@ -281,6 +281,7 @@ impl Comparing {
             place: false,
             bytes_max: usize::MAX,
             catalogue_epoch: hit.catalogue_epoch,
+            of_guest: false,
         };
         let read = self.shared.store.list(listing).await;
         if !hit.holds(&self.shared) {

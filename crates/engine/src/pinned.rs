@@ -52,7 +52,8 @@ impl Engine {
             let mut query = self.resolve(&catalogue, caller, place, texts)?;
             past::need_open(&query.table, &caller.actor)?;
             query.at = Some(at);
-            match self.read_pinned(&query, catalogue.epoch).await {
+            let of_guest = caller.is_guest();
+            match self.read_pinned(&query, catalogue.epoch, of_guest).await {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
@@ -62,7 +63,12 @@ impl Engine {
         Err(EngineError::Overloaded)
     }
 
-    async fn read_pinned(&self, query: &Query, epoch: u64) -> Result<(Page, u64), EngineError> {
+    async fn read_pinned(
+        &self,
+        query: &Query,
+        epoch: u64,
+        of_guest: bool,
+    ) -> Result<(Page, u64), EngineError> {
         let listing = Listing {
             query,
             rows: true,
@@ -70,6 +76,7 @@ impl Engine {
             place: false,
             bytes_max: self.answer_bytes_max,
             catalogue_epoch: epoch,
+            of_guest,
         };
         let listed = self.read_list(listing).await?.answer;
         let page = Page {

@@ -347,6 +347,7 @@ fn rows_of(store: &dyn Store, table: &Arc<Table>, catalogue_epoch: u64) -> Optio
         place: false,
         bytes_max: usize::MAX,
         catalogue_epoch,
+        of_guest: false,
     };
     let listed = block_on(store.list(listing)).ok()?;
     Some(listed.answer.total)

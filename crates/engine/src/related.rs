@@ -132,6 +132,7 @@ impl<'a> Gathering<'a> {
             place: false,
             bytes_max: self.bytes_left,
             catalogue_epoch: self.catalogue.epoch,
+            of_guest: self.caller.is_guest(),
         };
         let listed = self.read_list(listing).await?;
         let page = Page {
@@ -343,6 +344,7 @@ impl<'a> Gathering<'a> {
                 place: false,
                 bytes_max: self.bytes_left,
                 catalogue_epoch: self.catalogue.epoch,
+                of_guest: self.caller.is_guest(),
             };
             let found = self.read_list(listing).await?.rows;
             let count = found.len();

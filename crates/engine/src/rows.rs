@@ -1,17 +1,17 @@
 //! Reading rows of now: lists, cached when the reader allows some age, and single rows.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use list_cache::{Asked, Contract, Family, Read, ReadRows, Step};
+use list_cache::{Asked, Contract, Read, ReadRows, Step};
 use model::{
-    Actor, Catalogue, Direction, Marked, Page, Row, RowId, Scope, Selection, Table, Timestamp,
+    Actor, Catalogue, Direction, Mark, Marked, Page, Row, RowId, Scope, Selection, Table, Timestamp,
 };
 use query::ast::Ast;
-use query::{AskedTimes, Frame, Query, RelatedNames};
-use store::{Listing, Point, Snapshot, StoreError, TotalCap};
+use query::{AskedTimes, Frame, Query, RelatedNames, Visibility};
+use store::{Listing, Point, Snapshot, StoreError};
 
 use crate::Engine;
-use crate::aside::Turn;
 use crate::asked::{Cached, Caller, Judged, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::coordinates;
@@ -45,17 +45,27 @@ impl Engine {
             let related = related(&query.table, asked.texts)?;
             let number = query.table.number;
             let before = self.shared.before(Some(number));
+            let overdue = self.overdue(number);
+            let contract = self.contract(caller, asked, &query);
+            let contract = contract.filter(|_| overdue.is_none() && !was_torn);
+            let is_torn = |mark: Mark| match contract {
+                None if overdue.is_some() => self.shared.is_torn(&before, mark),
+                None => self.shared.parts(&before, mark),
+                Some(_) => self.shared.has_passed(&before),
+            };
+            let torn = Cell::new(None);
             let attempt = Attempt {
                 engine: self,
                 catalogue: &catalogue,
                 query: &query,
                 asked,
+                of_guest: caller.is_guest(),
+                is_torn: &is_torn,
+                torn: &torn,
             };
-            let overdue = self.overdue(number);
-            let contract = self.contract(caller, asked, &query);
-            let contract = contract.filter(|_| overdue.is_none() && !was_torn);
-            let answer = if !related.is_empty() {
-                attempt.answer_with(caller, &related).await
+            let is_alone = related.is_empty();
+            let answer = if !is_alone {
+                attempt.answer_with(caller, related).await
             } else if let Some(now) = overdue {
                 attempt.answer_at(now).await
             } else if let Some(contract) = contract {
@@ -63,13 +73,15 @@ impl Engine {
             } else {
                 attempt.answer().await
             };
-            // Rows and total that were looked for in the cache were found one after the other.
-            let is_torn = |answer: &ListAnswer| match contract {
-                _ if !related.is_empty() => false,
-                None if overdue.is_some() => self.shared.is_torn(&before, answer.mark),
-                None => self.shared.parts(&before, answer.mark),
-                Some(Contract::Exact) => self.shared.has_passed(&before),
-                Some(Contract::Ttl { .. }) => answer.was_read() && self.shared.has_passed(&before),
+            // Rows and total that were looked for in the cache were found one after the other; what
+            // was read on one snapshot was looked at then, and may have been encoded for long.
+            let is_torn = |answer: &ListAnswer| {
+                let may_be = match contract {
+                    _ if !is_alone => false,
+                    Some(Contract::Ttl { .. }) => answer.was_read(),
+                    _ => true,
+                };
+                may_be && torn.get().unwrap_or_else(|| is_torn(answer.mark))
             };
             match answer {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
@@ -116,7 +128,7 @@ impl Engine {
 
     async fn get_row_once(
         &self,
-        catalogue: &Catalogue,
+        catalogue: &Arc<Catalogue>,
         caller: &Caller,
         place: Place<'_>,
         id: &RowId,
@@ -129,6 +141,12 @@ impl Engine {
             .ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
         let selection = selection(table, texts)?;
         let related = related(table, texts)?;
+        if !related.is_empty() {
+            let get = get_with(table, id, (selection, visibility), related);
+            let Marked { answer, mark } = self.in_turns(catalogue, caller, get).await?;
+            let answer = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
+            return Ok(Marked { answer, mark });
+        }
         let point = Point {
             table,
             id,
@@ -138,14 +156,8 @@ impl Engine {
             shows_span: false,
             catalogue_epoch: catalogue.epoch,
         };
-        if !related.is_empty() {
-            let get = async |reading: &mut Gathering<'_>| reading.get(point, &related).await;
-            let read = self.on_one_snapshot(None, catalogue, caller, get);
-            let Marked { answer, mark } = read.await?;
-            let answer = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
-            return Ok(Marked { answer, mark });
-        }
-        let Snapshot { answer, mark } = self.get_now(point).await?;
+        let of_guest = caller.is_guest();
+        let Snapshot { answer, mark } = self.get_now(point, of_guest).await?;
         let row = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
         Ok(Marked {
             answer: Page {
@@ -159,13 +171,17 @@ impl Engine {
     }
 
     /// The row of now.
-    async fn get_now(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, EngineError> {
+    async fn get_now(
+        &self,
+        point: Point<'_>,
+        of_guest: bool,
+    ) -> Result<Snapshot<Option<Row>>, EngineError> {
         let number = point.table.number;
         for _ in 0..ATTEMPTS_MAX {
             let before = self.shared.before(Some(number));
             let read = match self.overdue(number) {
                 None => self.shared.store.get(point).await?,
-                Some(now) => self.get_overdue(point, now).await?,
+                Some(now) => self.get_overdue(point, now, of_guest).await?,
             };
             if !self.shared.is_torn(&before, read.mark) {
                 return Ok(read);
@@ -180,6 +196,7 @@ impl Engine {
         &self,
         point: Point<'_>,
         now: Timestamp,
+        of_guest: bool,
     ) -> Result<Snapshot<Option<Row>>, EngineError> {
         let query = Query {
             table: point.table.clone(),
@@ -204,6 +221,7 @@ impl Engine {
             place: false,
             bytes_max: self.answer_bytes_max,
             catalogue_epoch: point.catalogue_epoch,
+            of_guest,
         };
         let Snapshot { answer, mark } = self.shared.store.list(listing).await?;
         let answer = answer.rows.into_iter().next();
@@ -276,6 +294,28 @@ pub(crate) fn selection(table: &Table, texts: &[String]) -> Result<Selection, En
     Ok(query::resolve_selection(&ast, table)?)
 }
 
+/// Reads one row with related rows, again and again.
+pub(crate) fn get_with(
+    table: &Arc<Table>,
+    id: &RowId,
+    (selection, visibility): (Selection, Visibility),
+    related: Vec<RelatedNames>,
+) -> impl AsyncFnMut(&mut Gathering<'_>) -> Result<Option<Page>, EngineError> + Send + 'static {
+    let (table, id) = (table.clone(), id.clone());
+    async move |reading: &mut Gathering<'_>| {
+        let point = Point {
+            table: &table,
+            id: &id,
+            selection: &selection,
+            visibility: &visibility,
+            at: None,
+            shows_span: false,
+            catalogue_epoch: reading.catalogue.epoch,
+        };
+        reading.get(point, &related).await
+    }
+}
+
 /// What is selected of related rows.
 pub(crate) fn related(table: &Table, texts: &[String]) -> Result<Vec<RelatedNames>, EngineError> {
     if !table.has_relationships() || texts.is_empty() {
@@ -290,6 +330,11 @@ struct Attempt<'a> {
     catalogue: &'a Arc<Catalogue>,
     query: &'a Query,
     asked: &'a ListRows<'a>,
+    of_guest: bool,
+    /// Whether what was read on a snapshot of this mark lacks what has begun or ended since.
+    is_torn: &'a dyn Fn(Mark) -> bool,
+    /// The same of the last read, if that was of all that is asked for.
+    torn: &'a Cell<Option<bool>>,
 }
 
 impl Attempt<'_> {
@@ -323,25 +368,17 @@ impl Attempt<'_> {
     async fn answer_with(
         &self,
         caller: &Caller,
-        related: &[RelatedNames],
+        names: Vec<RelatedNames>,
     ) -> Result<ListAnswer, EngineError> {
-        let asked = Related {
-            query: self.query.clone(),
-            names: related.to_vec(),
-            total: self.asked.total.then_some(self.engine.total_cap),
-            family: self.asked.family,
-        };
-        let turn = Turn::here();
-        let read = asked.read(self.engine, &turn, self.catalogue, caller);
-        let answer = read.await;
-        if !turn.is_over() {
-            return answer;
-        }
-        let (catalogue, caller) = (self.catalogue.clone(), caller.clone());
-        let read = async move |engine: &Engine, turn: &Turn<'_>| {
-            asked.read(engine, turn, &catalogue, &caller).await
-        };
-        self.engine.read_apart(read).await
+        let (query, asked) = (self.query.clone(), self.asked);
+        let total = asked.total.then_some(self.engine.total_cap);
+        let list =
+            async move |reading: &mut Gathering<'_>| reading.list(&query, &names, total).await;
+        let read = self.engine.in_turns(self.catalogue, caller, list).await?;
+        let answer = self
+            .engine
+            .uncached_answer(read, asked.family, self.of_guest);
+        answer.await
     }
 
     /// From the cache, or read for it.
@@ -365,6 +402,7 @@ impl Attempt<'_> {
                 Step::Answer(answer) => break answer,
                 Step::Wait(joined) => {
                     let landed = joined.await;
+                    self.torn.set(None);
                     asking.landed(landed);
                     was_read_here = false;
                 }
@@ -442,8 +480,13 @@ impl Attempt<'_> {
             place: rows && for_keeping,
             bytes_max: self.engine.answer_bytes_max,
             catalogue_epoch: self.catalogue.epoch,
+            of_guest: self.of_guest,
         };
         let Snapshot { answer, mark } = self.engine.read_list(listing).await?;
+        // Before it is encoded, which may take long where much is read: it is not begun anew for
+        // what passes meanwhile.
+        let is_whole = rows && (total || !self.asked.total);
+        self.torn.set(is_whole.then(|| (self.is_torn)(mark)));
         let total = total.then_some(answer.total);
         let mut read_rows = None;
         if rows {
@@ -456,7 +499,10 @@ impl Attempt<'_> {
                 rows: answer.rows,
                 related: Vec::new(),
             };
-            let (tag, body) = self.engine.encoded(page, self.asked.family).await?;
+            let (tag, body) = self
+                .engine
+                .encoded(page, self.asked.family, self.of_guest)
+                .await?;
             read_rows = Some(ReadRows {
                 tag,
                 body,
@@ -470,34 +516,5 @@ impl Attempt<'_> {
             mark,
             read_ms,
         })
-    }
-}
-
-/// A list with related rows.
-struct Related {
-    query: Query,
-    names: Vec<RelatedNames>,
-    total: Option<TotalCap>,
-    family: Family,
-}
-
-impl Related {
-    async fn read(
-        &self,
-        engine: &Engine,
-        turn: &Turn<'_>,
-        catalogue: &Catalogue,
-        caller: &Caller,
-    ) -> Result<ListAnswer, EngineError> {
-        let Related {
-            query,
-            names,
-            total,
-            family,
-        } = self;
-        let list = async |reading: &mut Gathering<'_>| reading.list(query, names, *total).await;
-        let read = engine.on_one_snapshot(Some(turn), catalogue, caller, list);
-        let Marked { answer, mark } = read.await?;
-        engine.uncached_answer(answer, *family, mark).await
     }
 }

@@ -10,8 +10,8 @@ use model::{
 };
 use query::Visibility;
 use store::{
-    Applied, Once, Op, Outcome, Point, Refusal, RowAct, RowOp, TimedAct, TimedDone, TimedOp,
-    WriteBatch, WrittenRow,
+    Applied, Once, Op, Outcome, Refusal, RowAct, RowOp, TimedAct, TimedDone, TimedOp, WriteBatch,
+    WrittenRow,
 };
 
 use crate::Engine;
@@ -23,8 +23,7 @@ use crate::error::EngineError;
 use crate::links::{self, Scene};
 use crate::once::Effect;
 use crate::past;
-use crate::related::Gathering;
-use crate::rows::ATTEMPTS_MAX;
+use crate::rows::{ATTEMPTS_MAX, get_with};
 use crate::times;
 use crate::unseen::Unseen;
 
@@ -293,17 +292,13 @@ impl Engine {
         else {
             return Ok(written);
         };
-        let point = Point {
-            table: &page.table,
-            id: &row.id,
-            selection: &NOTHING,
-            visibility: &Visibility::Everything,
-            at: None,
-            shows_span: false,
-            catalogue_epoch: catalogue.epoch,
-        };
-        let get = async |reading: &mut Gathering<'_>| reading.get(point, &names).await;
-        let read = self.on_one_snapshot(None, &catalogue, caller, get).await;
+        let what = (NOTHING, Visibility::Everything);
+        let get = || get_with(&page.table, &row.id, what.clone(), names.clone());
+        let mut read = self.in_turns(&catalogue, caller, get()).await;
+        // What has been written is answered, whatever else waits.
+        if matches!(read, Err(EngineError::ReadersBusy { .. })) {
+            read = self.on_one_snapshot(None, &catalogue, caller, get()).await;
+        }
         // The row is written whatever becomes of this: somebody may have deleted it again, or
         // changed the schema, and then its links are not shown.
         if let Ok(Marked {

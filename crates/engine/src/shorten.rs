@@ -118,6 +118,7 @@ impl Engine {
                 place: false,
                 bytes_max: usize::MAX,
                 catalogue_epoch: catalogue.epoch,
+                of_guest: false,
             };
             self.shared.store.list(listing).await
         };

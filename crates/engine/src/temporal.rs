@@ -126,6 +126,7 @@ impl Engine {
                 place: false,
                 bytes_max: self.answer_bytes_max,
                 catalogue_epoch: catalogue.epoch,
+                of_guest: caller.is_guest(),
             };
             match self.shared.store.list(listing).await {
                 Err(StoreError::CatalogueMoved) => {

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use engine::{
-    BatchRead, Engine, EngineError, Family, ListRows, NewRelationship, Place, RowInput, WantedRows,
+    BatchRead, Config, Engine, EngineError, Family, ListRows, NewRelationship, Place, RowInput,
+    WantedRows,
 };
 use futures_executor::block_on;
-use model::{Json, Mark, Row, RowId, Timestamp};
+use model::{Json, Mark, Page, Row, RowId, Timestamp};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, row};
 use store::{
     DUE_ROWS_MAX, Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError,
@@ -393,4 +394,40 @@ fn read_all(engine: &Engine) -> [bool; 3] {
     let read = block_on(engine.read_batch(&key(), "d", &[asked])).unwrap();
     let part = read.answer.into_iter().next().unwrap().unwrap();
     [0, 1, 2].map(|at| part.places[at].is_some())
+}
+
+/// Whose time passes while the next page is encoded.
+static CROSSING: Mutex<Option<Arc<TickingClock>>> = Mutex::new(None);
+/// Pages that were encoded.
+static ENCODED: AtomicUsize = AtomicUsize::new(0);
+
+fn encode_across(page: &Page, family: Family) -> Vec<u8> {
+    ENCODED.fetch_add(1, Ordering::SeqCst);
+    if let Some(clock) = CROSSING.lock().unwrap().take() {
+        clock.step_us(SECOND_US);
+    }
+    stage::encode_page(page, family)
+}
+
+#[test]
+fn what_passes_while_a_list_is_encoded_does_not_begin_it_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = TickingClock::at(NEW_YEAR_US);
+    let config = Config {
+        encode_page: encode_across,
+        ..config(directory.path())
+    };
+    let engine = Engine::open(config, clock.clone()).unwrap();
+    furnish(&engine);
+    let mut ends = row("ends", &[("n", 1)]);
+    let instant = Json::Int(NEW_YEAR_US + SECOND_US);
+    ends.members.push(("$validTo".to_owned(), instant));
+    block_on(engine.create_row(&key(), PLACE, ends)).unwrap();
+    block_on(engine.create_row(&key(), PLACE, row("stays", &[("n", 1)]))).unwrap();
+    ENCODED.store(0, Ordering::SeqCst);
+    *CROSSING.lock().unwrap() = Some(clock);
+    assert!(list(&engine, false, &[]).contains(" ends "));
+    assert_eq!(ENCODED.swap(0, Ordering::SeqCst), 1);
+    assert!(!list(&engine, false, &[]).contains(" ends "));
+    engine.close().unwrap();
 }

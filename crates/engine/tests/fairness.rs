@@ -12,17 +12,18 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use engine::{
-    Act, Bulk, Caller, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn, NewIndex,
-    Operation, Place, RowInput,
+    Act, BatchRead, Bulk, Caller, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn,
+    NewIndex, Operation, OptionsChange, Place, RowInput, WantedRows,
 };
 use futures_executor::block_on;
-use model::{Actor, Json, Mark, Role, RoleSet, Timestamp};
+use model::{Actor, Json, Mark, Role, RoleSet, RowId, Timestamp};
 use stage::gate::{Asked, Gate, enqueue, poll_once};
 use stage::{
     NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, new_table, open_store, row,
 };
 use store::{
-    CatalogueOp, DUE_ROWS_MAX, Op, Pending, Preview, SchemaChange, Store, StoreFuture, WriteBatch,
+    Aside, CatalogueOp, DUE_ROWS_MAX, Listed, Listing, Op, Pending, Preview, SchemaChange,
+    Snapshot, Store, StoreFuture, Work, WriteBatch,
 };
 
 /// The real store, which notes what the writer asks of it, and at which the writer can be held.
@@ -33,6 +34,8 @@ struct Noted {
     /// Before groups.
     groups: Gate,
     steps: Mutex<Vec<Step>>,
+    /// Whether each list, and work for a thread for long reads, was for a caller without a key.
+    of_guests: Mutex<Vec<bool>>,
     /// After so many slices the gate before the next is closed.
     slices_open: AtomicUsize,
     /// Before parts of indexes.
@@ -98,7 +101,17 @@ impl Store for Noted {
         self.inner.preview(batches, first, limit_ms)
     }
 
-    pass_on!(load, list, get, reserve, tend, close, others);
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
+        self.of_guests.lock().unwrap().push(listing.of_guest);
+        self.inner.list(listing)
+    }
+
+    fn aside(&self, kind: Aside, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+        self.of_guests.lock().unwrap().push(of_guest);
+        self.inner.aside(kind, of_guest, work)
+    }
+
+    pass_on!(load, get, reserve, tend, close, others);
 }
 
 struct Site {
@@ -117,6 +130,7 @@ fn site() -> Site {
         slices: Gate::default(),
         groups: Gate::default(),
         steps: Mutex::default(),
+        of_guests: Mutex::default(),
         slices_open: AtomicUsize::new(usize::MAX),
         builds: Gate::default(),
     });
@@ -377,5 +391,92 @@ fn guests_who_try_much_take_no_place_from_writers_nor_from_keys() {
         let tried = steps.iter().filter(|step| **step == Step::Trial).count();
         assert_eq!(tried, waiting_max + 1);
     });
+    engine.close().unwrap();
+}
+
+/// So many rows that they are read on a thread for long reads.
+fn many(as_of: Option<Mark>) -> Vec<BatchRead> {
+    let id = RowId::new("a").unwrap();
+    vec![BatchRead {
+        table: "open".to_owned(),
+        rows: WantedRows::Ids(vec![id; 60]),
+        texts: Vec::new(),
+        as_of,
+        valid_at: None,
+    }]
+}
+
+#[test]
+fn no_thread_for_long_reads_is_held_while_the_writer_is_busy() {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    block_on(create(engine, OPEN, row("a", &[("n", 1)]))).unwrap();
+    store.groups.close();
+    let key = key();
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| block_on(create(engine, OPEN, row("held", &[("n", 1)]))));
+        store.groups.wait_until_reached();
+        store.of_guests.lock().unwrap().clear();
+        // A commit may still take this mark.
+        let pending = Mark(site.clock.look().0);
+        let asked = many(Some(pending));
+        let mut waiting: Vec<Asked<'_, _>> = (0..8)
+            .map(|_| -> Asked<'_, _> { Box::pin(engine.read_batch(&key, "d", &asked)) })
+            .collect();
+        assert!(waiting.iter_mut().all(|one| poll_once(one).is_pending()));
+        let (noted, read) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            let found = block_on(engine.read_batch(&stage::key(), "d", &many(None)));
+            noted.send(found.map(|found| found.answer.len())).unwrap();
+        });
+        let read = read.recv_timeout(Duration::from_mins(1));
+        store.groups.open();
+        assert_eq!(read.expect("a thread is free"), Ok(1));
+        assert_eq!(held.join().unwrap(), Ok(()));
+        for one in waiting {
+            let found = block_on(one).unwrap().answer;
+            let at = found[0].as_ref().unwrap().at.unwrap();
+            assert_eq!(at.system, pending);
+        }
+        // Each began again once: it had waited for what it needs.
+        assert_eq!(store.of_guests.lock().unwrap().len(), 17);
+    });
+    engine.close().unwrap();
+}
+
+#[test]
+fn what_guests_read_counts_in_their_share() {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    block_on(create(engine, OPEN, row("a", &[("n", 1)]))).unwrap();
+    let open_past = OptionsChange {
+        past: Some("now".to_owned()),
+        ..OptionsChange::default()
+    };
+    block_on(engine.set_table_options(&key(), OPEN, &open_past)).unwrap();
+    for (caller, of_guest) in [(user(), true), (stage::guest(), true), (key(), false)] {
+        // No other caller's answer is kept.
+        let id = format!("b{}", site.clock.look().0);
+        block_on(create(engine, OPEN, row(&id, &[("n", 1)]))).unwrap();
+        let mark = format!(r#"{{"method":"asOf","values":[{}]}}"#, site.clock.look().0);
+        let past = [mark];
+        store.of_guests.lock().unwrap().clear();
+        for (texts, ttl_s) in [(&[][..], 0), (&[][..], 60), (&past[..], 0)] {
+            let asked = ListRows {
+                place: OPEN,
+                texts,
+                total: true,
+                ttl_s,
+                bypass: true,
+                family: Family::Tables,
+            };
+            block_on(engine.list_rows(&caller, &asked)).unwrap();
+        }
+        block_on(engine.list_rows_pinned(&caller, OPEN, &[], None)).unwrap();
+        block_on(engine.read_batch(&caller, "d", &many(None))).unwrap();
+        let noted = std::mem::take(&mut *store.of_guests.lock().unwrap());
+        assert!(noted.len() >= 4, "{noted:?}");
+        assert!(noted.iter().all(|one| *one == of_guest), "{noted:?}");
+    }
     engine.close().unwrap();
 }

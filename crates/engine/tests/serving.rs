@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use engine::{
     BatchRead, Cached, Clock, Config, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn,
-    NewTable, Place, RowInput, TableChange, WantedRows,
+    NewRelationship, NewTable, Place, RowInput, TableChange, WantedRows,
 };
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId, Timestamp};
@@ -490,5 +490,39 @@ fn batches_of_many_rows_or_bytes_are_read_apart() {
         assert_eq!(apart(&["a", "b", "b", "a"]), 0, "each is read once");
         assert_eq!(apart(&["a", "b", "c"]), 1, "it has too many bytes");
         assert_eq!(apart(&["a"; 51]), 1, "it has too many rows");
+    });
+}
+
+#[test]
+fn one_row_of_many_bytes_is_read_apart_with_its_related_rows() {
+    with_large_rows(|engine| {
+        let new = NewRelationship {
+            related: "t".into(),
+            kind: "oneToMany".into(),
+            two_way: true,
+            key: Some("down".into()),
+            partner_key: Some("up".into()),
+            on_delete: None,
+        };
+        block_on(engine.create_relationship(&key(), LARGE, &new)).unwrap();
+        let text = Json::Text("x".repeat(200_000));
+        let larger = RowInput {
+            members: vec![("s".to_owned(), text)],
+            ..row("larger", &[])
+        };
+        block_on(engine.create_row(&key(), LARGE, larger)).unwrap();
+        block_on(engine.create_transaction(&key(), "empty", 600)).unwrap();
+        let caller = key();
+        let texts = [r#"{"method":"select","values":["*","down.*"]}"#.to_owned()];
+        for (id, apart) in [("a", 0), ("larger", 1)] {
+            let taken = || engine.store_counts().long_reads.taken;
+            let (before, id) = (taken(), RowId::new(id).unwrap());
+            let read = block_on(engine.get_row(&key(), LARGE, &id, &texts)).unwrap();
+            assert_eq!(read.answer.related.len(), 1);
+            assert_eq!(taken() - before, apart, "{id}");
+            let inside = engine.get_row_staged(&caller, "empty", LARGE, &id, &texts);
+            assert_eq!(block_on(inside).unwrap().answer.related.len(), 1);
+            assert_eq!(taken() - before, 2 * apart, "{id} inside a transaction");
+        }
     });
 }

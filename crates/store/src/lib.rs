@@ -120,12 +120,13 @@ pub trait Store: Send + Sync {
     /// What the database says.
     fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>>;
 
-    /// Does work that takes long on a thread for long reads. What it reads of this store is read
-    /// there, and it is told by the flag when nobody waits for it any more.
+    /// Does work that takes long on a thread for long reads, in the share of callers without a key
+    /// if it is `of_guest`. What it reads of this store is read there, and it is told by the flag
+    /// when nobody waits for it any more.
     ///
     /// # Errors
     /// [`StoreError::ReadersBusy`] when too much of its kind waits; [`StoreError::Interrupted`].
-    fn aside(&self, _kind: Aside, work: Work) -> StoreFuture<'static, ()> {
+    fn aside(&self, _kind: Aside, _of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
         work(&AtomicBool::new(false));
         Box::pin(ready(Ok(())))
     }
@@ -386,6 +387,8 @@ pub struct Listing<'a> {
     pub bytes_max: usize,
     /// [`Catalogue::epoch`] of the catalogue the query was resolved under.
     pub catalogue_epoch: u64,
+    /// Whether it is for a caller without a key: such have a part of the threads for long reads.
+    pub of_guest: bool,
 }
 
 /// How far matches are counted.
@@ -462,7 +465,8 @@ pub struct LongReads {
     pub after_us: u64,
     /// Threads for long reads, each with a connection and a page cache of its own; at least 1.
     pub threads: usize,
-    /// Most long reads that wait for one of them.
+    /// Most long reads of callers with a key that wait for one of them, and as many answers; those
+    /// without a key have half as many places of their own.
     pub waiting_max: usize,
 }
 

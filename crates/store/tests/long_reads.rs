@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use db::{Db, Place, content, encode_row, note, row_id};
 use futures_executor::block_on;
@@ -158,6 +159,10 @@ fn furnished_with(
 }
 
 fn ask<'a>(db: &'a Db, query: &'a Query) -> StoreFuture<'a, Snapshot<Listed>> {
+    ask_as(db, query, false)
+}
+
+fn ask_as<'a>(db: &'a Db, query: &'a Query, of_guest: bool) -> StoreFuture<'a, Snapshot<Listed>> {
     db.store.list(Listing {
         query,
         rows: true,
@@ -165,6 +170,7 @@ fn ask<'a>(db: &'a Db, query: &'a Query) -> StoreFuture<'a, Snapshot<Listed>> {
         place: false,
         bytes_max: usize::MAX,
         catalogue_epoch: db.catalogue.epoch,
+        of_guest,
     })
 }
 
@@ -374,6 +380,7 @@ fn while_long_reads_run_and_wait_short_ones_are_answered() {
         place: false,
         bytes_max: usize::MAX,
         catalogue_epoch: db.catalogue.epoch,
+        of_guest: false,
     };
     let listed = block_on(db.store.list(listing)).unwrap();
     assert_eq!(listed.answer.rows.len(), 5, "so is a short list");
@@ -416,7 +423,7 @@ fn work_on_what_was_read_goes_before_reads_that_wait() {
             let name = std::thread::current().name().map(str::to_owned);
             noted.send((name, gate().encoded)).unwrap();
         };
-        db.store.aside(Aside::Answer, Box::new(work))
+        db.store.aside(Aside::Answer, false, Box::new(work))
     };
     drop(work());
     let mut wanted = work();
@@ -437,6 +444,70 @@ fn work_on_what_was_read_goes_before_reads_that_wait() {
 }
 
 #[test]
+fn guests_fill_their_part_and_keys_are_answered() {
+    let _alone = alone();
+    let (_directory, db, query) = furnished(2, 4);
+    set_gate(true);
+    // One runs, and two wait; then their places are taken.
+    let mut guests = vec![ask_as(&db, &query, true)];
+    assert!(is_pending(&mut guests[0]));
+    until_somebody_waits();
+    guests.extend((0..2).map(|_| ask_as(&db, &query, true)));
+    assert!(guests.iter_mut().all(is_pending));
+    let refused = block_on(ask_as(&db, &query, true)).unwrap_err();
+    assert_eq!(refused, StoreError::ReadersBusy { waiting_max: 2 });
+    for kind in [Aside::Read, Aside::Answer, Aside::Read] {
+        let mut answer = db.store.aside(kind, false, Box::new(|_| {}));
+        let began = Instant::now();
+        while is_pending(&mut answer) {
+            let waits = began.elapsed();
+            assert!(waits < Duration::from_mins(1), "guests have the thread");
+            std::thread::yield_now();
+        }
+    }
+    let counts = db.store.counts().long_reads;
+    assert_eq!((counts.running, counts.waiting, counts.threads), (1, 2, 2));
+    set_gate(false);
+    for guest in guests {
+        assert_whole(block_on(guest));
+    }
+}
+
+#[test]
+fn work_of_keys_goes_before_that_of_guests() {
+    let _alone = alone();
+    let (_directory, db, query) = furnished(1, 4);
+    set_gate(true);
+    let mut first = ask_as(&db, &query, true);
+    assert!(is_pending(&mut first));
+    until_somebody_waits();
+    let (noted, seen) = std::sync::mpsc::channel();
+    let queue = [
+        (Aside::Read, true),
+        (Aside::Answer, true),
+        (Aside::Read, false),
+        (Aside::Answer, false),
+    ];
+    let mut waiting: Vec<_> = queue
+        .iter()
+        .map(|(kind, of_guest)| {
+            let (noted, what) = (noted.clone(), (*kind, *of_guest));
+            let work = Box::new(move |_: &AtomicBool| noted.send(what).unwrap());
+            db.store.aside(*kind, *of_guest, work)
+        })
+        .collect();
+    assert!(waiting.iter_mut().all(is_pending));
+    set_gate(false);
+    assert_whole(block_on(first));
+    for one in waiting {
+        block_on(one).unwrap();
+    }
+    let mut order = queue;
+    order.reverse();
+    assert_eq!(seen.try_iter().collect::<Vec<_>>(), order);
+}
+
+#[test]
 fn what_reads_on_a_thread_for_long_reads_stays_there() {
     let _alone = alone();
     // One that waited for another thread would wait for ever.
@@ -451,14 +522,15 @@ fn what_reads_on_a_thread_for_long_reads_stays_there() {
             place: false,
             bytes_max: usize::MAX,
             catalogue_epoch,
+            of_guest: false,
         }));
         let inner = Box::new(move |_: &AtomicBool| {
             let name = std::thread::current().name().map(str::to_owned);
             noted.send((name, listed)).unwrap();
         });
-        block_on(store.aside(Aside::Answer, inner)).unwrap();
+        block_on(store.aside(Aside::Answer, false, inner)).unwrap();
     };
-    block_on(db.store.aside(Aside::Read, Box::new(work))).unwrap();
+    block_on(db.store.aside(Aside::Read, false, Box::new(work))).unwrap();
     let (name, listed) = found.try_recv().unwrap();
     assert_whole(listed);
     assert_eq!(name.as_deref(), Some("reads-0"));
@@ -517,6 +589,7 @@ fn rows_beyond_the_bytes_that_were_allowed_are_refused() {
             place: false,
             bytes_max,
             catalogue_epoch: db.catalogue.epoch,
+            of_guest: false,
         };
         match block_on(db.store.list(listing)) {
             Ok(listed) => assert!(is_enough && listed.answer.rows.len() == 4),

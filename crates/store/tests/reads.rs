@@ -217,6 +217,7 @@ impl View<'_> {
             place: true,
             bytes_max: usize::MAX,
             catalogue_epoch: self.world.db.catalogue.epoch,
+            of_guest: false,
         };
         let listed = block_on(self.world.db.store.list(listing))?.answer;
         self.check_place(query, &listed);
@@ -270,6 +271,7 @@ impl View<'_> {
             place: false,
             bytes_max: usize::MAX,
             catalogue_epoch: self.world.db.catalogue.epoch,
+            of_guest: false,
         };
         block_on(self.world.db.store.list(listing))
             .unwrap()
@@ -501,6 +503,7 @@ fn a_read_under_another_catalogue_is_noticed() {
             place: false,
             bytes_max: usize::MAX,
             catalogue_epoch,
+            of_guest: false,
         };
         let listed = block_on(world.db.store.list(listing)).map(|_| ());
         let point = Point {
@@ -559,6 +562,7 @@ fn a_read_past_its_limit_is_stopped_and_the_next_one_runs() {
             place: false,
             bytes_max: usize::MAX,
             catalogue_epoch: epoch,
+            of_guest: false,
         };
         let stopped = block_on(db.store.list(listing)).map(|_| ());
         assert_eq!(stopped, Err(StoreError::Timeout { limit_ms: 0 }));

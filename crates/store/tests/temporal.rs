@@ -304,6 +304,7 @@ impl World {
             place: false,
             bytes_max: usize::MAX,
             catalogue_epoch: self.epoch,
+            of_guest: false,
         };
         let listed = block_on(self.store.list(listing)).unwrap().answer;
         assert_eq!(listed.total, listed.rows.len() as u64);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_executor::block_on;
 use model::{Catalogue, Marked, Page, RowId, Table};
 use query::{Query, QueryError, RelatedNames};
-use store::{OperationsOf, Point, Refusal, StoreError, WriteBatch};
+use store::{OperationsOf, Refusal, StoreError, WriteBatch};
 
 use super::trial::{Tried, batches, kept};
 use crate::Engine;
@@ -15,7 +15,7 @@ use crate::asked::{Caller, ListAnswer, ListRows, Place};
 use crate::authorize;
 use crate::error::EngineError;
 use crate::related::{Gathering, Reads};
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS, related, selection, timed};
+use crate::rows::{ATTEMPTS_MAX, READ_ROWS, get_with, related, selection, timed};
 
 impl Engine {
     /// As [`Engine::list_rows`], inside a transaction; never from a cache.
@@ -64,8 +64,9 @@ impl Engine {
         let total = asked.total.then_some(self.total_cap);
         let read =
             async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
-        let Marked { answer, mark } = self.gather(catalogue, caller, trial, read).await?;
-        self.uncached_answer(answer, asked.family, mark).await
+        let read = self.gather(catalogue, caller, trial, read).await?;
+        let of_guest = caller.is_guest();
+        self.uncached_answer(read, asked.family, of_guest).await
     }
 
     /// Reads what the batches would leave.
@@ -77,7 +78,7 @@ impl Engine {
         mut read: impl AsyncFnMut(&mut Gathering<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Marked<T>, EngineError> {
         if trial.is_empty() {
-            return self.on_one_snapshot(None, catalogue, caller, read).await;
+            return self.in_turns(catalogue, caller, read).await;
         }
         let (catalogue, who) = (Arc::clone(catalogue), caller.clone());
         let bytes_max = self.answer_bytes_max;
@@ -135,19 +136,7 @@ impl Engine {
         let selection = selection(table, texts)?;
         let related = related(table, texts)?;
         let trial = self.staged_of(catalogue, caller, id, place, table).await?;
-        let (table, id, epoch) = (table.clone(), row.clone(), catalogue.epoch);
-        let read = async move |reading: &mut Gathering<'_>| {
-            let point = Point {
-                table: &table,
-                id: &id,
-                selection: &selection,
-                visibility: &visibility,
-                at: None,
-                shows_span: false,
-                catalogue_epoch: epoch,
-            };
-            reading.get(point, &related).await
-        };
+        let read = get_with(table, row, (selection, visibility), related);
         let Marked { answer, mark } = self.gather(catalogue, caller, trial, read).await?;
         let answer = answer.ok_or_else(missing)?;
         Ok(Marked { answer, mark })

@@ -3,7 +3,7 @@
 //! Of another valid time they show the rows as the commit would leave them. Of another system time
 //! they show what was known then, and nothing that is staged: no commit changes that.
 
-use model::{Marked, Page, RowId};
+use model::{Page, RowId};
 use query::QueryError;
 use store::{Listing, OperationsOf, StoreError};
 
@@ -104,6 +104,7 @@ impl Engine {
                 place: false,
                 bytes_max: usize::MAX,
                 catalogue_epoch: epoch,
+                of_guest: reading.caller.is_guest(),
             };
             let listed = reading.read_list(listing).await?;
             let page = Page {
@@ -114,10 +115,11 @@ impl Engine {
             };
             Ok((page, listed.total))
         };
-        let Marked { answer, mark } = self.gather(&catalogue, caller, trial, read).await?;
-        if let (Some(row), true) = (only, answer.0.rows.is_empty()) {
+        let read = self.gather(&catalogue, caller, trial, read).await?;
+        if let (Some(row), true) = (only, read.answer.0.rows.is_empty()) {
             return Err(EngineError::RowNotFound(row.clone()));
         }
-        self.uncached_answer(answer, list.family, mark).await
+        let of_guest = caller.is_guest();
+        self.uncached_answer(read, list.family, of_guest).await
     }
 }

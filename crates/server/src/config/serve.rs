@@ -105,7 +105,8 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEMARK_LONG_READ_THREADS", value_name = "N")]
     #[arg(value_parser = value_parser!(u16).range(1..=1_024))]
     long_read_threads: Option<u16>,
-    /// Most such reads that wait for a thread; one more is answered 503
+    /// Most such reads of callers with a key that wait for a thread, and half as many of others;
+    /// one more is answered 503
     #[arg(
         long,
         env = "TIDEMARK_LONG_READS_WAITING",

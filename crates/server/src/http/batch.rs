@@ -1,7 +1,7 @@
 //! Many reads or many writes in one request: routes of this server's own.
 
 use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, EngineError, WantedRows};
-use model::{Actor, Json, RowId};
+use model::{Json, RowId};
 
 use super::error::ApiError;
 use super::extract::{Asked, check_queries};
@@ -41,9 +41,11 @@ pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let results: Vec<Result<BatchPart, ApiError>> = results.collect();
     let (mark, words) = (read.mark, asked.words);
     let bytes = wire::size_bytes(&results);
-    let of_guest = !matches!(caller.actor, Actor::Key { .. });
+    let of_guest = caller.is_guest();
     asked.app.sending.need_room(bytes, of_guest)?;
-    let body = engine.aside(bytes, move || wire::batch_read(mark, &results, words));
+    let body = engine.aside(bytes, of_guest, move || {
+        wire::batch_read(mark, &results, words)
+    });
     Ok(Reply::ok(body.await?))
 }
 

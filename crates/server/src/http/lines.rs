@@ -415,7 +415,11 @@ impl Source {
         let (bytes, words) = (wire::size_bytes(&found), self.words);
         self.sending.need_room(bytes, self.is_guest())?;
         let lines = move || wire::found_lines(mark, &found, words);
-        let lines = self.shared.engine.aside(bytes, lines).await?;
+        let lines = self
+            .shared
+            .engine
+            .aside(bytes, self.is_guest(), lines)
+            .await?;
         let pieces = [lines.into(), Bytes::new(), Bytes::new()];
         let untaken = self.sending.take(&pieces, self.is_guest())?;
         let [lines, ..] = pieces;

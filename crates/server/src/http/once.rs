@@ -7,10 +7,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use engine::{Caller, Effect, Engine, Family, Request, WriteAnswer};
+use engine::{ASIDE_BYTES_MIN, Caller, Effect, Engine, Family, Request, WriteAnswer};
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName};
-use model::{Mark, Page};
+use model::{Mark, Marked, Page};
 
 use super::error::ApiError;
 use super::extract::Asked;
@@ -184,18 +184,42 @@ impl Shape {
         let Effect::Rows { total, page } = effect else {
             unreachable!("a route of rows writes rows");
         };
+        Reply::json(self.status(), self.body(*total, page, family))
+    }
+
+    fn status(self) -> StatusCode {
+        let (Shape::Row(status) | Shape::Rows(status)) = self;
+        status
+    }
+
+    fn body(self, total: u64, page: &Page, family: Family) -> Vec<u8> {
         match self {
-            Shape::Row(status) => Reply::json(status, wire::encode_page(page, family)),
-            Shape::Rows(status) => {
-                let body = wire::rows_of(*total, page, wire::words(family));
-                Reply::json(status, body)
-            }
+            Shape::Row(_) => wire::encode_page(page, family),
+            Shape::Rows(_) => wire::rows_of(total, page, wire::words(family)),
         }
     }
 
-    /// The answer to what was written at `mark`.
-    pub fn written(self, total: u64, page: &Page, mark: Mark, family: Family) -> Reply {
-        self.reply(&Effect::Rows { total, page }, family).at(mark)
+    /// The answer to what `caller` has written: large rows are encoded apart, but here rather than
+    /// not at all, because they have been written.
+    pub async fn written(
+        self,
+        asked: &Asked<'_>,
+        caller: &Caller,
+        (total, written): (u64, Marked<Page>),
+    ) -> Reply {
+        let Marked { answer: page, mark } = written;
+        let (bytes, family) = (page.size_bytes(), asked.family);
+        if bytes < ASIDE_BYTES_MIN {
+            let body = self.body(total, &page, family);
+            return Reply::json(self.status(), body).at(mark);
+        }
+        let page = Arc::new(page);
+        let apart = page.clone();
+        let work = move || self.body(total, &apart, family);
+        let engine = &asked.app.shared.engine;
+        let body = engine.aside(bytes, caller.is_guest(), work).await;
+        let body = body.unwrap_or_else(|_| self.body(total, &page, family));
+        Reply::json(self.status(), body).at(mark)
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use engine::{Act, Caller, Engine, Judged, ListAnswer, ListRows, RowInput};
 use hyper::StatusCode;
-use model::{Json, Marked, Page, RowId};
+use model::{Content, Json, Marked, Page, Row, RowId};
 
 use super::error::{ApiError, Kind};
 use super::extract::{Asked, Sender, check_queries, check_ttl, judged};
@@ -184,7 +184,7 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
         }
         let read = engine.get_row_staged(&caller, transaction, place, &id, texts);
         let read = Box::pin(read).await?;
-        return row(&asked, read).await;
+        return row(&asked, &caller, read).await;
     }
     if !texts.is_empty() || judged == Judged::AsOf {
         let list = ListRows {
@@ -206,22 +206,21 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
     }
     let read = engine.get_row(&caller, asked.place(), &id, texts).await?;
     remember_table(&asked, &caller);
-    row(&asked, read).await
+    row(&asked, &caller, read).await
 }
 
 /// A row that was read, with the rows that it is related to.
-async fn row(asked: &Asked<'_>, read: Marked<Page>) -> Result<Reply, ApiError> {
+async fn row(asked: &Asked<'_>, caller: &Caller, read: Marked<Page>) -> Result<Reply, ApiError> {
     let Marked { answer: page, mark } = read;
     let family = asked.family;
-    if page.related.is_empty() {
+    // A body that is kept is copied, however large.
+    let is_copied = |row: &Row| matches!(row.content, Content::Body(_));
+    if page.related.is_empty() && page.rows.iter().all(is_copied) {
         return Ok(Reply::ok(wire::encode_page(&page, family)).at(mark));
     }
-    let bytes = page.size_bytes();
-    let body = asked
-        .app
-        .shared
-        .engine
-        .aside(bytes, move || wire::encode_page(&page, family));
+    let (bytes, engine) = (page.size_bytes(), &asked.app.shared.engine);
+    let encode = move || wire::encode_page(&page, family);
+    let body = engine.aside(bytes, caller.is_guest(), encode);
     Ok(Reply::ok(body.await?).at(mark))
 }
 
@@ -240,7 +239,7 @@ pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
             let shape = Shape::Row(StatusCode::CREATED);
             let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
             let made = engine.create_row(&caller, asked.place(), row).await?;
-            Ok(shape.written(1, &made.answer, made.mark, family))
+            Ok(shape.written(&asked, &caller, (1, made)).await)
         }
         Creation::Many(rows) => {
             // The engine asks for a key as well; asked here, a guest learns of it before any
@@ -256,7 +255,7 @@ pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
             let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
             let made = engine.create_rows(&caller, asked.place(), rows).await?;
             let total = made.answer.rows.len() as u64;
-            Ok(shape.written(total, &made.answer, made.mark, family))
+            Ok(shape.written(&asked, &caller, (total, made)).await)
         }
     }
 }
@@ -344,7 +343,7 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
     let written = engine.update_row(&caller, asked.place(), row, unchanged_since);
     let written = written.await?;
-    Ok(shape.written(1, &written.answer, written.mark, family))
+    Ok(shape.written(&asked, &caller, (1, written)).await)
 }
 
 /// `PUT /v1/tablesdb/{database}/tables/{table}/rows/{row}`
@@ -361,7 +360,7 @@ pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
     let written = engine.upsert_row(&caller, asked.place(), row, unchanged_since);
     let written = written.await?;
-    Ok(shape.written(1, &written.answer, written.mark, family))
+    Ok(shape.written(&asked, &caller, (1, written)).await)
 }
 
 /// The change of the row that the path names, and the transaction it belongs to.

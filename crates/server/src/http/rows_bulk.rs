@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use engine::{Act, Bulk, Bulked, Caller, EngineError, Family, Increment};
+use engine::{Act, Bulk, Bulked, Caller, EngineError, Increment};
 use hyper::StatusCode;
 use model::{Json, Marked, RowId};
 
@@ -34,7 +34,7 @@ pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let written = engine.upsert_rows(&caller, asked.place(), rows, unchanged_since);
     let written = written.await?;
     let total = written.answer.rows.len() as u64;
-    Ok(MANY.written(total, &written.answer, written.mark, asked.family))
+    Ok(MANY.written(&asked, &caller, (total, written)).await)
 }
 
 /// `PATCH /v1/tablesdb/{database}/tables/{table}/rows`
@@ -57,7 +57,7 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     };
     let (engine, caller) = (&asked.app.shared.engine, writer(&asked, caller));
     let written = engine.update_rows(&caller, &bulk, &members).await?;
-    Ok(bulked(&written, asked.family))
+    Ok(bulked(&asked, &caller, written).await)
 }
 
 /// `DELETE /v1/tablesdb/{database}/tables/{table}/rows`
@@ -77,7 +77,7 @@ pub async fn delete(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     };
     let (engine, caller) = (&asked.app.shared.engine, writer(&asked, caller));
     let written = engine.delete_rows(&caller, &bulk).await?;
-    Ok(bulked(&written, asked.family))
+    Ok(bulked(&asked, &caller, written).await)
 }
 
 /// How many rows are answered.
@@ -88,9 +88,11 @@ fn writer(asked: &Asked<'_>, caller: Rc<Caller>) -> Rc<Caller> {
     asked.writer(caller, move |effect| MANY.reply(effect, family))
 }
 
-fn bulked(written: &Marked<Bulked>, family: Family) -> Reply {
-    let Bulked { total, page } = &written.answer;
-    MANY.written(*total, page, written.mark, family)
+async fn bulked(asked: &Asked<'_>, caller: &Caller, written: Marked<Bulked>) -> Reply {
+    let Marked { answer, mark } = written;
+    let Bulked { total, page } = answer;
+    let written = Marked { answer: page, mark };
+    MANY.written(asked, caller, (total, written)).await
 }
 
 /// The queries of the body, or else of the query string: where a client sent them to the other
@@ -140,5 +142,5 @@ pub async fn count(mut asked: Asked<'_>, is_down: bool) -> Result<Reply, ApiErro
         EngineError::RowNotFound(_) => ApiError::new(Kind::ColumnNotFound, error.to_string()),
         other => other.into(),
     })?;
-    Ok(shape.written(1, &written.answer, written.mark, family))
+    Ok(shape.written(&asked, &caller, (1, written)).await)
 }

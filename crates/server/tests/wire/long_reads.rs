@@ -93,6 +93,32 @@ fn too_many_long_lists_are_refused_and_points_are_answered() {
     );
 }
 
+#[test]
+fn large_rows_are_encoded_apart_where_they_are_written_and_selected() {
+    let site = Site::start();
+    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    let table = r#"{"tableId":"t","name":"T","columns":[{"key":"s","type":"longtext"}]}"#;
+    site.ask("POST", "/v1/tablesdb/d/tables", table);
+    let taken = || site.engine.store_counts().long_reads.taken;
+    for (bytes, apart) in [(100_000, 0), (300_000, 1)] {
+        let text = "x".repeat(bytes);
+        let before = taken();
+        let row = format!(r#"{{"rowId":"r{bytes}","data":{{"s":"{text}"}}}}"#);
+        let made = site.ask("POST", ROWS, &row);
+        assert_eq!((made.status.as_u16(), taken() - before), (201, apart));
+        assert_eq!(made.json()["s"], text);
+        let path = format!("{ROWS}/r{bytes}");
+        let whole = site.ask("GET", &path, "");
+        assert_eq!(whole.json()["s"], text);
+        assert_eq!(taken() - before, apart, "what is kept is only copied");
+        let select =
+            "queries%5B0%5D=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22s%22%5D%7D";
+        let selected = site.ask("GET", &format!("{path}?{select}"), "");
+        assert_eq!(selected.json()["s"], text);
+        assert_eq!(taken() - before, 2 * apart);
+    }
+}
+
 /// Asks on a connection of its own each time, from any thread.
 struct Client(std::net::SocketAddr);
 

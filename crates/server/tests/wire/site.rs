@@ -117,7 +117,7 @@ fn config(directory: &std::path::Path) -> Config {
 pub struct Site {
     pub address: SocketAddr,
     pub runtime: tokio::runtime::Runtime,
-    engine: Arc<Engine>,
+    pub engine: Arc<Engine>,
     watch: Arc<Watch>,
     clock: Arc<SystemClock>,
     stop: Option<oneshot::Sender<()>>,

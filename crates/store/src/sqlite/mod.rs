@@ -303,8 +303,8 @@ impl Store for SqliteStore {
         self.readers.recorded(asked)
     }
 
-    fn aside(&self, kind: Aside, work: Work) -> StoreFuture<'static, ()> {
-        self.readers.aside(kind, work)
+    fn aside(&self, kind: Aside, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+        self.readers.aside(kind, of_guest, work)
     }
 
     fn rewind(&self) -> StoreFuture<'_, ()> {

@@ -63,6 +63,8 @@ const SQL_BYTES_MAX: usize = 128 << 10;
 /// Longest wait for a thread that reads long, in seconds: few clients wait so long, and the
 /// read would only keep others waiting.
 const WAIT_S_MAX: u64 = 10;
+/// Whose long reads are that only callers with a key may ask for, and the server's own.
+const OF_KEYS: bool = false;
 
 /// Everything that reading connections of one store have in common.
 pub(super) struct Readers {
@@ -156,9 +158,10 @@ impl Readers {
             place,
             bytes_max,
             catalogue_epoch,
+            of_guest,
             query: _,
         } = listing;
-        self.long(move |shared, reader| {
+        self.long(of_guest, move |shared, reader| {
             let listing = Listing {
                 query: &query,
                 rows,
@@ -166,6 +169,7 @@ impl Readers {
                 place,
                 bytes_max,
                 catalogue_epoch,
+                of_guest,
             };
             reader.list(shared, listing)
         })
@@ -183,10 +187,11 @@ impl Readers {
     /// Reads on a thread for long reads.
     fn long<'a, T: Send + 'static>(
         &self,
+        of_guest: bool,
         read: impl FnOnce(&Shared, &Reader) -> Step<T> + Send + 'static,
     ) -> StoreFuture<'a, T> {
         let (shared, asked) = (self.shared.clone(), Instant::now());
-        let waiting_max = self.pool.waiting_max();
+        let waiting_max = self.pool.waiting_max(of_guest);
         let read = move |stop: Arc<AtomicBool>| {
             if asked.elapsed().as_secs() >= WAIT_S_MAX {
                 return Err(StoreError::ReadersBusy { waiting_max });
@@ -205,19 +210,24 @@ impl Readers {
         if let Some(stop) = pool::stop_of_this() {
             return Box::pin(ready(read(stop)));
         }
-        match self.pool.run(Aside::Read, read) {
+        match self.pool.run(Aside::Read, of_guest, read) {
             Ok(waiting) => Box::pin(waiting),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
 
     /// What [`crate::Store::aside`] promises.
-    pub(super) fn aside(&self, kind: Aside, work: Work) -> StoreFuture<'static, ()> {
+    pub(super) fn aside(
+        &self,
+        kind: Aside,
+        of_guest: bool,
+        work: Work,
+    ) -> StoreFuture<'static, ()> {
         if let Some(stop) = pool::stop_of_this() {
             work(&stop);
             return Box::pin(ready(Ok(())));
         }
-        let (asked, waiting_max) = (Instant::now(), self.pool.waiting_max());
+        let (asked, waiting_max) = (Instant::now(), self.pool.waiting_max(of_guest));
         let work = move |stop: Arc<AtomicBool>| {
             if kind == Aside::Read && asked.elapsed().as_secs() >= WAIT_S_MAX {
                 return Err(StoreError::ReadersBusy { waiting_max });
@@ -225,7 +235,7 @@ impl Readers {
             work(&stop);
             Ok(())
         };
-        match self.pool.run(kind, work) {
+        match self.pool.run(kind, of_guest, work) {
             Ok(waiting) => Box::pin(waiting),
             Err(error) => Box::pin(ready(Err(error))),
         }

@@ -286,6 +286,7 @@ impl Db {
             place: false,
             bytes_max: usize::MAX,
             catalogue_epoch: self.catalogue.epoch,
+            of_guest: false,
         }))
     }
 

@@ -7,7 +7,7 @@ use model::{Coordinates, RowId, Table, Timestamp};
 use query::{emit, names};
 use rusqlite::{OptionalExtension, named_params};
 
-use super::{Reader, Readers, Step, brought, past, read_stamp};
+use super::{OF_KEYS, Reader, Readers, Step, brought, past, read_stamp};
 use crate::sqlite::schema::END;
 use crate::{BoundaryOf, StoreFuture};
 
@@ -34,7 +34,7 @@ impl Readers {
         };
         match self.shared.short(|reader| reader.next_boundary(&asked)) {
             Some(answer) => Box::pin(ready(answer)),
-            None => self.long(move |_, reader| reader.next_boundary(&asked)),
+            None => self.long(OF_KEYS, move |_, reader| reader.next_boundary(&asked)),
         }
     }
 }

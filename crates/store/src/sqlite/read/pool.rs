@@ -3,6 +3,9 @@
 //! They are started when long reads come, and run below everybody else: while a thread that
 //! answers short reads, or the writer, has work, these wait for it. One that is idle for a while
 //! ends, and the memory of its connection and its allocations goes back to the system.
+//!
+//! Callers with a key have places of their own in the queue, and their work is taken first. Those
+//! without have a part of the threads, so that what they read never keeps a key from a thread.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -39,6 +42,10 @@ const STANDS_BACK: i32 = 5;
 /// about a millisecond.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
+/// Callers without a key have this part of the threads, and as many places as this part of those
+/// that keys have: `1 / GUESTS_PART`, and one at least.
+const GUESTS_PART: usize = 2;
+
 /// The threads and what waits for them.
 pub(super) struct Pool {
     shared: Arc<Shared>,
@@ -50,13 +57,16 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     idle_max: Duration,
+    /// Most threads that do work of callers without a key at once.
+    guest_threads_max: usize,
 }
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Job>,
-    /// Answers to be made of what was read.
-    answers: VecDeque<Job>,
+    of_keys: Queue,
+    of_guests: Queue,
+    /// Threads that do work of callers without a key.
+    guests_running: usize,
     /// Threads that take work, now or when they are done.
     threads: usize,
     /// Those of them that wait for work.
@@ -69,8 +79,17 @@ struct State {
     refused: u64,
 }
 
+/// What waits in one share.
+#[derive(Default)]
+struct Queue {
+    reads: VecDeque<Job>,
+    /// Answers to be made of what was read.
+    answers: VecDeque<Job>,
+}
+
 struct Job {
     run: Box<dyn FnOnce() + Send>,
+    of_guest: bool,
     /// Raised when nobody waits for it any more.
     stop: Arc<AtomicBool>,
 }
@@ -93,27 +112,33 @@ impl Pool {
                 state: Mutex::default(),
                 changed: Condvar::new(),
                 idle_max,
+                guest_threads_max: guests_part(limits.threads),
             }),
             limits,
             threads: Mutex::default(),
         }
     }
 
-    /// Most reads that wait.
-    pub(super) fn waiting_max(&self) -> usize {
-        self.limits.waiting_max
+    /// Most reads that wait in one share.
+    pub(super) fn waiting_max(&self, of_guest: bool) -> usize {
+        if of_guest {
+            guests_part(self.limits.waiting_max)
+        } else {
+            self.limits.waiting_max
+        }
     }
 
     /// Hands over a read, or other work, which is told what stops it.
     ///
     /// # Errors
-    /// [`StoreError::ReadersBusy`] when the queue of its kind is full.
+    /// [`StoreError::ReadersBusy`] when the queue of its kind and share is full.
     pub(super) fn run<T: Send + 'static>(
         &self,
         kind: Aside,
+        of_guest: bool,
         read: impl FnOnce(Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<Waiting<T>, StoreError> {
-        let (job, waiting) = job(read);
+        let (job, waiting) = job(of_guest, read);
         self.enqueue(job, kind)?;
         Ok(waiting)
     }
@@ -123,14 +148,18 @@ impl Pool {
         if state.is_closed {
             return Err(StoreError::Interrupted);
         }
+        let waiting_max = self.waiting_max(job.of_guest);
+        let spare = self.shared.spare_threads(&state, job.of_guest);
         // As many as idle threads are about to be taken.
-        let room = self.limits.waiting_max + state.idle;
-        let queue = state.queue(kind);
+        let room = waiting_max + state.idle.min(spare);
+        let queue = state.share(job.of_guest).of_kind(kind);
         if queue.len() >= room {
             queue.retain(Job::is_wanted);
         }
         let mut may_wait = queue.len() < room;
-        if state.waiting.len() + state.answers.len() >= state.idle
+        let is_taken = state.share(job.of_guest).len() < spare;
+        if is_taken
+            && self.shared.takeable(&state) >= state.idle
             && self.start_thread(&mut state)?
         {
             // It takes a job as soon as it runs, which makes room for this one.
@@ -138,11 +167,10 @@ impl Pool {
         }
         if !may_wait {
             state.refused += 1;
-            let waiting_max = self.limits.waiting_max;
             return Err(StoreError::ReadersBusy { waiting_max });
         }
         state.taken += 1;
-        state.queue(kind).push_back(job);
+        state.share(job.of_guest).of_kind(kind).push_back(job);
         self.shared.changed.notify_one();
         Ok(())
     }
@@ -153,8 +181,8 @@ impl Pool {
         LongReadCounts {
             taken: state.taken,
             refused: state.refused,
-            waiting: state.waiting.len() + state.answers.len(),
-            waiting_max: self.limits.waiting_max,
+            waiting: state.of_keys.len() + state.of_guests.len(),
+            waiting_max: self.waiting_max(false) + self.waiting_max(true),
             running: state.running.len(),
             threads: state.threads,
             threads_max: self.limits.threads.max(1),
@@ -190,8 +218,8 @@ impl Pool {
         let mut state = self.shared.lock();
         state.is_closed = true;
         let waiting = (
-            std::mem::take(&mut state.waiting),
-            std::mem::take(&mut state.answers),
+            std::mem::take(&mut state.of_keys),
+            std::mem::take(&mut state.of_guests),
         );
         for stop in &state.running {
             stop.store(true, Ordering::Relaxed);
@@ -217,6 +245,7 @@ impl Drop for Pool {
 
 /// A job that runs `work`, and the wait for what comes of it.
 fn job<T: Send + 'static>(
+    of_guest: bool,
     work: impl FnOnce(Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
 ) -> (Job, Waiting<T>) {
     let stop: Arc<AtomicBool> = Arc::default();
@@ -228,24 +257,41 @@ fn job<T: Send + 'static>(
     });
     let job = Job {
         run,
+        of_guest,
         stop: stop.clone(),
     };
     (job, Waiting { answer, stop })
 }
 
 impl State {
-    fn take(&mut self) -> Option<Job> {
-        self.answers
-            .pop_front()
-            .or_else(|| self.waiting.pop_front())
+    fn share(&mut self, of_guest: bool) -> &mut Queue {
+        if of_guest {
+            &mut self.of_guests
+        } else {
+            &mut self.of_keys
+        }
+    }
+}
+
+impl Queue {
+    fn len(&self) -> usize {
+        self.reads.len() + self.answers.len()
     }
 
-    fn queue(&mut self, kind: Aside) -> &mut VecDeque<Job> {
+    fn take(&mut self) -> Option<Job> {
+        self.answers.pop_front().or_else(|| self.reads.pop_front())
+    }
+
+    fn of_kind(&mut self, kind: Aside) -> &mut VecDeque<Job> {
         match kind {
-            Aside::Read => &mut self.waiting,
+            Aside::Read => &mut self.reads,
             Aside::Answer => &mut self.answers,
         }
     }
+}
+
+fn guests_part(all: usize) -> usize {
+    (all / GUESTS_PART).max(1)
 }
 
 impl Job {
@@ -262,13 +308,44 @@ impl Shared {
 
     fn work(&self) {
         stand_back();
-        while let Some(Job { run, stop }) = self.next() {
+        while let Some(Job {
+            run,
+            of_guest,
+            stop,
+        }) = self.next()
+        {
             RUNNING.set(Some(stop.clone()));
             // A panic is one read's end, whose reply is dropped with it.
             let _: Result<(), Box<dyn Any + Send>> = catch_unwind(AssertUnwindSafe(run));
             let mut state = self.lock();
             state.running.retain(|other| !Arc::ptr_eq(other, &stop));
+            state.guests_running -= usize::from(of_guest);
         }
+    }
+
+    /// How many threads may yet take work of such a caller.
+    fn spare_threads(&self, state: &State, of_guest: bool) -> usize {
+        if of_guest {
+            self.guest_threads_max.saturating_sub(state.guests_running)
+        } else {
+            usize::MAX
+        }
+    }
+
+    /// How many of the jobs that wait a thread would take.
+    fn takeable(&self, state: &State) -> usize {
+        let of_guests = state.of_guests.len();
+        state.of_keys.len() + of_guests.min(self.spare_threads(state, true))
+    }
+
+    fn take(&self, state: &mut State) -> Option<Job> {
+        if let Some(job) = state.of_keys.take() {
+            return Some(job);
+        }
+        if self.spare_threads(state, true) == 0 {
+            return None;
+        }
+        state.of_guests.take()
     }
 
     /// The next job that somebody waits for; `None` when the thread is to end.
@@ -278,9 +355,10 @@ impl Shared {
             if state.is_closed {
                 return None;
             }
-            while let Some(job) = state.take() {
+            while let Some(job) = self.take(&mut state) {
                 if job.is_wanted() {
                     state.running.push(job.stop.clone());
+                    state.guests_running += usize::from(job.of_guest);
                     return Some(job);
                 }
             }
@@ -289,8 +367,7 @@ impl Shared {
             let (woken, wait) = waited.unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
-            let is_needless = state.waiting.is_empty() && state.answers.is_empty();
-            if wait.timed_out() && is_needless {
+            if wait.timed_out() && self.takeable(&state) == 0 {
                 // From here on nobody counts on it: who hands over the next job starts another.
                 state.threads -= 1;
                 return None;
@@ -340,7 +417,10 @@ mod tests {
         let pool = Pool::with_idle(limits, Duration::from_millis(1));
         for round in 0..200_u64 {
             let waiting: Vec<Waiting<u64>> = (0..20)
-                .map(|nth| pool.run(Aside::Read, move |_| Ok(nth)).unwrap())
+                .map(|nth| {
+                    pool.run(Aside::Read, nth % 2 == 0, move |_| Ok(nth))
+                        .unwrap()
+                })
                 .collect();
             let sum: u64 = waiting.into_iter().map(|one| block_on(one).unwrap()).sum();
             assert_eq!(sum, 190);
@@ -353,7 +433,7 @@ mod tests {
             assert!(began.elapsed() < Duration::from_mins(1), "they stay");
             std::thread::yield_now();
         }
-        let last = pool.run(Aside::Answer, |_| Ok(1)).unwrap();
+        let last = pool.run(Aside::Answer, false, |_| Ok(1)).unwrap();
         assert_eq!(block_on(last), Ok(1));
     }
 }

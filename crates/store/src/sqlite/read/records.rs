@@ -3,7 +3,7 @@
 use model::{Mark, TableNumber};
 use rusqlite::params;
 
-use super::{Readers, Step};
+use super::{OF_KEYS, Readers, Step};
 use crate::sqlite::vault::{Place, Vault};
 use crate::{Recorded, RecordsOf, StoreFuture};
 
@@ -28,7 +28,9 @@ impl Readers {
         &self,
         asked: RecordsOf,
     ) -> StoreFuture<'a, Vec<Recorded>> {
-        self.long(move |shared, reader| read(&reader.connection, &shared.coding.vault, &asked))
+        self.long(OF_KEYS, move |shared, reader| {
+            read(&reader.connection, &shared.coding.vault, &asked)
+        })
     }
 }
 
