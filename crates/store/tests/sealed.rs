@@ -19,7 +19,7 @@ use store::{
 };
 use suite::db::{
     COUNT, DATABASE, DUE, Db, PROJECT, Place, TAGS, TITLE, assert_holds, create_database,
-    create_project, encode_row, notes, row_id,
+    create_project, encode_row, notes, notes_called, row_id,
 };
 use suite::schema::change;
 use traces::traces;
@@ -240,6 +240,116 @@ fn a_value_that_was_altered_holds_up_no_upkeep() {
             row.get::<_, i64>(0)
         });
     assert_eq!(left, Ok(0));
+}
+
+/// Overwrites the encrypted titles of these rows in the table.
+fn damage(place: &Embedded, (physical, title): (&str, &str), ids: &str) {
+    let sql = format!("UPDATE {physical} SET {title} = x'00' WHERE id IN ({ids})");
+    meddle(place, &sql);
+}
+
+fn is_refused(db: &Db, id: &str) -> bool {
+    let read = db.try_get(id, None, &Visibility::Everything);
+    matches!(read, Err(StoreError::SealBroken { .. }))
+}
+
+#[test]
+fn a_row_that_is_due_with_a_damaged_value_holds_up_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    let plain = CatalogueOp::CreateTable(Box::new(notes_called("plain")));
+    db.ok(vec![Op::Catalogue(plain)]);
+    let began = db.mark_of(db.insert("ends", values("ends", "ends")));
+    db.ok(vec![db.insert("stays", values("stays", "stays"))]);
+    let later = Timestamp(began.0 + 3_600_000_000);
+    let put = |id: &str| TimedAct::Put {
+        values: values(id, id),
+        permissions: None,
+        guard: store::Guard::Open,
+    };
+    for id in ["damaged", "whole"] {
+        db.ok(vec![timed(&db, id, later, put(id))]);
+    }
+    let guard = store::Guard::Open;
+    db.ok(vec![timed(&db, "ends", later, TimedAct::Delete { guard })]);
+    let mut elsewhere = timed(&db, "other", later, put("other"));
+    if let Op::Timed(op) = &mut elsewhere {
+        op.table = db.table_called("plain");
+    }
+    db.ok(vec![elsewhere]);
+    let table = db.table();
+    let title = names::column(table.columns[TITLE].number);
+    let (now, versions) = (names::now(table.number), names::versions(table.number));
+    db.close();
+    damage(&place, (&versions, &title), "'damaged', 'ends'");
+    damage(&place, (&now, &title), "'ends'");
+    let mut db = Db::open(&place);
+    assert!(is_refused(&db, "ends"));
+    let due = Timestamp(later.0 + 1);
+    let pending = futures_executor::block_on(db.store.bring_due(due)).unwrap();
+    futures_executor::block_on(pending.commit()).unwrap();
+    assert!(db.load().boundaries.is_empty(), "nothing is left to do");
+    assert_holds(&db.get("whole").unwrap(), &table, &values("whole", "whole"));
+    assert_holds(&db.get("stays").unwrap(), &table, &values("stays", "stays"));
+    assert_eq!(db.get("ends"), None);
+    assert!(
+        is_refused(&db, "damaged"),
+        "it is there, and cannot be read"
+    );
+    let plain = names::now(db.table_called("plain").number);
+    // It can be deleted, and what is written afterwards is read.
+    db.next = Mark(due.0 + 1);
+    db.ok(vec![db.delete("damaged")]);
+    assert_eq!(db.get("damaged"), None);
+    db.ok(vec![db.insert("damaged", values("again", "damaged"))]);
+    assert_holds(
+        &db.get("damaged").unwrap(),
+        &table,
+        &values("again", "damaged"),
+    );
+    db.close();
+    let sql = format!("SELECT count(*) FROM {plain} WHERE id = 'other'");
+    let shown: i64 = place
+        .database()
+        .query_row(&sql, (), |row| row.get(0))
+        .unwrap();
+    assert_eq!(shown, 1, "another table's row came in");
+}
+
+#[test]
+fn a_row_with_a_damaged_value_can_be_deleted_and_erased() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    for id in ["deleted", "erased"] {
+        db.ok(vec![db.insert(id, values(id, id))]);
+    }
+    let table = db.table();
+    let title = names::column(table.columns[TITLE].number);
+    let (now, versions) = (names::now(table.number), names::versions(table.number));
+    db.close();
+    for physical in [&now, &versions] {
+        damage(&place, (physical, &title), "'deleted', 'erased'");
+    }
+    let mut db = Db::open(&place);
+    assert!(is_refused(&db, "deleted") && is_refused(&db, "erased"));
+    let deleted = db.ok(vec![db.delete("deleted")]);
+    // Their images would lack what cannot be read: all lists of the table are made again.
+    assert_eq!(deleted.changes, store::Changes::Tables(vec![table.number]));
+    let mut erase = timed(&db, "erased", Timestamp::BOT, TimedAct::Erase);
+    if let Op::Timed(op) = &mut erase {
+        op.range = Range::default();
+    }
+    db.ok(vec![erase]);
+    assert!(db.ids().is_empty());
+    db.close();
+    let count = |physical: &str| -> i64 {
+        let sql = format!("SELECT count(*) FROM {physical} WHERE id = 'erased'");
+        place
+            .database()
+            .query_row(&sql, (), |row| row.get(0))
+            .unwrap()
+    };
+    assert_eq!((count(&now), count(&versions)), (0, 0));
 }
 
 #[test]

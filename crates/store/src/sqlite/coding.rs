@@ -60,12 +60,32 @@ impl Coding {
         first: usize,
         (table, row): (&Table, &str),
     ) -> Result<Vec<Value>, StoreError> {
+        let (values, damage) = self.values_found(found, first, (table, row))?;
+        damage.map_or(Ok(values), Err)
+    }
+
+    /// The same for what moves or removes rows without looking at what is encrypted: a value that
+    /// cannot be opened is null here, and what is wrong with the last such one stands beside.
+    pub(super) fn values_found(
+        &self,
+        found: &Row<'_>,
+        first: usize,
+        (table, row): (&Table, &str),
+    ) -> Result<(Vec<Value>, Option<StoreError>), StoreError> {
         let mut values = Vec::with_capacity(table.columns.len());
+        let mut damage = None;
         for (position, column) in table.columns.iter().enumerate() {
             let stored = found.get_ref(first + position)?;
-            values.push(self.value(stored, (table.number, column, row))?);
+            let value = self.value(stored, (table.number, column, row));
+            values.push(match value {
+                Err(error @ StoreError::SealBroken { .. }) => {
+                    damage = Some(error);
+                    Value::Null
+                }
+                value => value?,
+            });
         }
-        Ok(values)
+        Ok((values, damage))
     }
 
     /// Binds the values of all columns, from the parameter `first` on.

@@ -198,7 +198,7 @@ impl Run<'_> {
         while let Some((table, id)) = waiting.pop() {
             let target = self.target(&table, &id);
             // It may have gone on another way.
-            let row = self.current(&target)?;
+            let row = self.current_to_go(&target)?;
             if row.is_none() && !self.is_scheduled(&target)? {
                 continue;
             }

@@ -25,6 +25,7 @@ use super::fault::{corrupt, is_unique_violation};
 use super::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
 use super::run::{Run, Step};
 use super::schema::physical_field;
+use crate::StoreError;
 use crate::batch::{Guard, Refusal, RowAct, RowOp, Stamps, WrittenRow};
 use crate::timed::TimedAct;
 
@@ -95,7 +96,7 @@ impl Run<'_> {
             }
             RowAct::Put { .. } => self.put(&target, &op.act).map(Some),
             RowAct::Delete { guard } => {
-                let row = match self.current(&target)? {
+                let row = match self.current_to_go(&target)? {
                     Some(row) => row,
                     None if self.is_scheduled(&target)? => {
                         return self.delete_scheduled(&target, op, guard).map(|()| None);
@@ -218,16 +219,35 @@ impl Run<'_> {
     }
 
     pub(super) fn current(&self, target: &Target<'_>) -> Step<Option<Current>> {
+        match self.current_found(target)? {
+            Some((_, Some(damage))) => Err(damage.into()),
+            found => Ok(found.map(|(row, _)| row)),
+        }
+    }
+
+    /// The row of now to be taken away, whatever became of its encrypted values: those that cannot
+    /// be opened are null, and no image of the batch is kept.
+    pub(super) fn current_to_go(&mut self, target: &Target<'_>) -> Step<Option<Current>> {
+        let Some((row, damage)) = self.current_found(target)? else {
+            return Ok(None);
+        };
+        if damage.is_some() {
+            self.touched.drop_images();
+        }
+        Ok(Some(row))
+    }
+
+    fn current_found(&self, target: &Target<'_>) -> Step<Option<(Current, Option<StoreError>)>> {
         let mut statement = self.statement(&target.sql.current)?;
         let mut rows = statement.query(params![target.id.as_str()])?;
         let Some(row) = rows.next()? else {
             return Ok(None);
         };
         let known_from: i64 = row.get(2)?;
-        let values = self.coding.values(row, 8, target.place())?;
+        let (values, damage) = self.coding.values_found(row, 8, target.place())?;
         let is_own = known_from == self.mark.0;
         let (from, end): (i64, i64) = (row.get(6)?, row.get(7)?);
-        Ok(Some(Current {
+        let current = Current {
             seq: row.get(0)?,
             rid: row.get(1)?,
             is_own,
@@ -239,7 +259,8 @@ impl Run<'_> {
                 permissions: row.get::<_, String>(5)?.into(),
                 values,
             },
-        }))
+        };
+        Ok(Some((current, damage)))
     }
 
     fn insert(

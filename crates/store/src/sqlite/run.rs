@@ -275,6 +275,7 @@ impl Run<'_> {
         Source {
             connection: self.connection,
             coding: self.coding,
+            passes_damage: false,
         }
     }
 

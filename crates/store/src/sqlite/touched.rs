@@ -140,15 +140,20 @@ impl Touched {
         self.image_bytes += images.map(Image::size_bytes).sum::<usize>();
         let fits = self.rows.len() < IMAGES_MAX && self.image_bytes <= IMAGE_BYTES_MAX;
         if self.keeps_images && !fits {
-            self.keeps_images = false;
-            for row in &mut self.rows {
-                (row.before, row.after) = (None, None);
-            }
+            self.drop_images();
         }
         if self.keeps_images {
             (before, after)
         } else {
             (None, None)
+        }
+    }
+
+    /// Every image goes, for one would lack a value that cannot be read.
+    pub(super) fn drop_images(&mut self) {
+        self.keeps_images = false;
+        for row in &mut self.rows {
+            (row.before, row.after) = (None, None);
         }
     }
 
