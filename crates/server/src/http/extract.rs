@@ -18,6 +18,7 @@ use super::callers::{X_APPWRITE_JWT, X_APPWRITE_KEY, X_APPWRITE_PROJECT, secret_
 use super::error::{ApiError, Kind};
 use super::fields::{Fields, read_flag};
 use super::forwarded::Client;
+use super::guest_turns::GuestTurns;
 use super::once::Named;
 use super::query_string::QueryString;
 use super::route::{Action, PathIds, Route};
@@ -135,6 +136,19 @@ impl<'a> Asked<'a> {
         let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
         let engine = &self.app.shared.engine;
         self.app.callers.find(engine, self.project(), secret)
+    }
+
+    /// Whether a known key came with the request.
+    pub fn is_keyed(&self) -> bool {
+        self.head.headers.contains_key(&X_APPWRITE_KEY)
+            && self
+                .find_caller()
+                .is_ok_and(|caller| matches!(caller.actor, Actor::Key { .. }))
+    }
+
+    /// The turns in which the request is worked on; `None` where it waits for none.
+    pub fn turns(&self) -> Option<&'a Rc<GuestTurns>> {
+        (!self.is_keyed()).then_some(&self.app.guest_turns)
     }
 
     /// As [`Asked::caller`], to be looked up again while a long answer goes on.

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +27,7 @@ use super::body::Paced;
 use super::error::{ApiError, Kind};
 use super::extract::{Asked, PARSED_HERE_BYTES_MAX, Sender};
 use super::fields::Fields;
+use super::guest_turns::{GuestTurns, InTurns};
 use super::media;
 use super::rate;
 use super::reply::Reply;
@@ -135,6 +136,7 @@ pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
         pending: Vec::new(),
         wanted: VecDeque::new(),
         sending: asked.app.sending.clone(),
+        turns: is_guest.then(|| asked.app.guest_turns.clone()),
         is_over: false,
         is_refused: false,
         shared,
@@ -222,7 +224,7 @@ impl fmt::Debug for Lines {
 impl Lines {
     fn of(source: Source) -> Lines {
         Lines {
-            next: Some(Box::pin(source.next())),
+            next: Some(source.next_in_turn()),
         }
     }
 
@@ -232,7 +234,7 @@ impl Lines {
             return Poll::Ready(None);
         };
         let (lines, next) = match ready!(next.as_mut().poll(context)) {
-            Some((lines, source)) => (Some(lines), Some(Box::pin(source.next()) as Next)),
+            Some((lines, source)) => (Some(lines), Some(source.next_in_turn())),
             None => (None, None),
         };
         self.next = next;
@@ -258,6 +260,8 @@ struct Source {
     /// group are sent before those to the next are made.
     wanted: VecDeque<Result<BatchRead, ApiError>>,
     sending: Rc<Sending>,
+    /// `None` for a caller with a key.
+    turns: Option<Rc<GuestTurns>>,
     is_over: bool,
     /// Whether the client has been told that no more is answered.
     is_refused: bool,
@@ -265,6 +269,14 @@ struct Source {
 }
 
 impl Source {
+    fn next_in_turn(self) -> Next {
+        let turns = self.turns.clone();
+        Box::pin(async move {
+            let next = pin!(self.next());
+            InTurns::of(turns.as_deref(), next).await
+        })
+    }
+
     async fn next(mut self) -> Option<(Answers, Source)> {
         if self.is_refused {
             self.discard().await;

@@ -36,6 +36,7 @@ pub mod etag;
 pub mod extract;
 pub mod fields;
 pub mod forwarded;
+pub mod guest_turns;
 pub mod heads;
 pub mod health;
 pub mod indexes;
@@ -68,6 +69,7 @@ use counts::{Counts, ThreadCounts};
 use error::{ApiError, Kind};
 use extract::Asked;
 use forwarded::{Client, TrustedProxies};
+use guest_turns::{GuestTurns, InTurns};
 use lines::Streams;
 use rate::GuestRate;
 use repeated::{AtOnce, Repeated};
@@ -151,6 +153,8 @@ pub struct App {
     repeated: Repeated,
     request_ids: RequestIds,
     sending: Rc<Sending>,
+    /// Of callers without a key.
+    pub guest_turns: Rc<GuestTurns>,
 }
 
 impl App {
@@ -164,6 +168,7 @@ impl App {
             callers: Callers::default(),
             repeated: Repeated::new(),
             request_ids,
+            guest_turns: Rc::default(),
         }
     }
 
@@ -253,6 +258,13 @@ async fn reply_to<'a>(
     *found = Some(route);
     let asked = Asked::new(app, (head, peer), (route, ids), body)?;
     rate::admit(&asked)?;
+    let turns = asked.turns();
+    let work = pin!(carried_out(route, asked));
+    InTurns::of(turns.map(|turns| &**turns), work).await
+}
+
+async fn carried_out(route: &Route, asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let (app, head) = (asked.app, asked.head);
     if route.action.waits_for_mark()
         && let Some(mark) = min_mark::named(&head.headers)?
     {

@@ -9,7 +9,6 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper::header::HeaderMap;
-use model::Actor;
 
 use super::callers::X_APPWRITE_KEY;
 use super::error::{ApiError, Kind};
@@ -98,11 +97,7 @@ pub fn admit(asked: &Asked<'_>) -> Result<(), ApiError> {
     let Some(rate) = &app.shared.guest_rate else {
         return Ok(());
     };
-    let is_keyed = asked.head.headers.contains_key(&X_APPWRITE_KEY)
-        && asked
-            .find_caller()
-            .is_ok_and(|caller| matches!(caller.actor, Actor::Key { .. }));
-    if is_keyed {
+    if asked.is_keyed() {
         return Ok(());
     }
     let client = app.shared.proxies.client(asked.peer, &asked.head.headers);

@@ -22,9 +22,9 @@ use crate::http::forwarded::Client;
 use crate::http::reply::ReplyBody;
 use crate::http::{self, App};
 
-/// Bytes of answers that one connection hands to the system before others of its thread have their
-/// turn, about a twentieth of a millisecond; the system would take megabytes at once.
-const SENT_A_TURN: usize = 128 << 10;
+/// Bytes that one connection takes from the system or hands to it before others of its thread have
+/// their turn, about a twentieth of a millisecond; the system would move megabytes at once.
+const MOVED_A_TURN: usize = 128 << 10;
 
 /// What a connection is doing, with instants in milliseconds since its thread began.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,10 +67,11 @@ pub struct Connection {
 }
 
 /// What a connection has done since others of its thread last had their turn. A client may send
-/// requests without end and take answers as fast as they are made, so there is a bound of either.
+/// requests without end, send bodies and take answers as fast as they are made, so there is a bound
+/// of either.
 struct Turn {
-    /// Bytes of answers that may yet be handed to the system.
-    sent_left: Cell<usize>,
+    /// Bytes that may yet be moved.
+    moved_left: Cell<usize>,
     /// Whether a request was begun that was not answered at once.
     has_worked: Cell<bool>,
 }
@@ -78,13 +79,13 @@ struct Turn {
 impl Turn {
     fn new() -> Turn {
         Turn {
-            sent_left: Cell::new(SENT_A_TURN),
+            moved_left: Cell::new(MOVED_A_TURN),
             has_worked: Cell::new(false),
         }
     }
 
     fn begin(&self) {
-        self.sent_left.set(SENT_A_TURN);
+        self.moved_left.set(MOVED_A_TURN);
         self.has_worked.set(false);
     }
 
@@ -95,13 +96,18 @@ impl Turn {
         }
     }
 
-    /// How many bytes may be sent now. Where that is none, the task has its turn again behind all
+    fn count(&self, bytes: usize) {
+        let left = self.moved_left.get();
+        self.moved_left.set(left.saturating_sub(bytes));
+    }
+
+    /// How many bytes may be moved now. Where that is none, the task has its turn again behind all
     /// that is ready.
-    fn may_send(&self, cx: &mut Context<'_>) -> Poll<usize> {
-        match self.sent_left.get() {
+    fn may_move(&self, cx: &mut Context<'_>) -> Poll<usize> {
+        match self.moved_left.get() {
             0 => pin!(tokio::task::yield_now())
                 .poll(cx)
-                .map(|()| SENT_A_TURN),
+                .map(|()| MOVED_A_TURN),
             left => Poll::Ready(left),
         }
     }
@@ -178,7 +184,8 @@ impl Connection {
         }
     }
 
-    fn received(&self) {
+    fn received(&self, bytes: usize) {
+        self.turn.count(bytes);
         self.moved_ms.set(self.now_ms.get());
         if self.phase.get() == Phase::Quiet {
             self.phase.set(Phase::Head {
@@ -195,8 +202,7 @@ impl Connection {
     }
 
     fn sent(&self, bytes: usize) {
-        let left = self.turn.sent_left.get();
-        self.turn.sent_left.set(left.saturating_sub(bytes));
+        self.turn.count(bytes);
         self.moved_ms.set(self.now_ms.get());
         self.sent_bytes.set(self.sent_bytes.get() + bytes as u64);
     }
@@ -347,10 +353,12 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(self.connection.turn.may_move(cx));
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.connection.received();
+        let bytes = buffer.filled().len() - before;
+        if bytes > 0 {
+            self.connection.received(bytes);
         }
         read
     }
@@ -362,7 +370,7 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let left = ready!(self.connection.turn.may_send(cx));
+        let left = ready!(self.connection.turn.may_move(cx));
         let bytes = &bytes[..bytes.len().min(left)];
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.noted(written)
@@ -373,7 +381,7 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let left = ready!(self.connection.turn.may_send(cx));
+        let left = ready!(self.connection.turn.may_move(cx));
         if slices.iter().map(|slice| slice.len()).sum::<usize>() > left {
             // One that is empty must not be taken for the end.
             let first = slices.iter().find(|slice| !slice.is_empty());
@@ -431,7 +439,7 @@ mod tests {
     fn a_head_that_does_not_come_ends_the_connection() {
         let connection = Connection::new(5);
         assert!(!closes_at(&connection, 104));
-        connection.received();
+        connection.received(1);
         assert!(
             closes_at(&connection, 105),
             "bytes of an unfinished head win no time"
@@ -478,7 +486,7 @@ mod tests {
         let connection = Connection::new(0);
         connection.phase.set(Phase::Quiet);
         assert!(!closes_at(&connection, 900));
-        connection.received();
+        connection.received(1);
         assert!(!closes_at(&connection, 999));
         assert!(closes_at(&connection, 1_000));
     }
@@ -489,7 +497,7 @@ mod tests {
         connection.phase.set(Phase::Streaming { since_ms: 0 });
         for moved_ms in [900, 1_800] {
             assert!(!closes_at(&connection, moved_ms));
-            connection.received();
+            connection.received(1);
             connection.flushed();
         }
         assert!(!closes_at(&connection, 2_799));
@@ -519,17 +527,17 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let connection = Connection::new(0);
         let turn = &connection.turn;
-        assert_eq!(turn.may_send(&mut cx), Poll::Ready(SENT_A_TURN));
-        connection.sent(SENT_A_TURN - 1);
-        assert_eq!(turn.may_send(&mut cx), Poll::Ready(1));
+        assert_eq!(turn.may_move(&mut cx), Poll::Ready(MOVED_A_TURN));
+        connection.sent(MOVED_A_TURN - 1);
+        assert_eq!(turn.may_move(&mut cx), Poll::Ready(1));
         connection.sent(1);
-        assert!(turn.may_send(&mut cx).is_pending());
+        assert!(turn.may_move(&mut cx).is_pending());
         assert!(pin!(turn.work()).poll(&mut cx).is_ready());
         let mut second = pin!(turn.work());
         assert!(second.as_mut().poll(&mut cx).is_pending());
         turn.begin();
         assert!(second.poll(&mut cx).is_ready(), "it has waited");
-        assert_eq!(turn.may_send(&mut cx), Poll::Ready(SENT_A_TURN));
+        assert_eq!(turn.may_move(&mut cx), Poll::Ready(MOVED_A_TURN));
     }
 
     #[test]

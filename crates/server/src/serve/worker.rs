@@ -104,11 +104,16 @@ async fn work(
     let app = Rc::new(App::new(shared, number));
     let connections = Rc::new(Connections::new(limits, live));
     let sweeper = tokio::task::spawn_local(sweep(connections.clone(), app.clone()));
+    let turns = app.guest_turns.clone();
+    let turns = tokio::task::spawn_local(async move { turns.give().await });
     while let Some((stream, peer)) = streams.recv().await {
         connections.open(stream, peer, &app);
+        // Those that are open come first, however many are opened at once.
+        tokio::task::yield_now().await;
     }
     let unfinished = connections.drain().await;
     sweeper.abort();
+    turns.abort();
     app.report();
     unfinished
 }
