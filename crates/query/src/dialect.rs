@@ -2,6 +2,8 @@
 
 use model::{Direction, Storage, Value};
 
+use crate::names;
+
 /// A database's SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
@@ -51,10 +53,10 @@ impl Dialect {
         }
     }
 
-    /// The function (text, part) → position from 1, or 0.
-    pub(crate) fn position_of_part(self) -> &'static str {
+    /// The function (text, part) → 0 where the text lacks the part, else more.
+    pub(crate) fn has_part(self) -> &'static str {
         match self {
-            Dialect::Sqlite => "instr",
+            Dialect::Sqlite => names::HAS_PART,
             Dialect::Postgres => "strpos",
         }
     }

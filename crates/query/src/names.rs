@@ -11,6 +11,14 @@ pub const INDEXED_WORDS: &str = "tidemark_words";
 /// store provides it; the search is as sent in SQLite, a text for `to_tsquery` in PostgreSQL.
 pub const FINDS: &str = "tidemark_finds";
 
+/// The SQL function (text, part) → 1 where the part stands anywhere in the text, else 0; null of
+/// null. The store provides it in SQLite, whose `instr` compares the part anew at each position and
+/// looks at no clock: 12 ms for a text of 200 KB and a part of 4,096 characters.
+pub const HAS_PART: &str = "tidemark_has_part";
+/// The SQL function (text, end) → 1 where the text ends so, else 0; null of null. The store
+/// provides it in SQLite.
+pub const ENDS_WITH: &str = "tidemark_ends_with";
+
 /// Rows valid at the clock, as known now.
 pub fn now(table: TableNumber) -> String {
     format!("t{}", table.0)

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use case::{Asked, Case};
 use db::{DATABASE, Db, PROJECT, Place};
 use model::{DatabaseId, ProjectId, Table, TableId, Timestamp, Value};
-use query::Dialect;
+use query::{Dialect, names};
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use store::{CatalogueOp, Durability, Op, Options, RowAct, RowOp, Stamps, Store};
@@ -78,7 +78,7 @@ impl Tables {
         let connection = Connection::open(directory.0.path().join("data/tidemark.db")).unwrap();
         // The store's own; a plan only needs them to be there.
         let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-        for name in [query::names::FINDS, "regexp"] {
+        for name in [names::FINDS, names::HAS_PART, names::ENDS_WITH, "regexp"] {
             connection
                 .create_scalar_function(name, 2, flags, |_| Ok(true))
                 .unwrap();

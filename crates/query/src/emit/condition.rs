@@ -107,8 +107,8 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
             out.push("NOT ");
             subject.write_start(out, start);
         }
-        Test::EndsWith(end) => subject.write_end(out, " = ", end),
-        Test::NotEndsWith(end) => subject.write_end(out, " <> ", end),
+        Test::EndsWith(end) => subject.write_end(out, true, end),
+        Test::NotEndsWith(end) => subject.write_end(out, false, end),
         Test::HasPart(parts) => {
             subject.write_parts(out, parts, " > 0", " OR ");
             if parts.len() > 1 {
@@ -182,10 +182,25 @@ impl Subject<'_> {
         out.push(")");
     }
 
+    fn write_end(&self, out: &mut Writer, wanted: bool, end: &str) {
+        let end = Value::Text(end.to_owned());
+        match out.dialect {
+            Dialect::Sqlite => {
+                out.push(names::ENDS_WITH);
+                out.push("(");
+                out.push_field(self.table, self.field);
+                out.push(", ");
+                out.bind(end);
+                out.push(if wanted { ") = 1" } else { ") = 0" });
+            }
+            Dialect::Postgres => self.write_last(out, wanted, end),
+        }
+    }
+
     /// The last characters, as many as `end` has. Of a text with fewer, whatever `substr` then
     /// gives is shorter than `end`, so it is another text.
-    fn write_end(&self, out: &mut Writer, operator: &str, end: &str) {
-        let end = out.parameter(Value::Text(end.to_owned()));
+    fn write_last(&self, out: &mut Writer, wanted: bool, end: Value) {
+        let end = out.parameter(end);
         out.push("substr(");
         out.push_field(self.table, self.field);
         out.push(", length(");
@@ -193,7 +208,7 @@ impl Subject<'_> {
         out.push(") - length(");
         out.push_parameter(end);
         out.push(") + 1)");
-        out.push(operator);
+        out.push(if wanted { " = " } else { " <> " });
         out.push_parameter(end);
     }
 
@@ -201,7 +216,7 @@ impl Subject<'_> {
         let mut before = "(";
         for part in parts {
             out.push(before);
-            out.push(out.dialect.position_of_part());
+            out.push(out.dialect.has_part());
             out.push("(");
             out.push_field(self.table, self.field);
             out.push(", ");

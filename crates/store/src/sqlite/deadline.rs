@@ -28,7 +28,7 @@ impl Deadline {
         let (since, at_us) = (Instant::now(), Arc::new(AtomicU64::new(u64::MAX)));
         let at = at_us.clone();
         let is_past = move || elapsed_us(since) >= at.load(Ordering::Relaxed);
-        functions::provide_patterns(connection, is_past.clone())?;
+        functions::provide_searches(connection, is_past.clone())?;
         connection.progress_handler(STEPS_PER_LOOK, Some(is_past))?;
         Ok(Deadline { since, at_us })
     }

@@ -114,7 +114,7 @@ pub(super) fn moved(bytes: usize) -> rusqlite::Result<()> {
 /// Lets this connection ask.
 pub(super) fn over(connection: &mut Connection) -> rusqlite::Result<()> {
     let is_over = || RUNNING.with(Running::is_over);
-    functions::provide_patterns(connection, is_over)?;
+    functions::provide_searches(connection, is_over)?;
     connection.progress_handler(STEPS_PER_LOOK, Some(is_over))
 }
 
