@@ -1,4 +1,6 @@
-//! Indexes that wait to be built.
+//! Indexes that wait to be built, and when those that failed are tried again.
+
+use std::time::{Duration, Instant};
 
 use model::{Catalogue, CatalogueChange, IndexStatus, Table, TableNumber};
 use store::{CatalogueOp, Op, SchemaChange, WriteBatch};
@@ -26,14 +28,79 @@ fn waiting_indexes(table: &Table) -> impl Iterator<Item = u32> {
         .map(|index| index.number)
 }
 
-/// An index that waits and has not failed, with the batch that builds it.
-pub(crate) fn next_build(catalogue: &Catalogue, failed: &[Build]) -> Option<(Build, WriteBatch)> {
+/// A build that failed, for want of disk perhaps, is tried again after so long. Trying holds up
+/// every writer, so the wait doubles each time it fails again, up to the longest.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_mins(10);
+
+/// Builds that failed since their table's schema changed.
+#[derive(Debug, Default)]
+pub(crate) struct FailedBuilds(Vec<Failed>);
+
+#[derive(Debug)]
+struct Failed {
+    build: Build,
+    wait: Duration,
+    /// `None` once it may be tried again.
+    retry_at: Option<Instant>,
+}
+
+impl FailedBuilds {
+    pub(crate) fn add(&mut self, build: Build, now: Instant) {
+        let known = self.0.iter_mut().find(|failed| failed.build == build);
+        match known {
+            Some(failed) => {
+                failed.wait = (failed.wait * 2).min(LONGEST_RETRY);
+                failed.retry_at = Some(now + failed.wait);
+            }
+            None => self.0.push(Failed {
+                build,
+                wait: FIRST_RETRY,
+                retry_at: Some(now + FIRST_RETRY),
+            }),
+        }
+    }
+
+    /// Whether any may be tried again that could not be before.
+    pub(crate) fn are_due(&mut self, now: Instant) -> bool {
+        let mut are_due = false;
+        for failed in &mut self.0 {
+            if failed.retry_at.is_some_and(|at| at <= now) {
+                failed.retry_at = None;
+                are_due = true;
+            }
+        }
+        are_due
+    }
+
+    /// How long until one may be tried again; `None` where none waits.
+    pub(crate) fn until_next(&self, now: Instant) -> Option<Duration> {
+        let next = self.0.iter().filter_map(|failed| failed.retry_at).min();
+        next.map(|next| next.saturating_duration_since(now))
+    }
+
+    /// Those of a table are tried at once: its schema has changed.
+    pub(crate) fn forget(&mut self, table: TableNumber) {
+        self.0.retain(|failed| failed.build.0 != table);
+    }
+
+    fn waits(&self, build: Build) -> bool {
+        let mut failed = self.0.iter();
+        failed.any(|failed| failed.build == build && failed.retry_at.is_some())
+    }
+}
+
+/// An index that waits to be built and may be, with the batch that builds it.
+pub(crate) fn next_build(
+    catalogue: &Catalogue,
+    failed: &FailedBuilds,
+) -> Option<(Build, WriteBatch)> {
     let databases = catalogue
         .projects()
         .flat_map(|project| project.databases.values());
     let mut tables = databases.flat_map(|database| database.tables.values());
     let (table, number) = tables.find_map(|table| {
-        let may_work = |number: &u32| !failed.contains(&(table.number, *number));
+        let may_work = |number: &u32| !failed.waits((table.number, *number));
         let number = waiting_indexes(table).find(may_work)?;
         Some((table, number))
     })?;
@@ -48,4 +115,31 @@ pub(crate) fn next_build(catalogue: &Catalogue, failed: &[Build]) -> Option<(Bui
         note: None,
     };
     Some(((table.number, number), batch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_tried_again_after_waits_that_double_up_to_the_longest() {
+        let build = (TableNumber(1), 1);
+        let mut failed = FailedBuilds::default();
+        let mut now = Instant::now();
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            failed.add(build, now);
+            assert!(failed.waits(build) && !failed.are_due(now));
+            let wait = failed.until_next(now).unwrap();
+            waits.push(wait.as_secs());
+            now += wait;
+            assert!(failed.are_due(now) && !failed.waits(build));
+            assert!(!failed.are_due(now), "once");
+            assert_eq!(failed.until_next(now), None);
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+        failed.forget(TableNumber(1));
+        failed.add(build, now);
+        assert_eq!(failed.until_next(now), Some(FIRST_RETRY));
+    }
 }

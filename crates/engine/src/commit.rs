@@ -14,7 +14,7 @@ use list_cache::Batch;
 use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Timestamp};
 use store::{Applied, Changes, Outcome, Pending, Refusal, Store, StoreError, WriteBatch};
 
-use crate::builds::{Build, next_build, table_with_builds};
+use crate::builds::{FailedBuilds, next_build, table_with_builds};
 use crate::error::EngineError;
 use crate::line::{Line, Until, Work};
 use crate::lines::Lines;
@@ -61,9 +61,7 @@ pub(crate) struct GroupCommit {
     builds_are_due: bool,
     /// When what is due could not be brought in, and why.
     last_due_failure: Option<(Instant, EngineError)>,
-    /// Indexes that could not be built, for want of disk perhaps. Trying holds up every writer,
-    /// so it is done again when their table's schema has changed, or the engine is opened anew.
-    failed_builds: Vec<Build>,
+    failed_builds: FailedBuilds,
     /// Which tables let go of their past, and when.
     lines: Lines,
     /// Until when upkeep rests.
@@ -80,7 +78,7 @@ impl GroupCommit {
             patience: COMPANY_WAIT,
             builds_are_due: true,
             last_due_failure: None,
-            failed_builds: Vec::new(),
+            failed_builds: FailedBuilds::default(),
             lines: Lines::default(),
             upkeep_rests_until: None,
         }
@@ -108,6 +106,10 @@ impl GroupCommit {
             // Each time, so that an endless line of writes cannot hold up what is due.
             self.bring_due();
             upkeep_is_due |= self.raise_lines();
+            if self.failed_builds.are_due(Instant::now()) {
+                self.builds_are_due = true;
+                upkeep_is_due = true;
+            }
             match self.take(upkeep_is_due) {
                 Taken::Group(group) => {
                     let answered = group.len();
@@ -173,8 +175,12 @@ impl GroupCommit {
             if until_due.is_some_and(|until| until.is_zero()) {
                 return Taken::Due;
             }
+            let until_retry = self.failed_builds.until_next(Instant::now());
+            if until_retry.is_some_and(|until| until.is_zero()) {
+                return Taken::Due;
+            }
             let until_upkeep = has_other_work.then_some(rest);
-            let waits = [until_trial, until_due, until_upkeep];
+            let waits = [until_trial, until_due, until_upkeep, until_retry];
             let longest = waits.into_iter().flatten().min();
             queue = self.line.wait(queue, longest);
         }
@@ -273,7 +279,7 @@ impl GroupCommit {
         let changes = || applied().flat_map(|applied| &applied.catalogue);
         for table in changes().filter_map(table_with_builds) {
             self.builds_are_due = true;
-            self.failed_builds.retain(|(failed, _)| *failed != table);
+            self.failed_builds.forget(table);
         }
         changes().any(leaves_rows_behind)
     }
@@ -292,7 +298,7 @@ impl GroupCommit {
                     // writer busy.
                     Some(Ok(Err(Refusal::Behind(_)))) if self.has_just_failed() => return false,
                     Some(Ok(Ok(_) | Err(Refusal::Behind(_)))) => {}
-                    _ => self.failed_builds.push(build),
+                    _ => self.failed_builds.add(build, Instant::now()),
                 }
                 return true;
             }

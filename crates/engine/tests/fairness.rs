@@ -16,14 +16,14 @@ use engine::{
     NewIndex, Operation, OptionsChange, Place, RowInput, WantedRows,
 };
 use futures_executor::block_on;
-use model::{Actor, Json, Mark, Role, RoleSet, RowId, Timestamp};
+use model::{Actor, IndexStatus, Json, Mark, Role, RoleSet, RowId, Timestamp};
 use stage::gate::{Asked, Gate, enqueue, poll_once};
 use stage::{
     NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, new_table, open_store, row,
 };
 use store::{
     Aside, CatalogueOp, DUE_ROWS_MAX, Listed, Listing, Op, Pending, Preview, SchemaChange,
-    Snapshot, Store, StoreFuture, Work, WriteBatch,
+    Snapshot, Store, StoreError, StoreFuture, Work, WriteBatch,
 };
 
 /// The real store, which notes what the writer asks of it, and at which the writer can be held.
@@ -40,6 +40,8 @@ struct Noted {
     slices_open: AtomicUsize,
     /// Before parts of indexes.
     builds: Gate,
+    /// So many parts of indexes find the disk full.
+    builds_to_fail: AtomicUsize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +77,12 @@ impl Store for Noted {
         if batches.iter().flat_map(|batch| &batch.ops).any(builds) {
             self.builds.pass();
             self.note(Step::Build);
+            let fewer = |left: usize| left.checked_sub(1);
+            let left = &self.builds_to_fail;
+            let fails = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer);
+            if fails.is_ok() {
+                return Box::pin(async { Err(StoreError::Full) });
+            }
         } else {
             self.groups.pass();
             self.note(Step::Group(batches.len()));
@@ -133,6 +141,7 @@ fn site() -> Site {
         of_guests: Mutex::default(),
         slices_open: AtomicUsize::new(usize::MAX),
         builds: Gate::default(),
+        builds_to_fail: AtomicUsize::new(0),
     });
     let engine = Engine::over(store.clone(), &config, clock.clone()).unwrap();
     furnish(&engine);
@@ -273,22 +282,19 @@ fn very_many_rows_that_become_due_at_once_hold_up_a_write_for_one_slice() {
     engine.close().unwrap();
 }
 
-/// A client that writes one row after the other is not waiting while its answer is on its way.
-#[test]
-fn an_index_that_writers_wait_for_lets_them_go_on_for_as_long_as_a_part_took() {
-    let site = site();
-    let (engine, store) = (&*site.engine, &*site.store);
-    let write = |nth: i64| create(engine, OPEN, row(&format!("row{nth}"), &[("n", nth)]));
+/// A table with too many rows for its index to be built at once.
+const TEXTS: Place<'_> = Place {
+    table: "texts",
+    ..PLACE
+};
+
+fn texts(engine: &Engine) {
     let mut table = new_table("texts");
     table.columns.push(NewColumn {
         kind: "text".to_owned(),
         ..integer("text")
     });
     block_on(engine.create_table(&key(), "d", table)).unwrap();
-    let texts = Place {
-        table: "texts",
-        ..PLACE
-    };
     for part in 0..3 {
         let rows = (0..1_000).map(|nth| {
             let mut row = row(&format!("{part}-{nth}"), &[]);
@@ -296,16 +302,29 @@ fn an_index_that_writers_wait_for_lets_them_go_on_for_as_long_as_a_part_took() {
             row.members.push(("text".to_owned(), text));
             row
         });
-        block_on(engine.create_rows(&key(), texts, rows.collect())).unwrap();
+        block_on(engine.create_rows(&key(), TEXTS, rows.collect())).unwrap();
     }
-    store.builds.close();
+}
+
+fn index_texts(engine: &Engine) {
     let index = NewIndex {
         key: "words".to_owned(),
         kind: "fulltext".to_owned(),
         columns: vec!["text".to_owned()],
         ..NewIndex::default()
     };
-    block_on(engine.create_index(&key(), texts, &index)).unwrap();
+    block_on(engine.create_index(&key(), TEXTS, &index)).unwrap();
+}
+
+/// A client that writes one row after the other is not waiting while its answer is on its way.
+#[test]
+fn an_index_that_writers_wait_for_lets_them_go_on_for_as_long_as_a_part_took() {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    let write = |nth: i64| create(engine, OPEN, row(&format!("row{nth}"), &[("n", nth)]));
+    texts(engine);
+    store.builds.close();
+    index_texts(engine);
     store.builds.wait_until_reached();
     let first = enqueue(write(0));
     let until = Instant::now() + BUILD_TAKES;
@@ -320,6 +339,23 @@ fn an_index_that_writers_wait_for_lets_them_go_on_for_as_long_as_a_part_took() {
     let mut parts = steps.split(|step| *step == Step::Build);
     assert_eq!(parts.next(), Some(&[][..]), "{steps:?}");
     assert!(parts.next().unwrap().len() > 5, "{steps:?}");
+    engine.close().unwrap();
+}
+
+#[test]
+fn an_index_that_found_no_disk_is_built_when_there_is_some() {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    texts(engine);
+    store.builds_to_fail.store(1, Ordering::SeqCst);
+    index_texts(engine);
+    let status = || engine.get_index(&key(), TEXTS, "words").unwrap().1.status;
+    let until = Instant::now() + Duration::from_mins(1);
+    while status() == IndexStatus::Processing && Instant::now() < until {
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    assert_eq!(status(), IndexStatus::Available);
+    assert_eq!(store.builds_to_fail.load(Ordering::SeqCst), 0);
     engine.close().unwrap();
 }
 
