@@ -74,20 +74,23 @@ impl RowArgs {
         Ok(Target::new(store, project.to_string()))
     }
 
-    /// What is known of the row: at least one version.
+    /// What is known of the row.
     async fn history(&self, target: &mut Target) -> Result<RowHistory> {
         let ask = Ask::RowHistory {
             path: self.path(target),
             row: self.row.clone(),
         };
-        let history: RowHistory = target.read(&ask).await?;
+        target.read(&ask).await
+    }
+
+    fn need_versions(&self, history: &RowHistory) -> Result<()> {
         if history.versions.is_empty() {
             bail!(
                 "{} has no version: it never was, its table has let go of it, or it was erased",
                 self.name()
             );
         }
-        Ok(history)
+        Ok(())
     }
 }
 
@@ -100,6 +103,7 @@ pub fn history(args: &HistoryArgs, outside: Outside) -> Result<()> {
         target.close()?;
         found
     })?;
+    args.row.need_versions(&found)?;
     if args.json {
         return say_json(&json!(found));
     }
@@ -133,9 +137,21 @@ pub fn erase(args: &EraseArgs, outside: Outside) -> Result<()> {
 }
 
 async fn erase_from(target: &mut Target, args: &EraseArgs) -> Result<String> {
-    let history = args.row.history(target).await?;
     let name = args.row.name();
-    let versions = counted(history.versions.len() as u64, "version");
+    let versions = match args.row.history(target).await {
+        Ok(history) => {
+            args.row.need_versions(&history)?;
+            counted(history.versions.len() as u64, "version")
+        }
+        // A damaged value keeps nobody from erasing the row.
+        Err(error) => {
+            let why = format!("{error:#}");
+            format!(
+                "versions that cannot be read ({})",
+                why.trim_end_matches('.')
+            )
+        }
+    };
     if !args.yes {
         if !io::stdin().is_terminal() {
             bail!("{name} has {versions}; nothing was erased. --yes erases it without asking");

@@ -383,7 +383,7 @@ fn reads(seen: &Seen) -> Vec<Metric> {
         ),
         gauge(
             "tidemark_long_reads_waiting_max",
-            "Most long reads that may wait",
+            "Most long reads and large answers that may wait, of keys and of guests together",
             long.waiting_max as u64,
         ),
         gauge(

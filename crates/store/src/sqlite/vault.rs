@@ -139,9 +139,13 @@ impl Vault {
     /// When the file cannot be written, or holds no key.
     pub(super) fn ready(&self) -> Result<&str, StoreError> {
         if self.secret.get().is_none() {
-            // One that no commit has come to use: it can be used as well as another.
             let secret = match Secret::read(&self.file)? {
-                Some(secret) => secret,
+                // One that no commit has come to use: it can be used as well as another. Who made
+                // it may have ended before it was durable.
+                Some(secret) => {
+                    sync(&self.file).map_err(|error| self.not_written(&error))?;
+                    secret
+                }
                 None => self.make()?,
             };
             drop(self.secret.set(secret));
@@ -152,11 +156,14 @@ impl Vault {
     fn make(&self) -> Result<Secret, StoreError> {
         let mut key = [0; KEY_BYTES];
         self.draw(&mut key)?;
-        let failed = |error: io::Error| StoreError::Io {
-            detail: format!("{} cannot be written: {error}", self.file.display()),
-        };
-        write_key(&self.file, &hex(&key)).map_err(failed)?;
+        write_key(&self.file, &hex(&key)).map_err(|error| self.not_written(&error))?;
         Ok(Secret::of(&key))
+    }
+
+    fn not_written(&self, error: &io::Error) -> StoreError {
+        StoreError::Io {
+            detail: format!("{} cannot be written: {error}", self.file.display()),
+        }
     }
 
     fn draw(&self, bytes: &mut [u8]) -> Result<(), StoreError> {
@@ -300,7 +307,14 @@ fn write_key(file: &Path, key: &str) -> io::Result<()> {
     let mut written = options.open(&new)?;
     writeln!(written, "{key}")?;
     written.sync_all()?;
+    drop(written);
     fs::rename(&new, file)?;
+    sync(file)
+}
+
+/// Makes a file and its name durable.
+fn sync(file: &Path) -> io::Result<()> {
+    File::open(file)?.sync_all()?;
     match file.parent() {
         Some(directory) => File::open(directory)?.sync_all(),
         None => Ok(()),
