@@ -240,6 +240,7 @@ pub async fn serve(stream: TcpStream, peer: IpAddr, connection: &Rc<Connection>,
     let mut shaking = Box::pin(acceptor.accept(stream));
     let shaken = poll_fn(|cx| {
         connection.await_orders(cx.waker());
+        connection.turn.begin();
         match connection.told.replace(Told::Nothing) {
             Told::Nothing => shaking.as_mut().poll(cx).map(Some),
             Told::Drain | Told::Close => Poll::Ready(None),
