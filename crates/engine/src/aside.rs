@@ -25,9 +25,9 @@ const BYTES_HERE_MAX: usize = 128 << 10;
 pub const ASIDE_BYTES_MIN: usize = 256 << 10;
 
 impl Engine {
-    /// Does work on so many bytes: here while they are few, else on a thread for long reads, before
-    /// the reads of its share that wait for one, which for a guest is a part. Work that is dropped
-    /// before its turn is not done.
+    /// Does work on so many bytes: here while they are few, else on a thread for long reads, ahead
+    /// of the reads that wait for one. Guests have a share of those threads and a queue of their
+    /// own. Work that is dropped before its turn is not done.
     ///
     /// # Errors
     /// [`StoreError::ReadersBusy`] when as much work waits as reads may.

@@ -43,10 +43,13 @@ pub const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cac
 pub fn is_without_key(app: &App, head: &Parts) -> bool {
     let query = QueryString::parse(head.uri.query().unwrap_or_default());
     let Ok(query) = query else { return true };
+    !has_known_key(app, project(&query, head), head)
+}
+
+fn has_known_key(app: &App, project: Option<&str>, head: &Parts) -> bool {
     let secret = secret_of(head.headers.get(&X_APPWRITE_KEY));
-    let project = project(&query, head);
-    let caller = app.callers.find(&app.shared.engine, project, secret);
-    !caller.is_ok_and(|caller| matches!(caller.actor, Actor::Key { .. }))
+    let find = || app.callers.find(&app.shared.engine, project, secret);
+    secret.is_some() && find().is_ok_and(|caller| matches!(caller.actor, Actor::Key { .. }))
 }
 
 /// The project that a request names; the query string wins over the header.
@@ -123,7 +126,9 @@ impl<'a> Asked<'a> {
     /// No project or an unknown one, a key that is not known or has expired, or a user's token:
     /// there are no users yet, so none can be valid.
     pub fn caller(&self) -> Result<Rc<Caller>, ApiError> {
-        let found = self.find_caller();
+        let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
+        let engine = &self.app.shared.engine;
+        let found = self.app.callers.find(engine, self.project(), secret);
         let caller = found.inspect_err(|error| self.app.counts.key_refused(error))?;
         if header(&self.head.headers, &X_APPWRITE_JWT).is_some() {
             return Err(ApiError::new(Kind::JwtInvalid, "The token is not valid."));
@@ -131,19 +136,9 @@ impl<'a> Asked<'a> {
         Ok(caller)
     }
 
-    /// As [`Asked::caller`], where a refused key is not counted: it will be.
-    pub fn find_caller(&self) -> Result<Rc<Caller>, EngineError> {
-        let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
-        let engine = &self.app.shared.engine;
-        self.app.callers.find(engine, self.project(), secret)
-    }
-
     /// Whether a known key came with the request.
     pub fn is_keyed(&self) -> bool {
-        self.head.headers.contains_key(&X_APPWRITE_KEY)
-            && self
-                .find_caller()
-                .is_ok_and(|caller| matches!(caller.actor, Actor::Key { .. }))
+        has_known_key(self.app, self.project(), self.head)
     }
 
     /// The turns in which the request is worked on; `None` where it waits for none.

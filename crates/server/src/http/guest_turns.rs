@@ -112,7 +112,7 @@ mod tests {
         name: &'static str,
         steps: usize,
         turns: Option<Rc<GuestTurns>>,
-        seen: &Rc<RefCell<Vec<&'static str>>>,
+        seen: &Seen,
     ) -> JoinHandle<()> {
         let seen = seen.clone();
         spawn_local(async move {
@@ -126,18 +126,23 @@ mod tests {
         })
     }
 
-    fn run(work: impl Future<Output = ()>) {
+    type Seen = Rc<RefCell<Vec<&'static str>>>;
+
+    /// Runs this with turns that are given, and a place for the names of who takes a step.
+    fn run(work: impl AsyncFnOnce(Rc<GuestTurns>, Seen)) {
         let runtime = Builder::new_current_thread();
         let runtime = { runtime }.build_local(LocalOptions::default()).unwrap();
-        runtime.block_on(work);
+        runtime.block_on(async {
+            let turns = Rc::<GuestTurns>::default();
+            let given = turns.clone();
+            spawn_local(async move { given.give().await });
+            work(turns, Rc::default()).await;
+        });
     }
 
     #[test]
     fn guests_take_one_step_while_a_key_takes_one() {
-        run(async {
-            let (turns, seen) = (Rc::<GuestTurns>::default(), Rc::default());
-            let given = turns.clone();
-            spawn_local(async move { given.give().await });
+        run(async |turns, seen| {
             let guests = (0..20).map(|_| work("guest", 5, Some(turns.clone()), &seen));
             let guests: Vec<_> = guests.collect();
             let key = work("key", 10, None, &seen);
@@ -153,10 +158,7 @@ mod tests {
 
     #[test]
     fn a_guest_who_goes_while_it_waits_leaves_its_turn_to_the_next() {
-        run(async {
-            let (turns, seen) = (Rc::<GuestTurns>::default(), Rc::default());
-            let given = turns.clone();
-            spawn_local(async move { given.give().await });
+        run(async |turns, seen| {
             let guests = (0..9).map(|_| work("guest", 3, Some(turns.clone()), &seen));
             let guests: Vec<_> = guests.collect();
             yield_now().await;

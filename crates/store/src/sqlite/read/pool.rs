@@ -42,8 +42,8 @@ const STANDS_BACK: i32 = 5;
 /// about a millisecond.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
-/// Callers without a key have this part of the threads, and as many places as this part of those
-/// that keys have: `1 / GUESTS_PART`, and one at least.
+/// Callers without a key have one of so many threads, and one place for so many places of keys; at
+/// least one of each.
 const GUESTS_PART: usize = 2;
 
 /// The threads and what waits for them.
