@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::history::Range;
+use model::history::{Range, Until};
 use model::{Mark, Selection, Table, Timestamp, Value};
 use query::{Visibility, names};
 use rusqlite::Connection;
@@ -350,6 +350,146 @@ fn a_row_with_a_damaged_value_can_be_deleted_and_erased() {
             .unwrap()
     };
     assert_eq!((count(&now), count(&versions)), (0, 0));
+}
+
+fn over(mut op: Op, from: Timestamp, until: Until) -> Op {
+    if let Op::Timed(op) = &mut op {
+        op.range = Range {
+            from: Some(from),
+            until,
+        };
+    }
+    op
+}
+
+/// A row that ends, one that begins later, one with two pieces, and one without an end: their
+/// titles are damaged wherever they are stored.
+fn damaged_over_periods(place: &Embedded, mut db: Db) -> (Db, Timestamp) {
+    let began = db.mark_of(db.insert("ends", values("ends", "ends")));
+    db.ok(vec![db.insert("parted", values("parted", "parted"))]);
+    let at = |hours: i64| Timestamp(began.0 + hours * 3_600_000_000);
+    let put = |id: &str| TimedAct::Put {
+        values: values(id, id),
+        permissions: None,
+        guard: store::Guard::Open,
+    };
+    let guard = store::Guard::Open;
+    db.ok(vec![timed(&db, "ends", at(1), TimedAct::Delete { guard })]);
+    db.ok(vec![timed(&db, "comes", at(2), put("comes"))]);
+    db.ok(vec![timed(&db, "pieces", at(-2), put("pieces"))]);
+    db.ok(vec![timed(&db, "pieces", at(-1), put("pieces"))]);
+    let table = db.table();
+    let title = names::column(table.columns[TITLE].number);
+    let (now, versions) = (names::now(table.number), names::versions(table.number));
+    db.close();
+    damage(
+        place,
+        (&versions, &title),
+        "'ends', 'comes', 'pieces', 'parted'",
+    );
+    damage(place, (&now, &title), "'ends', 'pieces', 'parted'");
+    (Db::open(place), began.timestamp())
+}
+
+#[test]
+fn a_damaged_row_that_was_written_over_periods_can_be_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, db) = open(&folder);
+    let (mut db, began) = damaged_over_periods(&place, db);
+    let hour = 3_600_000_000;
+    db.next = Mark(began.0 + 60_000_000);
+    for id in ["ends", "pieces", "comes"] {
+        let deleted = db.ok(vec![db.delete(id)]);
+        assert_eq!(deleted.rows, [None], "{id}");
+        assert_eq!(db.get(id), None, "{id}");
+    }
+    assert!(db.load().boundaries.is_empty(), "nothing comes any more");
+    // What is left of a row on both sides of what is deleted is as damaged as it was.
+    let (from, until) = (
+        Timestamp(began.0 + hour),
+        Until::At(Timestamp(began.0 + 2 * hour)),
+    );
+    let guard = store::Guard::Open;
+    let delete = timed(&db, "parted", from, TimedAct::Delete { guard });
+    db.ok(vec![over(delete, from, until)]);
+    assert!(is_refused(&db, "parted"));
+    // A change of a part needs the rest; what is put over a period as a whole does not.
+    let mut patch = model::Patch::default();
+    patch.put(COUNT, model::Edit::Set(Value::Int(1)));
+    let update = TimedAct::Update {
+        patch,
+        permissions: None,
+        stamps: store::Stamps::default(),
+        guard: store::Guard::Open,
+    };
+    let refused = db.refused(vec![timed(&db, "parted", began, update)]);
+    let is_broken = matches!(refused, Refusal::Failed(StoreError::SealBroken { .. }));
+    assert!(is_broken, "{refused:?}");
+    let put = TimedAct::Put {
+        values: values("again", "parted"),
+        permissions: None,
+        guard: store::Guard::Open,
+    };
+    let put = timed(&db, "parted", began, put);
+    db.ok(vec![over(put, began, Until::At(from))]);
+    let table = db.table();
+    assert_holds(
+        &db.get("parted").unwrap(),
+        &table,
+        &values("again", "parted"),
+    );
+    db.close();
+    let title = names::column(table.columns[TITLE].number);
+    let versions = names::versions(table.number);
+    let left = format!(
+        "SELECT count(*), sum({title} = x'00') FROM {versions} \
+         WHERE id = 'parted' AND vf = {}",
+        began.0 + 2 * hour
+    );
+    let left = place.database().query_row(&left, (), |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+    });
+    assert_eq!(left, Ok((1, 1)), "the remnant holds what was sealed");
+}
+
+#[test]
+fn all_rows_that_match_are_deleted_though_one_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    for id in ["a", "b", "c"] {
+        db.ok(vec![db.insert(id, values(id, id))]);
+    }
+    let table = db.table();
+    let title = names::column(table.columns[TITLE].number);
+    db.close();
+    damage(&place, (&names::now(table.number), &title), "'b'");
+    let mut db = Db::open(&place);
+    let matching = |db: &Db, act| {
+        Op::Matching(Box::new(store::MatchingOp {
+            query: db.all(),
+            may_leave_rows: false,
+            walks: false,
+            bytes_max: None,
+            tells_end: false,
+            act,
+            rows_returned_max: 10,
+        }))
+    };
+    let update = store::MatchingAct::Update {
+        patch: model::Patch::default(),
+        permissions: None,
+        stamps: store::Stamps::default(),
+        range: None,
+    };
+    let refused = db.refused(vec![matching(&db, update)]);
+    let is_broken = matches!(refused, Refusal::Failed(StoreError::SealBroken { .. }));
+    assert!(is_broken, "{refused:?}");
+    let deleted = db.ok(vec![matching(&db, store::MatchingAct::Delete)]);
+    let matched = &deleted.matched[0];
+    let shown: Vec<&str> = matched.rows.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!((matched.count, shown), (3, vec!["a", "c"]));
+    assert_eq!(deleted.changes, store::Changes::Tables(vec![table.number]));
+    assert!(db.ids().is_empty());
 }
 
 #[test]

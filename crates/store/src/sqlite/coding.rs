@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::{Column, Table, TableNumber, Value};
-use rusqlite::types::ValueRef;
+use rusqlite::types::{Value as Stored, ValueRef};
 use rusqlite::{Row, Statement};
 
 use super::bind::{Bound, json_text};
@@ -16,6 +16,34 @@ use crate::{EncodeRow, StoreError};
 /// Rows whose encoded columns are larger keep no body: copying it would no longer be cheaper
 /// than encoding the columns (design page, section 3).
 pub(super) const BODY_BYTES_MAX: usize = 16 << 10;
+
+/// Encrypted values of a row that cannot be opened, by the positions of their columns, as they are
+/// stored: whoever moves the row takes them along so.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Damaged {
+    sealed: Vec<(usize, Stored)>,
+    why: Option<StoreError>,
+}
+
+impl Damaged {
+    pub(super) fn is_any(&self) -> bool {
+        self.why.is_some()
+    }
+
+    /// # Errors
+    /// What is wrong with the last of them.
+    pub(super) fn need_none(&self) -> Result<(), StoreError> {
+        self.why.clone().map_or(Ok(()), Err)
+    }
+
+    /// Binds them in the place of the nulls that stood for them; `first` is as in [`Coding::bind`].
+    pub(super) fn bind(&self, statement: &mut Statement<'_>, first: usize) -> rusqlite::Result<()> {
+        for (position, sealed) in &self.sealed {
+            statement.raw_bind_parameter(first + position, sealed)?;
+        }
+        Ok(())
+    }
+}
 
 /// What is needed for writing and reading values.
 #[derive(Clone)]
@@ -60,32 +88,36 @@ impl Coding {
         first: usize,
         (table, row): (&Table, &str),
     ) -> Result<Vec<Value>, StoreError> {
-        let (values, damage) = self.values_found(found, first, (table, row))?;
-        damage.map_or(Ok(values), Err)
+        let (values, damaged) = self.values_found(found, first, (table, row))?;
+        damaged.need_none()?;
+        Ok(values)
     }
 
     /// The same for what moves or removes rows without looking at what is encrypted: a value that
-    /// cannot be opened is null here, and what is wrong with the last such one stands beside.
+    /// cannot be opened is null here, and stands beside.
     pub(super) fn values_found(
         &self,
         found: &Row<'_>,
         first: usize,
         (table, row): (&Table, &str),
-    ) -> Result<(Vec<Value>, Option<StoreError>), StoreError> {
+    ) -> Result<(Vec<Value>, Damaged), StoreError> {
         let mut values = Vec::with_capacity(table.columns.len());
-        let mut damage = None;
+        let mut damaged = Damaged::default();
         for (position, column) in table.columns.iter().enumerate() {
             let stored = found.get_ref(first + position)?;
             let value = self.value(stored, (table.number, column, row));
             values.push(match value {
                 Err(error @ StoreError::SealBroken { .. }) => {
-                    damage = Some(error);
+                    // A text that is none was never sealed, as an empty blob was not.
+                    let kept = Stored::try_from(stored).unwrap_or(Stored::Blob(Vec::new()));
+                    damaged.sealed.push((position, kept));
+                    damaged.why = Some(error);
                     Value::Null
                 }
                 value => value?,
             });
         }
-        Ok((values, damage))
+        Ok((values, damaged))
     }
 
     /// Binds the values of all columns, from the parameter `first` on.

@@ -105,7 +105,7 @@ impl Run<'_> {
 
     /// Says in the row of now, if there is one, what it grants.
     fn show_grants(&mut self, target: &Target<'_>, list: &[Permission]) -> Step<()> {
-        let Some(row) = self.current(target)? else {
+        let Some(row) = self.current_to_go(target)? else {
             return Ok(());
         };
         let after = Image {

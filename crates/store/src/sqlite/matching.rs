@@ -115,7 +115,8 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// Changes one row; `None` if the deletion of one before it took it along.
+    /// Changes one row, and shows it; `None` if the deletion of one before it took it along, or if
+    /// a value of one that goes is damaged.
     fn change(&mut self, op: &MatchingOp, id: &RowId) -> Step<Option<Row>> {
         let target = Target {
             table: &op.query.table,
@@ -123,7 +124,12 @@ impl Run<'_> {
             sql: self.texts.of(&op.query.table),
         };
         let has_ties = op.query.table.relations().next().is_some();
-        let current = match self.current(&target)? {
+        // What goes is not looked at.
+        let found = match op.act {
+            MatchingAct::Delete => self.current_to_go(&target)?,
+            MatchingAct::Update { .. } => self.current(&target)?,
+        };
+        let current = match found {
             Some(current) => current,
             None if has_ties => return Ok(None),
             None => return Err(corrupt(format!("row `{id}` was found and is not there")).into()),
@@ -165,13 +171,15 @@ impl Run<'_> {
                 .update(&target, current, patch, permissions.as_deref(), *stamps)
                 .map(Some),
             MatchingAct::Delete => {
-                let last = row(id, current.seq, &current.image, None);
+                // A row that lacks a value is not shown as one that never had it.
+                let is_shown = !current.is_damaged();
+                let last = is_shown.then(|| row(id, current.seq, &current.image, None));
                 if has_ties {
                     self.delete_with_ties(&op.query.table, id)?;
                 } else {
                     self.delete(&target, current)?;
                 }
-                Ok(Some(last))
+                Ok(last)
             }
         }
     }

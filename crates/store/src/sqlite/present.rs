@@ -9,12 +9,10 @@ use std::sync::Arc;
 
 use model::history::{Present, Refresh, Shown, VersionNumber};
 use model::{
-    Column, Field, Image, Index, IndexKind, Mark, Period, RowId, Table, TableNumber, Timestamp,
-    Value,
+    Field, Image, Index, IndexKind, Mark, Period, RowId, Table, TableNumber, Timestamp, Value,
 };
 use query::names;
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{OptionalExtension, Statement, ToSql, params};
+use rusqlite::{OptionalExtension, ToSql, params};
 
 use super::bind::Bound;
 use super::fault::{corrupt, is_unique_violation};
@@ -22,7 +20,7 @@ use super::row_sql::column_list;
 use super::row_write::{Target, field_value};
 use super::run::{Run, Step};
 use super::schema::{END, physical_field};
-use super::versions::{self, Asserted, Source};
+use super::versions::{self, Asserted};
 use crate::batch::Refusal;
 
 /// Versions that say what is shown of a row and until when: the one that begins last before the
@@ -126,12 +124,7 @@ impl Run<'_> {
         let within = (instant, Timestamp::END);
         let id = stale.id.as_str();
         // What is valid at the instant, and what comes next.
-        // Which of them is shown does not depend on what is encrypted.
-        let source = Source {
-            passes_damage: true,
-            ..self.source()
-        };
-        let known = versions::known(source, &stale.table, id, within, SHOWN_VERSIONS)?;
+        let known = versions::known(self.source(), &stale.table, id, within, SHOWN_VERSIONS)?;
         let present = Present::new(&known, instant);
         self.schedule(&stale, present.boundary)?;
         let shown = self.shown(&target)?;
@@ -238,7 +231,7 @@ impl Run<'_> {
         statement.raw_bind_parameter(12, rid)?;
         let place = (table, stale.id.as_str());
         self.coding.bind(&mut statement, 13, place, &image.values)?;
-        let is_damaged = self.bind_damaged(&mut statement, 13, showing, &image)?;
+        showing.asserted.damaged.bind(&mut statement, 13)?;
         let shown = statement.raw_execute();
         drop(statement);
         match shown {
@@ -254,51 +247,14 @@ impl Run<'_> {
         };
         let before = showing.before.take();
         let stale = &showing.stale;
-        if is_damaged {
+        if showing.asserted.damaged.is_any() {
+            let why = "an encrypted value of it is damaged";
+            tracing::error!(table = %stale.table.id, row = %stale.id, why, "a row cannot be read");
             self.touched.drop_images();
         }
         self.touched
             .record(&stale.table, &stale.id, stale.seq, before, Some(image));
         Ok(None)
-    }
-
-    /// Binds encrypted values that could not be opened as they stand in the version, so that reads
-    /// of the row are refused, as they must be, and nothing else is held up; whether there are any.
-    fn bind_damaged(
-        &self,
-        statement: &mut Statement<'_>,
-        first: usize,
-        showing: &Showing,
-        image: &Image,
-    ) -> Step<bool> {
-        let table = &*showing.stale.table;
-        let may_be = |(column, value): (&Column, &Value)| column.encrypt && *value == Value::Null;
-        if !table.columns.iter().zip(&image.values).any(may_be) {
-            return Ok(false);
-        }
-        let versions = names::versions(table.number);
-        let sql = format!(
-            "SELECT rid{} FROM {versions} WHERE rid = ?1",
-            column_list(table)
-        );
-        let mut version = self.statement(&sql)?;
-        let mut rows = version.query(params![showing.rid])?;
-        let row = rows.next()?;
-        let row = row.ok_or_else(|| corrupt(format!("{versions} lacks what it showed")))?;
-        let mut is_damaged = false;
-        for (position, column) in table.columns.iter().enumerate() {
-            let stored = row.get_ref(1 + position)?;
-            if may_be((column, &image.values[position])) && stored != ValueRef::Null {
-                statement.raw_bind_parameter(first + position, ToSqlOutput::Borrowed(stored))?;
-                is_damaged = true;
-            }
-        }
-        if is_damaged {
-            let id = &showing.stale.id;
-            let why = "an encrypted value of it is damaged";
-            tracing::error!(table = %table.id, row = %id, why, "a row cannot be read");
-        }
-        Ok(is_damaged)
     }
 
     fn image_of(&self, showing: &Showing) -> Step<Image> {

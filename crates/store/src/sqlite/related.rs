@@ -65,7 +65,7 @@ impl Run<'_> {
 
     fn need(&mut self, table: &Table, id: &RowId, guard: &Guard, column: &str) -> Step<()> {
         let target = self.target(table, id);
-        if let Some(row) = self.current(&target)?
+        if let Some(row) = self.current_found(&target)?
             && self.permits(&target, &row, guard)?
         {
             return Ok(());

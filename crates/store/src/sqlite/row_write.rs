@@ -54,7 +54,24 @@ pub(super) struct Current {
     pub(super) known_from: i64,
     /// Whether its piece has no end, and begins where an everyday change can cut or drop it.
     is_everyday: bool,
+    /// What is wrong with an encrypted value of it, which is null here.
+    damage: Option<StoreError>,
     pub(super) image: Image,
+}
+
+impl Current {
+    pub(super) fn is_damaged(&self) -> bool {
+        self.damage.is_some()
+    }
+
+    /// # Errors
+    /// What is wrong with an encrypted value of it.
+    fn whole(mut self) -> Step<Current> {
+        match self.damage.take() {
+            Some(damage) => Err(damage.into()),
+            None => Ok(self),
+        }
+    }
 }
 
 /// Where a row stands in its two tables.
@@ -88,11 +105,17 @@ impl Run<'_> {
                 guard,
             } => {
                 let row = self
-                    .current(&target)?
+                    .current_found(&target)?
                     .ok_or(Refusal::RowNotFound(op.id.clone()))?;
                 self.judge(&target, &row, guard)?;
-                self.update(&target, row, patch, permissions.as_deref(), *stamps)
-                    .map(Some)
+                self.update(
+                    &target,
+                    row.whole()?,
+                    patch,
+                    permissions.as_deref(),
+                    *stamps,
+                )
+                .map(Some)
             }
             RowAct::Put { .. } => self.put(&target, &op.act).map(Some),
             RowAct::Delete { guard } => {
@@ -141,10 +164,10 @@ impl Run<'_> {
         else {
             unreachable!("the caller matched a put");
         };
-        match self.current(target)? {
+        match self.current_found(target)? {
             Some(row) => {
                 self.judge(target, &row, guard)?;
-                self.update(target, row, patch, permissions.as_deref(), *stamps)
+                self.update(target, row.whole()?, patch, permissions.as_deref(), *stamps)
             }
             None if self.is_scheduled(target)? => {
                 let act = TimedAct::Patch {
@@ -219,32 +242,29 @@ impl Run<'_> {
     }
 
     pub(super) fn current(&self, target: &Target<'_>) -> Step<Option<Current>> {
-        match self.current_found(target)? {
-            Some((_, Some(damage))) => Err(damage.into()),
-            found => Ok(found.map(|(row, _)| row)),
-        }
+        let row = self.current_found(target)?;
+        row.map(Current::whole).transpose()
     }
 
     /// The row of now to be taken away, whatever became of its encrypted values: those that cannot
     /// be opened are null, and no image of the batch is kept.
     pub(super) fn current_to_go(&mut self, target: &Target<'_>) -> Step<Option<Current>> {
-        let Some((row, damage)) = self.current_found(target)? else {
-            return Ok(None);
-        };
-        if damage.is_some() {
+        let row = self.current_found(target)?;
+        if row.as_ref().is_some_and(Current::is_damaged) {
             self.touched.drop_images();
         }
-        Ok(Some(row))
+        Ok(row)
     }
 
-    fn current_found(&self, target: &Target<'_>) -> Step<Option<(Current, Option<StoreError>)>> {
+    /// The row of now, to be asked about what is not encrypted.
+    pub(super) fn current_found(&self, target: &Target<'_>) -> Step<Option<Current>> {
         let mut statement = self.statement(&target.sql.current)?;
         let mut rows = statement.query(params![target.id.as_str()])?;
         let Some(row) = rows.next()? else {
             return Ok(None);
         };
         let known_from: i64 = row.get(2)?;
-        let (values, damage) = self.coding.values_found(row, 8, target.place())?;
+        let (values, damaged) = self.coding.values_found(row, 8, target.place())?;
         let is_own = known_from == self.mark.0;
         let (from, end): (i64, i64) = (row.get(6)?, row.get(7)?);
         let current = Current {
@@ -253,6 +273,7 @@ impl Run<'_> {
             is_own,
             known_from,
             is_everyday: end == i64::MAX && is_own == (from == self.mark.0),
+            damage: damaged.need_none().err(),
             image: Image {
                 created: Timestamp(row.get(3)?),
                 updated: Timestamp(row.get(4)?),
@@ -260,7 +281,7 @@ impl Run<'_> {
                 values,
             },
         };
-        Ok(Some((current, damage)))
+        Ok(Some(current))
     }
 
     fn insert(

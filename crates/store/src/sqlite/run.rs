@@ -275,7 +275,6 @@ impl Run<'_> {
         Source {
             connection: self.connection,
             coding: self.coding,
-            passes_damage: false,
         }
     }
 

@@ -14,6 +14,7 @@ use model::{Mark, Patch, Period, Row, Span, Table, Timestamp};
 use query::names;
 use rusqlite::{OptionalExtension, params};
 
+use super::coding::Damaged;
 use super::grants_over_time::grants_of;
 use super::row_sql::column_list;
 use super::row_write::{self, Target};
@@ -61,6 +62,7 @@ impl Run<'_> {
         if !is_again {
             self.judge_timed(&target, op, seq, &known)?;
         }
+        self.need_plain_values(op, &known)?;
         let plan = self.plan(&target, op, &known)?;
         let needs_piece = matches!(op.act, TimedAct::Update { .. } | TimedAct::Delete { .. });
         if needs_piece && !op.is_literal && !self.meets_any(op.range, &known) {
@@ -262,7 +264,7 @@ impl Run<'_> {
             && begins_now
             && seq.is_some()
             && self.timed.find(target.table.number, target.id).is_none()
-            && self.current(target)?.is_none()
+            && self.current_found(target)?.is_none()
             && !self.is_scheduled(target)?)
     }
 
@@ -289,6 +291,21 @@ impl Run<'_> {
         Ok(former.any(|piece| piece.valid.intersect(&range).is_some()))
     }
 
+    /// What changes a part of a piece needs the rest of it. Whatever ends pieces, or writes others
+    /// in their place, does not: what remains of a piece is copied as it is sealed.
+    fn need_plain_values(&self, op: &TimedOp, known: &[Stored]) -> Step<()> {
+        let (TimedAct::Update { .. } | TimedAct::Patch { .. }, Ok(range)) =
+            (&op.act, self.resolved(op.range, known))
+        else {
+            return Ok(());
+        };
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        for piece in pieces.filter(|piece| piece.valid.intersect(&range).is_some()) {
+            piece.value.damaged.need_none()?;
+        }
+        Ok(())
+    }
+
     fn plan(
         &self,
         target: &Target<'_>,
@@ -302,6 +319,7 @@ impl Run<'_> {
                 created: stamps.created.or(created).unwrap_or(now).cut_to_ms(),
                 updated: stamps.updated.unwrap_or(now).cut_to_ms(),
                 values: values.to_vec(),
+                damaged: Damaged::default(),
             })
         };
         let run = |act: Act<'_, Arc<Asserted>>| {
@@ -368,6 +386,7 @@ impl Run<'_> {
                 created: stamps.created.unwrap_or(piece.created).cut_to_ms(),
                 updated: stamps.updated.unwrap_or(now).cut_to_ms(),
                 values,
+                damaged: Damaged::default(),
             };
             let is_same = merged.values == piece.values
                 && merged.created == piece.created
@@ -487,6 +506,7 @@ impl Run<'_> {
         let values = &new.value.values;
         self.coding
             .bind(&mut statement, 9, target.place(), values)?;
+        new.value.damaged.bind(&mut statement, 9)?;
         statement.raw_execute()?;
         Ok(())
     }
@@ -541,6 +561,7 @@ impl Run<'_> {
         known: (Mark, Mark),
         asserted: &Asserted,
     ) -> Step<Row> {
+        asserted.damaged.need_none()?;
         let body = self.coding.body(target.table, &asserted.values);
         let content = match body {
             Some(body) => model::Content::Body(body),

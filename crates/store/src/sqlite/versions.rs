@@ -11,7 +11,7 @@ use model::{Mark, Period, Table, Timestamp, Value, Version};
 use query::names;
 use rusqlite::{Connection, Row, params};
 
-use super::coding::Coding;
+use super::coding::{Coding, Damaged};
 use super::fault::corrupt;
 use super::row_sql::column_list;
 use super::run::Step;
@@ -26,6 +26,8 @@ pub(super) struct Asserted {
     pub(super) updated: Timestamp,
     /// One for each of the table's columns.
     pub(super) values: Vec<Value>,
+    /// What is null among them because it cannot be opened.
+    pub(super) damaged: Damaged,
 }
 
 /// A version as the store keeps it.
@@ -42,9 +44,6 @@ const PIECES_OF_ANY_SIZE: usize = 3;
 pub(super) struct Source<'a> {
     pub(super) connection: &'a Connection,
     pub(super) coding: &'a Coding,
-    /// Whether values that cannot be opened are null in what is [`known`], for who moves versions
-    /// without looking at what is encrypted.
-    pub(super) passes_damage: bool,
 }
 
 /// The columns of a version, before those of the user.
@@ -77,10 +76,7 @@ pub(super) fn known(
     let mut found = Vec::new();
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
-        let (version, damage) = version_found(source, row, (table, id))?;
-        if let Some(damage) = damage.filter(|_| !source.passes_damage) {
-            return Err(damage.into());
-        }
+        let version = version(source, row, (table, id))?;
         let values = version.value.values.iter();
         bytes += values.map(Value::size_bytes).sum::<usize>();
         // One row of any size can be changed, with what stands beside it.
@@ -157,28 +153,18 @@ pub(super) fn numbered(
 }
 
 fn version(source: Source<'_>, row: &Row<'_>, place: (&Table, &str)) -> Result<Stored, StoreError> {
-    let (version, damage) = version_found(source, row, place)?;
-    damage.map_or(Ok(version), Err)
-}
-
-/// The version, and what is wrong with it if a value cannot be opened, which is null then.
-fn version_found(
-    source: Source<'_>,
-    row: &Row<'_>,
-    place: (&Table, &str),
-) -> Result<(Stored, Option<StoreError>), StoreError> {
     let end = |position| -> Result<Option<i64>, StoreError> {
         let stored: i64 = row.get(position)?;
         Ok((stored < i64::MAX).then_some(stored))
     };
-    let (values, damage) = source.coding.values_found(row, VERSION_COLUMNS, place)?;
+    let (values, damaged) = source.coding.values_found(row, VERSION_COLUMNS, place)?;
     let valid = Period::new(Timestamp(row.get(1)?), end(2)?.map(Timestamp));
     let cut = end(4)?.map(|mark| -> Result<Cut, StoreError> {
         let valid_to = Timestamp(row.get(5)?);
         let mark = Mark(mark);
         Ok(Cut { mark, valid_to })
     });
-    let version = Version {
+    Ok(Version {
         number: VersionNumber(row.get(0)?),
         valid: valid.map_err(|error| corrupt(error.to_string()))?,
         sys_from: Mark(row.get(3)?),
@@ -189,7 +175,7 @@ fn version_found(
             created: Timestamp(row.get(8)?),
             updated: Timestamp(row.get(9)?),
             values,
+            damaged,
         }),
-    };
-    Ok((version, damage))
+    })
 }
