@@ -456,8 +456,14 @@ fn guests_fill_their_part_and_keys_are_answered() {
     assert!(guests.iter_mut().all(is_pending));
     let refused = block_on(ask_as(&db, &query, true)).unwrap_err();
     assert_eq!(refused, StoreError::ReadersBusy { waiting_max: 2 });
-    for kind in [Aside::Read, Aside::Answer, Aside::Read] {
-        let mut answer = db.store.aside(kind, false, Box::new(|_| {}));
+    // What guests have read is answered by any thread: that is short.
+    for (kind, of_guest) in [
+        (Aside::Read, false),
+        (Aside::Answer, false),
+        (Aside::Answer, true),
+        (Aside::Read, false),
+    ] {
+        let mut answer = db.store.aside(kind, of_guest, Box::new(|_| {}));
         let began = Instant::now();
         while is_pending(&mut answer) {
             let waits = began.elapsed();

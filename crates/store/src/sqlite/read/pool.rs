@@ -5,7 +5,8 @@
 //! ends, and the memory of its connection and its allocations goes back to the system.
 //!
 //! Callers with a key have places of their own in the queue, and their work is taken first. Those
-//! without have a part of the threads, so that what they read never keeps a key from a thread.
+//! without read on a part of the threads, so that what they read never keeps a key from a thread.
+//! Their answers are made on any thread: that is short, and would wait for two reads otherwise.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -57,7 +58,7 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     idle_max: Duration,
-    /// Most threads that do work of callers without a key at once.
+    /// Most threads that read for callers without a key at once.
     guest_threads_max: usize,
 }
 
@@ -65,8 +66,8 @@ struct Shared {
 struct State {
     of_keys: Queue,
     of_guests: Queue,
-    /// Threads that do work of callers without a key.
-    guests_running: usize,
+    /// Threads that read for callers without a key.
+    guest_reads: usize,
     /// Threads that take work, now or when they are done.
     threads: usize,
     /// Those of them that wait for work.
@@ -90,6 +91,7 @@ struct Queue {
 struct Job {
     run: Box<dyn FnOnce() + Send>,
     of_guest: bool,
+    kind: Aside,
     /// Raised when nobody waits for it any more.
     stop: Arc<AtomicBool>,
 }
@@ -138,26 +140,26 @@ impl Pool {
         of_guest: bool,
         read: impl FnOnce(Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<Waiting<T>, StoreError> {
-        let (job, waiting) = job(of_guest, read);
-        self.enqueue(job, kind)?;
+        let (job, waiting) = job(kind, of_guest, read);
+        self.enqueue(job)?;
         Ok(waiting)
     }
 
-    fn enqueue(&self, job: Job, kind: Aside) -> Result<(), StoreError> {
+    fn enqueue(&self, job: Job) -> Result<(), StoreError> {
         let mut state = self.shared.lock();
         if state.is_closed {
             return Err(StoreError::Interrupted);
         }
         let waiting_max = self.waiting_max(job.of_guest);
-        let spare = self.shared.spare_threads(&state, job.of_guest);
+        let spare = self.shared.spare_threads(&state, &job);
         // As many as idle threads are about to be taken.
         let room = waiting_max + state.idle.min(spare);
-        let queue = state.share(job.of_guest).of_kind(kind);
+        let queue = state.queue(&job);
         if queue.len() >= room {
             queue.retain(Job::is_wanted);
         }
         let mut may_wait = queue.len() < room;
-        let is_taken = state.share(job.of_guest).len() < spare;
+        let is_taken = queue.len() < spare;
         if is_taken
             && self.shared.takeable(&state) >= state.idle
             && self.start_thread(&mut state)?
@@ -170,7 +172,7 @@ impl Pool {
             return Err(StoreError::ReadersBusy { waiting_max });
         }
         state.taken += 1;
-        state.share(job.of_guest).of_kind(kind).push_back(job);
+        state.queue(&job).push_back(job);
         self.shared.changed.notify_one();
         Ok(())
     }
@@ -245,6 +247,7 @@ impl Drop for Pool {
 
 /// A job that runs `work`, and the wait for what comes of it.
 fn job<T: Send + 'static>(
+    kind: Aside,
     of_guest: bool,
     work: impl FnOnce(Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
 ) -> (Job, Waiting<T>) {
@@ -258,17 +261,23 @@ fn job<T: Send + 'static>(
     let job = Job {
         run,
         of_guest,
+        kind,
         stop: stop.clone(),
     };
     (job, Waiting { answer, stop })
 }
 
 impl State {
-    fn share(&mut self, of_guest: bool) -> &mut Queue {
-        if of_guest {
+    /// Where such work waits.
+    fn queue(&mut self, job: &Job) -> &mut VecDeque<Job> {
+        let share = if job.of_guest {
             &mut self.of_guests
         } else {
             &mut self.of_keys
+        };
+        match job.kind {
+            Aside::Read => &mut share.reads,
+            Aside::Answer => &mut share.answers,
         }
     }
 }
@@ -281,13 +290,6 @@ impl Queue {
     fn take(&mut self) -> Option<Job> {
         self.answers.pop_front().or_else(|| self.reads.pop_front())
     }
-
-    fn of_kind(&mut self, kind: Aside) -> &mut VecDeque<Job> {
-        match kind {
-            Aside::Read => &mut self.reads,
-            Aside::Answer => &mut self.answers,
-        }
-    }
 }
 
 fn guests_part(all: usize) -> usize {
@@ -297,6 +299,10 @@ fn guests_part(all: usize) -> usize {
 impl Job {
     fn is_wanted(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn is_guest_read(&self) -> bool {
+        self.of_guest && self.kind == Aside::Read
     }
 }
 
@@ -308,42 +314,44 @@ impl Shared {
 
     fn work(&self) {
         stand_back();
-        while let Some(Job {
-            run,
-            of_guest,
-            stop,
-        }) = self.next()
-        {
+        while let Some(job) = self.next() {
+            let is_guest_read = job.is_guest_read();
+            let Job { run, stop, .. } = job;
             RUNNING.set(Some(stop.clone()));
             // A panic is one read's end, whose reply is dropped with it.
             let _: Result<(), Box<dyn Any + Send>> = catch_unwind(AssertUnwindSafe(run));
             let mut state = self.lock();
             state.running.retain(|other| !Arc::ptr_eq(other, &stop));
-            state.guests_running -= usize::from(of_guest);
+            state.guest_reads -= usize::from(is_guest_read);
         }
     }
 
-    /// How many threads may yet take work of such a caller.
-    fn spare_threads(&self, state: &State, of_guest: bool) -> usize {
-        if of_guest {
-            self.guest_threads_max.saturating_sub(state.guests_running)
+    /// How many threads may yet take work of this kind and caller.
+    fn spare_threads(&self, state: &State, job: &Job) -> usize {
+        if job.is_guest_read() {
+            self.spare_for_guests(state)
         } else {
             usize::MAX
         }
     }
 
+    fn spare_for_guests(&self, state: &State) -> usize {
+        self.guest_threads_max.saturating_sub(state.guest_reads)
+    }
+
     /// How many of the jobs that wait a thread would take.
     fn takeable(&self, state: &State) -> usize {
-        let of_guests = state.of_guests.len();
-        state.of_keys.len() + of_guests.min(self.spare_threads(state, true))
+        let guests = &state.of_guests;
+        let guest_reads = guests.reads.len().min(self.spare_for_guests(state));
+        state.of_keys.len() + guests.answers.len() + guest_reads
     }
 
     fn take(&self, state: &mut State) -> Option<Job> {
         if let Some(job) = state.of_keys.take() {
             return Some(job);
         }
-        if self.spare_threads(state, true) == 0 {
-            return None;
+        if self.spare_for_guests(state) == 0 {
+            return state.of_guests.answers.pop_front();
         }
         state.of_guests.take()
     }
@@ -358,7 +366,7 @@ impl Shared {
             while let Some(job) = self.take(&mut state) {
                 if job.is_wanted() {
                     state.running.push(job.stop.clone());
-                    state.guests_running += usize::from(job.of_guest);
+                    state.guest_reads += usize::from(job.is_guest_read());
                     return Some(job);
                 }
             }
