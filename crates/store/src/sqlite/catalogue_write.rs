@@ -252,7 +252,7 @@ impl Run<'_> {
         }
         let table = self.stamped(definition);
         self.state.next_table += 1;
-        self.need_key(&table.columns)?;
+        self.need_key(&table, &table.columns)?;
         insert_table(self.connection, &table, self.mark)?;
         for column in &table.columns {
             insert_column(self.connection, table.number, column, self.mark)?;

@@ -37,7 +37,8 @@ pub(super) struct State {
     pub(super) next_table: i64,
     /// The position of the next database.
     pub(super) next_database: i64,
-    /// How many rows have been erased since the store was opened.
+    /// How many rows, and transactions whose operations must not rest readable, have been erased
+    /// since the store was opened.
     pub(super) erased: u64,
     /// The next valid-time boundary of each table that has one.
     pub(super) boundaries: Boundaries,

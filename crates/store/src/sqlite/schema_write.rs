@@ -81,14 +81,17 @@ impl Run<'_> {
     }
 
     /// Sees to it that the key is there, and is known to be needed, where a column is encrypted.
-    pub(super) fn need_key(&mut self, columns: &[Column]) -> Step<()> {
-        if !self.state.is_sealing && columns.iter().any(|column| column.encrypt) {
+    pub(super) fn need_key(&mut self, table: &Table, columns: &[Column]) -> Step<()> {
+        if !columns.iter().any(|column| column.encrypt) {
+            return Ok(());
+        }
+        if !self.state.is_sealing {
             let id = self.coding.vault.ready()?;
             self.statement("UPDATE meta SET key_id = ?1")?
                 .execute(params![id])?;
             self.state.is_sealing = true;
         }
-        Ok(())
+        self.fail_plain_transactions(table)
     }
 
     pub(super) fn next_column_number(&self, table: TableNumber) -> Step<u32> {
@@ -100,7 +103,7 @@ impl Run<'_> {
             let columns_max = COLUMNS_EVER_MAX;
             return Err(Refusal::ColumnsUsedUp { columns_max }.into());
         }
-        self.need_key(std::slice::from_ref(column))?;
+        self.need_key(table, std::slice::from_ref(column))?;
         insert_column(self.connection, table.number, column, self.mark)?;
         self.connection
             .execute_batch(&add_column(table.number, column))?;

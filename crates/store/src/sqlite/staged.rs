@@ -619,6 +619,28 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Fails every open transaction with operations on the table's database that were staged while
+    /// there was no key, and forgets their operations: content is judged by the commit, so they may
+    /// hold values of a column that is only now created as an encrypted one.
+    pub(super) fn fail_plain_transactions(&mut self, table: &Table) -> Step<()> {
+        let sql = "SELECT DISTINCT s.seq FROM staged AS s JOIN staged_op AS o ON o.tx = s.seq \
+                   WHERE s.project = ?1 AND s.status = ?2 AND typeof(o.body) = 'text' \
+                   AND substr(o.place, 1, length(?3)) = ?3";
+        let database = format!("{}/", table.database);
+        let pending = status_text(TransactionStatus::Pending);
+        let mut statement = self.statement(sql)?;
+        let parameters = params![table.project.as_str(), pending, database];
+        let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
+        let found = found.collect::<Result<Vec<_>, _>>()?;
+        drop(statement);
+        for seq in &found {
+            self.forget_operations(*seq, TransactionStatus::Failed, self.mark.timestamp())?;
+        }
+        // So the log is cut, in which they stand, too.
+        self.state.erased += found.len() as u64;
+        Ok(())
+    }
+
     fn forget_operations(&self, seq: i64, status: TransactionStatus, now: Timestamp) -> Step<()> {
         self.statement("DELETE FROM staged_op WHERE tx = ?1")?
             .execute([seq])?;
