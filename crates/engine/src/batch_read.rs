@@ -423,6 +423,7 @@ async fn by_filter(
         bytes_max: usize::MAX,
         catalogue_epoch: reading.catalogue.epoch,
         of_guest: reading.caller.is_guest(),
+        shows_damaged: false,
     };
     let read = reading.reads.list(listing).await?;
     if plan.at.is_none() {

@@ -403,6 +403,7 @@ impl Engine {
             bytes_max: self.answer_bytes_max,
             catalogue_epoch,
             of_guest: how.of_guest,
+            shows_damaged: false,
         };
         let listed = self.shared.store.list(listing).await?.answer;
         Ok((listed.rows, listed.total))

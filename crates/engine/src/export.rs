@@ -123,6 +123,7 @@ impl Engine {
                 bytes_max: usize::MAX,
                 catalogue_epoch: catalogue.epoch,
                 of_guest: false,
+                shows_damaged: false,
             };
             match self.shared.store.list(listing).await {
                 Err(StoreError::CatalogueMoved) => {

@@ -97,8 +97,8 @@ pub use quota::{Counted, Quotas, Taken};
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
-    Counts as StoreCounts, Durability, EncodeRow, Inspection, LongReadCounts, LongReads,
-    StoreError, accept_loss, inspect,
+    Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, Inspection,
+    LongReadCounts, LongReads, StoreError, accept_loss, inspect,
 };
 pub use tally::Writes;
 pub use temporal::{CommitRecord, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX};

@@ -282,6 +282,7 @@ impl Comparing {
             bytes_max: usize::MAX,
             catalogue_epoch: hit.catalogue_epoch,
             of_guest: false,
+            shows_damaged: false,
         };
         let read = self.shared.store.list(listing).await;
         if !hit.holds(&self.shared) {

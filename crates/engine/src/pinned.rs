@@ -77,6 +77,7 @@ impl Engine {
             bytes_max: self.answer_bytes_max,
             catalogue_epoch: epoch,
             of_guest,
+            shows_damaged: false,
         };
         let listed = self.read_list(listing).await?.answer;
         let page = Page {

@@ -348,6 +348,7 @@ fn rows_of(store: &dyn Store, table: &Arc<Table>, catalogue_epoch: u64) -> Optio
         bytes_max: usize::MAX,
         catalogue_epoch,
         of_guest: false,
+        shows_damaged: false,
     };
     let listed = block_on(store.list(listing)).ok()?;
     Some(listed.answer.total)

@@ -133,6 +133,7 @@ impl<'a> Gathering<'a> {
             bytes_max: self.bytes_left,
             catalogue_epoch: self.catalogue.epoch,
             of_guest: self.caller.is_guest(),
+            shows_damaged: false,
         };
         let listed = self.read_list(listing).await?;
         let page = Page {
@@ -345,6 +346,7 @@ impl<'a> Gathering<'a> {
                 bytes_max: self.bytes_left,
                 catalogue_epoch: self.catalogue.epoch,
                 of_guest: self.caller.is_guest(),
+                shows_damaged: false,
             };
             let found = self.read_list(listing).await?.rows;
             let count = found.len();

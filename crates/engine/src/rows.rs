@@ -222,6 +222,7 @@ impl Engine {
             bytes_max: self.answer_bytes_max,
             catalogue_epoch: point.catalogue_epoch,
             of_guest,
+            shows_damaged: false,
         };
         let Snapshot { answer, mark } = self.shared.store.list(listing).await?;
         let answer = answer.rows.into_iter().next();
@@ -481,6 +482,7 @@ impl Attempt<'_> {
             bytes_max: self.engine.answer_bytes_max,
             catalogue_epoch: self.catalogue.epoch,
             of_guest: self.of_guest,
+            shows_damaged: false,
         };
         let Snapshot { answer, mark } = self.engine.read_list(listing).await?;
         // Before it is encoded, which may take long where much is read: it is not begun anew for

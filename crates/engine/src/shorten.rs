@@ -119,6 +119,7 @@ impl Engine {
                 bytes_max: usize::MAX,
                 catalogue_epoch: catalogue.epoch,
                 of_guest: false,
+                shows_damaged: false,
             };
             self.shared.store.list(listing).await
         };

@@ -67,6 +67,8 @@ pub struct CommitRecord {
     pub mark: Mark,
     /// What its author said of it: JSON as text.
     pub meta: Option<String>,
+    /// Whether that is damaged, and none therefore.
+    pub is_damaged: bool,
     /// Who wrote, where that is known.
     pub author: Option<String>,
     /// The rows of this database that it changed, by table and id.
@@ -127,6 +129,8 @@ impl Engine {
                 bytes_max: self.answer_bytes_max,
                 catalogue_epoch: catalogue.epoch,
                 of_guest: caller.is_guest(),
+                // All that is known of a row: one damaged version hides none of the others.
+                shows_damaged: matches!(asked.frame, Frame::Versions(_)),
             };
             match self.shared.store.list(listing).await {
                 Err(StoreError::CatalogueMoved) => {
@@ -216,6 +220,7 @@ impl Engine {
             CommitRecord {
                 mark: one.mark,
                 meta: one.meta,
+                is_damaged: one.is_damaged,
                 author: one.author,
                 changes,
                 erased: one.erased,

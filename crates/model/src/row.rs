@@ -40,6 +40,8 @@ pub struct Span {
     pub shows_end: bool,
     /// The mark of the commit that asserted the value.
     pub origin: Mark,
+    /// The positions of columns that are null because their encrypted value is damaged.
+    pub damaged: Vec<usize>,
 }
 
 impl Row {

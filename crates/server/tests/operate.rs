@@ -1,5 +1,6 @@
 //! The built binary as its operator meets it: settings, `doctor`, and starts that fail.
 
+mod damage;
 mod process;
 
 use std::fs;
@@ -224,9 +225,15 @@ fn the_key_of_encrypted_columns_is_needed_and_looked_at() {
     check(&found, "key", "ok", "Nothing is encrypted");
     let database = json!({"databaseId": "d", "name": "D"});
     server.call("POST", "/tablesdb", &database);
-    let column = json!({"key": "k", "type": "text", "encrypt": true});
-    let table = json!({"tableId": "t", "name": "T", "columns": [column]});
+    let columns = json!([{"key": "near", "type": "text"},
+        {"key": "k", "type": "text", "encrypt": true}]);
+    let table = json!({"tableId": "t", "name": "T", "columns": columns});
     server.call("POST", "/tablesdb/d/tables", &table);
+    for id in ["a", "b"] {
+        let data = json!({"near": format!("near {id}"), "k": "quicksilver"});
+        let row = json!({"rowId": id, "data": data});
+        server.call("POST", "/tablesdb/d/tables/t/rows", &row);
+    }
     assert_eq!(server.stop(), Some(0));
     let file = folder.data().join("tidemark.key");
     let (_, found) = doctor(&folder, "--no-check", &listen);
@@ -245,6 +252,22 @@ fn the_key_of_encrypted_columns_is_needed_and_looked_at() {
         check(&found, "key", "bad", part);
     }
     fs::write(&file, key).unwrap();
+    let (_, found) = doctor(&folder, "", &listen);
+    check(
+        &found,
+        "encrypted",
+        "ok",
+        "Every encrypted value was opened",
+    );
+    damage::damage_behind(&folder.data(), "near b");
+    let (_, found) = doctor(&folder, "--no-check", &listen);
+    check(&found, "encrypted", "skipped", "Not asked for");
+    let (code, found) = doctor(&folder, "", &listen);
+    assert_eq!(code, Some(1));
+    // As it is now, and the version that says so.
+    let said = "2 encrypted values of 1 row cannot be opened, now or in the past: \
+                `b` of default/d/t.";
+    check(&found, "encrypted", "bad", said);
     assert_eq!(Running::start(&folder).stop(), Some(0));
 }
 

@@ -1,5 +1,6 @@
 //! Exports and imports through the built binary: what goes out comes back in, byte for byte.
 
+mod damage;
 mod process;
 
 use std::fs;
@@ -7,6 +8,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+use damage::damage_behind;
 use process::{Folder, Running, assert_refused, json_of, on, text, tidemark};
 use serde_json::{Value, json};
 
@@ -467,6 +469,41 @@ fn erase_with_its_past(folder: &Folder) {
     }
     assert_refused(&on(folder, "history d x r"), 1, "x");
     assert_refused(&on(folder, "history d t r --project none"), 1, "none");
+}
+
+#[test]
+fn a_row_with_a_damaged_value_is_shown_and_erased_with_a_server_and_without() {
+    let folder = Folder::new();
+    let server = Running::start(&folder);
+    let database = json!({"databaseId": "d", "name": "D"});
+    server.call("POST", "/tablesdb", &database);
+    let table = json!({"tableId": "t", "name": "T", "columns": [
+        {"key": "near", "type": "varchar", "size": 20},
+        {"key": "ssn", "type": "text", "encrypt": true},
+    ]});
+    server.call("POST", "/tablesdb/d/tables", &table);
+    for id in ["r", "s"] {
+        let data = json!({"near": format!("near {id}"), "ssn": "quicksilver"});
+        let row = json!({"rowId": id, "data": data});
+        server.call("POST", "/tablesdb/d/tables/t/rows", &row);
+    }
+    assert_eq!(server.stop(), Some(0));
+    for id in ["r", "s"] {
+        damage_behind(&folder.data(), &format!("near {id}"));
+    }
+    let erase = |id: &str| {
+        let shown = on(&folder, &format!("history d t {id}"));
+        let shown = text(&shown.stdout);
+        let lacks = format!(r#"{{"near":"near {id}"}} (damaged: ssn)"#);
+        assert!(shown.contains(&lacks), "{shown}");
+        let erased = on(&folder, &format!("erase d t {id} --yes"));
+        let wanted = format!("Erased row {id} of d/t with 1 version.\n");
+        assert_eq!(text(&erased.stdout), wanted, "{}", text(&erased.stderr));
+    };
+    erase("r");
+    let server = Running::start(&folder);
+    erase("s");
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

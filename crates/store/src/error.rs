@@ -109,6 +109,8 @@ pub enum StoreError {
     SealBroken {
         /// What it is.
         what: String,
+        /// Of which row, if it is a value of one.
+        row: Option<RowId>,
     },
     /// Stored bytes break a law of ours. Stop writing and report it.
     Corrupt {
@@ -212,7 +214,7 @@ impl fmt::Display for StoreError {
                 "The file {} does not hold the key that the data was encrypted with. Put it back.",
                 file.display()
             ),
-            StoreError::SealBroken { what } => write!(
+            StoreError::SealBroken { what, .. } => write!(
                 f,
                 "What is encrypted of {what} is damaged, or was not stored there."
             ),

@@ -28,7 +28,7 @@ pub use batch::{
 };
 pub use error::StoreError;
 pub use sqlite::directory::accept_loss;
-pub use sqlite::inspect::{Inspection, inspect};
+pub use sqlite::inspect::{DAMAGED_ROWS_MAX, Damage, Inspection, inspect};
 pub use staged::{
     AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Share, Since, StagedOperation,
     Transaction, TransactionOp, TransactionRefusal, TransactionStatus,
@@ -219,6 +219,8 @@ pub trait Store: Send + Sync {
 pub struct Counts {
     /// Bytes of commits that stand in the log and not yet in the database file.
     pub log_backlog_bytes: u64,
+    /// How often something encrypted was needed and could not be opened, since the start.
+    pub damaged: u64,
     /// The reads that are not short.
     pub long_reads: LongReadCounts,
 }
@@ -322,6 +324,8 @@ pub struct Recorded {
     pub mark: Mark,
     /// What its author said of it.
     pub meta: Option<String>,
+    /// Whether that is damaged, and none therefore.
+    pub is_damaged: bool,
     /// Who wrote.
     pub author: Option<String>,
     /// How many rows it erased.
@@ -373,6 +377,10 @@ pub struct Loaded {
 }
 
 /// A list to read.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is asked for, or not"
+)]
 #[derive(Clone, Copy, Debug)]
 pub struct Listing<'a> {
     /// What to list.
@@ -389,6 +397,9 @@ pub struct Listing<'a> {
     pub catalogue_epoch: u64,
     /// Whether it is for a caller without a key: such have a part of the threads for long reads.
     pub of_guest: bool,
+    /// Whether a row of which encrypted values are damaged is shown without them, where columns and
+    /// [`model::Span::damaged`] are selected; otherwise such a row refuses the list.
+    pub shows_damaged: bool,
 }
 
 /// How far matches are counted.

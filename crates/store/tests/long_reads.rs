@@ -171,6 +171,7 @@ fn ask_as<'a>(db: &'a Db, query: &'a Query, of_guest: bool) -> StoreFuture<'a, S
         bytes_max: usize::MAX,
         catalogue_epoch: db.catalogue.epoch,
         of_guest,
+        shows_damaged: false,
     })
 }
 
@@ -381,6 +382,7 @@ fn while_long_reads_run_and_wait_short_ones_are_answered() {
         bytes_max: usize::MAX,
         catalogue_epoch: db.catalogue.epoch,
         of_guest: false,
+        shows_damaged: false,
     };
     let listed = block_on(db.store.list(listing)).unwrap();
     assert_eq!(listed.answer.rows.len(), 5, "so is a short list");
@@ -529,6 +531,7 @@ fn what_reads_on_a_thread_for_long_reads_stays_there() {
             bytes_max: usize::MAX,
             catalogue_epoch,
             of_guest: false,
+            shows_damaged: false,
         }));
         let inner = Box::new(move |_: &AtomicBool| {
             let name = std::thread::current().name().map(str::to_owned);
@@ -596,6 +599,7 @@ fn rows_beyond_the_bytes_that_were_allowed_are_refused() {
             bytes_max,
             catalogue_epoch: db.catalogue.epoch,
             of_guest: false,
+            shows_damaged: false,
         };
         match block_on(db.store.list(listing)) {
             Ok(listed) => assert!(is_enough && listed.answer.rows.len() == 4),

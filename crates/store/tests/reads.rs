@@ -218,6 +218,7 @@ impl View<'_> {
             bytes_max: usize::MAX,
             catalogue_epoch: self.world.db.catalogue.epoch,
             of_guest: false,
+            shows_damaged: false,
         };
         let listed = block_on(self.world.db.store.list(listing))?.answer;
         self.check_place(query, &listed);
@@ -272,6 +273,7 @@ impl View<'_> {
             bytes_max: usize::MAX,
             catalogue_epoch: self.world.db.catalogue.epoch,
             of_guest: false,
+            shows_damaged: false,
         };
         block_on(self.world.db.store.list(listing))
             .unwrap()
@@ -504,6 +506,7 @@ fn a_read_under_another_catalogue_is_noticed() {
             bytes_max: usize::MAX,
             catalogue_epoch,
             of_guest: false,
+            shows_damaged: false,
         };
         let listed = block_on(world.db.store.list(listing)).map(|_| ());
         let point = Point {
@@ -563,6 +566,7 @@ fn a_read_past_its_limit_is_stopped_and_the_next_one_runs() {
             bytes_max: usize::MAX,
             catalogue_epoch: epoch,
             of_guest: false,
+            shows_damaged: false,
         };
         let stopped = block_on(db.store.list(listing)).map(|_| ());
         assert_eq!(stopped, Err(StoreError::Timeout { limit_ms: 0 }));

@@ -493,6 +493,43 @@ fn all_rows_that_match_are_deleted_though_one_is_damaged() {
 }
 
 #[test]
+fn a_damaged_note_ends_no_page_of_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    let noted = |db: &mut Db, id: &str| {
+        let note = Note {
+            meta: Some(id.to_owned()),
+            database: db.database().seq,
+        };
+        let insert = db.insert(id, values(id, id));
+        let batch = WriteBatch {
+            note: Some(note),
+            ..db.batch(vec![insert])
+        };
+        db.commit(&[batch]).remove(0).unwrap().mark.unwrap()
+    };
+    let (first, second) = (noted(&mut db, "first"), noted(&mut db, "second"));
+    db.close();
+    let sql = format!("UPDATE tx SET meta = x'00' WHERE tt = {}", first.0);
+    meddle(&place, &sql);
+    let db = Db::open(&place);
+    let recorded = futures_executor::block_on(db.store.recorded(RecordsOf {
+        after: Mark(first.0 - 1),
+        upto: second,
+        limit: 10,
+        database: db.database().seq,
+        tables: vec![db.table().number],
+    }));
+    let recorded = recorded.unwrap();
+    let shown = recorded
+        .iter()
+        .map(|one| (one.meta.as_deref(), one.is_damaged));
+    let shown: Vec<_> = shown.collect();
+    assert_eq!(shown, [(None, true), (Some("second"), false)]);
+    assert_eq!(db.store.counts().damaged, 1);
+}
+
+#[test]
 fn a_value_that_was_altered_or_moved_is_refused_and_stops_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let (place, mut db) = open(&folder);

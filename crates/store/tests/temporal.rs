@@ -305,6 +305,7 @@ impl World {
             bytes_max: usize::MAX,
             catalogue_epoch: self.epoch,
             of_guest: false,
+            shows_damaged: false,
         };
         let listed = block_on(self.store.list(listing)).unwrap().answer;
         assert_eq!(listed.total, listed.rows.len() as u64);

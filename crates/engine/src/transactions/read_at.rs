@@ -105,6 +105,7 @@ impl Engine {
                 bytes_max: usize::MAX,
                 catalogue_epoch: epoch,
                 of_guest: reading.caller.is_guest(),
+                shows_damaged: false,
             };
             let listed = reading.read_list(listing).await?;
             let page = Page {

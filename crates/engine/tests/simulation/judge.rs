@@ -183,6 +183,7 @@ impl Judge {
             bytes_max: usize::MAX,
             catalogue_epoch: self.catalogue.epoch,
             of_guest: false,
+            shows_damaged: false,
         };
         let listed = block_on(self.store.list(listing))?.answer;
         if let Some(id) = only.filter(|_| listed.rows.is_empty()) {

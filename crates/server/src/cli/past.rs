@@ -119,7 +119,10 @@ fn line(version: &Version) -> Vec<String> {
         instant(version.valid_to),
         instant(Some(version.sys_from)),
         instant(version.sys_to),
-        version.doc.to_string(),
+        match version.damaged.as_slice() {
+            [] => version.doc.to_string(),
+            damaged => format!("{} (damaged: {})", version.doc, damaged.join(", ")),
+        },
     ]
 }
 
@@ -138,20 +141,9 @@ pub fn erase(args: &EraseArgs, outside: Outside) -> Result<()> {
 
 async fn erase_from(target: &mut Target, args: &EraseArgs) -> Result<String> {
     let name = args.row.name();
-    let versions = match args.row.history(target).await {
-        Ok(history) => {
-            args.row.need_versions(&history)?;
-            counted(history.versions.len() as u64, "version")
-        }
-        // A damaged value keeps nobody from erasing the row.
-        Err(error) => {
-            let why = format!("{error:#}");
-            format!(
-                "versions that cannot be read ({})",
-                why.trim_end_matches('.')
-            )
-        }
-    };
+    let history = args.row.history(target).await?;
+    args.row.need_versions(&history)?;
+    let versions = counted(history.versions.len() as u64, "version");
     if !args.yes {
         if !io::stdin().is_terminal() {
             bail!("{name} has {versions}; nothing was erased. --yes erases it without asking");

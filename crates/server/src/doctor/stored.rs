@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use engine::{DRIFT_MAX_US, Inspection, Quotas, StoreError, inspect};
+use engine::{DAMAGED_ROWS_MAX, DRIFT_MAX_US, Inspection, Quotas, StoreError, inspect};
 use indicatif::{ProgressBar, ProgressStyle};
-use model::Timestamp;
 use model::calendar::iso_ms;
+use model::{Timestamp, counted};
 
 use super::{Finding, Patient};
 
@@ -14,6 +14,8 @@ const BEHIND_MAX_US: i64 = 1_000_000;
 
 /// From so much of a quota on, the operator is warned.
 const NEAR_PERCENT: u64 = 80;
+/// Most rows that a finding names.
+const ROWS_SHOWN: usize = 10;
 /// Most projects that a finding names.
 const PROJECTS_SHOWN: usize = 5;
 
@@ -32,6 +34,7 @@ pub fn examine(patient: &Patient<'_>, say: &mut impl FnMut(Finding)) {
     }
     say(commits(&inspection));
     say(key(&inspection));
+    say(encrypted(&inspection, patient.integrity));
     say(quotas(&inspection, patient.setup.engine.quotas));
     match inspection.mark() {
         Ok(mark) => {
@@ -81,6 +84,44 @@ fn key(inspection: &Inspection) -> Finding {
         ),
         Err(error) => unreadable(&error),
     }
+}
+
+fn encrypted(inspection: &Inspection, is_wanted: bool) -> Finding {
+    const CHECK: &str = "encrypted";
+    if !is_wanted {
+        return Finding::skipped(CHECK, "Not asked for.");
+    }
+    if !matches!(inspection.key(), Ok(Some(()))) {
+        return Finding::skipped(CHECK, "There is no key to open anything with.");
+    }
+    let bar = spinner("{spinner} opening encrypted values, {elapsed}");
+    let damage = inspection.damaged(|| bar.tick());
+    bar.finish_and_clear();
+    let damage = match damage {
+        Ok(damage) if damage.rows.is_empty() => {
+            return Finding::good(CHECK, "Every encrypted value was opened.");
+        }
+        Ok(damage) => damage,
+        Err(error) => return unreadable(&error),
+    };
+    let (rows, few) = (damage.rows.len(), damage.rows.iter().take(ROWS_SHOWN));
+    let few: Vec<String> = few
+        .map(|(table, id)| format!("`{id}` of {table}"))
+        .collect();
+    let (values, rows, few) = (
+        counted(damage.values, "encrypted value"),
+        match rows {
+            DAMAGED_ROWS_MAX => format!("{rows} rows or more"),
+            rows => counted(rows as u64, "row"),
+        },
+        few.join(", "),
+    );
+    Finding::bad(
+        CHECK,
+        format!("{values} of {rows} cannot be opened, now or in the past: {few}."),
+        "Keep a copy of the directory, and look for the cause (disk, memory, a file put back in \
+         part). Restore a copy, or write those rows anew; `tidemark history` shows what is left",
+    )
 }
 
 fn quotas(inspection: &Inspection, quotas: Quotas) -> Finding {
@@ -173,12 +214,16 @@ fn format(inspection: &Inspection) -> Finding {
     }
 }
 
-fn integrity(inspection: &mut Inspection) -> Finding {
-    const CHECK: &str = "integrity";
-    let style = ProgressStyle::with_template("{spinner} reading the whole database, {elapsed}")
-        .expect("the template is constant");
+fn spinner(template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).expect("the template is constant");
     let bar = ProgressBar::new_spinner().with_style(style);
     bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+fn integrity(inspection: &mut Inspection) -> Finding {
+    const CHECK: &str = "integrity";
+    let bar = spinner("{spinner} reading the whole database, {elapsed}");
     let sign = bar.clone();
     let said = inspection.check(move || sign.tick());
     bar.finish_and_clear();

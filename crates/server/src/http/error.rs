@@ -123,16 +123,16 @@ kinds! {
 /// and writes hold seconds of work at most, and a client that asks at once only adds to them.
 const RETRY_AFTER_S: &str = "1";
 
-/// What a client reads of [`StoreError::Full`], [`StoreError::OutcomeUnknown`] and
-/// [`StoreError::SealBroken`].
+/// What a client reads of [`StoreError::Full`] and [`StoreError::OutcomeUnknown`], and the rest of
+/// what it reads of [`StoreError::SealBroken`], whose row it may see: rows are read by rights.
 const DISK_FULL: &str =
     "The server's disk is full. Nothing was changed; writes go on when there is room again.";
 const OUTCOME_UNKNOWN: &str = "Whether this write is stored is not known: the server failed \
      while it made it durable, and ends. It is stored whole or not at all. Read it before you \
      send it again.";
 
-const SEAL_BROKEN: &str = "An encrypted value that is needed is damaged, or was not stored where \
-     it stands. The server's log says which.";
+const SEAL_BROKEN: &str = "is damaged, or was not stored where it stands. The server's log says \
+     which. A list without that row, or without its encrypted columns, is not concerned.";
 
 /// A refusal, ready to be shaped.
 #[derive(Clone, Debug, PartialEq)]
@@ -423,12 +423,23 @@ fn of_store(error: &StoreError) -> ApiError {
     let told = match error {
         StoreError::Full => Some((Kind::StorageFull, DISK_FULL)),
         StoreError::OutcomeUnknown { .. } => Some((Kind::OutcomeUnknown, OUTCOME_UNKNOWN)),
-        StoreError::SealBroken { .. } => Some((Kind::EncryptedValueInvalid, SEAL_BROKEN)),
         StoreError::Stopped => {
             return EngineError::Stopped.into();
         }
         _ => None,
     };
+    if let StoreError::SealBroken { row, .. } = error {
+        let of_row = row.as_ref().map(|id| format!(" of row `{id}`"));
+        let mut refusal = ApiError::new(
+            Kind::EncryptedValueInvalid,
+            format!(
+                "An encrypted value{} {SEAL_BROKEN}",
+                of_row.unwrap_or_default()
+            ),
+        );
+        refusal.detail = Some(error.to_string());
+        return refusal;
+    }
     if let Some((kind, message)) = told {
         let mut refusal = ApiError::new(kind, message);
         refusal.detail = Some(error.to_string());

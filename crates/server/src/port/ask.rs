@@ -177,6 +177,9 @@ pub struct Version {
     pub origin: i64,
     /// Its values.
     pub doc: Value,
+    /// The columns that it lacks because their encrypted value is damaged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
 /// What stands before the rows of a page.

@@ -411,6 +411,11 @@ fn reads(seen: &Seen) -> Vec<Metric> {
             "Bytes of commits in the log that the database file does not have yet",
             seen.store.log_backlog_bytes,
         ),
+        counter(
+            "tidemark_encrypted_damaged_total",
+            "Times that something encrypted was needed and could not be opened",
+            seen.store.damaged,
+        ),
     ]
 }
 

@@ -3,7 +3,9 @@
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
+use server::watch::metric::{Value as Metered, metrics};
 
+use crate::damage::damage_behind;
 use crate::site::{Answer, KEY, PROJECT, Site};
 use crate::traces::traces;
 
@@ -246,6 +248,104 @@ fn nothing_of_an_encrypted_value_rests_readable_whatever_writes_it() {
     let staged = site.ask("GET", &format!("{ROWS}/staged"), "").json();
     assert_eq!(staged["ssn"], secret("staged"));
     assert_eq!(traces(site.directory(), SECRET), none);
+}
+
+#[test]
+fn what_was_staged_before_there_was_a_key_rests_readable_no_more() {
+    let plain = json!({"tableId": "t", "name": "T",
+        "columns": [{"key": "n", "type": "integer"}]});
+    let site = Site::start_with_table(&plain);
+    // Content is judged by the commit: it may be for a column that is yet to come.
+    let early = json!({"n": 1, "ssn": secret("early")});
+    let transaction = stage(&site, &json!([op("create", Some("early"), &early)]));
+    assert!(!traces(site.directory(), SECRET).is_empty());
+    let column = json!({"key": "ssn", "size": 200, "required": false, "encrypt": true});
+    let path = "/v1/tablesdb/d/tables/t/columns/varchar";
+    site.make("POST", path, &column);
+    let path = format!("{TRANSACTIONS}/{transaction}");
+    let found = site.ask("GET", &path, "").json();
+    assert_eq!(found["status"], "failed", "{found}");
+    let sealed = stage(&site, &json!([op("create", Some("late"), &early)]));
+    let another = json!({"key": "other", "size": 200, "required": false, "encrypt": true});
+    site.make("POST", "/v1/tablesdb/d/tables/t/columns/varchar", &another);
+    // The log is cut behind the back of requests, and by the end of the server at the latest.
+    let site = site.restart();
+    assert_eq!(traces(site.directory(), SECRET), Vec::<String>::new());
+    let path = format!("{TRANSACTIONS}/{sealed}");
+    site.make("PATCH", &path, &json!({"commit": true}));
+    let late = site.ask("GET", &format!("{ROWS}/late"), "").json();
+    assert_eq!(late["ssn"], secret("early"));
+}
+
+/// Three rows; of `b` what is encrypted is damaged as it is now, and not as it was at first.
+fn damaged() -> Site {
+    let table = json!({"tableId": "t", "name": "T", "columns": [
+        {"key": "plain", "type": "varchar", "size": 64},
+        {"key": "ssn", "type": "varchar", "size": 200, "encrypt": true},
+    ]});
+    let site = Site::start_with_table(&table);
+    for id in ["a", "b", "c"] {
+        let data = json!({"plain": format!("near {id}"), "ssn": secret(id)});
+        site.make("POST", ROWS, &json!({"rowId": id, "data": data}));
+    }
+    let change = json!({"data": {"plain": "near b now"}});
+    site.make("PATCH", &format!("{ROWS}/b"), &change);
+    site.restart_after(|directory| damage_behind(directory, "near b now"))
+}
+
+#[test]
+fn a_damaged_row_is_named_and_can_be_passed_by() {
+    let site = damaged();
+    let method = |name: &str, values: Value| json!({"method": name, "values": values});
+    let whole = site.ask("GET", ROWS, "");
+    let alone = site.ask("GET", &format!("{ROWS}/b"), "");
+    let versions = site.ask("GET", &asked(ROWS, &[method("versions", json!([]))]), "");
+    let scan = json!({"kind": "scan", "table": "t"});
+    let scan = site.ask("POST", &format!("{OWN}/reads"), &scan.to_string());
+    for refused in [whole, alone, versions, scan] {
+        assert_eq!(refused.refusal(), "500 encrypted_value_invalid");
+        assert!(refused.text.contains("row `b`"), "{}", refused.text);
+    }
+    let but_b = json!({"method": "notEqual", "attribute": "$id", "values": ["b"]});
+    for (query, rows) in [(but_b, 2), (method("select", json!(["plain"])), 3)] {
+        let listed = site.ask("GET", &asked(ROWS, &[query]), "");
+        assert_eq!(listed.json()["total"], rows, "{}", listed.text);
+    }
+    let near_b = json!({"method": "equal", "attribute": "plain", "values": ["near b now"]});
+    let body = json!({"queries": [near_b.to_string()]});
+    let deleted = site.ask("DELETE", ROWS, &body.to_string());
+    assert_eq!(deleted.json(), json!({"total": 1, "rows": []}));
+    assert_eq!(site.ask("GET", ROWS, "").json()["total"], 2);
+    let met = metrics(&site.watch().look());
+    let met = met
+        .iter()
+        .find(|one| one.name == "tidemark_encrypted_damaged_total");
+    assert!(
+        matches!(met.unwrap().samples[0].1, Metered::Whole(1..)),
+        "what was met is counted"
+    );
+}
+
+#[test]
+fn the_history_of_a_damaged_row_marks_what_it_lacks() {
+    let site = damaged();
+    for axis in ["both", "valid", "system"] {
+        let read = json!({"kind": "history", "table": "t", "id": "b", "axis": axis,
+            "coalesce": true});
+        let found = site.make("POST", &format!("{OWN}/reads"), &read).json();
+        let versions = found["rows"].as_array().unwrap();
+        let is_now = |version: &&Value| version["doc"]["plain"] == "near b now";
+        let (now, before): (Vec<&Value>, Vec<&Value>) = versions.iter().partition(is_now);
+        assert!(!now.is_empty(), "{axis}: {found}");
+        for version in now {
+            assert_eq!(version["damaged"], json!(["ssn"]), "{axis}: {found}");
+            assert_eq!(version["doc"], json!({"plain": "near b now"}), "{axis}");
+        }
+        for version in before {
+            assert_eq!(version["doc"]["ssn"], secret("b"), "{axis}: {found}");
+            assert!(version.get("damaged").is_none(), "{axis}: {found}");
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod bulk;
 mod cases;
 mod cases_linked;
 mod columns;
+#[path = "../damage/mod.rs"]
+mod damage;
 mod encrypted;
 mod guest_transactions;
 mod limits;

@@ -419,6 +419,7 @@ fn dashboard_and_alerts_ask_for_what_is_served() {
         "tidemark_writer_stopped",
         "tidemark_long_reads_waiting_max",
         "tidemark_long_read_threads_max",
+        "tidemark_encrypted_damaged_total",
         "tidemark_project_rows_max",
     ];
     assert_eq!(unused, known, "the dashboard shows every other metric");

@@ -236,8 +236,14 @@ impl Site {
     }
 
     /// Ends it, and starts another one on what it left.
-    pub fn restart(mut self) -> Site {
+    pub fn restart(self) -> Site {
+        self.restart_after(|_| ())
+    }
+
+    /// The same, once `meanwhile` was done to its directory.
+    pub fn restart_after(mut self, meanwhile: impl FnOnce(&std::path::Path)) -> Site {
         self.stop();
+        meanwhile(self.directory());
         let directory = self.directory.take().unwrap();
         let quotas = self.quotas;
         let proxies = TrustedProxies::None;

@@ -45,6 +45,30 @@ impl Damaged {
     }
 }
 
+/// See [`Coding::value`].
+pub(super) fn open_value(
+    vault: &Vault,
+    stored: ValueRef<'_>,
+    (table, column, row): (TableNumber, &Column, &str),
+) -> Result<Value, StoreError> {
+    if !column.encrypt || stored == ValueRef::Null {
+        return codec::value(stored, column);
+    }
+    let number = column.number;
+    let place = Place::Value {
+        table,
+        column: number,
+        row,
+    };
+    let sealed = match stored {
+        ValueRef::Blob(sealed) => sealed,
+        // Not empty text: a value that was never sealed is none of ours.
+        _ => &[],
+    };
+    let plain = vault.open_sealed(place, sealed)?;
+    codec::value(ValueRef::Text(&plain), column)
+}
+
 /// What is needed for writing and reading values.
 #[derive(Clone)]
 pub(super) struct Coding {
@@ -63,22 +87,7 @@ impl Coding {
         stored: ValueRef<'_>,
         (table, column, row): (TableNumber, &Column, &str),
     ) -> Result<Value, StoreError> {
-        if !column.encrypt || stored == ValueRef::Null {
-            return codec::value(stored, column);
-        }
-        let number = column.number;
-        let place = Place::Value {
-            table,
-            column: number,
-            row,
-        };
-        let sealed = match stored {
-            ValueRef::Blob(sealed) => sealed,
-            // Not empty text: a value that was never sealed is none of ours.
-            _ => &[],
-        };
-        let plain = self.vault.open_sealed(place, sealed)?;
-        codec::value(ValueRef::Text(&plain), column)
+        open_value(&self.vault, stored, (table, column, row))
     }
 
     /// The values of all columns, which stand side by side from `first` on.

@@ -1,10 +1,10 @@
 //! Looking at a data directory without owning it, also while its owner runs.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use model::{Mark, TableNumber};
+use model::{Mark, Table, TableNumber};
 use query::names;
 use rusqlite::{Connection, OpenFlags};
 
@@ -12,11 +12,26 @@ use super::directory::{self, DATABASE_FILE};
 use super::kept::Kept;
 use super::migrate::{self, FORMAT};
 use super::read::staged::used_bytes;
-use super::vault;
+use super::vault::{self, Vault};
+use super::{catalogue_read, coding};
 use crate::StoreError;
 
 /// Steps of SQLite's machine between two signs of life: some hundredths of a second.
 const STEPS_PER_SIGN: i32 = 500_000;
+
+/// Rows whose encrypted values are opened at once.
+const SLICE_ROWS: usize = 1_000;
+/// Most rows that are named as damaged.
+pub const DAMAGED_ROWS_MAX: usize = 1_000;
+
+/// What is encrypted and cannot be opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// How many values, those of the past included; most stand in a row and its latest version.
+    pub values: u64,
+    /// Of which rows: `project/database/table` and id, at most [`DAMAGED_ROWS_MAX`].
+    pub rows: BTreeSet<(String, String)>,
+}
 
 /// A database opened for looking only.
 pub struct Inspection {
@@ -72,6 +87,88 @@ impl Inspection {
     /// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`], or when the database cannot be read.
     pub fn key(&self) -> Result<Option<()>, StoreError> {
         vault::holds_key(&self.directory, &self.connection)
+    }
+
+    /// Opens every encrypted value of rows, now and in the past, and says what cannot be opened.
+    /// Takes as long as reading their tables does; a slice at a time, so that the log shrinks
+    /// meanwhile, and what is written meanwhile may be missed. `sign` is called after each.
+    ///
+    /// # Errors
+    /// As for [`Inspection::key`], or when the database cannot be read.
+    pub fn damaged(&self, mut sign: impl FnMut()) -> Result<Damage, StoreError> {
+        let mut damage = Damage::default();
+        if self.formats()?.0 != FORMAT {
+            return Ok(damage);
+        }
+        let vault = Vault::open(&self.directory, &self.connection)?;
+        let known = catalogue_read::load(&self.connection)?;
+        let catalogue = known.state.catalogue;
+        for table in catalogue.tables() {
+            let positions = 0..table.columns.len();
+            let sealed: Vec<usize> = positions.filter(|at| table.columns[*at].encrypt).collect();
+            if sealed.is_empty() {
+                continue;
+            }
+            for (physical, key) in [
+                (names::now(table.number), "seq"),
+                (names::versions(table.number), "rid"),
+            ] {
+                let mut from = i64::MIN;
+                while let Some(last) = self.open_slice(
+                    &vault,
+                    (table, &sealed),
+                    (&physical, key, from),
+                    &mut damage,
+                )? {
+                    from = last;
+                    sign();
+                }
+            }
+        }
+        Ok(damage)
+    }
+
+    /// Opens what is encrypted of the next rows after `from`; the last of them.
+    fn open_slice(
+        &self,
+        vault: &Vault,
+        (table, sealed): (&Table, &[usize]),
+        (physical, key, from): (&str, &str, i64),
+        damage: &mut Damage,
+    ) -> Result<Option<i64>, StoreError> {
+        let columns = sealed
+            .iter()
+            .map(|at| names::column(table.columns[*at].number));
+        let columns: Vec<String> = columns.collect();
+        let sql = format!(
+            "SELECT {key}, id, {} FROM {physical} WHERE {key} > ?1 \
+             ORDER BY {key} LIMIT {SLICE_ROWS}",
+            columns.join(", ")
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut rows = statement.query([from])?;
+        let mut last = None;
+        while let Some(row) = rows.next()? {
+            last = Some(row.get(0)?);
+            let id: String = row.get(1)?;
+            let mut is_broken = false;
+            for (nth, at) in sealed.iter().enumerate() {
+                let stored = row.get_ref(2 + nth)?;
+                let place = (table.number, &table.columns[*at], id.as_str());
+                match coding::open_value(vault, stored, place) {
+                    Err(StoreError::SealBroken { .. }) => {
+                        damage.values += 1;
+                        is_broken = true;
+                    }
+                    opened => drop(opened?),
+                }
+            }
+            if is_broken && damage.rows.len() < DAMAGED_ROWS_MAX {
+                let table = format!("{}/{}/{}", table.project, table.database, table.id);
+                damage.rows.insert((table, id));
+            }
+        }
+        Ok(last)
     }
 
     /// The format found, and the one this binary writes.

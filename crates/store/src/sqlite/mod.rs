@@ -384,6 +384,7 @@ impl Store for SqliteStore {
         let backlog = checkpointer.as_ref().map(Checkpointer::backlog_bytes);
         Counts {
             log_backlog_bytes: backlog.unwrap_or_default(),
+            damaged: self.readers.damaged(),
             long_reads: self.readers.long_reads(),
         }
     }

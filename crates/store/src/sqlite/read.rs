@@ -159,6 +159,7 @@ impl Readers {
             bytes_max,
             catalogue_epoch,
             of_guest,
+            shows_damaged,
             query: _,
         } = listing;
         self.long(of_guest, move |shared, reader| {
@@ -170,6 +171,7 @@ impl Readers {
                 bytes_max,
                 catalogue_epoch,
                 of_guest,
+                shows_damaged,
             };
             reader.list(shared, listing)
         })
@@ -242,6 +244,11 @@ impl Readers {
     }
 
     /// What is at work on threads for long reads.
+    /// See [`crate::Counts::damaged`].
+    pub(super) fn damaged(&self) -> u64 {
+        self.shared.coding.vault.broken_count()
+    }
+
     pub(super) fn long_reads(&self) -> LongReadCounts {
         self.pool.counts()
     }
@@ -378,7 +385,12 @@ impl Reader {
 
     /// The rows, and, if it is wanted and the page is full, where the one read last stands.
     fn rows(&self, shared: &Shared, listing: Listing<'_>) -> Step<(Vec<Row>, Option<Vec<Value>>)> {
-        let Listing { query, place, .. } = listing;
+        let Listing {
+            query,
+            place,
+            shows_damaged,
+            ..
+        } = listing;
         let cursor = cursor_values::<Halt>(&self.connection, query)?;
         let statement = if place {
             emit::rows_in_place(query, cursor.as_deref(), Dialect::Sqlite)
@@ -389,6 +401,7 @@ impl Reader {
         let shape = Shape {
             shows_span: query.shows_span,
             shows_end: matches!(query.frame, Frame::Versions(_)),
+            shows_damaged,
             ..self.shape(shared, &query.table, &query.selection, is_now)
         };
         let (mut rows, last_place) = self.by_shape(shared, &statement, |found| {
@@ -558,6 +571,7 @@ impl Reader {
             is_now,
             shows_span: false,
             shows_end: false,
+            shows_damaged: false,
         }
     }
 }

@@ -12,8 +12,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::{ColumnNumber, TableNumber};
+use model::{ColumnNumber, RowId, TableNumber};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hkdf};
@@ -100,6 +101,8 @@ pub(super) struct Vault {
     file: PathBuf,
     secret: OnceLock<Secret>,
     random: SystemRandom,
+    /// How often something could not be opened.
+    broken: AtomicU64,
 }
 
 /// What the file holds.
@@ -119,6 +122,7 @@ impl Vault {
             file: directory.join(KEY_FILE),
             secret: OnceLock::new(),
             random: SystemRandom::new(),
+            broken: AtomicU64::new(0),
         };
         let known = known_id(connection)?;
         if !known.is_empty() {
@@ -225,8 +229,22 @@ impl Vault {
             plain.truncate(length);
             Some(plain)
         };
-        let what = || place.shown();
-        opened().ok_or_else(|| StoreError::SealBroken { what: what() })
+        opened().ok_or_else(|| self.broken(place))
+    }
+
+    fn broken(&self, place: Place<'_>) -> StoreError {
+        self.broken.fetch_add(1, Ordering::Relaxed);
+        let row = match place {
+            Place::Value { row, .. } => RowId::new(row).ok(),
+            _ => None,
+        };
+        let what = place.shown();
+        StoreError::SealBroken { what, row }
+    }
+
+    /// How often something could not be opened.
+    pub(super) fn broken_count(&self) -> u64 {
+        self.broken.load(Ordering::Relaxed)
     }
 
     /// A text that is stored as it is, or sealed since there is a key.
@@ -241,10 +259,8 @@ impl Vault {
             ValueRef::Blob(sealed) => self.open_sealed(place, sealed)?,
             _ => Vec::new(),
         };
-        let what = || place.shown();
         let text = String::from_utf8(plain);
-        text.map(Some)
-            .map_err(|_| StoreError::SealBroken { what: what() })
+        text.map(Some).map_err(|_| self.broken(place))
     }
 }
 
@@ -361,6 +377,7 @@ mod tests {
             file: directory.join(KEY_FILE),
             secret: OnceLock::new(),
             random: SystemRandom::new(),
+            broken: AtomicU64::new(0),
         }
     }
 

@@ -580,6 +580,7 @@ impl Run<'_> {
                 system_to: None,
                 shows_end: false,
                 origin: known.1,
+                damaged: Vec::new(),
             })),
         })
     }

@@ -287,6 +287,7 @@ impl Db {
             bytes_max: usize::MAX,
             catalogue_epoch: self.catalogue.epoch,
             of_guest: false,
+            shows_damaged: false,
         }))
     }
 

@@ -159,7 +159,10 @@ fn store_cases() -> Vec<(StoreError, Kind)> {
     vec![
         (StoreError::Full, Kind::StorageFull),
         (
-            StoreError::SealBroken { what: text() },
+            StoreError::SealBroken {
+                what: text(),
+                row: None,
+            },
             Kind::EncryptedValueInvalid,
         ),
         (

@@ -19,11 +19,24 @@ use crate::http::error::{ApiError, Kind};
 struct Seen {
     values: Vec<Value>,
     doc: Out,
+    /// The columns that it lacks because their encrypted value is damaged.
+    damaged: Vec<String>,
+}
+
+impl Seen {
+    /// What is shown of it, with what is missing.
+    fn mark(&self, mut shown: Out) -> Out {
+        if !self.damaged.is_empty() {
+            shown["damaged"] = json!(self.damaged);
+        }
+        shown
+    }
 }
 
 impl PartialEq for Seen {
     fn eq(&self, other: &Seen) -> bool {
-        self.values == other.values
+        // What cannot be read is like nothing else.
+        self.values == other.values && self.damaged.is_empty() && other.damaged.is_empty()
     }
 }
 
@@ -45,6 +58,7 @@ fn span(row: &Row) -> &Span {
 
 impl Histories {
     pub(super) fn new(read: &PiecesRead) -> Histories {
+        let key = |at: usize| read.table.columns[at].key.to_string();
         let mut rows: BTreeMap<String, Vec<Version<Seen>>> = BTreeMap::new();
         for row in &read.rows {
             let (span, Content::Values(values)) = (span(row), &row.content) else {
@@ -61,6 +75,7 @@ impl Histories {
                 value: Seen {
                     values: values.clone(),
                     doc: doc(&read.table, row),
+                    damaged: span.damaged.iter().map(|at| key(*at)).collect(),
                 },
             });
         }
@@ -102,7 +117,7 @@ impl Histories {
         let history = History::new(versions);
         let piece = |valid: &Period, seen: &Seen| {
             let (from, to) = (from(valid.from()), to(valid));
-            json!({"valid_from": from, "valid_to": to, "doc": seen.doc})
+            seen.mark(json!({"valid_from": from, "valid_to": to, "doc": seen.doc}))
         };
         Ok(match axis {
             "valid" if joins => {
@@ -116,12 +131,12 @@ impl Histories {
             "system" => {
                 let entries = history.along_system(at).into_iter();
                 let shown = entries.map(|held| {
-                    json!({
+                    held.value.mark(json!({
                         "sys_from": held.sys_from.0,
                         "sys_to": mark(held.sys_to),
                         "origin": held.origin.0,
                         "doc": held.value.doc,
-                    })
+                    }))
                 });
                 shown.collect()
             }
@@ -277,9 +292,13 @@ pub(super) fn record(record: &CommitRecord) -> Out {
     let changes: Vec<Out> = changes.map(|(table, id)| json!([table, id])).collect();
     let mut shown = json!({
         "tt": record.mark.0,
-        "meta": meta(record.meta.as_deref()),
         "changes": changes,
     });
+    if record.is_damaged {
+        shown["damaged"] = json!(["meta"]);
+    } else {
+        shown["meta"] = meta(record.meta.as_deref());
+    }
     if let Some(erased) = record.erased {
         shown["erased"] = json!(erased);
     }
@@ -291,4 +310,33 @@ pub(super) fn recorded(one: &CommitRecord) -> Out {
     let mut shown = record(one);
     shown["user"] = json!(one.author);
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_note_is_not_shown_as_none() {
+        let of = |meta: Option<&str>, is_damaged| {
+            record(&CommitRecord {
+                mark: Mark(7),
+                meta: meta.map(str::to_owned),
+                is_damaged,
+                author: None,
+                changes: Vec::new(),
+                erased: None,
+            })
+        };
+        assert_eq!(
+            of(None, false),
+            json!({"tt": 7, "meta": null, "changes": []})
+        );
+        assert_eq!(
+            of(Some("[1]"), false),
+            json!({"tt": 7, "meta": [1], "changes": []})
+        );
+        let damaged = json!({"tt": 7, "damaged": ["meta"], "changes": []});
+        assert_eq!(of(None, true), damaged);
+    }
 }

@@ -63,6 +63,7 @@ impl Reading<'_> {
             is_now: query.at.is_none() && query.frame == Frame::One,
             shows_span: query.shows_span,
             shows_end: false,
+            shows_damaged: false,
         };
         let mut prepared = self.connection.prepare(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
@@ -112,6 +113,7 @@ impl Reading<'_> {
             is_now: true,
             shows_span: false,
             shows_end: false,
+            shows_damaged: false,
         };
         super::row_of_point(found, &shape)
     }

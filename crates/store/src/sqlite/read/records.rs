@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::{OF_KEYS, Readers, Step};
 use crate::sqlite::vault::{Place, Vault};
-use crate::{Recorded, RecordsOf, StoreFuture};
+use crate::{Recorded, RecordsOf, StoreError, StoreFuture};
 
 /// Rows of records in one answer, after which no further record is begun: ten of the largest
 /// commits.
@@ -58,10 +58,16 @@ fn read(
         })?;
         let erased: Option<i64> = row.get(3)?;
         let of_commit: Vec<_> = of_commit.collect::<Result<_, _>>()?;
+        // A page of records must not end at one of them for ever.
+        let (meta, is_damaged) = match vault.text(row.get_ref(1)?, Place::Note(mark)) {
+            Err(StoreError::SealBroken { .. }) => (None, true),
+            meta => (meta?, false),
+        };
         rows_read += of_commit.len();
         records.push(Recorded {
             mark: Mark(mark),
-            meta: vault.text(row.get_ref(1)?, Place::Note(mark))?,
+            meta,
+            is_damaged,
             author: row.get(2)?,
             erased: erased.map(i64::unsigned_abs),
             rows: of_commit,

@@ -14,6 +14,10 @@ use crate::sqlite::fault::corrupt;
 const SYSTEM_COLUMNS: usize = 5;
 
 /// How the rows of a statement are read.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a column of the statement, or one that is missing"
+)]
 pub(super) struct Shape<'a> {
     pub(super) connection: &'a Connection,
     pub(super) coding: &'a Coding,
@@ -25,6 +29,8 @@ pub(super) struct Shape<'a> {
     pub(super) shows_span: bool,
     /// Whether that says until when it was known.
     pub(super) shows_end: bool,
+    /// See [`crate::Listing::shows_damaged`].
+    pub(super) shows_damaged: bool,
 }
 
 impl Shape<'_> {
@@ -34,11 +40,12 @@ impl Shape<'_> {
         let seq: i64 = row.get(first)?;
         let user = first + SYSTEM_COLUMNS;
         let id = id(row.get_ref(first + 1)?)?;
+        let mut damaged = Vec::new();
         let content = match self.selection {
             Selection::All if self.is_now => self.body(row, user, (seq, &id))?,
             Selection::All => self.encoded(self.all_values(row, user, &id)?),
             Selection::Some { columns, .. } => {
-                Content::Values(self.values(row, (user, &id), columns)?)
+                Content::Values(self.values(row, (user, &id), columns, &mut damaged)?)
             }
         };
         Ok(Row {
@@ -48,12 +55,17 @@ impl Shape<'_> {
             updated: Timestamp(row.get(first + 3)?),
             permissions: text(row.get_ref(first + 4)?)?.into(),
             content,
-            span: self.span(row, user)?,
+            span: self.span(row, user, damaged)?,
         })
     }
 
     /// Where the row stands in time, if that is shown, behind its columns.
-    fn span(&self, row: &rusqlite::Row<'_>, user: usize) -> Step<Option<Box<Span>>> {
+    fn span(
+        &self,
+        row: &rusqlite::Row<'_>,
+        user: usize,
+        damaged: Vec<usize>,
+    ) -> Step<Option<Box<Span>>> {
         if !self.shows_span {
             return Ok(None);
         }
@@ -70,6 +82,7 @@ impl Shape<'_> {
             system_to: (system_to < i64::MAX).then_some(Mark(system_to)),
             shows_end: self.shows_end,
             origin: Mark(at(4)?),
+            damaged,
         })))
     }
 
@@ -107,12 +120,14 @@ impl Shape<'_> {
         Ok(self.coding.values(row, first, place)?)
     }
 
-    /// The values of these columns of the table, which stand side by side from `first` on.
+    /// The values of these columns of the table, which stand side by side from `first` on. Those
+    /// that are shown as damaged are null, and their columns among `damaged`.
     fn values(
         &self,
         row: &rusqlite::Row<'_>,
         (first, id): (usize, &RowId),
         columns: &[usize],
+        damaged: &mut Vec<usize>,
     ) -> Step<Vec<Value>> {
         let mut values = Vec::with_capacity(columns.len());
         for (offset, position) in columns.iter().enumerate() {
@@ -122,7 +137,13 @@ impl Shape<'_> {
                 &self.table.columns[*position],
                 id.as_str(),
             );
-            values.push(self.coding.value(stored, place)?);
+            values.push(match self.coding.value(stored, place) {
+                Err(StoreError::SealBroken { .. }) if self.shows_damaged && self.shows_span => {
+                    damaged.push(*position);
+                    Value::Null
+                }
+                value => value?,
+            });
         }
         Ok(values)
     }
