@@ -285,6 +285,7 @@ impl Contest<'_> {
             bytes_max: usize::MAX,
             catalogue_epoch: self.opened.catalogue_epoch,
             of_guest: false,
+            shows_damaged: false,
         };
         let listed = block_on(self.opened.store.list(listing))?.answer;
         Ok((listed.rows, self.total.then_some(listed.total)))
