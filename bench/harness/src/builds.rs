@@ -48,7 +48,7 @@ const SETTLE: Duration = Duration::from_mins(5);
 /// Changing every row takes seconds.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// Characters of a text column that an index is asked for, where the column is longer than an index
-/// allows. It holds the whole text nevertheless.
+/// allows.
 const TEXT_INDEXED: u32 = 255;
 const BATCH_ROWS: u32 = 100;
 const TABLES: &str = "/tablesdb/builds/tables";

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Catalogue, CatalogueChange, Column, ColumnKind, ColumnNumber, Field, Json, Scope, Table,
+    Catalogue, CatalogueChange, Column, ColumnKind, ColumnNumber, Field, INDEX_CHARS_MAX,
+    IndexKind, Json, Scope, Table,
 };
 use store::{Applied, CatalogueOp, SchemaChange, StoreError};
 
@@ -226,15 +227,39 @@ pub(crate) fn changed(
     new.min = change.min.clone().or(new.min);
     new.max = change.max.clone().or(new.max);
     new.elements.clone_from(&change.elements);
-    definition::column(
-        table,
-        &new,
-        before.number,
-        Given {
-            key: "newKey",
-            ..Given::ALONE
-        },
-    )
+    let given = Given {
+        key: "newKey",
+        ..Given::ALONE
+    };
+    let after = definition::column(table, &new, before.number, given)?;
+    if after.kind.chars_max() > before.kind.chars_max() {
+        need_room_in_indexes(table, &after)?;
+    }
+    Ok(after)
+}
+
+/// No index that holds the column whole is to hold longer texts than it might be made over.
+fn need_room_in_indexes(table: &Table, after: &Column) -> Result<(), EngineError> {
+    let mut table = table.clone();
+    let position = table.numbered(after.number);
+    let position = position.expect("the column is one of the table's");
+    table.columns[position] = after.clone();
+    let holds_it =
+        |part: &model::IndexColumn| part.field == Field::Column(position) && part.held.is_none();
+    let is_too_long = |index: &&model::Index| {
+        index.kind != IndexKind::Fulltext
+            && index.columns.iter().any(holds_it)
+            && definition::whole_chars(&table, &index.columns) > INDEX_CHARS_MAX
+    };
+    let Some(index) = table.indexes.iter().find(is_too_long) else {
+        return Ok(());
+    };
+    let why = format!(
+        "Index `{}` holds whole values of column `{}`, and {INDEX_CHARS_MAX} characters at most. \
+         Delete the index first.",
+        index.key, after.key
+    );
+    Err(EngineError::Column(ColumnFault::IndexDependency(why)))
 }
 
 /// The limits of a kind, as a definition says them.

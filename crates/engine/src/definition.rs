@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use model::permission::Permission;
 use model::{
-    Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, Direction, Field, Index, IndexColumn,
-    IndexKey, IndexKind, IndexStatus, Json, ModelError, ProjectId, Storage, Table, TableNumber,
-    Timestamp, Value,
+    Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, Direction, Field, INDEX_CHARS_MAX,
+    Index, IndexColumn, IndexKey, IndexKind, IndexStatus, Json, ModelError, ProjectId, Storage,
+    Table, TableNumber, Timestamp, Value,
 };
 
 use crate::asked::{NewColumn, NewIndex, NewTable};
@@ -16,8 +16,9 @@ use crate::error::{ColumnFault, EngineError, IndexFault};
 const DEFINITIONS_MAX: usize = 100;
 /// Most indexes of a table (wire protocol, 2.5).
 const INDEXES_MAX: usize = 61;
-/// Longest index key: characters of all its text columns together (wire protocol, 2.5).
-const INDEX_CHARS_MAX: u64 = 768;
+/// Characters of the texts that an index holds not whole, all together: at four bytes each an
+/// entry still is no longer than the 1,002 bytes that SQLite keeps beside others in a page.
+const BEGINNINGS_CHARS_MAX: u32 = 240;
 /// Greatest size of a `varchar` (wire protocol, 2.3).
 const VARCHAR_CHARS_MAX: i64 = 16_381;
 /// Greatest size of a `string` (wire protocol, 2.3).
@@ -340,11 +341,12 @@ pub(crate) fn index(
         let why = format!("A table has at most {INDEXES_MAX} indexes.");
         return Err(EngineError::Index(IndexFault::LimitExceeded(why)));
     }
-    let columns = index_columns(table, new)?;
+    let mut columns = index_columns(table, new)?;
     let (kind, unset) = (index_kind(new, given)?, Timestamp(0));
     match kind {
         IndexKind::Fulltext => need_texts(table, new, &columns)?,
-        IndexKind::Key | IndexKind::Unique => need_short_key(table, new, &columns)?,
+        IndexKind::Key => shorten_key(table, new, &mut columns)?,
+        IndexKind::Unique => need_whole_key(table, new, &columns)?,
     }
     Ok(Index {
         number,
@@ -416,6 +418,7 @@ fn index_columns(table: &Table, new: &NewIndex) -> Result<Vec<IndexColumn>, Engi
             field,
             direction,
             length: length.map_err(invalid)?,
+            held: None,
         });
     }
     Ok(columns)
@@ -489,35 +492,86 @@ fn need_texts(table: &Table, new: &NewIndex, columns: &[IndexColumn]) -> Result<
     Err(EngineError::Index(IndexFault::ColumnInvalid(why)))
 }
 
-/// The reference bounds an index by its key's length; so do we, although whole values are
-/// indexed here: an application that fits us must fit there.
-fn need_short_key(
+/// The reference bounds an index by its key's length; so do we: an application that fits us must
+/// fit there. One that is longer as its columns are declared holds beginnings of the texts that
+/// it was given lengths for.
+fn shorten_key(
+    table: &Table,
+    new: &NewIndex,
+    columns: &mut [IndexColumn],
+) -> Result<(), EngineError> {
+    if whole_chars(table, columns) <= INDEX_CHARS_MAX {
+        return Ok(());
+    }
+    let is_shorter = |column: &IndexColumn| {
+        column
+            .length
+            .filter(|length| u64::from(*length) < chars_of(table, column.field))
+    };
+    let wanted =
+        |column: &IndexColumn| is_shorter(column).map_or(chars_of(table, column.field), u64::from);
+    let chars = columns
+        .iter()
+        .fold(0_u64, |sum, column| sum.saturating_add(wanted(column)));
+    if chars > INDEX_CHARS_MAX {
+        let why = "Give shorter `lengths`";
+        return Err(too_long(new, why));
+    }
+    let count = columns.iter().filter(|column| is_shorter(column).is_some());
+    let each = BEGINNINGS_CHARS_MAX / (count.count() as u32).max(1);
+    for column in columns {
+        column.held = is_shorter(column).map(|length| length.min(each.max(1)));
+    }
+    Ok(())
+}
+
+/// Equal beginnings are no equal values, so that a unique index holds all of them.
+fn need_whole_key(
     table: &Table,
     new: &NewIndex,
     columns: &[IndexColumn],
 ) -> Result<(), EngineError> {
-    let chars = |column: &IndexColumn| match (column.field, column.length) {
-        (_, Some(length)) => u64::from(length),
-        (Field::Column(position), None) => {
-            let kind = &table.columns[position].kind;
-            match (kind.storage(), kind.chars_max()) {
-                (Storage::Text, Some(chars_max)) => u64::from(chars_max),
-                (Storage::Text, None) => INDEX_CHARS_MAX + 1,
-                _ => 0,
-            }
-        }
-        _ => 0,
-    };
-    let length: u64 = columns.iter().map(chars).sum();
-    if length <= INDEX_CHARS_MAX {
+    if whole_chars(table, columns) <= INDEX_CHARS_MAX {
         return Ok(());
     }
-    let why = format!(
-        "Index `{}`: Index length is longer than the maximum: {INDEX_CHARS_MAX} characters. Give \
-         shorter `lengths`.",
-        new.key
-    );
-    Err(EngineError::Index(IndexFault::ColumnInvalid(why)))
+    let why = "A unique index compares whole values, whatever `lengths` says: make its columns \
+               smaller";
+    Err(too_long(new, why))
+}
+
+fn too_long(new: &NewIndex, why: &str) -> EngineError {
+    EngineError::Index(IndexFault::TooLong {
+        key: new.key.clone(),
+        why: format!(
+            "Index `{}`: Index length is longer than the maximum: {INDEX_CHARS_MAX} characters. \
+             {why}.",
+            new.key
+        ),
+    })
+}
+
+/// The characters that the index holds of a row at most, were its columns held whole; of those
+/// that are not, as many as it holds.
+pub(crate) fn whole_chars(table: &Table, columns: &[IndexColumn]) -> u64 {
+    let chars = |column: &IndexColumn| match column.held {
+        Some(chars) => u64::from(chars),
+        None => chars_of(table, column.field),
+    };
+    let sum = |sum: u64, column| sum.saturating_add(chars(column));
+    columns.iter().fold(0, sum)
+}
+
+/// The characters that a text of the field may have; none of what is no text.
+fn chars_of(table: &Table, field: Field) -> u64 {
+    let Field::Column(position) = field else {
+        return 0;
+    };
+    let kind = &table.columns[position].kind;
+    match (kind.storage(), kind.chars_max()) {
+        (Storage::Text, Some(chars_max)) => u64::from(chars_max),
+        (Storage::Text, None) => u64::MAX,
+        _ => 0,
+    }
 }
 
 /// The word by which definitions and lists call the type of a kind. Formats are strings.

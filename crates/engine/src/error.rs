@@ -250,8 +250,15 @@ pub enum IndexFault {
     ColumnUnknown(String),
     /// An array column, or otherwise nothing an index can order.
     Invalid(String),
-    /// A column twice, lengths or orders that do not fit, or too long a key.
+    /// A column twice, or lengths or orders that do not fit.
     ColumnInvalid(String),
+    /// It would hold longer texts than an index may.
+    TooLong {
+        /// The key of the index.
+        key: String,
+        /// What to do about it.
+        why: String,
+    },
     /// Too many indexes.
     LimitExceeded(String),
     /// There is no such index.
@@ -586,6 +593,7 @@ impl fmt::Display for IndexFault {
             IndexFault::ColumnUnknown(why)
             | IndexFault::Invalid(why)
             | IndexFault::ColumnInvalid(why)
+            | IndexFault::TooLong { why, .. }
             | IndexFault::LimitExceeded(why) => f.write_str(why),
         }
     }

@@ -42,8 +42,8 @@ pub use permission::{Action, Grantee, Permission, Role, RoleSet};
 pub use relation::{OnDelete, Relation, RelationKind, Side};
 pub use row::{Content, Marked, Page, Related, Row, Selection, Span};
 pub use schema::{
-    Column, ColumnKind, ColumnNumber, Direction, Field, Index, IndexColumn, IndexKind, IndexStatus,
-    Storage, Table, TableNumber,
+    Column, ColumnKind, ColumnNumber, Direction, Field, INDEX_CHARS_MAX, Index, IndexColumn,
+    IndexKind, IndexStatus, Storage, Table, TableNumber,
 };
 pub use time::{Coordinates, Mark, Timestamp};
 pub use value::Value;

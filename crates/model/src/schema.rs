@@ -358,7 +358,14 @@ pub struct IndexColumn {
     pub field: Field,
     /// In which direction.
     pub direction: Direction,
-    /// The prefix length a client gave, in characters. Kept and shown; whole values are indexed,
-    /// because neither database has prefix keys.
+    /// The prefix length a client gave, in characters. Kept and shown.
     pub length: Option<u32>,
+    /// How many characters of a text the index holds, from its beginning; `None` holds whole
+    /// values. Said once, when the index is made: what stands in it does not change with the
+    /// column's size.
+    pub held: Option<u32>,
 }
+
+/// Characters that an index may hold of a row's texts, and a client may ask it to hold: as many
+/// as the reference takes.
+pub const INDEX_CHARS_MAX: u64 = 768;

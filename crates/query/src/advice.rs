@@ -1,6 +1,9 @@
 //! Which index would help a query that no index of its table serves as well.
 
-use model::{Direction, Field, Index, IndexColumn, IndexKey, IndexKind, IndexStatus, Timestamp};
+use model::{
+    Direction, Field, INDEX_CHARS_MAX, Index, IndexColumn, IndexKey, IndexKind, IndexStatus,
+    Storage, Timestamp,
+};
 
 use crate::field;
 use crate::index_choice::{Demand, demand_on, demands, usefulness};
@@ -51,7 +54,7 @@ fn columns(query: &Query, demands: &[(Field, Demand)]) -> Vec<(Field, Direction)
     let order = if query.random { &[][..] } else { &query.order };
     let order: Vec<&OrderKey> = order
         .iter()
-        .take_while(|key| can_be_indexed(query, key.field))
+        .take_while(|key| can_be_indexed(query, key.field) && can_order(query, key.field))
         .filter(|key| !fixed(key.field))
         .collect();
     for key in &order {
@@ -77,11 +80,23 @@ fn can_be_indexed(query: &Query, field: Field) -> bool {
         && field::relation(&query.table, field).is_none()
 }
 
+/// An index holds only the beginning of a longer text.
+fn can_order(query: &Query, field: Field) -> bool {
+    match field {
+        Field::Column(at) if field::storage(&query.table, field) == Storage::Text => {
+            let chars_max = query.table.columns[at].kind.chars_max();
+            chars_max.is_some_and(|chars| u64::from(chars) <= INDEX_CHARS_MAX)
+        }
+        _ => true,
+    }
+}
+
 fn imagined(columns: &[(Field, Direction)]) -> Index {
     let column = |(field, direction): &(Field, Direction)| IndexColumn {
         field: *field,
         direction: *direction,
         length: None,
+        held: None,
     };
     Index {
         number: 0,

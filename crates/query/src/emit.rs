@@ -11,6 +11,7 @@ use crate::names;
 use crate::query::{Cursor, Frame, Query};
 use crate::visibility::Visibility;
 
+mod beginning;
 mod condition;
 mod hint;
 mod keyset;

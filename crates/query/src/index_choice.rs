@@ -259,11 +259,15 @@ pub(crate) fn usefulness(index: &Index, demands: &[(Field, Demand)], keys: &[Ord
 fn ordered(index: &Index, fixed: usize, demands: &[(Field, Demand)], keys: &[OrderKey]) -> Ordered {
     let is_fixed = |key: &&OrderKey| demand_on(demands, key.field).is_some_and(Demand::is_fixed);
     let wanted: Vec<&OrderKey> = keys.iter().filter(|key| !is_fixed(key)).collect();
-    let rest = index.columns[fixed..]
-        .iter()
-        .map(|column| (column.field, column.direction));
+    let rest = &index.columns[fixed..];
+    // Texts that begin alike stand in no order, and what comes after them is of no use.
+    let whole = rest.iter().take_while(|column| column.held.is_none());
+    let end = whole.clone().count() == rest.len();
     // Every index of SQLite ends in the row's number, ascending.
-    let held = rest.chain([(Field::Sequence, Direction::Asc)]);
+    let end = end.then_some((Field::Sequence, Direction::Asc));
+    let held = whole
+        .map(|column| (column.field, column.direction))
+        .chain(end);
     let mut turned = None;
     let in_order = wanted
         .iter()

@@ -19,6 +19,12 @@ pub const HAS_PART: &str = "tidemark_has_part";
 /// provides it in SQLite.
 pub const ENDS_WITH: &str = "tidemark_ends_with";
 
+/// What an index holds of a text that it does not hold whole. SQLite finds the index by the very
+/// words in which it was made.
+pub fn beginning(text: &str, chars: u32) -> String {
+    format!("substr({text}, 1, {chars})")
+}
+
 /// Rows valid at the clock, as known now.
 pub fn now(table: TableNumber) -> String {
     format!("t{}", table.0)

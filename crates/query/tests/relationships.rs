@@ -47,6 +47,7 @@ fn index(position: usize, status: IndexStatus) -> Index {
             field: Field::Column(position),
             direction: Direction::Asc,
             length: None,
+            held: None,
         }],
         status,
         created: Timestamp(0),

@@ -45,10 +45,11 @@ impl Place for Directory {
     }
 }
 
-/// The table of the cases, twice: with its indexes and without.
+/// The table of the cases, thrice: with its indexes, without, and with those of beginnings.
 struct Tables {
     indexed: Arc<Table>,
     bare: Arc<Table>,
+    beginnings: Arc<Table>,
     connection: Connection,
     _directory: Directory,
 }
@@ -59,10 +60,12 @@ impl Tables {
         let mut db = Db::open(&directory);
         db.ok(vec![Op::Catalogue(db::create_project(PROJECT))]);
         db.ok(vec![Op::Catalogue(db::create_database(DATABASE))]);
-        for id in ["indexed", "bare"] {
+        for id in ["indexed", "bare", "beginnings"] {
             let mut table = products(id);
-            if id == "bare" {
-                table.indexes.clear();
+            match id {
+                "bare" => table.indexes.clear(),
+                "beginnings" => case::hold_beginnings(&mut table),
+                _ => {}
             }
             db.ok(vec![Op::Catalogue(CatalogueOp::CreateTable(Box::new(
                 table,
@@ -74,6 +77,7 @@ impl Tables {
             }
         }
         let (indexed, bare) = (db.table_called("indexed"), db.table_called("bare"));
+        let beginnings = db.table_called("beginnings");
         db.close();
         let connection = Connection::open(directory.0.path().join("data/tidemark.db")).unwrap();
         // The store's own; a plan only needs them to be there.
@@ -86,14 +90,19 @@ impl Tables {
         Tables {
             indexed,
             bare,
+            beginnings,
             connection,
             _directory: directory,
         }
     }
 
     fn asked(&self, case: &Case) -> Asked {
-        let is_bare = case.directives.iter().any(|line| line == "@ no indexes");
-        let table = if is_bare { &self.bare } else { &self.indexed };
+        let is_of = |wanted: &str| case.directives.iter().any(|line| line == wanted);
+        let table = match () {
+            () if is_of("@ no indexes") => &self.bare,
+            () if is_of("@ beginnings") => &self.beginnings,
+            () => &self.indexed,
+        };
         Asked::new(case, Table::clone(table))
     }
 

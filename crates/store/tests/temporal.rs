@@ -104,6 +104,7 @@ fn index_over_x() -> Index {
             field: Field::Column(0),
             direction: Direction::Asc,
             length: None,
+            held: None,
         }],
         status: IndexStatus::Available,
         created: Timestamp(0),

@@ -25,6 +25,7 @@ fn table() -> Arc<Table> {
         field: Field::Column(0),
         direction: Direction::Asc,
         length: None,
+        held: None,
     };
     Arc::new(Table {
         number: TableNumber(1),

@@ -52,6 +52,7 @@ fn refused(columns: Vec<NewColumn>, indexes: Vec<NewIndex>) -> (&'static str, St
         EngineError::Index(IndexFault::ColumnUnknown(_)) => "column unknown",
         EngineError::Index(IndexFault::Invalid(_)) => "index invalid",
         EngineError::Index(IndexFault::ColumnInvalid(_)) => "index column invalid",
+        EngineError::Index(IndexFault::TooLong { .. }) => "index too long",
         EngineError::Index(IndexFault::LimitExceeded(_)) => "too many indexes",
         EngineError::Argument { .. } => "argument",
         EngineError::Unsupported(_) => "unsupported",
@@ -242,7 +243,7 @@ fn indexes_that_order_nothing_are_refused() {
     index_refused(index("i", &["a", "a"]), "index column invalid", "twice");
     index_refused(
         index("i", &["long"]),
-        "index column invalid",
+        "index too long",
         "Index length is longer than",
     );
     let fulltext = NewIndex {
@@ -297,6 +298,7 @@ fn an_index_keeps_order_direction_and_length() {
         field,
         direction,
         length,
+        held: None,
     };
     assert_eq!(
         index.columns,
@@ -305,6 +307,62 @@ fn an_index_keeps_order_direction_and_length() {
             column(Field::Created, Direction::Asc, None),
         ]
     );
+}
+
+/// What an index over these columns, with these lengths, holds of each.
+#[track_caller]
+fn held(columns: &[NewColumn], lengths: &[Option<i64>]) -> Vec<Option<u32>> {
+    let keys: Vec<&str> = columns.iter().map(|column| column.key.as_str()).collect();
+    let new = NewIndex {
+        lengths: lengths.to_vec(),
+        ..index("i", &keys)
+    };
+    let table = define(columns.to_vec(), vec![new]).unwrap();
+    let parts = &table.indexes[0].columns;
+    parts.iter().map(|part| part.held).collect()
+}
+
+#[test]
+fn an_index_holds_beginnings_where_whole_texts_would_be_too_long() {
+    let (long, huge) = (varchar("l", 16_000), column("h", "longtext"));
+    let short = varchar("s", 500);
+    assert_eq!(held(std::slice::from_ref(&short), &[Some(255)]), [None]);
+    assert_eq!(held(std::slice::from_ref(&huge), &[Some(768)]), [Some(240)]);
+    assert_eq!(held(std::slice::from_ref(&long), &[Some(10)]), [Some(10)]);
+    assert_eq!(
+        held(&[long.clone(), huge.clone()], &[Some(255), Some(100)]),
+        [Some(120), Some(100)],
+    );
+    // What has no length is held whole.
+    assert_eq!(
+        held(&[short.clone(), long.clone()], &[None, Some(255)]),
+        [None, Some(240)],
+    );
+    let wide = NewIndex {
+        lengths: vec![Some(500), Some(300)],
+        ..index("i", &["s", "l"])
+    };
+    let (kind, text) = refused(vec![short.clone(), long.clone()], vec![wide]);
+    assert_eq!(kind, "index too long");
+    assert!(
+        text.contains("768") && text.contains("shorter `lengths`"),
+        "{text}"
+    );
+    let unique = NewIndex {
+        kind: "unique".into(),
+        lengths: vec![Some(10)],
+        ..index("i", &["l"])
+    };
+    let (kind, text) = refused(vec![long], vec![unique]);
+    assert_eq!(kind, "index too long");
+    assert!(text.contains("whole values"), "{text}");
+    let unique = NewIndex {
+        kind: "unique".into(),
+        lengths: vec![Some(10)],
+        ..index("i", &["s"])
+    };
+    let table = define(vec![short], vec![unique]).unwrap();
+    assert_eq!(table.indexes[0].columns[0].held, None);
 }
 
 #[test]

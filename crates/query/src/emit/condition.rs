@@ -8,6 +8,7 @@ use crate::names;
 use crate::query::{Filter, Test};
 use crate::search::Search;
 
+use super::beginning;
 use super::source::Source;
 use super::writer::{Clause, Parameter, Writer};
 
@@ -79,6 +80,9 @@ fn write_joined(
 
 fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) {
     let table = source.table();
+    if beginning::write(out, table, field, test) {
+        return;
+    }
     let subject = Subject { table, field };
     match test {
         Test::In(values) => match subject.links(out.dialect, source) {
@@ -338,7 +342,7 @@ fn write_wanted(out: &mut Writer, wanted: Parameter) {
 }
 
 /// The least text greater than every text that starts with `start`; `None` when there is none.
-fn next_start(start: &str) -> Option<String> {
+pub(super) fn next_start(start: &str) -> Option<String> {
     let mut chars: Vec<char> = start.chars().collect();
     while let Some(last) = chars.pop() {
         // Surrogates are no characters, so the one after U+D7FF is U+E000.

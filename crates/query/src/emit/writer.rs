@@ -81,6 +81,12 @@ impl Writer {
         self.push(parameter.cast);
     }
 
+    /// A parameter as it stands in the text.
+    pub(super) fn sign_of(&self, parameter: Parameter) -> String {
+        let (sign, Parameter { number, cast }) = (self.dialect.parameter_sign(), parameter);
+        format!("{sign}{number}{cast}")
+    }
+
     /// Writes a value as the next parameter.
     pub(super) fn bind(&mut self, value: Value) {
         let parameter = self.parameter(value);

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::permission::Role;
-use model::{Coordinates, Field, Mark, Period, RoleSet, Storage, Table, Timestamp, Value};
+use model::{
+    Coordinates, Direction, Field, IndexColumn, Mark, Period, RoleSet, Storage, Table, Timestamp,
+    Value,
+};
 use query::emit::{self, Statement};
 use query::{Dialect, Frame, Limits, Query, QueryError, Visibility, field};
 
@@ -103,6 +106,25 @@ impl CaseFile {
     }
 }
 
+/// Leaves an index of what names begin with and of stock, descending, and one of prices.
+pub fn hold_beginnings(table: &mut Table) {
+    let keys = ["by_price", "by_stock_price_name"];
+    table
+        .indexes
+        .retain(|index| keys.contains(&index.key.as_str()));
+    let index = table.indexes.last_mut().unwrap();
+    let column = |position, direction, held| IndexColumn {
+        field: Field::Column(position),
+        direction,
+        length: held,
+        held,
+    };
+    index.columns = vec![
+        column(1, Direction::Asc, Some(4)),
+        column(3, Direction::Desc, None),
+    ];
+}
+
 /// What a case asks for.
 enum Wanted {
     Rows,
@@ -132,6 +154,7 @@ impl Asked {
             let words: Vec<&str> = directive.split_whitespace().skip(1).collect();
             match words.as_slice() {
                 ["no", "indexes"] => table.indexes.clear(),
+                ["beginnings"] => hold_beginnings(&mut table),
                 ["roles", roles @ ..] => asked.1 = granted(roles),
                 ["at", valid, system] => asked.0 = Some(coordinates(valid, system)),
                 ["pieces", from, to] => frame = Frame::Pieces(period(from, to)),

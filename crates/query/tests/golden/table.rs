@@ -103,6 +103,7 @@ fn index(number: u32, key: &str, kind: IndexKind, columns: &[(Field, Direction)]
                 field: *field,
                 direction: *direction,
                 length: None,
+                held: None,
             })
             .collect(),
         status: model::IndexStatus::Available,

@@ -307,6 +307,17 @@ impl From<EngineError> for ApiError {
     }
 }
 
+fn kind_of_index(fault: &IndexFault) -> Kind {
+    match fault {
+        IndexFault::NotFound(_) => Kind::ColumnIndexNotFound,
+        IndexFault::Exists(_) => Kind::ColumnIndexExists,
+        IndexFault::ColumnUnknown(_) => Kind::ColumnUnknown,
+        IndexFault::Invalid(_) => Kind::IndexInvalid,
+        IndexFault::ColumnInvalid(_) | IndexFault::TooLong { .. } => Kind::ColumnIndexInvalid,
+        IndexFault::LimitExceeded(_) => Kind::ColumnIndexLimitExceeded,
+    }
+}
+
 /// No `_` arm: a new variant must answer before it compiles.
 fn kind_of(error: &EngineError) -> Kind {
     use EngineError as E;
@@ -339,12 +350,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::DeleteRestricted { .. } => Kind::RowDeleteRestricted,
         E::RowDataMissing => Kind::RowMissingData,
         E::PayloadMissing => Kind::RowMissingPayload,
-        E::Index(IndexFault::NotFound(_)) => Kind::ColumnIndexNotFound,
-        E::Index(IndexFault::Exists(_)) => Kind::ColumnIndexExists,
-        E::Index(IndexFault::ColumnUnknown(_)) => Kind::ColumnUnknown,
-        E::Index(IndexFault::Invalid(_)) => Kind::IndexInvalid,
-        E::Index(IndexFault::ColumnInvalid(_)) => Kind::ColumnIndexInvalid,
-        E::Index(IndexFault::LimitExceeded(_)) => Kind::ColumnIndexLimitExceeded,
+        E::Index(fault) => kind_of_index(fault),
         E::Unsupported(_) => Kind::FeatureUnsupported,
         E::Query(_) => Kind::QueryInvalid,
         E::CursorNotFound(_) => Kind::CursorNotFound,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Caller, Engine, EngineError, ExportPage, Place};
+use engine::{Caller, Engine, EngineError, ExportPage, IndexFault, Place};
 use hyper::StatusCode;
 use model::{Actor, Database, DatabaseId, DatabaseKind, KeyId, Mark, ProjectId, Scope, Table};
 use serde_json::{Value, json};
@@ -264,15 +264,26 @@ async fn put_table(
             )))
         };
     }
-    match engine.create_table(caller, database, new.clone()).await {
-        Err(EngineError::Unsupported(_)) => {
+    loop {
+        let new = definition::new_table(&wanted)?;
+        let (error, left_out) = match engine.create_table(caller, database, new).await {
+            Ok(_) => break,
             // Search indexes answer queries, not rows: a copy without them is a whole copy.
-            put.left_out.extend(definition::without_search(&mut wanted));
-            let new = definition::new_table(&wanted)?;
-            let made = engine.create_table(caller, database, new).await;
-            made.map_err(refusal)?;
+            Err(error @ EngineError::Unsupported(_)) => {
+                (error, definition::without_search(&mut wanted))
+            }
+            // Earlier versions made it, and so do servers that look at fewer characters.
+            Err(EngineError::Index(IndexFault::TooLong { key, why })) => {
+                let left_out = definition::without_index(&mut wanted, &key);
+                let error = EngineError::Index(IndexFault::TooLong { key, why });
+                (error, left_out.into_iter().collect())
+            }
+            Err(error) => return Err(refusal(error)),
+        };
+        if left_out.is_empty() {
+            return Err(refusal(error));
         }
-        made => drop(made.map_err(refusal)?),
+        put.left_out.extend(left_out);
     }
     put.created = true;
     if let Some(change) = definition::options(&wanted) {

@@ -235,6 +235,14 @@ pub fn without_search(definition: &mut Value) -> Vec<String> {
     left_out
 }
 
+/// Takes out the index `key`, and says which it was.
+pub fn without_index(definition: &mut Value, key: &str) -> Option<String> {
+    let table = definition["id"].as_str().unwrap_or_default().to_owned();
+    let indexes = definition["indexes"].as_array_mut()?;
+    let at = indexes.iter().position(|index| index["key"] == key)?;
+    Some(named_index(&table, &indexes.remove(at)))
+}
+
 /// The text; empty for anything else.
 pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()

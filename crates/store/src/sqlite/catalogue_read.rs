@@ -401,14 +401,15 @@ fn index_column(part: &Json, columns: &[Column]) -> Option<IndexColumn> {
         "desc" => Direction::Desc,
         _ => return None,
     };
-    let length = match part.get("length")? {
-        Json::Null => None,
-        length => Some(u32::try_from(length.as_u64()?).ok()?),
+    let chars = |count: &Json| match count {
+        Json::Null => Some(None),
+        count => u32::try_from(count.as_u64()?).ok().map(Some),
     };
     Some(IndexColumn {
         field,
         direction,
-        length,
+        length: chars(part.get("length")?)?,
+        held: chars(part.get("held").unwrap_or(&Json::Null))?,
     })
 }
 

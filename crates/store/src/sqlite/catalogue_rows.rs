@@ -296,5 +296,10 @@ fn index_column(table: &Table, part: &IndexColumn) -> serde_json::Value {
         Direction::Asc => "asc",
         Direction::Desc => "desc",
     };
-    json!({"field": field, "direction": direction, "length": part.length})
+    let mut stored = json!({"field": field, "direction": direction, "length": part.length});
+    // Absent from what earlier versions wrote, whose indexes hold whole values.
+    if let Some(chars) = part.held {
+        stored["held"] = json!(chars);
+    }
+    stored
 }

@@ -76,6 +76,7 @@ impl Run<'_> {
                 field: Field::Column(position),
                 direction: Direction::Asc,
                 length: None,
+                held: None,
             }],
             status: if is_large {
                 IndexStatus::Processing

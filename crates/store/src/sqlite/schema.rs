@@ -342,7 +342,11 @@ fn index_columns(table: &Table, index: &Index) -> String {
                 Direction::Asc => "",
                 Direction::Desc => " DESC",
             };
-            format!("{}{direction}", physical_field(table, part.field))
+            let field = physical_field(table, part.field);
+            match part.held {
+                None => format!("{field}{direction}"),
+                Some(chars) => format!("{}{direction}", names::beginning(&field, chars)),
+            }
         })
         .collect();
     columns.join(", ")

@@ -437,6 +437,7 @@ fn rich_table() -> Table {
             field,
             direction: Direction::Asc,
             length: Some(12),
+            held: (field == Field::Created).then_some(7),
         });
     }
     let mut table = notes_called("rich");

@@ -464,6 +464,7 @@ pub fn index(number: u32, key: &str, kind: IndexKind, parts: &[(usize, Direction
         field: Field::Column(*position),
         direction: *direction,
         length: None,
+        held: None,
     };
     Index {
         number,

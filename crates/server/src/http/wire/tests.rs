@@ -392,6 +392,7 @@ fn an_index_has_one_entry_for_each_column() {
         field,
         direction,
         length,
+        held: None,
     };
     let index = Index {
         number: 1,

@@ -9,6 +9,7 @@ use model::{RowId, Timestamp};
 use super::*;
 use crate::config::offline_engine;
 use crate::port::ask::RowsPut;
+use crate::port::schema::Part;
 
 /// Goes on by a millisecond each time it is looked at.
 struct Ticking(AtomicI64);
@@ -227,4 +228,46 @@ fn rows_that_are_there_are_left_alone_or_mended_or_refused() {
     assert_eq!(strict("{"), StatusCode::BAD_REQUEST);
     assert_eq!(strict("{\"$id\":\"_\",\"n\":1}"), StatusCode::BAD_REQUEST);
     assert_eq!(strict("{\"$id\":\"y\",\"m\":1}"), StatusCode::BAD_REQUEST);
+}
+
+/// Earlier versions made such indexes, and rows are not to be lost for one.
+#[test]
+fn an_index_that_is_too_long_is_left_out_and_named() {
+    let stage = Stage::new();
+    let unique = |key: &str| {
+        json!({
+            "key": key, "type": "unique", "columns": ["s"], "orders": ["ASC"], "lengths": [255],
+        })
+    };
+    let definition = json!({
+        "id": "u", "name": "U", "columns": [{"key": "s", "type": "text"}],
+        "indexes": [
+            {"key": "k", "type": "key", "columns": ["s"], "orders": ["ASC"], "lengths": [255]},
+            unique("one"), unique("two"),
+        ],
+    });
+    let ask = Ask::PutTable {
+        project: "p".to_owned(),
+        database: "d".to_owned(),
+        definition,
+        may_exist: false,
+        may_have_more: false,
+    };
+    let put = stage.ask(ask, "").unwrap().head;
+    assert_eq!(put["created"], true);
+    let left_out = [
+        "u: index `one` of type unique",
+        "u: index `two` of type unique",
+    ];
+    assert_eq!(put["leftOut"], json!(left_out));
+    let ask = Ask::PutPart {
+        path: TablePath {
+            table: "u".to_owned(),
+            ..path()
+        },
+        part: Part::Index(unique("three")),
+        may_exist: true,
+    };
+    let put = stage.ask(ask, "").unwrap().head;
+    assert_eq!(put["leftOut"], json!(["u: index `three` of type unique"]));
 }

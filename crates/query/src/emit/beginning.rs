@@ -1,0 +1,135 @@
+//! Tests of a text of which an index holds the beginning.
+//!
+//! Beside the exact test stands the same one of beginnings, which the index answers. It lets
+//! through whatever the exact one does: cutting texts keeps equal ones equal, and of two texts
+//! the greater one does not become the lesser.
+
+use model::{Field, IndexKind, Table, Value};
+
+use crate::dialect::Dialect;
+use crate::names;
+use crate::query::Test;
+
+use super::condition::next_start;
+use super::writer::Writer;
+
+/// Writes the test, if an index that holds beginnings of the field can answer it.
+pub(super) fn write(out: &mut Writer, table: &Table, field: Field, test: &Test) -> bool {
+    let held = held(out.dialect, table, field);
+    if held.is_empty() {
+        return false;
+    }
+    let Field::Column(position) = field else {
+        return false;
+    };
+    let Some(wanted) = Wanted::of(out, test) else {
+        return false;
+    };
+    let subject = format!("t.{}", names::column(table.columns[position].number));
+    out.push("(");
+    for chars in held {
+        let cut = |text: &str| names::beginning(text, chars);
+        out.push(&wanted.of_beginnings(&cut(&subject), cut));
+        out.push(" AND ");
+    }
+    out.push(&wanted.exactly(&subject));
+    out.push(")");
+    true
+}
+
+/// How many characters of the field such indexes hold, each number once.
+fn held(dialect: Dialect, table: &Table, field: Field) -> Vec<u32> {
+    if dialect != Dialect::Sqlite {
+        return Vec::new();
+    }
+    let ordered = |index: &&model::Index| index.is_available() && index.kind == IndexKind::Key;
+    let parts = table.indexes.iter().filter(ordered);
+    let parts = parts.flat_map(|index| &index.columns);
+    let mut held: Vec<u32> = parts
+        .filter(|part| part.field == field)
+        .filter_map(|part| part.held)
+        .collect();
+    held.sort_unstable();
+    held.dedup();
+    held
+}
+
+/// What a test wants of a text; values as they stand in the statement.
+enum Wanted {
+    Null,
+    One(String),
+    OneOf(Vec<String>),
+    /// An operator and a value for the lower bound and for the upper one.
+    Between(Vec<(&'static str, String)>),
+}
+
+impl Wanted {
+    fn of(out: &mut Writer, test: &Test) -> Option<Wanted> {
+        let mut bind = |value: &Value| {
+            let parameter = out.parameter(value.clone());
+            out.sign_of(parameter)
+        };
+        Some(match test {
+            Test::IsNull => Wanted::Null,
+            Test::In(values) => match &values[..] {
+                [value] => Wanted::One(bind(value)),
+                values => Wanted::OneOf(values.iter().map(bind).collect()),
+            },
+            Test::Less(high) => Wanted::Between(vec![(" < ", bind(high))]),
+            Test::LessEqual(high) => Wanted::Between(vec![(" <= ", bind(high))]),
+            Test::Greater(low) => Wanted::Between(vec![(" > ", bind(low))]),
+            Test::GreaterEqual(low) => Wanted::Between(vec![(" >= ", bind(low))]),
+            Test::Between(low, high) => {
+                Wanted::Between(vec![(" >= ", bind(low)), (" <= ", bind(high))])
+            }
+            Test::StartsWith(start) => {
+                let mut bounds = vec![(" >= ", bind(&Value::Text(start.clone())))];
+                let end = next_start(start).map(Value::Text);
+                bounds.extend(end.map(|end| (" < ", bind(&end))));
+                Wanted::Between(bounds)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Not with `=` of one value: SQLite then takes that value for the column wherever the column
+    /// stands beside it, and finds no index over the beginning any more.
+    fn exactly(&self, text: &str) -> String {
+        match self {
+            Wanted::One(value) => format!("{text} IS {value}"),
+            other => other.compare(text, |operator| operator, str::to_owned),
+        }
+    }
+
+    fn of_beginnings(&self, text: &str, cut: impl Fn(&str) -> String) -> String {
+        // Of two texts that begin alike either may be the greater one.
+        let or_equal = |operator| match operator {
+            " < " => " <= ",
+            " > " => " >= ",
+            other => other,
+        };
+        self.compare(text, or_equal, cut)
+    }
+
+    fn compare(
+        &self,
+        text: &str,
+        operator: impl Fn(&'static str) -> &'static str,
+        cut: impl Fn(&str) -> String,
+    ) -> String {
+        match self {
+            Wanted::Null => format!("{text} IS NULL"),
+            Wanted::One(value) => format!("{text} = {}", cut(value)),
+            Wanted::OneOf(values) => {
+                let values: Vec<String> = values.iter().map(|value| cut(value)).collect();
+                format!("{text} IN ({})", values.join(", "))
+            }
+            Wanted::Between(bounds) => {
+                let bounds = bounds.iter();
+                let bounds =
+                    bounds.map(|(found, value)| format!("{text}{}{}", operator(found), cut(value)));
+                bounds.collect::<Vec<String>>().join(" AND ")
+            }
+        }
+    }
+}
