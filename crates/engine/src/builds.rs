@@ -113,6 +113,7 @@ pub(crate) fn next_build(
         author: None,
         unchanged_since: None,
         note: None,
+        room: store::Room::Any,
     };
     Some(((table.number, number), batch))
 }

@@ -18,6 +18,7 @@ use crate::builds::{FailedBuilds, next_build, table_with_builds};
 use crate::error::EngineError;
 use crate::line::{Line, Until, Work};
 use crate::lines::Lines;
+use crate::quota::Held;
 use crate::refused::refused;
 use crate::shared::Shared;
 use crate::tally::Written;
@@ -51,6 +52,7 @@ pub(crate) struct GroupCommit {
     shared: Arc<Shared>,
     written: Arc<Written>,
     line: Arc<Line>,
+    held: Arc<Held>,
     /// What the next group should wait for: the requests the last one answered plus those that
     /// waited when it ended.
     company: usize,
@@ -69,11 +71,17 @@ pub(crate) struct GroupCommit {
 }
 
 impl GroupCommit {
-    pub(crate) fn new(shared: Arc<Shared>, written: Arc<Written>, line: Arc<Line>) -> GroupCommit {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        written: Arc<Written>,
+        line: Arc<Line>,
+        held: Arc<Held>,
+    ) -> GroupCommit {
         GroupCommit {
             shared,
             written,
             line,
+            held,
             company: 0,
             patience: COMPANY_WAIT,
             builds_are_due: true,
@@ -234,7 +242,12 @@ impl GroupCommit {
                         self.put_aside(Until::TableBrought(table), Work::Write { batch, reply });
                     }
                     (Ok(Err(Refusal::Behind(_))), Some(error)) => drop(reply.send(Err(error))),
-                    (outcome, _) => drop(reply.send(outcome)),
+                    (outcome, _) => {
+                        if let Ok(Err(Refusal::Full(full))) = &outcome {
+                            self.held.refused(full);
+                        }
+                        let _ = reply.send(outcome);
+                    }
                 }
             }
         }

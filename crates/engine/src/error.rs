@@ -4,9 +4,9 @@ use std::fmt;
 
 use model::{Mark, ModelError, Period, RowId, Scope, Timestamp, counted};
 use query::QueryError;
-use store::StoreError;
+use store::{Counted, StoreError};
 
-use crate::quota::Counted;
+use crate::quota;
 use crate::temporal::PIECES_MAX;
 
 /// Why a use case failed. The text is written for the caller, except for
@@ -190,7 +190,7 @@ pub enum EngineError {
     TransactionTooLarge(String),
     /// Open transactions of the caller, or of others, leave no room; a sentence.
     TransactionsFull(String),
-    /// A project has as many rows as it may have, or the store as many bytes.
+    /// A project has as many rows or bytes as it may have, or the store as many bytes.
     QuotaExceeded {
         /// What is counted.
         what: Counted,
@@ -324,7 +324,9 @@ impl fmt::Display for EngineError {
             | E::Timeout { .. }
             | E::AnswerTooLarge { .. }
             | E::ReadersBusy { .. } => self.fmt_of_reading(f),
-            E::QuotaExceeded { what, held, max } => write!(f, "{}", what.sentence(*held, *max)),
+            E::QuotaExceeded { what, held, max } => {
+                write!(f, "{}", quota::sentence(what, *held, *max))
+            }
             E::RequestKeyReused | E::RequestRepeated => self.fmt_of_repeating(f),
             E::Overloaded
             | E::TrialsBusy { .. }

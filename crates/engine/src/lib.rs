@@ -93,11 +93,11 @@ pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
 pub use query::json::read as read_json;
 pub use query::{Frame, QueryError, instant, mark};
-pub use quota::{Counted, Quotas, Taken};
+pub use quota::{Quotas, Taken};
 pub use relations::{NewRelationship, RelationshipChange};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
-    Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, Inspection,
+    Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, Inspection,
     LongReadCounts, LongReads, StoreError, accept_loss, inspect,
 };
 pub use tally::Writes;
@@ -346,12 +346,7 @@ impl Engine {
 
     /// What is taken of what callers and projects may take. Reads the store.
     pub fn taken(&self) -> Taken {
-        self.held.taken(&*self.shared.store)
-    }
-
-    /// The rows of a project, and how many it may have; `None` where that is not bounded.
-    pub fn rows_taken(&self, project: &model::ProjectId) -> Option<(u64, u64)> {
-        self.held.rows_of(project)
+        self.held.taken(&self.shared)
     }
 
     /// From now on compares one of `every` exact hits, and of those at fixed coordinates, with a

@@ -64,6 +64,7 @@ impl Lines {
             author: None,
             unchanged_since: None,
             note: None,
+            room: store::Room::Any,
         })
     }
 

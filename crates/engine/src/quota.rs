@@ -4,20 +4,24 @@
 //! and only where there is a bound. Between two counts every row that may be added counts as one
 //! that was: a project gets past its bound by no more than the writes that wait while it is
 //! counted, and one that is nearly full may be refused an upsert until the next count.
+//!
+//! The bytes of a project are counted by each commit, and a batch is held against their bound when
+//! it has run: no estimate says how large the versions are that it makes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
-use model::{Direction, ProjectId, Selection, Table};
+use model::{Catalogue, Direction, ProjectId, Selection, Table, TableNumber};
 use query::{Filter, Frame, Query, Visibility};
 use store::batch::{MatchingAct, Op, RelatedOp, RowAct, RowOp};
 use store::staged::Bound;
 use store::{
-    Listing, OpenTransactions, Store, TimedAct, TimedOp, TotalCap, TransactionOp, WriteBatch,
+    Counted, Full, Listing, OpenTransactions, Room, Store, TimedAct, TimedOp, TotalCap,
+    TransactionOp, WriteBatch,
 };
 
 use crate::error::EngineError;
@@ -39,6 +43,8 @@ pub struct Quotas {
     pub key_answers_bytes: u64,
     /// Most rows that a project has now; 0 for any number.
     pub project_rows: u64,
+    /// Most bytes that the versions of a project's rows hold, present and past; 0 for any number.
+    pub project_bytes: u64,
     /// Most bytes of the pages that the store uses, all projects and their past together; 0 for any
     /// number.
     pub data_bytes: u64,
@@ -51,29 +57,23 @@ impl Quotas {
         key_transactions: Bound::WHOLE,
         key_answers_bytes: 256 << 20,
         project_rows: 0,
+        project_bytes: 0,
         data_bytes: 0,
     };
 }
 
-/// What there is too much of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Counted {
-    /// Rows of this project.
-    Rows(String),
-    /// Bytes of the store.
-    Bytes,
-}
-
-impl Counted {
-    /// The refusal of more.
-    pub(crate) fn sentence(&self, held: u64, max: u64) -> String {
-        match self {
-            Counted::Rows(project) => {
-                let those = "with those just being added";
-                format!("Project `{project}` can have {max} rows; it has {held}, {those}.")
-            }
-            Counted::Bytes => format!("This server can store {max} bytes; it stores {held}."),
+/// The refusal of more.
+pub(crate) fn sentence(what: &Counted, held: u64, max: u64) -> String {
+    match what {
+        Counted::Rows(project) => {
+            let those = "with those just being added";
+            format!("Project `{project}` can have {max} rows; it has {held}, {those}.")
         }
+        Counted::ProjectBytes(project) => {
+            let less = "and this adds more than is left";
+            format!("Project `{project}` can store {max} bytes; it stores {held}, {less}.")
+        }
+        Counted::Bytes => format!("This server can store {max} bytes; it stores {held}."),
     }
 }
 
@@ -84,6 +84,10 @@ pub struct Taken {
     pub rows: Vec<(ProjectId, u64)>,
     /// [`Quotas::project_rows`].
     pub rows_max: u64,
+    /// The bytes that the versions of each project hold, those with the most first.
+    pub project_bytes: Vec<(ProjectId, u64)>,
+    /// [`Quotas::project_bytes`].
+    pub project_bytes_max: u64,
     /// Bytes of the pages that the store uses.
     pub data_bytes: u64,
     /// [`Quotas::data_bytes`].
@@ -94,6 +98,8 @@ pub struct Taken {
     pub kept_answer_bytes: u64,
     /// Requests that would have added a row too many.
     pub rows_refused: u64,
+    /// Requests that would have added more bytes than were left to a project.
+    pub project_bytes_refused: u64,
     /// Requests that would have added bytes to a full store.
     pub bytes_refused: u64,
     /// Requests that would have opened a transaction too many, or staged too much.
@@ -103,8 +109,10 @@ pub struct Taken {
 /// What is held, as far as it is bounded.
 pub(crate) struct Held {
     rows_max: u64,
+    project_bytes_max: u64,
     bytes_max: u64,
     rows_refused: AtomicU64,
+    project_bytes_refused: AtomicU64,
     bytes_refused: AtomicU64,
     transactions_refused: AtomicU64,
     state: Mutex<State>,
@@ -136,8 +144,10 @@ impl Held {
     pub(crate) fn new(quotas: Quotas) -> Held {
         Held {
             rows_max: quotas.project_rows,
+            project_bytes_max: quotas.project_bytes,
             bytes_max: quotas.data_bytes,
             rows_refused: AtomicU64::new(0),
+            project_bytes_refused: AtomicU64::new(0),
             bytes_refused: AtomicU64::new(0),
             transactions_refused: AtomicU64::new(0),
             state: Mutex::default(),
@@ -160,12 +170,13 @@ impl Held {
         Ok(())
     }
 
-    /// Takes in a batch that there is room for.
+    /// Takes in a batch that there is room for, as far as that is known before it runs.
     ///
     /// # Errors
-    /// [`EngineError::QuotaExceeded`].
-    pub(crate) fn admit(&self, batch: &WriteBatch) -> Result<(), EngineError> {
-        if self.rows_max == 0 && self.bytes_max == 0 {
+    /// Of what there is too much.
+    pub(crate) fn admit(&self, batch: &mut WriteBatch) -> Result<(), Full> {
+        let bounds = [self.rows_max, self.project_bytes_max, self.bytes_max];
+        if bounds == [0; 3] {
             return Ok(());
         }
         let growth: Vec<Growth<'_>> = batch.ops.iter().filter_map(growth).collect();
@@ -173,21 +184,23 @@ impl Held {
             return Ok(());
         }
         let mut state = self.lock();
-        if let Some(refused) = self.refusal(&state, &growth) {
-            self.note(&refused);
-            return Err(refused);
+        if let Some(full) = self.refusal(&state, &growth) {
+            return Err(full);
         }
         if self.rows_max > 0 {
             for project in growth.iter().filter_map(|growth| growth.row_of) {
                 state.rows.entry(project.clone()).or_default().admitted += 1;
             }
         }
+        if self.project_bytes_max > 0 {
+            batch.room = Room::ProjectBytes(self.project_bytes_max);
+        }
         Ok(())
     }
 
-    fn refusal(&self, state: &State, growth: &[Growth<'_>]) -> Option<EngineError> {
+    fn refusal(&self, state: &State, growth: &[Growth<'_>]) -> Option<Full> {
         if self.bytes_max > 0 && state.bytes >= self.bytes_max {
-            return Some(EngineError::QuotaExceeded {
+            return Some(Full {
                 what: Counted::Bytes,
                 held: state.bytes,
                 max: self.bytes_max,
@@ -200,52 +213,51 @@ impl Held {
             .count() as u64;
         let rows = state.rows.get(project).copied().unwrap_or_default();
         let held = rows.held();
-        (self.rows_max > 0 && held.saturating_add(added) > self.rows_max).then(|| {
-            EngineError::QuotaExceeded {
-                what: Counted::Rows(project.to_string()),
-                held,
-                max: self.rows_max,
-            }
+        (self.rows_max > 0 && held.saturating_add(added) > self.rows_max).then(|| Full {
+            what: Counted::Rows(project.clone()),
+            held,
+            max: self.rows_max,
         })
     }
 
-    /// Counts what is refused for want of room.
-    pub(crate) fn note(&self, refused: &EngineError) {
-        let count = match refused {
-            EngineError::QuotaExceeded { what, .. } => match what {
-                Counted::Rows(_) => &self.rows_refused,
-                Counted::Bytes => &self.bytes_refused,
-            },
-            EngineError::TransactionsFull(_) => &self.transactions_refused,
-            _ => return,
+    /// Counts a request that is refused for want of room.
+    pub(crate) fn refused(&self, full: &Full) {
+        let count = match full.what {
+            Counted::Rows(_) => &self.rows_refused,
+            Counted::ProjectBytes(_) => &self.project_bytes_refused,
+            Counted::Bytes => &self.bytes_refused,
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The rows of a project, and how many it may have; `None` where that is not bounded.
-    pub(crate) fn rows_of(&self, project: &ProjectId) -> Option<(u64, u64)> {
-        let rows = self.lock().rows.get(project).copied().unwrap_or_default();
-        (self.rows_max > 0).then_some((rows.held(), self.rows_max))
+    /// Counts what is refused because of open transactions.
+    pub(crate) fn note(&self, refused: &EngineError) {
+        if let EngineError::TransactionsFull(_) = refused {
+            self.transactions_refused.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// What is taken. What the store does not say counts as nothing.
-    pub(crate) fn taken(&self, store: &dyn Store) -> Taken {
-        let mut rows: Vec<(ProjectId, u64)> = self
-            .lock()
-            .rows
-            .iter()
-            .map(|(project, rows)| (project.clone(), rows.held()))
-            .collect();
-        rows.sort_by(|(one, held), (other, more)| more.cmp(held).then_with(|| one.cmp(other)));
+    pub(crate) fn taken(&self, shared: &Shared) -> Taken {
+        let store = &*shared.store;
+        let state = self.lock();
+        let rows = state.rows.iter();
+        let rows = rows.map(|(project, rows)| (project.clone(), rows.held()));
+        let rows = most_first(rows.collect());
+        drop(state);
+        let table_bytes = block_on(store.table_bytes()).unwrap_or_default();
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         Taken {
             rows,
             rows_max: self.rows_max,
+            project_bytes: most_first(by_project(&shared.catalogue(), &table_bytes)),
+            project_bytes_max: self.project_bytes_max,
             data_bytes: block_on(store.data_bytes()).unwrap_or_default(),
             data_bytes_max: self.bytes_max,
             transactions: block_on(store.open_transactions()).unwrap_or_default(),
             kept_answer_bytes: block_on(store.kept_answer_bytes()).unwrap_or_default(),
             rows_refused: count(&self.rows_refused),
+            project_bytes_refused: count(&self.project_bytes_refused),
             bytes_refused: count(&self.bytes_refused),
             transactions_refused: count(&self.transactions_refused),
         }
@@ -317,6 +329,22 @@ impl Held {
         // No step on it can fail half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn most_first(mut taken: Vec<(ProjectId, u64)>) -> Vec<(ProjectId, u64)> {
+    taken.sort_by(|(one, held), (other, more)| more.cmp(held).then_with(|| one.cmp(other)));
+    taken
+}
+
+fn by_project(catalogue: &Catalogue, tables: &[(TableNumber, u64)]) -> Vec<(ProjectId, u64)> {
+    let tables: HashMap<TableNumber, u64> = tables.iter().copied().collect();
+    let mut projects: BTreeMap<&ProjectId, u64> = BTreeMap::new();
+    for table in catalogue.tables() {
+        let bytes = tables.get(&table.number).unwrap_or(&0);
+        *projects.entry(&table.project).or_default() += bytes;
+    }
+    let projects = projects.into_iter();
+    projects.map(|(id, bytes)| (id.clone(), bytes)).collect()
 }
 
 fn rows_of(store: &dyn Store, table: &Arc<Table>, catalogue_epoch: u64) -> Option<u64> {

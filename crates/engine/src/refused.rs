@@ -1,7 +1,7 @@
 //! What the store refuses, as the error that its caller sees.
 
 use model::counted;
-use store::{Container, Refusal, StoreError};
+use store::{Container, Full, Refusal, StoreError};
 
 use crate::error::{ColumnFault, EngineError};
 use crate::transactions::refused_transaction;
@@ -69,12 +69,21 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         // The writer has it wait, and nobody sees it.
         Refusal::Behind(_) => EngineError::Overloaded,
         Refusal::Transaction(refusal) => refused_transaction(refusal),
-        Refusal::Repeated(repeated) if repeated.is_same => EngineError::RequestRepeated,
-        Refusal::Repeated(_) => EngineError::RequestKeyReused,
+        Refusal::Repeated(repeated) => has_run(repeated.is_same),
+        Refusal::Full(Full { what, held, max }) => EngineError::QuotaExceeded { what, held, max },
         Refusal::AnswerTooLarge { bytes_max } => answer_too_large(bytes_max),
         Refusal::Exists(container) => exists(container),
         Refusal::NotFound(container, id) => not_found(container, id),
         Refusal::Failed(error) => error.into(),
+    }
+}
+
+/// The refusal of a request under a key that is known, by whether it is the same one.
+fn has_run(is_same: bool) -> EngineError {
+    if is_same {
+        EngineError::RequestRepeated
+    } else {
+        EngineError::RequestKeyReused
     }
 }
 

@@ -417,6 +417,7 @@ pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> Wri
         author: author(&caller.actor),
         unchanged_since: None,
         note: None,
+        room: store::Room::Any,
     }
 }
 

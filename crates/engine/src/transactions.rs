@@ -235,6 +235,7 @@ impl Engine {
             author: author(&caller.actor),
             unchanged_since: None,
             note: None,
+            room: store::Room::Any,
         };
         let applied = answer(self.writer.commit(batch).await?);
         let applied = applied.inspect_err(|refused| self.held.note(refused))?;

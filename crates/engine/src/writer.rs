@@ -6,12 +6,13 @@ use std::thread::JoinHandle;
 
 use futures_channel::oneshot;
 use model::Timestamp;
-use store::{Outcome, StoreError, WriteBatch};
+use store::{Op, Outcome, Refusal, Room, StoreError, WriteBatch};
 
 use crate::commit::GroupCommit;
 use crate::error::EngineError;
 use crate::line::{Line, Work};
 use crate::quota::Held;
+use crate::refused::refused;
 use crate::shared::Shared;
 use crate::tally::{Writes, Written};
 use crate::transactions::Trial;
@@ -46,7 +47,8 @@ impl Writer {
     ) -> std::io::Result<Writer> {
         let line = Arc::<Line>::default();
         let written = Arc::<Written>::default();
-        let mut group = GroupCommit::new(shared.clone(), written.clone(), line.clone());
+        let mut group =
+            GroupCommit::new(shared.clone(), written.clone(), line.clone(), held.clone());
         let thread = std::thread::Builder::new()
             .name("writer".into())
             .spawn(move || group.run_to_the_end())?;
@@ -67,8 +69,16 @@ impl Writer {
     }
 
     /// As [`Writer::commit`], which answers later: so several can share a group.
-    pub(crate) fn submit(&self, batch: WriteBatch) -> Result<Submitted, EngineError> {
-        self.held.admit(&batch)?;
+    pub(crate) fn submit(&self, mut batch: WriteBatch) -> Result<Submitted, EngineError> {
+        if let Err(full) = self.held.admit(&mut batch) {
+            // A request that has run before is answered so, whether or not it could run again.
+            batch.ops.retain(|op| matches!(op, Op::Once(_)));
+            if batch.ops.is_empty() {
+                self.held.refused(&full);
+                return Err(refused(Refusal::Full(full)));
+            }
+            batch.room = Room::None(full);
+        }
         let (reply, answer) = oneshot::channel();
         self.enqueue(Work::Write { batch, reply })?;
         Ok(answer)

@@ -37,7 +37,7 @@ fn change(engine: &Engine, m: i64) -> Result<u64, EngineError> {
 
 fn full(held: u64) -> Result<(), EngineError> {
     Err(EngineError::QuotaExceeded {
-        what: Counted::Rows("p".into()),
+        what: Counted::Rows(ProjectId::new("p").unwrap()),
         held,
         max: 3,
     })

@@ -556,6 +556,7 @@ fn quotas_that_are_near_show_in_the_doctor_and_in_the_list_of_projects() {
     let bounded = [
         ("TIDEMARK_DATA_MAX", "4KiB"),
         ("TIDEMARK_PROJECT_ROWS", "10"),
+        ("TIDEMARK_PROJECT_BYTES", "1KiB"),
     ];
     let (code, found) = doctor(&folder, "--no-check", &bounded);
     assert_eq!(code, Some(0), "{found:#}");
@@ -566,23 +567,35 @@ fn quotas_that_are_near_show_in_the_doctor_and_in_the_list_of_projects() {
         "warning",
         "No project has 80 % of its 10 rows",
     );
+    check(
+        &found,
+        "quotas",
+        "warning",
+        "No project has 80 % of its 1024 bytes",
+    );
     let listed = json_of(&on(&folder, "project list --json"));
     assert_eq!(
         listed[0]["rowsMax"],
         Value::Null,
         "without a server nothing is bounded"
     );
-    fs::write(folder.data().join("tidemark.toml"), "project-rows = 10\n").unwrap();
+    assert_eq!(listed[0]["bytes"], 0, "they are counted all the same");
+    let quotas = "project-rows = 10\nproject-bytes = \"1MiB\"\n";
+    fs::write(folder.data().join("tidemark.toml"), quotas).unwrap();
     let _server = Running::start(&folder);
     let listed = json_of(&on(&folder, "project list --json"));
     assert_eq!(
         (&listed[0]["rows"], &listed[0]["rowsMax"]),
         (&json!(0), &json!(10))
     );
+    assert_eq!(
+        (&listed[0]["bytes"], &listed[0]["bytesMax"]),
+        (&json!(0), &json!(1 << 20))
+    );
     let table = on(&folder, "project list");
     let table = text(&table.stdout);
     assert!(
-        table.contains("ROWS") && table.contains("0 of 10"),
+        table.contains("0 of 10 ") && table.contains("0 of 1048576"),
         "{table}"
     );
 }

@@ -47,6 +47,42 @@ pub struct WriteBatch {
     /// Whether the batch is a transaction that its author knows by its mark: then it takes one
     /// whatever it changes, and is recorded with what the author says of it.
     pub note: Option<Note>,
+    /// What there is room for.
+    pub room: Room,
+}
+
+/// What there is room for, as far as quotas are held against a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Room {
+    /// For all of it.
+    #[default]
+    Any,
+    /// As long as a project whose versions get more bytes by it has no more than so many.
+    ProjectBytes(u64),
+    /// For nothing: the batch is there to say whether the request has run before.
+    None(Full),
+}
+
+/// Of what there is, or would be, too much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Of what.
+    pub what: Counted,
+    /// How much there is.
+    pub held: u64,
+    /// How much there may be.
+    pub max: u64,
+}
+
+/// What a quota counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Rows of this project.
+    Rows(ProjectId),
+    /// Bytes that the versions of this project hold.
+    ProjectBytes(ProjectId),
+    /// Bytes of the store.
+    Bytes,
 }
 
 /// What the author of a transaction says of it.
@@ -674,6 +710,8 @@ pub enum Refusal {
         /// The limit.
         bytes_max: usize,
     },
+    /// See [`WriteBatch::room`].
+    Full(Full),
     /// The answer that is to be kept under the key of the request would be too large.
     AnswerTooLarge {
         /// Most bytes of one.
@@ -730,6 +768,7 @@ impl Refusal {
                 | Refusal::Transaction(_)
                 | Refusal::Repeated(_)
                 | Refusal::AnswerTooLarge { .. }
+                | Refusal::Full(_)
                 | Refusal::Failed(_)
         )
     }

@@ -22,9 +22,9 @@ pub mod staged;
 pub mod timed;
 
 pub use batch::{
-    Applied, CatalogueOp, Changes, Container, Guard, HoldOp, LinkOp, Matched, MatchingAct,
-    MatchingOp, Note, Op, Outcome, Refusal, RelatedOp, RowAct, RowOp, SchemaChange, Stamps,
-    TableConstraints, WriteBatch, WrittenRow,
+    Applied, CatalogueOp, Changes, Container, Counted, Full, Guard, HoldOp, LinkOp, Matched,
+    MatchingAct, MatchingOp, Note, Op, Outcome, Refusal, RelatedOp, Room, RowAct, RowOp,
+    SchemaChange, Stamps, TableConstraints, WriteBatch, WrittenRow,
 };
 pub use error::StoreError;
 pub use sqlite::directory::accept_loss;
@@ -173,6 +173,12 @@ pub trait Store: Send + Sync {
     /// Bytes of the pages that are in use, of all projects and their past together.
     fn data_bytes(&self) -> StoreFuture<'_, u64> {
         Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// How many bytes the versions of each table hold, present and past. Tables that were made
+    /// before this was counted hold those that were counted so far.
+    fn table_bytes(&self) -> StoreFuture<'_, Vec<(TableNumber, u64)>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// The transactions of clients that are open, of all projects together; those that have expired

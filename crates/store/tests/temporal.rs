@@ -82,6 +82,7 @@ fn apply(store: &dyn Store, op: store::Op, mark: i64) {
         author: None,
         unchanged_since: None,
         note: None,
+        room: store::Room::Any,
     };
     let pending = block_on(store.apply(&[batch], Mark(mark))).unwrap();
     block_on(pending.commit()).unwrap().remove(0).unwrap();
@@ -192,6 +193,7 @@ impl World {
             author: None,
             unchanged_since: None,
             note: Some(Note::default()),
+            room: store::Room::Any,
         };
         let pending = block_on(self.store.apply(&[batch], Mark(row.since + mark))).unwrap();
         // What was refused takes no mark, and what became due at it is not due.

@@ -102,6 +102,7 @@ impl Engine {
                 refusal @ (Refusal::Failed(_)
                 | Refusal::Repeated(_)
                 | Refusal::AnswerTooLarge { .. }
+                | Refusal::Full(_)
                 | Refusal::Transaction(R::NotFound(_) | R::Ended(_) | R::Expired(_))),
             ) => Err(refused(refusal)),
             Err(refusal) => Err(self

@@ -1,6 +1,6 @@
 //! What an administrator can do, how it travels, and how it is done.
 
-use engine::{Engine, EngineError, NewKey};
+use engine::{Engine, EngineError, NewKey, Taken};
 use hyper::{Method, StatusCode};
 use model::calendar::{iso_ms, parse_iso};
 use model::{ApiKey, KeyId, Project, ProjectId, Scope, Timestamp};
@@ -83,6 +83,12 @@ pub struct ProjectRecord {
     /// How many it may have, where that is bounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_max: Option<u64>,
+    /// How many bytes its rows hold, present and past.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// How many they may hold, where that is bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_max: Option<u64>,
     /// ISO 8601.
     pub created_at: String,
 }
@@ -169,10 +175,10 @@ impl From<EngineError> for Refusal {
 pub async fn perform(engine: &Engine, rng: Rng, act: Act) -> Result<Value, Refusal> {
     match act {
         Act::ListProjects => {
-            let projects = engine.list_projects();
+            let (projects, taken) = (engine.list_projects(), engine.taken());
             Ok(projects
                 .iter()
-                .map(|project| json!(project_record(engine, project)))
+                .map(|project| json!(project_record(&taken, project)))
                 .collect())
         }
         Act::CreateProject { id, name } => {
@@ -187,7 +193,7 @@ pub async fn perform(engine: &Engine, rng: Rng, act: Act) -> Result<Value, Refus
             }
             let name = checked_name(name.unwrap_or_else(|| id.to_string()))?;
             let project = engine.create_project(id, name).await?;
-            Ok(json!(project_record(engine, &project)))
+            Ok(json!(project_record(&engine.taken(), &project)))
         }
         Act::DeleteProject { id } => {
             engine.delete_project(id.as_str()).await?;
@@ -261,11 +267,18 @@ fn instant(text: &str) -> Result<Timestamp, Refusal> {
     parse_iso(text).ok_or_else(|| Refusal::bad(why()))
 }
 
-fn project_record(engine: &Engine, project: &Project) -> ProjectRecord {
-    let taken = engine.rows_taken(&project.id);
+fn project_record(taken: &Taken, project: &Project) -> ProjectRecord {
+    let bound = |max: u64| (max > 0).then_some(max);
+    let of = |all: &[(ProjectId, u64)]| {
+        let its = all.iter().find(|(id, _)| *id == project.id);
+        its.map_or(0, |(_, count)| *count)
+    };
+    let rows_max = bound(taken.rows_max);
     ProjectRecord {
-        rows: taken.map(|(rows, _)| rows),
-        rows_max: taken.map(|(_, most)| most),
+        rows: rows_max.map(|_| of(&taken.rows)),
+        rows_max,
+        bytes: Some(of(&taken.project_bytes)),
+        bytes_max: bound(taken.project_bytes_max),
         id: project.id.to_string(),
         name: project.name.clone(),
         databases: project.databases.len(),

@@ -107,19 +107,22 @@ fn listed(projects: &[ProjectRecord]) -> String {
             project.id.clone(),
             project.name.clone(),
             databases,
-            rows_of(project),
+            taken(project.rows, project.rows_max),
+            taken(project.bytes, project.bytes_max),
             project.created_at.clone(),
         ]
     };
     let rows: Vec<Vec<String>> = projects.iter().map(row).collect();
-    table::render(&["ID", "NAME", "DATABASES", "ROWS", "CREATED"], &rows)
+    let head = ["ID", "NAME", "DATABASES", "ROWS", "BYTES", "CREATED"];
+    table::render(&head, &rows)
 }
 
-/// How many rows, and how many there may be; a dash where that is not bounded.
-fn rows_of(project: &ProjectRecord) -> String {
-    match (project.rows, project.rows_max) {
-        (Some(rows), Some(rows_max)) => format!("{rows} of {rows_max}"),
-        _ => "-".to_owned(),
+/// How much there is, and may be where that is bounded; a dash where it is not counted.
+fn taken(held: Option<u64>, max: Option<u64>) -> String {
+    match (held, max) {
+        (Some(held), Some(max)) => format!("{held} of {max}"),
+        (Some(held), None) => held.to_string(),
+        (None, _) => "-".to_owned(),
     }
 }
 

@@ -74,6 +74,15 @@ pub struct QuotaArgs {
         default_value_t = 0
     )]
     project_rows: u64,
+    /// Most bytes of one project's rows, present and past; 0 for any number; 507 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_PROJECT_BYTES",
+        value_name = "SIZE",
+        default_value = "0"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 0, BYTES_MAX))]
+    project_bytes: usize,
     /// Most bytes stored, of all projects and their past together; 0 for any number; 507 beyond
     #[arg(
         long,
@@ -97,6 +106,7 @@ impl QuotaArgs {
             key_transactions: bound(self.key_transactions, self.key_transactions_memory),
             key_answers_bytes: self.key_answers_max as u64,
             project_rows: self.project_rows,
+            project_bytes: self.project_bytes as u64,
             data_bytes: self.data_max as u64,
         }
     }

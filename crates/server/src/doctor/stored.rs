@@ -125,21 +125,71 @@ fn encrypted(inspection: &Inspection, is_wanted: bool) -> Finding {
 }
 
 fn quotas(inspection: &Inspection, quotas: Quotas) -> Finding {
-    let bytes = (quotas.data_bytes > 0).then(|| inspection.data_bytes());
-    let rows = (quotas.project_rows > 0).then(|| inspection.rows());
-    match (bytes.transpose(), rows.transpose()) {
-        (Ok(bytes), Ok(rows)) => taken(bytes, rows.as_deref(), quotas),
-        (Err(error), _) | (_, Err(error)) => unreadable(&error),
+    let read = || -> Result<_, StoreError> {
+        let stored = (quotas.data_bytes > 0).then(|| inspection.data_bytes());
+        let rows = (quotas.project_rows > 0).then(|| inspection.rows());
+        let bytes = (quotas.project_bytes > 0).then(|| inspection.project_bytes());
+        let of_projects = [
+            OfProjects {
+                what: "rows",
+                setting: "--project-rows",
+                held: rows.transpose()?,
+                max: quotas.project_rows,
+            },
+            OfProjects {
+                what: "bytes",
+                setting: "--project-bytes",
+                held: bytes.transpose()?,
+                max: quotas.project_bytes,
+            },
+        ];
+        Ok((stored.transpose()?, of_projects))
+    };
+    match read() {
+        Ok((stored, of_projects)) => taken(stored, &of_projects, quotas),
+        Err(error) => unreadable(&error),
     }
 }
 
-/// `bytes` that are stored and `rows` of each project, those with the most first, as far as they
-/// are bounded.
-fn taken(bytes: Option<u64>, rows: Option<&[(String, u64)]>, quotas: Quotas) -> Finding {
+/// What each project has of something.
+struct OfProjects {
+    what: &'static str,
+    /// By which it is bounded.
+    setting: &'static str,
+    /// Those with the most first; `None` without a bound.
+    held: Option<Vec<(String, u64)>>,
+    max: u64,
+}
+
+impl OfProjects {
+    /// Says which projects are near the bound; whether any is.
+    fn say(&self, found: &mut Vec<String>) -> bool {
+        let (what, max) = (self.what, self.max);
+        let Some(held) = &self.held else {
+            return false;
+        };
+        let near: Vec<_> = held.iter().filter(|(_, held)| nears(*held, max)).collect();
+        for (project, held) in near.iter().take(PROJECTS_SHOWN) {
+            found.push(format!("Project `{project}` has {held} of {max} {what}."));
+        }
+        if near.len() > PROJECTS_SHOWN {
+            let more = near.len() - PROJECTS_SHOWN;
+            found.push(format!("So it is with {more} more."));
+        }
+        if near.is_empty() {
+            let share = format!("No project has {NEAR_PERCENT} % of its {max} {what}.");
+            found.push(share);
+        }
+        !near.is_empty()
+    }
+}
+
+/// `stored` are the bytes of all projects, as far as they are bounded.
+fn taken(stored: Option<u64>, of_projects: &[OfProjects], quotas: Quotas) -> Finding {
     const CHECK: &str = "quotas";
     let mut found = Vec::new();
     let mut settings = Vec::new();
-    if let Some(bytes) = bytes {
+    if let Some(bytes) = stored {
         found.push(format!(
             "{bytes} of {} bytes are stored.",
             quotas.data_bytes
@@ -148,25 +198,8 @@ fn taken(bytes: Option<u64>, rows: Option<&[(String, u64)]>, quotas: Quotas) -> 
             settings.push("--data-max");
         }
     }
-    let rows_max = quotas.project_rows;
-    let near = rows.unwrap_or_default();
-    let near = near.iter().filter(|(_, rows)| nears(*rows, rows_max));
-    let near: Vec<_> = near.collect();
-    for (project, rows) in near.iter().take(PROJECTS_SHOWN) {
-        found.push(format!(
-            "Project `{project}` has {rows} of {rows_max} rows."
-        ));
-    }
-    if near.len() > PROJECTS_SHOWN {
-        let more = near.len() - PROJECTS_SHOWN;
-        found.push(format!("So it is with {more} more."));
-    }
-    if !near.is_empty() {
-        settings.push("--project-rows");
-    } else if rows.is_some() {
-        let share = format!("No project has {NEAR_PERCENT} % of its {rows_max} rows.");
-        found.push(share);
-    }
+    let near = of_projects.iter().filter(|quota| quota.say(&mut found));
+    settings.extend(near.map(|quota| quota.setting));
     if found.is_empty() {
         found.push("Neither bytes nor rows are bounded.".to_owned());
     }
@@ -324,6 +357,7 @@ mod tests {
     fn a_quota_is_warned_of_from_four_fifths_on() {
         let quotas = Quotas {
             project_rows: 100,
+            project_bytes: 10_000,
             data_bytes: 1_000,
             ..Quotas::NONE
         };
@@ -333,7 +367,17 @@ mod tests {
                 .map(|(nth, rows)| (format!("p{nth}"), *rows))
                 .collect()
         };
-        let judge = |bytes, counts: &[u64]| taken(Some(bytes), Some(&rows(counts)), quotas);
+        let of = |what, setting, max, counts: &[u64]| OfProjects {
+            what,
+            setting,
+            held: Some(rows(counts)),
+            max,
+        };
+        let judge = |bytes, counts: &[u64]| {
+            let of_rows = of("rows", "--project-rows", 100, counts);
+            let of_bytes = of("bytes", "--project-bytes", 10_000, &[7_999]);
+            taken(Some(bytes), &[of_rows, of_bytes], quotas)
+        };
         assert_eq!(judge(799, &[79, 3]).health, Health::Good);
         let near = judge(800, &[79]);
         assert_eq!(near.health, Health::Warning);
@@ -347,7 +391,16 @@ mod tests {
             near.found
         );
         assert!(near.found.contains("2 more"), "{}", near.found);
-        let none = taken(None, None, Quotas::NONE);
+        let near = taken(
+            Some(0),
+            &[of("bytes", "--project-bytes", 10_000, &[8_000, 2])],
+            quotas,
+        );
+        assert_eq!(near.health, Health::Warning);
+        let named = "`p0` has 8000 of 10000 bytes";
+        assert!(near.found.contains(named), "{}", near.found);
+        assert!(near.advice.unwrap().contains("--project-bytes"));
+        let none = taken(None, &[], Quotas::NONE);
         assert_eq!(none.health, Health::Good);
     }
 

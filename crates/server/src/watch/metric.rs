@@ -3,7 +3,9 @@
 //! Names follow Prometheus's conventions ("Metric and label naming"): base units, `_total` for
 //! what only rises. `docs/reference/metrics.md` has the same table; a test compares the two.
 
+use engine::Taken;
 use engine::tally::Distribution;
+use model::ProjectId;
 
 use super::Seen;
 use super::log_lines;
@@ -98,6 +100,7 @@ pub fn metrics(seen: &Seen) -> Vec<Metric> {
     metrics.extend(writes(seen));
     metrics.extend(writer(seen));
     metrics.extend(reads(seen));
+    metrics.extend(of_projects(&seen.taken));
     metrics.extend(quotas(seen));
     metrics.extend(process(&seen.process, seen.began_s));
     metrics
@@ -419,25 +422,46 @@ fn reads(seen: &Seen) -> Vec<Metric> {
     ]
 }
 
-/// What callers and projects take, and what they may.
-fn quotas(seen: &Seen) -> Vec<Metric> {
-    let taken = &seen.taken;
-    let fullest = taken.rows.iter().take(PROJECTS_MAX);
-    let rows = fullest.map(|(project, rows)| (vec![project.to_string()], Value::Whole(*rows)));
-    let quota = |name: &str, count| (vec![name.to_owned()], Value::Whole(count));
+/// What each project takes, and may.
+fn of_projects(taken: &Taken) -> Vec<Metric> {
+    let fullest = |of: &[(ProjectId, u64)]| {
+        let most = of.iter().take(PROJECTS_MAX);
+        most.map(|(project, held)| (vec![project.to_string()], Value::Whole(*held)))
+            .collect()
+    };
     vec![
         Metric {
             name: "tidemark_project_rows",
             kind: Kind::Gauge,
             labels: &["project"],
             help: "Rows of the 20 projects with the most, with --project-rows",
-            samples: rows.collect(),
+            samples: fullest(&taken.rows),
         },
         gauge(
             "tidemark_project_rows_max",
             "Most rows of one project; 0 for any number",
             taken.rows_max,
         ),
+        Metric {
+            name: "tidemark_project_bytes",
+            kind: Kind::Gauge,
+            labels: &["project"],
+            help: "Bytes of rows, present and past, of the 20 projects with the most",
+            samples: fullest(&taken.project_bytes),
+        },
+        gauge(
+            "tidemark_project_max_bytes",
+            "Most bytes of one project's rows; 0 for any number",
+            taken.project_bytes_max,
+        ),
+    ]
+}
+
+/// What callers and all projects together take, and what they may.
+fn quotas(seen: &Seen) -> Vec<Metric> {
+    let taken = &seen.taken;
+    let quota = |name: &str, count| (vec![name.to_owned()], Value::Whole(count));
+    vec![
         gauge(
             "tidemark_data_bytes",
             "Bytes stored, of all projects and their past together",
@@ -472,6 +496,7 @@ fn quotas(seen: &Seen) -> Vec<Metric> {
                 quota("guest-rate", seen.answered.rate_refused),
                 quota("transactions", taken.transactions_refused),
                 quota("project-rows", taken.rows_refused),
+                quota("project-bytes", taken.project_bytes_refused),
                 quota("data-max", taken.bytes_refused),
             ],
         },

@@ -18,6 +18,7 @@ mod metrics;
 mod once;
 mod pinned;
 mod project;
+mod quotas;
 mod ranges;
 mod related_inside;
 mod relationships;

@@ -240,6 +240,11 @@ fn quotas_and_what_they_refuse_are_counted() {
     let rows = format!("tidemark_project_rows{{project=\"{PROJECT}\"}}");
     assert_eq!(value(&text, &rows), 2);
     assert_eq!(value(&text, "tidemark_project_rows_max"), 2);
+    let bytes = format!("tidemark_project_bytes{{project=\"{PROJECT}\"}}");
+    // Two rows, and what one of them was before it was changed.
+    assert_eq!(value(&text, &bytes), 3 * (100 + 8));
+    assert_eq!(value(&text, "tidemark_project_max_bytes"), 0);
+    assert_eq!(refused("project-bytes"), 0);
     assert_eq!(value(&text, "tidemark_data_max_bytes"), 1 << 40);
     assert!(value(&text, "tidemark_data_bytes") > 4_096);
     let kept = value(&text, "tidemark_kept_answer_bytes");
@@ -421,6 +426,7 @@ fn dashboard_and_alerts_ask_for_what_is_served() {
         "tidemark_long_read_threads_max",
         "tidemark_encrypted_damaged_total",
         "tidemark_project_rows_max",
+        "tidemark_project_max_bytes",
     ];
     assert_eq!(unused, known, "the dashboard shows every other metric");
 }

@@ -20,6 +20,7 @@ use super::commit::State;
 use super::constraints;
 use super::fault::corrupt;
 use super::schema::END;
+use super::sizes::Growth;
 use crate::StoreError;
 
 type Read<T> = Result<T, StoreError>;
@@ -50,6 +51,7 @@ pub(super) fn load(connection: &Connection) -> Read<Known> {
             boundaries: Arc::default(),
             constraints: Arc::default(),
             is_sealing: row.get(7)?,
+            growth: Growth::default(),
         };
         Ok(Known {
             state,
@@ -60,6 +62,7 @@ pub(super) fn load(connection: &Connection) -> Read<Known> {
         known.state.catalogue_mut().apply(change);
     }
     known.state.boundaries = Arc::new(boundaries(&snapshot, &known.state.catalogue)?);
+    known.state.growth = Growth::load(&snapshot)?;
     known.state.constraints = Arc::new(constraints::load(&snapshot)?);
     Ok(known)
 }

@@ -261,6 +261,8 @@ impl Run<'_> {
             insert_index(self.connection, &table, index, self.mark)?;
         }
         self.connection.execute_batch(&create_table(&table))?;
+        self.statement("INSERT INTO table_bytes (tab, bytes) VALUES (?1, 0)")?
+            .execute(params![table.number.0])?;
         self.change_catalogue(CatalogueChange::TablePut(Arc::new(table)));
         Ok(())
     }
@@ -387,6 +389,8 @@ impl Run<'_> {
         self.close("table_", "number = ?2", params![self.mark.0, number.0])?;
         // Whatever else was left to do for it is so no more.
         self.statement("DELETE FROM upkeep WHERE tab = ?1")?
+            .execute(params![number.0])?;
+        self.statement("DELETE FROM table_bytes WHERE tab = ?1")?
             .execute(params![number.0])?;
         self.statement("DELETE FROM over_time WHERE tab = ?1 OR related = ?1")?
             .execute(params![number.0])?;

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::{Column, Table, TableNumber, Value};
-use rusqlite::types::{Value as Stored, ValueRef};
+use rusqlite::types::{Null, Value as Stored, ValueRef};
 use rusqlite::{Row, Statement};
 
 use super::bind::{Bound, json_text};
 use super::codec;
+use super::sizes::NUMBER_BYTES;
 use super::vault::{Place, Vault};
 use crate::{EncodeRow, StoreError};
 
@@ -36,12 +37,24 @@ impl Damaged {
         self.why.clone().map_or(Ok(()), Err)
     }
 
-    /// Binds them in the place of the nulls that stood for them; `first` is as in [`Coding::bind`].
-    pub(super) fn bind(&self, statement: &mut Statement<'_>, first: usize) -> rusqlite::Result<()> {
+    /// Binds them in the place of the nulls that stood for them; `first`, and what is returned, are
+    /// as in [`Coding::bind`].
+    pub(super) fn bind(
+        &self,
+        statement: &mut Statement<'_>,
+        first: usize,
+    ) -> rusqlite::Result<usize> {
+        let mut bytes = 0;
         for (position, sealed) in &self.sealed {
+            bytes += match sealed {
+                Stored::Blob(sealed) => sealed.len(),
+                Stored::Text(text) => text.len(),
+                // A column of texts keeps no numbers.
+                Stored::Null | Stored::Integer(_) | Stored::Real(_) => 0,
+            };
             statement.raw_bind_parameter(first + position, sealed)?;
         }
-        Ok(())
+        Ok(bytes)
     }
 }
 
@@ -129,33 +142,46 @@ impl Coding {
         Ok((values, damaged))
     }
 
-    /// Binds the values of all columns, from the parameter `first` on.
+    /// Binds the values of all columns, from the parameter `first` on; how many bytes they are, as
+    /// the counters of tables have it (`sizes.rs`).
     pub(super) fn bind(
         &self,
         statement: &mut Statement<'_>,
         first: usize,
         (table, row): (&Table, &str),
         values: &[Value],
-    ) -> Result<(), StoreError> {
+    ) -> Result<usize, StoreError> {
+        let mut bytes = 0;
         for (position, (column, value)) in table.columns.iter().zip(values).enumerate() {
             let at = first + position;
-            if !column.encrypt || *value == Value::Null {
-                statement.raw_bind_parameter(at, Bound(value))?;
+            let plain = match value {
+                Value::Text(text) => Cow::Borrowed(&**text),
+                Value::List(_) => Cow::Owned(json_text(value)),
+                Value::Null => {
+                    statement.raw_bind_parameter(at, Null)?;
+                    continue;
+                }
+                number => {
+                    bytes += NUMBER_BYTES;
+                    statement.raw_bind_parameter(at, Bound(number))?;
+                    continue;
+                }
+            };
+            if !column.encrypt {
+                bytes += plain.len();
+                statement.raw_bind_parameter(at, &*plain)?;
                 continue;
             }
-            let plain = match value {
-                Value::Text(text) => Cow::Borrowed(text),
-                list => Cow::Owned(json_text(list)),
-            };
             let place = Place::Value {
                 table: table.number,
                 column: column.number,
                 row,
             };
             let sealed = self.vault.seal(place, plain.as_bytes())?;
+            bytes += sealed.len();
             statement.raw_bind_parameter(at, sealed)?;
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// The row's columns as readers copy them, unless that is too large to be kept, or must not be.

@@ -15,6 +15,7 @@ use super::kept::Keeping;
 use super::matching::SEARCH_MAX;
 use super::row_sql::RowSql;
 use super::run::{Halt, Recast, Run};
+use super::sizes::{Growth, Totals};
 use super::staged::StagedRun;
 use super::timed_rows::Timed;
 use super::touched::Touched;
@@ -46,6 +47,8 @@ pub(super) struct State {
     pub(super) constraints: Arc<Constraints>,
     /// Whether the database names a key, so that what may hold encrypted values is sealed by it.
     pub(super) is_sealing: bool,
+    /// What the open transaction adds to the counters of tables.
+    pub(super) growth: Growth,
 }
 
 impl State {
@@ -74,12 +77,16 @@ impl State {
 
 /// The statement texts of each table written to so far.
 #[derive(Default)]
-pub(super) struct RowTexts(HashMap<TableNumber, Arc<RowSql>>);
+pub(super) struct RowTexts {
+    rows: HashMap<TableNumber, Arc<RowSql>>,
+    /// By the epoch of the schema: what a version of the table counts.
+    pub(super) bytes: HashMap<TableNumber, (u64, Arc<str>)>,
+}
 
 impl RowTexts {
     pub(super) fn of(&mut self, table: &Table) -> Arc<RowSql> {
         let texts = self
-            .0
+            .rows
             .entry(table.number)
             .or_insert_with(|| Arc::new(RowSql::new(table)));
         if texts.schema_epoch != table.schema_epoch {
@@ -89,7 +96,8 @@ impl RowTexts {
     }
 
     pub(super) fn forget(&mut self, number: TableNumber) {
-        self.0.remove(&number);
+        self.rows.remove(&number);
+        self.bytes.remove(&number);
     }
 }
 
@@ -102,6 +110,7 @@ pub(super) struct Writer {
     pub(super) committed: State,
     /// As of the open transaction; equal to `committed` when none is open.
     pub(super) state: State,
+    totals: Totals,
     backlog: Backlog,
     keeping: Keeping,
     pub(super) deadline: Deadline,
@@ -121,7 +130,7 @@ pub(super) enum End {
 
 impl Writer {
     /// # Errors
-    /// When the connection cannot be told to look at the clock.
+    /// When the connection cannot be told to look at the clock, or the database be read.
     pub(super) fn new(
         mut connection: Connection,
         coding: Coding,
@@ -130,6 +139,7 @@ impl Writer {
         keeping: Keeping,
     ) -> Result<Writer, StoreError> {
         let deadline = Deadline::watch(&mut connection)?;
+        let totals = Totals::load(&connection)?;
         // What opening has written is committed.
         gather::keep(&mut connection);
         Ok(Writer {
@@ -138,6 +148,7 @@ impl Writer {
             texts: RowTexts::default(),
             committed: state.clone(),
             state,
+            totals,
             backlog,
             keeping,
             deadline,
@@ -243,6 +254,7 @@ impl Writer {
             connection: &self.connection,
             coding: &self.coding,
             texts: &mut self.texts,
+            totals: &self.totals,
             state: self.state.clone(),
             mark,
             touched: Touched::new(batch.ops.len(), batch.meets_rows_again()),
@@ -271,6 +283,7 @@ impl Writer {
                     return Err(self.undo(Halt::Failed(error)));
                 }
                 self.state = state;
+                self.state.growth.settle();
                 Ok(applied)
             }
             Err(halt) => Err(self.undo(halt)),
@@ -283,6 +296,7 @@ impl Writer {
             connection: &self.connection,
             coding: &self.coding,
             texts: &mut self.texts,
+            totals: &self.totals,
             state: self.state.clone(),
             mark: Mark(instant.0),
             touched: Touched::new(0, false),
@@ -358,9 +372,15 @@ impl Writer {
     }
 
     fn commit_or_void(&mut self) -> Result<(), StoreError> {
-        match self.execute("COMMIT") {
+        self.state.growth.settle();
+        let counted = self.state.growth.write(&self.connection);
+        match counted.and_then(|()| self.execute("COMMIT")) {
             Ok(()) => {
                 gather::keep(&mut self.connection);
+                let catalogue = &self.state.catalogue;
+                let is_same = Arc::ptr_eq(catalogue, &self.committed.catalogue);
+                let moved = (!is_same).then_some(&**catalogue);
+                self.totals.take_in(&mut self.state.growth, moved);
                 let erased = self.state.erased > self.committed.erased;
                 self.committed = self.state.clone();
                 self.keeping.committed(self.committed.mark);

@@ -12,6 +12,7 @@ use rusqlite::params;
 
 use super::row_write::Target;
 use super::run::{Run, Step};
+use super::sizes;
 use crate::timed::TimedDone;
 
 impl Run<'_> {
@@ -31,11 +32,16 @@ impl Run<'_> {
                 .record(table, id, row.seq, Some(row.image), None);
         }
         let number = table.number;
+        let sql = format!(
+            "DELETE FROM {} WHERE id = ?1 AND twin = 0{}",
+            names::versions(number),
+            sizes::returning(&self.texts.bytes_of_all(self.connection, table)?)
+        );
+        let (growth, sql) = (&self.state.growth, (number, &*sql));
+        let erased = sizes::remove(self.connection, growth, sql, params![id.as_str()])?.len();
         let of_id = |sql: String| -> Step<usize> {
             Ok(self.statement(&sql)?.execute(params![id.as_str()])?)
         };
-        let versions = names::versions(number);
-        let erased = of_id(format!("DELETE FROM {versions} WHERE id = ?1 AND twin = 0"))?;
         of_id(format!(
             "DELETE FROM {} WHERE id = ?1",
             names::schedule(number)

@@ -6,13 +6,15 @@
 //! line have been refused since before the first one went, because the line stands in the
 //! catalogue.
 
-use model::{Retention, RowId, Table, TableNumber, Timestamp};
+use std::sync::Arc;
+
+use model::{Retention, Table, TableNumber, Timestamp};
 use query::names;
 use rusqlite::{Connection, params};
 
 use super::run::{Run, Step};
 use super::schema::END;
-use super::upkeep::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
+use super::sizes::{self, Growth, Slice};
 use crate::StoreError;
 
 /// Which versions nobody can see any more who looks at the line `?1` or above it. A row that is due
@@ -26,21 +28,22 @@ fn is_below(table: TableNumber) -> String {
 }
 
 /// Lets go of what lies below `line` among the versions that `which` names, with `?2` and `?3`.
+/// Each counts its `bytes`.
 fn forget(
     connection: &Connection,
     table: TableNumber,
     line: Timestamp,
+    (bytes, growth): (&str, &Growth),
     (which, low, high): (&str, &dyn rusqlite::ToSql, &dyn rusqlite::ToSql),
 ) -> Result<(), StoreError> {
     let versions = names::versions(table);
     let sql = format!(
-        "DELETE FROM {versions} AS v WHERE {which} AND {} RETURNING seq",
-        is_below(table)
+        "DELETE FROM {versions} AS v WHERE {which} AND {}{}",
+        is_below(table),
+        sizes::returning(bytes)
     );
-    let mut statement = connection.prepare_cached(&sql)?;
     let parameters: [&dyn rusqlite::ToSql; 3] = [&line.0, low, high];
-    let gone = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
-    let mut gone: Vec<i64> = gone.collect::<Result<_, _>>()?;
+    let mut gone = sizes::remove(connection, growth, (table, &sql), &parameters)?;
     let sql = format!(
         "UPDATE {versions} SET sf = cut_tt, vt = cut_vt, cut_tt = {END}, cut_vt = {END} \
          WHERE {which} AND twin = 0 AND cut_tt <= ?1"
@@ -74,69 +77,42 @@ fn forget_grants(connection: &Connection, table: TableNumber, seq: i64) -> Resul
 /// Looks at the next versions after `from`; where to go on, if there are more.
 pub(super) fn forget_slice(
     connection: &Connection,
+    growth: &Growth,
     table: &Table,
     from: i64,
 ) -> Result<Option<i64>, StoreError> {
-    let number = table.number;
-    let Some((last, is_more)) = slice(connection, number, from)? else {
+    let (number, line) = (table.number, table.options.kept_from);
+    // What they hold is counted whether or not it goes: a version that was cut is written anew.
+    let Some(Slice { last, is_more, .. }) = sizes::slice(connection, number, from)? else {
         return Ok(None);
     };
     let which = ("rid > ?2 AND rid <= ?3", &from as _, &last as _);
-    forget(connection, number, table.options.kept_from, which)?;
+    let bytes = sizes::of_all(connection, number)?;
+    forget(connection, number, line, (&bytes, growth), which)?;
     Ok(is_more.then_some(last))
-}
-
-/// The last of the next versions after `from`, and whether there may be more behind it. What they
-/// hold is counted whether or not it goes: a version that was cut is written anew.
-fn slice(
-    connection: &Connection,
-    table: TableNumber,
-    from: i64,
-) -> Result<Option<(i64, bool)>, StoreError> {
-    let versions = names::versions(table);
-    // Of columns that are gone as well.
-    let sql = "SELECT name FROM pragma_table_info(?1) WHERE name GLOB 'c[0-9]*' AND type = 'TEXT'";
-    let mut statement = connection.prepare_cached(sql)?;
-    let texts = statement.query_map([&versions], |row| {
-        Ok(format!(", octet_length({})", row.get::<_, String>(0)?))
-    })?;
-    let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
-    let sql = format!(
-        "SELECT rid{} FROM {versions} WHERE rid > ?1 ORDER BY rid LIMIT {SLICE_ROWS_MAX}",
-        texts.concat()
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query([from])?;
-    let (mut last, mut count, mut bytes) = (None, 0, 0);
-    while let Some(row) = rows.next()? {
-        last = Some(row.get(0)?);
-        count += 1;
-        for nth in 1..=texts.len() {
-            bytes += row.get::<_, Option<i64>>(nth)?.unwrap_or(0);
-        }
-        if bytes >= SLICE_BYTES_MAX as i64 {
-            return Ok(last.map(|last| (last, true)));
-        }
-    }
-    Ok(last.map(|last| (last, count == SLICE_ROWS_MAX)))
 }
 
 impl Run<'_> {
     /// Lets go of what the batch has made past in tables that keep none of it.
-    pub(super) fn forget_past(&self) -> Step<()> {
+    pub(super) fn forget_past(&mut self) -> Step<()> {
+        let (connection, line) = (self.connection, self.mark.timestamp());
         for (number, id) in self.touched.ids() {
             let table = self.state.catalogue.table_by_number(number);
-            if table.is_some_and(|table| table.options.history == Retention::None) {
-                self.forget_row(number, id)?;
-            }
+            let keeps_none = |table: &&Arc<Table>| table.options.history == Retention::None;
+            let Some(table) = table.filter(keeps_none) else {
+                continue;
+            };
+            let bytes = self.texts.bytes_of_all(connection, table)?;
+            let id = id.as_str();
+            let of_row = ("id = ?2 AND ?3 = 0", &id as _, &0 as _);
+            forget(
+                connection,
+                number,
+                line,
+                (&bytes, &self.state.growth),
+                of_row,
+            )?;
         }
-        Ok(())
-    }
-
-    fn forget_row(&self, table: TableNumber, id: &RowId) -> Step<()> {
-        let id = id.as_str();
-        let of_row = ("id = ?2 AND ?3 = 0", &id as _, &0 as _);
-        forget(self.connection, table, self.mark.timestamp(), of_row)?;
         Ok(())
     }
 }

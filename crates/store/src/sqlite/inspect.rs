@@ -12,6 +12,7 @@ use super::directory::{self, DATABASE_FILE};
 use super::kept::Kept;
 use super::migrate::{self, FORMAT};
 use super::read::staged::used_bytes;
+use super::sizes::FIRST_FORMAT;
 use super::vault::{self, Vault};
 use super::{catalogue_read, coding};
 use crate::StoreError;
@@ -229,6 +230,24 @@ impl Inspection {
         let mut rows: Vec<_> = rows.into_iter().collect();
         rows.sort_by_key(|(_, count)| Reverse(*count));
         Ok(rows)
+    }
+
+    /// How many bytes the versions of each project hold, those with the most first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn project_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        if self.formats()?.0 < FIRST_FORMAT {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT project, sum(bytes) FROM table_bytes \
+                   JOIN table_ ON number = tab AND st = 9223372036854775807 \
+                   GROUP BY project ORDER BY 2 DESC";
+        let mut statement = self.connection.prepare(sql)?;
+        let bytes = statement.query_map((), |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+        })?;
+        Ok(bytes.collect::<Result<_, _>>()?)
     }
 
     /// Walks the whole file and says what is wrong with it, at most 100 findings; none is good.

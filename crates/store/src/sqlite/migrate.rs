@@ -7,6 +7,7 @@ use super::fault::corrupt;
 use super::schema::{
     ENCRYPTION, GREATEST_AGE, NOTED, OPTIONS, OVER_TIME, SYSTEM_TABLES, WHO_LOOKS_BACK,
 };
+use super::sizes::TABLE_BYTES;
 use super::staged::{REQUEST_ANSWERS, STAGED_TABLES};
 use crate::StoreError;
 
@@ -27,6 +28,7 @@ const MIGRATIONS: &[&str] = &[
     GREATEST_AGE,
     ANSWER_BYTES,
     BEGINNINGS,
+    TABLE_BYTES,
 ];
 
 /// Changes nothing that is there. From here on an index may hold beginnings of texts, in which an

@@ -47,6 +47,7 @@ mod row_write;
 mod run;
 mod schema;
 mod schema_write;
+mod sizes;
 mod staged;
 mod ties_over_time;
 mod timed_rows;
@@ -60,7 +61,7 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use model::{Mark, ProjectId, Row, Table, Timestamp};
+use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use query::Query;
 use rusqlite::config::DbConfig;
 use rusqlite::wal::CheckpointMode;
@@ -348,6 +349,10 @@ impl Store for SqliteStore {
 
     fn data_bytes(&self) -> StoreFuture<'_, u64> {
         Box::pin(ready(self.readers.data_bytes()))
+    }
+
+    fn table_bytes(&self) -> StoreFuture<'_, Vec<(TableNumber, u64)>> {
+        Box::pin(ready(self.readers.table_bytes()))
     }
 
     fn open_transactions(&self) -> StoreFuture<'_, OpenTransactions> {

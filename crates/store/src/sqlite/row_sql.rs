@@ -4,6 +4,7 @@ use model::Table;
 use query::names::{self, LIFE};
 
 use super::schema::END;
+use super::sizes;
 
 /// Everything the writer says about rows of one table. Made once for each schema of a table:
 /// the texts are the keys under which the prepared statements are kept.
@@ -22,7 +23,8 @@ pub(super) struct RowSql {
     pub(super) cut_piece: String,
     /// Says that the row of now is no longer the piece's twin: `?1` rid.
     pub(super) part_piece: String,
-    /// Removes a piece that was never known: `?1` rid, `?2` the mark it began at.
+    /// Removes a piece that was never known: `?1` rid, `?2` the mark it began at. See
+    /// [`sizes::remove`].
     pub(super) drop_piece: String,
     /// `?1` seq, `?2` id, `?3` mark, `?4` created, `?5` updated, `?6` perms, `?7` body,
     /// `?8` body epoch, `?9` rid of the piece it is the twin of, `?10…` columns.
@@ -86,7 +88,7 @@ impl RowSql {
                  WHERE rid = ?1 AND st = {END} AND cut_tt = {END}"
             ),
             part_piece: format!("UPDATE {versions} SET twin = 0 WHERE rid = ?1"),
-            drop_piece: format!("DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND st = {END}"),
+            drop_piece: drop_piece(table),
             insert_now: format!(
                 "INSERT INTO {now} \
                  (seq, id, vf, sf, origin, created, updated, perms, body, body_epoch, rid, \
@@ -128,6 +130,12 @@ impl RowSql {
             ),
         }
     }
+}
+
+fn drop_piece(table: &Table) -> String {
+    let versions = names::versions(table.number);
+    let returning = sizes::returning(&sizes::of_schema(table));
+    format!("DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND st = {END}{returning}")
 }
 
 /// The user columns, each after a comma.

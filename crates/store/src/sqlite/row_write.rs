@@ -25,6 +25,7 @@ use super::fault::{corrupt, is_unique_violation};
 use super::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
 use super::run::{Run, Step};
 use super::schema::physical_field;
+use super::sizes;
 use crate::StoreError;
 use crate::batch::{Guard, Refusal, RowAct, RowOp, Stamps, WrittenRow};
 use crate::timed::TimedAct;
@@ -452,14 +453,15 @@ impl Run<'_> {
 
     /// Ends the piece believed now. One made by this batch was never known and is not kept.
     fn end_piece(&self, target: &Target<'_>, row: &Current) -> Step<()> {
-        let sql = if row.is_own {
-            &target.sql.drop_piece
+        let rid_and_mark = params![row.rid, self.mark.0];
+        let ended = if row.is_own {
+            let drop_piece = (target.table.number, &*target.sql.drop_piece);
+            let growth = &self.state.growth;
+            sizes::remove(self.connection, growth, drop_piece, rid_and_mark)?.len()
         } else {
-            &target.sql.cut_piece
+            self.statement(&target.sql.cut_piece)?
+                .execute(rid_and_mark)?
         };
-        let ended = self
-            .statement(sql)?
-            .execute(params![row.rid, self.mark.0])?;
         if ended == 1 {
             return Ok(());
         }
@@ -479,10 +481,13 @@ impl Run<'_> {
         statement.raw_bind_parameter(4, image.created.0)?;
         statement.raw_bind_parameter(5, image.updated.0)?;
         let first = PIECE_PARAMETERS + 1;
-        self.coding
-            .bind(&mut statement, first, target.place(), &image.values)?;
+        let place = target.place();
+        let bytes = self
+            .coding
+            .bind(&mut statement, first, place, &image.values)?;
         statement.raw_execute()?;
         let rid = self.connection.last_insert_rowid();
+        self.state.growth.written(target.table.number, rid, bytes);
         Ok(Place { seq, rid })
     }
 

@@ -11,6 +11,7 @@ use rusqlite::{CachedStatement, Connection, ToSql, params};
 use super::coding::Coding;
 use super::commit::{RowTexts, State};
 use super::deadline::Deadline;
+use super::sizes::Totals;
 use super::staged::StagedRun;
 use super::timed_rows::Timed;
 use super::touched::Touched;
@@ -18,7 +19,8 @@ use super::vault::Place;
 use super::versions::Source;
 use crate::StoreError;
 use crate::batch::{
-    Applied, BATCH_BYTES_MAX, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, WriteBatch, WrittenRow,
+    Applied, BATCH_BYTES_MAX, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, Room, WriteBatch,
+    WrittenRow,
 };
 use crate::staged::Done;
 use crate::timed::TimedDone;
@@ -73,6 +75,8 @@ pub(super) struct Run<'w> {
     pub(super) connection: &'w Connection,
     pub(super) coding: &'w Coding,
     pub(super) texts: &'w mut RowTexts,
+    /// How many bytes the tables held before the open transaction.
+    pub(super) totals: &'w Totals,
     /// The writer's state as this batch sees and changes it; thrown away if the batch halts.
     pub(super) state: State,
     /// The mark this batch gets if it changes something.
@@ -136,6 +140,9 @@ impl Run<'_> {
             let ran = self.op(op, &mut done);
             ran.map_err(|halt| halt.of(batch, Some(nth)))?;
         }
+        if let Room::None(full) = &batch.room {
+            return Err(Refusal::Full(full.clone()).into());
+        }
         self.end_timed()?;
         let checked = self.check_over_time();
         checked.map_err(|(table, id, halt)| halt.of(batch, batch.last_on(table, &id)))?;
@@ -147,6 +154,7 @@ impl Run<'_> {
             && batch.note.is_none();
         if !changes_nothing {
             self.forget_past()?;
+            self.need_project_bytes(&batch.room)?;
             self.record(batch)?;
         }
         let done = Done {

@@ -372,7 +372,7 @@ fn column(column: &Column) -> String {
 }
 
 /// The declared type. It gives the affinity under which values come back as they were bound.
-fn column_type(array: bool, kind: &ColumnKind) -> &'static str {
+pub(super) fn column_type(array: bool, kind: &ColumnKind) -> &'static str {
     match kind.storage() {
         _ if array => "TEXT",
         Storage::Text => "TEXT",

@@ -14,6 +14,7 @@ use super::fulltext;
 use super::links;
 use super::row_sql::column_list;
 use super::schema::{drop_table, physical_tables};
+use super::sizes;
 use crate::StoreError;
 
 /// Most rows removed or written anew in one slice (contract of [`crate::Store::tend`]).
@@ -63,6 +64,8 @@ pub(super) enum Task {
     Bodies,
     /// The table's line has risen: let go of what lies below it.
     Forget,
+    /// The table is older than the counter of its bytes: count what it holds.
+    Count,
 }
 
 impl Task {
@@ -72,6 +75,7 @@ impl Task {
             Task::Drop => "drop",
             Task::Bodies => "bodies",
             Task::Forget => "forget",
+            Task::Count => "count",
         }
     }
 
@@ -80,6 +84,7 @@ impl Task {
             "drop" => Ok(Task::Drop),
             "bodies" => Ok(Task::Bodies),
             "forget" => Ok(Task::Forget),
+            "count" => Ok(Task::Count),
             other => Err(corrupt(format!("unknown upkeep {other:?}"))),
         }
     }
@@ -100,8 +105,9 @@ impl Writer {
                 Task::Bodies => writer.encode_slice(number, from)?,
                 Task::Forget => {
                     let table = writer.tended(number)?;
-                    forget_slice(&writer.connection, &table, from)?
+                    forget_slice(&writer.connection, &writer.state.growth, &table, from)?
                 }
+                Task::Count => writer.count_slice(number, from)?,
             };
             match rest {
                 Some(from) => writer
@@ -115,6 +121,15 @@ impl Writer {
             };
             Ok(next_task(&writer.connection)?.is_some())
         })
+    }
+
+    /// Counts the next versions after `from`; where to go on.
+    fn count_slice(&mut self, number: TableNumber, from: i64) -> Result<Option<i64>, StoreError> {
+        let slice = sizes::slice(&self.connection, number, from)?;
+        let bytes = slice.as_ref().map_or(0, |slice| slice.bytes);
+        let rest = slice.filter(|slice| slice.is_more).map(|slice| slice.last);
+        self.state.growth.counted(number, bytes, rest);
+        Ok(rest)
     }
 
     fn tended(&self, number: TableNumber) -> Result<Arc<Table>, StoreError> {

@@ -20,6 +20,7 @@ use super::row_sql::column_list;
 use super::row_write::{self, Target};
 use super::run::{Halt, Run, Step};
 use super::schema::END;
+use super::sizes;
 use super::versions::{self, Asserted, Stored};
 use crate::batch::{BATCH_ROWS_MAX, Guard, Refusal, Stamps};
 use crate::timed::{TimedAct, TimedClaim, TimedDone, TimedOp, refused};
@@ -450,11 +451,14 @@ impl Run<'_> {
         let versions = names::versions(target.table.number);
         let mark = self.mark.0;
         let ended = match ending {
-            Ending::Remove => self
-                .statement(&format!(
-                    "DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND twin = 0"
-                ))?
-                .execute(params![rid, mark])?,
+            Ending::Remove => {
+                let sql = format!(
+                    "DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND twin = 0{}",
+                    sizes::returning(&sizes::of_schema(target.table))
+                );
+                let (growth, sql) = (&self.state.growth, (target.table.number, &*sql));
+                sizes::remove(self.connection, growth, sql, params![rid, mark])?.len()
+            }
             Ending::Cut(valid_to) => self
                 .statement(&format!(
                     "UPDATE {versions} SET cut_tt = ?2, cut_vt = ?3 WHERE rid = ?1 AND twin = 0"
@@ -503,11 +507,12 @@ impl Run<'_> {
         statement.raw_bind_parameter(6, seq)?;
         statement.raw_bind_parameter(7, new.value.created.0)?;
         statement.raw_bind_parameter(8, new.value.updated.0)?;
-        let values = &new.value.values;
-        self.coding
-            .bind(&mut statement, 9, target.place(), values)?;
-        new.value.damaged.bind(&mut statement, 9)?;
+        let (place, values) = (target.place(), &new.value.values);
+        let mut bytes = self.coding.bind(&mut statement, 9, place, values)?;
+        bytes += new.value.damaged.bind(&mut statement, 9)?;
         statement.raw_execute()?;
+        let rid = self.connection.last_insert_rowid();
+        self.state.growth.written(target.table.number, rid, bytes);
         Ok(())
     }
 

@@ -93,6 +93,7 @@ impl Db {
             author: Some("tests".to_owned()),
             unchanged_since: None,
             note: None,
+            room: store::Room::Any,
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use model::{Mark, ProjectId};
+use model::{Mark, ProjectId, TableNumber};
 use rusqlite::params;
 
 use super::{Limit, Readers, Step};
+use crate::sqlite::sizes;
 use crate::sqlite::staged::{COLUMNS, find, find_request, transaction};
 use crate::sqlite::vault::Place;
 use crate::{
@@ -84,6 +85,16 @@ impl Readers {
     /// What [`crate::Store::data_bytes`] promises.
     pub(in crate::sqlite) fn data_bytes(&self) -> Result<u64, StoreError> {
         self.look(|connection| Ok(used_bytes(connection)?))
+    }
+
+    /// What [`crate::Store::table_bytes`] promises.
+    pub(in crate::sqlite) fn table_bytes(&self) -> Result<Vec<(TableNumber, u64)>, StoreError> {
+        self.look(|connection| {
+            let tables = sizes::read(connection)?;
+            Ok(tables
+                .map(|(table, bytes)| (table, bytes.unsigned_abs()))
+                .collect())
+        })
     }
 
     /// What [`crate::Store::open_transactions`] promises. By projects, so that the index of those

@@ -14,6 +14,7 @@ use crate::sqlite::connection::{self, Location};
 use crate::sqlite::kept::Keeping;
 use crate::sqlite::migrate;
 use crate::sqlite::schema::create_table;
+use crate::sqlite::sizes::Growth;
 use crate::sqlite::vault::Vault;
 
 fn encode(table: &Table, values: &[Value], out: &mut Vec<u8>) {
@@ -97,6 +98,7 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
         boundaries: Arc::default(),
         constraints: Arc::default(),
         is_sealing: false,
+        growth: Growth::default(),
     };
     let keeping = Keeping::begin(directory, (Mark::ZERO, "l"), None, false);
     let coding = Coding {
@@ -130,6 +132,7 @@ fn commit(writer: &mut Writer, mark: i64, ops: Vec<Op>) {
         author: None,
         unchanged_since: None,
         note: None,
+        room: crate::batch::Room::Any,
     };
     let outcomes = writer.apply(&[batch], Mark(mark)).unwrap();
     assert!(outcomes[0].is_ok(), "{:?}", outcomes[0]);

@@ -1,0 +1,327 @@
+//! How many bytes the versions of each table hold, in a counter that each commit keeps.
+//!
+//! A version counts its values as they are stored, also those of columns that were dropped since,
+//! and a fixed number for what stands beside them. Rows of now are copies and do not count, nor do
+//! indexes and grants.
+//!
+//! Tables that were made before there was a counter are counted by the upkeep, in slices, in the
+//! order of `rid`. Until that is over a write counts where the slices have been, and what lies
+//! beyond is left to them: so each version counts once, whatever happens between two slices.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use model::{Catalogue, ProjectId, Table, TableNumber};
+use query::names;
+use rusqlite::{Connection, ToSql, params};
+
+use super::commit::RowTexts;
+use super::run::{Run, Step};
+use super::schema::column_type;
+use super::upkeep::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
+use crate::StoreError;
+use crate::batch::{Counted, Full, Refusal, Room};
+
+/// What a version counts for its id, its times and its place, beside its values.
+const VERSION_BYTES: i64 = 100;
+/// What a number, a truth or an instant counts. Texts, lists and sealed values count their bytes.
+pub(super) const NUMBER_BYTES: usize = 8;
+/// Terms of a sum in one pair of parentheses: SQLite bounds how deep an expression may be (its
+/// manual, "Limits"), and a table may have had 1,500 columns.
+const TERMS_MAX: usize = 64;
+
+/// A later format: the counters. What was stored before is counted from the next start on.
+pub(super) const TABLE_BYTES: &str = "
+CREATE TABLE table_bytes (
+  tab   INTEGER PRIMARY KEY,
+  bytes INTEGER NOT NULL
+);
+INSERT INTO table_bytes (tab, bytes)
+  SELECT number, 0 FROM table_ WHERE st = 9223372036854775807;
+INSERT INTO upkeep (tab, task, seq)
+  SELECT number, 'count', 0 FROM table_ WHERE st = 9223372036854775807;
+";
+
+/// The format that brought them.
+pub(super) const FIRST_FORMAT: i64 = 12;
+
+/// By how many bytes the open transaction has changed which tables.
+#[derive(Clone, Default)]
+pub(super) struct Growth {
+    /// By what is done.
+    earlier: Vec<(TableNumber, i64)>,
+    /// By the batch that runs.
+    own: RefCell<Vec<(TableNumber, i64)>>,
+    /// Up to which version the tables are counted that are not counted to their end.
+    counted_to: Arc<BTreeMap<TableNumber, i64>>,
+}
+
+impl Growth {
+    /// None yet, of a database with these tasks left.
+    pub(super) fn load(connection: &Connection) -> Result<Growth, StoreError> {
+        let mut statement =
+            connection.prepare("SELECT tab, seq FROM upkeep WHERE task = 'count'")?;
+        let left = statement.query_map((), |row| Ok((TableNumber(row.get(0)?), row.get(1)?)))?;
+        Ok(Growth {
+            counted_to: Arc::new(left.collect::<Result<_, _>>()?),
+            ..Growth::default()
+        })
+    }
+
+    /// Takes in a version that was written, with the bytes of its values.
+    pub(super) fn written(&self, table: TableNumber, rid: i64, bytes: usize) {
+        self.changed(table, rid, VERSION_BYTES + bytes as i64);
+    }
+
+    fn changed(&self, table: TableNumber, rid: i64, bytes: i64) {
+        if self.counted_to.get(&table).is_none_or(|last| rid <= *last) {
+            add(&mut self.own.borrow_mut(), table, bytes);
+        }
+    }
+
+    /// Takes in a slice of versions that were not counted before, and up to where the table is
+    /// counted now; `None` to its end.
+    pub(super) fn counted(&mut self, table: TableNumber, bytes: i64, upto: Option<i64>) {
+        add(self.own.get_mut(), table, bytes);
+        let counted_to = Arc::make_mut(&mut self.counted_to);
+        match upto {
+            Some(rid) => counted_to.insert(table, rid),
+            None => counted_to.remove(&table),
+        };
+    }
+
+    /// The batch is done: another one may follow.
+    pub(super) fn settle(&mut self) {
+        for (table, bytes) in self.own.take() {
+            add(&mut self.earlier, table, bytes);
+        }
+    }
+
+    /// Writes the counters, at the end of the transaction.
+    pub(super) fn write(&self, connection: &Connection) -> Result<(), StoreError> {
+        for (table, bytes) in self.earlier.iter().filter(|(_, bytes)| *bytes != 0) {
+            connection
+                .prepare_cached("UPDATE table_bytes SET bytes = bytes + ?2 WHERE tab = ?1")?
+                .execute(params![table.0, bytes])?;
+        }
+        Ok(())
+    }
+}
+
+fn add(all: &mut Vec<(TableNumber, i64)>, table: TableNumber, bytes: i64) {
+    match all.iter_mut().find(|(known, _)| *known == table) {
+        Some((_, sum)) => *sum += bytes,
+        None => all.push((table, bytes)),
+    }
+}
+
+fn of(all: &[(TableNumber, i64)], table: TableNumber) -> i64 {
+    let of_table = all.iter().find(|(known, _)| *known == table);
+    of_table.map_or(0, |(_, bytes)| *bytes)
+}
+
+/// The counters as of the last commit.
+pub(super) struct Totals(HashMap<TableNumber, i64>);
+
+impl Totals {
+    pub(super) fn load(connection: &Connection) -> Result<Totals, StoreError> {
+        let totals = read(connection)?;
+        Ok(Totals(totals.collect::<HashMap<_, _>>()))
+    }
+
+    /// Takes in what was committed; `catalogue` where that has changed.
+    pub(super) fn take_in(&mut self, growth: &mut Growth, catalogue: Option<&Catalogue>) {
+        for (table, bytes) in growth.earlier.drain(..) {
+            *self.0.entry(table).or_default() += bytes;
+        }
+        if let Some(catalogue) = catalogue {
+            let there: HashSet<TableNumber> =
+                catalogue.tables().map(|table| table.number).collect();
+            self.0.retain(|table, _| there.contains(table));
+        }
+    }
+}
+
+/// Every counter.
+pub(super) fn read(
+    connection: &Connection,
+) -> rusqlite::Result<impl Iterator<Item = (TableNumber, i64)> + use<>> {
+    let mut statement = connection.prepare_cached("SELECT tab, bytes FROM table_bytes")?;
+    let rows = statement.query_map((), |row| Ok((TableNumber(row.get(0)?), row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter())
+}
+
+/// What a version counts, as SQL over its columns: their names, and whether each holds texts.
+fn expression(columns: impl Iterator<Item = (String, bool)>) -> String {
+    let terms: Vec<String> = columns
+        .map(|(name, is_text)| {
+            if is_text {
+                format!("coalesce(octet_length({name}), 0)")
+            } else {
+                format!("{NUMBER_BYTES} * ({name} IS NOT NULL)")
+            }
+        })
+        .collect();
+    let sums = terms.chunks(TERMS_MAX).map(|sum| sum.join(" + "));
+    let mut whole = VERSION_BYTES.to_string();
+    for sum in sums {
+        whole = format!("{whole} + ({sum})");
+    }
+    whole
+}
+
+/// What a version counts that has values in the columns of this schema alone.
+pub(super) fn of_schema(table: &Table) -> String {
+    expression(table.columns.iter().map(|column| {
+        let is_text = column_type(column.array, &column.kind) == "TEXT";
+        (names::column(column.number), is_text)
+    }))
+}
+
+/// What any version of the table counts.
+pub(super) fn of_all(connection: &Connection, table: TableNumber) -> Result<String, StoreError> {
+    let sql = "SELECT name, type = 'TEXT' FROM pragma_table_info(?1) WHERE name GLOB 'c[0-9]*'";
+    let mut statement = connection.prepare_cached(sql)?;
+    let columns = statement.query_map([names::versions(table)], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let columns: Vec<(String, bool)> = columns.collect::<Result<_, _>>()?;
+    Ok(expression(columns.into_iter()))
+}
+
+/// What a statement says at its end that removes versions.
+pub(super) fn returning(bytes: &str) -> String {
+    format!(" RETURNING rid, {bytes}, seq")
+}
+
+/// Removes versions by a statement that ends with [`returning`]; the `$sequence` of each.
+pub(super) fn remove(
+    connection: &Connection,
+    growth: &Growth,
+    (table, sql): (TableNumber, &str),
+    parameters: &[&dyn ToSql],
+) -> Result<Vec<i64>, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(parameters)?;
+    let mut removed = Vec::new();
+    while let Some(row) = rows.next()? {
+        growth.changed(table, row.get(0)?, -row.get::<_, i64>(1)?);
+        removed.push(row.get(2)?);
+    }
+    Ok(removed)
+}
+
+/// Some versions that follow each other.
+pub(super) struct Slice {
+    pub(super) last: i64,
+    /// Whether there may be more behind them.
+    pub(super) is_more: bool,
+    pub(super) bytes: i64,
+}
+
+/// The next versions after `from`.
+pub(super) fn slice(
+    connection: &Connection,
+    table: TableNumber,
+    from: i64,
+) -> Result<Option<Slice>, StoreError> {
+    let sql = format!(
+        "SELECT rid, {} FROM {} WHERE rid > ?1 ORDER BY rid LIMIT {SLICE_ROWS_MAX}",
+        of_all(connection, table)?,
+        names::versions(table)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([from])?;
+    let (mut last, mut count, mut bytes) = (None, 0, 0);
+    while bytes < SLICE_BYTES_MAX as i64
+        && let Some(row) = rows.next()?
+    {
+        last = Some(row.get(0)?);
+        count += 1;
+        bytes += row.get::<_, i64>(1)?;
+    }
+    let is_more = count == SLICE_ROWS_MAX || bytes >= SLICE_BYTES_MAX as i64;
+    Ok(last.map(|last| Slice {
+        last,
+        is_more,
+        bytes,
+    }))
+}
+
+impl RowTexts {
+    /// [`of_all`], made once for each schema of the table.
+    pub(super) fn bytes_of_all(
+        &mut self,
+        connection: &Connection,
+        table: &Table,
+    ) -> Result<Arc<str>, StoreError> {
+        let (number, epoch) = (table.number, table.schema_epoch);
+        if let Some((known, text)) = self.bytes.get(&number)
+            && *known == epoch
+        {
+            return Ok(Arc::clone(text));
+        }
+        let text: Arc<str> = of_all(connection, number)?.into();
+        self.bytes.insert(number, (epoch, Arc::clone(&text)));
+        Ok(text)
+    }
+}
+
+impl Run<'_> {
+    /// Refuses the batch if a project has more bytes by it, and more than it may have. What takes
+    /// bytes away is done in a project that is full, too.
+    pub(super) fn need_project_bytes(&self, room: &Room) -> Step<()> {
+        let Room::ProjectBytes(max) = *room else {
+            return Ok(());
+        };
+        let (catalogue, growth) = (&*self.state.catalogue, &self.state.growth);
+        let own = growth.own.borrow();
+        let mut projects: Vec<&ProjectId> = own
+            .iter()
+            .filter_map(|(table, _)| Some(&catalogue.table_by_number(*table)?.project))
+            .collect();
+        projects.sort_unstable();
+        projects.dedup();
+        for id in projects {
+            let databases = catalogue.project(id.as_str()).into_iter();
+            let databases = databases.flat_map(|project| project.databases.values());
+            let (mut held, mut grows) = (0_i64, 0);
+            let tables = databases.flat_map(|database| database.tables.values());
+            for table in tables.map(|table| table.number) {
+                held += self.totals.0.get(&table).unwrap_or(&0) + of(&growth.earlier, table);
+                grows += of(&own, table);
+            }
+            if grows > 0 && held.saturating_add(grows) > i64::try_from(max).unwrap_or(i64::MAX) {
+                let what = Counted::ProjectBytes(id.clone());
+                let held = held.unsigned_abs();
+                return Err(Refusal::Full(Full { what, held, max }).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::COLUMNS_EVER_MAX;
+
+    #[test]
+    fn versions_with_as_many_columns_as_there_may_be_are_counted() {
+        let connection = Connection::open_in_memory().unwrap();
+        let columns: Vec<String> = (1..=COLUMNS_EVER_MAX)
+            .map(|n| format!("c{n} {}", ["TEXT", "INTEGER", "REAL"][n as usize % 3]))
+            .collect();
+        let make = format!(
+            "CREATE TABLE t1_v (rid INTEGER PRIMARY KEY, {});
+             INSERT INTO t1_v (c1, c1500, c3, c6, c9) VALUES (1, 'ab', 'ü', x'00', NULL)",
+            columns.join(", ")
+        );
+        connection.execute_batch(&make).unwrap();
+        let slice = slice(&connection, TableNumber(1), 0).unwrap().unwrap();
+        let values = NUMBER_BYTES as i64 + 2 + 2 + 1;
+        assert_eq!((slice.last, slice.is_more), (1, false));
+        assert_eq!(slice.bytes, VERSION_BYTES + values);
+    }
+}
