@@ -16,7 +16,7 @@ mod arithmetic;
 mod list;
 
 pub use arithmetic::{Arithmetic, Beyond, Calculation};
-pub use list::{Condition, ListChange};
+pub use list::{Among, Condition, ListChange};
 
 /// The methods of the wire protocol (section 2.6).
 pub const METHODS: [&str; 20] = [

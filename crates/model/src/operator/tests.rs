@@ -258,6 +258,44 @@ fn arrays_are_changed_within_their_limits() {
     }
 }
 
+/// Each with each would be a hundred million comparisons, on the thread that writes.
+#[test]
+fn a_full_array_is_compared_with_as_many_values_in_few_comparisons() {
+    let tags = list(ColumnKind::Varchar { chars_max: 9 });
+    let word = |n: usize| format!("w{n:05}");
+    // Neither in the order of the elements nor sorted, and half of them are elements.
+    let values = (0..ARRAY_ELEMENTS_MAX).map(|n| text(&word(n * 7_919 % 20_000)));
+    let values: Vec<Json> = values.collect();
+    let full = (0..ARRAY_ELEMENTS_MAX).map(|n| Value::Text(word(n)));
+    let full = Value::List(full.collect());
+    let several = [Json::List(values.clone())];
+    let [common, rest, removed] = [
+        ("arrayIntersect", &values[..]),
+        ("arrayDiff", &values),
+        ("arrayRemove", &several),
+    ]
+    .map(|(method, values)| {
+        let operator = Operator::read(&tags, method, values).unwrap();
+        // Reading is not on that thread, and sorts.
+        list::COMPARED.set(0);
+        let changed = operator.apply(&tags, &full, NOW).unwrap();
+        let compared = list::COMPARED.get();
+        let few = ARRAY_ELEMENTS_MAX..=20 * ARRAY_ELEMENTS_MAX;
+        assert!(few.contains(&compared), "{method}: {compared}");
+        changed
+    });
+    assert_eq!(rest, removed);
+    let (Value::List(common), Value::List(rest)) = (common, rest) else {
+        panic!("both are arrays");
+    };
+    assert_eq!(common.len() + rest.len(), ARRAY_ELEMENTS_MAX);
+    let (looked_for, not_looked_for) = (Value::Text(word(7_919)), Value::Text(word(1)));
+    assert!(common.contains(&looked_for) && !rest.contains(&looked_for));
+    assert!(rest.contains(&not_looked_for) && !common.contains(&not_looked_for));
+    let ascends = |pair: &[Value]| text_of(&pair[0]) < text_of(&pair[1]);
+    assert!(common.windows(2).all(ascends) && rest.windows(2).all(ascends));
+}
+
 #[test]
 fn what_does_not_fit_an_array_is_refused() {
     let tags = list(ColumnKind::Varchar { chars_max: 3 });
