@@ -96,6 +96,27 @@ fn findings_end_with_a_failure_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn report_shows_beside_each_attack_how_late_this_machine_wakes_a_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["--kind", "cheap", "--strangers", "1"];
+    let output = bench(&words, folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let run = run(folder.path());
+    let tables = run["tables"].as_array().unwrap();
+    let kinds = tables
+        .iter()
+        .find(|one| one["title"] == "By kind of attack");
+    let heads = kinds.unwrap()["heads"].as_array().unwrap();
+    let wakings = heads.iter().position(|head| head == "wakings p99 ms");
+    let rows = rows(&run, "By kind of attack");
+    assert_eq!(rows.len(), 2, "quiet and cheap");
+    for row in rows {
+        let late: f64 = row[wakings.unwrap()].as_str().unwrap().parse().unwrap();
+        assert!(late > 0.0, "{row}");
+    }
+}
+
+#[test]
 fn a_run_that_is_stopped_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = bench(&[], folder.path());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::judge::Tally;
-use super::keys::{Served, Span, serve};
+use super::keys::{Load, Span, serve};
 use super::query::Candidate;
 use super::shot::{Kind, Manner, Sender, Shot};
 use super::wire::{Reply, Seen, Wire};
@@ -77,7 +77,7 @@ pub struct Attacked {
     /// Which.
     pub kind: Kind,
     /// Reads and writes by key meanwhile.
-    pub served: [Served; 2],
+    pub load: Load,
     /// What came back to the strangers.
     pub tally: Tally,
     /// The most memory of the server, in MiB.
@@ -113,14 +113,14 @@ impl Arena<'_> {
             cut: last + self.plan.grace,
         };
         let opened = AtomicUsize::new(0);
-        let (served, tally) = thread::scope(|scope| {
+        let (load, tally) = thread::scope(|scope| {
             let strangers = (0..self.strangers).map(|number| {
                 let opened = &opened;
                 let stranger = move || self.stranger(kind, number, ends, opened);
                 scope.spawn(stranger)
             });
             let strangers: Vec<_> = strangers.collect();
-            let served = self.serve(self.plan.attack);
+            let load = self.serve(self.plan.attack);
             let mut tally = Tally::default();
             for stranger in strangers {
                 // A panic is a fault of this program and goes on.
@@ -129,12 +129,12 @@ impl Arena<'_> {
                     .unwrap_or_else(|why| std::panic::resume_unwind(why));
                 tally.merge(one);
             }
-            (served, tally)
+            (load, tally)
         });
         let rest = self.rest()?;
         Ok(Attacked {
             kind,
-            served,
+            load,
             tally,
             peak_mib: self.process.peak_mib()?,
             rest_mib: self.process.resident_mib()?,
@@ -155,7 +155,7 @@ impl Arena<'_> {
     }
 
     /// The load by key alone.
-    pub fn serve(&self, lasting: Duration) -> [Served; 2] {
+    pub fn serve(&self, lasting: Duration) -> Load {
         let span = Span {
             lasting,
             patience: self.plan.patience,

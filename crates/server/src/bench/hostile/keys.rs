@@ -1,6 +1,7 @@
 //! What is to go on undisturbed: reads of single rows and single writes by an API key, at a fixed
 //! rate. Each is due at its instant and counted from there, so that one that stands still is felt
-//! by all behind it.
+//! by all behind it. A thread that sends nothing measures how late this machine wakes a client:
+//! no request can be faster than that, whatever the server does.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ pub const CLIENTS: u32 = 2;
 /// Requests a second of one client.
 pub const READS_PER_S: f64 = 100.0;
 pub const WRITES_PER_S: f64 = 25.0;
+const WAKINGS_PER_S: f64 = 200.0;
+
 /// What is done by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -23,6 +26,17 @@ pub enum Act {
     Read,
     /// One column of one row is changed.
     Write,
+    /// Nothing is sent: how late a sleeping thread wakes.
+    Wake,
+}
+
+/// What the clients of all acts saw in one slice.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// Reads, then writes.
+    pub served: [Served; 2],
+    /// How late sleeping threads woke.
+    pub woken: Served,
 }
 
 /// What the clients of one act saw in one slice.
@@ -59,8 +73,8 @@ pub struct Span {
     pub patience: Duration,
 }
 
-/// Asks by both acts at once: reads, then writes.
-pub fn serve(access: &Access, stop: &Stop, span: Span, (rows, seed): (u32, u64)) -> [Served; 2] {
+/// Reads, writes and sleeps at once.
+pub fn serve(access: &Access, stop: &Stop, span: Span, (rows, seed): (u32, u64)) -> Load {
     let origin = Instant::now();
     let mut acts = thread::scope(|scope| {
         let begin = |act: Act| {
@@ -70,24 +84,30 @@ pub fn serve(access: &Access, stop: &Stop, span: Span, (rows, seed): (u32, u64))
             });
             clients.collect::<Vec<_>>()
         };
-        [begin(Act::Read), begin(Act::Write)].map(|clients| {
-            let mut all = Served::default();
-            for client in clients {
-                // A panic is a fault of this program and goes on.
-                let one = client
-                    .join()
-                    .unwrap_or_else(|why| std::panic::resume_unwind(why));
-                all.samples.extend(one.samples);
-                all.refused.extend(one.refused);
-            }
-            all.samples.sort_by_key(|sample| sample.ended);
-            all
-        })
+        [Act::Read, Act::Write, Act::Wake]
+            .map(begin)
+            .map(|clients| {
+                let mut all = Served::default();
+                for client in clients {
+                    // A panic is a fault of this program and goes on.
+                    let one = client
+                        .join()
+                        .unwrap_or_else(|why| std::panic::resume_unwind(why));
+                    all.samples.extend(one.samples);
+                    all.refused.extend(one.refused);
+                }
+                all.samples.sort_by_key(|sample| sample.ended);
+                all
+            })
     });
     for act in &mut acts {
         act.wall = origin.elapsed();
     }
-    acts
+    let [reads, writes, woken] = acts;
+    Load {
+        served: [reads, writes],
+        woken,
+    }
 }
 
 fn client(
@@ -99,6 +119,7 @@ fn client(
     let per_s = match act {
         Act::Read => READS_PER_S,
         Act::Write => WRITES_PER_S,
+        Act::Wake => WAKINGS_PER_S,
     };
     let mut served = Served::default();
     let mut connection = None;
@@ -109,7 +130,10 @@ fn client(
         }
         thread::sleep((origin + due).saturating_duration_since(Instant::now()));
         let request = request(access, act, rows, &mut draw);
-        match ask(&mut connection, access, span.patience, &request) {
+        let answered = request.map_or(Ok(()), |request| {
+            ask(&mut connection, access, span.patience, &request)
+        });
+        match answered {
             Ok(()) => {
                 let ended = origin.elapsed();
                 served.samples.push(Sample {
@@ -130,18 +154,19 @@ fn client(
     served
 }
 
-fn request(access: &Access, act: Act, rows: u32, draw: &mut Draw) -> Vec<u8> {
+fn request(access: &Access, act: Act, rows: u32, draw: &mut Draw) -> Option<Vec<u8>> {
     let row = format!(
         "{}/{}",
         rows_route(OPEN),
         row_id(draw.below(u64::from(rows)) as u32)
     );
     match act {
-        Act::Read => access.request("GET", &row, ""),
+        Act::Read => Some(access.request("GET", &row, "")),
         Act::Write => {
             let body = format!("{{\"data\":{{\"m\":{}}}}}", draw.below(1 << 30));
-            access.request("PATCH", &row, &body)
+            Some(access.request("PATCH", &row, &body))
         }
+        Act::Wake => None,
     }
 }
 

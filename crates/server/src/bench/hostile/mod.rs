@@ -22,7 +22,7 @@ use model::Timestamp;
 
 use self::attack::{Arena, Attacked, Plan};
 use self::judge::{Finding, Tally};
-use self::keys::Served;
+use self::keys::{Load, Served};
 use self::report::Report;
 use self::search::{Found, search};
 use self::shot::large;
@@ -106,8 +106,8 @@ pub struct Measured {
     pub begin_mib: f64,
     /// The same in the end, when the server was at rest and had time to give it back.
     pub end_mib: f64,
-    /// Slices without an attack: reads, then writes.
-    pub quiet: Vec<[Served; 2]>,
+    /// Slices without an attack.
+    pub quiet: Vec<Load>,
     /// The attacks.
     pub attacked: Vec<Attacked>,
     /// What the search has found, where it was one of the kinds.
@@ -220,13 +220,14 @@ impl Measured {
         }
         let refused = |served: &Served| served.refused.clone();
         for one in &self.attacked {
-            for word in one.served.iter().flat_map(refused) {
+            for word in one.load.served.iter().flat_map(refused) {
                 let what = format!("a key was not served: {word}");
                 let request = arena.sample(one.kind);
                 self.whole.find(one.kind.name(), &what, &request);
             }
         }
-        for word in self.quiet.iter().flatten().flat_map(refused) {
+        let quiet = self.quiet.iter().flat_map(|load| &load.served);
+        for word in quiet.flat_map(refused) {
             self.whole
                 .find("quiet", &format!("a key was not served: {word}"), b"");
         }

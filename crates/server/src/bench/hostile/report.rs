@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::attack::Attacked;
 use super::judge::Finding;
-use super::keys::{CLIENTS, READS_PER_S, Served, WRITES_PER_S};
+use super::keys::{CLIENTS, Load, READS_PER_S, Served, WRITES_PER_S};
 use super::{Kind, Measured, Options};
 use crate::bench::machine;
 use crate::bench::percentile::{Sorted, ratio};
@@ -27,7 +27,8 @@ const METHOD: &str = "\
      Before each slice the same load runs alone; its slices together are what an attack is \
      compared with, and A/A is the 99th percentile of every second of them to that of the others. \
      Percentiles are by nearest rank. Memory is the most resident memory of the slice, and that \
-     when the server had come to rest. Strangers run at the lowest priority, because they would be \
+     when the server had come to rest. Wakings are how late a thread wakes that only sleeps, beside \
+     the same load: what this machine adds by itself. Strangers run at the lowest priority, because they would be \
      other machines, and still share the cores with the server: ratios are upper bounds. The \
      search asks lists drawn by chance one at a time, and changes the costliest a little; the \
      worst it finds are an attack of their own. A finding is what is neither a success, nor 304, \
@@ -203,18 +204,21 @@ impl Report<'_> {
 
     fn kinds(&self) -> Table {
         let quiet = [0, 1].map(|act| self.quiet(act, |_| true));
+        let woken = |served: &Served| shown_ms(at_ms(served, 990));
         let points = |served: &Served, of: &Served| {
             let [p50, p99] = [500, 990].map(|at| shown_ms(at_ms(served, at)));
             [p50, p99, shown_ratio(p99_ratio(served, of))]
         };
         let mut first = vec!["quiet".to_owned()];
         first.extend(quiet.iter().flat_map(|served| points(served, served)));
+        first.push(woken(&self.pooled(|_| true, |load| &load.woken)));
         first.extend(["", "", "", "", ""].map(str::to_owned));
         let mut rows = vec![first];
         for one in &self.measured.attacked {
             let mut row = vec![one.kind.name().to_owned()];
-            let acts = one.served.iter().zip(&quiet);
+            let acts = one.load.served.iter().zip(&quiet);
             row.extend(acts.flat_map(|(served, quiet)| points(served, quiet)));
+            row.push(woken(&one.load.woken));
             let rest = one.rest.map(|rest| rest.as_secs_f64());
             row.push(format!("{:.0}", one.peak_mib));
             row.push(format!("{:.0}", one.rest_mib));
@@ -234,10 +238,14 @@ impl Report<'_> {
             title: "By kind of attack".to_owned(),
             heads: heads(
                 "kind|reads p50 ms|reads p99 ms|to quiet|writes p50 ms|writes p99 ms|to quiet\
-                 |peak MiB|at rest MiB|at rest after s|server CPU s|longest answer s",
+                 |wakings p99 ms|peak MiB|at rest MiB|at rest after s|server CPU s|longest answer s",
             ),
             rows,
-            note: format!("{}.", told.join("; ")),
+            note: format!(
+                "*wakings*: how late a thread woke that only sleeps: no request is faster, whatever \
+                 the server does, and each is woken for three times. {}.",
+                told.join("; ")
+            ),
         }
     }
 
@@ -318,10 +326,14 @@ impl Report<'_> {
 
     /// The slices without an attack that `choose` takes by their number, together.
     fn quiet(&self, act: usize, choose: fn(usize) -> bool) -> Served {
+        self.pooled(choose, |load| &load.served[act])
+    }
+
+    fn pooled(&self, choose: fn(usize) -> bool, of: impl Fn(&Load) -> &Served) -> Served {
         let mut all = Served::default();
         let slices = self.measured.quiet.iter().enumerate();
         for (_, slice) in slices.filter(|(number, _)| choose(*number)) {
-            all.add(&slice[act]);
+            all.add(of(slice));
         }
         all
     }
@@ -341,7 +353,7 @@ impl Report<'_> {
         // What takes nothing but the processors is what the others are compared with.
         let worse = attacked.filter(|one| one.kind != Kind::Cheap);
         let ratios = worse.filter_map(|one| {
-            let ratio = p99_ratio(&one.served[act], &quiet)?;
+            let ratio = p99_ratio(&one.load.served[act], &quiet)?;
             Some((one.kind.name(), ratio))
         });
         ratios.max_by(|(_, one), (_, other)| one.total_cmp(other))
@@ -356,7 +368,7 @@ impl Report<'_> {
                 .collect();
             let attacked = self.measured.attacked.iter().filter_map(|one| {
                 let named = (one.kind.name(), Role::Subject);
-                let mut series = series(named, act, &one.served[act], None)?;
+                let mut series = series(named, act, &one.load.served[act], None)?;
                 series.memory_mib = Some(milli(one.peak_mib));
                 Some(series)
             });
