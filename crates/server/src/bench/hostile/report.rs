@@ -27,9 +27,10 @@ const METHOD: &str = "\
      Before each slice the same load runs alone; its slices together are what an attack is \
      compared with, and A/A is the 99th percentile of every second of them to that of the others. \
      Percentiles are by nearest rank. Memory is the most resident memory of the slice, and that \
-     when the server had come to rest. Wakings are how late a thread wakes that only sleeps, beside \
-     the same load: what this machine adds by itself. Strangers run at the lowest priority, because they would be \
-     other machines, and still share the cores with the server: ratios are upper bounds. The \
+     when the server had come to rest. Wakings are how late a thread wakes that only sleeps, \
+     beside the same load: what this machine adds by itself. Strangers run at the lowest \
+     priority, because they would be other machines, and still share the cores with the server: \
+     ratios are upper bounds. The \
      search asks lists drawn by chance one at a time, and changes the costliest a little; the \
      worst it finds are an attack of their own. A finding is what is neither a success, nor 304, \
      nor a refusal that names its type; a request of its kind is kept beside the report.";
@@ -238,12 +239,13 @@ impl Report<'_> {
             title: "By kind of attack".to_owned(),
             heads: heads(
                 "kind|reads p50 ms|reads p99 ms|to quiet|writes p50 ms|writes p99 ms|to quiet\
-                 |wakings p99 ms|peak MiB|at rest MiB|at rest after s|server CPU s|longest answer s",
+                 |wakings p99 ms|peak MiB|at rest MiB|at rest after s|server CPU s\
+                 |longest answer s",
             ),
             rows,
             note: format!(
-                "*wakings*: how late a thread woke that only sleeps: no request is faster, whatever \
-                 the server does, and each is woken for three times. {}.",
+                "*wakings*: how late a thread woke that only sleeps: each request waits for three \
+                 such wakings, whatever the server does. {}.",
                 told.join("; ")
             ),
         }
