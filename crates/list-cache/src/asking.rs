@@ -6,34 +6,16 @@
 //! instant. Two parts were true together if the one that was found first is unaltered after the
 //! other was found; if not, both are read anew on one snapshot.
 
-use std::sync::Arc;
-
-use model::{Mark, Value};
-use query::Query;
-
-use crate::entry::{Altered, Rows, Unaltered};
-use crate::key::{Contract, Family};
+use crate::entry::{Altered, Unaltered};
 use crate::lists::ListCache;
 use crate::names::Names;
 use crate::reading::{Reading, Taken};
+use crate::request::{Answer, Asked, Found, Read};
 use crate::rules::Rule;
 use crate::run::{Joined, Landed, Parts};
 
 /// Waits for reads of others that came to nothing, before the caller reads for itself.
 const WAITS_MAX: u32 = 2;
-
-/// A list that somebody asks for. The query must be one that [`ListCache::keeps`] allows.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// What to list.
-    pub query: &'a Query,
-    /// For which route family the rows are encoded.
-    pub family: Family,
-    /// Whether the total is wanted.
-    pub total: bool,
-    /// How old the answer may be.
-    pub contract: Contract,
-}
 
 /// What comes next.
 pub enum Step<'a> {
@@ -43,49 +25,6 @@ pub enum Step<'a> {
     Wait(Joined),
     /// Read what it says on a snapshot opened from now on, and hand it in by [`Asking::fill`].
     Read(Reading<'a>),
-}
-
-/// An answer.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// The rows.
-    pub rows: Rows,
-    /// The total, if it was wanted: matches, up to the cap.
-    pub total: Option<u64>,
-    /// Whether it was cached: within a `ttl` the rows, else all of it.
-    pub is_hit: bool,
-    /// Within a `ttl`: whether a commit since may have altered it. `Some(false)` is proof that
-    /// none has.
-    pub is_stale: Option<bool>,
-    /// Whether it is still so.
-    pub unaltered: Unaltered,
-}
-
-/// What was read, on one snapshot.
-#[derive(Clone, Debug)]
-pub struct Read {
-    /// The rows, if they were asked for.
-    pub rows: Option<ReadRows>,
-    /// The total, if it was asked for.
-    pub total: Option<u64>,
-    /// The mark that stood in the snapshot.
-    pub mark: Mark,
-    /// When the read began, in milliseconds of the clock that [`Asking::step`] is told.
-    pub read_ms: u64,
-}
-
-/// Rows that were read.
-#[derive(Clone, Debug)]
-pub struct ReadRows {
-    /// As in [`Rows::body`].
-    pub body: Arc<[u8]>,
-    /// As in [`Rows::tag`].
-    pub tag: u128,
-    /// Of a page that has as many rows as its limit: what the row read last has in each key of
-    /// [`Query::read_order`]. `None` of any other page.
-    pub last_place: Option<Vec<Value>>,
-    /// Within a `ttl`: the `$sequence` of each row.
-    pub shown: Vec<i64>,
 }
 
 /// One answer on its way.
@@ -215,18 +154,12 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// What of an answer was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// These parts are not cached.
-    Lacking { rows: bool, total: bool },
-    /// All of it, but rows and total may never have been true together.
-    OfTwoInstants,
-    /// All of it.
-    Whole,
-}
-
 impl ListCache {
+    /// Begins to put an answer together.
+    pub fn ask<'a>(&'a self, asked: Asked<'a>) -> Asking<'a> {
+        Asking::new(self, asked)
+    }
+
     /// Looks for the parts of an answer, one after the other; within a `ttl`, for those that are
     /// not held. Whoever is answered from the cache comes through here, and nowhere else.
     pub(crate) fn find(&self, names: &Names, held: &mut Parts, now_ms: u64) -> Found {

@@ -5,9 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::Mark;
 
-use crate::pinned::Pinned;
-use crate::registry::Place;
-
 /// The encoded rows of a list.
 #[derive(Clone, Debug)]
 pub struct Rows {
@@ -28,6 +25,21 @@ pub(crate) struct Total {
     pub(crate) count: u64,
     /// When the read began, in milliseconds of the caller's monotonic clock.
     pub(crate) read_ms: u64,
+}
+
+/// A list, or a row, at fixed coordinates.
+#[derive(Clone, Debug)]
+pub struct Pinned {
+    /// The encoded rows, joined by commas.
+    pub body: Arc<[u8]>,
+    /// What [`fingerprint`](crate::fingerprint) says of them.
+    pub tag: u128,
+    /// Matches up to the cap, if the total was wanted; else 0.
+    pub total: u64,
+    /// The mark of the coordinates.
+    pub mark: Mark,
+    /// When the read began, in milliseconds of the caller's monotonic clock.
+    pub read_ms: u64,
 }
 
 /// Whether a commit may have altered what was read, or nobody would know. Set once, never unset,
@@ -70,6 +82,14 @@ impl Unaltered {
 pub(crate) struct Held<T> {
     pub(crate) value: T,
     pub(crate) altered: Altered,
+}
+
+/// Where a watch stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its group; `None` if it stands beyond the bounds of its table, or nowhere.
+    pub(crate) group: Option<u32>,
+    pub(crate) number: u64,
 }
 
 /// What stands in the map.

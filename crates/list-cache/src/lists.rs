@@ -11,14 +11,14 @@ use cache::WeightedMap;
 use model::{TableNumber, Timestamp};
 use query::{Frame, Query};
 
-use crate::asking::{Asked, Asking};
 use crate::batch::Batch;
 use crate::boundaries::{Boundaries, Next};
 use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
+use crate::fences::Fences;
+use crate::invalidated::DeferredTotal;
 use crate::key::{Contract, Key};
-use crate::pinned;
 use crate::purges::Purges;
-use crate::registry::{Aside, Registry};
+use crate::registry::{Counts, Registry};
 use crate::rules::{Rule, Rules};
 use crate::run::Runs;
 use crate::weight;
@@ -41,7 +41,7 @@ pub struct Bounds {
 pub struct ListCache {
     pub(crate) entries: WeightedMap<Key, Entry>,
     bytes_max: u64,
-    pub(crate) fences: pinned::Locked,
+    pub(crate) fences: RwLock<Fences>,
     purges: RwLock<Purges>,
     purges_of_all: AtomicU64,
     watched: Mutex<Watched>,
@@ -62,32 +62,11 @@ pub(crate) type Locked<'a> = MutexGuard<'a, Watched>;
 /// What a commit took away until it is published.
 #[must_use = "totals come back when it is published, and nothing it may alter is kept before"]
 pub struct Withheld {
-    totals: Vec<Aside>,
+    totals: Vec<DeferredTotal>,
     /// Tables whose answers at fixed coordinates cannot be looked for.
     recast: Vec<TableNumber>,
     /// When tables change next if it is given up, and if it becomes visible.
     next: [Next; 2],
-}
-
-/// What the registry of a cache holds, and has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Entries and open reads that are asked about each change that may concern them.
-    pub watches: u64,
-    /// Entries and open reads beyond the bound of their table, which each change of it drops.
-    pub degraded: u64,
-    /// Entries within a `ttl`, and open reads for such, of which it is known what they show.
-    pub shown: u64,
-    /// How often an entry or a read was taken in beyond the bound, since the start.
-    pub degradations: u64,
-    /// Entries and reads that commits took away, since the start.
-    pub invalidations: u64,
-    /// Reads that were kept by nobody, because a commit had overtaken them, since the start.
-    pub refused_fills: u64,
-    /// Totals that a commit moved, and that came back after it, since the start.
-    pub patched_totals: u64,
-    /// Entries that were evicted, since the start.
-    pub evictions: u64,
 }
 
 impl ListCache {
@@ -100,7 +79,7 @@ impl ListCache {
         ListCache {
             entries: WeightedMap::new(entries, weight::entry),
             bytes_max: bounds.bytes_max,
-            fences: pinned::Locked::default(),
+            fences: RwLock::default(),
             purges: RwLock::default(),
             purges_of_all: AtomicU64::new(0),
             watched: Mutex::default(),
@@ -118,11 +97,6 @@ impl ListCache {
         is_of_now && (is_watched || !self.rules.hold(Rule::KeepsWhatIsWatched))
     }
 
-    /// Begins to put an answer together.
-    pub fn ask<'a>(&'a self, asked: Asked<'a>) -> Asking<'a> {
-        Asking::new(self, asked)
-    }
-
     /// Step 1 of a commit, before anybody can see it: takes away what it may alter. What is being
     /// read now, or begins to be before [`ListCache::publish`], and may be altered, is kept by
     /// nobody and joined by nobody any more. One commit may be in flight at a time.
@@ -138,13 +112,13 @@ impl ListCache {
             self.boundaries.expect(&batch.next);
         }
         let mut locked = self.lock();
-        let fallen = locked.registry.withhold(batch, self.total_cap, &self.rules);
-        let gone = fallen.gone.iter().filter_map(|(key, number)| {
+        let invalidated = locked.registry.withhold(batch, self.total_cap, &self.rules);
+        let gone = invalidated.gone.iter().filter_map(|(key, number)| {
             self.entries
                 .delete_if(key, |entry| entry.place.number == *number)
         });
         let mut gone: Vec<(Key, Entry)> = gone.collect();
-        for (key, number) in &fallen.lost {
+        for (key, number) in &invalidated.lost {
             let is_meant = |entry: &Entry| number.is_none_or(|number| entry.place.number == number);
             let Some((key, entry)) = self.entries.delete_if(key, is_meant) else {
                 continue;
@@ -153,7 +127,7 @@ impl ListCache {
             gone.push((key, entry));
         }
         let mut withheld = Withheld {
-            totals: fallen.aside,
+            totals: invalidated.totals,
             recast,
             next,
         };
@@ -223,29 +197,31 @@ impl ListCache {
     ) -> Vec<(Key, Entry)> {
         let mut gone = Vec::new();
         let patches = committed || !self.rules.hold(Rule::FailedCommitsPatchNothing);
-        for aside in withheld.totals.drain(..) {
-            let mut total = aside.total;
+        for deferred in withheld.totals.drain(..) {
+            let mut total = deferred.total;
             if patches {
-                let count = total.saturating_add_signed(aside.delta);
+                let count = total.saturating_add_signed(deferred.delta);
                 total = self.total_cap.map_or(count, |cap| count.min(cap));
             }
             let altered = Altered::default();
-            let key = &aside.key;
-            let reopened = locked.registry.reopen(key, &aside.place, &altered, total);
+            let key = &deferred.key;
+            let reopened = locked
+                .registry
+                .reopen(key, &deferred.place, &altered, total);
             if let Some(watch_bytes) = reopened {
                 locked.registry.patched_totals += u64::from(patches);
                 let content = Content::Total(Total {
                     count: total,
                     read_ms: 0,
                 });
-                let place = aside.place;
+                let place = deferred.place;
                 let entry = Entry {
                     place,
                     altered,
                     content,
                     watch_bytes,
                 };
-                gone.extend(self.put(locked, aside.key, entry));
+                gone.extend(self.put(locked, deferred.key, entry));
             }
         }
         gone

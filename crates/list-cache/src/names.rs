@@ -1,8 +1,8 @@
 //! Lists that are asked for again and again: named once, looked for many times.
 
-use crate::asking::{Answer, Asked, Found};
 use crate::key::{Contract, Key, Part};
 use crate::lists::ListCache;
+use crate::request::{Answer, Asked, Found};
 use crate::run::Parts;
 
 /// The names of the parts of one list.

@@ -7,32 +7,15 @@
 //! with every such commit. All three are part of the name, so nothing that was kept before is
 //! found after it. While such a commit is in flight nothing is found and nothing is kept.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::PoisonError;
 
-use model::{Mark, Retention, TableNumber};
+use model::{Retention, TableNumber};
 use query::Query;
 
-use crate::entry::{Altered, Content, Entry};
+use crate::entry::{Altered, Content, Entry, Pinned, Place};
 use crate::key::{Family, Key};
 use crate::lists::ListCache;
-use crate::purges::Purges;
-use crate::registry::Place;
 use crate::rules::Rule;
-
-/// A list, or a row, at fixed coordinates.
-#[derive(Clone, Debug)]
-pub struct Pinned {
-    /// The encoded rows, joined by commas.
-    pub body: Arc<[u8]>,
-    /// What [`fingerprint`](crate::fingerprint) says of them.
-    pub tag: u128,
-    /// Matches up to the cap, if the total was wanted; else 0.
-    pub total: u64,
-    /// The mark of the coordinates.
-    pub mark: Mark,
-    /// When the read began, in milliseconds of the caller's monotonic clock.
-    pub read_ms: u64,
-}
 
 /// What the answer at fixed coordinates is kept under.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,22 +24,6 @@ pub struct PinnedName {
     /// The numbers that make older answers unreachable: fence, schema, permissions.
     pub epochs: [u64; 3],
 }
-
-/// The fences of all tables.
-#[derive(Default)]
-pub(crate) struct Fences {
-    raised: Purges,
-    /// Tables that the commit in flight recasts.
-    in_flight: Vec<TableNumber>,
-}
-
-impl Fences {
-    fn of(&self, table: TableNumber) -> Option<u64> {
-        (!self.in_flight.contains(&table)).then(|| self.raised.of(table))
-    }
-}
-
-pub(crate) type Locked = RwLock<Fences>;
 
 impl ListCache {
     /// The name of the answer to a query at coordinates that are settled; `None` while it can be

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::asking::{Asked, Read};
-use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
+use crate::entry::{Altered, Content, Entry, Held, Place, Rows, Total};
 use crate::key::{Contract, Key, Part, rows_meant};
 use crate::lists::{ListCache, Locked};
-use crate::registry::{Place, Wanted};
+use crate::registry::Wanted;
+use crate::request::{Asked, Read};
 use crate::rules::Rule;
 use crate::run::{Joined, Parts, Run};
 

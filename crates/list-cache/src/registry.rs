@@ -6,25 +6,17 @@ use model::{TableNumber, Value};
 use query::Query;
 
 use crate::batch::Batch;
-use crate::entry::{Altered, Entry};
+use crate::entry::{Altered, Entry, Place};
+use crate::invalidated::Invalidated;
 use crate::key::Key;
-use crate::lists::Counts;
 use crate::rules::{Rule, Rules};
-use crate::shown::{self, Lost, Shown};
+use crate::shown::{self, Shown};
 use crate::table::TableWatches;
 use crate::watch::{Matches, Subject, Watch};
 
 /// A read that begins while more changes of its table than these are in flight is not asked about
 /// them: it is kept by nobody.
 const IN_FLIGHT_ASKED_MAX: usize = 256;
-
-/// Where a watch stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Its group; `None` if it stands beyond the bounds of its table, or nowhere.
-    pub(crate) group: Option<u32>,
-    pub(crate) number: u64,
-}
 
 /// What a read is for.
 pub(crate) struct Wanted<'a> {
@@ -38,60 +30,25 @@ pub(crate) struct Wanted<'a> {
     pub(crate) of_rows: bool,
 }
 
-/// What a commit takes away.
-#[derive(Default)]
-pub(crate) struct Fallen {
-    /// Entries that must leave the map, each by its own number.
-    pub(crate) gone: Vec<(Key, u64)>,
-    /// Entries within a `ttl` that must leave it, too, because they show what was taken.
-    pub(crate) lost: Vec<Lost>,
-    pub(crate) aside: Vec<Aside>,
-    count: u64,
-}
-
-/// A total that comes back when the commit is published.
-pub(crate) struct Aside {
-    pub(crate) key: Key,
-    pub(crate) place: Place,
-    pub(crate) total: u64,
-    pub(crate) delta: i64,
-}
-
-impl Fallen {
-    pub(crate) fn take(&mut self, watch: Watch, rules: &Rules) {
-        self.count += 1;
-        if watch.is_exact || rules.hold(Rule::StaleIsTold) {
-            watch.altered.set();
-        }
-        if watch.is_exact
-            && let Some(key) = watch.kept
-        {
-            self.gone.push((key, watch.number));
-        }
-    }
-
-    pub(crate) fn set_aside(
-        &mut self,
-        key: Key,
-        group: u32,
-        number: u64,
-        altered: &Altered,
-        total: u64,
-        delta: i64,
-    ) {
-        self.count += 1;
-        altered.set();
-        self.gone.push((key.clone(), number));
-        self.aside.push(Aside {
-            key,
-            place: Place {
-                group: Some(group),
-                number,
-            },
-            total,
-            delta,
-        });
-    }
+/// What the registry of a cache holds, and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries and open reads that are asked about each change that may concern them.
+    pub watches: u64,
+    /// Entries and open reads beyond the bound of their table, which each change of it drops.
+    pub degraded: u64,
+    /// Entries within a `ttl`, and open reads for such, of which it is known what they show.
+    pub shown: u64,
+    /// How often an entry or a read was taken in beyond the bound, since the start.
+    pub degradations: u64,
+    /// Entries and reads that commits took away, since the start.
+    pub invalidations: u64,
+    /// Reads that were kept by nobody, because a commit had overtaken them, since the start.
+    pub refused_fills: u64,
+    /// Totals that a commit moved, and that came back after it, since the start.
+    pub patched_totals: u64,
+    /// Entries that were evicted, since the start.
+    pub evictions: u64,
 }
 
 /// The watches of all tables, and the commit in flight.
@@ -314,34 +271,39 @@ impl Registry {
     }
 
     /// Takes away what the batch may alter, and remembers the batch.
-    pub(crate) fn withhold(&mut self, batch: Batch, cap: Option<u64>, rules: &Rules) -> Fallen {
+    pub(crate) fn withhold(
+        &mut self,
+        batch: Batch,
+        cap: Option<u64>,
+        rules: &Rules,
+    ) -> Invalidated {
         assert!(self.in_flight.is_none(), "one commit at a time");
-        let mut fallen = Fallen::default();
+        let mut invalidated = Invalidated::default();
         let mut changed = BTreeSet::new();
         for number in batch.whole_tables() {
             if rules.hold(Rule::WholeTables)
                 && let Some(mut table) = self.tables.remove(number)
             {
-                table.drop_all(&mut fallen, rules);
+                table.drop_all(&mut invalidated, rules);
             }
         }
         for change in batch.images.iter().flat_map(|changes| changes.iter()) {
             changed.insert(change.table);
             if let Some(table) = self.tables.get_mut(&change.table) {
-                table.ask(change, &mut fallen, rules);
+                table.ask(change, &mut invalidated, rules);
             }
         }
         for number in &changed {
             if let Some(table) = self.tables.get_mut(number) {
-                table.settle_totals(cap, &mut fallen, rules);
+                table.settle_totals(cap, &mut invalidated, rules);
             }
         }
         if rules.hold(Rule::LossesEndAges) {
-            fallen.lost = self.shown.withhold(&batch);
+            invalidated.lost = self.shown.withhold(&batch);
         }
-        self.invalidations += fallen.count;
+        self.invalidations += invalidated.count;
         self.in_flight = Some(InFlight { batch, changed });
-        fallen
+        invalidated
     }
 
     /// The batch in flight is visible, or was given up.
@@ -352,7 +314,7 @@ impl Registry {
     /// Whatever was registered of the table counts as altered.
     pub(crate) fn forget(&mut self, table: TableNumber, rules: &Rules) {
         if let Some(mut table) = self.tables.remove(&table) {
-            table.drop_all(&mut Fallen::default(), rules);
+            table.drop_all(&mut Invalidated::default(), rules);
         }
     }
 

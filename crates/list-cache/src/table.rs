@@ -10,8 +10,8 @@ use query::{Filter, Query};
 use crate::buckets::{Buckets, Home, Question, RESIDUAL_GROUPS_MAX};
 use crate::entry::Altered;
 use crate::group::Group;
+use crate::invalidated::Invalidated;
 use crate::rank::{Fields, Ranks, Reach};
-use crate::registry::Fallen;
 use crate::rules::{Rule, Rules};
 use crate::watch::Watch;
 
@@ -176,12 +176,12 @@ impl TableWatches {
     }
 
     /// Asks all that one change of a row may concern.
-    pub(crate) fn ask(&mut self, change: &Change, fallen: &mut Fallen, rules: &Rules) {
+    pub(crate) fn ask(&mut self, change: &Change, invalidated: &mut Invalidated, rules: &Rules) {
         self.asked += 1;
         self.drop_degraded(rules);
         if rules.hold(Rule::UndecidableAreDropped) {
             for slot in std::mem::take(&mut self.undecidable) {
-                self.drop_group(slot, fallen, rules);
+                self.drop_group(slot, invalidated, rules);
             }
         }
         let mut room = std::mem::take(&mut self.room);
@@ -198,14 +198,14 @@ impl TableWatches {
         for slot in room.concerned.drain(..) {
             let reach = &self.reaches[slot as usize];
             if !reach.leaves_out(question.changed, question.before, question.after, rules) {
-                self.ask_group(slot, &question, fallen, rules);
+                self.ask_group(slot, &question, invalidated, rules);
             }
         }
         self.room = room;
         if rules.hold(Rule::CursorRow) {
             for slot in self.cursors.get(&change.id).cloned().unwrap_or_default() {
                 let feels = |watch: &Watch| watch.feels_cursor(change);
-                self.fell(slot, feels, fallen, rules);
+                self.fell(slot, feels, invalidated, rules);
             }
         }
     }
@@ -214,7 +214,7 @@ impl TableWatches {
         &mut self,
         slot: u32,
         question: &Question<'_>,
-        fallen: &mut Fallen,
+        invalidated: &mut Invalidated,
         rules: &Rules,
     ) {
         let change = question.change;
@@ -243,7 +243,7 @@ impl TableWatches {
         let feels = |watch: &Watch| {
             !watch.is_out_of_reach(question, matches, rules) && watch.feels(change, matches, rules)
         };
-        self.fell(slot, feels, fallen, rules);
+        self.fell(slot, feels, invalidated, rules);
     }
 
     /// Takes away what is altered.
@@ -251,7 +251,7 @@ impl TableWatches {
         &mut self,
         slot: u32,
         is_altered: impl Fn(&Watch) -> bool,
-        fallen: &mut Fallen,
+        invalidated: &mut Invalidated,
         rules: &Rules,
     ) {
         let Some(group) = self.group_mut(slot) else {
@@ -272,13 +272,18 @@ impl TableWatches {
         self.watch_count -= removed.len() as u64;
         for watch in removed {
             self.forget_page(&watch, slot);
-            fallen.take(watch, rules);
+            watch.invalidate(invalidated, rules);
         }
         self.remove_if_empty(slot);
     }
 
     /// Judges the totals that a commit moves, when all of it was asked.
-    pub(crate) fn settle_totals(&mut self, cap: Option<u64>, fallen: &mut Fallen, rules: &Rules) {
+    pub(crate) fn settle_totals(
+        &mut self,
+        cap: Option<u64>,
+        invalidated: &mut Invalidated,
+        rules: &Rules,
+    ) {
         for slot in std::mem::take(&mut self.tallied) {
             if !rules.hold(Rule::TotalsAreWithheld) {
                 continue;
@@ -288,17 +293,17 @@ impl TableWatches {
                 .into_iter()
                 .flat_map(|group| &mut group.watches)
             {
-                watch.settle(slot, cap, fallen, rules);
+                watch.settle(slot, cap, invalidated, rules);
             }
-            self.fell(slot, Watch::is_moved, fallen, rules);
+            self.fell(slot, Watch::is_moved, invalidated, rules);
         }
     }
 
     /// Takes everything away.
-    pub(crate) fn drop_all(&mut self, fallen: &mut Fallen, rules: &Rules) {
+    pub(crate) fn drop_all(&mut self, invalidated: &mut Invalidated, rules: &Rules) {
         self.drop_degraded(rules);
         for slot in 0..self.groups.len() {
-            self.drop_group(slot as u32, fallen, rules);
+            self.drop_group(slot as u32, invalidated, rules);
         }
     }
 
@@ -310,8 +315,8 @@ impl TableWatches {
         }
     }
 
-    fn drop_group(&mut self, slot: u32, fallen: &mut Fallen, rules: &Rules) {
-        self.fell(slot, |_| true, fallen, rules);
+    fn drop_group(&mut self, slot: u32, invalidated: &mut Invalidated, rules: &Rules) {
+        self.fell(slot, |_| true, invalidated, rules);
     }
 
     fn group_mut(&mut self, slot: u32) -> Option<&mut Group> {

@@ -6,9 +6,9 @@ use query::{OrderKey, Query};
 
 use crate::buckets::Question;
 use crate::entry::Altered;
+use crate::invalidated::Invalidated;
 use crate::key::Key;
 use crate::rank::Edge;
-use crate::registry::Fallen;
 use crate::rules::{Rule, Rules};
 use crate::weight;
 
@@ -65,6 +65,19 @@ impl Matches {
 }
 
 impl Watch {
+    /// A commit may alter it.
+    pub(crate) fn invalidate(self, invalidated: &mut Invalidated, rules: &Rules) {
+        invalidated.count += 1;
+        if self.is_exact || rules.hold(Rule::StaleIsTold) {
+            self.altered.set();
+        }
+        if self.is_exact
+            && let Some(key) = self.kept
+        {
+            invalidated.gone.push((key, self.number));
+        }
+    }
+
     pub(crate) fn cursor(&self) -> Option<&RowId> {
         match &self.subject {
             Subject::Rows(page) => page.cursor(),
@@ -136,7 +149,7 @@ impl Watch {
         &mut self,
         slot: u32,
         cap: Option<u64>,
-        fallen: &mut Fallen,
+        invalidated: &mut Invalidated,
         rules: &Rules,
     ) {
         let Subject::Total(tally) = &mut self.subject else {
@@ -154,7 +167,7 @@ impl Watch {
             && let Some(key) = self.kept.take()
         {
             let delta = std::mem::take(&mut tally.delta);
-            fallen.set_aside(key, slot, self.number, &self.altered, count, delta);
+            invalidated.defer_total(key, slot, self.number, &self.altered, count, delta);
         }
     }
 
