@@ -197,8 +197,9 @@ impl GroupCommit {
 
     /// Answers a group. Says whether it left work for upkeep.
     fn work(&mut self, mut group: Vec<Work>) -> bool {
-        // Rows go first, lest writers of rows begin anew over each change of a schema.
-        group.sort_by_key(Work::moves_catalogue);
+        // Rows go first, lest writers of rows begin anew over each change of a schema; and among
+        // them those of API keys, which large rows of others are not to hold up.
+        group.sort_by_key(|work| (work.moves_catalogue(), !work.is_keyed()));
         let mut batches = Vec::with_capacity(group.len());
         let mut replies = Vec::with_capacity(group.len());
         let mut reservations = Vec::new();
@@ -236,8 +237,12 @@ impl GroupCommit {
         if !batches.is_empty() {
             let outcomes = self.commit(&batches);
             leaves_upkeep = self.leaves_upkeep(&outcomes);
+            let mut deferred = Vec::new();
             for ((batch, reply), outcome) in batches.into_iter().zip(replies).zip(outcomes) {
                 match (outcome, self.recent_failure()) {
+                    (Ok(Err(Refusal::Deferred)), _) => {
+                        deferred.push(Work::Write { batch, reply });
+                    }
                     (Ok(Err(Refusal::Behind(table))), None) => {
                         self.put_aside(Until::TableBrought(table), Work::Write { batch, reply });
                     }
@@ -250,6 +255,7 @@ impl GroupCommit {
                     }
                 }
             }
+            self.line.lock().put_back(deferred);
         }
         self.run_trials();
         leaves_upkeep

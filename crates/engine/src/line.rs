@@ -49,6 +49,14 @@ impl Work {
         }
     }
 
+    /// Whether an API key asks for it, or the server itself, and not a caller without a key.
+    pub(crate) fn is_keyed(&self) -> bool {
+        match self {
+            Work::Write { batch, .. } => batch.author.is_some(),
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => true,
+        }
+    }
+
     /// Answers that nothing was done. A caller that went away needs no answer.
     pub(crate) fn refuse(self, error: EngineError) {
         match self {
@@ -112,6 +120,16 @@ impl Queue {
 
     pub(crate) fn put_aside(&mut self, until: Until, work: Work) {
         self.aside.push((until, work));
+    }
+
+    /// Takes back work that its group had no room for. That of API keys goes before all others;
+    /// the rest goes behind, so that what came in meanwhile does not wait for all of it.
+    pub(crate) fn put_back(&mut self, works: Vec<Work>) {
+        let (keyed, others): (Vec<_>, Vec<_>) = works.into_iter().partition(Work::is_keyed);
+        for work in keyed.into_iter().rev() {
+            self.waiting.push_front(work);
+        }
+        self.waiting.extend(others);
     }
 
     /// Takes no more, and gives up what waits.
@@ -227,6 +245,36 @@ mod tests {
         assert_eq!(of_bytes(&[half, half, 1]), 2);
         assert_eq!(of_bytes(&[1, GROUP_BYTES_MAX + 1, 1]), 1);
         assert_eq!(of_bytes(&[GROUP_BYTES_MAX + 1, 1]), 1);
+    }
+
+    #[test]
+    fn work_without_room_in_its_group_comes_back_with_that_of_keys_before_all_others() {
+        let work = |author: Option<&str>, epoch| Work::Write {
+            batch: WriteBatch {
+                catalogue_epoch: epoch,
+                ops: Vec::new(),
+                author: author.map(str::to_owned),
+                unchanged_since: None,
+                note: None,
+                room: store::Room::Any,
+            },
+            reply: oneshot::channel().0,
+        };
+        let mut queue = Queue::default();
+        queue.push(work(None, 5));
+        let key = Some("key:a");
+        queue.put_back(vec![
+            work(None, 1),
+            work(key, 2),
+            work(None, 3),
+            work(key, 4),
+        ]);
+        let epoch = |work: Work| match work {
+            Work::Write { batch, .. } => batch.catalogue_epoch,
+            _ => 0,
+        };
+        let order: Vec<u64> = queue.take().into_iter().map(epoch).collect();
+        assert_eq!(order, [2, 4, 5, 1, 3]);
     }
 
     #[test]

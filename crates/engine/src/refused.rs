@@ -67,7 +67,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         },
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         // The writer has it wait, and nobody sees it.
-        Refusal::Behind(_) => EngineError::Overloaded,
+        Refusal::Behind(_) | Refusal::Deferred => EngineError::Overloaded,
         Refusal::Transaction(refusal) => refused_transaction(refusal),
         Refusal::Repeated(repeated) => has_run(repeated.is_same),
         Refusal::Full(Full { what, held, max }) => EngineError::QuotaExceeded { what, held, max },

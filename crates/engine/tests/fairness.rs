@@ -371,6 +371,54 @@ fn user() -> Caller {
     }
 }
 
+/// Changes of one row of 5 MB, each of which fills a group.
+#[test]
+fn large_rows_of_callers_without_a_key_are_written_behind_what_keys_write() {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    let user = user();
+    let mut table = new_table("wide");
+    table.permissions = vec!["update(\"any\")".to_owned()];
+    table.columns.push(NewColumn {
+        kind: "longtext".to_owned(),
+        ..integer("text")
+    });
+    block_on(engine.create_table(&key(), "d", table)).unwrap();
+    let wide = Place {
+        table: "wide",
+        ..PLACE
+    };
+    let mut large = row("large", &[("n", 0)]);
+    let text = Json::Text("x".repeat(5 << 20));
+    large.members.push(("text".to_owned(), text));
+    block_on(engine.create_row(&key(), wide, large)).unwrap();
+    let change = |nth: i64| -> Asked<'_, Told> {
+        let user = &user;
+        Box::pin(async move {
+            let row = row("large", &[("n", nth)]);
+            engine.update_row(user, wide, row, None).await.map(drop)
+        })
+    };
+    store.groups.close();
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| block_on(create(engine, OPEN, row("held", &[("n", 1)]))));
+        store.groups.wait_until_reached();
+        store.take_steps();
+        let changes = [1, 2, 3].map(|nth| enqueue(change(nth)));
+        let mut of_key = enqueue(create(engine, OPEN, row("a", &[("n", 1)])));
+        store.groups.open();
+        held.join().unwrap().unwrap();
+        for (left, change) in (0..3).rev().zip(changes) {
+            block_on(change).unwrap();
+            // The first group with a change has the key's row as well.
+            assert!(left < 2 || poll_once(&mut of_key).is_ready());
+        }
+        let groups = [Step::Group(4), Step::Group(2), Step::Group(1)];
+        assert!(store.take_steps().ends_with(&groups));
+    });
+    engine.close().unwrap();
+}
+
 #[test]
 fn guests_who_try_much_take_no_place_from_writers_nor_from_keys() {
     let site = site();

@@ -31,6 +31,10 @@ pub const IMAGES_MAX: usize = 1_000;
 /// … so many bytes of images, a batch reports tables instead of images.
 pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 
+/// Once the batches of a group with an author, or those without one, have written so many bytes of
+/// images, before and after each change, the others of that kind are [`Refusal::Deferred`].
+pub const GROUP_IMAGE_BYTES_MAX: usize = 8 << 20;
+
 /// Checked operations, applied all or none.
 #[derive(Clone, Debug)]
 pub struct WriteBatch {
@@ -746,6 +750,9 @@ pub enum Refusal {
     /// More is due in this table than one commit brings in, and the batch looks at all of it:
     /// after some calls of [`crate::Store::bring_due`] it can run.
     Behind(TableNumber),
+    /// Those before it in the group have written as much as one commit is to
+    /// ([`GROUP_IMAGE_BYTES_MAX`]). It was not run, and can be in the next group.
+    Deferred,
     /// A transaction of a client stands against it.
     Transaction(TransactionRefusal),
     /// It has run before.

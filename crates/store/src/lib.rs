@@ -92,7 +92,8 @@ pub trait Store: Send + Sync {
     /// mark; a batch that is refused, or changes nothing, takes none. One that fails, in whatever
     /// way, takes nothing from its neighbours, even if the database ends the transaction over it.
     /// What is due by its mark, and it looks at, is brought in before: [`Refusal::Behind`] when
-    /// that is more than one commit brings in.
+    /// that is more than one commit brings in. Batches behind much that was written are not run:
+    /// [`Refusal::Deferred`].
     ///
     /// # Errors
     /// Only when no batch at all could be run.

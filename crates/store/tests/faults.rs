@@ -202,9 +202,16 @@ fn large_group(db: &Db) -> Vec<Member> {
         member(db.batch((0..1_000).map(wide).collect()), |rows| {
             rows.extend((0..1_000).map(|n| (format!("r{n}"), -n)));
         }),
-        member(db.batch(vec![db.delete("r1100")]), |rows| {
-            rows.remove("r1100");
-        }),
+        // Without an author: the others with one would wait for the next group.
+        member(
+            WriteBatch {
+                author: None,
+                ..db.batch(vec![db.delete("r1100")])
+            },
+            |rows| {
+                rows.remove("r1100");
+            },
+        ),
     ]
 }
 

@@ -19,7 +19,9 @@ use super::sizes::{Growth, Totals};
 use super::staged::StagedRun;
 use super::timed_rows::Timed;
 use super::touched::Touched;
-use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, Outcome, Refusal, WriteBatch};
+use crate::batch::{
+    Applied, BATCH_ROWS_MAX, Changes, GROUP_IMAGE_BYTES_MAX, Op, Outcome, Refusal, WriteBatch,
+};
 use crate::{Boundaries, DUE_ROWS_MAX, StoreError};
 
 /// What the writer goes on from. Cloned for each batch: what one did that halts is forgotten
@@ -116,6 +118,8 @@ pub(super) struct Writer {
     pub(super) deadline: Deadline,
     /// What became due in the open transaction.
     due: Vec<Changes>,
+    /// Bytes of the images of all rows that the open transaction wrote, also of those it took back.
+    written_bytes: usize,
     /// Nothing is written any more: what the log holds behind its last commit is not known.
     is_stopped: bool,
 }
@@ -126,6 +130,32 @@ pub(super) enum End {
     Alone(Refusal),
     /// SQLite ended the whole transaction over it.
     WithAll(StoreError),
+}
+
+/// Bytes that the batches of one group wrote: those of API keys, and all others. Apart, so that
+/// large rows of one side do not keep the other out of the group.
+#[derive(Default)]
+struct Written {
+    by_keys: usize,
+    by_others: usize,
+}
+
+impl Written {
+    fn of(&mut self, batch: &WriteBatch) -> &mut usize {
+        match batch.author {
+            Some(_) => &mut self.by_keys,
+            None => &mut self.by_others,
+        }
+    }
+
+    fn add(&mut self, batch: &WriteBatch, bytes: usize) {
+        *self.of(batch) += bytes;
+    }
+
+    /// Whether this batch is to wait for the next group.
+    fn is_enough(&mut self, batch: &WriteBatch) -> bool {
+        *self.of(batch) >= GROUP_IMAGE_BYTES_MAX
+    }
 }
 
 impl Writer {
@@ -153,6 +183,7 @@ impl Writer {
             keeping,
             deadline,
             due: Vec::new(),
+            written_bytes: 0,
             is_stopped: false,
         })
     }
@@ -199,6 +230,7 @@ impl Writer {
         self.execute("BEGIN IMMEDIATE")?;
         self.state = self.committed.clone();
         self.due.clear();
+        self.written_bytes = 0;
         Ok(())
     }
 
@@ -213,13 +245,21 @@ impl Writer {
         let mut mark = first;
         let mut due_left = DUE_ROWS_MAX;
         let mut outcomes = Vec::with_capacity(batches.len());
+        let mut written = Written::default();
         for (batch, failed) in batches.iter().zip(failed) {
             if let Some(error) = failed {
                 outcomes.push(Err(Refusal::Failed(error.clone())));
                 continue;
             }
+            if written.is_enough(batch) {
+                outcomes.push(Err(Refusal::Deferred));
+                continue;
+            }
+            let before = self.written_bytes;
             // Every operation looks at what is valid at its mark.
-            match self.run_settled(batch, mark, &mut due_left) {
+            let ran = self.run_settled(batch, mark, &mut due_left);
+            written.add(batch, self.written_bytes - before);
+            match ran {
                 Ok(applied) => {
                     if applied.mark.is_some() {
                         mark = mark.next();
@@ -258,6 +298,7 @@ impl Writer {
             state: self.state.clone(),
             mark,
             touched: Touched::new(batch.ops.len(), batch.meets_rows_again()),
+            row_ops: 0,
             unchanged_since: batch.unchanged_since,
             deadline: &self.deadline,
             search_left: SEARCH_MAX,
@@ -271,7 +312,8 @@ impl Writer {
             recast: Recast::default(),
             erased_in: Recast::default(),
         };
-        let ran = run.run(batch);
+        let (ran, written_bytes) = run.run(batch);
+        self.written_bytes += written_bytes;
         match ran {
             Ok((applied, _)) if applied.mark.is_none() && !applied.keeps => {
                 // What it wrote, if anything, it took back itself; nothing of that shall stay.
@@ -300,6 +342,7 @@ impl Writer {
             state: self.state.clone(),
             mark: Mark(instant.0),
             touched: Touched::new(0, false),
+            row_ops: 0,
             unchanged_since: None,
             deadline: &self.deadline,
             catalogue: Vec::new(),

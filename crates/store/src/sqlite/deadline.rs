@@ -49,6 +49,12 @@ impl Deadline {
         self.at_us.store(at_us, Ordering::Relaxed);
     }
 
+    /// Whether the limit has passed. To be asked where work goes on without steps of SQLite's
+    /// machine, such as between statements.
+    pub(super) fn is_past(&self) -> bool {
+        elapsed_us(self.since) >= self.at_us.load(Ordering::Relaxed)
+    }
+
     fn instant_us(&self, limit: Duration) -> u64 {
         let limit_us = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
         elapsed_us(self.since).saturating_add(limit_us)

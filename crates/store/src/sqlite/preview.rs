@@ -50,6 +50,10 @@ impl Previewing {
         writer.begin()?;
         let mut mark = first;
         for batch in batches {
+            // A statement that moves a large row takes few steps, at which alone SQLite looks.
+            if writer.deadline.is_past() {
+                return Err(StoreError::Interrupted);
+            }
             writer.bring_all(mark.timestamp())?;
             let outcome = match writer.run(batch, mark) {
                 Ok(applied) => {

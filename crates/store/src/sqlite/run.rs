@@ -82,6 +82,8 @@ pub(super) struct Run<'w> {
     /// The mark this batch gets if it changes something.
     pub(super) mark: Mark,
     pub(super) touched: Touched,
+    /// How many operations on rows have begun.
+    pub(super) row_ops: usize,
     /// See [`WriteBatch::unchanged_since`].
     pub(super) unchanged_since: Option<Timestamp>,
     /// Stops a search for matching rows.
@@ -124,10 +126,25 @@ impl Recast {
     }
 }
 
+/// What the operations of a batch came to.
+struct Performed {
+    rows: Vec<WrittenRow>,
+    matched: Vec<Matched>,
+    timed: Vec<TimedDone>,
+    changes_nothing: bool,
+}
+
 impl Run<'_> {
     /// Runs the operations and records the commit. The state is what the next batch goes on
-    /// from; it is unchanged when the batch changed nothing.
-    pub(super) fn run(mut self, batch: &WriteBatch) -> Step<(Applied, State)> {
+    /// from; it is unchanged when the batch changed nothing. Beside it: bytes of the images of all
+    /// steps, whatever became of them.
+    pub(super) fn run(mut self, batch: &WriteBatch) -> (Step<(Applied, State)>, usize) {
+        let ran = self.perform(batch);
+        let written = self.touched.bytes();
+        (ran.map(|performed| self.finish(performed)), written)
+    }
+
+    fn perform(&mut self, batch: &WriteBatch) -> Step<Performed> {
         let mut rows: Vec<WrittenRow> = Vec::with_capacity(batch.ops.len().min(BATCH_ROWS_MAX));
         let mut matched = Vec::new();
         let mut timed = Vec::new();
@@ -165,7 +182,12 @@ impl Run<'_> {
             transactions: &self.staged.changed,
         };
         self.keep_request(!changes_nothing, &done)?;
-        Ok(self.finish(rows, matched, timed, changes_nothing))
+        Ok(Performed {
+            rows,
+            matched,
+            timed,
+            changes_nothing,
+        })
     }
 
     fn op(&mut self, op: &Op, done: &mut Reports<'_>) -> Step<()> {
@@ -173,11 +195,14 @@ impl Run<'_> {
             // Whatever else there is looks at the table of now.
             self.catch_up()?;
         }
+        let is_of_rows = matches!(
+            op,
+            Op::Row(_) | Op::Matching(_) | Op::Related(_) | Op::Timed(_)
+        );
+        self.row_ops += usize::from(is_of_rows);
         match op {
             // The operation was checked under a catalogue that this very batch has changed.
-            Op::Row(_) | Op::Matching(_) | Op::Related(_) | Op::Timed(_)
-                if !self.catalogue.is_empty() =>
-            {
+            _ if is_of_rows && !self.catalogue.is_empty() => {
                 return Err(Refusal::CatalogueMoved.into());
             }
             Op::Row(op) => done.rows.push(self.row_op(op)?),
@@ -198,7 +223,9 @@ impl Run<'_> {
 
     /// To be asked after each row: other writers wait until all of this batch is in the log.
     pub(super) fn need_room(&self) -> Step<()> {
-        if self.touched.bytes() > BATCH_BYTES_MAX && self.touched.len() > 1 {
+        // One change of one row is possible however large the row is.
+        let is_single = self.touched.len() <= 1 && self.row_ops <= 1;
+        if self.touched.bytes() > BATCH_BYTES_MAX && !is_single {
             let bytes_max = BATCH_BYTES_MAX;
             return Err(Refusal::TooManyBytes { bytes_max }.into());
         }
@@ -251,13 +278,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn finish(
-        self,
-        rows: Vec<WrittenRow>,
-        matched: Vec<Matched>,
-        timed: Vec<TimedDone>,
-        changes_nothing: bool,
-    ) -> (Applied, State) {
+    fn finish(self, performed: Performed) -> (Applied, State) {
+        let Performed {
+            rows,
+            matched,
+            timed,
+            changes_nothing,
+        } = performed;
         let applied = Applied {
             mark: (!changes_nothing).then_some(self.mark),
             rows,

@@ -1,10 +1,12 @@
 //! Operations on all rows that match, on rows that may have moved, and operators.
 
+use futures_executor::block_on;
 use model::operator::{Arithmetic, Beyond, Calculation};
 use model::{Direction, Edit, Field, ModelError, Operator, Patch, RowId, Timestamp, Value};
 use query::{Cursor, Filter, OrderKey, Query, Side, Test};
 use store::{
-    Changes, Guard, MatchingAct, MatchingOp, Op, Outcome, Refusal, RowAct, Stamps, WriteBatch,
+    Changes, Guard, MatchingAct, MatchingOp, Op, Outcome, Refusal, RowAct, Stamps, StoreError,
+    WriteBatch,
 };
 
 use super::db::{CODE, COUNT, Db, Place, TAGS, TITLE, assert_holds, note, row_id};
@@ -436,6 +438,60 @@ pub fn a_matching_operation_stops_behind_so_many_bytes(place: &dyn Place) {
     let last = db.get("r1").unwrap().seq;
     assert_eq!(matched.last_seq, Some(last));
     assert_eq!(matched.end, db.get("r5").map(|row| row.seq));
+}
+
+pub fn changes_of_one_row_are_bounded_in_bytes(place: &dyn Place) {
+    let mut db = with_wide_rows(place, 1);
+    let bytes = store::batch::BATCH_BYTES_MAX;
+    let change = |n: usize| db.update("r0", vec![(COUNT, Value::Int(10 + n as i64))]);
+    let ops: Vec<Op> = (0..bytes / 30_000 + 2).map(change).collect();
+    let refusal = db.refused(ops);
+    assert_eq!(refusal, Refusal::TooManyBytes { bytes_max: bytes });
+    // Nothing of it stays.
+    let before = db.next;
+    let last = db.update("r0", vec![(COUNT, Value::Int(7))]);
+    assert_eq!(db.mark_of(last), before);
+}
+
+/// Batches that change one wide row so often that each writes a third of what a group may.
+pub fn large_changes_wait_for_the_next_group(place: &dyn Place) {
+    let mut db = with_wide_rows(place, 2);
+    let times = store::batch::GROUP_IMAGE_BYTES_MAX / 30_000 / 3 + 1;
+    let batch = |row: &str, author: Option<&str>| {
+        let change = |n: usize| db.update(row, vec![(COUNT, Value::Int(10 + n as i64 % 2))]);
+        let mut batch = db.batch((0..times).map(change).collect());
+        batch.author = author.map(str::to_owned);
+        batch
+    };
+    let key = Some("key:a");
+    let batches = [
+        batch("r0", None),
+        batch("r0", None),
+        batch("r0", None),
+        batch("r0", None),
+        batch("r1", key),
+        batch("r0", None),
+    ];
+    let outcomes = db.commit(&batches);
+    let is_deferred = |outcome: &Outcome| matches!(outcome, Err(Refusal::Deferred));
+    let deferred: Vec<bool> = outcomes.iter().map(is_deferred).collect();
+    // Those of an author have room of their own.
+    assert_eq!(deferred, [false, false, false, true, false, true]);
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| outcome.is_ok() || is_deferred(outcome))
+    );
+    let again = db.commit(&batches[3..4]);
+    assert!(again[0].is_ok());
+}
+
+pub fn previews_look_at_the_clock_between_batches(place: &dyn Place) {
+    let db = with_wide_rows(place, 1);
+    let batches = [db.batch(vec![db.update("r0", vec![(COUNT, Value::Int(1))])])];
+    let preview = |limit_ms| block_on(db.store.preview(&batches, db.next, limit_ms)).map(drop);
+    assert_eq!(preview(0), Err(StoreError::Timeout { limit_ms: 0 }));
+    assert_eq!(preview(60_000), Ok(()));
 }
 
 pub fn a_batch_is_bounded_in_bytes(place: &dyn Place) {

@@ -55,6 +55,9 @@ cases! {
         matches_are_found_when_the_batch_runs
         a_matching_operation_stops_behind_so_many_bytes
         a_batch_is_bounded_in_bytes
+        changes_of_one_row_are_bounded_in_bytes
+        large_changes_wait_for_the_next_group
+        previews_look_at_the_clock_between_batches
         order_limit_offset_and_cursor_choose_the_rows
         more_matches_than_may_be_left_are_refused
         the_searches_of_a_batch_find_so_many_rows_together
