@@ -4,8 +4,9 @@
 //! answers short reads, or the writer, has work, these wait for it. One that is idle for a while
 //! ends, and the memory of its connection and its allocations goes back to the system.
 //!
-//! Callers with a key have places of their own in the queue, and their work is taken first. Those
-//! without read on a part of the threads, so that what they read never keeps a key from a thread.
+//! Callers with a key have places of their own in the queue, and their work is taken first, but for
+//! one job in nine: keys that read without a pause keep nobody out. Those without a key read on a
+//! part of the threads, so that what they read never keeps a key from a thread.
 //! Their answers are made on any thread: that is short, and would wait for two reads otherwise.
 
 use std::any::Any;
@@ -47,6 +48,9 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 /// least one of each.
 const GUESTS_PART: usize = 2;
 
+/// After so many jobs of keys, one of a caller without a key is taken, if one waits.
+const KEYS_IN_A_ROW_MAX: u32 = 8;
+
 /// The threads and what waits for them.
 pub(super) struct Pool {
     shared: Arc<Shared>,
@@ -66,6 +70,8 @@ struct Shared {
 struct State {
     of_keys: Queue,
     of_guests: Queue,
+    /// Jobs of keys that were taken since the last one of a caller without.
+    keys_in_a_row: u32,
     /// Threads that read for callers without a key.
     guest_reads: usize,
     /// Threads that take work, now or when they are done.
@@ -347,13 +353,22 @@ impl Shared {
     }
 
     fn take(&self, state: &mut State) -> Option<Job> {
-        if let Some(job) = state.of_keys.take() {
+        if state.keys_in_a_row < KEYS_IN_A_ROW_MAX
+            && let Some(job) = state.of_keys.take()
+        {
+            state.keys_in_a_row += 1;
             return Some(job);
         }
-        if self.spare_for_guests(state) == 0 {
-            return state.of_guests.answers.pop_front();
+        let of_guest = if self.spare_for_guests(state) == 0 {
+            state.of_guests.answers.pop_front()
+        } else {
+            state.of_guests.take()
+        };
+        if of_guest.is_some() {
+            state.keys_in_a_row = 0;
+            return of_guest;
         }
-        state.of_guests.take()
+        state.of_keys.take()
     }
 
     /// The next job that somebody waits for; `None` when the thread is to end.
@@ -414,6 +429,38 @@ mod tests {
     use futures_executor::block_on;
 
     use super::*;
+
+    #[test]
+    fn keys_that_read_without_a_pause_leave_turns_to_callers_without() {
+        let limits = LongReads {
+            after_us: 0,
+            threads: 1,
+            waiting_max: 100,
+        };
+        let pool = Pool::with_idle(limits, IDLE_MAX);
+        let (release, released) = oneshot::channel::<()>();
+        let held = pool.run(Aside::Read, false, |_| Ok(block_on(released).is_ok()));
+        let order = Arc::<Mutex<Vec<bool>>>::default();
+        let run = |of_guest: bool| {
+            let order = order.clone();
+            let note = move |_| {
+                order.lock().unwrap().push(of_guest);
+                Ok(())
+            };
+            pool.run(Aside::Read, of_guest, note).unwrap()
+        };
+        let keys: Vec<_> = (0..20).map(|_| run(false)).collect();
+        let guests: Vec<_> = (0..3).map(|_| run(true)).collect();
+        release.send(()).unwrap();
+        assert_eq!(block_on(held.unwrap()), Ok(true));
+        for waiting in keys.into_iter().chain(guests) {
+            block_on(waiting).unwrap();
+        }
+        let order = order.lock().unwrap();
+        let turns: Vec<usize> = (0..23).filter(|nth| order[*nth]).collect();
+        // The job that was held counts as the first of a row.
+        assert_eq!(turns, [7, 16, 22]);
+    }
 
     #[test]
     fn threads_that_are_idle_end_and_come_back_with_work() {
