@@ -1,11 +1,11 @@
 //! What a caller asks for, as the rim hands it in: texts where only the engine can judge them.
 
+use std::fmt;
 use std::sync::Arc;
 
 use list_cache::Family;
-use model::{Actor, Json, Mark, ProjectId, RowId};
-
-use crate::once::Request;
+use model::{Actor, Json, Mark, Page, ProjectId, RowId};
+use store::Transaction;
 
 /// Who asks, and in which project.
 #[derive(Clone, Debug)]
@@ -241,4 +241,41 @@ pub struct ListContainers<'a> {
     pub search: &'a str,
     /// Whether the total is wanted.
     pub total: bool,
+}
+
+/// A request that may be sent again.
+pub struct Request {
+    /// The key that it is sent under.
+    pub key: String,
+    /// Stands for what is asked; see [`Engine::fingerprint`].
+    pub print: u128,
+    /// Writes the answer that is kept. Without it marks alone are.
+    pub answer: Option<Box<WriteAnswer>>,
+}
+
+/// Writes an answer from what the request has done, and the mark it is true for. Called by the
+/// writer: it must not wait.
+pub type WriteAnswer = dyn Fn(&Effect<'_>, Mark) -> Vec<u8> + Send + Sync;
+
+/// What a request has done.
+#[derive(Clone, Copy, Debug)]
+pub enum Effect<'a> {
+    /// Wrote rows; deleted ones are as they were, if they are shown at all.
+    Rows {
+        /// How many.
+        total: u64,
+        /// The first of them.
+        page: &'a Page,
+    },
+    /// Committed a transaction of a client.
+    Transaction(&'a Transaction),
+    /// Ran operations over valid periods: whether each changed anything.
+    Timed(&'a [bool]),
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Request");
+        shown.field("key", &self.key).finish_non_exhaustive()
+    }
 }

@@ -12,6 +12,11 @@ use crate::Engine;
 use crate::asked::{Caller, Place};
 use crate::error::EngineError;
 
+/// What reads of rows need.
+pub(crate) const READ_ROWS: &[Scope] = &[Scope::RowsRead];
+/// What writes of rows need.
+pub(crate) const WRITE_ROWS: &[Scope] = &[Scope::RowsWrite];
+
 impl Engine {
     /// Whether the caller may do one of `actions` to rows of a table at all, as far as that is
     /// known before anybody looks at a row.
@@ -199,5 +204,23 @@ pub(crate) fn may_grant(actor: &Actor, permissions: &[Permission]) -> Result<(),
     match permissions.iter().find(|grant| foreign(&grant.role)) {
         Some(grant) => Err(EngineError::RoleNotHeld(grant.role.to_string())),
         None => Ok(()),
+    }
+}
+
+/// The owner of what a key created.
+pub(crate) const OF_KEYS: &str = "key";
+/// The owner of what a guest created. Guests are not told apart: whoever knows the id may use it.
+pub(crate) const OF_GUESTS: &str = "guest";
+
+/// Who may see a transaction that this actor creates, beside API keys.
+pub(crate) fn owner(actor: &Actor) -> String {
+    match actor {
+        Actor::Key { .. } => OF_KEYS.to_owned(),
+        Actor::Guest => OF_GUESTS.to_owned(),
+        Actor::User { roles } => {
+            let mut names = roles.iter().map(model::Role::as_str);
+            let own = names.find(|name| name.starts_with("user:") && !name.contains('/'));
+            own.expect("a user holds its own role").to_owned()
+        }
     }
 }

@@ -12,13 +12,14 @@ use query::{Filter, Frame, Query, Test, Visibility};
 use store::{Listing, Point, StoreError};
 
 use crate::Engine;
-use crate::aside::Turn;
 use crate::asked::{Caller, Place};
-use crate::authorize;
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::{self, READ_ROWS};
 use crate::error::{EngineError, IndexFault};
 use crate::past;
 use crate::related::Gathering;
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS, selection};
+use crate::rows::selection;
+use crate::turn::Turn;
 
 /// Most rows that one request may ask for.
 pub const BATCH_ROWS_READ_MAX: usize = 1_000;

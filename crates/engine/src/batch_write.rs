@@ -5,11 +5,11 @@ use store::{Once, Op, Outcome, Refusal, WriteBatch};
 
 use crate::Engine;
 use crate::asked::Caller;
-use crate::authorize;
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::{self, WRITE_ROWS};
 use crate::error::EngineError;
 use crate::refused::refused;
-use crate::rows::ATTEMPTS_MAX;
-use crate::rows_write::{WRITE_ROWS, batch};
+use crate::rows_write::batch;
 use crate::transactions::{Operation, plan};
 use crate::writer::unanswered;
 

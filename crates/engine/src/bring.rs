@@ -13,11 +13,11 @@ use store::{HoldOp, Op, RelatedOp};
 
 use crate::Engine;
 use crate::asked::{Caller, Place, RowInput};
-use crate::authorize;
+use crate::authorize::{self, WRITE_ROWS};
 use crate::content::PermissionsIn;
 use crate::error::{ColumnFault, EngineError};
 use crate::links::beside;
-use crate::rows_write::{WRITE_ROWS, insert};
+use crate::row_ops::insert;
 
 /// Which links one row holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

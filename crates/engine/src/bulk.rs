@@ -18,14 +18,13 @@ use store::batch::BATCH_ROWS_MAX;
 use store::{Matched, MatchingAct, MatchingOp, Once, Op, Outcome, Refusal, WriteBatch};
 
 use crate::Engine;
-use crate::asked::{Caller, Place};
-use crate::authorize;
-use crate::commit::answer;
+use crate::asked::{Caller, Effect, Place};
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::{self, WRITE_ROWS};
 use crate::content::{Content, PermissionsIn, Sent};
 use crate::error::EngineError;
-use crate::once::Effect;
-use crate::rows::ATTEMPTS_MAX;
-use crate::rows_write::{WRITE_ROWS, batch, need_no_relationships};
+use crate::refused::answer;
+use crate::rows_write::{batch, need_no_relationships};
 use crate::times;
 
 /// Most rows of one slice. As many as may share a commit with other requests (design page,

@@ -12,14 +12,13 @@ use std::time::{Duration, Instant};
 use futures_executor::block_on;
 use list_cache::Batch;
 use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Timestamp};
-use store::{Applied, Changes, Outcome, Pending, Refusal, Store, StoreError, WriteBatch};
+use store::{Changes, Outcome, Pending, Refusal, Store, StoreError, WriteBatch};
 
 use crate::builds::{FailedBuilds, next_build, table_with_builds};
 use crate::error::EngineError;
 use crate::line::{Line, Until, Work};
 use crate::lines::Lines;
 use crate::quota::Held;
-use crate::refused::refused;
 use crate::shared::Shared;
 use crate::tally::Written;
 use crate::told;
@@ -44,9 +43,6 @@ const UPKEEP_EVERY_GROUPS: u32 = 64;
 /// this. Without the rest, a client that writes at a fixed rate got one request in between two
 /// parts, and fell behind for as long as all of them took.
 const BUILD_REST_MAX: Duration = Duration::from_secs(1);
-
-/// What a request is answered with.
-type Answer = Result<Applied, EngineError>;
 
 pub(crate) struct GroupCommit {
     shared: Arc<Shared>,
@@ -279,7 +275,7 @@ impl GroupCommit {
             let Some(trial) = self.line.lock().trials.next(trial_began) else {
                 return;
             };
-            let is_of_guest = trial.is_of_guest();
+            let is_of_guest = trial.is_of_guest;
             // Who waits for it finds no answer, if it cannot be run.
             let _ = self.call(|_| {
                 trial.run(&self.shared);
@@ -665,9 +661,4 @@ fn leaves_rows_behind(change: &CatalogueChange) -> bool {
             | CatalogueChange::DatabaseGone(..)
             | CatalogueChange::ProjectGone(..)
     )
-}
-
-/// What a committed batch answers its caller.
-pub(crate) fn answer(outcome: Outcome) -> Answer {
-    outcome.map_err(refused)
 }

@@ -4,8 +4,8 @@ use store::{Applied, CatalogueOp, Op, WriteBatch};
 
 use crate::Engine;
 use crate::asked::Caller;
-use crate::commit::answer;
 use crate::error::EngineError;
+use crate::refused::answer;
 use crate::rows_write::author;
 
 /// Longest name, in characters (wire protocol, 2.8).

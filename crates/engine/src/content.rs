@@ -3,7 +3,7 @@
 use model::calendar::parse_iso;
 use model::operator::METHODS;
 use model::{
-    Actor, Edit, Grantee, Json, ModelError, Operator, Patch, Permission, Table, Timestamp,
+    Actor, Edit, Grantee, Json, ModelError, Operator, Patch, Permission, Table, Timestamp, Value,
 };
 use store::Stamps;
 
@@ -180,6 +180,34 @@ fn stamp_of(key: &str, json: &Json) -> Result<Option<Timestamp>, EngineError> {
             other.kind()
         ))),
     }
+}
+
+/// What columns are to hold, by their positions. Links are ids of rows here.
+///
+/// # Errors
+/// [`EngineError::Structure`]; [`EngineError::Relationship`] for links that rows of another table
+/// hold.
+pub(crate) fn values(
+    table: &Table,
+    members: &[(String, Json)],
+) -> Result<Vec<(usize, Value)>, EngineError> {
+    let value = |(key, json): &(String, Json)| {
+        let position = table.named(key).map_err(EngineError::Structure)?;
+        let column = &table.columns[position];
+        if column
+            .relation()
+            .is_some_and(|relation| !relation.holds_links())
+        {
+            return Err(EngineError::Relationship(format!(
+                "Column `{key}`: rows of the other table hold its links. Ask of those."
+            )));
+        }
+        Ok((
+            position,
+            column.check(json).map_err(EngineError::Structure)?,
+        ))
+    };
+    members.iter().map(value).collect()
 }
 
 #[cfg(test)]

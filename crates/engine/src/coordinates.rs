@@ -17,11 +17,12 @@ use store::{Listing, Point, StoreError};
 
 use crate::Engine;
 use crate::asked::{Cached, Caller, Fixed, Judged, ListAnswer, ListRows, Place};
-use crate::authorize;
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::{self, READ_ROWS};
 use crate::error::EngineError;
+use crate::named_times::{Timed, timed};
 use crate::paranoid::Hit;
 use crate::past;
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS, Timed, timed};
 
 /// What is read at other times, as far as it does not depend on when it is asked.
 #[derive(Clone, Copy)]

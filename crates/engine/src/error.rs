@@ -6,8 +6,8 @@ use model::{Mark, ModelError, Period, RowId, Scope, Timestamp, counted};
 use query::QueryError;
 use store::{Counted, StoreError};
 
-use crate::quota;
-use crate::temporal::PIECES_MAX;
+/// Most pieces or versions that one read of this kind looks at: they are held in memory.
+pub const PIECES_MAX: u32 = 100_000;
 
 /// Why a use case failed. The text is written for the caller, except for
 /// [`EngineError::Store`], whose detail belongs into the log.
@@ -325,7 +325,7 @@ impl fmt::Display for EngineError {
             | E::AnswerTooLarge { .. }
             | E::ReadersBusy { .. } => self.fmt_of_reading(f),
             E::QuotaExceeded { what, held, max } => {
-                write!(f, "{}", quota::sentence(what, *held, *max))
+                write!(f, "{}", over_quota(what, *held, *max))
             }
             E::RequestKeyReused | E::RequestRepeated => self.fmt_of_repeating(f),
             E::Overloaded
@@ -623,5 +623,20 @@ impl From<StoreError> for EngineError {
 impl From<QueryError> for EngineError {
     fn from(error: QueryError) -> EngineError {
         EngineError::Query(error)
+    }
+}
+
+/// The refusal of more.
+fn over_quota(what: &Counted, held: u64, max: u64) -> String {
+    match what {
+        Counted::Rows(project) => {
+            let those = "with those just being added";
+            format!("Project `{project}` can have {max} rows; it has {held}, {those}.")
+        }
+        Counted::ProjectBytes(project) => {
+            let less = "and this adds more than is left";
+            format!("Project `{project}` can store {max} bytes; it stores {held}, {less}.")
+        }
+        Counted::Bytes => format!("This server can store {max} bytes; it stores {held}."),
     }
 }

@@ -10,9 +10,9 @@ use store::{Listing, StoreError};
 
 use crate::Engine;
 use crate::asked::{Caller, Place};
+use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize;
 use crate::error::EngineError;
-use crate::rows::ATTEMPTS_MAX;
 
 const READ: &[Scope] = &[Scope::RowsRead];
 

@@ -10,6 +10,7 @@ use model::{Catalogue, Mark, Page, TableOptions};
 
 mod aside;
 pub mod asked;
+mod attempt;
 mod authorize;
 mod batch_read;
 mod batch_write;
@@ -35,6 +36,7 @@ mod lines;
 mod links;
 mod listing;
 mod marks;
+mod named_times;
 mod observed;
 mod once;
 mod options;
@@ -49,6 +51,7 @@ mod quota;
 mod refused;
 mod related;
 mod relations;
+mod row_ops;
 mod rows;
 mod rows_write;
 mod shared;
@@ -62,13 +65,14 @@ mod told;
 mod transact;
 mod transactions;
 mod trials;
+mod turn;
 mod unseen;
 mod writer;
 
 pub use aside::ASIDE_BYTES_MIN;
 pub use asked::{
-    Cached, Caller, ColumnChange, Fixed, Judged, ListAnswer, ListContainers, ListRows, Listed,
-    NewColumn, NewIndex, NewTable, Place, RowInput, TableChange,
+    Cached, Caller, ColumnChange, Effect, Fixed, Judged, ListAnswer, ListContainers, ListRows,
+    Listed, NewColumn, NewIndex, NewTable, Place, Request, RowInput, TableChange, WriteAnswer,
 };
 pub use batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
 pub use batch_write::BatchWrite;
@@ -78,13 +82,12 @@ pub use callers::Identity;
 pub use clock::Clock;
 pub use coordinates::PreparedPast;
 pub use definition::{column_type, index_status, index_type};
-pub use error::{ColumnFault, EngineError, IndexFault};
+pub use error::{ColumnFault, EngineError, IndexFault, PIECES_MAX};
 pub use export::{ExportPage, ExportStart};
 pub use increment::Increment;
 pub use indexes::IndexOf;
 pub use list_cache::{Counts as ListCounts, Family};
 pub use observed::{Asked as AskedLists, SlowQuery, TellSlow};
-pub use once::{Effect, Request, WriteAnswer};
 pub use options::OptionsChange;
 pub use paranoid::{Compared, Difference, Part, Report};
 pub use pinned::PinnedPage;
@@ -101,7 +104,7 @@ pub use store::{
     LongReadCounts, LongReads, StoreError, accept_loss, inspect,
 };
 pub use tally::Writes;
-pub use temporal::{CommitRecord, PIECES_MAX, Pieces, PiecesRead, RECORDS_MAX};
+pub use temporal::{CommitRecord, Pieces, PiecesRead, RECORDS_MAX};
 pub use transact::{
     META_BYTES_MAX, OPERATIONS_MAX, RowClaim, TimedTransaction, Transacted, TransactionAct,
     TransactionOp,

@@ -16,7 +16,7 @@ use store::{LinkOp, Op, RelatedOp};
 use crate::asked::{Caller, Place, RowInput};
 use crate::authorize;
 use crate::error::EngineError;
-use crate::rows_write::{over, put};
+use crate::row_ops::{over, put};
 use crate::times;
 
 /// How deep rows may be written inside rows (wire protocol, 2.4).

@@ -14,7 +14,6 @@ use query::{Query, advise, shape, shape_number};
 use store::{Listed, Listing, Snapshot, StoreError};
 
 use crate::Engine;
-use crate::prepared::PreparedList;
 
 /// Most shapes that are counted, of all tables together; some 200 bytes each, and no more than some
 /// 700. A busy application has some hundred.
@@ -150,11 +149,6 @@ impl Engine {
     pub fn asked(&self) -> Vec<Asked> {
         let shapes = self.observed.lock();
         shapes.known.values().map(|shape| shape.read()).collect()
-    }
-
-    /// Counts answers that were given by [`Engine::held`].
-    pub fn count_held(&self, list: &PreparedList, count: u64) {
-        list.shape.hit(count);
     }
 
     /// The counts of what `query` has in common with its like.

@@ -8,55 +8,16 @@
 //! whoever guessed a request of another guest would get the rows that it answered, and each would
 //! leave an answer on the disk that is larger than what was sent.
 
-use std::fmt;
 use std::sync::Arc;
 
-use model::{Actor, ApiKey, Mark, Page};
+use model::{Actor, ApiKey};
 use store::staged::{REQUESTS_KEPT_US, request_text};
-use store::{AnswerOf, Done, Once, Transaction};
+use store::{AnswerOf, Done, Once};
 
 use crate::Engine;
-use crate::asked::Caller;
+use crate::asked::{Caller, Effect, Request};
+use crate::authorize::{WRITE_ROWS, owner};
 use crate::error::EngineError;
-use crate::rows_write::WRITE_ROWS;
-use crate::transactions::owner;
-
-/// A request that may be sent again.
-pub struct Request {
-    /// The key that it is sent under.
-    pub key: String,
-    /// Stands for what is asked; see [`Engine::fingerprint`].
-    pub print: u128,
-    /// Writes the answer that is kept. Without it marks alone are.
-    pub answer: Option<Box<WriteAnswer>>,
-}
-
-/// Writes an answer from what the request has done, and the mark it is true for. Called by the
-/// writer: it must not wait.
-pub type WriteAnswer = dyn Fn(&Effect<'_>, Mark) -> Vec<u8> + Send + Sync;
-
-/// What a request has done.
-#[derive(Clone, Copy, Debug)]
-pub enum Effect<'a> {
-    /// Wrote rows; deleted ones are as they were, if they are shown at all.
-    Rows {
-        /// How many.
-        total: u64,
-        /// The first of them.
-        page: &'a Page,
-    },
-    /// Committed a transaction of a client.
-    Transaction(&'a Transaction),
-    /// Ran operations over valid periods: whether each changed anything.
-    Timed(&'a [bool]),
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Request");
-        shown.field("key", &self.key).finish_non_exhaustive()
-    }
-}
 
 impl Engine {
     /// The answer that was kept when this key's request ran, within the last hour. `None` if it

@@ -8,10 +8,10 @@ use store::{Listing, StoreError};
 
 use crate::Engine;
 use crate::asked::{Caller, Place};
+use crate::attempt::ATTEMPTS_MAX;
 use crate::error::EngineError;
 use crate::marks::Unsettled;
 use crate::past;
-use crate::rows::ATTEMPTS_MAX;
 
 /// A page with the coordinates it was read at.
 #[derive(Clone, Debug)]

@@ -11,11 +11,12 @@ use store::Point;
 
 use crate::Engine;
 use crate::asked::{Cached, Caller, ListAnswer, ListRows, Place};
-use crate::authorize;
+use crate::authorize::{self, READ_ROWS};
 use crate::error::EngineError;
+use crate::named_times::timed;
 use crate::observed::Shape;
 use crate::paranoid::Hit;
-use crate::rows::{READ_ROWS, related, timed};
+use crate::rows::related;
 
 /// The names under which the cache may hold the answer to one list of one caller.
 #[derive(Debug)]
@@ -138,6 +139,11 @@ impl Engine {
             asked: (self.compared().is_some() && contract == Contract::Exact)
                 .then(|| (Box::new(query), asked.family)),
         }))
+    }
+
+    /// Counts answers that were given by [`Engine::held`].
+    pub fn count_held(&self, list: &PreparedList, count: u64) {
+        list.shape.hit(count);
     }
 
     /// The answer to a list, if the cache holds all of it and the list would be prepared alike

@@ -62,21 +62,6 @@ impl Quotas {
     };
 }
 
-/// The refusal of more.
-pub(crate) fn sentence(what: &Counted, held: u64, max: u64) -> String {
-    match what {
-        Counted::Rows(project) => {
-            let those = "with those just being added";
-            format!("Project `{project}` can have {max} rows; it has {held}, {those}.")
-        }
-        Counted::ProjectBytes(project) => {
-            let less = "and this adds more than is left";
-            format!("Project `{project}` can store {max} bytes; it stores {held}, {less}.")
-        }
-        Counted::Bytes => format!("This server can store {max} bytes; it stores {held}."),
-    }
-}
-
 /// What is taken of what may be, and what was refused for it since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {

@@ -1,10 +1,9 @@
 //! What the store refuses, as the error that its caller sees.
 
 use model::counted;
-use store::{Container, Full, Refusal, StoreError};
+use store::{Applied, Container, Full, Outcome, Refusal, StoreError, TransactionRefusal};
 
 use crate::error::{ColumnFault, EngineError};
-use crate::transactions::refused_transaction;
 
 /// The refusal of a batch as the error its caller sees.
 pub(crate) fn refused(refusal: Refusal) -> EngineError {
@@ -120,4 +119,30 @@ fn not_found(container: Container, id: String) -> EngineError {
         Container::Database => EngineError::DatabaseNotFound(id),
         Container::Table => EngineError::TableNotFound(id),
     }
+}
+
+/// An id as a message shows it: what a client sent may be long.
+pub(crate) fn shown(id: &str) -> String {
+    id.chars().take(100).collect()
+}
+
+/// A refusal that concerns a transaction as the error its caller sees.
+pub(crate) fn refused_transaction(refusal: TransactionRefusal) -> EngineError {
+    use TransactionRefusal as R;
+    match refusal {
+        R::NotFound(id) => EngineError::TransactionNotFound(shown(&id)),
+        R::Exists(id) => EngineError::TransactionExists(shown(&id)),
+        R::Ended(id) => EngineError::TransactionEnded(shown(&id)),
+        R::Expired(id) => EngineError::TransactionExpired(shown(&id)),
+        R::LimitExceeded(why) => EngineError::TransactionTooLarge(why),
+        R::NoRoom(why) => EngineError::TransactionsFull(why),
+        // The commit tries again before anybody sees this.
+        R::Moved => EngineError::Overloaded,
+        R::Conflict(id) => EngineError::TransactionConflict(id),
+    }
+}
+
+/// What a committed batch answers its caller.
+pub(crate) fn answer(outcome: Outcome) -> Result<Applied, EngineError> {
+    outcome.map_err(refused)
 }

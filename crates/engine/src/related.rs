@@ -14,11 +14,11 @@ use query::{Filter, Frame, Query, QueryError, RelatedNames, Test, Visibility, se
 use store::{Listed, Listing, Point, Preview, Snapshot, StoreError, TotalCap};
 
 use crate::Engine;
-use crate::aside::Turn;
 use crate::asked::Caller;
+use crate::attempt::ATTEMPTS_MAX;
 use crate::error::EngineError;
 use crate::links::beside;
-use crate::rows::ATTEMPTS_MAX;
+use crate::turn::Turn;
 
 /// How deep relationships can be selected (wire protocol, 2.4).
 const DEPTH_MAX: usize = 3;

@@ -5,24 +5,20 @@ use std::sync::Arc;
 
 use list_cache::{Asked, Contract, Read, ReadRows, Step};
 use model::{
-    Actor, Catalogue, Direction, Mark, Marked, Page, Row, RowId, Scope, Selection, Table, Timestamp,
+    Actor, Catalogue, Direction, Mark, Marked, Page, Row, RowId, Selection, Table, Timestamp,
 };
-use query::ast::Ast;
-use query::{AskedTimes, Frame, Query, RelatedNames, Visibility};
+use query::{Frame, Query, RelatedNames, Visibility};
 use store::{Listing, Point, Snapshot, StoreError};
 
 use crate::Engine;
 use crate::asked::{Cached, Caller, Judged, ListAnswer, ListRows, Place};
-use crate::authorize;
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::{self, READ_ROWS};
 use crate::coordinates;
 use crate::error::EngineError;
+use crate::named_times::timed;
 use crate::paranoid::Hit;
 use crate::related::Gathering;
-
-/// A read is begun anew so often when the schema changes under it.
-pub(crate) const ATTEMPTS_MAX: usize = 16;
-
-pub(crate) const READ_ROWS: &[Scope] = &[Scope::RowsRead];
 
 impl Engine {
     /// Lists rows. The answer may be cached: exact, or, with `ttl_s` above 0, up to that age.
@@ -261,29 +257,6 @@ impl Engine {
         let ast = query::parse(texts)?;
         Ok(query::resolve(&ast, table, visibility, None, &self.limits)?)
     }
-}
-
-/// Queries that name times.
-pub(crate) struct Timed {
-    pub(crate) ast: Ast,
-    pub(crate) times: AskedTimes,
-}
-
-/// The queries, if they name times. Texts without such a method, which is nearly all, are not read
-/// for it.
-pub(crate) fn timed(texts: &[String]) -> Result<Option<Timed>, EngineError> {
-    let may_name = |text: &String| {
-        let methods = ["asOf", "valid", "versions"];
-        methods.iter().any(|method| text.contains(method))
-            // A method may be written with escapes.
-            || text.contains('\\')
-    };
-    if !texts.iter().any(may_name) {
-        return Ok(None);
-    }
-    let ast = query::parse(texts)?;
-    let times = query::asked_times(&ast)?;
-    Ok(times.map(|times| Timed { ast, times }))
 }
 
 /// What single-row reads select; any other query method is refused.

@@ -3,31 +3,28 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::history::Range;
 use model::{
-    Action, Actor, Catalogue, Edit, Json, Mark, Marked, Page, Patch, Row, RowId, Scope, Selection,
-    Table, Timestamp, Value,
+    Action, Actor, Catalogue, Json, Mark, Marked, Page, Row, RowId, Selection, Table, Timestamp,
+    Value,
 };
 use query::Visibility;
 use store::{
-    Applied, Once, Op, Outcome, Refusal, RowAct, RowOp, TimedAct, TimedDone, TimedOp, WriteBatch,
-    WrittenRow,
+    Applied, Once, Op, Outcome, Refusal, RowAct, RowOp, TimedDone, WriteBatch, WrittenRow,
 };
 
 use crate::Engine;
-use crate::asked::{Caller, Place, RowInput};
-use crate::authorize;
-use crate::commit::answer;
-use crate::content::{Content, PermissionsIn, Sent};
+use crate::asked::{Caller, Effect, Place, RowInput};
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::{self, WRITE_ROWS};
+use crate::content::PermissionsIn;
 use crate::error::EngineError;
 use crate::links::{self, Scene};
-use crate::once::Effect;
 use crate::past;
-use crate::rows::{ATTEMPTS_MAX, get_with};
+use crate::refused::answer;
+use crate::row_ops::{insert, over, put, update};
+use crate::rows::get_with;
 use crate::times;
 use crate::unseen::Unseen;
-
-pub(crate) const WRITE_ROWS: &[Scope] = &[Scope::RowsWrite];
 
 /// Makes the operation on a row: of its table, who writes, what was sent, and the links to hold.
 type MakeOp = fn(&Arc<Table>, &Actor, &RowInput, &[(usize, Value)]) -> Result<RowOp, EngineError>;
@@ -346,60 +343,6 @@ pub(crate) fn in_time(actor: &Actor, op: RowOp, row: &RowInput) -> Result<Op, En
     Ok(Op::Timed(Box::new(over(op, range))))
 }
 
-/// The operation over a valid period.
-pub(crate) fn over(op: RowOp, range: Range) -> TimedOp {
-    TimedOp {
-        table: op.table,
-        id: op.id,
-        range,
-        act: timed(op.act),
-        is_literal: false,
-    }
-}
-
-fn timed(act: RowAct) -> TimedAct {
-    match act {
-        RowAct::Insert {
-            values,
-            permissions,
-            stamps,
-            guard,
-        } => TimedAct::Insert {
-            values,
-            permissions,
-            stamps,
-            guard,
-        },
-        RowAct::Update {
-            patch,
-            permissions,
-            stamps,
-            guard,
-        } => TimedAct::Update {
-            patch,
-            permissions,
-            stamps,
-            guard,
-        },
-        RowAct::Put {
-            patch,
-            insert,
-            permissions,
-            insert_permissions,
-            stamps,
-            guard,
-        } => TimedAct::Patch {
-            patch,
-            gap: insert,
-            permissions,
-            insert_permissions,
-            stamps,
-            guard,
-        },
-        RowAct::Delete { guard } => TimedAct::Delete { guard },
-    }
-}
-
 /// Whether the catalogue has the table, and with these columns.
 fn is_of_today(catalogue: &Catalogue, table: &Table) -> bool {
     let project = catalogue.project(table.project.as_str());
@@ -466,104 +409,4 @@ pub(crate) fn need_payload(row: &RowInput) -> Result<(), EngineError> {
         return Err(EngineError::PayloadMissing);
     }
     Ok(())
-}
-
-/// The content of a row, where it may change one that is there.
-fn sent(row: &RowInput, permissions_in: PermissionsIn) -> Sent<'_> {
-    Sent {
-        members: &row.members,
-        permissions: row.permissions.as_deref(),
-        permissions_in,
-        may_operate: true,
-    }
-}
-
-pub(crate) fn update(
-    table: &Arc<Table>,
-    actor: &Actor,
-    row: &RowInput,
-    held: &[(usize, Value)],
-) -> Result<RowOp, EngineError> {
-    let mut content = Content::check(table, actor, sent(row, PermissionsIn::Parameter))?;
-    hold(&mut content.patch, held);
-    let act = RowAct::Update {
-        guard: authorize::guard_patch(table, actor, &content.patch),
-        patch: content.patch,
-        permissions: content.permissions,
-        stamps: content.stamps,
-    };
-    Ok(RowOp {
-        table: table.clone(),
-        id: row.id.clone(),
-        act,
-    })
-}
-
-/// Adds the columns that hold links.
-fn hold(patch: &mut Patch, held: &[(usize, Value)]) {
-    for (position, value) in held {
-        patch.put(*position, Edit::Set(value.clone()));
-    }
-}
-
-pub(crate) fn insert(
-    table: &Arc<Table>,
-    actor: &Actor,
-    row: &RowInput,
-    held: &[(usize, Value)],
-    permissions_in: PermissionsIn,
-) -> Result<RowOp, EngineError> {
-    if !authorize::may_create(table, actor) {
-        return Err(EngineError::Unauthorized);
-    }
-    let sent = Sent {
-        may_operate: false,
-        ..sent(row, permissions_in)
-    };
-    let mut content = Content::check(table, actor, sent)?;
-    hold(&mut content.patch, held);
-    let act = RowAct::Insert {
-        values: content.patch.start(table).map_err(EngineError::Structure)?,
-        permissions: content.permissions.unwrap_or_default(),
-        stamps: content.stamps,
-        guard: authorize::guard(table, actor, &[Action::Update]),
-    };
-    Ok(RowOp {
-        table: table.clone(),
-        id: row.id.clone(),
-        act,
-    })
-}
-
-/// An upsert, with what an insertion would be or why there could be none: which of the two it
-/// becomes is known only inside the transaction.
-pub(crate) fn put(
-    table: &Arc<Table>,
-    actor: &Actor,
-    row: &RowInput,
-    held: &[(usize, Value)],
-) -> Result<RowOp, EngineError> {
-    let mut content = Content::check(table, actor, sent(row, PermissionsIn::Either))?;
-    hold(&mut content.patch, held);
-    let insert = if authorize::may_create(table, actor) {
-        content
-            .patch
-            .start(table)
-            .map_err(|error| Box::new(Refusal::Invalid(error)))
-    } else {
-        Err(Box::new(Refusal::RowForbidden(row.id.clone())))
-    };
-    let act = RowAct::Put {
-        insert,
-        guard: authorize::guard_patch(table, actor, &content.patch),
-        patch: content.patch,
-        insert_permissions: content.permissions.clone().unwrap_or_default(),
-        permissions: content.permissions,
-        stamps: content.stamps,
-    };
-    Ok(RowOp {
-        table: table.clone(),
-        id: row.id.clone(),
-        act,
-    })
 }

@@ -16,11 +16,11 @@ use store::{Listing, Refusal, StoreError};
 
 use crate::Engine;
 use crate::asked::{Caller, ColumnChange, Place};
+use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize;
 use crate::columns::{changed, position};
 use crate::error::{ColumnFault, EngineError};
 use crate::refused::refused;
-use crate::rows::ATTEMPTS_MAX;
 
 /// Numbers of rows in one slice. Wide rows took 0.15 s of processor time so.
 const SLICE_ROWS: i64 = 100_000;

@@ -15,16 +15,14 @@ use store::{
 
 use crate::Engine;
 use crate::asked::{Caller, Place};
-use crate::authorize;
-use crate::commit::answer;
-use crate::error::EngineError;
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::{self, READ_ROWS};
+use crate::content::values;
+use crate::error::{EngineError, PIECES_MAX};
 use crate::past;
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS};
+use crate::refused::answer;
 use crate::rows_write::batch;
-use crate::transact::values;
 
-/// Most pieces or versions that one read of this kind looks at: they are held in memory.
-pub const PIECES_MAX: u32 = 100_000;
 /// Most keys, and most references, over valid time of one table: each is looked at by each write.
 pub const CONSTRAINTS_MAX: usize = 20;
 /// Most columns of such a key.

@@ -3,21 +3,20 @@
 use std::sync::Arc;
 
 use model::history::Range;
-use model::{Json, Mark, Patch, RowId, Table, Timestamp, Value};
+use model::{Json, Mark, Patch, RowId, Table, Timestamp};
 use store::{
     Guard, Note, Op, Outcome, Refusal, Stamps, TimedAct, TimedClaim, TimedDone, TimedOp, WriteBatch,
 };
 
 use crate::Engine;
-use crate::asked::{Caller, Place, RowInput};
-use crate::authorize;
-use crate::commit::answer;
+use crate::asked::{Caller, Effect, Place, RowInput};
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::{self, WRITE_ROWS};
+use crate::content::values;
 use crate::error::EngineError;
 use crate::links::{self, Scene};
-use crate::once::Effect;
-use crate::refused::refused;
-use crate::rows::ATTEMPTS_MAX;
-use crate::rows_write::{WRITE_ROWS, batch};
+use crate::refused::{answer, refused};
+use crate::rows_write::batch;
 use crate::temporal;
 
 /// Most operations of one transaction: as many rows as one commit may change.
@@ -307,32 +306,4 @@ fn asserted(table: &Table, claim: &RowClaim) -> Result<TimedClaim, EngineError> 
         }
         RowClaim::UnchangedSince(mark) => TimedClaim::UnchangedSince(*mark),
     })
-}
-
-/// What columns are to hold, by their positions. Links are ids of rows here.
-///
-/// # Errors
-/// [`EngineError::Structure`]; [`EngineError::Relationship`] for links that rows of another table
-/// hold.
-pub(crate) fn values(
-    table: &Table,
-    members: &[(String, Json)],
-) -> Result<Vec<(usize, Value)>, EngineError> {
-    let value = |(key, json): &(String, Json)| {
-        let position = table.named(key).map_err(EngineError::Structure)?;
-        let column = &table.columns[position];
-        if column
-            .relation()
-            .is_some_and(|relation| !relation.holds_links())
-        {
-            return Err(EngineError::Relationship(format!(
-                "Column `{key}`: rows of the other table hold its links. Ask of those."
-            )));
-        }
-        Ok((
-            position,
-            column.check(json).map_err(EngineError::Structure)?,
-        ))
-    };
-    members.iter().map(value).collect()
 }

@@ -13,12 +13,11 @@ use store::{Op, OperationsOf, Share, Staged, TransactionOp, WriteBatch};
 
 use crate::Engine;
 use crate::asked::{Caller, ListContainers, Listed};
-use crate::authorize;
-use crate::commit::answer;
+use crate::authorize::{self, OF_GUESTS, OF_KEYS, READ_ROWS, WRITE_ROWS, owner};
 use crate::error::EngineError;
 use crate::listing::{self, Listable, TRANSACTIONS, no_such_attribute};
-use crate::rows::READ_ROWS;
-use crate::rows_write::{WRITE_ROWS, author};
+use crate::refused::{answer, shown};
+use crate::rows_write::author;
 
 mod commit;
 mod operation;
@@ -33,7 +32,6 @@ pub use operation::{Act, Operation};
 pub(crate) use plan::plan;
 pub use stage::Echo;
 pub use store::{Transaction, TransactionStatus};
-pub(crate) use trial::Trial;
 
 /// Shortest time that a transaction stays open, in seconds (wire protocol, transactions).
 pub const TRANSACTION_TTL_S_MIN: i64 = 60;
@@ -41,11 +39,6 @@ pub const TRANSACTION_TTL_S_MIN: i64 = 60;
 pub const TRANSACTION_TTL_S_MAX: i64 = 3_600;
 /// The time where none is asked for.
 pub const TRANSACTION_TTL_S_DEFAULT: i64 = 300;
-
-/// The owner of what a key created.
-const OF_KEYS: &str = "key";
-/// The owner of what a guest created. Guests are not told apart: whoever knows the id may use it.
-const OF_GUESTS: &str = "guest";
 
 impl Engine {
     /// As [`Engine::create_transaction_from`], of a caller that no address is known of.
@@ -254,19 +247,6 @@ fn holder(actor: &Actor, from: Option<IpAddr>) -> String {
     }
 }
 
-/// Who may see a transaction that this actor creates, beside API keys.
-pub(crate) fn owner(actor: &Actor) -> String {
-    match actor {
-        Actor::Key { .. } => OF_KEYS.to_owned(),
-        Actor::Guest => OF_GUESTS.to_owned(),
-        Actor::User { roles } => {
-            let mut names = roles.iter().map(model::Role::as_str);
-            let own = names.find(|name| name.starts_with("user:") && !name.contains('/'));
-            own.expect("a user holds its own role").to_owned()
-        }
-    }
-}
-
 impl Engine {
     /// What the transactions of this caller may take.
     fn share(&self, actor: &Actor) -> Share {
@@ -285,27 +265,6 @@ fn may_see(actor: &Actor, owner_of_it: &str) -> bool {
         Actor::Key { .. } => true,
         Actor::Guest => class_of(owner_of_it) == OF_GUESTS,
         Actor::User { .. } => owner(actor) == owner_of_it,
-    }
-}
-
-/// An id as a message shows it: what a client sent may be long.
-fn shown(id: &str) -> String {
-    id.chars().take(100).collect()
-}
-
-/// A refusal that concerns a transaction as the error its caller sees.
-pub(crate) fn refused_transaction(refusal: store::TransactionRefusal) -> EngineError {
-    use store::TransactionRefusal as R;
-    match refusal {
-        R::NotFound(id) => EngineError::TransactionNotFound(shown(&id)),
-        R::Exists(id) => EngineError::TransactionExists(shown(&id)),
-        R::Ended(id) => EngineError::TransactionEnded(shown(&id)),
-        R::Expired(id) => EngineError::TransactionExpired(shown(&id)),
-        R::LimitExceeded(why) => EngineError::TransactionTooLarge(why),
-        R::NoRoom(why) => EngineError::TransactionsFull(why),
-        // The commit tries again before anybody sees this.
-        R::Moved => EngineError::Overloaded,
-        R::Conflict(id) => EngineError::TransactionConflict(id),
     }
 }
 

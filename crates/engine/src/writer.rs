@@ -15,7 +15,7 @@ use crate::quota::Held;
 use crate::refused::refused;
 use crate::shared::Shared;
 use crate::tally::{Writes, Written};
-use crate::transactions::Trial;
+use crate::trials::Trial;
 
 /// The answer to a batch that was submitted.
 pub(crate) type Submitted = oneshot::Receiver<Result<Outcome, EngineError>>;

@@ -9,12 +9,12 @@ use store::{
 use super::plan::{doer, plan};
 use super::trial::kept;
 use crate::Engine;
-use crate::asked::Caller;
+use crate::asked::{Caller, Effect};
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::WRITE_ROWS;
 use crate::error::EngineError;
-use crate::once::Effect;
 use crate::refused::refused;
-use crate::rows::ATTEMPTS_MAX;
-use crate::rows_write::{WRITE_ROWS, batch};
+use crate::rows_write::batch;
 
 impl Engine {
     /// Commits a transaction: one batch, one mark. If an operation cannot be done, none is, and

@@ -11,16 +11,14 @@ use store::{MatchingAct, MatchingOp, Op, Refusal, RowAct, RowOp, Stamps};
 use super::operation::{Act, Operation};
 use super::text::Kept;
 use crate::asked::{Caller, Place};
-use crate::authorize;
+use crate::authorize::{self, WRITE_ROWS};
 use crate::bulk;
 use crate::content::PermissionsIn;
 use crate::error::EngineError;
 use crate::increment::{self, Increment};
 use crate::links::{self, Scene};
-use crate::rows_write::{
-    WRITE_ROWS, in_time, insert, need_duplicate_free, need_no_relationships, need_payload, over,
-    put, update,
-};
+use crate::row_ops::{insert, over, put, update};
+use crate::rows_write::{in_time, need_duplicate_free, need_no_relationships, need_payload};
 use crate::times;
 
 /// What a key must hold to write rows.

@@ -12,10 +12,12 @@ use store::{OperationsOf, Refusal, StoreError, WriteBatch};
 use super::trial::{Tried, batches, kept};
 use crate::Engine;
 use crate::asked::{Caller, ListAnswer, ListRows, Place};
-use crate::authorize;
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::{self, READ_ROWS};
 use crate::error::EngineError;
+use crate::named_times::timed;
 use crate::related::{Gathering, Reads};
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS, get_with, related, selection, timed};
+use crate::rows::{get_with, related, selection};
 
 impl Engine {
     /// As [`Engine::list_rows`], inside a transaction; never from a cache.

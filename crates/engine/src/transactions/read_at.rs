@@ -10,11 +10,12 @@ use store::{Listing, OperationsOf, StoreError};
 use super::read::need_key_for_texts;
 use crate::Engine;
 use crate::asked::{Caller, Judged, ListAnswer, ListRows};
-use crate::authorize;
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::{self, READ_ROWS};
 use crate::coordinates::need_one_instant;
 use crate::error::EngineError;
+use crate::named_times::{Timed, timed};
 use crate::related::Gathering;
-use crate::rows::{ATTEMPTS_MAX, READ_ROWS, Timed, timed};
 
 /// A list, or one row of it.
 type Asked<'a> = (&'a ListRows<'a>, Option<&'a RowId>);

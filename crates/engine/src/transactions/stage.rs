@@ -14,10 +14,11 @@ use super::text::{self, Kept};
 use super::trial::{batches, kept};
 use crate::Engine;
 use crate::asked::{Caller, RowInput};
+use crate::attempt::ATTEMPTS_MAX;
+use crate::authorize::WRITE_ROWS;
 use crate::error::{ColumnFault, EngineError};
 use crate::refused::refused;
-use crate::rows::ATTEMPTS_MAX;
-use crate::rows_write::{WRITE_ROWS, batch};
+use crate::rows_write::batch;
 use crate::unseen::Unseen;
 
 /// The answer to an operation on one row that was staged.

@@ -1,7 +1,6 @@
 //! Finding out what operations would do, on the writer's thread and without a trace.
 
 use futures_channel::oneshot;
-use futures_executor::block_on;
 use model::{Catalogue, Mark};
 use store::{Op, Outcome, Preview, StagedOperation, StoreError, WriteBatch};
 
@@ -11,45 +10,7 @@ use crate::Engine;
 use crate::asked::Caller;
 use crate::error::EngineError;
 use crate::rows_write::batch;
-use crate::shared::Shared;
-
-/// How long one trial may keep writers waiting. At the 18.7 microseconds a change that the
-/// bitemporal page measured (section 7), a transaction of as many rows as one commit may change
-/// takes a fifth of it; the rest is for what a read inside it looks at.
-const TRIAL_MS_MAX: u64 = 1_000;
-/// The same for callers without a key, of whom there may be many that mean harm.
-const TRIAL_OF_GUEST_MS_MAX: u64 = 100;
-
-/// Batches to try, and what to look at then.
-pub(crate) struct Trial {
-    batches: Vec<WriteBatch>,
-    is_of_guest: bool,
-    look: Box<Look>,
-}
-
-type Look = dyn FnOnce(Result<&dyn Preview, StoreError>) + Send;
-
-impl Trial {
-    /// Whether who asks for it has no key.
-    pub(crate) fn is_of_guest(&self) -> bool {
-        self.is_of_guest
-    }
-
-    /// Runs it. Blocks.
-    pub(crate) fn run(self, shared: &Shared) {
-        let first = shared.marks.untaken(shared.now());
-        let limit_ms = if self.is_of_guest {
-            TRIAL_OF_GUEST_MS_MAX
-        } else {
-            TRIAL_MS_MAX
-        };
-        let preview = shared.store.preview(&self.batches, first, limit_ms);
-        match block_on(preview) {
-            Ok(preview) => (self.look)(Ok(&*preview)),
-            Err(error) => (self.look)(Err(error)),
-        }
-    }
-}
+use crate::trials::Trial;
 
 /// What a trial said.
 pub(super) struct Tried<T> {

@@ -1,0 +1,28 @@
+//! Queries that name times: whether a list is of now, or of another time.
+
+use query::{AskedTimes, Ast};
+
+use crate::error::EngineError;
+
+/// Queries that name times.
+pub(crate) struct Timed {
+    pub(crate) ast: Ast,
+    pub(crate) times: AskedTimes,
+}
+
+/// The queries, if they name times. Texts without such a method, which is nearly all, are not read
+/// for it.
+pub(crate) fn timed(texts: &[String]) -> Result<Option<Timed>, EngineError> {
+    let may_name = |text: &String| {
+        let methods = ["asOf", "valid", "versions"];
+        methods.iter().any(|method| text.contains(method))
+            // A method may be written with escapes.
+            || text.contains('\\')
+    };
+    if !texts.iter().any(may_name) {
+        return Ok(None);
+    }
+    let ast = query::parse(texts)?;
+    let times = query::asked_times(&ast)?;
+    Ok(times.map(|times| Timed { ast, times }))
+}
