@@ -94,7 +94,7 @@ pub use pinned::PinnedPage;
 pub use plausible::DRIFT_MAX_US;
 pub use prepared::{PreparedList, PreparedTable};
 pub use projects::NewKey;
-pub use query::json::read as read_json;
+pub use query::json::{Room, read as read_json, read_within as read_json_within};
 pub use query::{Frame, QueryError, instant, mark};
 pub use quota::{Quotas, Taken};
 pub use relations::{NewRelationship, RelationshipChange};

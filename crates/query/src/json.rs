@@ -2,6 +2,7 @@
 //!
 //! One pass, no tree in between: a body of 20 MB is read in time linear to its length.
 
+use std::cell::Cell;
 use std::fmt;
 
 use model::Json;
@@ -44,26 +45,88 @@ impl From<serde_json::Error> for JsonError {
     }
 }
 
+/// Memory for the arrays and objects of one text: their elements and members, without the bytes of
+/// strings, which are never more than the text has. Of a text of brackets they take 40 times its
+/// length.
+#[derive(Debug)]
+pub struct Room {
+    left: Cell<usize>,
+    bytes_max: usize,
+    is_exceeded: Cell<bool>,
+}
+
+impl Room {
+    /// Room of which nothing is taken.
+    pub fn new(bytes_max: usize) -> Room {
+        Room {
+            left: Cell::new(bytes_max),
+            bytes_max,
+            is_exceeded: Cell::new(false),
+        }
+    }
+
+    /// Bytes that have been taken.
+    pub fn taken(&self) -> usize {
+        self.bytes_max - self.left.get()
+    }
+
+    /// Whether a text was refused because it needed more.
+    pub fn is_exceeded(&self) -> bool {
+        self.is_exceeded.get()
+    }
+
+    /// Adds `one`, and counts what that allocates.
+    fn push<T, E: Error>(&self, all: &mut Vec<T>, one: T) -> Result<(), E> {
+        if all.len() == all.capacity() {
+            let more = all.capacity().max(GROWTH_MIN);
+            let Some(left) = self.left.get().checked_sub(more * size_of::<T>()) else {
+                self.is_exceeded.set(true);
+                let bytes_max = self.bytes_max;
+                return Err(E::custom(format_args!(
+                    "arrays and objects that take more than {bytes_max} bytes of memory"
+                )));
+            };
+            self.left.set(left);
+            all.reserve_exact(more);
+        }
+        all.push(one);
+        Ok(())
+    }
+}
+
+/// Elements that a list has room for once it has one.
+const GROWTH_MIN: usize = 4;
+
 /// Reads one JSON value; nothing but white space may follow it.
 ///
 /// # Errors
-/// [`JsonError`] when the text is not JSON or not UTF-8, nests deeper than [`DEPTH_MAX`], holds
-/// a number beyond the doubles, or an escape that is half of a surrogate pair.
+/// As for [`read_within`], of which there is no bound.
 pub fn read(text: &[u8]) -> Result<Json, JsonError> {
+    read_within(text, &Room::new(usize::MAX))
+}
+
+/// As [`read`], of a text that may be of any length and comes from anybody.
+///
+/// # Errors
+/// [`JsonError`] when the text is not JSON or not UTF-8, nests deeper than [`DEPTH_MAX`], holds
+/// a number beyond the doubles, or an escape that is half of a surrogate pair; or when there is
+/// not enough `room` for it.
+pub fn read_within(text: &[u8], room: &Room) -> Result<Json, JsonError> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let json = Reader { depth: 0 }.deserialize(&mut deserializer)?;
+    let json = Reader { depth: 0, room }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(json)
 }
 
 /// Reads one value that stands inside `depth` arrays and objects.
 #[derive(Clone, Copy)]
-struct Reader {
+struct Reader<'a> {
     depth: usize,
+    room: &'a Room,
 }
 
-impl Reader {
-    fn inner<E: Error>(self) -> Result<Reader, E> {
+impl<'a> Reader<'a> {
+    fn inner<E: Error>(self) -> Result<Reader<'a>, E> {
         if self.depth == DEPTH_MAX {
             return Err(E::custom(format_args!(
                 "more than {DEPTH_MAX} arrays and objects inside each other"
@@ -71,11 +134,12 @@ impl Reader {
         }
         Ok(Reader {
             depth: self.depth + 1,
+            ..self
         })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Reader {
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Json;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
@@ -83,7 +147,7 @@ impl<'de> DeserializeSeed<'de> for Reader {
     }
 }
 
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for Reader<'_> {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,7 +186,7 @@ impl<'de> Visitor<'de> for Reader {
         let inner = self.inner()?;
         let mut list = Vec::new();
         while let Some(element) = elements.next_element_seed(inner)? {
-            list.push(element);
+            self.room.push(&mut list, element)?;
         }
         Ok(Json::List(list))
     }
@@ -131,7 +195,8 @@ impl<'de> Visitor<'de> for Reader {
         let inner = self.inner()?;
         let mut object = Vec::new();
         while let Some(key) = members.next_key::<String>()? {
-            object.push((key, members.next_value_seed(inner)?));
+            let member = (key, members.next_value_seed(inner)?);
+            self.room.push(&mut object, member)?;
         }
         Ok(Json::Object(object))
     }
@@ -198,6 +263,27 @@ mod tests {
         check_refused(nested(DEPTH_MAX + 1).as_bytes(), "more than 64 arrays");
         let objects = r#"{"a":"#.repeat(100_000);
         check_refused(objects.as_bytes(), "more than 64 arrays");
+    }
+
+    #[test]
+    fn arrays_and_objects_take_no_more_memory_than_there_is_room_for() {
+        let (value, member) = (size_of::<Json>(), size_of::<(String, Json)>());
+        for (unit, each) in [
+            ("0", value),
+            ("[]", value),
+            ("[0]", value + GROWTH_MIN * value),
+            ("{\"\":0}", value + GROWTH_MIN * member),
+        ] {
+            let text = format!("[{}]", vec![unit; 1_024].join(","));
+            let room = Room::new(1_024 * each);
+            assert!(read_within(text.as_bytes(), &room).is_ok(), "{unit}");
+            assert_eq!(room.taken(), 1_024 * each, "{unit}");
+            let less = Room::new(1_024 * each - 1);
+            let refused = read_within(text.as_bytes(), &less).unwrap_err();
+            assert!(less.is_exceeded(), "{refused}");
+        }
+        let broken = Room::new(1_000);
+        assert!(read_within(b"[1,", &broken).is_err() && !broken.is_exceeded());
     }
 
     proptest::proptest! {

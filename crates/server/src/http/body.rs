@@ -34,6 +34,20 @@ impl Held<'_> {
         &self.bytes
     }
 
+    /// Counts what has been made of the body: its arrays and objects, which may take more memory
+    /// than their text.
+    ///
+    /// # Errors
+    /// More than the share bears; the refusal of `share`.
+    pub fn count_parsed(
+        &mut self,
+        bytes: usize,
+        share: impl Fn() -> Result<Share, ApiError>,
+    ) -> Result<(), ApiError> {
+        let more = bytes.saturating_sub(self.bytes.len());
+        self.counted.add(more, share)
+    }
+
     /// The body, which does not count any more once this value is dropped.
     pub fn shared(&self) -> Bytes {
         self.bytes.clone()

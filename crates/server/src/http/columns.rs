@@ -122,13 +122,13 @@ pub async fn delete(asked: &Asked<'_>) -> Result<Reply, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use engine::Family;
+    use engine::{Family, Room};
     use model::Json;
 
     use super::*;
 
     fn fields(body: &str) -> Fields {
-        Fields::read(body.as_bytes()).unwrap()
+        Fields::read(body.as_bytes(), &Room::new(1_000)).unwrap()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use engine::{Caller, EngineError, Family, Identity, Judged, ListContainers, Place};
+use engine::{Caller, EngineError, Family, Identity, Judged, ListContainers, Place, Room};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
@@ -34,6 +34,12 @@ const SEARCH_CHARS_MAX: usize = 256;
 /// Largest body that is parsed on the thread that took the request, in bytes: about a millisecond
 /// of parsing, for which every other connection of that thread waits.
 pub(super) const PARSED_HERE_BYTES_MAX: usize = 128 * 1_024;
+
+/// The arrays and objects of a large body from a caller without a key may take this part of
+/// `--body-max`, `1 / GUESTS_ROOM_PART`, and at least [`GUESTS_ROOM_MIN`]: what more takes to read,
+/// to judge and to let go holds up others.
+const GUESTS_ROOM_PART: usize = 8;
+const GUESTS_ROOM_MIN: usize = 1 << 20;
 
 const X_APPWRITE_TIMESTAMP: HeaderName = HeaderName::from_static("x-appwrite-timestamp");
 /// The header by which a request says what it wants of the list cache.
@@ -248,16 +254,27 @@ impl<'a> Asked<'a> {
     /// The members of the body.
     pub async fn fields(&mut self) -> Result<Fields, ApiError> {
         self.load().await?;
-        let Some(held) = &self.held else {
+        let Some(mut held) = self.held.take() else {
             return Ok(Fields::default());
         };
-        if held.bytes().len() > PARSED_HERE_BYTES_MAX {
+        let bytes_max = self.app.shared.limits.body_bytes_max;
+        let (fields, taken) = if held.bytes().len() > PARSED_HERE_BYTES_MAX {
+            let room = Room::new(match self.share()? {
+                Share::Keys => bytes_max,
+                Share::Guests(_) => (bytes_max / GUESTS_ROOM_PART).max(GUESTS_ROOM_MIN),
+            });
             let bytes = held.shared();
-            let parsed = tokio::task::spawn_blocking(move || Fields::read(&bytes)).await;
-            parsed.unwrap_or_else(|broken| Err(ApiError::internal(broken.to_string())))
+            let read = move || (Fields::read(&bytes, &room), room.taken());
+            let parsed = tokio::task::spawn_blocking(read).await;
+            parsed.map_err(|broken| ApiError::internal(broken.to_string()))?
         } else {
-            Fields::read(held.bytes())
-        }
+            let room = Room::new(bytes_max);
+            (Fields::read(held.bytes(), &room), room.taken())
+        };
+        let fields = fields?;
+        held.count_parsed(taken, || self.share())?;
+        self.held = Some(held);
+        Ok(fields)
     }
 
     /// Whether the total is wanted; it is unless the query string says otherwise.

@@ -1,8 +1,16 @@
 //! The members of a JSON body, taken out one by one with their types checked.
 
+use engine::Room;
 use model::Json;
 
 use super::error::{ApiError, Kind};
+
+/// Memory that the arrays and objects of JSON inside a text may take: those of a row with several
+/// arrays of the greatest length.
+const INSIDE_BYTES_MAX: usize = 4 << 20;
+
+/// The content of a row, which may come as the JSON text of an object.
+const DATA: &str = "data";
 
 /// What has not been taken out yet of an object that a client sent. `null` means "not given".
 #[derive(Debug, Default)]
@@ -18,23 +26,43 @@ impl Fields {
     /// where every parameter is optional.
     ///
     /// # Errors
-    /// Bytes that are not JSON, or JSON that is not an object.
-    pub fn read(body: &[u8]) -> Result<Fields, ApiError> {
+    /// Bytes that are not JSON, or JSON that is not an object; one for which there is not enough
+    /// `room`.
+    pub fn read(body: &[u8], room: &Room) -> Result<Fields, ApiError> {
         if body.trim_ascii().is_empty() {
             return Ok(Fields::default());
         }
         let refuse = |message: String| ApiError::new(Kind::BadRequest, message);
-        match engine::read_json(body) {
-            Ok(Json::Object(members)) => Ok(Fields {
-                members,
-                within: None,
-            }),
-            Ok(other) => Err(refuse(format!(
-                "The body must be a JSON object, got {}.",
-                other.kind()
-            ))),
-            Err(why) => Err(refuse(format!("The body is not JSON: {why}."))),
+        let read = |text: &[u8]| match engine::read_json_within(text, room) {
+            Err(why) if room.is_exceeded() => Err(ApiError::new(
+                Kind::PayloadTooLarge,
+                format!("The body holds {why}."),
+            )),
+            read => Ok(read),
+        };
+        let mut members = match read(body)? {
+            Ok(Json::Object(members)) => members,
+            Ok(other) => {
+                return Err(refuse(format!(
+                    "The body must be a JSON object, got {}.",
+                    other.kind()
+                )));
+            }
+            Err(why) => return Err(refuse(format!("The body is not JSON: {why}."))),
+        };
+        // Read here, so that a long one does not hold up the thread that takes it out.
+        for (name, value) in &mut members {
+            if name == DATA
+                && let Json::Text(text) = &*value
+                && let Ok(object @ (Json::Object(_) | Json::List(_))) = read(text.as_bytes())?
+            {
+                *value = object;
+            }
         }
+        Ok(Fields {
+            members,
+            within: None,
+        })
     }
 
     /// An object inside the parameter `name`.
@@ -179,7 +207,10 @@ impl Fields {
     pub fn object(&mut self, name: &'static str) -> Result<Option<Vec<(String, Json)>>, ApiError> {
         let json = match self.take(name) {
             None => return Ok(None),
-            Some(Json::Text(text)) => engine::read_json(text.as_bytes()).ok(),
+            Some(Json::Text(text)) => {
+                let room = Room::new(INSIDE_BYTES_MAX);
+                engine::read_json_within(text.as_bytes(), &room).ok()
+            }
             Some(other) => Some(other),
         };
         match json {
@@ -229,7 +260,7 @@ mod tests {
     use super::*;
 
     fn fields(body: &str) -> Fields {
-        Fields::read(body.as_bytes()).unwrap()
+        Fields::read(body.as_bytes(), &Room::new(1_000)).unwrap()
     }
 
     fn message<T: std::fmt::Debug>(outcome: Result<T, ApiError>) -> String {
@@ -242,7 +273,7 @@ mod tests {
             assert_eq!(fields(body).rest(), []);
         }
         for body in ["[1]", "5", "\"a\"", "{", "\u{0}", "{\"a\":}"] {
-            let error = Fields::read(body.as_bytes()).unwrap_err();
+            let error = Fields::read(body.as_bytes(), &Room::new(1_000)).unwrap_err();
             assert_eq!(error.kind, Kind::BadRequest, "{body}");
         }
     }
@@ -328,8 +359,14 @@ mod tests {
         );
         assert_eq!(
             fields(r#"{"a":"{\"x\":1}"}"#).object("a").unwrap(),
-            Some(wanted)
+            Some(wanted.clone())
         );
+        let mut early = fields(r#"{"data":"{\"x\":1}"}"#);
+        assert_eq!(early.object("data").unwrap(), Some(wanted));
+        for text in ["null", "5", "{"] {
+            let mut early = fields(&format!(r#"{{"data":"{text}"}}"#));
+            assert!(early.object("data").is_err(), "{text}");
+        }
         for body in [r#"{"a":[1]}"#, r#"{"a":5}"#, r#"{"a":"{"}"#, r#"{"a":"5"}"#] {
             let said = message(fields(body).object("a"));
             assert_eq!(

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, Identity};
+use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, Identity, Room};
 use hyper::header::HeaderMap;
 use model::{Actor, Mark};
 use tokio::sync::watch;
@@ -516,7 +516,8 @@ fn ends() -> ApiError {
 
 /// The objects of lines: those of many bytes are read on a thread that parses large bodies.
 async fn parsed(lines: Vec<Vec<u8>>) -> Vec<Result<Fields, ApiError>> {
-    let read = |lines: Vec<Vec<u8>>| lines.iter().map(|line| Fields::read(line)).collect();
+    let one = |line: &Vec<u8>| Fields::read(line, &Room::new(LINE_BYTES_MAX));
+    let read = move |lines: Vec<Vec<u8>>| lines.iter().map(one).collect();
     let (count, bytes) = (lines.len(), lines.iter().map(Vec::len).sum::<usize>());
     if bytes <= PARSED_HERE_BYTES_MAX {
         return read(lines);

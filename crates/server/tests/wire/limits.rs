@@ -98,6 +98,49 @@ fn large_bodies_share_one_budget_and_small_ones_need_none() {
     assert_eq!(small.status, 201, "{}", small.text);
 }
 
+/// A list whose queries are so many arrays, which take 40 times their text.
+fn arrays(count: usize) -> String {
+    format!(r#"{{"queries":[{}0]}}"#, "[0],".repeat(count))
+}
+
+#[test]
+fn arrays_and_objects_of_a_body_take_no_more_memory_than_a_body_may() {
+    let site = Site::start();
+    make_tables(&site);
+    let shown = "/v1/tablesdb/d/tables/shown/rows/query";
+    // Parsed where it was taken, and apart from other requests.
+    for count in [30_000, 60_000] {
+        for key in [None, Some(KEY)] {
+            let refused = site.ask_as(key, "POST", shown, &arrays(count));
+            assert_eq!(refused.refusal(), "413 general_payload_too_large");
+            assert!(refused.text.contains("bytes of memory"), "{}", refused.text);
+        }
+    }
+    let inside = format!(r#"{{"s":[{}0]}}"#, "[0],".repeat(60_000));
+    let row = serde_json::json!({ "rowId": "unique()", "data": inside }).to_string();
+    let refused = site.ask_as(None, "POST", OPEN_ROWS, &row);
+    assert_eq!(refused.refusal(), "413 general_payload_too_large");
+    let fits = site.ask_as(None, "POST", shown, &arrays(1_000));
+    assert_eq!(fits.refusal(), "400 general_argument_invalid");
+}
+
+#[test]
+fn arrays_and_objects_of_bodies_count_in_the_budget_of_bodies() {
+    let site = Site::start_with(Limits {
+        bodies_bytes_max: 100_000,
+        guest_bodies_bytes_max: 100_000,
+        ..LIMITS
+    });
+    make_tables(&site);
+    let shown = "/v1/tablesdb/d/tables/shown/rows/query";
+    for key in [None, Some(KEY)] {
+        let refused = site.ask_as(key, "POST", shown, &arrays(2_000));
+        assert_eq!(refused.refusal(), "503 general_service_unavailable");
+        let fits = site.ask_as(key, "POST", shown, &arrays(200));
+        assert_eq!(fits.refusal(), "400 general_argument_invalid");
+    }
+}
+
 /// The head of a request without a key.
 fn guest_head(method: &str, path: &str, length: usize) -> String {
     format!(
