@@ -155,6 +155,8 @@ pub struct App {
     sending: Rc<Sending>,
     /// Of callers without a key.
     pub guest_turns: Rc<GuestTurns>,
+    /// Of connections that do not yet agree on TLS, whoever opens them.
+    pub handshake_turns: Rc<GuestTurns>,
 }
 
 impl App {
@@ -169,6 +171,7 @@ impl App {
             repeated: Repeated::new(),
             request_ids,
             guest_turns: Rc::default(),
+            handshake_turns: Rc::default(),
         }
     }
 

@@ -14,11 +14,12 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::Limits;
 use crate::http::forwarded::Client;
+use crate::http::guest_turns::InTurns;
 use crate::http::reply::ReplyBody;
 use crate::http::{self, App};
 
@@ -225,7 +226,7 @@ impl Connection {
 
 /// Answers the requests of one connection, which `peer` has opened, until it ends.
 pub async fn serve(stream: TcpStream, peer: IpAddr, connection: &Rc<Connection>, app: &Rc<App>) {
-    let stream = Watched {
+    let watched = |stream| Watched {
         stream,
         connection: connection.clone(),
     };
@@ -234,15 +235,24 @@ pub async fn serve(stream: TcpStream, peer: IpAddr, connection: &Rc<Connection>,
         is_secure,
     };
     let Some(acceptor) = &app.shared.tls else {
-        return exchange(stream, client(false), connection, app).await;
+        return exchange(watched(stream), client(false), connection, app).await;
     };
     // Boxed, as is the rest of it, so that plain connections do not carry the room for it around.
-    let mut shaking = Box::pin(acceptor.accept(stream));
+    let mut shaking = Box::pin(async {
+        // A client that has sent all it will cannot agree any more, and what it began would cost
+        // a signature, up to a millisecond.
+        let ready = stream.ready(Interest::READABLE).await?;
+        if ready.is_read_closed() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        acceptor.accept(watched(stream)).await
+    });
+    let mut shaking = InTurns::of(Some(&*app.handshake_turns), shaking.as_mut());
     let shaken = poll_fn(|cx| {
         connection.await_orders(cx.waker());
         connection.turn.begin();
         match connection.told.replace(Told::Nothing) {
-            Told::Nothing => shaking.as_mut().poll(cx).map(Some),
+            Told::Nothing => Pin::new(&mut shaking).poll(cx).map(Some),
             Told::Drain | Told::Close => Poll::Ready(None),
         }
     });

@@ -104,8 +104,10 @@ async fn work(
     let app = Rc::new(App::new(shared, number));
     let connections = Rc::new(Connections::new(limits, live));
     let sweeper = tokio::task::spawn_local(sweep(connections.clone(), app.clone()));
-    let turns = app.guest_turns.clone();
-    let turns = tokio::task::spawn_local(async move { turns.give().await });
+    let turns = [&app.guest_turns, &app.handshake_turns].map(|turns| {
+        let turns = turns.clone();
+        tokio::task::spawn_local(async move { turns.give().await })
+    });
     while let Some((stream, peer)) = streams.recv().await {
         connections.open(stream, peer, &app);
         // Those that are open come first, however many are opened at once.
@@ -113,7 +115,9 @@ async fn work(
     }
     let unfinished = connections.drain().await;
     sweeper.abort();
-    turns.abort();
+    for turns in turns {
+        turns.abort();
+    }
     app.report();
     unfinished
 }

@@ -104,6 +104,40 @@ fn a_client_that_never_agrees_is_cut_off() {
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }
 
+/// The first bytes that a client sends.
+fn hello() -> Vec<u8> {
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let name = "localhost".try_into().unwrap();
+    let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut sent = Vec::new();
+    while connection.wants_write() {
+        connection.write_tls(&mut sent).unwrap();
+    }
+    sent
+}
+
+#[test]
+fn a_client_that_can_agree_to_nothing_costs_no_handshake() {
+    let site = Site::start_secret(LIMITS, files());
+    let hello = hello();
+    // Now and then the server is quicker than the end of what the client sends.
+    let unanswered = (0..50).filter(|_| {
+        let mut stream = TcpStream::connect(site.address).unwrap();
+        stream.write_all(&hello).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        answer.is_empty()
+    });
+    assert!(unanswered.count() > 0);
+    let mut stream = connect(&site, &[&version::TLS13]);
+    assert!(ask(&mut stream, "/v1/ping", "connection: close\r\n").ends_with("Pong!"));
+}
+
 #[test]
 fn the_end_does_not_wait_for_an_agreement() {
     let mut site = Site::start_secret(LIMITS, files());
