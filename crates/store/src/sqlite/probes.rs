@@ -13,6 +13,7 @@ use query::names;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::bind::Bound;
+use super::constraints::key_tests;
 use super::fault::corrupt;
 use super::run::{Halt, Run, Step};
 use super::schema::{END, physical_field};
@@ -113,8 +114,10 @@ impl Run<'_> {
                 .iter()
                 .map(|position| Field::Column(*position))
                 .collect();
+            let sql = key_sql(table, &key);
             for piece in &pieces {
-                if let Some((other, shared)) = clash(self.connection, table, id, &fields, piece)? {
+                if let Some((other, shared)) = clash_by(self.connection, &sql, id, &fields, piece)?
+                {
                     let columns = key.iter();
                     let columns = columns.map(|position| table.columns[*position].key.to_string());
                     return Err(Refusal::UniqueOverTime {
@@ -272,9 +275,9 @@ impl Run<'_> {
     /// What is known now to be valid with this link in its column.
     fn periods_referring(&self, holder: &Table, position: usize, id: &RowId) -> Step<Vec<Period>> {
         let sql = format!(
-            "SELECT vf, {BELIEVED_END} FROM {} WHERE st = {END} AND {} = ?1",
+            "SELECT vf, {BELIEVED_END} FROM {} WHERE st = {END}{}",
             names::versions(holder.number),
-            names::column(holder.columns[position].number),
+            key_tests(holder, &[position], 1),
         );
         let mut statement = self.statement(&sql)?;
         let mut rows = statement.query([id.as_str()])?;
@@ -299,6 +302,52 @@ fn clash(
     fields: &[Field],
     piece: &Stored,
 ) -> Step<Option<(RowId, Period)>> {
+    clash_by(connection, &fields_sql(table, fields), id, fields, piece)
+}
+
+/// Looks for a row with equal values in the fields of a user's unique index. Two sources: pieces
+/// with a twin stand in no user index of versions, and `$updatedAt` of a row of now may be later
+/// than that of its piece.
+fn fields_sql(table: &Table, fields: &[Field]) -> String {
+    let tests = fields.iter().zip(FIRST_KEY..).flat_map(|(field, number)| {
+        let name = physical_field(table, *field);
+        [
+            " AND ".to_owned(),
+            name,
+            " = ?".to_owned(),
+            number.to_string(),
+        ]
+    });
+    let test: String = tests.collect();
+    format!(
+        "SELECT id, vf, e FROM (\
+           SELECT id, vf, {BELIEVED_END} AS e FROM {versions} \
+             WHERE twin = 0 AND st = {END} AND id <> ?1 AND vf < ?3{test} \
+           UNION ALL SELECT id, vf, vt FROM {now} \
+             WHERE id <> ?1 AND vf < ?3{test}) WHERE e > ?2 LIMIT 1",
+        versions = names::versions(table.number),
+        now = names::now(table.number),
+    )
+}
+
+/// The same for the columns of a key over valid time, whose own index has all pieces that are
+/// known now. The rows of now have none for it.
+pub(super) fn key_sql(table: &Table, key: &[usize]) -> String {
+    format!(
+        "SELECT id, vf, {BELIEVED_END} AS e FROM {} \
+         WHERE st = {END} AND id <> ?1 AND vf < ?3 AND {BELIEVED_END} > ?2{} LIMIT 1",
+        names::versions(table.number),
+        key_tests(table, key, FIRST_KEY),
+    )
+}
+
+fn clash_by(
+    connection: &Connection,
+    sql: &str,
+    id: &RowId,
+    fields: &[Field],
+    piece: &Stored,
+) -> Step<Option<(RowId, Period)>> {
     let value = |field: &Field| match field {
         Field::Column(position) => piece.value.values[*position].clone(),
         Field::Created => Value::Instant(piece.value.created),
@@ -312,34 +361,13 @@ fn clash(
         return Ok(None);
     }
     let valid = piece.piece_now().map_or(piece.valid, |piece| piece.valid);
-    let tests = fields.iter().zip(FIRST_KEY..).flat_map(|(field, number)| {
-        let name = physical_field(table, *field);
-        [
-            " AND ".to_owned(),
-            name,
-            " = ?".to_owned(),
-            number.to_string(),
-        ]
-    });
-    let test: String = tests.collect();
-    // Two sources: pieces with a twin stand in no index of versions, and `$updatedAt` of a row of
-    // now may be later than that of its piece.
-    let sql = format!(
-        "SELECT id, vf, e FROM (\
-           SELECT id, vf, {BELIEVED_END} AS e FROM {versions} \
-             WHERE twin = 0 AND st = {END} AND id <> ?1 AND vf < ?3{test} \
-           UNION ALL SELECT id, vf, vt FROM {now} \
-             WHERE id <> ?1 AND vf < ?3{test}) WHERE e > ?2 LIMIT 1",
-        versions = names::versions(table.number),
-        now = names::now(table.number),
-    );
     let bounds = [
         Value::Text(id.to_string()),
         Value::Int(valid.from().0),
         Value::Int(valid.end().0),
     ];
     let parameters: Vec<&Value> = bounds.iter().chain(&values).collect();
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(rusqlite::params_from_iter(
         parameters.into_iter().map(Bound),
     ))?;
