@@ -139,6 +139,11 @@ pub enum EngineError {
         /// The limit.
         bytes_max: usize,
     },
+    /// What must be sorted for the order takes more memory than one read may have.
+    SortTooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
     /// Too many long reads wait for their turn; try again later.
     ReadersBusy {
         /// How many may wait.
@@ -323,12 +328,11 @@ impl fmt::Display for EngineError {
             | E::CursorNull(_)
             | E::Timeout { .. }
             | E::AnswerTooLarge { .. }
+            | E::SortTooLarge { .. }
             | E::ReadersBusy { .. } => self.fmt_of_reading(f),
-            E::QuotaExceeded { what, held, max } => {
-                write!(f, "{}", over_quota(what, *held, *max))
-            }
             E::RequestKeyReused | E::RequestRepeated => self.fmt_of_repeating(f),
-            E::Overloaded
+            E::QuotaExceeded { .. }
+            | E::Overloaded
             | E::TrialsBusy { .. }
             | E::Stopped
             | E::Closing
@@ -343,6 +347,7 @@ impl EngineError {
     fn fmt_of_waiting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use EngineError as E;
         match self {
+            E::QuotaExceeded { what, held, max } => f.write_str(&over_quota(what, *held, *max)),
             E::Overloaded => f.write_str("Too many writes are waiting. Try again later."),
             E::TrialsBusy { waiting_max } => write!(
                 f,
@@ -491,6 +496,10 @@ impl EngineError {
                 let bytes_max = *bytes_max;
                 fmt::Display::fmt(&StoreError::AnswerTooLarge { bytes_max }, f)
             }
+            E::SortTooLarge { bytes_max } => {
+                let bytes_max = *bytes_max;
+                fmt::Display::fmt(&StoreError::SortTooLarge { bytes_max }, f)
+            }
             E::ReadersBusy { waiting_max } => {
                 let waiting_max = *waiting_max;
                 fmt::Display::fmt(&StoreError::ReadersBusy { waiting_max }, f)
@@ -611,6 +620,7 @@ impl From<StoreError> for EngineError {
             StoreError::HistoryGone { kept_from } => EngineError::HistoryGone(kept_from),
             StoreError::Timeout { limit_ms } => EngineError::Timeout { limit_ms },
             StoreError::AnswerTooLarge { bytes_max } => EngineError::AnswerTooLarge { bytes_max },
+            StoreError::SortTooLarge { bytes_max } => EngineError::SortTooLarge { bytes_max },
             StoreError::ReadersBusy { waiting_max } => EngineError::ReadersBusy { waiting_max },
             StoreError::PatternTooHard | StoreError::QueryTooLong { .. } => {
                 QueryError::Invalid(error.to_string()).into()

@@ -3,10 +3,10 @@
 //! All text is ours; what a user wrote travels as a parameter. `t` is the table read, `n` the
 //! rows of now beside it, `g` its grants, `m` the one row of `meta`.
 
-use model::{Coordinates, Selection, Table, Value};
+use model::{Coordinates, Field, Selection, Table, Value};
 
 use crate::dialect::Dialect;
-use crate::index_choice::is_of_one_row;
+use crate::index_choice::{is_left_to_planner, is_of_one_row};
 use crate::names;
 use crate::query::{Cursor, Frame, Query};
 use crate::visibility::Visibility;
@@ -21,6 +21,10 @@ mod writer;
 use hint::Purpose;
 use source::Source;
 use writer::{Clause, Writer};
+
+/// Most rows, those before the page among them, that SQLite may have to sort whole: 4 MB of
+/// bodies. Of more it sorts the keys alone and takes the page's rows afterwards.
+const SORTED_WHOLE_MAX: u64 = 256;
 
 /// SQL text with its parameters, in order.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +73,10 @@ fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -
         Some(values) => vec![Part::Beyond(values)],
     };
     if let ([arm], [part]) = (&arms[..], &parts[..]) {
+        if dialect == Dialect::Sqlite && arm.sorts_many() {
+            arm.write_sorted(&mut out, part, keys);
+            return out.finish();
+        }
         arm.write(&mut out, part, keys);
         keyset::write_order(&mut out, query, &arm.source);
     } else {
@@ -143,7 +151,41 @@ impl<'a> Arm<'a> {
         self.hint.as_ref().is_some_and(|hint| hint.in_order)
     }
 
+    /// Whether rows of now may have to be sorted, and many of them be kept meanwhile.
+    fn sorts_many(&self) -> bool {
+        let query = self.query;
+        let is_sorted = if let Some(hint) = &self.hint {
+            !hint.in_whole_order
+        } else {
+            // The table itself is in the order of its rows' numbers.
+            let is_of_table = query.read_order()[0].field == Field::Sequence;
+            query.random || !is_of_table || is_left_to_planner(query)
+        };
+        let kept = query.offset.saturating_add(u64::from(query.limit));
+        is_sorted && kept > SORTED_WHOLE_MAX && !self.source.is_of_versions()
+    }
+
+    /// Writes a statement that sorts nothing but the keys of the page's rows and of those before
+    /// it. `CROSS JOIN` makes SQLite go through them in their order, which so stays that of the
+    /// rows.
+    fn write_sorted(&self, out: &mut Writer, part: &Part<'_>, keys: Keys) {
+        let query = self.query;
+        self.write_columns(out, keys);
+        out.push(" FROM (SELECT t.seq");
+        self.write_matches(out, part);
+        keyset::write_order(out, query, &self.source);
+        write_page(out, query.limit, query.offset);
+        out.push(") AS page CROSS JOIN ");
+        self.source.write_from(out, None);
+        out.push(" ON t.seq = page.seq");
+    }
+
     fn write(&self, out: &mut Writer, part: &Part<'_>, keys: Keys) {
+        self.write_columns(out, keys);
+        self.write_matches(out, part);
+    }
+
+    fn write_columns(&self, out: &mut Writer, keys: Keys) {
         let query = self.query;
         out.push("SELECT ");
         self.source.write_columns(out, &query.selection);
@@ -151,6 +193,10 @@ impl<'a> Arm<'a> {
         if keys == Keys::Written {
             keyset::write_keys(out, query, &self.source);
         }
+    }
+
+    fn write_matches(&self, out: &mut Writer, part: &Part<'_>) {
+        let query = self.query;
         out.push(" FROM ");
         let index = self.hint.as_ref().map(|hint| hint.name.as_str());
         self.source.write_from(out, index);

@@ -19,6 +19,8 @@ pub struct Choice {
     pub number: u32,
     /// Whether rows come out of it in the order asked for, ties perhaps excepted.
     pub in_order: bool,
+    /// Whether they do so without exception, so that nothing is sorted.
+    pub in_whole_order: bool,
 }
 
 /// The index that the statement for the page's rows names, if any.
@@ -66,6 +68,18 @@ pub fn reach(query: &Query) -> Reach {
         Some(_) => Reach::AllMatches,
         None => Reach::Rows,
     }
+}
+
+/// Whether the planner may go by an index where no statement names one.
+pub(crate) fn is_left_to_planner(query: &Query) -> bool {
+    let demands = demands(&query.filter);
+    let is_ready = |index: &&Index| index.is_available() && index.kind != IndexKind::Fulltext;
+    let answers = |index: &Index| {
+        let used = usefulness(index, &demands, &[]);
+        used.fixed > 0 || used.range
+    };
+    let mut indexes = query.table.indexes.iter().filter(is_ready);
+    indexes.any(|index| has_any(&query.filter) || answers(index))
 }
 
 /// Whether the filter lets one row through at most, by its id, and one version of it is shown.
@@ -213,12 +227,14 @@ fn choose(query: &Query, keys: &[OrderKey]) -> Option<Choice> {
             decided.then_some(Choice {
                 number,
                 in_order: u.order > Ordered::No,
+                in_whole_order: u.order == Ordered::Wholly,
             })
         }
         // With OR the planner may unite indexes, which a named one would forbid.
-        (Best::None, Best::Only(_, number)) => (!has_any(&query.filter)).then_some(Choice {
+        (Best::None, Best::Only(u, number)) => (!has_any(&query.filter)).then_some(Choice {
             number,
             in_order: true,
+            in_whole_order: u.order == Ordered::Wholly,
         }),
         _ => None,
     }

@@ -47,6 +47,11 @@ pub enum StoreError {
         /// Most bytes of its SQL.
         bytes_max: usize,
     },
+    /// What must be sorted for the order takes more memory than one read may have.
+    SortTooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
     /// The disk, or the database's own bound, is full.
     Full,
     /// Memory ran out.
@@ -133,6 +138,7 @@ impl StoreError {
             | StoreError::PatternTooHard
             | StoreError::AnswerTooLarge { .. }
             | StoreError::QueryTooLong { .. }
+            | StoreError::SortTooLarge { .. }
             | StoreError::Full
             | StoreError::Memory
             | StoreError::Io { .. }
@@ -182,6 +188,7 @@ impl fmt::Display for StoreError {
                 f,
                 "The queries make a statement of more than {bytes_max} bytes; ask less at once",
             ),
+            StoreError::SortTooLarge { bytes_max } => write_sort(f, *bytes_max),
             StoreError::Full => f.write_str("The disk is full."),
             StoreError::Memory => f.write_str("Memory ran out."),
             StoreError::Interrupted => f.write_str("The statement was interrupted."),
@@ -228,6 +235,15 @@ fn write_busy(f: &mut fmt::Formatter<'_>, waiting_max: usize) -> fmt::Result {
         f,
         "Too many long queries: {waiting_max} may wait. Try again later, or make an index for \
          what the query filters and orders by."
+    )
+}
+
+fn write_sort(f: &mut fmt::Formatter<'_>, bytes_max: usize) -> fmt::Result {
+    write!(
+        f,
+        "No index gives this order, and sorting up to `limit` and `offset` takes more than \
+         {bytes_max} bytes of memory. Make an index over the attributes of the order, ask for \
+         fewer rows, or go on with `cursorAfter` in place of `offset`."
     )
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Hint {
     pub(super) name: String,
     /// Whether rows come out of it in the order asked for, ties perhaps excepted.
     pub(super) in_order: bool,
+    /// Whether they do so without exception.
+    pub(super) in_whole_order: bool,
 }
 
 pub(super) fn hint(query: &Query, source: &Source<'_>, purpose: Purpose) -> Option<Hint> {
@@ -34,13 +36,21 @@ pub(super) fn hint(query: &Query, source: &Source<'_>, purpose: Purpose) -> Opti
     };
     let table = query.table.number;
     match chosen {
-        Some(Choice { number, in_order }) => {
+        Some(Choice {
+            number,
+            in_order,
+            in_whole_order,
+        }) => {
             let name = if source.is_of_versions() {
                 names::versions_index(table, number)
             } else {
                 names::index(table, number)
             };
-            Some(Hint { name, in_order })
+            Some(Hint {
+                name,
+                in_order,
+                in_whole_order,
+            })
         }
         None if source.is_of_versions() => own_index(query, source, purpose),
         None => None,
@@ -59,10 +69,12 @@ fn own_index(query: &Query, source: &Source<'_>, purpose: Purpose) -> Option<Hin
         return Some(Hint {
             name,
             in_order: false,
+            in_whole_order: false,
         });
     }
     (goes_to(Field::Sequence) || in_order).then(|| Hint {
         name: names::sequence_index(table),
         in_order,
+        in_whole_order: in_order,
     })
 }

@@ -46,6 +46,7 @@ kinds! {
     FeatureUnsupported 400 "general_feature_unsupported";
     OrderNull 400 "database_query_order_null";
     AnswerTooLarge 400 "general_answer_too_large";
+    SortTooLarge 400 "general_sort_too_large";
     InvalidRange 400 "invalid_range";
     FutureMark 400 "future_tt";
     RowInvalidStructure 400 "row_invalid_structure" legacy "document_invalid_structure";
@@ -357,6 +358,7 @@ fn kind_of(error: &EngineError) -> Kind {
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
         E::AnswerTooLarge { .. } => Kind::AnswerTooLarge,
+        E::SortTooLarge { .. } => Kind::SortTooLarge,
         E::RequestKeyReused | E::RequestRepeated => Kind::RequestKeyReused,
         E::TransactionNotFound(_) => Kind::TransactionNotFound,
         E::TransactionExists(_) => Kind::TransactionExists,

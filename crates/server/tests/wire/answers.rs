@@ -78,6 +78,42 @@ fn an_answer_beyond_its_limit_says_how_to_page() {
 }
 
 #[test]
+fn a_sort_beyond_its_memory_says_what_to_do() {
+    let site = site(LIMITS, 180, 400_000);
+    let by_text = json!({"method": "orderDesc", "attribute": "s"});
+    let by_number = json!({"method": "orderDesc", "attribute": "n"});
+    let far = json!({"method": "offset", "values": [175]});
+    let made = site.ask("POST", "/v1/tablesdb/transactions", "{}").json();
+    let id = made["$id"].as_str().unwrap();
+    let staged = json!({"databaseId": "d", "tableId": "t", "action": "create", "rowId": "z",
+        "data": {"n": -1}});
+    let path = format!("/v1/tablesdb/transactions/{id}/operations");
+    let staged = site.ask("POST", &path, &json!({"operations": [staged]}).to_string());
+    assert_eq!(staged.status, 201, "{}", staged.text);
+    let inside = format!("&transactionId={id}");
+    for (key, suffix) in [(None, ""), (Some(KEY), ""), (Some(KEY), inside.as_str())] {
+        let ask = |queries: &[Value]| site.ask_as(key, "GET", &(list(queries) + suffix), "");
+        let refused = ask(&[by_text.clone(), select("n"), limit(180)]);
+        assert_eq!(refused.refusal(), "400 general_sort_too_large");
+        for word in [
+            "67108864 bytes",
+            "index",
+            "`limit`",
+            "`offset`",
+            "`cursorAfter`",
+        ] {
+            assert!(refused.text.contains(word), "{}", refused.text);
+        }
+        let refused = ask(&[by_text.clone(), select("n"), far.clone(), limit(5)]);
+        assert_eq!(refused.refusal(), "400 general_sort_too_large");
+        let few = ask(&[by_text.clone(), select("n"), limit(5)]).json();
+        assert_eq!(few["rows"].as_array().unwrap().len(), 5, "{suffix}");
+        let by_short_key = ask(&[by_number.clone(), select("n"), far.clone(), limit(5)]).json();
+        assert_eq!(by_short_key["rows"][0]["n"], 4, "{suffix}");
+    }
+}
+
+#[test]
 fn a_row_beyond_the_limit_is_read_in_parts() {
     let limits = Limits {
         answer_bytes_max: 100_000,

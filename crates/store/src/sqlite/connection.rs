@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
-use super::{functions, gather};
+use super::{functions, gather, sorts};
 use crate::Durability;
 
 /// Statements kept prepared by the writer: about eight for each table that is being written to.
@@ -66,13 +66,15 @@ pub(super) fn open_writer(
     location: Location<'_>,
     durability: Durability,
 ) -> rusqlite::Result<Connection> {
+    let sorting = sorts::over(location.vfs);
+    let below = sorting.as_deref().or(location.vfs);
     let (synchronous, layer) = match durability {
-        Durability::Full => ("FULL", gather::over(location.vfs, true)),
+        Durability::Full => ("FULL", gather::over(below, true)),
         // Readers see commits that were not synced: nothing may be kept back from the system.
-        Durability::Normal => ("NORMAL", gather::over(location.vfs, false)),
+        Durability::Normal => ("NORMAL", gather::over(below, false)),
     };
     let connection = open(Location {
-        vfs: layer.as_deref().or(location.vfs),
+        vfs: layer.as_deref().or(below),
         ..location
     })?;
     connection.set_prepared_statement_cache_capacity(WRITER_STATEMENTS_MAX);

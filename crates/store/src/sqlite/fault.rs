@@ -2,6 +2,7 @@
 
 use rusqlite::ffi::{self, ErrorCode};
 
+use super::sorts::SORT_BYTES_MAX;
 use crate::StoreError;
 
 impl From<rusqlite::Error> for StoreError {
@@ -21,12 +22,20 @@ impl From<rusqlite::Error> for StoreError {
 /// much work.
 pub(super) const PATTERN_TOO_HARD: i32 = ffi::SQLITE_ERROR | (0x7d << 8);
 
+/// The code, chosen alike, of a sort that would take more memory than one may.
+pub(super) const SORT_TOO_LARGE: i32 = ffi::SQLITE_ERROR | (0x7c << 8);
+
 fn from_code(code: ffi::Error, detail: String) -> StoreError {
     if code.extended_code == ffi::SQLITE_IOERR_NOMEM {
         return StoreError::Memory;
     }
     if code.extended_code == PATTERN_TOO_HARD {
         return StoreError::PatternTooHard;
+    }
+    if code.extended_code == SORT_TOO_LARGE {
+        return StoreError::SortTooLarge {
+            bytes_max: SORT_BYTES_MAX,
+        };
     }
     match code.code {
         ErrorCode::DiskFull => StoreError::Full,

@@ -22,32 +22,28 @@
 //! layer below has to promise (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`): where it does not, SQLite keeps
 //! commits apart by whole sectors, counts on its own writes for that, and gets them as they are.
 //!
-//! The layout is SQLite's own for a layer over another one (SQLite manual, "The SQLite OS
-//! Interface or VFS"). Files other than the log belong to the layer below alone.
+//! Files other than the log belong to the layer below alone.
 
 #![allow(
     unsafe_code,
     reason = "a file system layer is a table of C functions over raw pointers"
 )]
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::slice;
-use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
 use rusqlite::ffi::{
     self, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs,
 };
 
+use super::layer::{self, BELOW_HAS_ALL};
 use crate::StoreError;
 
 /// Most bytes kept back, and so written at once: what SQLite's unix layer takes in one call
 /// (`seekAndWriteFd` keeps the low 17 bits of a length). It holds 31 pages.
 const GATHERED_BYTES_MAX: usize = 0x1_ffff;
-
-/// Why a method of the layer below may be called without looking.
-const BELOW_HAS_ALL: &str = "SQLite demands these methods of every file";
 
 /// The log as SQLite holds it. SQLite requires `base` first; the file of the layer below follows
 /// in the same allocation.
@@ -154,49 +150,16 @@ fn log_of(connection: &mut Connection) -> Option<(*mut sqlite3_file, &mut Gather
     }
 }
 
-/// The name of the layer over the one called `below`, or over the default one. It is registered
-/// when it is first asked for, and for good: a connection may need it to the end of the process.
-/// `None` when there is no such layer below. `gathers`: for a connection that syncs each commit;
-/// otherwise nothing is kept back.
+/// The name of the layer over the one called `below`, or over the default one; `None` when there is
+/// no such layer. `gathers`: for a connection that syncs each commit; otherwise nothing is kept
+/// back.
 pub(super) fn over(below: Option<&str>, gathers: bool) -> Option<String> {
-    static REGISTERING: Mutex<()> = Mutex::new(());
-    let does = if gathers { "gather" } else { "pass" };
-    let name = format!("{does}-{}", below.unwrap_or("default"));
-    let c_name = CString::new(name.as_str()).ok()?;
-    let c_below = below.map(CString::new).transpose().ok()?;
-    let c_below = c_below.as_ref().map_or(ptr::null(), |name| name.as_ptr());
-    let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: both names are null or zero-terminated; the functions may be called at any time.
-    let (known, below) = unsafe {
-        (
-            ffi::sqlite3_vfs_find(c_name.as_ptr()),
-            ffi::sqlite3_vfs_find(c_below),
-        )
-    };
-    if !known.is_null() {
-        return Some(name);
-    }
-    if below.is_null() {
-        return None;
-    }
-    // A copy keeps the methods that concern no file, such as the clock.
-    // SAFETY: `below` is registered, so it is valid.
-    let mut layer = unsafe { *below };
-    layer.szOsFile += size_of::<Log>() as c_int;
-    layer.pNext = ptr::null_mut();
-    layer.zName = c_name.into_raw();
-    layer.pAppData = below.cast();
-    layer.xOpen = Some(if gathers {
-        open_gathering
+    let (what, open): (&str, layer::Open) = if gathers {
+        ("gather", open_gathering)
     } else {
-        open_passing
-    });
-    layer.xDelete = Some(delete);
-    layer.xAccess = Some(access);
-    layer.xFullPathname = Some(full_path);
-    // SAFETY: the layer is complete and is never freed.
-    let code = unsafe { ffi::sqlite3_vfs_register(Box::into_raw(Box::new(layer)), 0) };
-    (code == ffi::SQLITE_OK).then_some(name)
+        ("pass", open_passing)
+    };
+    layer::over(below, what, size_of::<Log>(), open)
 }
 
 /// Version 1 is all that SQLite asks of a log.
@@ -256,15 +219,13 @@ unsafe fn open(
     // SAFETY: SQLite hands over this layer, `szOsFile` bytes for the file, and arguments that the
     // layer below may have as they are.
     unsafe {
-        let below = (*layer).pAppData.cast::<sqlite3_vfs>();
-        let open = (*below).xOpen.expect(BELOW_HAS_ALL);
         if flags & ffi::SQLITE_OPEN_WAL == 0 {
-            return open(below, name, file, flags, flags_out);
+            return layer::open_below(layer, name, file, flags, flags_out);
         }
         let log = file.cast::<Log>();
         // Tells SQLite not to close the file, should opening fail.
         (*log).base.pMethods = ptr::null();
-        let code = open(below, name, file_below(file), flags, flags_out);
+        let code = layer::open_below(layer, name, file_below(file), flags, flags_out);
         if code == ffi::SQLITE_OK {
             let gathers = gathers && is_safe(device_characteristics(file));
             (*log).gathered = Box::into_raw(Box::new(Gathered::new(gathers)));
@@ -277,25 +238,6 @@ unsafe fn open(
 /// Whether a write to a file with these characteristics damages nothing beside it.
 fn is_safe(characteristics: c_int) -> bool {
     characteristics & ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE != 0
-}
-
-/// Defines methods of the layer that are the business of the one below.
-macro_rules! passing_layer_methods {
-    ($($name:ident = $method:ident($($argument:ident: $kind:ty),*);)*) => {$(
-        unsafe extern "C" fn $name(layer: *mut sqlite3_vfs $(, $argument: $kind)*) -> c_int {
-            // SAFETY: SQLite hands over this layer, and arguments that the one below may have.
-            unsafe {
-                let below = (*layer).pAppData.cast::<sqlite3_vfs>();
-                ((*below).$method.expect(BELOW_HAS_ALL))(below $(, $argument)*)
-            }
-        }
-    )*};
-}
-
-passing_layer_methods! {
-    delete = xDelete(name: *const c_char, sync_directory: c_int);
-    access = xAccess(name: *const c_char, flags: c_int, answer: *mut c_int);
-    full_path = xFullPathname(name: *const c_char, length: c_int, into: *mut c_char);
 }
 
 /// # Safety

@@ -11,6 +11,7 @@ use super::cursor::cursor_values;
 use super::fault::corrupt;
 use super::row_write::{Target, row};
 use super::run::{Halt, Run, Step};
+use super::sorts;
 use crate::StoreError;
 use crate::batch::{BATCH_ROWS_MAX, Guard, Matched, MatchingAct, MatchingOp, Refusal};
 use crate::timed::{TimedAct, TimedOp};
@@ -76,7 +77,10 @@ impl Run<'_> {
             },
             ..op.query.clone()
         };
-        let search = || self.search(&query, op.walks);
+        let search = || {
+            let found = sorts::bounded(self.connection, || self.search(&query, op.walks));
+            found.map_err(Halt::from).flatten()
+        };
         let found = self.deadline.within(self.search_left, search);
         let found = found.map_err(explain)?;
         if found.len() > found_max {

@@ -35,6 +35,7 @@ use super::read::row::Shape;
 use super::read::slow::SlowShapes;
 use super::read::statements::{Prepared, Statements};
 use super::read::watch::Limit;
+use super::sorts;
 use crate::{
     Aside, Listed, Listing, LongReadCounts, Options, Point, Snapshot, StoreError, StoreFuture,
     TotalCap, Work,
@@ -320,18 +321,17 @@ impl Shared {
 impl Reader {
     fn open(shared: &Shared) -> Step<Reader> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = match &shared.vfs {
-            Some(vfs) => {
-                Connection::open_with_flags_and_vfs(&shared.database, flags, vfs.as_str())?
-            }
-            None => Connection::open_with_flags(&shared.database, flags)?,
-        };
+        let layer = sorts::over(shared.vfs.as_deref()).ok_or_else(|| StoreError::Io {
+            detail: "no file system layer for sorts".to_owned(),
+        })?;
+        let mut connection =
+            Connection::open_with_flags_and_vfs(&shared.database, flags, layer.as_str())?;
         connection.busy_timeout(Duration::from_millis(shared.limit_ms))?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        // Sorted rows stay in memory; a mapped file would turn a read error into a signal.
+        // The files of sorts are in memory; a mapped one would turn a read error into a signal.
         connection.execute_batch(&format!(
             "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA mmap_size = 0;
-             PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{};",
+             PRAGMA temp_store = FILE; PRAGMA cache_size = -{};",
             shared.cache_bytes / 1_024
         ))?;
         keep_plans(&connection)?;

@@ -86,6 +86,7 @@ fn cases() -> Vec<(EngineError, Kind)> {
         (E::CursorNotFound(row()), Kind::CursorNotFound),
         (E::CursorNull(row()), Kind::OrderNull),
         (E::Timeout { limit_ms: 1 }, Kind::DatabaseTimeout),
+        (E::SortTooLarge { bytes_max: 1 }, Kind::SortTooLarge),
         (E::TooManyRows { rows_max: 1 }, Kind::BadRequest),
         (E::TooManyBytes { bytes_max: 1 }, Kind::BadRequest),
         (E::ReadersBusy { waiting_max: 1 }, Kind::ServiceUnavailable),

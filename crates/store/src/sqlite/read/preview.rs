@@ -9,6 +9,7 @@ use super::{Halt, Room, Step, bind};
 use crate::sqlite::coding::Coding;
 use crate::sqlite::cursor::cursor_values;
 use crate::sqlite::fault::corrupt;
+use crate::sqlite::sorts;
 use crate::{Listed, Listing, Point, StoreError, TotalCap};
 
 /// As [`crate::Store::list`], of what the connection sees.
@@ -20,7 +21,8 @@ pub(in crate::sqlite) fn list(
     let reading = Reading { connection, coding };
     let mut listed = Listed::default();
     if listing.rows {
-        listed.rows = reading.rows(listing).map_err(explain)?;
+        let rows = sorts::bounded(connection, || reading.rows(listing));
+        listed.rows = rows.map_err(Halt::from).flatten().map_err(explain)?;
     }
     if let Some(cap) = listing.total {
         listed.total = reading.total(listing, cap).map_err(explain)?;
