@@ -49,8 +49,8 @@ fn run(folder: &Path) -> Value {
 #[test]
 fn strangers_get_typed_refusals_and_the_server_keeps_its_memory_and_answers() {
     let folder = tempfile::tempdir().unwrap();
-    let kinds = "cheap,regex,words,tests,nesting,orders,unread,abandoned,drip,bodies,rows,bulk,\
-                 staged,batch,streams,ttl,cursors,past,related,pipelined,mutilated,idle,drawn,\
+    let kinds = "cheap,regex,words,tests,nesting,orders,unread,abandoned,drip,bodies,arrays,rows,\
+                 bulk,staged,batch,streams,ttl,cursors,past,related,pipelined,mutilated,idle,drawn,\
                  worst";
     // A build without optimisation makes and sends answers slowly, so more of them are held at once:
     // 1,063 MiB were seen, and 569 in the end. The defaults are for the release build.

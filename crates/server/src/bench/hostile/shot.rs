@@ -15,6 +15,8 @@ use crate::seed;
 const PIPELINED: usize = 64;
 /// A body that takes a large share of the memory for bodies: most of what one may have.
 const LARGE_BODY_BYTES: usize = 16 << 20;
+/// Of a body that is all small arrays or objects.
+const ARRAYS_BYTES: usize = 4 << 20;
 /// A slow body comes to so much at once: more than bodies get for nothing.
 const DRIPPED_BYTES: usize = 64 << 10;
 /// The longest line of a stream that the server takes.
@@ -34,6 +36,7 @@ pub enum Kind {
     Abandoned,
     Drip,
     Bodies,
+    Arrays,
     Rows,
     Bulk,
     Staged,
@@ -94,7 +97,7 @@ pub struct Shot {
 
 impl Kind {
     /// All, in the order in which they are tried.
-    pub const ALL: [Kind; 24] = [
+    pub const ALL: [Kind; 25] = [
         Kind::Cheap,
         Kind::Regex,
         Kind::Words,
@@ -105,6 +108,7 @@ impl Kind {
         Kind::Abandoned,
         Kind::Drip,
         Kind::Bodies,
+        Kind::Arrays,
         Kind::Rows,
         Kind::Bulk,
         Kind::Staged,
@@ -146,6 +150,10 @@ impl Kind {
             Kind::Abandoned => ("abandoned", "costly lists whose clients go at once"),
             Kind::Drip => ("drip", "bodies that come byte by byte"),
             Kind::Bodies => ("bodies", "bodies of 16 MiB, many at once"),
+            Kind::Arrays => (
+                "arrays",
+                "bodies of 4 MiB that are all small arrays or objects, which take 40 times that",
+            ),
             Kind::Rows => ("rows", "rows that strangers create, change and delete"),
             Kind::Bulk => ("bulk", "changes of all rows, which strangers may not make"),
             Kind::Staged => (
@@ -183,7 +191,7 @@ impl Kind {
     /// Requests of one client at most, where each leaves something on the disk or in memory.
     pub fn requests_max(self) -> usize {
         match self {
-            Kind::Unread | Kind::Streams => 4,
+            Kind::Unread | Kind::Streams | Kind::Arrays => 4,
             Kind::Bodies => 8,
             Kind::Rows | Kind::Staged => 400,
             _ => 100_000,
@@ -308,6 +316,7 @@ impl<'a> Sender<'a> {
                     "",
                 )
             }
+            Kind::Arrays => self.arrays(),
             Kind::Rows => self.row(),
             Kind::Bulk => self.bulk(),
             Kind::Staged => self.staged(last),
@@ -423,6 +432,30 @@ impl<'a> Sender<'a> {
             _ => {
                 let body = json!({ "rowId": id, "data": data });
                 request(self.access, "POST", &rows, &body.to_string())
+            }
+        }
+    }
+
+    /// In a body, or in the text that stands for a row's content.
+    fn arrays(&mut self) -> Vec<u8> {
+        let unit = self.draw.pick(&["[0],", "{\"\":0},", "0,", "[],"]);
+        let all = format!("[{}0]", unit.repeat(ARRAYS_BYTES / unit.len()));
+        let rows = rows_route(INBOX);
+        match self.draw.below(3) {
+            0 => {
+                let data = format!("{{\"tags\":{all}}}");
+                let row = json!({ "rowId": "unique()", "data": data }).to_string();
+                request(self.access, "POST", &rows, &row)
+            }
+            1 => request(self.access, "POST", &rows, &format!("{{\"rows\":{all}}}")),
+            _ => {
+                let route = format!("{}/query", rows_route(OPEN));
+                request(
+                    self.access,
+                    "POST",
+                    &route,
+                    &format!("{{\"queries\":{all}}}"),
+                )
             }
         }
     }
@@ -706,7 +739,8 @@ mod tests {
         for kind in Kind::ALL {
             let sent = |seed| -> Vec<Vec<u8>> {
                 let mut sender = Sender::new((kind, &access), &worst, &large, (2_000, seed));
-                let shots = (0..40).map(|_| sender.next(None).bytes.to_vec());
+                let count = kind.requests_max().min(40);
+                let shots = (0..count).map(|_| sender.next(None).bytes.to_vec());
                 shots.collect()
             };
             assert_eq!(sent(3), sent(3), "{}", kind.name());
