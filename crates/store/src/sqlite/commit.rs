@@ -169,7 +169,7 @@ impl Writer {
         keeping: Keeping,
     ) -> Result<Writer, StoreError> {
         let deadline = Deadline::watch(&mut connection)?;
-        let totals = Totals::load(&connection)?;
+        let totals = Totals::load(&connection, &state.catalogue)?;
         // What opening has written is committed.
         gather::keep(&mut connection);
         Ok(Writer {

@@ -9,7 +9,7 @@
 //! beyond is left to them: so each version counts once, whatever happens between two slices.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use model::{Catalogue, ProjectId, Table, TableNumber};
@@ -116,30 +116,75 @@ fn add(all: &mut Vec<(TableNumber, i64)>, table: TableNumber, bytes: i64) {
     }
 }
 
-fn of(all: &[(TableNumber, i64)], table: TableNumber) -> i64 {
-    let of_table = all.iter().find(|(known, _)| *known == table);
-    of_table.map_or(0, |(_, bytes)| *bytes)
+/// The counters as of the last commit.
+pub(super) struct Totals {
+    tables: HashMap<TableNumber, Total>,
+    /// The sums of their tables: a project may have many of those, and each write asks.
+    projects: HashMap<ProjectId, i64>,
 }
 
-/// The counters as of the last commit.
-pub(super) struct Totals(HashMap<TableNumber, i64>);
+struct Total {
+    project: ProjectId,
+    bytes: i64,
+}
 
 impl Totals {
-    pub(super) fn load(connection: &Connection) -> Result<Totals, StoreError> {
-        let totals = read(connection)?;
-        Ok(Totals(totals.collect::<HashMap<_, _>>()))
+    pub(super) fn load(
+        connection: &Connection,
+        catalogue: &Catalogue,
+    ) -> Result<Totals, StoreError> {
+        let mut totals = Totals {
+            tables: HashMap::new(),
+            projects: HashMap::new(),
+        };
+        totals.follow(catalogue);
+        for (table, bytes) in read(connection)? {
+            totals.add(table, bytes);
+        }
+        Ok(totals)
     }
 
     /// Takes in what was committed; `catalogue` where that has changed.
     pub(super) fn take_in(&mut self, growth: &mut Growth, catalogue: Option<&Catalogue>) {
-        for (table, bytes) in growth.earlier.drain(..) {
-            *self.0.entry(table).or_default() += bytes;
-        }
         if let Some(catalogue) = catalogue {
-            let there: HashSet<TableNumber> =
-                catalogue.tables().map(|table| table.number).collect();
-            self.0.retain(|table, _| there.contains(table));
+            self.follow(catalogue);
         }
+        for (table, bytes) in growth.earlier.drain(..) {
+            self.add(table, bytes);
+        }
+    }
+
+    /// What is counted of a table that the catalogue does not have is of no project any more.
+    fn add(&mut self, table: TableNumber, bytes: i64) {
+        let Some(total) = self.tables.get_mut(&table) else {
+            return;
+        };
+        total.bytes += bytes;
+        if let Some(sum) = self.projects.get_mut(&total.project) {
+            *sum += bytes;
+        }
+    }
+
+    fn follow(&mut self, catalogue: &Catalogue) {
+        let mut former = std::mem::take(&mut self.tables);
+        self.projects.clear();
+        for table in catalogue.tables() {
+            let bytes = former.remove(&table.number).map_or(0, |total| total.bytes);
+            let project = table.project.clone();
+            *self.projects.entry(project.clone()).or_default() += bytes;
+            let total = Total { project, bytes };
+            self.tables.insert(table.number, total);
+        }
+    }
+
+    /// The project of a table, which may be newer than these counters.
+    fn project_of<'a>(
+        &'a self,
+        table: TableNumber,
+        catalogue: &'a Catalogue,
+    ) -> Option<&'a ProjectId> {
+        let known = self.tables.get(&table).map(|total| &total.project);
+        known.or_else(|| Some(&catalogue.table_by_number(table)?.project))
     }
 }
 
@@ -277,21 +322,20 @@ impl Run<'_> {
         };
         let (catalogue, growth) = (&*self.state.catalogue, &self.state.growth);
         let own = growth.own.borrow();
-        let mut projects: Vec<&ProjectId> = own
-            .iter()
-            .filter_map(|(table, _)| Some(&catalogue.table_by_number(*table)?.project))
-            .collect();
+        let project_of = |table: &TableNumber| self.totals.project_of(*table, catalogue);
+        let tables = own.iter().map(|(table, _)| table);
+        let mut projects: Vec<&ProjectId> = tables.filter_map(project_of).collect();
         projects.sort_unstable();
         projects.dedup();
         for id in projects {
-            let databases = catalogue.project(id.as_str()).into_iter();
-            let databases = databases.flat_map(|project| project.databases.values());
-            let (mut held, mut grows) = (0_i64, 0);
-            let tables = databases.flat_map(|database| database.tables.values());
-            for table in tables.map(|table| table.number) {
-                held += self.totals.0.get(&table).unwrap_or(&0) + of(&growth.earlier, table);
-                grows += of(&own, table);
-            }
+            let in_project = |all: &[(TableNumber, i64)]| -> i64 {
+                let all = all
+                    .iter()
+                    .filter(|(table, _)| project_of(table) == Some(id));
+                all.map(|(_, bytes)| bytes).sum()
+            };
+            let held = self.totals.projects.get(id).unwrap_or(&0) + in_project(&growth.earlier);
+            let grows = in_project(&own);
             if grows > 0 && held.saturating_add(grows) > i64::try_from(max).unwrap_or(i64::MAX) {
                 let what = Counted::ProjectBytes(id.clone());
                 let held = held.unsigned_abs();
