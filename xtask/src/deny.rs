@@ -6,7 +6,6 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::checkout::Checkout;
-use crate::full;
 use crate::install::{self, Packages};
 use crate::lane::Lane;
 use crate::tally::Runner;
@@ -20,7 +19,7 @@ pub const PACKAGES: Packages = Packages::PyPi("xtask");
 /// When cargo cannot say where its target folder is.
 pub fn check(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     let name = "cargo deny: bans, licences, sources";
-    if !full::provide(checkout, lane, PACKAGES)? {
+    if !install::provide(checkout, lane, PACKAGES)? {
         lane.not_run(name);
         return Ok(());
     }
@@ -37,7 +36,7 @@ pub fn check(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
 /// When cargo cannot say where its target folder is.
 pub fn advisories(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     let name = "cargo deny: advisories";
-    if !full::provide(checkout, lane, PACKAGES)? {
+    if !install::provide(checkout, lane, PACKAGES)? {
         lane.not_run(name);
         return Ok(());
     }

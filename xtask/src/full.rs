@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::checkout::Checkout;
 use crate::install::{self, Packages};
-use crate::lane::Lane;
+use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
-use crate::tally::{Runner, Tally};
-use crate::{deny, fast, fuzz, live, night};
+use crate::tally::Runner;
+use crate::{deny, fast, fuzz, live};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
@@ -161,7 +161,7 @@ pub fn black_box(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) ->
 /// they would take most of the lane's time.
 fn over_time(checkout: &Checkout, lane: &mut Lane) {
     let mut tests = checkout.cargo();
-    tests.env(night::LANE_VARIABLE, "night");
+    tests.env(LANE_VARIABLE, "night");
     tests.args(["test", "--release", "-p", "store", "--test", "temporal"]);
     lane.run("long sequences over time", Runner::Cargo, &mut tests);
 }
@@ -193,21 +193,6 @@ fn go_client(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Res
     Ok(())
 }
 
-/// Installs one folder's packages where they are not there yet; true when they are.
-///
-/// # Errors
-/// When cargo cannot say where its target folder is.
-pub fn provide(checkout: &Checkout, lane: &mut Lane, packages: Packages) -> Result<bool> {
-    let folder = packages.folder();
-    let install = |_: &mut Tally| {
-        if !checkout.root.join(folder).is_dir() {
-            bail!("{folder} does not exist");
-        }
-        install::run_all(packages.install(checkout)?)
-    };
-    Ok(packages.are_present(checkout)? || lane.step(&format!("packages of {folder}"), install))
-}
-
 /// Runs one folder's tests, with its packages.
 fn suite(
     checkout: &Checkout,
@@ -217,7 +202,7 @@ fn suite(
 ) -> Result<()> {
     let folder = packages.folder();
     let name = format!("tests of {folder}");
-    if !provide(checkout, lane, packages)? || !binary_is_built {
+    if !install::provide(checkout, lane, packages)? || !binary_is_built {
         lane.not_run(&name);
         return Ok(());
     }

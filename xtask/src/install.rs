@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
+use crate::lane::Lane;
 use crate::prerequisite::{Missing, Remedy};
+use crate::tally::Tally;
 
 /// The packages that one folder's manifest pins.
 #[derive(Clone, Copy)]
@@ -184,4 +186,19 @@ pub fn system(checkout: &Checkout, missing: &[Missing]) -> Result<()> {
 fn is_root() -> bool {
     let output = Command::new("id").arg("-u").output();
     output.is_ok_and(|output| output.stdout.starts_with(b"0\n"))
+}
+
+/// Installs one folder's packages where they are not there yet; true when they are.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn provide(checkout: &Checkout, lane: &mut Lane, packages: Packages) -> Result<bool> {
+    let folder = packages.folder();
+    let install = |_: &mut Tally| {
+        if !checkout.root.join(folder).is_dir() {
+            bail!("{folder} does not exist");
+        }
+        run_all(packages.install(checkout)?)
+    };
+    Ok(packages.are_present(checkout)? || lane.step(&format!("packages of {folder}"), install))
 }

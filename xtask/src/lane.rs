@@ -8,6 +8,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::tally::{Runner, Tally};
 
+/// Tests with a long size read this; `night` is its only value.
+pub const LANE_VARIABLE: &str = "TIDEMARK_LANE";
+
 /// How a step ended.
 #[derive(Clone, Copy, PartialEq)]
 enum Outcome {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::checkout::Checkout;
-use crate::lane::Lane;
+use crate::lane::{LANE_VARIABLE, Lane};
 use crate::tally::Runner;
 use crate::{bench, deny, full, fuzz, live, prerequisite};
 
@@ -20,8 +20,6 @@ use crate::{bench, deny, full, fuzz, live, prerequisite};
 #[command(verbatim_doc_comment)]
 pub struct Arguments {}
 
-/// Tests with a long size read this; `night` is its only value.
-pub const LANE_VARIABLE: &str = "TIDEMARK_LANE";
 /// The crates with tests that have a long size.
 const LONG: [&str; 7] = [
     "model",

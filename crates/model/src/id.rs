@@ -81,6 +81,10 @@ id_type! {
     KeyId, "key id";
 }
 
+/// A column's number in its table: names the physical column `c<n>`, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ColumnNumber(pub u32);
+
 #[cfg(test)]
 mod tests {
     use super::*;

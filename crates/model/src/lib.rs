@@ -32,7 +32,7 @@ pub use change::{Change, Image};
 pub use count::counted;
 pub use error::ModelError;
 pub use history::{History, Version};
-pub use id::{ColumnKey, DatabaseId, IndexKey, KeyId, ProjectId, RowId, TableId};
+pub use id::{ColumnKey, ColumnNumber, DatabaseId, IndexKey, KeyId, ProjectId, RowId, TableId};
 pub use json::Json;
 pub use operator::Operator;
 pub use options::{Past, Retention, TableOptions};
@@ -42,8 +42,8 @@ pub use permission::{Action, Grantee, Permission, Role, RoleSet};
 pub use relation::{OnDelete, Relation, RelationKind, Side};
 pub use row::{Content, Marked, Page, Related, Row, Selection, Span};
 pub use schema::{
-    Column, ColumnKind, ColumnNumber, Direction, Field, INDEX_CHARS_MAX, Index, IndexColumn,
-    IndexKind, IndexStatus, Storage, Table, TableNumber,
+    Column, ColumnKind, Direction, Field, INDEX_CHARS_MAX, Index, IndexColumn, IndexKind,
+    IndexStatus, Storage, Table, TableNumber,
 };
 pub use time::{Coordinates, Mark, Timestamp};
 pub use value::Value;

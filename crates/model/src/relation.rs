@@ -4,8 +4,7 @@
 //! permissions and indexes as any other value has. The other column of the pair holds nothing; what
 //! it shows is found through the first.
 
-use crate::id::{ColumnKey, TableId};
-use crate::schema::ColumnNumber;
+use crate::id::{ColumnKey, ColumnNumber, TableId};
 
 /// One of the two columns of a relationship.
 #[derive(Clone, Debug, PartialEq, Eq)]

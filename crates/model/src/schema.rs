@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::id::{ColumnKey, DatabaseId, IndexKey, ProjectId, TableId};
+use crate::id::{ColumnKey, ColumnNumber, DatabaseId, IndexKey, ProjectId, TableId};
 use crate::options::TableOptions;
 use crate::permission::Permission;
 use crate::relation::Relation;
@@ -12,10 +12,6 @@ use crate::value::Value;
 /// A table's number in its store. Given once, never again, so it can name physical tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableNumber(pub i64);
-
-/// A column's number in its table: names the physical column `c<n>`, never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ColumnNumber(pub u32);
 
 /// A table as of one commit.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 use super::*;
+use crate::ColumnNumber;
 use crate::id::ColumnKey;
-use crate::schema::ColumnNumber;
 use crate::time::Timestamp;
 
 pub(crate) fn column(kind: ColumnKind) -> Column {

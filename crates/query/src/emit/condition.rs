@@ -8,7 +8,7 @@ use crate::names;
 use crate::query::{Filter, Test};
 use crate::search::Search;
 
-use super::beginning;
+use super::beginning::{self, next_start};
 use super::source::Source;
 use super::writer::{Clause, Parameter, Writer};
 
@@ -339,51 +339,4 @@ fn write_wanted(out: &mut Writer, wanted: Parameter) {
     out.push(open);
     out.push_parameter(wanted);
     out.push(&close);
-}
-
-/// The least text greater than every text that starts with `start`; `None` when there is none.
-pub(super) fn next_start(start: &str) -> Option<String> {
-    let mut chars: Vec<char> = start.chars().collect();
-    while let Some(last) = chars.pop() {
-        // Surrogates are no characters, so the one after U+D7FF is U+E000.
-        let next = match last {
-            char::MAX => continue,
-            '\u{d7ff}' => '\u{e000}',
-            other => char::from_u32(other as u32 + 1).expect("neither end of a gap"),
-        };
-        chars.push(next);
-        return Some(chars.into_iter().collect());
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::next_start;
-
-    #[test]
-    fn the_next_start_is_the_least_text_above_all_that_start_so() {
-        for (start, expected) in [
-            ("", None),
-            ("a", Some("b")),
-            ("az", Some("a{")),
-            ("\u{7f}", Some("\u{80}")),
-            ("a\u{d7ff}", Some("a\u{e000}")),
-            ("a\u{10ffff}", Some("b")),
-            ("\u{10ffff}\u{10ffff}", None),
-        ] {
-            assert_eq!(next_start(start).as_deref(), expected, "{start:?}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn a_text_starts_so_exactly_when_it_lies_in_the_range(start in ".{0,3}", text in ".{0,5}") {
-            for text in [format!("{start}{text}"), text] {
-                let above = text.as_str() >= start.as_str();
-                let below = next_start(&start).is_none_or(|end| text < end);
-                proptest::prop_assert_eq!(text.starts_with(&start), above && below);
-            }
-        }
-    }
 }
