@@ -11,6 +11,9 @@ use crate::checkout::Checkout;
 
 mod allow;
 mod calls;
+mod commits;
+mod cycles;
+mod declarations;
 mod dependencies;
 mod functions;
 mod imports;
@@ -49,6 +52,11 @@ use source::Tree;
 ///     line           at most 100 columns (links and test data excepted)
 ///     function       at most 70 lines
 ///     file           at most 800 lines without tests
+///     cycle          the files of a crate import one another in one direction
+///     trait          at most 8 methods
+///     type-name      a type's name stands once in the workspace
+///     test-name      a test's name begins with the thing it is about
+///     commit         one change, its subject of at most 72 letters; above 50 lines, a reason
 ///     word           no file or type called helper, manager, common and the like
 ///     machine-path   no path of somebody's machine
 ///     leftover       no note to finish something later
@@ -110,7 +118,9 @@ pub fn report(checkout: &Checkout) -> Result<bool> {
         .source(allow::PATH)
         .map_or("", |source| source.text.as_str());
     let exceptions = allow::parse(listed).context(allow::PATH)?;
-    let findings = allow::apply(&exceptions, check(&tree));
+    let mut found = check(&tree);
+    found.extend(commits::check(checkout)?);
+    let findings = allow::apply(&exceptions, found);
     for finding in &findings {
         println!("{finding}");
     }
@@ -125,14 +135,16 @@ pub fn report(checkout: &Checkout) -> Result<bool> {
 
 /// Every rule over the whole tree, in the order of path and line.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 9] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 11] = [
         imports::check,
         storage::check,
         calls::check,
         dependencies::check,
         sizes::check,
         functions::check,
+        cycles::check,
         names::check,
+        declarations::check,
         leftovers::check,
         links::check,
     ];

@@ -8,12 +8,13 @@ use super::Finding;
 pub const PATH: &str = "xtask/tidy-allow.toml";
 const RULE: &str = "allow";
 
-/// One excused rule in one file.
+/// One excused rule in one file or folder.
 #[derive(Debug, PartialEq)]
 pub struct Exception {
+    /// A folder, with all that is below it, ends in `/`.
     path: String,
     rule: String,
-    /// How many findings of this rule the file has; exactly so many are excused.
+    /// How many findings of this rule there are; exactly so many are excused.
     count: usize,
     /// Where the list names the path, counted from 1.
     line: usize,
@@ -79,8 +80,11 @@ fn parse_entry(entry: &toml::Value, text: &str) -> Result<Exception> {
 /// is becomes a finding itself; one that excuses less excuses nothing.
 pub fn apply(exceptions: &[Exception], mut findings: Vec<Finding>) -> Vec<Finding> {
     for exception in exceptions {
-        let matches =
-            |finding: &Finding| finding.path == exception.path && finding.rule == exception.rule;
+        let matches = |finding: &Finding| {
+            let is_below =
+                exception.path.ends_with('/') && finding.path.starts_with(&exception.path);
+            (is_below || finding.path == exception.path) && finding.rule == exception.rule
+        };
         let found = findings.iter().filter(|finding| matches(finding)).count();
         let Exception {
             path,
@@ -140,6 +144,21 @@ mod tests {
             let left = apply(&exceptions(count), found);
             assert_eq!((left.len(), left[0].rule, left[0].line), (1, RULE, 3));
         }
+    }
+
+    #[test]
+    fn folder_excuses_so_many_in_all_files_below_it() {
+        let text = "[[allow]]\npath = \"a/\"\nrule = \"line\"\nreason = \"old\"\ncount = 2\n";
+        let folder = parse(text).unwrap();
+        let in_file = |path| Finding::new(path, 1, "line", "too long");
+        let (own, other) = (["a/b.rs", "a/c/d.rs"].map(in_file), in_file("ab.rs"));
+        let left = apply(
+            &folder,
+            own.iter().cloned().chain([other.clone()]).collect(),
+        );
+        assert_eq!(left, [other]);
+        let more = [own.to_vec(), vec![in_file("a/e.rs")]].concat();
+        assert_eq!(apply(&folder, more.clone()), more);
     }
 
     #[test]
