@@ -27,7 +27,8 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 8 << 10, 1 << 20))]
     head_max: usize,
-    /// Most bytes of a request's body, up to 1GiB; 413 beyond
+    /// Most bytes of a request's body, up to 1GiB, and of its arrays and objects in memory; 413
+    /// beyond
     #[arg(
         long,
         env = "TIDEMARK_BODY_MAX",
