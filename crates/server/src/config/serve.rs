@@ -100,7 +100,7 @@ pub struct ServeArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     read_limit_ms: u64,
-    /// Threads for reads that take over a millisecond, each with up to 64 MiB of page cache
+    /// Threads for reads that take over a millisecond, each with up to 32 MiB of page cache
     /// [default: two for each core, at least 4]
     #[arg(long, env = "TIDEMARK_LONG_READ_THREADS", value_name = "N")]
     #[arg(value_parser = value_parser!(u16).range(1..=1_024))]

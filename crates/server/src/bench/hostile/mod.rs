@@ -39,7 +39,7 @@ pub use self::shot::Kind;
 /// the read.
 const ANSWER_MAX: Duration = Duration::from_secs(25);
 /// The most memory that a server with its defaults may take, in MiB. Its parts: the list cache
-/// (256), bodies (256), page caches of the threads for long reads (64 each, at least four), and as
+/// (256), bodies (256), page caches of the threads for long reads (32 each, at least four), and as
 /// much again for answers under way, statements, and what the allocator keeps.
 pub const CEILING_MIB: u32 = 1_024;
 /// What it may take at the end, when strangers have gone and it has had nothing to do for some
