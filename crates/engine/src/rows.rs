@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use list_cache::{Asked, Contract, Read, ReadRows, Step};
+use list_cache::{Asked, Contract, Read, ReadRows, Step, TimedOut};
 use model::{
     Actor, Catalogue, Direction, Mark, Marked, Page, Row, RowId, Selection, Table, Timestamp,
 };
@@ -377,12 +377,20 @@ impl Attempt<'_> {
                 Step::Wait(joined) => {
                     let landed = joined.await;
                     self.torn.set(None);
-                    asking.landed(landed);
+                    let limit = |TimedOut { limit_ms }| EngineError::Timeout { limit_ms };
+                    asking.landed(landed).map_err(limit)?;
                     was_read_here = false;
                 }
                 Step::Read(reading) => {
-                    let read = self.read(reading.rows(), reading.total(), true).await?;
-                    asking.fill(reading, read);
+                    match self.read(reading.rows(), reading.total(), true).await {
+                        Ok(read) => asking.fill(reading, read),
+                        Err(error) => {
+                            if let EngineError::Timeout { limit_ms } = error {
+                                reading.time_out(limit_ms);
+                            }
+                            return Err(error);
+                        }
+                    }
                     was_read_here = true;
                 }
             }

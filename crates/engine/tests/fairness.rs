@@ -6,6 +6,7 @@
 mod pass_on;
 mod stage;
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -36,6 +37,8 @@ struct Noted {
     steps: Mutex<Vec<Step>>,
     /// Whether each list, and work for a thread for long reads, was for a caller without a key.
     of_guests: Mutex<Vec<bool>>,
+    /// Lists fail so, the second time they are polled.
+    lists_stop: Mutex<Option<StoreError>>,
     /// After so many slices the gate before the next is closed.
     slices_open: AtomicUsize,
     /// Before parts of indexes.
@@ -111,6 +114,18 @@ impl Store for Noted {
 
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         self.of_guests.lock().unwrap().push(listing.of_guest);
+        let stopped = self.lists_stop.lock().unwrap().clone();
+        if let Some(error) = stopped {
+            // Those who join have time to.
+            let mut was_polled = false;
+            return Box::pin(poll_fn(move |context| {
+                if std::mem::replace(&mut was_polled, true) {
+                    return Poll::Ready(Err(error.clone()));
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }));
+        }
         self.inner.list(listing)
     }
 
@@ -139,6 +154,7 @@ fn site() -> Site {
         groups: Gate::default(),
         steps: Mutex::default(),
         of_guests: Mutex::default(),
+        lists_stop: Mutex::default(),
         slices_open: AtomicUsize::new(usize::MAX),
         builds: Gate::default(),
         builds_to_fail: AtomicUsize::new(0),
@@ -563,4 +579,40 @@ fn what_guests_read_counts_in_their_share() {
         assert!(noted.iter().all(|one| *one == of_guest), "{noted:?}");
     }
     engine.close().unwrap();
+}
+
+/// How many reads of the store four lists of the same rows begin that are asked for at once, each
+/// of which is stopped by `error`, and what they answer.
+fn lists_stopped_by(error: &StoreError) -> (usize, Vec<EngineError>) {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    *store.lists_stop.lock().unwrap() = Some(error.clone());
+    store.of_guests.lock().unwrap().clear();
+    let caller = key();
+    let asked = ListRows {
+        place: OPEN,
+        texts: &[],
+        total: true,
+        ttl_s: 0,
+        bypass: false,
+        family: Family::Tables,
+    };
+    let lists = (0..4).map(|_| -> Asked<'_, _> { Box::pin(engine.list_rows(&caller, &asked)) });
+    let lists: Vec<_> = lists.map(enqueue).collect();
+    let answers = lists.into_iter().map(|list| block_on(list).unwrap_err());
+    let answers = answers.collect();
+    let begun = store.of_guests.lock().unwrap().len();
+    engine.close().unwrap();
+    (begun, answers)
+}
+
+#[test]
+fn a_list_that_is_stopped_at_its_limit_is_not_begun_again_by_those_who_joined_it() {
+    let limit_ms = 10_000;
+    let (begun, answers) = lists_stopped_by(&StoreError::Timeout { limit_ms });
+    assert_eq!(begun, 1);
+    assert_eq!(answers, vec![EngineError::Timeout { limit_ms }; 4]);
+    // What else goes wrong may go well the next time.
+    let (begun, _) = lists_stopped_by(&StoreError::ReadersBusy { waiting_max: 1 });
+    assert!(begun >= 4, "{begun}");
 }

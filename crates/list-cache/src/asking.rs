@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::reading::{Reading, Taken};
 use crate::request::{Answer, Asked, Found, Read};
 use crate::rules::Rule;
-use crate::run::{Joined, Landed, Parts};
+use crate::run::{Joined, Landed, Parts, TimedOut};
 
 /// Waits for reads of others that came to nothing, before the caller reads for itself.
 const WAITS_MAX: u32 = 2;
@@ -82,11 +82,15 @@ impl<'a> Asking<'a> {
     }
 
     /// Takes in what [`Step::Wait`] gave.
-    pub fn landed(&mut self, landed: Option<Landed>) {
+    ///
+    /// # Errors
+    /// [`TimedOut`] when the read that was joined was: there is no answer.
+    pub fn landed(&mut self, landed: Option<Landed>) -> Result<(), TimedOut> {
         match landed {
-            Some(Landed(parts)) => self.take(parts),
+            Some(Landed(parts)) => self.take(parts?),
             None => self.waits += 1,
         }
+        Ok(())
     }
 
     /// Takes in what [`Step::Read`] asked for, keeps it if no commit overtook it, and hands it to

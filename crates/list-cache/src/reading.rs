@@ -8,11 +8,11 @@ use crate::lists::{ListCache, Locked};
 use crate::registry::Wanted;
 use crate::request::{Asked, Read};
 use crate::rules::Rule;
-use crate::run::{Joined, Parts, Run};
+use crate::run::{Joined, Parts, Run, TimedOut};
 
 /// The right to read and to keep. What it will fill is watched from here on, so a commit that
-/// overtakes the read is noticed. Dropped without a fill, it sends those who joined to read for
-/// themselves.
+/// overtakes the read is noticed. Dropped without a fill or [`Reading::time_out`], it sends those
+/// who joined to read for themselves.
 pub struct Reading<'a> {
     lists: &'a ListCache,
     contract: Contract,
@@ -102,6 +102,12 @@ impl<'a> Reading<'a> {
         self.total.is_some()
     }
 
+    /// Ends a read that met the limit in time: those who joined do not begin it again, each for as
+    /// long as the limit allows.
+    pub fn time_out(self, limit_ms: u64) {
+        self.run.flight.land(Err(TimedOut { limit_ms }));
+    }
+
     /// Keeps what was read unless a commit overtook it, and hands it to those who joined.
     pub(crate) fn fill(mut self, read: Read) -> Parts {
         let lists = self.lists;
@@ -137,7 +143,7 @@ impl<'a> Reading<'a> {
         }
         drop(locked);
         drop(gone);
-        self.run.flight.land(parts.clone());
+        self.run.flight.land(Ok(parts.clone()));
         parts
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct Run {
     pub(crate) rows: Option<Altered>,
     /// The same for the total.
     pub(crate) total: Option<Altered>,
-    pub(crate) flight: Flight<Parts>,
+    pub(crate) flight: Flight<Result<Parts, TimedOut>>,
 }
 
 /// What a read found, all on one snapshot.
@@ -71,7 +71,14 @@ pub struct Joined {
 }
 
 /// What somebody else's read found.
-pub struct Landed(pub(crate) Parts);
+pub struct Landed(pub(crate) Result<Parts, TimedOut>);
+
+/// A read met the limit in time for reads. The same read begun again would meet it as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut {
+    /// The limit.
+    pub limit_ms: u64,
+}
 
 impl Joined {
     pub(crate) fn new(run: Arc<Run>, takes_rows: bool, takes_total: bool) -> Joined {
@@ -89,16 +96,17 @@ impl Joined {
     }
 
     fn poll_with(&self, waker: &Waker) -> Poll<Option<Landed>> {
-        self.run.flight.poll(waker).map(|parts| {
-            parts.map(|mut parts| {
+        self.run.flight.poll(waker).map(|landed| {
+            let mut landed = landed?;
+            if let Ok(parts) = &mut landed {
                 if !self.takes_rows {
                     parts.rows = None;
                 }
                 if !self.takes_total {
                     parts.total = None;
                 }
-                Landed(parts)
-            })
+            }
+            Some(Landed(landed))
         })
     }
 }

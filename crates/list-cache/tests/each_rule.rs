@@ -315,8 +315,8 @@ fn two_reads_fill_one_entry(rule: Option<Rule>) -> bool {
             return false;
         };
         // Whoever waited twice for reads that came to nothing joins no third one.
-        second.landed(None);
-        second.landed(None);
+        second.landed(None).unwrap();
+        second.landed(None).unwrap();
         let Step::Read(two) = second.step(0) else {
             return false;
         };

@@ -272,7 +272,7 @@ fn those_who_miss_together_share_one_read() {
     let Poll::Ready(landed) = joined.look() else {
         panic!("the read has ended");
     };
-    other.landed(landed);
+    other.landed(landed).unwrap();
     for asking in [&mut leader, &mut other] {
         let Step::Answer(answer) = asking.step(0) else {
             panic!("all of it was read");
@@ -306,7 +306,7 @@ fn whoever_waits_for_a_total_takes_no_rows_of_another_page() {
     let Poll::Ready(landed) = joined.look() else {
         panic!("the read has ended");
     };
-    asking.landed(landed);
+    asking.landed(landed).unwrap();
     let Step::Answer(answer) = asking.step(0) else {
         panic!("its own rows and the total make it whole");
     };
@@ -324,7 +324,7 @@ fn a_read_that_fails_lets_the_others_read() {
         panic!("the read has ended");
     };
     assert!(landed.is_none());
-    other.landed(landed);
+    other.landed(landed).unwrap();
     assert!(matches!(other.step(0), Step::Read(_)));
 }
 

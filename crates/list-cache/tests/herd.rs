@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use list_cache::{Asking, Joined, Step};
+use list_cache::{Asking, Joined, Step, TimedOut};
 use query::Query;
 use stage::{EXACT, World, query, row, says};
 
@@ -69,7 +69,7 @@ fn those_whose_total_moves_while_they_wait_for_rows_share_one_more_read() {
         let Poll::Ready(landed) = joined.look() else {
             panic!("the read has ended");
         };
-        other.landed(landed);
+        other.landed(landed).unwrap();
     }
     let mut next = others.pop().unwrap();
     let Step::Read(reading) = next.step(0) else {
@@ -85,12 +85,31 @@ fn those_whose_total_moves_while_they_wait_for_rows_share_one_more_read() {
         let Poll::Ready(landed) = joined.look() else {
             panic!("the read has ended");
         };
-        other.landed(landed);
+        other.landed(landed).unwrap();
         let Step::Answer(answer) = other.step(0) else {
             panic!("it is of one snapshot");
         };
         assert!(says(&answer, &body, total));
     }
+}
+
+#[test]
+fn a_read_that_met_its_limit_is_not_begun_again_by_those_who_joined_it() {
+    let world = World::with(&[("a", 1, 1)]);
+    let query = first_of_all();
+    let mut leader = world.asking(&query, EXACT);
+    let Step::Read(reading) = leader.step(0) else {
+        panic!("nobody reads yet");
+    };
+    let mut other = world.asking(&query, EXACT);
+    let joined = waits(&mut other).unwrap();
+    reading.time_out(7);
+    let Poll::Ready(landed) = joined.look() else {
+        panic!("the read has ended");
+    };
+    assert_eq!(other.landed(landed), Err(TimedOut { limit_ms: 7 }));
+    // Whoever comes later reads for himself.
+    assert!(waits(&mut world.asking(&query, EXACT)).is_none());
 }
 
 #[test]
