@@ -7,8 +7,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use client::{Access, Answer, Client};
 use serde_json::{Value, json};
-use server::client::{Access, Answer, Client};
 
 pub mod history;
 

@@ -14,9 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use client::{Answer, Client};
 use reader::{Reader, questions};
 use serde_json::{Value, json};
-use server::client::{Answer, Client};
 use tests::history::{History, Judged, Name, Question, Why, judge};
 use tests::{Server, call, is_night};
 use tokio::runtime::{Builder, Runtime};

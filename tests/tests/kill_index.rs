@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use client::Client;
 use serde_json::{Value, json};
-use server::client::Client;
 use tests::{Server, call, furnish};
 
 /// Twenty slices of the index of words.

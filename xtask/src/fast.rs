@@ -18,13 +18,14 @@ use crate::{prerequisite, tidy};
 pub struct Arguments {}
 
 /// The rooms whose tests need nothing but themselves.
-const ROOMS: [&str; 7] = [
+const ROOMS: [&str; 8] = [
     "model",
     "query",
     "cache",
     "list-cache",
     "store",
     "engine",
+    "client",
     "server",
 ];
 

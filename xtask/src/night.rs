@@ -21,13 +21,14 @@ use crate::{bench, deny, full, fuzz, live, prerequisite};
 pub struct Arguments {}
 
 /// The crates with tests that have a long size.
-const LONG: [&str; 7] = [
+const LONG: [&str; 8] = [
     "model",
     "query",
     "cache",
     "list-cache",
     "store",
     "engine",
+    "client",
     "server",
 ];
 

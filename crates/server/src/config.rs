@@ -15,8 +15,8 @@ use hyper::header::HeaderValue;
 use model::{ProjectId, TableOptions};
 
 use crate::cli::{bench, key, past, project, seed, top};
-use crate::client::{Access, Endpoint};
 use crate::http::wire::{encode_page, encode_row};
+use client::{Access, Endpoint};
 
 pub mod file;
 mod limits;

@@ -6,7 +6,6 @@
 pub mod admin;
 pub mod bench;
 pub mod cli;
-pub mod client;
 pub mod config;
 pub mod doctor;
 pub mod http;

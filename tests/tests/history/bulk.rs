@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use client::Answer;
 use serde_json::{Value, json};
-use server::client::Answer;
 use tests::history::{Change, Taking, judge_changes};
 use tests::{Server, is_night};
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, Result};
+use client::Answer;
 use serde_json::{Value, json};
-use server::client::Answer;
 use tests::history::{Filter, Name, Order, Question, Read, Shown};
 
 use super::{ANCHOR, Caller, Draws, FAMILIES, Family, GROUPS, Planted, Stage};

@@ -32,7 +32,8 @@ const STATEMENTS: [&str; 17] = [
     "EXPLAIN QUERY PLAN ",
 ];
 /// Rooms that must not know which database is below them.
-const UNAWARE: [&str; 6] = [
+const UNAWARE: [&str; 7] = [
+    "crates/client/",
     "crates/engine/",
     "crates/functions/",
     "crates/server/",

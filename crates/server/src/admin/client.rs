@@ -15,11 +15,11 @@ use tokio::net::UnixStream;
 
 use super::act::{self, Act, Refusal};
 use super::socket;
-use crate::client::Client;
 use crate::http::Rng;
 use crate::port;
 use crate::port::ask::{Ask, Told as ToldByPort};
 use crate::watch::told::Told;
+use client::Client;
 
 /// Longest time a running server may take for one act.
 const ANSWER_MAX: Duration = Duration::from_secs(30);

@@ -21,7 +21,7 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
-use crate::client::Answer;
+use client::Answer;
 
 /// What is answered.
 #[derive(Clone, Debug)]
@@ -140,7 +140,7 @@ async fn answer_one(stream: TcpStream, fixed: &Fixed) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Client;
+    use client::Client;
     use hyper::Request;
 
     #[test]

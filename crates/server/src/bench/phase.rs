@@ -12,7 +12,7 @@ use hyper::header::HeaderValue;
 use tokio::task::JoinSet;
 
 use super::run::{Role, Sample};
-use crate::client::{Answer, Client};
+use client::{Answer, Client};
 
 /// When a slice is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,8 +22,8 @@ use super::phase::{self, Phase, Until};
 use super::record::{Written, prepare, write};
 use super::report::{Report, render};
 use super::run::{Prices, Role};
-use crate::client::{Access, Answer, Client, Endpoint};
 use crate::seed::table;
+use client::{Access, Answer, Client, Endpoint};
 
 /// The `ttl` of the third phase, in seconds, as published.
 pub const TTL_S: u32 = 300;

@@ -20,8 +20,8 @@ use super::{Outside, runtime, say};
 use crate::bench::record::{self, Written};
 use crate::bench::stop::Stop;
 use crate::bench::{Until, compare, floor, gallery, load, prices, ttl};
-use crate::client::{Answer, Client, Endpoint};
 use crate::config::{ConnectionArgs, cores, listen_address};
+use client::{Answer, Client, Endpoint};
 
 /// Each figure of the load test: as the fixed form has it, and for trying it.
 const FULL_DURATION_S: u64 = 20;

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use model::ProjectId;
 
 use super::{DirectoryArgs, PROJECT_DEFAULT, ProjectArgs, access, checked_project, given};
-use crate::client::{Access, Endpoint};
+use client::{Access, Endpoint};
 
 /// The shape of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

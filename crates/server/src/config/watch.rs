@@ -9,9 +9,9 @@ use clap::{Args, value_parser};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 
 use super::{given, listen_address};
-use crate::client::Endpoint;
 use crate::watch::collector::ROUTE;
 use crate::watch::trace::TraceSetup;
+use client::Endpoint;
 
 /// What an endpoint of a collector looks like.
 const COLLECTOR_FORM: &str = "http://host:port or https://host, to which /v1/traces is added";

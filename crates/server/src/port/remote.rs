@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-use crate::client::{Access, Answer, Client};
+use client::{Access, Answer, Client};
 
 /// Rows, tables or databases of one page: the most that every server of the protocol gives.
 const PAGE_MAX: usize = 100;

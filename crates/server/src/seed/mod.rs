@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use crate::client::{Access, Client};
+use client::{Access, Client};
 
 pub mod generator;
 pub mod table;

@@ -20,7 +20,7 @@ use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use prost::Message as _;
 
-use crate::client::{Client, Endpoint};
+use client::{Client, Endpoint};
 
 /// The route of traces under a collector's endpoint (OTLP 1.0, "OTLP/HTTP Request").
 pub const ROUTE: &str = "/v1/traces";

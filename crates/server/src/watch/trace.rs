@@ -22,7 +22,7 @@ use opentelemetry_sdk::trace::{
 };
 
 use super::collector::Collector;
-use crate::client::Endpoint;
+use client::Endpoint;
 
 /// Spans that wait to be sent. A span is bounded, so this bounds their memory: some 2 MB.
 const WAITING_MAX: usize = 2_048;

@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 use super::figure::Share;
 use crate::bench::draw::Draw;
 use crate::bench::run::Sample;
-use crate::client::{Access, Client};
 use crate::seed;
 use crate::seed::generator::{Product, row_id};
 use crate::seed::table;
+use client::{Access, Client};
 
 /// The first rows of the catalog that hold every category.
 const CATEGORIES_WITHIN: u32 = 100;

@@ -30,9 +30,9 @@ use super::record::{Written, prepare, write};
 use super::run::Prices;
 use super::stage::{Process, Responder, Server, Stage};
 use super::stop::Stop;
-use crate::client::{Access, Client, Endpoint};
 use crate::seed::generator::Product;
 use crate::seed::{self, table};
+use client::{Access, Client, Endpoint};
 
 /// Rows before the first request, as in the published test.
 const ROWS: u32 = 10_000;
