@@ -16,12 +16,14 @@ pub fn size_bytes(results: &[Result<BatchPart, ApiError>]) -> usize {
 fn room_for(results: &[Result<BatchPart, ApiError>]) -> Vec<u8> {
     /// Of a row with its system fields, or an element without any.
     const SYSTEM_BYTES: usize = 240;
-    let count: usize = results
-        .iter()
-        .flatten()
-        .map(|part| 1 + part.places.len())
-        .sum();
-    Vec::with_capacity(size_bytes(results) + (1 + count) * SYSTEM_BYTES)
+    /// Of a part that was refused.
+    const REFUSAL_BYTES: usize = 512;
+    let of_parts = results.iter().map(|result| match result {
+        Ok(part) => (1 + part.places.len()) * SYSTEM_BYTES,
+        Err(_) => REFUSAL_BYTES,
+    });
+    let around: usize = of_parts.sum();
+    Vec::with_capacity(size_bytes(results) + around + SYSTEM_BYTES)
 }
 
 /// Rows that were read, or `null` for each that is not there, by the parts of the request.
