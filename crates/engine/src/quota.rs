@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 use futures_executor::block_on;
 use model::{Catalogue, Direction, ProjectId, Selection, Table, TableNumber};
 use query::{Filter, Frame, Query, Visibility};
-use store::batch::{MatchingAct, Op, RelatedOp, RowAct, RowOp};
 use store::staged::Bound;
 use store::{
     Counted, Full, Listing, OpenTransactions, Room, Store, TimedAct, TimedOp, TotalCap,
     TransactionOp, WriteBatch,
 };
+use store::{MatchingAct, Op, RelatedOp, RowAct, RowOp};
 
 use crate::error::EngineError;
 use crate::shared::Shared;

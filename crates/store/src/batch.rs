@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use model::history::Range;
 use model::{
-    Action, ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index,
-    KeyId, Mark, ModelError, Past, Patch, Period, Permission, ProjectId, Retention, RoleSet, Row,
-    RowId, Table, TableId, TableNumber, Timestamp, Value,
+    ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
+    Mark, Past, Patch, Permission, ProjectId, Retention, RowId, Table, TableId, TableNumber,
+    Timestamp, Value,
 };
 use query::Query;
 
-use crate::error::StoreError;
-use crate::staged::{Once, Repeated, Since, Transaction, TransactionOp, TransactionRefusal};
-use crate::timed::{TimedAct, TimedDone, TimedOp};
+use crate::refusal::{Full, Refusal};
+use crate::row_op::{Guard, RowAct, RowOp, Stamps};
+use crate::staged::{Once, Since, Transaction, TransactionOp};
+use crate::timed::{TimedAct, TimedOp};
+use crate::written::{Matched, TimedDone, WrittenRow};
 
 /// Most rows one batch may change, and most that its searches may find, together.
 pub const BATCH_ROWS_MAX: usize = 10_000;
@@ -65,28 +67,6 @@ pub enum Room {
     ProjectBytes(u64),
     /// For nothing: the batch is there to say whether the request has run before.
     None(Full),
-}
-
-/// Of what there is, or would be, too much.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Full {
-    /// Of what.
-    pub what: Counted,
-    /// How much there is.
-    pub held: u64,
-    /// How much there may be.
-    pub max: u64,
-}
-
-/// What a quota counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Counted {
-    /// Rows of this project.
-    Rows(ProjectId),
-    /// Bytes that the versions of this project hold.
-    ProjectBytes(ProjectId),
-    /// Bytes of the store.
-    Bytes,
 }
 
 /// What the author of a transaction says of it.
@@ -335,108 +315,6 @@ pub enum MatchingAct {
     Delete,
 }
 
-/// What a [`MatchingOp`] found.
-#[derive(Clone, Debug, Default)]
-pub struct Matched {
-    /// How many rows matched, those included that had the values already.
-    pub count: usize,
-    /// Whether there were more of them behind the one with which it stopped.
-    pub is_cut: bool,
-    /// The greatest `$sequence` of the table then, 0 of an empty one: whatever is not beyond it was
-    /// committed before this batch, and whatever is will be after it.
-    pub end: Option<i64>,
-    /// The greatest `$sequence` among them.
-    pub last_seq: Option<i64>,
-    /// The mark of the last commit before this batch: what the search has seen.
-    pub seen: Option<Mark>,
-    /// The first of them as they became; deleted ones as they were.
-    pub rows: Vec<Row>,
-}
-
-/// An operation on one row, valid from the batch's mark until further notice.
-#[derive(Clone, Debug)]
-pub struct RowOp {
-    /// The table, as of the batch's catalogue.
-    pub table: Arc<Table>,
-    /// The row.
-    pub id: RowId,
-    /// What happens to it.
-    pub act: RowAct,
-}
-
-/// What happens to a row.
-#[derive(Clone, Debug)]
-pub enum RowAct {
-    /// Fails with [`Refusal::RowExists`] when the row is there.
-    Insert {
-        /// One value for each column.
-        values: Vec<Value>,
-        /// The row's grants.
-        permissions: Vec<Permission>,
-        /// Times a key set by hand.
-        stamps: Stamps,
-        /// Who may update a row of this id that is there: see [`crate::TimedAct::Insert`].
-        guard: Guard,
-    },
-    /// Merges into an existing row. One that changes nothing writes nothing.
-    Update {
-        /// The columns to set.
-        patch: Patch,
-        /// New grants; `None` keeps the old ones.
-        permissions: Option<Vec<Permission>>,
-        /// Times a key set by hand.
-        stamps: Stamps,
-        /// Who may.
-        guard: Guard,
-    },
-    /// Merges into an existing row, or inserts.
-    Put {
-        /// The columns to set when the row is there. Its operators run on an insertion, too.
-        patch: Patch,
-        /// The content when it is not, before operators have run, or why there can be none.
-        insert: Result<Vec<Value>, Box<Refusal>>,
-        /// New grants; `None` keeps the old ones.
-        permissions: Option<Vec<Permission>>,
-        /// The grants when it is inserted.
-        insert_permissions: Vec<Permission>,
-        /// Times a key set by hand.
-        stamps: Stamps,
-        /// Who may update.
-        guard: Guard,
-    },
-    /// Fails with [`Refusal::RowNotFound`] when the row is absent.
-    Delete {
-        /// Who may.
-        guard: Guard,
-    },
-}
-
-/// Times that a key caller set by hand; `None` is the commit's own time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamps {
-    /// `$createdAt`
-    pub created: Option<Timestamp>,
-    /// `$updatedAt`
-    pub updated: Option<Timestamp>,
-}
-
-/// Who may change the row, judged inside the transaction, where its grants cannot move.
-#[derive(Clone, Debug)]
-pub enum Guard {
-    /// The actor may: a key, or a grant on the whole table.
-    Open,
-    /// The row itself must grant each of the actions to one of the roles.
-    Granted {
-        /// Whom the actor stands for.
-        roles: Arc<RoleSet>,
-        /// What the operation needs beyond the grants of the table.
-        actions: Box<[Action]>,
-    },
-    /// The actor may not: [`Refusal::RowForbidden`] if the row is there, else
-    /// [`Refusal::RowNotFound`].
-    Closed,
-}
-
 /// An operation on a container.
 #[derive(Clone, Debug)]
 pub enum CatalogueOp {
@@ -630,9 +508,6 @@ pub struct Applied {
     pub catalogue_epoch: u64,
 }
 
-/// A row as a write left it, with all its columns; `None` after a delete.
-pub type WrittenRow = Option<Row>;
-
 /// What a batch changed in rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changes {
@@ -640,156 +515,4 @@ pub enum Changes {
     Images(Arc<Vec<Change>>),
     /// Too much for images: anything in these tables may have changed.
     Tables(Vec<TableNumber>),
-}
-
-/// Why a batch was refused. Nothing of it was applied.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Refusal {
-    /// Insert of a row that is there.
-    RowExists(RowId),
-    /// The row is not there.
-    RowNotFound(RowId),
-    /// The row is there, and the actor may not change it so.
-    RowForbidden(RowId),
-    /// The row was changed after [`WriteBatch::unchanged_since`].
-    RowMoved(RowId),
-    /// A link to a row that is not there, or that the actor may not read.
-    LinkMissing {
-        /// The key of the column with the link.
-        column: String,
-        /// The row.
-        id: RowId,
-    },
-    /// The row has related ones, and its relationship protects them.
-    DeleteRestricted {
-        /// The row.
-        id: RowId,
-        /// The table of the related rows.
-        related: TableId,
-    },
-    /// What is written, or asserted, lies before this line, from which the table keeps its past.
-    HistoryGone(Timestamp),
-    /// Another row has the same values in a unique index.
-    Unique {
-        /// The index's key, where the database names it.
-        index: Option<String>,
-    },
-    /// What the batch asserts of the row does not hold.
-    AssertFailed(RowId),
-    /// Another row has the same values at an instant at which both are valid.
-    UniqueOverTime {
-        /// The keys of the columns.
-        columns: Vec<String>,
-        /// The other row.
-        other: RowId,
-        /// What both are valid over.
-        shared: Period,
-    },
-    /// A row would refer to one that is not there at every instant at which the former is.
-    ReferenceOverTime {
-        /// The key of the column that refers.
-        column: String,
-        /// The table it refers to.
-        related: TableId,
-        /// The row it refers to.
-        target: RowId,
-        /// Where that one is missing.
-        missing: Period,
-    },
-    /// A law of the model, found when the row turned out to be absent or present.
-    Invalid(ModelError),
-    /// More rows than one commit may change.
-    TooManyRows {
-        /// The limit.
-        rows_max: usize,
-    },
-    /// More bytes than one commit may write.
-    TooManyBytes {
-        /// The limit.
-        bytes_max: usize,
-    },
-    /// The pieces that an operation over a valid period meets hold more bytes than it may have in
-    /// memory.
-    PiecesTooLarge {
-        /// The limit.
-        bytes_max: usize,
-    },
-    /// See [`WriteBatch::room`].
-    Full(Full),
-    /// The answer that is to be kept under the key of the request would be too large.
-    AnswerTooLarge {
-        /// Most bytes of one.
-        bytes_max: usize,
-    },
-    /// The row that the cursor of a [`MatchingOp`] names is not there.
-    CursorNotFound(RowId),
-    /// It has no value in a column that the order uses.
-    CursorNull(RowId),
-    /// A row holds a longer text than the column is to take.
-    ValuesTooLong {
-        /// The column's key.
-        column: String,
-        /// Most characters it was to take.
-        chars_max: u32,
-    },
-    /// The table has had as many columns as it can ever get.
-    ColumnsUsedUp {
-        /// The limit.
-        columns_max: u32,
-    },
-    /// Of a batch with a [`Note`]: one operation cannot be done, or leaves its row so that it
-    /// breaks a key or a reference over valid time.
-    Of {
-        /// Its place in [`WriteBatch::ops`].
-        nth: usize,
-        /// Why.
-        refusal: Box<Refusal>,
-    },
-    /// The catalogue is not the one the operations were checked under.
-    CatalogueMoved,
-    /// More is due in this table than one commit brings in, and the batch looks at all of it:
-    /// after some calls of [`crate::Store::bring_due`] it can run.
-    Behind(TableNumber),
-    /// Those before it in the group have written as much as one commit is to
-    /// ([`GROUP_IMAGE_BYTES_MAX`]). It was not run, and can be in the next group.
-    Deferred,
-    /// A transaction of a client stands against it.
-    Transaction(TransactionRefusal),
-    /// It has run before.
-    Repeated(Repeated),
-    /// A container of this id is there already.
-    Exists(Container),
-    /// There is no container of this kind and id.
-    NotFound(Container, String),
-    /// The database failed while this batch ran.
-    Failed(StoreError),
-}
-
-impl Refusal {
-    /// Whether it says something about the operation, in whatever state the server is and whoever
-    /// sent it before.
-    fn is_about_content(&self) -> bool {
-        !matches!(
-            self,
-            Refusal::CatalogueMoved
-                | Refusal::Transaction(_)
-                | Refusal::Repeated(_)
-                | Refusal::AnswerTooLarge { .. }
-                | Refusal::Full(_)
-                | Refusal::Failed(_)
-        )
-    }
-}
-
-/// A kind of container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Container {
-    /// A project.
-    Project,
-    /// An API key.
-    Key,
-    /// A database.
-    Database,
-    /// A table.
-    Table,
 }

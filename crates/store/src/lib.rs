@@ -17,23 +17,28 @@ use query::{Query, Visibility};
 
 pub mod batch;
 pub mod error;
+mod refusal;
+mod row_op;
 mod sqlite;
 pub mod staged;
-pub mod timed;
+mod timed;
+mod written;
 
 pub use batch::{
-    Applied, CatalogueOp, Changes, Container, Counted, Full, Guard, HoldOp, LinkOp, Matched,
-    MatchingAct, MatchingOp, Note, Op, Outcome, Refusal, RelatedOp, Room, RowAct, RowOp,
-    SchemaChange, Stamps, TableConstraints, WriteBatch, WrittenRow,
+    Applied, CatalogueOp, Changes, HoldOp, LinkOp, MatchingAct, MatchingOp, Note, Op, Outcome,
+    RelatedOp, Room, SchemaChange, TableConstraints, WriteBatch,
 };
 pub use error::StoreError;
+pub use refusal::{Container, Counted, Full, Refusal};
+pub use row_op::{Guard, RowAct, RowOp, Stamps};
 pub use sqlite::directory::accept_loss;
 pub use sqlite::inspect::{DAMAGED_ROWS_MAX, Damage, Inspection, inspect};
 pub use staged::{
     AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Share, Since, StagedOperation,
     Transaction, TransactionOp, TransactionRefusal, TransactionStatus,
 };
-pub use timed::{TimedAct, TimedClaim, TimedDone, TimedOp};
+pub use timed::{TimedAct, TimedClaim, TimedOp};
+pub use written::{Matched, TimedDone, WrittenRow};
 
 /// The next instant at which a table's rows of now change by themselves, for tables that have one.
 pub type Boundaries = Arc<BTreeMap<TableNumber, Timestamp>>;

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use model::{Mark, ProjectId, RowId, Timestamp};
 
-use crate::batch::{Matched, WrittenRow};
-use crate::timed::TimedDone;
+use crate::written::{Matched, TimedDone, WrittenRow};
 
 /// Most operations that one transaction can hold (wire protocol, transactions).
 pub const OPERATIONS_MAX: usize = 100;

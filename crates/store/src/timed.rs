@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use model::history::{Range, WriteRefusal};
-use model::{Mark, Patch, Permission, Row, RowId, Table, Timestamp, Value};
+use model::{Mark, Patch, Permission, RowId, Table, Timestamp, Value};
 
-use crate::batch::{Guard, Refusal, Stamps};
+use crate::refusal::Refusal;
+use crate::row_op::{Guard, Stamps};
 
 /// An operation on one row over a valid period. Where it reaches into what the row is now, the
 /// row of now follows.
@@ -97,15 +98,6 @@ pub enum TimedClaim {
     Equals(Vec<(usize, Value)>, Option<Timestamp>),
     /// No commit after this one changed anything of the row.
     UnchangedSince(Mark),
-}
-
-/// What became of a [`TimedOp`].
-#[derive(Clone, Debug)]
-pub struct TimedDone {
-    /// Whether anything changed.
-    pub is_affected: bool,
-    /// The first piece that was written, with the period it is valid over; `None` when none was.
-    pub row: Option<Row>,
 }
 
 /// The refusal of an operation on the row `id`.

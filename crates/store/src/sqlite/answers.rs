@@ -6,46 +6,9 @@
 
 use rusqlite::params;
 
-use super::run::{Run, Step};
+use super::halt::Step;
+use super::run::Run;
 use crate::staged::Once;
-
-/// What a later format adds: the bytes of each answer, and those of all answers of one owner, which
-/// is the first word of a key. `bytes` is 0 exactly where there is no answer.
-///
-/// Rows of `request_key` are replaced by upserts only: `INSERT OR REPLACE` runs no trigger for what
-/// it replaces.
-pub(super) const ANSWER_BYTES: &str = "
-ALTER TABLE request_key ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
-UPDATE request_key SET bytes = length(answer) WHERE answer IS NOT NULL;
-CREATE INDEX request_key_kept ON request_key (project, substr(key, 1, instr(key, ' ')), at, bytes)
-  WHERE bytes > 0;
-CREATE TABLE kept_bytes (
-  project TEXT    NOT NULL,
-  owner   TEXT    NOT NULL,
-  bytes   INTEGER NOT NULL,
-  PRIMARY KEY (project, owner)
-) WITHOUT ROWID;
-INSERT INTO kept_bytes (project, owner, bytes)
-  SELECT project, substr(key, 1, instr(key, ' ')), sum(bytes) FROM request_key
-  WHERE bytes > 0 GROUP BY 1, 2;
-CREATE TRIGGER request_key_new AFTER INSERT ON request_key WHEN new.bytes > 0 BEGIN
-  INSERT INTO kept_bytes (project, owner, bytes)
-    VALUES (new.project, substr(new.key, 1, instr(new.key, ' ')), new.bytes)
-    ON CONFLICT (project, owner) DO UPDATE SET bytes = bytes + excluded.bytes;
-END;
-CREATE TRIGGER request_key_other AFTER UPDATE OF bytes ON request_key
-WHEN new.bytes <> old.bytes BEGIN
-  INSERT INTO kept_bytes (project, owner, bytes)
-    VALUES (new.project, substr(new.key, 1, instr(new.key, ' ')), new.bytes - old.bytes)
-    ON CONFLICT (project, owner) DO UPDATE SET bytes = bytes + excluded.bytes;
-END;
-CREATE TRIGGER request_key_gone AFTER DELETE ON request_key WHEN old.bytes > 0 BEGIN
-  UPDATE kept_bytes SET bytes = bytes - old.bytes
-    WHERE project = old.project AND owner = substr(old.key, 1, instr(old.key, ' '));
-  DELETE FROM kept_bytes WHERE bytes = 0
-    AND project = old.project AND owner = substr(old.key, 1, instr(old.key, ' '));
-END;
-";
 
 /// Most answers that give way to a new one: others wait for the commit.
 const EVICTED_MAX: usize = 500;
@@ -107,7 +70,8 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::sqlite::staged::{KEEP_REQUEST, REQUEST_ANSWERS, STAGED_TABLES};
+    use crate::sqlite::format_steps::{ANSWER_BYTES, REQUEST_ANSWERS, STAGED_TABLES};
+    use crate::sqlite::staged::KEEP_REQUEST;
 
     fn held(connection: &Connection) -> Vec<(String, i64)> {
         let sql = "SELECT owner, bytes FROM kept_bytes ORDER BY owner";

@@ -16,11 +16,11 @@ use rusqlite::{Connection, Row};
 use serde_json::Value as Json;
 
 use super::codec;
-use super::commit::State;
 use super::constraints;
 use super::fault::corrupt;
 use super::schema::END;
 use super::sizes::Growth;
+use super::state::State;
 use crate::StoreError;
 
 type Read<T> = Result<T, StoreError>;

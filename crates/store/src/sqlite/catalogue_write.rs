@@ -11,12 +11,15 @@ use model::{
 use rusqlite::params;
 
 use super::bind::permissions_text;
-use super::catalogue_rows::insert_table;
-use super::catalogue_rows::{insert_column, insert_database, insert_index, insert_key};
-use super::run::{Run, Step};
+use super::catalogue_rows::{
+    insert_column, insert_database, insert_index, insert_key, insert_table,
+};
+use super::halt::Step;
+use super::run::Run;
 use super::schema::create_table;
-use super::upkeep::Task;
-use crate::batch::{CatalogueOp, Container, Refusal};
+use super::tasks::Task;
+use crate::batch::CatalogueOp;
+use crate::refusal::{Container, Refusal};
 
 /// What an update asks of a table; `None` keeps.
 struct TableChanges<'a> {

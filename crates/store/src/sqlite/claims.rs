@@ -7,8 +7,9 @@ use model::{Mark, Retention, Timestamp};
 use query::names;
 use rusqlite::params;
 
+use super::halt::{Halt, Step};
 use super::row_write::Target;
-use super::run::{Halt, Run, Step};
+use super::run::Run;
 use super::schema::END;
 use super::versions::{self, Asserted};
 use crate::timed::{TimedClaim, refused};

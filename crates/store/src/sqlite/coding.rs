@@ -10,13 +10,14 @@ use rusqlite::{Row, Statement};
 
 use super::bind::{Bound, json_text};
 use super::codec;
-use super::sizes::NUMBER_BYTES;
 use super::vault::{Place, Vault};
 use crate::{EncodeRow, StoreError};
 
 /// Rows whose encoded columns are larger keep no body: copying it would no longer be cheaper
 /// than encoding the columns (design page, section 3).
 pub(super) const BODY_BYTES_MAX: usize = 16 << 10;
+/// What a number, a truth or an instant counts. Texts, lists and sealed values count their bytes.
+pub(super) const NUMBER_BYTES: usize = 8;
 
 /// Encrypted values of a row that cannot be opened, by the positions of their columns, as they are
 /// stored: whoever moves the row takes them along so.

@@ -1,107 +1,29 @@
 //! The one writer: groups of batches inside one transaction, and what follows when it fails.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{Catalogue, Mark, Table, TableNumber, Timestamp};
-use rusqlite::{Connection, params};
+use model::{Mark, Timestamp};
+use rusqlite::Connection;
 
 use super::checkpoint::Backlog;
 use super::coding::Coding;
-use super::constraints::Constraints;
 use super::deadline::Deadline;
 use super::gather;
+use super::halt::Halt;
 use super::kept::Keeping;
 use super::matching::SEARCH_MAX;
-use super::row_sql::RowSql;
-use super::run::{Halt, Recast, Run};
-use super::sizes::{Growth, Totals};
-use super::staged::StagedRun;
+use super::row_sql::RowTexts;
+use super::run::{Recast, Run};
+use super::sizes::Totals;
+use super::staged_run::StagedRun;
+use super::state::State;
 use super::timed_rows::Timed;
 use super::touched::Touched;
 use crate::batch::{
-    Applied, BATCH_ROWS_MAX, Changes, GROUP_IMAGE_BYTES_MAX, Op, Outcome, Refusal, WriteBatch,
+    Applied, BATCH_ROWS_MAX, Changes, GROUP_IMAGE_BYTES_MAX, Op, Outcome, WriteBatch,
 };
-use crate::{Boundaries, DUE_ROWS_MAX, StoreError};
-
-/// What the writer goes on from. Cloned for each batch: what one did that halts is forgotten
-/// by dropping its copy, so the copy cannot drift from what the database rolled back.
-#[derive(Clone)]
-pub(super) struct State {
-    /// All containers.
-    pub(super) catalogue: Arc<Catalogue>,
-    /// The mark of the latest commit.
-    pub(super) mark: Mark,
-    /// The highest mark that may have been read, as far as it is on disk.
-    pub(super) horizon: Mark,
-    /// The dense number of the latest commit.
-    pub(super) number: i64,
-    /// The number of the next table.
-    pub(super) next_table: i64,
-    /// The position of the next database.
-    pub(super) next_database: i64,
-    /// How many rows, and transactions whose operations must not rest readable, have been erased
-    /// since the store was opened.
-    pub(super) erased: u64,
-    /// The next valid-time boundary of each table that has one.
-    pub(super) boundaries: Boundaries,
-    /// What must hold over valid time.
-    pub(super) constraints: Arc<Constraints>,
-    /// Whether the database names a key, so that what may hold encrypted values is sealed by it.
-    pub(super) is_sealing: bool,
-    /// What the open transaction adds to the counters of tables.
-    pub(super) growth: Growth,
-}
-
-impl State {
-    /// The catalogue, to be changed.
-    pub(super) fn catalogue_mut(&mut self) -> &mut Catalogue {
-        Arc::make_mut(&mut self.catalogue)
-    }
-
-    /// Stamps snapshots from this transaction on.
-    pub(super) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
-        connection
-            .prepare_cached(
-                "UPDATE meta SET mark = ?1, x_at = max(x_at, ?1), horizon = ?2, \
-                 catalogue_epoch = ?3, next_table = ?4, next_database = ?5",
-            )?
-            .execute(params![
-                self.mark.0,
-                self.horizon.0,
-                self.catalogue.epoch as i64,
-                self.next_table,
-                self.next_database,
-            ])?;
-        Ok(())
-    }
-}
-
-/// The statement texts of each table written to so far.
-#[derive(Default)]
-pub(super) struct RowTexts {
-    rows: HashMap<TableNumber, Arc<RowSql>>,
-    /// By the epoch of the schema: what a version of the table counts.
-    pub(super) bytes: HashMap<TableNumber, (u64, Arc<str>)>,
-}
-
-impl RowTexts {
-    pub(super) fn of(&mut self, table: &Table) -> Arc<RowSql> {
-        let texts = self
-            .rows
-            .entry(table.number)
-            .or_insert_with(|| Arc::new(RowSql::new(table)));
-        if texts.schema_epoch != table.schema_epoch {
-            *texts = Arc::new(RowSql::new(table));
-        }
-        Arc::clone(texts)
-    }
-
-    pub(super) fn forget(&mut self, number: TableNumber) {
-        self.rows.remove(&number);
-        self.bytes.remove(&number);
-    }
-}
+use crate::refusal::Refusal;
+use crate::{DUE_ROWS_MAX, StoreError};
 
 /// The connection that writes, and what it knows.
 pub(super) struct Writer {

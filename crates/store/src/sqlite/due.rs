@@ -13,10 +13,12 @@ use rusqlite::params;
 
 use super::commit::{End, Writer};
 use super::fault::corrupt;
+use super::halt::{Halt, Step};
 use super::present::Stale;
-use super::run::{Halt, Run, Step};
-use super::upkeep::{SLICE_BYTES_MAX, STEP_ROWS};
-use crate::batch::{Applied, CatalogueOp, Op, Refusal, RelatedOp, SchemaChange, WriteBatch};
+use super::run::Run;
+use super::tasks::{SLICE_BYTES_MAX, STEP_ROWS};
+use crate::batch::{Applied, CatalogueOp, Op, RelatedOp, SchemaChange, WriteBatch};
+use crate::refusal::Refusal;
 use crate::{DUE_ROWS_MAX, StoreError};
 
 /// Which of the tables that are overdue a batch looks at.

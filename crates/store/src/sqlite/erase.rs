@@ -10,10 +10,11 @@ use model::{RowId, Table};
 use query::names;
 use rusqlite::params;
 
+use super::halt::Step;
 use super::row_write::Target;
-use super::run::{Run, Step};
+use super::run::Run;
 use super::sizes;
-use crate::timed::TimedDone;
+use crate::written::TimedDone;
 
 impl Run<'_> {
     /// Erases a row: versions, grants, schedule, and its place in the records of commits.

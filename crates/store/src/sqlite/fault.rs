@@ -2,7 +2,7 @@
 
 use rusqlite::ffi::{self, ErrorCode};
 
-use super::sorts::SORT_BYTES_MAX;
+use super::sorts::{SORT_BYTES_MAX, SORT_TOO_LARGE};
 use crate::StoreError;
 
 impl From<rusqlite::Error> for StoreError {
@@ -21,9 +21,6 @@ impl From<rusqlite::Error> for StoreError {
 /// The code, by an extension that SQLite does not use, of a regular expression that would take too
 /// much work.
 pub(super) const PATTERN_TOO_HARD: i32 = ffi::SQLITE_ERROR | (0x7d << 8);
-
-/// The code, chosen alike, of a sort that would take more memory than one may.
-pub(super) const SORT_TOO_LARGE: i32 = ffi::SQLITE_ERROR | (0x7c << 8);
 
 fn from_code(code: ffi::Error, detail: String) -> StoreError {
     if code.extended_code == ffi::SQLITE_IOERR_NOMEM {

@@ -12,7 +12,8 @@ use model::{Retention, Table, TableNumber, Timestamp};
 use query::names;
 use rusqlite::{Connection, params};
 
-use super::run::{Run, Step};
+use super::halt::Step;
+use super::run::Run;
 use super::schema::END;
 use super::sizes::{self, Growth, Slice};
 use crate::StoreError;

@@ -9,7 +9,7 @@ use model::{Catalogue, Index, IndexKind, Table, TableNumber};
 use query::{names, search};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::schema::physical_field;
+use super::columns::physical_field;
 
 /// A slice that fills an index ends behind this many rows, or behind the row with which it has
 /// taken in so many bytes of text. In a release build a row of 20 words took 27 microseconds.

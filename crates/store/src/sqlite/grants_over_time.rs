@@ -8,8 +8,9 @@ use query::names;
 use rusqlite::params;
 
 use super::bind::permissions_text;
+use super::halt::Step;
 use super::row_write::Target;
-use super::run::{Run, Step};
+use super::run::Run;
 use crate::timed::TimedAct;
 
 /// What an operation may bring along for a row.

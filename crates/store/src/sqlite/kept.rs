@@ -17,7 +17,7 @@ use std::path::Path;
 use model::Mark;
 use rusqlite::Connection;
 
-use super::migrate;
+use super::file_format;
 use crate::StoreError;
 
 /// The file's name in the data directory.
@@ -73,7 +73,7 @@ impl Kept {
     /// # Errors
     /// [`StoreError::CommitsLost`] when the database ends below the mark.
     pub(super) fn check(&self, connection: &Connection) -> Result<(), StoreError> {
-        let (found, lineage) = if migrate::is_empty(connection)? {
+        let (found, lineage) = if file_format::is_empty(connection)? {
             (Mark::ZERO, self.lineage.clone())
         } else {
             let sql = "SELECT mark, lineage FROM meta";

@@ -11,14 +11,17 @@ use model::{Edit, Patch, Period, Relation, RelationKind, RowId, Table, Timestamp
 use query::names;
 
 use super::fault::corrupt;
+use super::halt::Step;
 use super::matching::explain;
 use super::probes::BELIEVED_END;
 use super::related::{Tie, linked, need_few, relinked};
-use super::run::{Run, Step};
+use super::run::Run;
 use super::schema::END;
 use super::version_write::VERSIONS_TO_NEXT;
 use super::versions::{self, Stored};
-use crate::batch::{BATCH_ROWS_MAX, Guard, LinkOp, Refusal, Stamps};
+use crate::batch::{BATCH_ROWS_MAX, LinkOp};
+use crate::refusal::Refusal;
+use crate::row_op::{Guard, Stamps};
 use crate::timed::{TimedAct, TimedOp, refused};
 
 impl Run<'_> {

@@ -9,12 +9,16 @@ use query::{Dialect, Query, Side, emit, names};
 use super::bind::Bound;
 use super::cursor::cursor_values;
 use super::fault::corrupt;
+use super::halt::{Halt, Step};
 use super::row_write::{Target, row};
-use super::run::{Halt, Run, Step};
+use super::run::Run;
 use super::sorts;
 use crate::StoreError;
-use crate::batch::{BATCH_ROWS_MAX, Guard, Matched, MatchingAct, MatchingOp, Refusal};
+use crate::batch::{BATCH_ROWS_MAX, MatchingAct, MatchingOp};
+use crate::refusal::Refusal;
+use crate::row_op::Guard;
 use crate::timed::{TimedAct, TimedOp};
+use crate::written::Matched;
 
 /// How long the searches of one batch may keep other writers waiting. Whoever hands the operation
 /// in splits a search through a large table; this bounds what was not foreseen.

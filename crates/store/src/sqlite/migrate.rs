@@ -2,17 +2,13 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::answers::ANSWER_BYTES;
 use super::fault::corrupt;
-use super::schema::{
-    ENCRYPTION, GREATEST_AGE, NOTED, OPTIONS, OVER_TIME, SYSTEM_TABLES, WHO_LOOKS_BACK,
+use super::file_format::{APPLICATION_ID, pragma};
+use super::format_steps::{
+    ANSWER_BYTES, BEGINNINGS, ENCRYPTION, GREATEST_AGE, NOTED, OPTIONS, OVER_TIME, REQUEST_ANSWERS,
+    STAGED_TABLES, SYSTEM_TABLES, TABLE_BYTES, WHO_LOOKS_BACK,
 };
-use super::sizes::TABLE_BYTES;
-use super::staged::{REQUEST_ANSWERS, STAGED_TABLES};
 use crate::StoreError;
-
-/// Marks the file as ours: "Tide" in ASCII (SQLite manual, "PRAGMA application_id").
-const APPLICATION_ID: i64 = 0x5469_6465;
 
 /// What leads from each format to the next; the first one starts from an empty file. Steps are
 /// never edited once released: files out there were made by them.
@@ -30,10 +26,6 @@ const MIGRATIONS: &[&str] = &[
     BEGINNINGS,
     TABLE_BYTES,
 ];
-
-/// Changes nothing that is there. From here on an index may hold beginnings of texts, in which an
-/// earlier version would look for whole ones.
-const BEGINNINGS: &str = "";
 
 /// The format this binary writes.
 pub(super) const FORMAT: i64 = MIGRATIONS.len() as i64;
@@ -59,16 +51,6 @@ pub(super) fn check(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The format that the file has; 0 where nothing was ever stored in it.
-pub(super) fn format(connection: &Connection) -> rusqlite::Result<i64> {
-    pragma(connection, "user_version")
-}
-
-/// Whether nothing was ever stored in it.
-pub(super) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
-    format(connection).map(|found| found == 0)
-}
-
 /// Brings the file to today's format, in one transaction: after a crash it has the old format
 /// or the new one.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
@@ -86,10 +68,6 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     ))?;
     transaction.commit()?;
     Ok(())
-}
-
-fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
-    connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
 #[cfg(test)]

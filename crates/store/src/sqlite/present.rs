@@ -15,13 +15,14 @@ use query::names;
 use rusqlite::{OptionalExtension, ToSql, params};
 
 use super::bind::Bound;
+use super::columns::{column_list, physical_field};
 use super::fault::{corrupt, is_unique_violation};
-use super::row_sql::column_list;
+use super::halt::Step;
 use super::row_write::{Target, field_value};
-use super::run::{Run, Step};
-use super::schema::{END, physical_field};
+use super::run::Run;
+use super::schema::END;
 use super::versions::{self, Asserted};
-use crate::batch::Refusal;
+use crate::refusal::Refusal;
 
 /// Versions that say what is shown of a row and until when: the one that begins last before the
 /// instant, and the two after it.

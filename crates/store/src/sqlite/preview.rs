@@ -12,7 +12,8 @@ use model::{Mark, Row};
 use super::Shared;
 use super::commit::{End, Writer};
 use super::read::preview;
-use crate::batch::{Outcome, Refusal, WriteBatch};
+use crate::batch::{Outcome, WriteBatch};
+use crate::refusal::Refusal;
 use crate::{Listed, Listing, Point, Preview, StoreError};
 
 /// An open transaction with what became of its batches.

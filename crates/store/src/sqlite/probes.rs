@@ -13,12 +13,14 @@ use query::names;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::bind::Bound;
+use super::columns::physical_field;
 use super::constraints::key_tests;
 use super::fault::corrupt;
-use super::run::{Halt, Run, Step};
-use super::schema::{END, physical_field};
+use super::halt::{Halt, Step};
+use super::run::Run;
+use super::schema::END;
 use super::versions::{self, Stored};
-use crate::batch::Refusal;
+use crate::refusal::Refusal;
 
 /// The end of a version as it is believed now.
 pub(super) const BELIEVED_END: &str =

@@ -16,9 +16,12 @@ use query::names;
 use rusqlite::params;
 
 use super::fault::corrupt;
+use super::halt::Step;
 use super::row_write::{Current, Target};
-use super::run::{Run, Step};
-use crate::batch::{BATCH_ROWS_MAX, Guard, HoldOp, LinkOp, Refusal, RelatedOp, Stamps};
+use super::run::Run;
+use crate::batch::{BATCH_ROWS_MAX, HoldOp, LinkOp, RelatedOp};
+use crate::refusal::Refusal;
+use crate::row_op::{Guard, Stamps};
 use crate::timed::TimedAct;
 
 /// The rows that one row is related to through one of its table's columns.

@@ -8,11 +8,13 @@ use model::{
 };
 
 use super::catalogue_rows::{insert_column, insert_index};
+use super::halt::Step;
 use super::links;
-use super::run::{Run, Step};
+use super::run::Run;
 use super::schema::drop_index;
 use super::schema_write::position_of;
-use crate::batch::{Container, INDEXED_AT_ONCE_MAX, Refusal};
+use crate::batch::INDEXED_AT_ONCE_MAX;
+use crate::refusal::{Container, Refusal};
 
 impl Run<'_> {
     /// Adds a column to `table` and its partner to `related`; see

@@ -1,10 +1,16 @@
 //! The statements that write rows of one table, as text.
 
-use model::Table;
-use query::names::{self, LIFE};
+use std::collections::HashMap;
+use std::sync::Arc;
 
+use model::{Table, TableNumber};
+use query::names::{self, LIFE};
+use rusqlite::Connection;
+
+use super::columns::column_list;
 use super::schema::END;
 use super::sizes;
+use crate::StoreError;
 
 /// Everything the writer says about rows of one table. Made once for each schema of a table:
 /// the texts are the keys under which the prepared statements are kept.
@@ -132,19 +138,53 @@ impl RowSql {
     }
 }
 
+/// The statement texts of each table written to so far.
+#[derive(Default)]
+pub(super) struct RowTexts {
+    rows: HashMap<TableNumber, Arc<RowSql>>,
+    /// By the epoch of the schema: what a version of the table counts.
+    bytes: HashMap<TableNumber, (u64, Arc<str>)>,
+}
+
+impl RowTexts {
+    pub(super) fn of(&mut self, table: &Table) -> Arc<RowSql> {
+        let texts = self
+            .rows
+            .entry(table.number)
+            .or_insert_with(|| Arc::new(RowSql::new(table)));
+        if texts.schema_epoch != table.schema_epoch {
+            *texts = Arc::new(RowSql::new(table));
+        }
+        Arc::clone(texts)
+    }
+
+    pub(super) fn forget(&mut self, number: TableNumber) {
+        self.rows.remove(&number);
+        self.bytes.remove(&number);
+    }
+
+    /// [`sizes::of_all`], made once for each schema of the table.
+    pub(super) fn bytes_of_all(
+        &mut self,
+        connection: &Connection,
+        table: &Table,
+    ) -> Result<Arc<str>, StoreError> {
+        let (number, epoch) = (table.number, table.schema_epoch);
+        if let Some((known, text)) = self.bytes.get(&number)
+            && *known == epoch
+        {
+            return Ok(Arc::clone(text));
+        }
+        let text: Arc<str> = sizes::of_all(connection, number)?.into();
+        self.bytes.insert(number, (epoch, Arc::clone(&text)));
+        Ok(text)
+    }
+}
+
 fn drop_piece(table: &Table) -> String {
     let versions = names::versions(table.number);
     let returning = sizes::returning(&sizes::of_schema(table));
     format!("DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND st = {END}{returning}")
-}
-
-/// The user columns, each after a comma.
-pub(super) fn column_list(table: &Table) -> String {
-    let columns = table
-        .columns
-        .iter()
-        .map(|column| names::column(column.number));
-    columns.flat_map(|name| [", ".to_owned(), name]).collect()
 }
 
 /// As many parameters, each after a comma, numbered on from those before.

@@ -21,14 +21,17 @@ use query::names;
 use rusqlite::params;
 
 use super::bind::{Bound, grants, permissions_text};
+use super::columns::physical_field;
 use super::fault::{corrupt, is_unique_violation};
+use super::halt::Step;
 use super::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
-use super::run::{Run, Step};
-use super::schema::physical_field;
+use super::run::Run;
 use super::sizes;
 use crate::StoreError;
-use crate::batch::{Guard, Refusal, RowAct, RowOp, Stamps, WrittenRow};
+use crate::refusal::Refusal;
+use crate::row_op::{Guard, RowAct, RowOp, Stamps};
 use crate::timed::TimedAct;
+use crate::written::WrittenRow;
 
 /// A row that an operation is about.
 pub(super) struct Target<'a> {

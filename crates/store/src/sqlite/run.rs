@@ -9,59 +9,20 @@ use model::{CatalogueChange, Mark, RowId, Table, TableNumber, Timestamp};
 use rusqlite::{CachedStatement, Connection, ToSql, params};
 
 use super::coding::Coding;
-use super::commit::{RowTexts, State};
 use super::deadline::Deadline;
+use super::halt::Step;
+use super::row_sql::RowTexts;
 use super::sizes::Totals;
-use super::staged::StagedRun;
+use super::staged_run::StagedRun;
+use super::state::State;
 use super::timed_rows::Timed;
 use super::touched::Touched;
 use super::vault::Place;
 use super::versions::Source;
-use crate::StoreError;
-use crate::batch::{
-    Applied, BATCH_BYTES_MAX, BATCH_ROWS_MAX, Changes, Matched, Op, Refusal, Room, WriteBatch,
-    WrittenRow,
-};
+use crate::batch::{Applied, BATCH_BYTES_MAX, BATCH_ROWS_MAX, Changes, Op, Room, WriteBatch};
+use crate::refusal::Refusal;
 use crate::staged::Done;
-use crate::timed::TimedDone;
-
-/// Why a batch stopped half-way. Whoever ran it rolls back to its savepoint.
-pub(super) enum Halt {
-    /// A law forbids it.
-    Refused(Refusal),
-    /// The database failed.
-    Failed(StoreError),
-}
-
-pub(super) type Step<T> = Result<T, Halt>;
-
-impl From<rusqlite::Error> for Halt {
-    fn from(error: rusqlite::Error) -> Halt {
-        Halt::Failed(error.into())
-    }
-}
-
-impl From<StoreError> for Halt {
-    fn from(error: StoreError) -> Halt {
-        Halt::Failed(error)
-    }
-}
-
-impl From<Refusal> for Halt {
-    fn from(refusal: Refusal) -> Halt {
-        Halt::Refused(refusal)
-    }
-}
-
-impl Halt {
-    /// The same, over one operation of the batch.
-    fn of(self, batch: &WriteBatch, nth: Option<usize>) -> Halt {
-        match self {
-            Halt::Refused(refusal) => Halt::Refused(batch.blame(nth, refusal)),
-            failed @ Halt::Failed(_) => failed,
-        }
-    }
-}
+use crate::written::{Matched, TimedDone, WrittenRow};
 
 /// What became of the operations so far, by their kinds.
 struct Reports<'a> {
@@ -171,7 +132,11 @@ impl Run<'_> {
             && batch.note.is_none();
         if !changes_nothing {
             self.forget_past()?;
-            self.need_project_bytes(&batch.room)?;
+            self.totals.need_project_bytes(
+                &batch.room,
+                &self.state.catalogue,
+                &self.state.growth,
+            )?;
             self.record(batch)?;
         }
         let done = Done {

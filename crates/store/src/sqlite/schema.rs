@@ -10,196 +10,15 @@
 //! no index: it is found through the row. An insert so writes each user index once, and the
 //! entry for the versions is made when the row changes (docs/decisions/0005-twins.md).
 
-use model::{Column, ColumnKind, Direction, Field, Index, IndexKind, Storage, Table, TableNumber};
+use model::{Column, Direction, Index, IndexKind, Table, TableNumber};
 use query::names;
 
+use super::columns::{column_type, physical_field};
 use super::fulltext;
 
 /// The end of time as it stands in SQL text. A partial index is only used when its constant
 /// stands in the query literally.
 pub(super) const END: &str = "9223372036854775807";
-
-/// The tables of the store itself.
-///
-/// - `meta`, one row: written in each commit and read in each snapshot, whose stamp it is.
-///   `words` names the rule by which full-text indexes were made.
-///   `x_at` is the last instant of which the tables of now show anything: when something was
-///   committed, or what was due brought in, of which a part may be left.
-/// - `tx`: one row a commit; `n` is dense, so that a gap is seen. `tx_row`: what it touched.
-/// - The catalogue over time: a row holds from the mark `sf` until the mark `st`. User columns
-///   have numbers that name the physical columns and are never given twice.
-/// - `upkeep`: what is left to do for a table, and the `$sequence` up to which it is done; for an
-///   index of words that is being filled, up to where it is.
-pub(super) const SYSTEM_TABLES: &str = "
-CREATE TABLE meta (
-  one             INTEGER PRIMARY KEY CHECK (one = 1),
-  mark            INTEGER NOT NULL,
-  x_at            INTEGER NOT NULL,
-  horizon         INTEGER NOT NULL,
-  catalogue_epoch INTEGER NOT NULL,
-  next_table      INTEGER NOT NULL,
-  next_database   INTEGER NOT NULL,
-  lineage         TEXT    NOT NULL,
-  words           TEXT    NOT NULL
-);
-INSERT INTO meta VALUES (1, 0, 0, 0, 0, 1, 1, lower(hex(randomblob(16))), '');
-
-CREATE TABLE tx (
-  tt     INTEGER PRIMARY KEY,
-  n      INTEGER NOT NULL,
-  prev   INTEGER NOT NULL,
-  meta   TEXT,
-  user   TEXT,
-  erased INTEGER
-);
-CREATE TABLE tx_row (
-  tt  INTEGER NOT NULL,
-  tab INTEGER NOT NULL,
-  id  TEXT    NOT NULL,
-  PRIMARY KEY (tt, tab, id)
-) WITHOUT ROWID;
-
-CREATE TABLE project (
-  id      TEXT    NOT NULL,
-  name    TEXT    NOT NULL,
-  created INTEGER NOT NULL,
-  sf      INTEGER NOT NULL,
-  st      INTEGER NOT NULL DEFAULT 9223372036854775807
-);
-CREATE UNIQUE INDEX project_known ON project (id) WHERE st = 9223372036854775807;
-
-CREATE TABLE api_key (
-  project TEXT    NOT NULL,
-  id      TEXT    NOT NULL,
-  name    TEXT    NOT NULL,
-  scopes  TEXT    NOT NULL,
-  expires INTEGER,
-  hash    BLOB    NOT NULL,
-  created INTEGER NOT NULL,
-  sf      INTEGER NOT NULL,
-  st      INTEGER NOT NULL DEFAULT 9223372036854775807
-);
-CREATE UNIQUE INDEX api_key_known ON api_key (project, id) WHERE st = 9223372036854775807;
-CREATE UNIQUE INDEX api_key_hash ON api_key (hash) WHERE st = 9223372036854775807;
-
-CREATE TABLE database_ (
-  seq     INTEGER NOT NULL,
-  project TEXT    NOT NULL,
-  id      TEXT    NOT NULL,
-  name    TEXT    NOT NULL,
-  kind    TEXT    NOT NULL,
-  enabled INTEGER NOT NULL,
-  created INTEGER NOT NULL,
-  updated INTEGER NOT NULL,
-  sf      INTEGER NOT NULL,
-  st      INTEGER NOT NULL DEFAULT 9223372036854775807
-);
-CREATE UNIQUE INDEX database_known ON database_ (project, id) WHERE st = 9223372036854775807;
-
-CREATE TABLE table_ (
-  number           INTEGER NOT NULL,
-  project          TEXT    NOT NULL,
-  database_        TEXT    NOT NULL,
-  id               TEXT    NOT NULL,
-  name             TEXT    NOT NULL,
-  enabled          INTEGER NOT NULL,
-  row_security     INTEGER NOT NULL,
-  permissions      TEXT    NOT NULL,
-  created          INTEGER NOT NULL,
-  updated          INTEGER NOT NULL,
-  schema_epoch     INTEGER NOT NULL,
-  permission_epoch INTEGER NOT NULL,
-  sf               INTEGER NOT NULL,
-  st               INTEGER NOT NULL DEFAULT 9223372036854775807
-);
-CREATE UNIQUE INDEX table_known ON table_ (project, database_, id)
-  WHERE st = 9223372036854775807;
-CREATE UNIQUE INDEX table_number ON table_ (number) WHERE st = 9223372036854775807;
-
-CREATE TABLE column_ (
-  tab       INTEGER NOT NULL,
-  number    INTEGER NOT NULL,
-  key       TEXT    NOT NULL,
-  kind      TEXT    NOT NULL,
-  chars_max INTEGER,
-  low,
-  high,
-  elements  TEXT,
-  required  INTEGER NOT NULL,
-  is_array  INTEGER NOT NULL,
-  default_  TEXT,
-  created   INTEGER NOT NULL,
-  updated   INTEGER NOT NULL,
-  sf        INTEGER NOT NULL,
-  st        INTEGER NOT NULL DEFAULT 9223372036854775807
-);
-CREATE UNIQUE INDEX column_known ON column_ (tab, number) WHERE st = 9223372036854775807;
-
-CREATE TABLE index_ (
-  tab     INTEGER NOT NULL,
-  number  INTEGER NOT NULL,
-  key     TEXT    NOT NULL,
-  kind    TEXT    NOT NULL,
-  columns TEXT    NOT NULL,
-  status  TEXT    NOT NULL,
-  error   TEXT    NOT NULL,
-  created INTEGER NOT NULL,
-  updated INTEGER NOT NULL,
-  sf      INTEGER NOT NULL,
-  st      INTEGER NOT NULL DEFAULT 9223372036854775807
-);
-CREATE UNIQUE INDEX index_known ON index_ (tab, number) WHERE st = 9223372036854775807;
-
-CREATE TABLE upkeep (
-  tab  INTEGER NOT NULL,
-  task TEXT    NOT NULL,
-  seq  INTEGER NOT NULL,
-  PRIMARY KEY (tab, task)
-) WITHOUT ROWID;
-";
-
-/// A later format: constraints over valid time. `kind` is `unique` or `ref`; `columns` are
-/// numbers of columns with commas between them; `related` is the table that a `ref` leads to.
-pub(super) const OVER_TIME: &str = "
-CREATE TABLE over_time (
-  tab     INTEGER NOT NULL,
-  kind    TEXT    NOT NULL,
-  place   INTEGER NOT NULL,
-  columns TEXT    NOT NULL,
-  related INTEGER,
-  PRIMARY KEY (tab, place)
-) WITHOUT ROWID;
-";
-
-/// A later format: the database that a transaction was committed through, where it says so.
-pub(super) const NOTED: &str = "ALTER TABLE tx ADD COLUMN noted_in INTEGER;";
-
-/// A later format still: what owners decide about the past of their tables, and a way to the
-/// catalogue as it once was. `history` is a number of days, 0 for none, null for all of it.
-pub(super) const OPTIONS: &str = "
-ALTER TABLE table_ ADD COLUMN pinned_max_age INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE table_ ADD COLUMN history INTEGER;
-ALTER TABLE table_ ADD COLUMN kept_from INTEGER NOT NULL DEFAULT -9223372036854775808;
-CREATE INDEX table_over_time ON table_ (number, sf);
-CREATE INDEX column_over_time ON column_ (tab, sf);
-";
-
-/// A later format: who may look at the past of a table. 0 for API keys alone, also of tables that
-/// were made before.
-pub(super) const WHO_LOOKS_BACK: &str = "
-ALTER TABLE table_ ADD COLUMN past INTEGER NOT NULL DEFAULT 0;
-";
-
-/// A later format: which columns are encrypted, and the id of the key; empty until it is used.
-pub(super) const ENCRYPTION: &str = "
-ALTER TABLE column_ ADD COLUMN encrypt INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE meta ADD COLUMN key_id TEXT NOT NULL DEFAULT '';
-";
-
-/// A later format: the greatest age in seconds of a table's lists; a day is what any may have.
-pub(super) const GREATEST_AGE: &str = "
-ALTER TABLE table_ ADD COLUMN ttl_max INTEGER NOT NULL DEFAULT 86400;
-";
 
 /// The statements that make the physical tables and indexes of `table`.
 pub(super) fn create_table(table: &Table) -> String {
@@ -352,31 +171,10 @@ fn index_columns(table: &Table, index: &Index) -> String {
     columns.join(", ")
 }
 
-/// What a field is called in both tables.
-pub(super) fn physical_field(table: &Table, field: Field) -> String {
-    match field {
-        Field::Id => "id".to_owned(),
-        Field::Sequence => "seq".to_owned(),
-        Field::Created => "created".to_owned(),
-        Field::Updated => "updated".to_owned(),
-        Field::Column(position) => names::column(table.columns[position].number),
-    }
-}
-
 fn column(column: &Column) -> String {
     format!(
         ", {} {}",
         names::column(column.number),
         column_type(column.array, &column.kind)
     )
-}
-
-/// The declared type. It gives the affinity under which values come back as they were bound.
-pub(super) fn column_type(array: bool, kind: &ColumnKind) -> &'static str {
-    match kind.storage() {
-        _ if array => "TEXT",
-        Storage::Text => "TEXT",
-        Storage::Float => "REAL",
-        Storage::Int | Storage::Bool | Storage::Instant => "INTEGER",
-    }
 }

@@ -10,14 +10,17 @@ use query::names;
 use rusqlite::params;
 
 use super::catalogue_rows::{insert_column, insert_index};
+use super::columns::physical_field;
 use super::connection::WRITER_CACHE_KIB;
 use super::fault::is_unique_violation;
 use super::fulltext;
+use super::halt::Step;
 use super::links;
-use super::run::{Run, Step};
-use super::schema::{add_column, create_index, create_versions_index, drop_index, physical_field};
-use super::upkeep::Task;
-use crate::batch::{COLUMNS_EVER_MAX, Container, INDEXED_AT_ONCE_MAX, Refusal, SchemaChange};
+use super::run::Run;
+use super::schema::{add_column, create_index, create_versions_index, drop_index};
+use super::tasks::Task;
+use crate::batch::{COLUMNS_EVER_MAX, INDEXED_AT_ONCE_MAX, SchemaChange};
+use crate::refusal::{Container, Refusal};
 
 /// The page cache while an index is built, in KiB; negative is how the pragma says KiB. Over rows
 /// of 1,500 bytes a build took a quarter longer with the writer's own 64 MiB.

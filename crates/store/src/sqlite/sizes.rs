@@ -16,32 +16,18 @@ use model::{Catalogue, ProjectId, Table, TableNumber};
 use query::names;
 use rusqlite::{Connection, ToSql, params};
 
-use super::commit::RowTexts;
-use super::run::{Run, Step};
-use super::schema::column_type;
-use super::upkeep::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
+use super::coding::NUMBER_BYTES;
+use super::columns::column_type;
+use super::tasks::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
 use crate::StoreError;
-use crate::batch::{Counted, Full, Refusal, Room};
+use crate::batch::Room;
+use crate::refusal::{Counted, Full, Refusal};
 
 /// What a version counts for its id, its times and its place, beside its values.
 const VERSION_BYTES: i64 = 100;
-/// What a number, a truth or an instant counts. Texts, lists and sealed values count their bytes.
-pub(super) const NUMBER_BYTES: usize = 8;
 /// Terms of a sum in one pair of parentheses: SQLite bounds how deep an expression may be (its
 /// manual, "Limits"), and a table may have had 1,500 columns.
 const TERMS_MAX: usize = 64;
-
-/// A later format: the counters. What was stored before is counted from the next start on.
-pub(super) const TABLE_BYTES: &str = "
-CREATE TABLE table_bytes (
-  tab   INTEGER PRIMARY KEY,
-  bytes INTEGER NOT NULL
-);
-INSERT INTO table_bytes (tab, bytes)
-  SELECT number, 0 FROM table_ WHERE st = 9223372036854775807;
-INSERT INTO upkeep (tab, task, seq)
-  SELECT number, 'count', 0 FROM table_ WHERE st = 9223372036854775807;
-";
 
 /// The format that brought them.
 pub(super) const FIRST_FORMAT: i64 = 12;
@@ -186,6 +172,41 @@ impl Totals {
         let known = self.tables.get(&table).map(|total| &total.project);
         known.or_else(|| Some(&catalogue.table_by_number(table)?.project))
     }
+
+    /// Refuses the batch if a project has more bytes by it, and more than it may have. What takes
+    /// bytes away is done in a project that is full, too.
+    pub(super) fn need_project_bytes(
+        &self,
+        room: &Room,
+        catalogue: &Catalogue,
+        growth: &Growth,
+    ) -> Result<(), Refusal> {
+        let Room::ProjectBytes(max) = *room else {
+            return Ok(());
+        };
+        let own = growth.own.borrow();
+        let project_of = |table: &TableNumber| self.project_of(*table, catalogue);
+        let tables = own.iter().map(|(table, _)| table);
+        let mut projects: Vec<&ProjectId> = tables.filter_map(project_of).collect();
+        projects.sort_unstable();
+        projects.dedup();
+        for id in projects {
+            let in_project = |all: &[(TableNumber, i64)]| -> i64 {
+                let all = all
+                    .iter()
+                    .filter(|(table, _)| project_of(table) == Some(id));
+                all.map(|(_, bytes)| bytes).sum()
+            };
+            let held = self.projects.get(id).unwrap_or(&0) + in_project(&growth.earlier);
+            let grows = in_project(&own);
+            if grows > 0 && held.saturating_add(grows) > i64::try_from(max).unwrap_or(i64::MAX) {
+                let what = Counted::ProjectBytes(id.clone());
+                let held = held.unsigned_abs();
+                return Err(Refusal::Full(Full { what, held, max }));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Every counter.
@@ -292,58 +313,6 @@ pub(super) fn slice(
         is_more,
         bytes,
     }))
-}
-
-impl RowTexts {
-    /// [`of_all`], made once for each schema of the table.
-    pub(super) fn bytes_of_all(
-        &mut self,
-        connection: &Connection,
-        table: &Table,
-    ) -> Result<Arc<str>, StoreError> {
-        let (number, epoch) = (table.number, table.schema_epoch);
-        if let Some((known, text)) = self.bytes.get(&number)
-            && *known == epoch
-        {
-            return Ok(Arc::clone(text));
-        }
-        let text: Arc<str> = of_all(connection, number)?.into();
-        self.bytes.insert(number, (epoch, Arc::clone(&text)));
-        Ok(text)
-    }
-}
-
-impl Run<'_> {
-    /// Refuses the batch if a project has more bytes by it, and more than it may have. What takes
-    /// bytes away is done in a project that is full, too.
-    pub(super) fn need_project_bytes(&self, room: &Room) -> Step<()> {
-        let Room::ProjectBytes(max) = *room else {
-            return Ok(());
-        };
-        let (catalogue, growth) = (&*self.state.catalogue, &self.state.growth);
-        let own = growth.own.borrow();
-        let project_of = |table: &TableNumber| self.totals.project_of(*table, catalogue);
-        let tables = own.iter().map(|(table, _)| table);
-        let mut projects: Vec<&ProjectId> = tables.filter_map(project_of).collect();
-        projects.sort_unstable();
-        projects.dedup();
-        for id in projects {
-            let in_project = |all: &[(TableNumber, i64)]| -> i64 {
-                let all = all
-                    .iter()
-                    .filter(|(table, _)| project_of(table) == Some(id));
-                all.map(|(_, bytes)| bytes).sum()
-            };
-            let held = self.totals.projects.get(id).unwrap_or(&0) + in_project(&growth.earlier);
-            let grows = in_project(&own);
-            if grows > 0 && held.saturating_add(grows) > i64::try_from(max).unwrap_or(i64::MAX) {
-                let what = Counted::ProjectBytes(id.clone());
-                let held = held.unsigned_abs();
-                return Err(Refusal::Full(Full { what, held, max }).into());
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

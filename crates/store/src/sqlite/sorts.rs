@@ -25,12 +25,14 @@ use rusqlite::ffi::{
 };
 use rusqlite::{Connection, Error};
 
-use super::fault::SORT_TOO_LARGE;
 use super::layer;
 
 /// Most bytes that one read holds of what it sorts, beside the 2 MB of each sort that stay in
 /// SQLite's cache. 60 rows of a megabyte fit in, or two million numbers.
 pub(super) const SORT_BYTES_MAX: usize = 64 << 20;
+/// The code of a sort that would take more memory than one may, chosen as
+/// [`super::fault::PATTERN_TOO_HARD`] is.
+pub(super) const SORT_TOO_LARGE: i32 = ffi::SQLITE_ERROR | (0x7c << 8);
 /// How memory is taken: sixteen pages at once.
 const PIECE_BYTES: usize = 64 << 10;
 

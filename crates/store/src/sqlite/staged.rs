@@ -1,80 +1,23 @@
 //! Transactions of clients on disk: opened, filled, ended; and what the operations of one ask of
 //! the rows they change.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-
 use model::{Mark, ProjectId, RowId, Table, TableNumber, Timestamp};
 use query::names;
-use rusqlite::types::{Value as Stored, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::params;
+use rusqlite::types::Value as Stored;
 
-use super::fault::corrupt;
+use super::halt::Step;
 use super::row_write::{Current, Target};
-use super::run::{Run, Step};
-use super::vault::{Place, Vault};
-use crate::StoreError;
-use crate::batch::Refusal;
+use super::run::Run;
+use super::staged_run::Entered;
+use super::stored_transactions::{find, status_text};
+use super::vault::Place;
+use crate::refusal::Refusal;
 use crate::staged::{
-    ANSWER_BYTES_MAX, Bound, Done, KEPT_US, KeptRequest, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once,
+    ANSWER_BYTES_MAX, Bound, Done, KEPT_US, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once,
     PROJECT_BYTES_MAX, REQUESTS_KEPT_US, Repeated, Share, Since, StagedOperation, TRANSACTIONS_MAX,
     Transaction, TransactionOp, TransactionRefusal, TransactionStatus, class_of, request_text,
 };
-
-/// The tables of format 2.
-///
-/// - `staged`: one row a transaction, kept until `keep`. `count` and `bytes` are of its
-///   operations.
-/// - `staged_op`: the operations of those that are open; `n` is their order. `seen` is the mark
-///   whose state whoever staged one had before their eyes.
-/// - `request_key`: which requests have run, so that none runs twice; `request` stands for what
-///   was asked.
-pub(super) const STAGED_TABLES: &str = "
-CREATE TABLE staged (
-  seq     INTEGER PRIMARY KEY AUTOINCREMENT,
-  project TEXT    NOT NULL,
-  id      TEXT    NOT NULL,
-  owner   TEXT    NOT NULL,
-  status  TEXT    NOT NULL,
-  created INTEGER NOT NULL,
-  updated INTEGER NOT NULL,
-  expires INTEGER NOT NULL,
-  keep    INTEGER NOT NULL,
-  count   INTEGER NOT NULL,
-  bytes   INTEGER NOT NULL
-);
-CREATE UNIQUE INDEX staged_id ON staged (project, id);
-CREATE INDEX staged_open ON staged (project, status, bytes);
-CREATE INDEX staged_keep ON staged (keep);
-CREATE TABLE staged_op (
-  tx    INTEGER NOT NULL,
-  n     INTEGER NOT NULL,
-  seen  INTEGER NOT NULL,
-  place TEXT    NOT NULL,
-  id    TEXT,
-  body  TEXT    NOT NULL
-);
-CREATE UNIQUE INDEX staged_op_order ON staged_op (tx, n);
-CREATE TABLE request_key (
-  project TEXT    NOT NULL,
-  key     TEXT    NOT NULL,
-  part    INTEGER NOT NULL,
-  request TEXT    NOT NULL,
-  mark    INTEGER,
-  at      INTEGER NOT NULL,
-  PRIMARY KEY (project, key, part)
-) WITHOUT ROWID;
-CREATE INDEX request_key_at ON request_key (at);
-CREATE TRIGGER staged_gone AFTER DELETE ON staged BEGIN
-  DELETE FROM staged_op WHERE tx = old.seq;
-END;
-";
-
-/// What format 6 adds: the answers to requests that can be sent again.
-pub(super) const REQUEST_ANSWERS: &str = "
-ALTER TABLE request_key ADD COLUMN answer BLOB;
-CREATE INDEX request_key_answer ON request_key (mark) WHERE answer IS NOT NULL;
-";
 
 /// Most transactions that are removed for a new one: more than one, so that they cannot pile up,
 /// and few enough that nobody waits for it.
@@ -86,10 +29,6 @@ INSERT INTO request_key (project, key, part, request, mark, at, answer, bytes)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT (project, key, part) DO UPDATE SET request = excluded.request, mark = excluded.mark,
   at = excluded.at, answer = excluded.answer, bytes = excluded.bytes";
-
-/// The columns of a transaction, as [`transaction`] reads them.
-pub(super) const COLUMNS: &str =
-    "seq, project, id, owner, status, created, updated, expires, count, bytes";
 
 /// Whether a transaction's owner is of the class `?4`.
 const OF_CLASS: &str = "owner = ?4 OR substr(owner, 1, length(?4) + 1) = ?4 || ' '";
@@ -110,34 +49,6 @@ fn all_of(class: &str) -> &'static str {
         "guest" => "All callers without an API key together",
         _ => "A user",
     }
-}
-
-/// What one batch has to do with transactions.
-#[derive(Default)]
-pub(super) struct StagedRun {
-    /// Those it changed.
-    pub(super) changed: Vec<Transaction>,
-    /// What holds for the operations on rows; `None` in a batch of any other kind.
-    since: Option<Since>,
-    /// What the rows that it changes were before it.
-    entered: RefCell<HashMap<(TableNumber, RowId), Entered>>,
-    /// What keeps it from running twice.
-    once: Option<Once>,
-}
-
-impl StagedRun {
-    /// Whether it leaves something beside rows.
-    pub(super) fn keeps(&self) -> bool {
-        self.once.is_some() || !self.changed.is_empty()
-    }
-}
-
-/// A row before the batch.
-#[derive(Clone, Copy)]
-struct Entered {
-    /// The mark of its last change; below any when it was not there.
-    changed: Mark,
-    updated: Timestamp,
 }
 
 impl Run<'_> {
@@ -661,85 +572,4 @@ fn need_time(known: &Transaction, now: Timestamp) -> Result<(), Refusal> {
 
 fn refuse(refusal: TransactionRefusal) -> Refusal {
     Refusal::Transaction(refusal)
-}
-
-/// The transaction of this id.
-pub(super) fn find(
-    connection: &Connection,
-    project: &ProjectId,
-    id: &str,
-) -> Result<Option<Transaction>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM staged WHERE project = ?1 AND id = ?2");
-    let found = connection
-        .prepare_cached(&sql)?
-        .query_row(params![project.as_str(), id], |row| Ok(transaction(row)))
-        .optional()?;
-    found.transpose()
-}
-
-/// The first batch of the request of this key.
-pub(super) fn find_request(
-    connection: &Connection,
-    vault: &Vault,
-    (project, key): (&ProjectId, &str),
-) -> Result<Option<KeptRequest>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT request, at, answer FROM request_key \
-         WHERE project = ?1 AND key = ?2 AND part = 0",
-    )?;
-    let mut rows = statement.query(params![project.as_str(), key])?;
-    let Some(row) = rows.next()? else {
-        return Ok(None);
-    };
-    let request = row.get_ref(0)?;
-    // Both are sealed, or neither is.
-    let is_sealed = matches!(request, ValueRef::Blob(_));
-    let request = vault.text(request, Place::Request(project.as_str(), key, 0))?;
-    let mut answer: Option<Vec<u8>> = row.get(2)?;
-    if let (true, Some(sealed)) = (is_sealed, &answer) {
-        let place = Place::Answer(project.as_str(), key, 0);
-        answer = Some(vault.open_sealed(place, sealed)?);
-    }
-    Ok(Some(KeptRequest {
-        request: request.unwrap_or_default(),
-        at: Timestamp(row.get(1)?),
-        answer,
-    }))
-}
-
-/// A transaction, from [`COLUMNS`].
-pub(super) fn transaction(row: &Row<'_>) -> Result<Transaction, StoreError> {
-    let project: String = row.get(1)?;
-    let status: String = row.get(4)?;
-    Ok(Transaction {
-        seq: row.get(0)?,
-        project: ProjectId::new(&project).map_err(|error| corrupt(error.to_string()))?,
-        id: row.get(2)?,
-        owner: row.get(3)?,
-        status: parse_status(&status)
-            .ok_or_else(|| corrupt(format!("unknown status of a transaction {status:?}")))?,
-        created: Timestamp(row.get(5)?),
-        updated: Timestamp(row.get(6)?),
-        expires: Timestamp(row.get(7)?),
-        operation_count: row.get::<_, i64>(8)? as usize,
-        operation_bytes: row.get::<_, i64>(9)? as usize,
-    })
-}
-
-/// Written to disk: never to be changed.
-fn status_text(status: TransactionStatus) -> &'static str {
-    match status {
-        TransactionStatus::Pending => "pending",
-        TransactionStatus::Committed => "committed",
-        TransactionStatus::Failed => "failed",
-    }
-}
-
-fn parse_status(text: &str) -> Option<TransactionStatus> {
-    Some(match text {
-        "pending" => TransactionStatus::Pending,
-        "committed" => TransactionStatus::Committed,
-        "failed" => TransactionStatus::Failed,
-        _ => return None,
-    })
 }

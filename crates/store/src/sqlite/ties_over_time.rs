@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use model::{OnDelete, Period, RowId, Table, Value};
 
+use super::halt::{Halt, Step};
 use super::links_over_time::over;
 use super::related::{linked, need_few, partner};
-use super::run::{Halt, Run, Step};
-use crate::batch::{Guard, LinkOp, Refusal};
-use crate::timed::{TimedAct, TimedDone, TimedOp};
+use super::run::Run;
+use crate::batch::LinkOp;
+use crate::refusal::Refusal;
+use crate::row_op::Guard;
+use crate::timed::{TimedAct, TimedOp};
+use crate::written::TimedDone;
 
 /// What is left to do when a row has gone over a period.
 enum Left {

@@ -7,88 +7,16 @@ use query::names;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::coding::Coding;
+use super::columns::column_list;
 use super::commit::Writer;
 use super::fault::corrupt;
 use super::forget::forget_slice;
 use super::fulltext;
 use super::links;
-use super::row_sql::column_list;
 use super::schema::{drop_table, physical_tables};
 use super::sizes;
+use super::tasks::{Freed, SLICE_BYTES_MAX, SLICE_ROWS_MAX, STEP_ROWS, Task};
 use crate::StoreError;
-
-/// Most rows removed or written anew in one slice (contract of [`crate::Store::tend`]).
-pub(super) const SLICE_ROWS_MAX: usize = 1_000;
-/// So many rows are removed before it is looked how large they were.
-pub(super) const STEP_ROWS: usize = 16;
-/// A slice ends with the step in which it has written so many bytes. What is removed is written
-/// over, so it counts as well.
-pub(super) const SLICE_BYTES_MAX: usize = 8 << 20;
-
-/// How much a slice has removed, by the pages that came free.
-pub(super) struct Freed<'c> {
-    connection: &'c Connection,
-    pages_before: i64,
-    page_bytes: i64,
-}
-
-impl Freed<'_> {
-    /// Counts from now on.
-    pub(super) fn watch(connection: &Connection) -> Result<Freed<'_>, StoreError> {
-        Ok(Freed {
-            connection,
-            pages_before: free_pages(connection)?,
-            page_bytes: connection.pragma_query_value(None, "page_size", |row| row.get(0))?,
-        })
-    }
-
-    /// Whether the slice is to end.
-    pub(super) fn is_enough(&self) -> Result<bool, StoreError> {
-        let pages = free_pages(self.connection)? - self.pages_before;
-        Ok(pages * self.page_bytes >= SLICE_BYTES_MAX as i64)
-    }
-}
-
-fn free_pages(connection: &Connection) -> rusqlite::Result<i64> {
-    let mut count = connection.prepare_cached("PRAGMA freelist_count")?;
-    count.query_row((), |row| row.get(0))
-}
-
-/// What the table `upkeep` may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Task {
-    /// The table was deleted: remove its rows, then the physical tables.
-    Drop,
-    /// Bodies may be older than the schema: encode those again. Whoever raises a table's schema
-    /// epoch asks for this.
-    Bodies,
-    /// The table's line has risen: let go of what lies below it.
-    Forget,
-    /// The table is older than the counter of its bytes: count what it holds.
-    Count,
-}
-
-impl Task {
-    /// Written to disk: never to be changed.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Task::Drop => "drop",
-            Task::Bodies => "bodies",
-            Task::Forget => "forget",
-            Task::Count => "count",
-        }
-    }
-
-    fn parse(text: &str) -> Result<Task, StoreError> {
-        match text {
-            "drop" => Ok(Task::Drop),
-            "bodies" => Ok(Task::Bodies),
-            "forget" => Ok(Task::Forget),
-            "count" => Ok(Task::Count),
-            other => Err(corrupt(format!("unknown upkeep {other:?}"))),
-        }
-    }
-}
 
 impl Writer {
     /// Does one slice; says whether more is waiting.

@@ -21,7 +21,7 @@ use ring::{digest, hkdf};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use super::migrate;
+use super::file_format;
 use crate::StoreError;
 
 /// The file's name in the data directory.
@@ -304,7 +304,7 @@ impl Secret {
 
 /// The id of the key that the database was written with; empty where it was with none.
 fn known_id(connection: &Connection) -> Result<String, StoreError> {
-    if migrate::format(connection)? < FIRST_FORMAT {
+    if file_format::format(connection)? < FIRST_FORMAT {
         return Ok(String::new());
     }
     Ok(connection.query_row("SELECT key_id FROM meta", (), |row| row.get(0))?)

@@ -15,15 +15,19 @@ use query::names;
 use rusqlite::{OptionalExtension, params};
 
 use super::coding::Damaged;
+use super::columns::column_list;
 use super::grants_over_time::grants_of;
-use super::row_sql::column_list;
+use super::halt::{Halt, Step};
 use super::row_write::{self, Target};
-use super::run::{Halt, Run, Step};
+use super::run::Run;
 use super::schema::END;
 use super::sizes;
 use super::versions::{self, Asserted, Stored};
-use crate::batch::{BATCH_ROWS_MAX, Guard, Refusal, Stamps};
-use crate::timed::{TimedAct, TimedClaim, TimedDone, TimedOp, refused};
+use crate::batch::BATCH_ROWS_MAX;
+use crate::refusal::Refusal;
+use crate::row_op::{Guard, Stamps};
+use crate::timed::{TimedAct, TimedClaim, TimedOp, refused};
+use crate::written::TimedDone;
 
 /// Versions that a range up to the next boundary looks at: the one before it, the one it begins
 /// in, and the next.

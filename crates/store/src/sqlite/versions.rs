@@ -12,12 +12,13 @@ use query::names;
 use rusqlite::{Connection, Row, params};
 
 use super::coding::{Coding, Damaged};
+use super::columns::column_list;
 use super::fault::corrupt;
-use super::row_sql::column_list;
-use super::run::Step;
+use super::halt::Step;
 use super::schema::END;
 use crate::StoreError;
-use crate::batch::{BATCH_ROWS_MAX, Refusal};
+use crate::batch::BATCH_ROWS_MAX;
+use crate::refusal::Refusal;
 
 /// What a piece says: all of a row but its permissions, which live on system time only.
 #[derive(Clone, Debug, PartialEq)]

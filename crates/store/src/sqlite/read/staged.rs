@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use super::{Limit, Readers, Step};
 use crate::sqlite::sizes;
-use crate::sqlite::staged::{COLUMNS, find, find_request, transaction};
+use crate::sqlite::stored_transactions::{COLUMNS, find, find_request, transaction};
 use crate::sqlite::vault::Place;
 use crate::{
     KeptRequest, OpenTransactions, OperationsOf, Staged, StagedOperation, StoreError, Transaction,

@@ -7,15 +7,15 @@ use model::{
 
 use super::*;
 use crate::Durability;
-use crate::batch::{Op, RowAct, RowOp, Stamps, WriteBatch};
-use crate::sqlite::checkpoint;
-use crate::sqlite::commit::State;
+use crate::batch::{Op, WriteBatch};
+use crate::row_op::{RowAct, RowOp, Stamps};
 use crate::sqlite::connection::{self, Location};
 use crate::sqlite::kept::Keeping;
-use crate::sqlite::migrate;
 use crate::sqlite::schema::create_table;
 use crate::sqlite::sizes::Growth;
+use crate::sqlite::state::State;
 use crate::sqlite::vault::Vault;
+use crate::sqlite::{checkpoint, migrate};
 
 fn encode(table: &Table, values: &[Value], out: &mut Vec<u8>) {
     out.extend(format!("{} {values:?}", table.schema_epoch).bytes());

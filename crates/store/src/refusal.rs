@@ -1,0 +1,180 @@
+//! Why a batch is refused.
+
+use model::{ModelError, Period, ProjectId, RowId, TableId, TableNumber, Timestamp};
+
+use crate::error::StoreError;
+use crate::staged::{Repeated, TransactionRefusal};
+
+/// Why a batch was refused. Nothing of it was applied.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    /// Insert of a row that is there.
+    RowExists(RowId),
+    /// The row is not there.
+    RowNotFound(RowId),
+    /// The row is there, and the actor may not change it so.
+    RowForbidden(RowId),
+    /// The row was changed after [`crate::WriteBatch::unchanged_since`].
+    RowMoved(RowId),
+    /// A link to a row that is not there, or that the actor may not read.
+    LinkMissing {
+        /// The key of the column with the link.
+        column: String,
+        /// The row.
+        id: RowId,
+    },
+    /// The row has related ones, and its relationship protects them.
+    DeleteRestricted {
+        /// The row.
+        id: RowId,
+        /// The table of the related rows.
+        related: TableId,
+    },
+    /// What is written, or asserted, lies before this line, from which the table keeps its past.
+    HistoryGone(Timestamp),
+    /// Another row has the same values in a unique index.
+    Unique {
+        /// The index's key, where the database names it.
+        index: Option<String>,
+    },
+    /// What the batch asserts of the row does not hold.
+    AssertFailed(RowId),
+    /// Another row has the same values at an instant at which both are valid.
+    UniqueOverTime {
+        /// The keys of the columns.
+        columns: Vec<String>,
+        /// The other row.
+        other: RowId,
+        /// What both are valid over.
+        shared: Period,
+    },
+    /// A row would refer to one that is not there at every instant at which the former is.
+    ReferenceOverTime {
+        /// The key of the column that refers.
+        column: String,
+        /// The table it refers to.
+        related: TableId,
+        /// The row it refers to.
+        target: RowId,
+        /// Where that one is missing.
+        missing: Period,
+    },
+    /// A law of the model, found when the row turned out to be absent or present.
+    Invalid(ModelError),
+    /// More rows than one commit may change.
+    TooManyRows {
+        /// The limit.
+        rows_max: usize,
+    },
+    /// More bytes than one commit may write.
+    TooManyBytes {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The pieces that an operation over a valid period meets hold more bytes than it may have in
+    /// memory.
+    PiecesTooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// See [`crate::WriteBatch::room`].
+    Full(Full),
+    /// The answer that is to be kept under the key of the request would be too large.
+    AnswerTooLarge {
+        /// Most bytes of one.
+        bytes_max: usize,
+    },
+    /// The row that the cursor of a [`crate::MatchingOp`] names is not there.
+    CursorNotFound(RowId),
+    /// It has no value in a column that the order uses.
+    CursorNull(RowId),
+    /// A row holds a longer text than the column is to take.
+    ValuesTooLong {
+        /// The column's key.
+        column: String,
+        /// Most characters it was to take.
+        chars_max: u32,
+    },
+    /// The table has had as many columns as it can ever get.
+    ColumnsUsedUp {
+        /// The limit.
+        columns_max: u32,
+    },
+    /// Of a batch with a [`crate::Note`]: one operation cannot be done, or leaves its row so that
+    /// it breaks a key or a reference over valid time.
+    Of {
+        /// Its place in [`crate::WriteBatch::ops`].
+        nth: usize,
+        /// Why.
+        refusal: Box<Refusal>,
+    },
+    /// The catalogue is not the one the operations were checked under.
+    CatalogueMoved,
+    /// More is due in this table than one commit brings in, and the batch looks at all of it:
+    /// after some calls of [`crate::Store::bring_due`] it can run.
+    Behind(TableNumber),
+    /// Those before it in the group have written as much as one commit is to
+    /// ([`crate::batch::GROUP_IMAGE_BYTES_MAX`]). It was not run, and can be in the next group.
+    Deferred,
+    /// A transaction of a client stands against it.
+    Transaction(TransactionRefusal),
+    /// It has run before.
+    Repeated(Repeated),
+    /// A container of this id is there already.
+    Exists(Container),
+    /// There is no container of this kind and id.
+    NotFound(Container, String),
+    /// The database failed while this batch ran.
+    Failed(StoreError),
+}
+
+impl Refusal {
+    /// Whether it says something about the operation, in whatever state the server is and whoever
+    /// sent it before.
+    pub(crate) fn is_about_content(&self) -> bool {
+        !matches!(
+            self,
+            Refusal::CatalogueMoved
+                | Refusal::Transaction(_)
+                | Refusal::Repeated(_)
+                | Refusal::AnswerTooLarge { .. }
+                | Refusal::Full(_)
+                | Refusal::Failed(_)
+        )
+    }
+}
+
+/// Of what there is, or would be, too much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Of what.
+    pub what: Counted,
+    /// How much there is.
+    pub held: u64,
+    /// How much there may be.
+    pub max: u64,
+}
+
+/// What a quota counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Rows of this project.
+    Rows(ProjectId),
+    /// Bytes that the versions of this project hold.
+    ProjectBytes(ProjectId),
+    /// Bytes of the store.
+    Bytes,
+}
+
+/// A kind of container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Container {
+    /// A project.
+    Project,
+    /// An API key.
+    Key,
+    /// A database.
+    Database,
+    /// A table.
+    Table,
+}
