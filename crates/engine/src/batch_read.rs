@@ -9,11 +9,10 @@ use model::{
     RowId, Selection, Table, Timestamp, Value,
 };
 use query::{Filter, Frame, Query, Test, Visibility};
-use store::{Listing, Point, StoreError};
+use store::{Listing, Point};
 
 use crate::Engine;
 use crate::asked::{Caller, Place};
-use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize::{self, READ_ROWS};
 use crate::error::{EngineError, IndexFault};
 use crate::past;
@@ -139,23 +138,16 @@ impl Engine {
         for part in asked {
             places.push(self.coordinates(part).await);
         }
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            authorize::database(&catalogue, caller, database)?;
+        self.under_catalogue(async |catalogue| {
+            authorize::database(catalogue, caller, database)?;
             let plans: Vec<_> = asked
                 .iter()
                 .zip(&places)
-                .map(|(part, at)| plan(&catalogue, caller, database, (part, at.clone()?)))
+                .map(|(part, at)| plan(catalogue, caller, database, (part, at.clone()?)))
                 .collect();
-            match self.read_planned(turn, &catalogue, caller, plans).await {
-                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                answer => return answer,
-            }
-        }
-        Err(EngineError::Overloaded)
+            self.read_planned(turn, catalogue, caller, plans).await
+        })
+        .await
     }
 
     /// Where a part is read that names a time.

@@ -5,7 +5,6 @@ use store::{Once, Op, Outcome, Refusal, WriteBatch};
 
 use crate::Engine;
 use crate::asked::Caller;
-use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize::{self, WRITE_ROWS};
 use crate::error::EngineError;
 use crate::refused::refused;
@@ -103,18 +102,11 @@ impl Engine {
         operations: &[Operation],
         once: Option<Once>,
     ) -> Written {
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let batch = prepare(&catalogue, caller, operations, once.clone())?;
-            match self.writer.commit(batch).await? {
-                Err(Refusal::CatalogueMoved) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                outcome => return mark_of(outcome),
-            }
-        }
-        Err(EngineError::Overloaded)
+        self.under_catalogue(async |catalogue| {
+            let batch = prepare(catalogue, caller, operations, once.clone())?;
+            mark_of(self.writer.commit(batch).await?)
+        })
+        .await
     }
 }
 

@@ -6,7 +6,7 @@ use model::{
     Catalogue, CatalogueChange, Column, ColumnKind, ColumnNumber, Field, INDEX_CHARS_MAX,
     IndexKind, Json, Scope, Table,
 };
-use store::{Applied, CatalogueOp, SchemaChange, StoreError};
+use store::{Applied, CatalogueOp, SchemaChange};
 
 use crate::Engine;
 use crate::asked::{Caller, ColumnChange, ListContainers, Listed, NewColumn, Place};
@@ -145,25 +145,16 @@ impl Engine {
         place: Place<'_>,
         plan: impl Fn(&Catalogue, &Table) -> Result<SchemaChange, EngineError>,
     ) -> Result<Arc<Table>, EngineError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let table = authorize::table(&catalogue, caller, place)?;
+        self.under_catalogue_up_to(ATTEMPTS_MAX, async |catalogue| {
+            let table = authorize::table(catalogue, caller, place)?;
             let op = CatalogueOp::ChangeSchema {
                 table: table.clone(),
-                change: plan(&catalogue, table)?,
+                change: plan(catalogue, table)?,
             };
-            match self.change_catalogue(Some(caller), op).await {
-                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                Err(error) => return Err(error),
-                Ok(applied) => {
-                    return Ok(after(table, applied).unwrap_or_else(|| table.clone()));
-                }
-            }
-        }
-        Err(EngineError::Overloaded)
+            let applied = self.change_catalogue(Some(caller), op).await?;
+            Ok(after(table, applied).unwrap_or_else(|| table.clone()))
+        })
+        .await
     }
 }
 

@@ -6,7 +6,7 @@ use model::{
     Coordinates, Database, Direction, Field, Mark, Page, RowId, Scope, Selection, Table, Value,
 };
 use query::{Filter, Frame, Query, Test, Visibility};
-use store::{Listing, StoreError};
+use store::Listing;
 
 use crate::Engine;
 use crate::asked::{Caller, Place};
@@ -110,10 +110,8 @@ impl Engine {
         rows_max: u32,
         at: Option<Coordinates>,
     ) -> Result<Page, EngineError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let table = authorize::table(&catalogue, caller, place)?;
+        self.under_catalogue(async |catalogue| {
+            let table = authorize::table(catalogue, caller, place)?;
             let query = whole_rows(table, filter.clone(), rows_max, at);
             let listing = Listing {
                 query: &query,
@@ -125,21 +123,15 @@ impl Engine {
                 of_guest: false,
                 shows_damaged: false,
             };
-            match self.shared.store.list(listing).await {
-                Err(StoreError::CatalogueMoved) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                answer => {
-                    return Ok(Page {
-                        table: table.clone(),
-                        selection: query.selection,
-                        rows: answer?.answer.rows,
-                        related: Vec::new(),
-                    });
-                }
-            }
-        }
-        Err(EngineError::Overloaded)
+            let rows = self.shared.store.list(listing).await?.answer.rows;
+            Ok(Page {
+                table: table.clone(),
+                selection: query.selection,
+                rows,
+                related: Vec::new(),
+            })
+        })
+        .await
     }
 }
 

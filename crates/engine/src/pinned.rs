@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{Coordinates, Mark, Page};
 use query::Query;
-use store::{Listing, StoreError};
+use store::Listing;
 
 use crate::Engine;
 use crate::asked::{Caller, Place};
@@ -46,21 +46,16 @@ impl Engine {
             valid: mark.timestamp(),
             system: mark,
         };
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let mut query = self.resolve(&catalogue, caller, place, texts)?;
+        self.under_catalogue(async |catalogue| {
+            let mut query = self.resolve(catalogue, caller, place, texts)?;
             past::need_open(&query.table, &caller.actor)?;
             query.at = Some(at);
             let of_guest = caller.is_guest();
-            match self.read_pinned(&query, catalogue.epoch, of_guest).await {
-                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                answer => return answer.map(|(page, total)| PinnedPage { at, page, total }),
-            }
-        }
-        Err(EngineError::Overloaded)
+            let read = self.read_pinned(&query, catalogue.epoch, of_guest);
+            let (page, total) = read.await?;
+            Ok(PinnedPage { at, page, total })
+        })
+        .await
     }
 
     async fn read_pinned(

@@ -8,13 +8,10 @@ use model::{
     Value,
 };
 use query::Visibility;
-use store::{
-    Applied, Once, Op, Outcome, Refusal, RowAct, RowOp, TimedDone, WriteBatch, WrittenRow,
-};
+use store::{Applied, Once, Op, RowAct, RowOp, TimedDone, WriteBatch, WrittenRow};
 
 use crate::Engine;
 use crate::asked::{Caller, Effect, Place, RowInput};
-use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize::{self, WRITE_ROWS};
 use crate::content::PermissionsIn;
 use crate::error::EngineError;
@@ -192,11 +189,9 @@ impl Engine {
         build: impl Fn(&Catalogue, &Arc<Table>) -> Result<Vec<Op>, EngineError>,
     ) -> Result<Marked<Page>, EngineError> {
         authorize::need_scope(caller, WRITE_ROWS)?;
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let table = authorize::table(&catalogue, caller, place)?;
-            let ops = build(&catalogue, table)?;
+        self.under_catalogue(async |catalogue| {
+            let table = authorize::table(catalogue, caller, place)?;
+            let ops = build(catalogue, table)?;
             let are_timed: Vec<bool> = ops
                 .iter()
                 .filter(|op| matches!(op, Op::Row(_) | Op::Timed(_)))
@@ -205,25 +200,19 @@ impl Engine {
             let unseen = Unseen::of(table, &caller.actor, &ops);
             let mut batch = WriteBatch {
                 unchanged_since,
-                ..batch(&catalogue, caller, ops)
+                ..batch(catalogue, caller, ops)
             };
             if let Some(once) = self.once_of_rows(caller, table, &are_timed, unseen.as_ref()) {
                 batch.ops.insert(0, Op::Once(once));
             }
-            match self.writer.commit(batch).await? {
-                Outcome::Err(Refusal::CatalogueMoved) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                outcome => {
-                    let mut written = self.written(table, answer(outcome)?, &are_timed);
-                    if let Some(unseen) = &unseen {
-                        written.answer = unseen.hide(written.answer);
-                    }
-                    return Ok(written);
-                }
+            let applied = answer(self.writer.commit(batch).await?)?;
+            let mut written = self.written(table, applied, &are_timed);
+            if let Some(unseen) = &unseen {
+                written.answer = unseen.hide(written.answer);
             }
-        }
-        Err(EngineError::Overloaded)
+            Ok(written)
+        })
+        .await
     }
 
     fn once_of_rows(

@@ -16,7 +16,6 @@ use store::{Listing, Refusal, StoreError};
 
 use crate::Engine;
 use crate::asked::{Caller, ColumnChange, Place};
-use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize;
 use crate::columns::{changed, position};
 use crate::error::{ColumnFault, EngineError};
@@ -56,10 +55,8 @@ impl Engine {
         key: &str,
         change: &ColumnChange,
     ) -> Result<Option<LookedAt>, EngineError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let table = authorize::table(&catalogue, caller, place)?;
+        self.under_catalogue(async |catalogue| {
+            let table = authorize::table(catalogue, caller, place)?;
             let at = position(table, key)?;
             let after = changed(table, &table.columns[at], change)?;
             let limits = (table.columns[at].kind.chars_max(), after.kind.chars_max());
@@ -77,28 +74,21 @@ impl Engine {
                 );
                 return Err(EngineError::Column(ColumnFault::InvalidResize(why)));
             }
-            match self.longer(&catalogue, table, (at, least)).await {
-                Err(StoreError::CatalogueMoved) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                Err(error) => return Err(error.into()),
-                Ok(Some(mark)) => {
-                    return Ok(Some(LookedAt {
-                        table: table.number,
-                        column: after.number,
-                        chars_max: least,
-                        mark,
-                    }));
-                }
-                Ok(None) => {
-                    return Err(refused(Refusal::ValuesTooLong {
-                        column: after.key.to_string(),
-                        chars_max: least,
-                    }));
-                }
-            }
-        }
-        Err(EngineError::Overloaded)
+            let mark = self.longer(catalogue, table, (at, least)).await?;
+            let mark = mark.ok_or_else(|| {
+                refused(Refusal::ValuesTooLong {
+                    column: after.key.to_string(),
+                    chars_max: least,
+                })
+            })?;
+            Ok(Some(LookedAt {
+                table: table.number,
+                column: after.number,
+                chars_max: least,
+                mark,
+            }))
+        })
+        .await
     }
 
     /// The mark since which rows may have got longer texts than `chars` in the column at

@@ -8,14 +8,10 @@ use model::{
     Selection, Table, TableNumber, Timestamp, Value,
 };
 use query::{Filter, Frame, OrderKey, Query, Test, Visibility};
-use store::{
-    BoundaryOf, CatalogueOp, Listing, Op, Outcome, Recorded, RecordsOf, Refusal, StoreError,
-    TableConstraints,
-};
+use store::{BoundaryOf, CatalogueOp, Listing, Op, Recorded, RecordsOf, TableConstraints};
 
 use crate::Engine;
 use crate::asked::{Caller, Place};
-use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize::{self, READ_ROWS};
 use crate::content::values;
 use crate::error::{EngineError, PIECES_MAX};
@@ -110,10 +106,8 @@ impl Engine {
         asked: &Pieces<'_>,
     ) -> Result<PiecesRead, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let table = authorize::table(&catalogue, caller, asked.place)?;
+        self.under_catalogue(async |catalogue| {
+            let table = authorize::table(catalogue, caller, asked.place)?;
             let visibility =
                 query::visibility(table, &caller.actor).ok_or(EngineError::Unauthorized)?;
             past::need_open(table, &caller.actor)?;
@@ -130,21 +124,13 @@ impl Engine {
                 // All that is known of a row: one damaged version hides none of the others.
                 shows_damaged: matches!(asked.frame, Frame::Versions(_)),
             };
-            match self.shared.store.list(listing).await {
-                Err(StoreError::CatalogueMoved) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                Err(error) => return Err(error.into()),
-                Ok(listed) => {
-                    let rows = listed.answer.rows;
-                    if asked.limit.is_none() && rows.len() > PIECES_MAX as usize {
-                        return Err(EngineError::TooManyPieces);
-                    }
-                    return Ok(PiecesRead { table, rows });
-                }
+            let rows = self.shared.store.list(listing).await?.answer.rows;
+            if asked.limit.is_none() && rows.len() > PIECES_MAX as usize {
+                return Err(EngineError::TooManyPieces);
             }
-        }
-        Err(EngineError::Overloaded)
+            Ok(PiecesRead { table, rows })
+        })
+        .await
     }
 
     /// The next instant after that of the coordinates at which rows of a table, or one row of it,
@@ -161,24 +147,17 @@ impl Engine {
         at: Coordinates,
     ) -> Result<Option<Timestamp>, EngineError> {
         authorize::need_key(caller, READ_ROWS)?;
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let table = authorize::table(&catalogue, caller, place)?;
+        self.under_catalogue(async |catalogue| {
+            let table = authorize::table(catalogue, caller, place)?;
             let asked = BoundaryOf {
                 table,
                 id,
                 at,
                 catalogue_epoch: catalogue.epoch,
             };
-            match self.shared.store.next_boundary(asked).await {
-                Err(StoreError::CatalogueMoved) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                found => return Ok(found?),
-            }
-        }
-        Err(EngineError::Overloaded)
+            Ok(self.shared.store.next_boundary(asked).await?)
+        })
+        .await
     }
 
     /// Records of the database's commits above `after` in the order of their marks, at most `limit`
@@ -241,27 +220,18 @@ impl Engine {
         refs: &[(String, String)],
     ) -> Result<Mark, EngineError> {
         authorize::need_key(caller, &[Scope::IndexesWrite])?;
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let table = authorize::table(&catalogue, caller, place)?;
-            let constraints = constraints(&catalogue, caller, place, unique, refs)?;
+        self.under_catalogue(async |catalogue| {
+            let table = authorize::table(catalogue, caller, place)?;
+            let constraints = constraints(catalogue, caller, place, unique, refs)?;
             let op = CatalogueOp::Constrain {
                 table: Arc::clone(table),
                 constraints,
             };
-            let batch = batch(&catalogue, caller, vec![Op::Catalogue(op)]);
-            match self.writer.commit(batch).await? {
-                Outcome::Err(Refusal::CatalogueMoved) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                outcome => {
-                    let mark = answer(outcome)?.mark;
-                    return Ok(mark.expect("a declaration takes a mark"));
-                }
-            }
-        }
-        Err(EngineError::Overloaded)
+            let batch = batch(catalogue, caller, vec![Op::Catalogue(op)]);
+            let mark = answer(self.writer.commit(batch).await?)?.mark;
+            Ok(mark.expect("a declaration takes a mark"))
+        })
+        .await
     }
 
     /// Forgets every mark, as if nothing had ever been committed: for servers whose clock is set

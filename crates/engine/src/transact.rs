@@ -10,7 +10,6 @@ use store::{
 
 use crate::Engine;
 use crate::asked::{Caller, Effect, Place, RowInput};
-use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize::{self, WRITE_ROWS};
 use crate::content::values;
 use crate::error::EngineError;
@@ -110,11 +109,9 @@ impl Engine {
     ) -> Result<Transacted, EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
         check_size(transaction)?;
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
+        self.under_catalogue(async |catalogue| {
             let scene = Scene {
-                catalogue: &catalogue,
+                catalogue,
                 caller,
                 database,
             };
@@ -128,31 +125,28 @@ impl Engine {
             let ops = once.into_iter().map(Op::Once).chain(planned.ops).collect();
             let note = Note {
                 meta: transaction.meta.clone(),
-                database: authorize::database(&catalogue, caller, database)?.seq,
+                database: authorize::database(catalogue, caller, database)?.seq,
             };
             let batch = WriteBatch {
                 note: Some(note),
-                ..batch(&catalogue, caller, ops)
+                ..batch(catalogue, caller, ops)
             };
             match self.writer.commit(batch).await? {
-                Outcome::Err(Refusal::CatalogueMoved) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
                 Outcome::Err(Refusal::Of { nth, refusal }) => {
                     let nth = parts_of[nth - before];
-                    return Err(of_operation(nth)(refused(*refusal)));
+                    Err(of_operation(nth)(refused(*refusal)))
                 }
                 outcome => {
                     let applied = answer(outcome)?;
                     let mark = applied.mark;
-                    return Ok(Transacted {
+                    Ok(Transacted {
                         mark: mark.expect("a transaction with a note takes a mark"),
                         affected: affected(&reports, &applied.timed),
-                    });
+                    })
                 }
             }
-        }
-        Err(EngineError::Overloaded)
+        })
+        .await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use model::{Catalogue, Marked};
 use store::{
-    Op, OperationsOf, Outcome, Refusal, Since, Staged, Transaction, TransactionRefusal,
+    Op, OperationsOf, Outcome, Refusal, Since, Staged, StoreError, Transaction, TransactionRefusal,
     TransactionStatus,
 };
 
@@ -10,7 +10,6 @@ use super::plan::{doer, plan};
 use super::trial::kept;
 use crate::Engine;
 use crate::asked::{Caller, Effect};
-use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize::WRITE_ROWS;
 use crate::error::EngineError;
 use crate::refused::refused;
@@ -30,12 +29,10 @@ impl Engine {
         caller: &Caller,
         id: &str,
     ) -> Result<Marked<Transaction>, EngineError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let publications = self.shared.marks.publications();
-            let catalogue = self.catalogue();
+        self.under_catalogue(async |catalogue| {
             let wanted = OperationsOf::Everything;
             let found = self.find_open(caller, WRITE_ROWS, id, wanted).await?;
-            let ops = match self.ops(&catalogue, caller, &found) {
+            let ops = match self.ops(catalogue, caller, &found) {
                 Ok(ops) => ops,
                 Err(error) => return Err(self.fail(caller, &found.0, conflict_of(error)).await),
             };
@@ -45,15 +42,11 @@ impl Engine {
                 }
             });
             let ops = once.into_iter().map(Op::Once).chain(ops).collect();
-            let outcome = self.writer.commit(batch(&catalogue, caller, ops)).await?;
+            let outcome = self.writer.commit(batch(catalogue, caller, ops)).await?;
             let judged = self.judge_commit(caller, &found.0, outcome).await?;
-            if let Some(committed) = judged {
-                return Ok(committed);
-            }
-            let epoch = catalogue.epoch;
-            self.shared.newer_catalogue(epoch, publications).await;
-        }
-        Err(EngineError::Overloaded)
+            Ok(judged.ok_or(StoreError::CatalogueMoved)?)
+        })
+        .await
     }
 
     /// Everything that the commit does.

@@ -12,7 +12,6 @@ use store::{OperationsOf, Refusal, StoreError, WriteBatch};
 use super::trial::{Tried, batches, kept};
 use crate::Engine;
 use crate::asked::{Caller, ListAnswer, ListRows, Place};
-use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize::{self, READ_ROWS};
 use crate::error::EngineError;
 use crate::named_times::timed;
@@ -36,23 +35,16 @@ impl Engine {
         if let Some(timed) = timed(asked.texts)? {
             return self.list_staged_at(caller, id, (asked, None), &timed).await;
         }
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
+        self.under_catalogue(async |catalogue| {
+            let query = self.resolve(catalogue, caller, asked.place, asked.texts)?;
             need_key_for_texts(caller, &query)?;
             let related = related(&query.table, asked.texts)?;
-            let trial = self.staged_of(&catalogue, caller, id, asked.place, &query.table);
+            let trial = self.staged_of(catalogue, caller, id, asked.place, &query.table);
             let trial = trial.await?;
-            let listed = self.list_tried(&catalogue, caller, (query, related), trial, asked);
-            match listed.await {
-                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                answer => return answer,
-            }
-        }
-        Err(EngineError::Overloaded)
+            self.list_tried(catalogue, caller, (query, related), trial, asked)
+                .await
+        })
+        .await
     }
 
     async fn list_tried(
@@ -108,18 +100,11 @@ impl Engine {
         row: &RowId,
         texts: &[String],
     ) -> Result<Marked<Page>, EngineError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let got = self.get_tried(&catalogue, caller, id, (place, row), texts);
-            match got.await {
-                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                answer => return answer,
-            }
-        }
-        Err(EngineError::Overloaded)
+        self.under_catalogue(async |catalogue| {
+            self.get_tried(catalogue, caller, id, (place, row), texts)
+                .await
+        })
+        .await
     }
 
     async fn get_tried(

@@ -3,14 +3,15 @@
 //! Of another valid time they show the rows as the commit would leave them. Of another system time
 //! they show what was known then, and nothing that is staged: no commit changes that.
 
-use model::{Page, RowId};
+use std::sync::Arc;
+
+use model::{Catalogue, Page, RowId};
 use query::QueryError;
-use store::{Listing, OperationsOf, StoreError};
+use store::{Listing, OperationsOf};
 
 use super::read::need_key_for_texts;
 use crate::Engine;
 use crate::asked::{Caller, Judged, ListAnswer, ListRows};
-use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize::{self, READ_ROWS};
 use crate::coordinates::need_one_instant;
 use crate::error::EngineError;
@@ -68,32 +69,26 @@ impl Engine {
                        yet";
             return Err(QueryError::Invalid(why.to_owned()).into());
         }
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let epoch = self.catalogue().epoch;
-            match self.list_tried_at(caller, id, (list, only), timed).await {
-                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
-                    self.shared.newer_catalogue(epoch, seen).await;
-                }
-                answer => return answer,
-            }
-        }
-        Err(EngineError::Overloaded)
+        self.under_catalogue(async |catalogue| {
+            self.list_tried_at(catalogue, caller, id, (list, only), timed)
+                .await
+        })
+        .await
     }
 
     async fn list_tried_at(
         &self,
+        catalogue: &Arc<Catalogue>,
         caller: &Caller,
         id: &str,
         (list, only): Asked<'_>,
         timed: &Timed,
     ) -> Result<ListAnswer, EngineError> {
-        let catalogue = self.catalogue();
         let asked = (list, only);
-        let query = self.view_staged(&catalogue, caller, asked, timed).await?;
+        let query = self.view_staged(catalogue, caller, asked, timed).await?;
         need_key_for_texts(caller, &query)?;
-        let table = authorize::table(&catalogue, caller, list.place)?;
-        let trial = self.staged_of(&catalogue, caller, id, list.place, table);
+        let table = authorize::table(catalogue, caller, list.place)?;
+        let trial = self.staged_of(catalogue, caller, id, list.place, table);
         let trial = trial.await?;
         let total = list.total.then_some(self.total_cap);
         let epoch = catalogue.epoch;
@@ -117,7 +112,7 @@ impl Engine {
             };
             Ok((page, listed.total))
         };
-        let read = self.gather(&catalogue, caller, trial, read).await?;
+        let read = self.gather(catalogue, caller, trial, read).await?;
         if let (Some(row), true) = (only, read.answer.0.rows.is_empty()) {
             return Err(EngineError::RowNotFound(row.clone()));
         }

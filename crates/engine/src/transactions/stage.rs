@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use model::{Actor, Catalogue, Mark, Page, Selection, Table};
 use store::{
-    Applied, OperationsOf, Outcome, Refusal, StagedOperation, Transaction, TransactionOp,
-    WriteBatch,
+    Applied, OperationsOf, Outcome, Refusal, StagedOperation, StoreError, Transaction,
+    TransactionOp, WriteBatch,
 };
 
 use super::operation::{Act, Operation};
@@ -14,7 +14,6 @@ use super::text::{self, Kept};
 use super::trial::{batches, kept};
 use crate::Engine;
 use crate::asked::{Caller, RowInput};
-use crate::attempt::ATTEMPTS_MAX;
 use crate::authorize::WRITE_ROWS;
 use crate::error::{ColumnFault, EngineError};
 use crate::refused::refused;
@@ -64,14 +63,9 @@ impl Engine {
         for operation in &mut operations {
             operation.forget_reserved(&caller.actor);
         }
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            let tried = self.try_operations(&catalogue, caller, id, &operations);
-            let Some((mark, echoes)) = tried.await? else {
-                self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                continue;
-            };
+        self.under_catalogue(async |catalogue| {
+            let tried = self.try_operations(catalogue, caller, id, &operations);
+            let (mark, echoes) = tried.await?.ok_or(StoreError::CatalogueMoved)?;
             let op = TransactionOp::Stage {
                 project: caller.project.clone(),
                 id: id.to_owned(),
@@ -79,9 +73,9 @@ impl Engine {
                 operations: staged(caller, &operations, mark),
                 share: self.share(&caller.actor),
             };
-            return Ok((self.change_transaction(caller, op).await?, echoes));
-        }
-        Err(EngineError::Overloaded)
+            Ok((self.change_transaction(caller, op).await?, echoes))
+        })
+        .await
     }
 
     /// The mark of what was seen, and an answer to each operation. `None` when the catalogue is
