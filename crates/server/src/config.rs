@@ -37,7 +37,7 @@ const PAGE_ROWS_DEFAULT: u32 = 25;
 /// Most page cache of each reading thread; it grows as pages are read. The benchmark's table with
 /// its index takes 18 MB: with 16 MiB a scan of it found nothing in the cache and took twice as
 /// long.
-const READER_CACHE_BYTES: u64 = 64 << 20;
+const READER_CACHE_BYTES: u64 = 32 << 20;
 /// How reads of the command line are run: it asks one thing at a time.
 const LONG_READS: LongReads = LongReads {
     after_us: LONG_READ_US,

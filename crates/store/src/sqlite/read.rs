@@ -54,9 +54,6 @@ pub(super) mod staged;
 mod statements;
 mod watch;
 
-/// Most page cache of a thread for long reads. There are more of these than of others, and what
-/// they read is mostly larger than any cache; the system keeps the pages as well.
-const LONG_CACHE_BYTES_MAX: u64 = 32 << 20;
 /// Statements that a reading connection keeps prepared: the shapes of queries in use at once.
 const STATEMENTS_MAX: usize = 512;
 /// Longest text of a statement that is planned on the thread of whoever asks: some fifty tests,
@@ -324,12 +321,6 @@ impl Shared {
 impl Reader {
     fn open(shared: &Shared) -> Step<Reader> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let is_for_long_reads = pool::stop_of_this().is_some();
-        let cache_bytes = if is_for_long_reads {
-            shared.cache_bytes.min(LONG_CACHE_BYTES_MAX)
-        } else {
-            shared.cache_bytes
-        };
         let layer = sorts::over(shared.vfs.as_deref()).ok_or_else(|| StoreError::Io {
             detail: "no file system layer for sorts".to_owned(),
         })?;
@@ -341,7 +332,7 @@ impl Reader {
         connection.execute_batch(&format!(
             "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA mmap_size = 0;
              PRAGMA temp_store = FILE; PRAGMA cache_size = -{};",
-            cache_bytes / 1_024
+            shared.cache_bytes / 1_024
         ))?;
         keep_plans(&connection)?;
         functions::provide(&connection)?;
