@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use list_cache::{Asked, Contract, Read, ReadRows, Step, TimedOut};
+use list_cache::{Asked, Contract, Failure, Read, ReadRows, Step};
 use model::{
     Actor, Catalogue, Direction, Mark, Marked, Page, Row, RowId, Selection, Table, Timestamp,
 };
@@ -106,20 +106,10 @@ impl Engine {
         id: &RowId,
         texts: &[String],
     ) -> Result<Marked<Page>, EngineError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let seen = self.shared.marks.publications();
-            let catalogue = self.catalogue();
-            match self
-                .get_row_once(&catalogue, caller, place, id, texts)
-                .await
-            {
-                Err(EngineError::Store(StoreError::CatalogueMoved)) => {
-                    self.shared.newer_catalogue(catalogue.epoch, seen).await;
-                }
-                answer => return answer,
-            }
-        }
-        Err(EngineError::Overloaded)
+        self.under_catalogue(async |catalogue| {
+            self.get_row_once(catalogue, caller, place, id, texts).await
+        })
+        .await
     }
 
     async fn get_row_once(
@@ -259,6 +249,27 @@ impl Engine {
     }
 }
 
+/// What is handed on to those who joined a read. Others may go better: the row of a cursor may be
+/// missing for one caller only.
+fn failure_of(error: &EngineError) -> Option<Failure> {
+    match error {
+        EngineError::Timeout { limit_ms } => Some(Failure::TimedOut {
+            limit_ms: *limit_ms,
+        }),
+        EngineError::ReadersBusy { waiting_max } => Some(Failure::Busy {
+            waiting_max: *waiting_max,
+        }),
+        _ => None,
+    }
+}
+
+fn error_of(failure: Failure) -> EngineError {
+    match failure {
+        Failure::TimedOut { limit_ms } => EngineError::Timeout { limit_ms },
+        Failure::Busy { waiting_max } => EngineError::ReadersBusy { waiting_max },
+    }
+}
+
 /// What single-row reads select; any other query method is refused.
 pub(crate) fn selection(table: &Table, texts: &[String]) -> Result<Selection, EngineError> {
     if texts.is_empty() {
@@ -377,16 +388,22 @@ impl Attempt<'_> {
                 Step::Wait(joined) => {
                     let landed = joined.await;
                     self.torn.set(None);
-                    let limit = |TimedOut { limit_ms }| EngineError::Timeout { limit_ms };
-                    asking.landed(landed).map_err(limit)?;
+                    match asking.landed(landed) {
+                        Ok(()) => {}
+                        // It may have been a guest's: places of keys may be free.
+                        Err(Failure::Busy { .. }) if !self.of_guest => {
+                            asking.landed(None).expect("nothing is handed on");
+                        }
+                        Err(failure) => return Err(error_of(failure)),
+                    }
                     was_read_here = false;
                 }
                 Step::Read(reading) => {
                     match self.read(reading.rows(), reading.total(), true).await {
                         Ok(read) => asking.fill(reading, read),
                         Err(error) => {
-                            if let EngineError::Timeout { limit_ms } = error {
-                                reading.time_out(limit_ms);
+                            if let Some(failure) = failure_of(&error) {
+                                reading.fail(failure);
                             }
                             return Err(error);
                         }

@@ -20,7 +20,8 @@ use futures_executor::block_on;
 use model::{Actor, IndexStatus, Json, Mark, Role, RoleSet, RowId, Timestamp};
 use stage::gate::{Asked, Gate, enqueue, poll_once};
 use stage::{
-    NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, new_table, open_store, row,
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, new_table, open_store,
+    row,
 };
 use store::{
     Aside, CatalogueOp, DUE_ROWS_MAX, Listed, Listing, Op, Pending, Preview, SchemaChange,
@@ -583,12 +584,11 @@ fn what_guests_read_counts_in_their_share() {
 
 /// How many reads of the store four lists of the same rows begin that are asked for at once, each
 /// of which is stopped by `error`, and what they answer.
-fn lists_stopped_by(error: &StoreError) -> (usize, Vec<EngineError>) {
+fn lists_stopped_by(error: &StoreError, caller: &Caller) -> (usize, Vec<EngineError>) {
     let site = site();
     let (engine, store) = (&*site.engine, &*site.store);
     *store.lists_stop.lock().unwrap() = Some(error.clone());
     store.of_guests.lock().unwrap().clear();
-    let caller = key();
     let asked = ListRows {
         place: OPEN,
         texts: &[],
@@ -597,7 +597,7 @@ fn lists_stopped_by(error: &StoreError) -> (usize, Vec<EngineError>) {
         bypass: false,
         family: Family::Tables,
     };
-    let lists = (0..4).map(|_| -> Asked<'_, _> { Box::pin(engine.list_rows(&caller, &asked)) });
+    let lists = (0..4).map(|_| -> Asked<'_, _> { Box::pin(engine.list_rows(caller, &asked)) });
     let lists: Vec<_> = lists.map(enqueue).collect();
     let answers = lists.into_iter().map(|list| block_on(list).unwrap_err());
     let answers = answers.collect();
@@ -609,10 +609,27 @@ fn lists_stopped_by(error: &StoreError) -> (usize, Vec<EngineError>) {
 #[test]
 fn a_list_that_is_stopped_at_its_limit_is_not_begun_again_by_those_who_joined_it() {
     let limit_ms = 10_000;
-    let (begun, answers) = lists_stopped_by(&StoreError::Timeout { limit_ms });
+    for caller in [key(), guest()] {
+        let (begun, answers) = lists_stopped_by(&StoreError::Timeout { limit_ms }, &caller);
+        assert_eq!(begun, 1);
+        assert_eq!(answers, vec![EngineError::Timeout { limit_ms }; 4]);
+    }
+}
+
+#[test]
+fn a_list_for_which_no_thread_is_free_is_begun_again_by_keys_alone() {
+    let busy = StoreError::ReadersBusy { waiting_max: 1 };
+    let (begun, answers) = lists_stopped_by(&busy, &guest());
     assert_eq!(begun, 1);
-    assert_eq!(answers, vec![EngineError::Timeout { limit_ms }; 4]);
-    // What else goes wrong may go well the next time.
-    let (begun, _) = lists_stopped_by(&StoreError::ReadersBusy { waiting_max: 1 });
+    assert_eq!(
+        answers,
+        vec![EngineError::ReadersBusy { waiting_max: 1 }; 4]
+    );
+    // What they joined may have been read for a guest, who has fewer places.
+    let (begun, answers) = lists_stopped_by(&busy, &key());
     assert!(begun >= 4, "{begun}");
+    assert_eq!(
+        answers,
+        vec![EngineError::ReadersBusy { waiting_max: 1 }; 4]
+    );
 }

@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::reading::{Reading, Taken};
 use crate::request::{Answer, Asked, Found, Read};
 use crate::rules::Rule;
-use crate::run::{Joined, Landed, Parts, TimedOut};
+use crate::run::{Failure, Joined, Landed, Parts};
 
 /// Waits for reads of others that came to nothing, before the caller reads for itself.
 const WAITS_MAX: u32 = 2;
@@ -84,8 +84,9 @@ impl<'a> Asking<'a> {
     /// Takes in what [`Step::Wait`] gave.
     ///
     /// # Errors
-    /// [`TimedOut`] when the read that was joined was: there is no answer.
-    pub fn landed(&mut self, landed: Option<Landed>) -> Result<(), TimedOut> {
+    /// Why the read failed that was joined. Unless the caller has rights that its reader had not,
+    /// the answer is this.
+    pub fn landed(&mut self, landed: Option<Landed>) -> Result<(), Failure> {
         match landed {
             Some(Landed(parts)) => self.take(parts?),
             None => self.waits += 1,

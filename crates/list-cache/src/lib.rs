@@ -45,4 +45,4 @@ pub use reading::Reading;
 pub use registry::Counts;
 pub use request::{Answer, Asked, Read, ReadRows};
 pub use rules::{Rule, Rules};
-pub use run::{Joined, Landed, TimedOut};
+pub use run::{Failure, Joined, Landed};

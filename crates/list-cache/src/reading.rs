@@ -8,10 +8,10 @@ use crate::lists::{ListCache, Locked};
 use crate::registry::Wanted;
 use crate::request::{Asked, Read};
 use crate::rules::Rule;
-use crate::run::{Joined, Parts, Run, TimedOut};
+use crate::run::{Failure, Joined, Parts, Run};
 
 /// The right to read and to keep. What it will fill is watched from here on, so a commit that
-/// overtakes the read is noticed. Dropped without a fill or [`Reading::time_out`], it sends those
+/// overtakes the read is noticed. Dropped without a fill or [`Reading::fail`], it sends those
 /// who joined to read for themselves.
 pub struct Reading<'a> {
     lists: &'a ListCache,
@@ -102,10 +102,9 @@ impl<'a> Reading<'a> {
         self.total.is_some()
     }
 
-    /// Ends a read that met the limit in time: those who joined do not begin it again, each for as
-    /// long as the limit allows.
-    pub fn time_out(self, limit_ms: u64) {
-        self.run.flight.land(Err(TimedOut { limit_ms }));
+    /// Ends a read that failed: those who joined are answered so, and do not wait as long again.
+    pub fn fail(self, failure: Failure) {
+        self.run.flight.land(Err(failure));
     }
 
     /// Keeps what was read unless a commit overtook it, and hands it to those who joined.

@@ -18,7 +18,7 @@ pub(crate) struct Run {
     pub(crate) rows: Option<Altered>,
     /// The same for the total.
     pub(crate) total: Option<Altered>,
-    pub(crate) flight: Flight<Result<Parts, TimedOut>>,
+    pub(crate) flight: Flight<Result<Parts, Failure>>,
 }
 
 /// What a read found, all on one snapshot.
@@ -71,13 +71,21 @@ pub struct Joined {
 }
 
 /// What somebody else's read found.
-pub struct Landed(pub(crate) Result<Parts, TimedOut>);
+pub struct Landed(pub(crate) Result<Parts, Failure>);
 
-/// A read met the limit in time for reads. The same read begun again would meet it as well.
+/// Why a read failed that would fail again if those who joined it began it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimedOut {
-    /// The limit.
-    pub limit_ms: u64,
+pub enum Failure {
+    /// It met the limit in time for reads.
+    TimedOut {
+        /// The limit.
+        limit_ms: u64,
+    },
+    /// No thread took it, for it waited too long, or too many did.
+    Busy {
+        /// How many may wait.
+        waiting_max: usize,
+    },
 }
 
 impl Joined {

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use list_cache::{Asking, Joined, Step, TimedOut};
+use list_cache::{Asking, Failure, Joined, Step};
 use query::Query;
 use stage::{EXACT, World, query, row, says};
 
@@ -94,7 +94,7 @@ fn those_whose_total_moves_while_they_wait_for_rows_share_one_more_read() {
 }
 
 #[test]
-fn a_read_that_met_its_limit_is_not_begun_again_by_those_who_joined_it() {
+fn a_read_that_failed_is_not_begun_again_by_those_who_joined_it() {
     let world = World::with(&[("a", 1, 1)]);
     let query = first_of_all();
     let mut leader = world.asking(&query, EXACT);
@@ -103,11 +103,12 @@ fn a_read_that_met_its_limit_is_not_begun_again_by_those_who_joined_it() {
     };
     let mut other = world.asking(&query, EXACT);
     let joined = waits(&mut other).unwrap();
-    reading.time_out(7);
+    let failure = Failure::TimedOut { limit_ms: 7 };
+    reading.fail(failure);
     let Poll::Ready(landed) = joined.look() else {
         panic!("the read has ended");
     };
-    assert_eq!(other.landed(landed), Err(TimedOut { limit_ms: 7 }));
+    assert_eq!(other.landed(landed), Err(failure));
     // Whoever comes later reads for himself.
     assert!(waits(&mut world.asking(&query, EXACT)).is_none());
 }
