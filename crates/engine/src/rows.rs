@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use list_cache::{Asked, Contract, Failure, Read, ReadRows, Step};
+use list_cache::{Answer, Asked, Contract, Failure, Read, ReadRows, Step};
 use model::{
     Actor, Catalogue, Direction, Mark, Marked, Page, Row, RowId, Selection, Table, Timestamp,
 };
@@ -372,6 +372,34 @@ impl Attempt<'_> {
             // An exact page goes with its cursor's row; others may outlive it.
             self.check_cursor().await?;
         }
+        let answer = self.found_or_read(contract).await?;
+        if answer.is_hit {
+            self.engine.shape_of(self.query).hit(1);
+        }
+        if answer.is_hit && contract == Contract::Exact {
+            self.engine.look_again(|| {
+                let (family, epoch) = (self.asked.family, self.catalogue.epoch);
+                Hit::of(self.query, family, epoch, &answer)
+            });
+        }
+        let now_ms = self.engine.shared.clock.elapsed_ms();
+        let age_ms = now_ms.saturating_sub(answer.rows.read_ms);
+        Ok(ListAnswer {
+            rows: answer.rows.body,
+            tag: answer.rows.tag,
+            total: answer.total.unwrap_or(0),
+            cached: Some(Cached {
+                is_hit: answer.is_hit,
+                age_s: if answer.is_hit { age_ms / 1_000 } else { 0 },
+                is_stale: answer.is_stale,
+            }),
+            mark: answer.rows.mark,
+            fixed: None,
+        })
+    }
+
+    /// Found in the cache, in a read of another caller, or in one of its own.
+    async fn found_or_read(&self, contract: Contract) -> Result<Answer, EngineError> {
         let shared = &self.engine.shared;
         let mut asking = shared.lists.ask(Asked {
             query: self.query,
@@ -415,31 +443,7 @@ impl Attempt<'_> {
         if !was_read_here && self.catalogue.epoch != shared.catalogue_epoch() {
             return Err(StoreError::CatalogueMoved.into());
         }
-        if answer.is_hit {
-            self.engine.shape_of(self.query).hit(1);
-        }
-        if answer.is_hit && contract == Contract::Exact {
-            self.engine.look_again(|| {
-                let (family, epoch) = (self.asked.family, self.catalogue.epoch);
-                Hit::of(self.query, family, epoch, &answer)
-            });
-        }
-        let age_ms = shared
-            .clock
-            .elapsed_ms()
-            .saturating_sub(answer.rows.read_ms);
-        Ok(ListAnswer {
-            rows: answer.rows.body,
-            tag: answer.rows.tag,
-            total: answer.total.unwrap_or(0),
-            cached: Some(Cached {
-                is_hit: answer.is_hit,
-                age_s: if answer.is_hit { age_ms / 1_000 } else { 0 },
-                is_stale: answer.is_stale,
-            }),
-            mark: answer.rows.mark,
-            fixed: None,
-        })
+        Ok(answer)
     }
 
     /// The cursor's row must be there for the caller whether or not the page is cached (wire
