@@ -41,6 +41,7 @@ mod links;
 mod links_over_time;
 mod matching;
 mod migrate;
+mod perform;
 mod present;
 mod preview;
 mod probes;
