@@ -31,7 +31,7 @@ pub use batch::{
 pub use error::StoreError;
 pub use refusal::{Container, Counted, Full, Refusal};
 pub use row_op::{Guard, RowAct, RowOp, Stamps};
-pub use sqlite::directory::accept_loss;
+pub use sqlite::disk::directory::accept_loss;
 pub use sqlite::inspect::{DAMAGED_ROWS_MAX, Damage, Inspection, inspect};
 pub use staged::{
     AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Share, Since, StagedOperation,

@@ -11,7 +11,7 @@ use model::{Coordinates, Direction, Field, Value};
 use query::{Cursor, OrderKey, Query, Side};
 use store::{Durability, MatchingAct, MatchingOp, Op, Options, Refusal, Store, StoreError};
 
-/// What a sort may take (`store/sqlite/sorts.rs`).
+/// What a sort may take (`store/sqlite/disk/sorts.rs`).
 const BOUND: StoreError = StoreError::SortTooLarge {
     bytes_max: 64 << 20,
 };

@@ -8,13 +8,14 @@ use model::{Mark, Table, TableNumber};
 use query::names;
 use rusqlite::{Connection, OpenFlags};
 
-use super::directory::{self, DATABASE_FILE};
-use super::kept::Kept;
-use super::migrate::{self, FORMAT};
+use super::disk::directory::{self, DATABASE_FILE};
+use super::disk::kept::Kept;
+use super::disk::vault::{self, Vault};
 use super::read::staged::used_bytes;
-use super::sizes::FIRST_FORMAT;
-use super::vault::{self, Vault};
-use super::{catalogue_read, coding};
+use super::schema::catalogue_read;
+use super::schema::coding;
+use super::schema::migrate::{self, FORMAT};
+use super::schema::sizes::FIRST_FORMAT;
 use crate::StoreError;
 
 /// Steps of SQLite's machine between two signs of life: some hundredths of a second.

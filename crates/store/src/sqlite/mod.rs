@@ -4,70 +4,23 @@
 //! reads apart: those are done by threads of their own. The
 //! writer's connection is handed from call to call: to a [`Pending`] and back, so that nothing
 //! else can be written while one exists.
+//!
+//! The folders are floors, and each imports those below it only (`tidy` holds them to it). From
+//! the ground: `disk`, the files and SQLite over them; `schema`, what is stored and how; `read`;
+//! `write`, what the operations of a batch do; `constraint`, what must hold when all of them are
+//! done; `commit`, the one writer; `upkeep`, what is left to do between commits. What a batch runs
+//! with (`write/run.rs`) gets its methods on several floors: the order in which they are called
+//! stands in `commit/perform.rs`.
 
-mod answers;
-mod bind;
-mod catalogue_read;
-mod catalogue_rows;
-mod catalogue_write;
-mod checkpoint;
-mod claims;
-mod codec;
-mod coding;
-mod columns;
 mod commit;
-mod connection;
-mod constrain;
-mod constraints;
-mod cursor;
-mod deadline;
-pub(crate) mod directory;
-mod due;
-mod erase;
-mod fault;
-mod file_format;
-mod forget;
-mod format_steps;
-mod fulltext;
-mod functions;
-mod gather;
-mod grants_over_time;
-mod halt;
+mod constraint;
+pub(crate) mod disk;
 pub(crate) mod inspect;
-mod keeper;
-mod kept;
-mod layer;
-mod links;
-mod links_over_time;
-mod matching;
-mod migrate;
-mod perform;
-mod present;
 mod preview;
-mod probes;
 mod read;
-mod related;
-mod relation_write;
-mod rewind;
-mod row_sql;
-mod row_write;
-mod run;
 mod schema;
-mod schema_write;
-mod sizes;
-mod sorts;
-mod staged;
-mod staged_run;
-mod state;
-mod stored_transactions;
-mod tasks;
-mod ties_over_time;
-mod timed_rows;
-mod touched;
 mod upkeep;
-mod vault;
-mod version_write;
-mod versions;
+mod write;
 
 use std::future::ready;
 use std::path::{Path, PathBuf};
@@ -78,14 +31,15 @@ use query::Query;
 use rusqlite::config::DbConfig;
 use rusqlite::wal::CheckpointMode;
 
-use self::checkpoint::Checkpointer;
-use self::coding::Coding;
-use self::commit::Writer;
-use self::connection::Location;
-use self::directory::Directory;
-use self::kept::{Keeping, Kept};
+use self::commit::writer::Writer;
+use self::disk::checkpoint::{self, Checkpointer};
+use self::disk::connection::{self, Location};
+use self::disk::directory::Directory;
+use self::disk::kept::{Keeping, Kept};
+use self::disk::vault::Vault;
 use self::read::Readers;
-use self::vault::Vault;
+use self::schema::coding::Coding;
+use self::schema::{catalogue_read, fulltext, migrate};
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
     Aside, Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::{Mark, Row};
 
 use super::Shared;
-use super::commit::{End, Writer};
+use super::commit::writer::{End, Writer};
 use super::read::preview;
 use crate::batch::{Outcome, WriteBatch};
 use crate::refusal::Refusal;

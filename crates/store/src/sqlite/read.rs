@@ -22,26 +22,27 @@ use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Rows, StatementStatus};
 
-use super::bind::Bound;
-use super::codec;
-use super::coding::Coding;
-use super::connection::keep_plans;
-use super::cursor::cursor_values;
-use super::fault::corrupt;
-use super::functions;
+use super::disk::connection::keep_plans;
+use super::disk::fault::corrupt;
+use super::disk::functions;
+use super::disk::sorts;
+use super::read::cursor::cursor_values;
 use super::read::point::PointTexts;
 use super::read::pool::Pool;
 use super::read::row::Shape;
 use super::read::slow::SlowShapes;
 use super::read::statements::{Prepared, Statements};
 use super::read::watch::Limit;
-use super::sorts;
+use super::schema::bind::Bound;
+use super::schema::codec;
+use super::schema::coding::Coding;
 use crate::{
     Aside, Listed, Listing, LongReadCounts, Options, Point, Snapshot, StoreError, StoreFuture,
     TotalCap, Work,
 };
 
 mod boundary;
+pub(super) mod cursor;
 mod explain;
 mod past;
 mod point;

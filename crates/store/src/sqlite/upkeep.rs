@@ -1,21 +1,23 @@
 //! What is left to do when nobody waits for it, in bounded slices that take no mark.
 
+mod rewind;
+
 use std::sync::Arc;
 
 use model::{Table, TableNumber, Value};
 use query::names;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::coding::Coding;
-use super::columns::column_list;
-use super::commit::Writer;
-use super::fault::corrupt;
-use super::forget::forget_slice;
-use super::fulltext;
-use super::links;
-use super::schema::{drop_table, physical_tables};
-use super::sizes;
-use super::tasks::{Freed, SLICE_BYTES_MAX, SLICE_ROWS_MAX, STEP_ROWS, Task};
+use super::commit::writer::Writer;
+use super::disk::fault::corrupt;
+use super::schema::coding::Coding;
+use super::schema::columns::column_list;
+use super::schema::fulltext;
+use super::schema::links;
+use super::schema::sizes;
+use super::schema::tables::{drop_table, physical_tables};
+use super::schema::tasks::{Freed, SLICE_BYTES_MAX, SLICE_ROWS_MAX, STEP_ROWS, Task};
+use super::write::forget::forget_slice;
 use crate::StoreError;
 
 impl Writer {

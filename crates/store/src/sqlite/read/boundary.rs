@@ -8,7 +8,7 @@ use query::{emit, names};
 use rusqlite::{OptionalExtension, named_params};
 
 use super::{OF_KEYS, Reader, Readers, Step, brought, past, read_stamp};
-use crate::sqlite::schema::END;
+use crate::sqlite::schema::tables::END;
 use crate::{BoundaryOf, StoreFuture};
 
 /// What [`BoundaryOf`] asks for, to be handed over.

@@ -6,9 +6,9 @@ use model::{Coordinates, Field, Index, Mark, Table, Timestamp};
 use query::{Frame, Query};
 use rusqlite::params;
 
-use super::super::catalogue_read;
 use super::{Limit, Reader, Readers, Step};
 use crate::StoreError;
+use crate::sqlite::schema::catalogue_read;
 
 /// # Errors
 /// [`StoreError::HistoryGone`] when the query looks below the line of its table, on either axis, on

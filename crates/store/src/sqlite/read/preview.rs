@@ -4,12 +4,12 @@ use model::{Mark, Row};
 use query::{Dialect, Frame, Query, Side, emit};
 use rusqlite::Connection;
 
+use super::cursor::cursor_values;
 use super::row::Shape;
 use super::{Halt, Room, Step, bind};
-use crate::sqlite::coding::Coding;
-use crate::sqlite::cursor::cursor_values;
-use crate::sqlite::fault::corrupt;
-use crate::sqlite::sorts;
+use crate::sqlite::disk::fault::corrupt;
+use crate::sqlite::disk::sorts;
+use crate::sqlite::schema::coding::Coding;
 use crate::{Listed, Listing, Point, StoreError, TotalCap};
 
 /// As [`crate::Store::list`], of what the connection sees.

@@ -4,7 +4,7 @@ use model::{Mark, TableNumber};
 use rusqlite::params;
 
 use super::{OF_KEYS, Readers, Step};
-use crate::sqlite::vault::{Place, Vault};
+use crate::sqlite::disk::vault::{Place, Vault};
 use crate::{Recorded, RecordsOf, StoreError, StoreFuture};
 
 /// Rows of records in one answer, after which no further record is begun: ten of the largest

@@ -7,8 +7,8 @@ use rusqlite::types::ValueRef;
 
 use super::{Step, bind};
 use crate::StoreError;
-use crate::sqlite::coding::Coding;
-use crate::sqlite::fault::corrupt;
+use crate::sqlite::disk::fault::corrupt;
+use crate::sqlite::schema::coding::Coding;
 
 /// Columns before those of the user: `$sequence`, id, created, updated, permissions.
 const SYSTEM_COLUMNS: usize = 5;

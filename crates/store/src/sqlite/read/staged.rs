@@ -6,9 +6,9 @@ use model::{Mark, ProjectId, TableNumber};
 use rusqlite::params;
 
 use super::{Limit, Readers, Step};
-use crate::sqlite::sizes;
-use crate::sqlite::stored_transactions::{COLUMNS, find, find_request, transaction};
-use crate::sqlite::vault::Place;
+use crate::sqlite::disk::vault::Place;
+use crate::sqlite::schema::sizes;
+use crate::sqlite::schema::stored_transactions::{COLUMNS, find, find_request, transaction};
 use crate::{
     KeptRequest, OpenTransactions, OperationsOf, Staged, StagedOperation, StoreError, Transaction,
 };

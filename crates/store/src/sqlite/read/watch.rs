@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ffi};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::sqlite::functions;
+use crate::sqlite::disk::functions;
 
 /// Steps of SQLite's machine between two looks: some 70 microseconds, a look takes 0.3 at most.
 const STEPS_PER_LOOK: i32 = 1_000;

@@ -9,13 +9,14 @@ use super::*;
 use crate::Durability;
 use crate::batch::{Op, WriteBatch};
 use crate::row_op::{RowAct, RowOp, Stamps};
-use crate::sqlite::connection::{self, Location};
-use crate::sqlite::kept::Keeping;
-use crate::sqlite::schema::create_table;
-use crate::sqlite::sizes::Growth;
-use crate::sqlite::state::State;
-use crate::sqlite::vault::Vault;
-use crate::sqlite::{checkpoint, migrate};
+use crate::sqlite::disk::checkpoint;
+use crate::sqlite::disk::connection::{self, Location};
+use crate::sqlite::disk::kept::Keeping;
+use crate::sqlite::disk::vault::Vault;
+use crate::sqlite::schema::migrate;
+use crate::sqlite::schema::sizes::Growth;
+use crate::sqlite::schema::state::State;
+use crate::sqlite::schema::tables::create_table;
 
 fn encode(table: &Table, values: &[Value], out: &mut Vec<u8>) {
     out.extend(format!("{} {values:?}", table.schema_epoch).bytes());

@@ -1,0 +1,293 @@
+//! What is due comes in: by itself in slices, and before a batch that looks at it.
+//!
+//! Very many rows may become due at one instant, and a batch need not wait for all of them. One
+//! that names its rows sees those as they are at its mark, and what must hold against all others
+//! it is held to by their versions. One that looks further, by a filter or along relationships,
+//! needs the tables it looks at brought up to its mark.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::{Catalogue, Mark, RowId, Table, TableNumber, Timestamp};
+use rusqlite::params;
+
+use super::writer::{End, Writer};
+use crate::batch::{Applied, CatalogueOp, Op, RelatedOp, SchemaChange, WriteBatch};
+use crate::refusal::Refusal;
+use crate::sqlite::disk::fault::corrupt;
+use crate::sqlite::schema::tasks::{SLICE_BYTES_MAX, STEP_ROWS};
+use crate::sqlite::write::halt::{Halt, Step};
+use crate::sqlite::write::present::Stale;
+use crate::sqlite::write::run::Run;
+use crate::{DUE_ROWS_MAX, StoreError};
+
+/// Which of the tables that are overdue a batch looks at.
+#[derive(Default)]
+struct Looks {
+    /// Rows that it names, in tables without relationships.
+    rows: BTreeMap<TableNumber, BTreeSet<RowId>>,
+    /// Tables of which any row may concern it.
+    tables: BTreeSet<TableNumber>,
+}
+
+impl Looks {
+    fn new(catalogue: &Catalogue, batch: &WriteBatch) -> Looks {
+        let mut looks = Looks::default();
+        for op in &batch.ops {
+            match op {
+                Op::Row(op) => looks.at_row(catalogue, &op.table, &op.id),
+                Op::Timed(op) => looks.at_row(catalogue, &op.table, &op.id),
+                Op::Matching(op) => looks.at_table(catalogue, &op.query.table),
+                Op::Related(op) => looks.at_table(catalogue, related_table(op)),
+                Op::Catalogue(CatalogueOp::Constrain { table, .. }) => {
+                    looks.at_table(catalogue, table);
+                }
+                Op::Catalogue(CatalogueOp::ChangeSchema { table, change }) => {
+                    looks.at_table(catalogue, table);
+                    if let SchemaChange::AddRelationship { related, .. } = change {
+                        looks.at_table(catalogue, related);
+                    }
+                }
+                // They look at no row of now.
+                Op::Catalogue(_) | Op::Transaction(_) | Op::Since(_) | Op::Once(_) => {}
+            }
+        }
+        looks
+    }
+
+    fn at_row(&mut self, catalogue: &Catalogue, table: &Table, id: &RowId) {
+        if table.relations().next().is_some() {
+            self.at_table(catalogue, table);
+        } else {
+            self.rows
+                .entry(table.number)
+                .or_default()
+                .insert(id.clone());
+        }
+    }
+
+    /// With all tables that relationships lead to from there.
+    fn at_table(&mut self, catalogue: &Catalogue, table: &Table) {
+        let project = catalogue.project(table.project.as_str());
+        let database = project.and_then(|project| project.databases.get(&table.database));
+        let mut open = vec![table];
+        while let Some(table) = open.pop() {
+            if self.tables.insert(table.number) {
+                let beside = table.relations().filter_map(|(_, relation)| {
+                    let database = database?;
+                    database.tables.get(&relation.related).map(|table| &**table)
+                });
+                open.extend(beside);
+            }
+        }
+    }
+}
+
+fn related_table(op: &RelatedOp) -> &Table {
+    match op {
+        RelatedOp::Need { table, .. } => table,
+        RelatedOp::Write(op) => &op.table,
+        RelatedOp::Over(op) => &op.table,
+        RelatedOp::Link(op) => &op.table,
+        RelatedOp::Free(op) | RelatedOp::Hold(op) => &op.table,
+    }
+}
+
+impl Run<'_> {
+    /// Those of the rows that are due.
+    fn due_among(
+        &self,
+        table: &Arc<Table>,
+        ids: &BTreeSet<RowId>,
+        instant: Timestamp,
+    ) -> Step<Vec<Stale>> {
+        let mut found = Vec::new();
+        for id in ids {
+            let parameters = params![instant.0, id.as_str()];
+            found.extend(self.due_rows(table, "AND s.id = ?2", parameters)?);
+        }
+        Ok(found)
+    }
+
+    /// Shows at most `count_max` rows of which a boundary lies at or before `instant`, of `only`
+    /// these tables if some are named; how many. The table that waits longest comes first, so
+    /// that none waits for ever behind others. Where their number is bounded their bytes are, too:
+    /// when those are used up, so is the number.
+    fn bring_rows(
+        &mut self,
+        instant: Timestamp,
+        count_max: usize,
+        only: Option<&BTreeSet<TableNumber>>,
+    ) -> Step<usize> {
+        let due = self.state.boundaries.iter();
+        let due = due
+            .filter(|(table, at)| **at <= instant && only.is_none_or(|only| only.contains(table)));
+        let mut tables: Vec<(Timestamp, TableNumber)> =
+            due.map(|(table, at)| (*at, *table)).collect();
+        tables.sort_unstable();
+        let mut stale = Vec::new();
+        for (_, number) in tables {
+            let Some(table) = self.state.catalogue.table_by_number(number).cloned() else {
+                Arc::make_mut(&mut self.state.boundaries).remove(&number);
+                continue;
+            };
+            let left = count_max - stale.len();
+            let parameters = params![instant.0, i64::try_from(left).unwrap_or(i64::MAX)];
+            stale.extend(self.due_rows(&table, "ORDER BY s.at LIMIT ?2", parameters)?);
+            if stale.len() == count_max {
+                break;
+            }
+        }
+        let (count, mut stale) = (stale.len(), stale.into_iter());
+        while stale.len() > 0 {
+            let step = stale.by_ref().take(STEP_ROWS).collect();
+            self.refresh(step, instant, None)?;
+            if count_max < usize::MAX && self.touched.bytes() >= SLICE_BYTES_MAX {
+                return Ok(count_max);
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Writer {
+    /// Runs one batch after what it looks at was brought in, of which at most `left` rows more
+    /// that it does not name.
+    pub(crate) fn run_settled(
+        &mut self,
+        batch: &WriteBatch,
+        mark: Mark,
+        left: &mut usize,
+    ) -> Result<Applied, End> {
+        let instant = mark.timestamp();
+        if !self.is_due(instant) {
+            return self.run(batch, mark);
+        }
+        let mut looks = Looks::new(&self.state().catalogue, batch);
+        looks
+            .tables
+            .retain(|table| self.is_overdue(*table, instant));
+        looks
+            .rows
+            .retain(|table, _| self.is_overdue(*table, instant));
+        self.bring_named(&looks.rows, instant)
+            .map_err(End::WithAll)?;
+        if looks.tables.is_empty() {
+            let ran = self.run(batch, mark);
+            let is_refused = matches!(ran, Err(End::Alone(Refusal::Unique { .. })));
+            if !is_refused || looks.rows.is_empty() {
+                return ran;
+            }
+        }
+        // What stands in the way may be due to go.
+        looks.tables.extend(looks.rows.keys());
+        let brought = self.bring(instant, *left, Some(&looks.tables));
+        *left -= brought.map_err(End::WithAll)?.min(*left);
+        let mut tables = looks.tables.iter();
+        match tables.find(|table| self.is_overdue(**table, instant)) {
+            Some(table) => Err(End::Alone(Refusal::Behind(*table))),
+            None => self.run(batch, mark),
+        }
+    }
+
+    fn is_due(&self, instant: Timestamp) -> bool {
+        self.state().boundaries.values().any(|at| *at <= instant)
+    }
+
+    fn is_overdue(&self, table: TableNumber, instant: Timestamp) -> bool {
+        let boundary = self.state().boundaries.get(&table);
+        boundary.is_some_and(|at| *at <= instant)
+    }
+
+    /// Brings in all that is due at `instant`.
+    pub(crate) fn bring_all(&mut self, instant: Timestamp) -> Result<(), StoreError> {
+        self.bring(instant, usize::MAX, None).map(drop)
+    }
+
+    /// Inside the open transaction: brings in what is due at `instant`, of `only` these tables if
+    /// some are named, and at most `count_max` rows; how many.
+    fn bring(
+        &mut self,
+        instant: Timestamp,
+        count_max: usize,
+        only: Option<&BTreeSet<TableNumber>>,
+    ) -> Result<usize, StoreError> {
+        if !self.is_due(instant) {
+            return Ok(0);
+        }
+        self.show_due(instant, |run| run.bring_rows(instant, count_max, only))
+    }
+
+    fn bring_named(
+        &mut self,
+        rows: &BTreeMap<TableNumber, BTreeSet<RowId>>,
+        instant: Timestamp,
+    ) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let shown = self.show_due(instant, |run| {
+            let mut stale = Vec::new();
+            for (number, ids) in rows {
+                let table = run.state.catalogue.table_by_number(*number).cloned();
+                if let Some(table) = table {
+                    stale.extend(run.due_among(&table, ids, instant)?);
+                }
+            }
+            let count = stale.len();
+            run.refresh(stale, instant, None)?;
+            Ok(count)
+        });
+        shown.map(drop)
+    }
+
+    fn show_due(
+        &mut self,
+        instant: Timestamp,
+        show: impl FnOnce(&mut Run<'_>) -> Step<usize>,
+    ) -> Result<usize, StoreError> {
+        let mut run = self.run_aside(instant);
+        let count = match show(&mut run) {
+            Ok(count) => count,
+            Err(Halt::Failed(error)) => return Err(error),
+            Err(Halt::Refused(refusal)) => return Err(no_refusal(&refusal)),
+        };
+        let (state, touched) = (run.state, run.touched);
+        self.take_in_due(state, touched);
+        if count > 0 {
+            // Whether or not a batch takes the mark of this instant.
+            self.store_instant(instant)?;
+        }
+        Ok(count)
+    }
+
+    /// See [`crate::Store::bring_due`]: the transaction stays open.
+    ///
+    /// # Errors
+    /// What the database says; then no transaction is open.
+    pub(crate) fn begin_due(&mut self, instant: Timestamp) -> Result<(), StoreError> {
+        self.begin()?;
+        let brought = self.bring(instant, DUE_ROWS_MAX, None);
+        let stored = brought.and_then(|_| self.store_instant(instant));
+        if stored.is_err() {
+            self.rollback();
+        }
+        stored
+    }
+
+    /// Says of which instant the tables of now show something. No mark to come is below that: what
+    /// was shown once is not taken back by a clock that steps.
+    fn store_instant(&mut self, instant: Timestamp) -> Result<(), StoreError> {
+        self.connection
+            .prepare_cached("UPDATE meta SET x_at = max(x_at, ?1)")?
+            .execute(params![instant.0])?;
+        self.state.horizon = self.state.horizon.max(Mark(instant.0 - 1));
+        self.state.write(&self.connection)?;
+        Ok(())
+    }
+}
+
+/// A refusal arose where none may: what is due was checked when it was written.
+fn no_refusal(refusal: &Refusal) -> StoreError {
+    corrupt(format!("what is due cannot be shown: {refusal:?}"))
+}

@@ -1,0 +1,195 @@
+//! What a batch does from its first operation to the record of its commit.
+
+use std::sync::Arc;
+
+use model::TableNumber;
+use rusqlite::{ToSql, params};
+
+use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, Room, WriteBatch};
+use crate::refusal::Refusal;
+use crate::sqlite::disk::vault::Place;
+use crate::sqlite::schema::state::State;
+use crate::sqlite::write::halt::Step;
+use crate::sqlite::write::run::Run;
+use crate::staged::Done;
+use crate::written::{Matched, TimedDone, WrittenRow};
+
+/// What became of the operations so far, by their kinds.
+struct Reports<'a> {
+    rows: &'a mut Vec<WrittenRow>,
+    matched: &'a mut Vec<Matched>,
+    timed: &'a mut Vec<TimedDone>,
+}
+
+/// What the operations of a batch came to.
+struct Performed {
+    rows: Vec<WrittenRow>,
+    matched: Vec<Matched>,
+    timed: Vec<TimedDone>,
+    changes_nothing: bool,
+}
+
+impl Run<'_> {
+    /// Runs the operations and records the commit. The state is what the next batch goes on
+    /// from; it is unchanged when the batch changed nothing. Beside it: bytes of the images of all
+    /// steps, whatever became of them.
+    pub(crate) fn run(mut self, batch: &WriteBatch) -> (Step<(Applied, State)>, usize) {
+        let ran = self.perform(batch);
+        let written = self.touched.bytes();
+        (ran.map(|performed| self.finish(performed)), written)
+    }
+
+    fn perform(&mut self, batch: &WriteBatch) -> Step<Performed> {
+        let mut rows: Vec<WrittenRow> = Vec::with_capacity(batch.ops.len().min(BATCH_ROWS_MAX));
+        let mut matched = Vec::new();
+        let mut timed = Vec::new();
+        let mut done = Reports {
+            rows: &mut rows,
+            matched: &mut matched,
+            timed: &mut timed,
+        };
+        for (nth, op) in batch.ops.iter().enumerate() {
+            let ran = self.op(op, &mut done);
+            ran.map_err(|halt| halt.of(batch, Some(nth)))?;
+        }
+        if let Room::None(full) = &batch.room {
+            return Err(Refusal::Full(full.clone()).into());
+        }
+        self.end_timed()?;
+        let checked = self.check_over_time();
+        checked.map_err(|(table, id, halt)| halt.of(batch, batch.last_on(table, &id)))?;
+        self.touched.drop_transient();
+        let changes_nothing = self.touched.len() == 0
+            && self.catalogue.is_empty()
+            && self.erased.is_empty()
+            && !self.constrained
+            && batch.note.is_none();
+        if !changes_nothing {
+            self.forget_past()?;
+            self.totals.need_project_bytes(
+                &batch.room,
+                &self.state.catalogue,
+                &self.state.growth,
+            )?;
+            self.record(batch)?;
+        }
+        let done = Done {
+            mark: self.state.mark,
+            rows: &rows,
+            matched: &matched,
+            timed: &timed,
+            transactions: &self.staged.changed,
+        };
+        self.keep_request(!changes_nothing, &done)?;
+        Ok(Performed {
+            rows,
+            matched,
+            timed,
+            changes_nothing,
+        })
+    }
+
+    fn op(&mut self, op: &Op, done: &mut Reports<'_>) -> Step<()> {
+        if !matches!(op, Op::Timed(_)) {
+            // Whatever else there is looks at the table of now.
+            self.catch_up()?;
+        }
+        let is_of_rows = matches!(
+            op,
+            Op::Row(_) | Op::Matching(_) | Op::Related(_) | Op::Timed(_)
+        );
+        self.row_ops += usize::from(is_of_rows);
+        match op {
+            // The operation was checked under a catalogue that this very batch has changed.
+            _ if is_of_rows && !self.catalogue.is_empty() => {
+                return Err(Refusal::CatalogueMoved.into());
+            }
+            Op::Row(op) => done.rows.push(self.row_op(op)?),
+            Op::Matching(op) => done.matched.push(self.matching_op(op)?),
+            Op::Related(op) => self.related_op(op)?,
+            Op::Timed(op) => done.timed.push(self.timed_op(op)?),
+            Op::Catalogue(op) => self.catalogue_op(op)?,
+            Op::Transaction(op) => self.transaction_op(op)?,
+            Op::Since(since) => self.hold_since(*since),
+            Op::Once(once) => self.need_first_time(once)?,
+        }
+        if self.touched.len() > BATCH_ROWS_MAX {
+            let rows_max = BATCH_ROWS_MAX;
+            return Err(Refusal::TooManyRows { rows_max }.into());
+        }
+        self.need_room()
+    }
+
+    /// Writes the commit's own row, the rows it touched, and the stamp of snapshots from here on.
+    fn record(&mut self, batch: &WriteBatch) -> Step<()> {
+        let mark = self.mark.0;
+        if !self.catalogue.is_empty() {
+            self.state.catalogue_mut().epoch += 1;
+        }
+        let previous = self.state.mark.0;
+        self.state.number += 1;
+        self.state.mark = self.mark;
+        self.state.horizon = self.state.horizon.max(self.mark);
+        let author = batch.author.as_deref();
+        let meta = batch.note.as_ref().and_then(|note| note.meta.as_deref());
+        let vault = &self.coding.vault;
+        let sealed = meta.filter(|_| self.state.is_sealing);
+        let sealed = sealed.map(|meta| vault.seal(Place::Note(mark), meta.as_bytes()));
+        let sealed = sealed.transpose()?;
+        let meta: &dyn ToSql = match &sealed {
+            Some(sealed) => sealed,
+            None => &meta,
+        };
+        let noted_in = batch.note.as_ref().map(|note| note.database);
+        let erased = self.erased.len() as i64;
+        self.state.erased += self.erased.len() as u64;
+        let erased = (erased > 0).then_some(erased);
+        self.statement(
+            "INSERT INTO tx (tt, n, prev, user, meta, erased, noted_in) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            mark,
+            self.state.number,
+            previous,
+            author,
+            meta,
+            erased,
+            noted_in
+        ])?;
+        let mut row = self.statement("INSERT INTO tx_row (tt, tab, id) VALUES (?1, ?2, ?3)")?;
+        for (TableNumber(table), id) in self.touched.ids() {
+            row.execute(params![mark, table, id.as_str()])?;
+        }
+        drop(row);
+        self.state.write(self.connection)?;
+        Ok(())
+    }
+
+    fn finish(self, performed: Performed) -> (Applied, State) {
+        let Performed {
+            rows,
+            matched,
+            timed,
+            changes_nothing,
+        } = performed;
+        let applied = Applied {
+            mark: (!changes_nothing).then_some(self.mark),
+            rows,
+            matched,
+            timed,
+            changes: if changes_nothing {
+                Changes::Images(Arc::default())
+            } else {
+                self.touched.into_changes()
+            },
+            recast: self.recast.into(),
+            erased: self.erased_in.into(),
+            catalogue: self.catalogue,
+            keeps: self.staged.keeps() || self.is_begun,
+            transactions: self.staged.changed,
+            catalogue_epoch: self.state.catalogue.epoch,
+        };
+        (applied, self.state)
+    }
+}

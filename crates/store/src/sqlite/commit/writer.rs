@@ -1,0 +1,427 @@
+//! The one writer: groups of batches inside one transaction, and what follows when it fails.
+
+use std::sync::Arc;
+
+use model::{Mark, Timestamp};
+use rusqlite::Connection;
+
+use crate::batch::{
+    Applied, BATCH_ROWS_MAX, Changes, GROUP_IMAGE_BYTES_MAX, Op, Outcome, WriteBatch,
+};
+use crate::refusal::Refusal;
+use crate::sqlite::disk::checkpoint::Backlog;
+use crate::sqlite::disk::deadline::Deadline;
+use crate::sqlite::disk::gather;
+use crate::sqlite::disk::kept::Keeping;
+use crate::sqlite::schema::coding::Coding;
+use crate::sqlite::schema::row_sql::RowTexts;
+use crate::sqlite::schema::sizes::Totals;
+use crate::sqlite::schema::state::State;
+use crate::sqlite::write::halt::Halt;
+use crate::sqlite::write::matching::SEARCH_MAX;
+use crate::sqlite::write::run::{Recast, Run};
+use crate::sqlite::write::staged_run::StagedRun;
+use crate::sqlite::write::timed_rows::Timed;
+use crate::sqlite::write::touched::Touched;
+use crate::{DUE_ROWS_MAX, StoreError};
+
+/// The connection that writes, and what it knows.
+pub(crate) struct Writer {
+    pub(crate) connection: Connection,
+    pub(crate) coding: Coding,
+    pub(crate) texts: RowTexts,
+    /// As of the latest commit.
+    pub(crate) committed: State,
+    /// As of the open transaction; equal to `committed` when none is open.
+    pub(crate) state: State,
+    totals: Totals,
+    backlog: Backlog,
+    keeping: Keeping,
+    pub(crate) deadline: Deadline,
+    /// What became due in the open transaction.
+    due: Vec<Changes>,
+    /// Bytes of the images of all rows that the open transaction wrote, also of those it took back.
+    written_bytes: usize,
+    /// Nothing is written any more: what the log holds behind its last commit is not known.
+    is_stopped: bool,
+}
+
+/// How a batch ended other than by success.
+pub(crate) enum End {
+    /// Its savepoint is rolled back, the transaction lives.
+    Alone(Refusal),
+    /// SQLite ended the whole transaction over it.
+    WithAll(StoreError),
+}
+
+/// Bytes that the batches of one group wrote: those of API keys, and all others. Apart, so that
+/// large rows of one side do not keep the other out of the group.
+#[derive(Default)]
+struct Written {
+    by_keys: usize,
+    by_others: usize,
+}
+
+impl Written {
+    fn of(&mut self, batch: &WriteBatch) -> &mut usize {
+        match batch.author {
+            Some(_) => &mut self.by_keys,
+            None => &mut self.by_others,
+        }
+    }
+
+    fn add(&mut self, batch: &WriteBatch, bytes: usize) {
+        *self.of(batch) += bytes;
+    }
+
+    /// Whether this batch is to wait for the next group.
+    fn is_enough(&mut self, batch: &WriteBatch) -> bool {
+        *self.of(batch) >= GROUP_IMAGE_BYTES_MAX
+    }
+}
+
+impl Writer {
+    /// # Errors
+    /// When the connection cannot be told to look at the clock, or the database be read.
+    pub(crate) fn new(
+        mut connection: Connection,
+        coding: Coding,
+        state: State,
+        backlog: Backlog,
+        keeping: Keeping,
+    ) -> Result<Writer, StoreError> {
+        let deadline = Deadline::watch(&mut connection)?;
+        let totals = Totals::load(&connection, &state.catalogue)?;
+        // What opening has written is committed.
+        gather::keep(&mut connection);
+        Ok(Writer {
+            connection,
+            coding,
+            texts: RowTexts::default(),
+            committed: state.clone(),
+            state,
+            totals,
+            backlog,
+            keeping,
+            deadline,
+            due: Vec::new(),
+            written_bytes: 0,
+            is_stopped: false,
+        })
+    }
+
+    /// Runs the batches inside a transaction that stays open.
+    ///
+    /// After any error SQLite is asked whether the transaction still exists; on a full disk, an
+    /// I/O error, an interrupt or lack of memory it may end all of it. Then the batch it ended
+    /// over is out, and the others run again from the start. Each round takes at least one batch
+    /// out, so there are no more rounds than batches. Refusals are judged anew in each round:
+    /// what stood in the way may have gone with the batch that failed.
+    ///
+    /// # Errors
+    /// When no transaction can be begun.
+    pub(crate) fn apply(
+        &mut self,
+        batches: &[WriteBatch],
+        first: Mark,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        assert!(
+            first > self.committed.mark,
+            "marks rise strictly: {first:?} follows {:?}",
+            self.committed.mark
+        );
+        let mut failed: Vec<Option<StoreError>> = vec![None; batches.len()];
+        loop {
+            self.begin()?;
+            match self.round(batches, first, &mut failed) {
+                Some(outcomes) => return Ok(outcomes),
+                None => self.rollback(),
+            }
+        }
+    }
+
+    pub(crate) fn begin(&mut self) -> Result<(), StoreError> {
+        if self.is_stopped {
+            return Err(StoreError::Stopped);
+        }
+        self.backlog.clear();
+        if !self.connection.is_autocommit() {
+            // An earlier rollback could not be run, for want of memory.
+            self.rollback();
+        }
+        self.execute("BEGIN IMMEDIATE")?;
+        self.state = self.committed.clone();
+        self.due.clear();
+        self.written_bytes = 0;
+        Ok(())
+    }
+
+    /// One pass over the batches that have not failed. `None` when the transaction has ended;
+    /// the batch it ended over has then joined the failed ones.
+    fn round(
+        &mut self,
+        batches: &[WriteBatch],
+        first: Mark,
+        failed: &mut [Option<StoreError>],
+    ) -> Option<Vec<Outcome>> {
+        let mut mark = first;
+        let mut due_left = DUE_ROWS_MAX;
+        let mut outcomes = Vec::with_capacity(batches.len());
+        let mut written = Written::default();
+        for (batch, failed) in batches.iter().zip(failed) {
+            if let Some(error) = failed {
+                outcomes.push(Err(Refusal::Failed(error.clone())));
+                continue;
+            }
+            if written.is_enough(batch) {
+                outcomes.push(Err(Refusal::Deferred));
+                continue;
+            }
+            let before = self.written_bytes;
+            // Every operation looks at what is valid at its mark.
+            let ran = self.run_settled(batch, mark, &mut due_left);
+            written.add(batch, self.written_bytes - before);
+            match ran {
+                Ok(applied) => {
+                    if applied.mark.is_some() {
+                        mark = mark.next();
+                    }
+                    outcomes.push(Ok(applied));
+                }
+                Err(End::Alone(refusal)) => {
+                    if let Refusal::Failed(error) = &refusal {
+                        *failed = Some(error.clone());
+                    }
+                    outcomes.push(Err(refusal));
+                }
+                Err(End::WithAll(error)) => {
+                    *failed = Some(error);
+                    return None;
+                }
+            }
+        }
+        Some(outcomes)
+    }
+
+    /// Runs one batch in its own savepoint.
+    pub(crate) fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
+        let needs_catalogue = batch.ops.iter().any(Op::needs_catalogue);
+        if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
+            return Err(End::Alone(Refusal::CatalogueMoved));
+        }
+        if let Err(error) = self.execute("SAVEPOINT batch") {
+            return Err(self.undo(Halt::Failed(error)));
+        }
+        let run = Run {
+            connection: &self.connection,
+            coding: &self.coding,
+            texts: &mut self.texts,
+            totals: &self.totals,
+            state: self.state.clone(),
+            mark,
+            touched: Touched::new(batch.ops.len(), batch.meets_rows_again()),
+            row_ops: 0,
+            unchanged_since: batch.unchanged_since,
+            deadline: &self.deadline,
+            search_left: SEARCH_MAX,
+            finds_left: BATCH_ROWS_MAX,
+            staged: StagedRun::default(),
+            catalogue: Vec::new(),
+            timed: Timed::default(),
+            erased: Vec::new(),
+            constrained: false,
+            is_begun: false,
+            recast: Recast::default(),
+            erased_in: Recast::default(),
+        };
+        let (ran, written_bytes) = run.run(batch);
+        self.written_bytes += written_bytes;
+        match ran {
+            Ok((applied, _)) if applied.mark.is_none() && !applied.keeps => {
+                // What it wrote, if anything, it took back itself; nothing of that shall stay.
+                self.undo_savepoint().map_err(End::WithAll)?;
+                Ok(applied)
+            }
+            Ok((applied, state)) => {
+                if let Err(error) = self.execute("RELEASE batch") {
+                    return Err(self.undo(Halt::Failed(error)));
+                }
+                self.state = state;
+                self.state.growth.settle();
+                Ok(applied)
+            }
+            Err(halt) => Err(self.undo(halt)),
+        }
+    }
+
+    /// A run of no batch, for what becomes due at `instant`.
+    pub(crate) fn run_aside(&mut self, instant: Timestamp) -> Run<'_> {
+        Run {
+            connection: &self.connection,
+            coding: &self.coding,
+            texts: &mut self.texts,
+            totals: &self.totals,
+            state: self.state.clone(),
+            mark: Mark(instant.0),
+            touched: Touched::new(0, false),
+            row_ops: 0,
+            unchanged_since: None,
+            deadline: &self.deadline,
+            catalogue: Vec::new(),
+            timed: Timed::default(),
+            erased: Vec::new(),
+            constrained: false,
+            is_begun: false,
+            recast: Recast::default(),
+            erased_in: Recast::default(),
+            search_left: SEARCH_MAX,
+            finds_left: BATCH_ROWS_MAX,
+            staged: StagedRun::default(),
+        }
+    }
+
+    /// As of the open transaction.
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Takes in what such a run has brought in.
+    pub(crate) fn take_in_due(&mut self, state: State, touched: Touched) {
+        self.state = state;
+        if touched.len() > 0 {
+            self.due.push(touched.into_changes());
+        }
+    }
+
+    /// What became due in the open transaction.
+    pub(crate) fn take_due(&mut self) -> Vec<Changes> {
+        std::mem::take(&mut self.due)
+    }
+
+    /// Takes a halted batch back, and finds out whether the transaction outlived it.
+    fn undo(&self, halt: Halt) -> End {
+        let refusal = match halt {
+            Halt::Refused(refusal) => refusal,
+            Halt::Failed(error) => Refusal::Failed(error),
+        };
+        match (self.undo_savepoint(), refusal) {
+            (Ok(()), refusal) => End::Alone(refusal),
+            // The first error tells more than that of the rollback.
+            (Err(_), Refusal::Failed(error)) | (Err(error), _) => End::WithAll(error),
+        }
+    }
+
+    /// # Errors
+    /// When the savepoint is gone, with its transaction, or cannot be rolled back to.
+    fn undo_savepoint(&self) -> Result<(), StoreError> {
+        if self.connection.is_autocommit() {
+            return Err(StoreError::Io {
+                detail: "the transaction has ended".to_owned(),
+            });
+        }
+        self.execute("ROLLBACK TO batch")?;
+        self.execute("RELEASE batch")
+    }
+
+    /// Makes the open transaction durable and visible.
+    ///
+    /// # Errors
+    /// Nothing of it is visible, nor will it be after a restart. Only with
+    /// [`StoreError::OutcomeUnknown`] it may be, whole, and nothing more is written before that.
+    pub(crate) fn commit(&mut self) -> Result<(), StoreError> {
+        // Should a fault of ours end this half-way, nothing follows it.
+        self.is_stopped = true;
+        let committed = self.commit_or_void();
+        self.is_stopped = matches!(committed, Err(StoreError::OutcomeUnknown { .. }));
+        committed
+    }
+
+    fn commit_or_void(&mut self) -> Result<(), StoreError> {
+        self.state.growth.settle();
+        let counted = self.state.growth.write(&self.connection);
+        match counted.and_then(|()| self.execute("COMMIT")) {
+            Ok(()) => {
+                gather::keep(&mut self.connection);
+                let catalogue = &self.state.catalogue;
+                let is_same = Arc::ptr_eq(catalogue, &self.committed.catalogue);
+                let moved = (!is_same).then_some(&**catalogue);
+                self.totals.take_in(&mut self.state.growth, moved);
+                let erased = self.state.erased > self.committed.erased;
+                self.committed = self.state.clone();
+                self.keeping.committed(self.committed.mark);
+                if erased {
+                    self.backlog.report_erased();
+                }
+                self.backlog.report();
+                Ok(())
+            }
+            Err(error) => {
+                self.rollback();
+                Err(match gather::void(&mut self.connection) {
+                    Ok(()) => error,
+                    Err(second) => {
+                        let detail = format!("{error} And then: {second}");
+                        StoreError::OutcomeUnknown { detail }
+                    }
+                })
+            }
+        }
+    }
+
+    /// Whether it writes no more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Ends the open transaction, if there is one, without a trace.
+    pub(crate) fn rollback(&mut self) {
+        self.state = self.committed.clone();
+        if !self.connection.is_autocommit() {
+            // It can only fail for want of memory, before it has begun; then the transaction is
+            // still open, and the next one to begin finds it so and tries again.
+            let _ = self.execute("ROLLBACK");
+        }
+        self.backlog.settle();
+    }
+
+    /// Runs `change` in a transaction of its own that takes no mark. Durable when it returns.
+    pub(crate) fn aside<T>(
+        &mut self,
+        change: impl FnOnce(&mut Writer) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.begin()?;
+        let changed = change(self).and_then(|answer| self.commit().map(|()| answer));
+        if changed.is_err() {
+            self.rollback();
+        }
+        changed
+    }
+
+    /// Goes on from nothing, inside the open transaction.
+    pub(crate) fn forget_marks(&mut self) -> Result<(), StoreError> {
+        self.state.mark = Mark::ZERO;
+        self.state.horizon = Mark::ZERO;
+        self.state.number = 0;
+        self.state.write(&self.connection)?;
+        Ok(())
+    }
+
+    /// Stores the horizon; see [`crate::Store::reserve`] and [`crate::Store::close`].
+    pub(crate) fn store_horizon(&mut self, horizon: Mark) -> Result<(), StoreError> {
+        self.aside(|writer| {
+            writer.state.horizon = horizon.max(writer.state.mark);
+            writer.state.write(&writer.connection)?;
+            Ok(())
+        })
+    }
+
+    /// What is left for the last steps before the connection is closed.
+    pub(crate) fn into_connection(self) -> (Connection, Keeping) {
+        (self.connection, self.keeping)
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), StoreError> {
+        self.connection.prepare_cached(sql)?.execute(())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! Links over valid periods: given, taken, and judged.
+//!
+//! A link is a value of a piece, and holds while the piece does. That the row it leads to is there
+//! throughout is judged at the end of the batch, where anything of either table is known to come
+//! or to end; of rows that are there until further notice it is so by the rules of now.
+
+use std::sync::Arc;
+
+use model::history::{Range, Until};
+use model::{Edit, Patch, Period, Relation, RelationKind, RowId, Table, Timestamp, Value};
+use query::names;
+
+use super::probes::BELIEVED_END;
+use crate::batch::{BATCH_ROWS_MAX, LinkOp};
+use crate::refusal::Refusal;
+use crate::row_op::{Guard, Stamps};
+use crate::sqlite::disk::fault::corrupt;
+use crate::sqlite::schema::tables::END;
+use crate::sqlite::write::halt::Step;
+use crate::sqlite::write::matching::explain;
+use crate::sqlite::write::related::{Tie, linked, need_few, relinked};
+use crate::sqlite::write::run::Run;
+use crate::sqlite::write::version_write::VERSIONS_TO_NEXT;
+use crate::sqlite::write::versions::{self, Stored};
+use crate::timed::{TimedAct, TimedOp, refused};
+
+impl Run<'_> {
+    /// A row that may be read by whoever links to it, and was known at some time.
+    pub(crate) fn need_known(
+        &mut self,
+        table: &Table,
+        id: &RowId,
+        guard: &Guard,
+        column: &str,
+    ) -> Step<()> {
+        let target = self.target(table, id);
+        self.part_twin(&target)?;
+        if let Some(seq) = self.known_seq(&target)?
+            && self.permits_seq(&target, seq, guard)?
+        {
+            return Ok(());
+        }
+        Err(Refusal::LinkMissing {
+            column: column.to_owned(),
+            id: id.clone(),
+        }
+        .into())
+    }
+
+    /// As `link`, over a period.
+    pub(crate) fn link_over(&mut self, op: &LinkOp, range: Range) -> Step<()> {
+        let valid = self.period_of(op, range)?;
+        let held = self.holders_within(&op.table, op.column, &op.target, valid)?;
+        need_few(held.len() + op.holders.len())?;
+        for id in held.iter().filter(|id| !op.holders.contains(id)) {
+            self.relink_over(op, id, valid, false)?;
+        }
+        for id in &op.holders {
+            self.relink_over(op, id, valid, true)?;
+        }
+        Ok(())
+    }
+
+    /// The period of a write that names the range; its row has been written.
+    fn period_of(&mut self, op: &LinkOp, range: Range) -> Step<Period> {
+        let column = &op.table.columns[op.column];
+        let relation = column.relation();
+        let relation = relation.ok_or_else(|| corrupt("links are in a column of another kind"))?;
+        let table = self.table_beside(&op.table, relation.related.as_str())?;
+        let (id, within) = (
+            op.target.as_str(),
+            (range.from_at(self.mark), Timestamp::END),
+        );
+        let known = versions::known(self.source(), &table, id, within, VERSIONS_TO_NEXT)?;
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        let next = |from| {
+            let boundaries = pieces.filter_map(|piece| piece.valid.boundary_after(from));
+            boundaries.min()
+        };
+        let resolved = range.resolve(self.mark, next);
+        Ok(resolved.map_err(|refusal| refused(refusal, &op.target))?)
+    }
+
+    /// Gives each piece of the row `id` in the period a link to the target of `op`, or takes it
+    /// away.
+    pub(crate) fn relink_over(
+        &mut self,
+        op: &LinkOp,
+        id: &RowId,
+        valid: Period,
+        gives: bool,
+    ) -> Step<()> {
+        let column = &op.table.columns[op.column];
+        let exclusive = |relation: &Relation| relation.kind == RelationKind::OneToOne;
+        let is_exclusive = column.relation().is_some_and(exclusive);
+        let (mut changes, mut is_met) = (Vec::new(), false);
+        for (piece, value) in self.links_within(&op.table, op.column, id, valid)? {
+            is_met = true;
+            let holds = linked(&value)?.contains(&op.target);
+            if holds == gives {
+                continue;
+            }
+            if gives && is_exclusive && value != Value::Null {
+                let index = Some(column.key.to_string());
+                return Err(Refusal::Unique { index }.into());
+            }
+            changes.push((piece, relinked(column, &value, &op.target, gives)?));
+        }
+        if gives && !is_met {
+            return Err(Refusal::LinkMissing {
+                column: column.key.to_string(),
+                id: id.clone(),
+            }
+            .into());
+        }
+        for (piece, value) in changes {
+            let mut patch = Patch::default();
+            patch.put(op.column, Edit::Set(value));
+            let act = TimedAct::Update {
+                patch,
+                permissions: None,
+                stamps: Stamps::default(),
+                guard: op.guard.clone(),
+            };
+            self.timed_op(&over(&op.table, id, piece, act))?;
+        }
+        self.catch_up()
+    }
+
+    /// Ends what is yet to begin and holds a link to the row `id`, which is gone.
+    pub(crate) fn end_to_come(&mut self, tie: &Tie, id: &RowId) -> Step<()> {
+        let now = self.mark.timestamp();
+        let from_now_on = Period::new(now, None).map_err(Refusal::Invalid)?;
+        for holder in &tie.to_come {
+            let pieces = self.links_within(&tie.related, tie.partner, holder, from_now_on)?;
+            for (piece, value) in pieces {
+                // What is there now goes whole, and takes its own ties along.
+                if !piece.contains(now) && linked(&value)?.contains(id) {
+                    let guard = Guard::Open;
+                    let act = TimedAct::Delete { guard };
+                    self.timed_op(&over(&tie.related, holder, piece, act))?;
+                }
+            }
+        }
+        self.catch_up()
+    }
+
+    /// What a row holds in a column of links, piece by piece within the period.
+    pub(crate) fn links_within(
+        &mut self,
+        table: &Table,
+        column: usize,
+        id: &RowId,
+        valid: Period,
+    ) -> Step<Vec<(Period, Value)>> {
+        let target = self.target(table, id);
+        self.part_twin(&target)?;
+        let within = (valid.from(), valid.end());
+        let known = versions::known_within(self.source(), table, id.as_str(), within)?;
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        let shared = pieces.filter_map(|piece| {
+            let shared = piece.valid.intersect(&valid)?;
+            Some((shared, piece.value.values[column].clone()))
+        });
+        Ok(shared.collect())
+    }
+
+    /// Whether rows of the table begin or end at an instant to come.
+    pub(crate) fn may_change_by_itself(&self, table: &Table) -> bool {
+        self.state.boundaries.contains_key(&table.number)
+    }
+
+    /// The rows of which a piece that is yet to begin holds a link to `id` in this column.
+    pub(crate) fn holders_to_come(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &RowId,
+    ) -> Step<Vec<RowId>> {
+        if !self.may_change_by_itself(table) {
+            return Ok(Vec::new());
+        }
+        let sql = format!(
+            "SELECT DISTINCT t.id FROM {} AS s JOIN {} AS t ON t.id = s.id \
+             WHERE t.st = {END} AND t.twin = 0 AND t.vf > ?2 AND {} LIMIT {}",
+            names::schedule(table.number),
+            names::versions(table.number),
+            holds(table, column),
+            BATCH_ROWS_MAX + 1
+        );
+        self.ids(&sql, &[&id.as_str(), &self.mark.0])
+    }
+
+    /// The rows of which a piece within the period, as known now, holds a link to `id`.
+    pub(crate) fn holders_within(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &RowId,
+        valid: Period,
+    ) -> Step<Vec<RowId>> {
+        let holds = holds(table, column);
+        let sql = format!(
+            "SELECT t.id FROM {versions} AS t WHERE t.twin = 0 AND t.st = {END} AND t.vf < ?3 \
+             AND {BELIEVED_END} > ?2 AND {holds} \
+             UNION SELECT t.id FROM {now} AS t WHERE t.twin = 1 AND t.vf < ?3 AND {holds} \
+             LIMIT {limit}",
+            versions = names::versions(table.number),
+            now = names::now(table.number),
+            limit = BATCH_ROWS_MAX + 1,
+        );
+        let search = || self.ids(&sql, &[&id.as_str(), &valid.from().0, &valid.end().0]);
+        // Of lists of links only those of now have an index.
+        self.deadline
+            .within(self.search_left, search)
+            .map_err(explain)
+    }
+
+    fn ids(&self, sql: &str, parameters: &[&dyn rusqlite::ToSql]) -> Step<Vec<RowId>> {
+        let mut statement = self.statement(sql)?;
+        let mut rows = statement.query(parameters)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: String = row.get(0)?;
+            found.push(RowId::new(&id).map_err(|error| corrupt(error.to_string()))?);
+        }
+        Ok(found)
+    }
+
+    /// Judges the links that the batch wrote into pieces of a row.
+    ///
+    /// # Errors
+    /// [`Refusal::ReferenceOverTime`] for one that leads to a row that is not there throughout.
+    pub(crate) fn check_links(&self, table: &Table, pieces: &[Stored]) -> Step<()> {
+        for (position, relation) in table.relations().filter(|(_, r)| r.holds_links()) {
+            let related = self.table_beside(table, relation.related.as_str())?;
+            for piece in pieces {
+                for target in linked(&piece.value.values[position])? {
+                    let valid = piece.valid;
+                    self.need_covered(&related, target.as_str(), valid, table, position)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether links of this table may lead to rows that come or go by themselves.
+    pub(crate) fn watches_links(&self, table: &Table) -> bool {
+        let changes = |(_, relation): (usize, &Relation)| {
+            let related = self.table_beside(table, relation.related.as_str());
+            relation.holds_links() && related.is_ok_and(|to| self.may_change_by_itself(&to))
+        };
+        table.relations().any(changes)
+    }
+}
+
+pub(crate) fn over(table: &Arc<Table>, id: &RowId, valid: Period, act: TimedAct) -> TimedOp {
+    TimedOp {
+        table: Arc::clone(table),
+        id: id.clone(),
+        range: Range {
+            from: Some(valid.from()),
+            until: Until::At(valid.end()),
+        },
+        act,
+        is_literal: false,
+    }
+}
+
+/// Whether `t` holds a link to `?1`.
+fn holds(table: &Table, column: usize) -> String {
+    let definition = &table.columns[column];
+    let name = names::column(definition.number);
+    if definition.array {
+        format!("EXISTS (SELECT 1 FROM json_each(t.{name}) WHERE value = ?1)")
+    } else {
+        format!("t.{name} = ?1")
+    }
+}

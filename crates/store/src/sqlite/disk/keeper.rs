@@ -1,0 +1,110 @@
+//! A reader that never leaves, so that the others need not ask the system for a lock.
+//!
+//! Each read of SQLite holds a shared lock on the place in the log up to which it reads. The locks
+//! of one process are counted in memory: the system is asked by the first reader of a place that
+//! comes and by the last that goes. Where reads do not overlap that is each of them, and the two
+//! calls took a tenth of a point read (docs/performance.md). So one reader stays at the latest
+//! commit.
+//!
+//! A reader in the log keeps the log from starting again, and from being mended after an error. So
+//! this one steps aside while somebody writes and while a checkpoint runs. Afterwards it stays at
+//! the new end; where everything was carried over it finds its place beside the log.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use query::emit;
+use rusqlite::{Connection, OpenFlags};
+
+use super::connection::Location;
+
+/// Shared by the writer, which moves it on, and the thread for checkpoints; it ends with both.
+pub(crate) struct Keeper(Mutex<State>);
+
+struct State {
+    /// `None` where none could be opened: reads then ask for themselves.
+    connection: Option<Connection>,
+    /// How many have asked it to step aside.
+    aside: usize,
+}
+
+impl Keeper {
+    /// One that stays at the latest commit.
+    pub(crate) fn open(location: Location<'_>) -> Keeper {
+        let connection = open(location).ok();
+        let keeper = Keeper(Mutex::new(State {
+            connection,
+            aside: 0,
+        }));
+        keeper.move_on();
+        keeper
+    }
+
+    /// Goes to the latest commit. Where that fails it stays nowhere, which only costs time.
+    pub(crate) fn move_on(&self) {
+        self.lock().move_on();
+    }
+
+    /// Stays nowhere until it is told to move on.
+    pub(crate) fn leave(&self) {
+        self.lock().leave();
+    }
+
+    /// Stays nowhere while `work` is done.
+    pub(crate) fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut state = self.lock();
+        state.aside += 1;
+        state.leave();
+        drop(state);
+        let answer = work();
+        let mut state = self.lock();
+        state.aside -= 1;
+        state.move_on();
+        answer
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves the connection in one of two states, both of which are fine.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn move_on(&mut self) {
+        self.leave();
+        if self.aside == 0
+            && let Some(connection) = &self.connection
+        {
+            let _ = stay(connection);
+        }
+    }
+
+    fn leave(&mut self) {
+        let is_open = |connection: &&Connection| !connection.is_autocommit();
+        if let Some(connection) = self.connection.as_ref().filter(is_open)
+            && leave(connection).is_err()
+        {
+            // It must not hold what nobody can make it give up.
+            self.connection = None;
+        }
+    }
+}
+
+fn stay(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("BEGIN")?.execute(())?;
+    // The snapshot of a transaction begins with its first read.
+    let mut read = connection.prepare_cached(emit::stamp())?;
+    read.query_row((), |_| Ok(()))
+}
+
+fn leave(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("COMMIT")?.execute(()).map(drop)
+}
+
+/// Without a wait for locks: it has time until the next commit.
+fn open(location: Location<'_>) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    match location.vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(location.database, flags, vfs),
+        None => Connection::open_with_flags(location.database, flags),
+    }
+}

@@ -1,0 +1,15 @@
+//! The files of the data directory, and SQLite over them: connections, layers, what errors mean.
+
+pub(crate) mod checkpoint;
+pub(crate) mod connection;
+pub(crate) mod deadline;
+pub(crate) mod directory;
+pub(crate) mod fault;
+pub(crate) mod file_format;
+pub(crate) mod functions;
+pub(crate) mod gather;
+pub(crate) mod keeper;
+pub(crate) mod kept;
+pub(crate) mod layer;
+pub(crate) mod sorts;
+pub(crate) mod vault;

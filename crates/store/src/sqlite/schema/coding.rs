@@ -1,0 +1,197 @@
+//! How the values of columns are written and read: as they are, or sealed where the column is
+//! encrypted. Rows of a table with an encrypted column keep no body, which would hold its values.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use model::{Column, Table, TableNumber, Value};
+use rusqlite::types::{Null, Value as Stored, ValueRef};
+use rusqlite::{Row, Statement};
+
+use super::bind::{Bound, json_text};
+use super::codec;
+use crate::sqlite::disk::vault::{Place, Vault};
+use crate::{EncodeRow, StoreError};
+
+/// Rows whose encoded columns are larger keep no body: copying it would no longer be cheaper
+/// than encoding the columns (design page, section 3).
+pub(crate) const BODY_BYTES_MAX: usize = 16 << 10;
+/// What a number, a truth or an instant counts. Texts, lists and sealed values count their bytes.
+pub(crate) const NUMBER_BYTES: usize = 8;
+
+/// Encrypted values of a row that cannot be opened, by the positions of their columns, as they are
+/// stored: whoever moves the row takes them along so.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Damaged {
+    sealed: Vec<(usize, Stored)>,
+    why: Option<StoreError>,
+}
+
+impl Damaged {
+    pub(crate) fn is_any(&self) -> bool {
+        self.why.is_some()
+    }
+
+    /// # Errors
+    /// What is wrong with the last of them.
+    pub(crate) fn need_none(&self) -> Result<(), StoreError> {
+        self.why.clone().map_or(Ok(()), Err)
+    }
+
+    /// Binds them in the place of the nulls that stood for them; `first`, and what is returned, are
+    /// as in [`Coding::bind`].
+    pub(crate) fn bind(
+        &self,
+        statement: &mut Statement<'_>,
+        first: usize,
+    ) -> rusqlite::Result<usize> {
+        let mut bytes = 0;
+        for (position, sealed) in &self.sealed {
+            bytes += match sealed {
+                Stored::Blob(sealed) => sealed.len(),
+                Stored::Text(text) => text.len(),
+                // A column of texts keeps no numbers.
+                Stored::Null | Stored::Integer(_) | Stored::Real(_) => 0,
+            };
+            statement.raw_bind_parameter(first + position, sealed)?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// See [`Coding::value`].
+pub(crate) fn open_value(
+    vault: &Vault,
+    stored: ValueRef<'_>,
+    (table, column, row): (TableNumber, &Column, &str),
+) -> Result<Value, StoreError> {
+    if !column.encrypt || stored == ValueRef::Null {
+        return codec::value(stored, column);
+    }
+    let number = column.number;
+    let place = Place::Value {
+        table,
+        column: number,
+        row,
+    };
+    let sealed = match stored {
+        ValueRef::Blob(sealed) => sealed,
+        // Not empty text: a value that was never sealed is none of ours.
+        _ => &[],
+    };
+    let plain = vault.open_sealed(place, sealed)?;
+    codec::value(ValueRef::Text(&plain), column)
+}
+
+/// What is needed for writing and reading values.
+#[derive(Clone)]
+pub(crate) struct Coding {
+    pub(crate) encode_row: EncodeRow,
+    pub(crate) vault: Arc<Vault>,
+}
+
+impl Coding {
+    /// What the column holds in the row of this id.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when the database holds what the column cannot have been given;
+    /// [`StoreError::SealBroken`] when it holds what was not sealed there.
+    pub(crate) fn value(
+        &self,
+        stored: ValueRef<'_>,
+        (table, column, row): (TableNumber, &Column, &str),
+    ) -> Result<Value, StoreError> {
+        open_value(&self.vault, stored, (table, column, row))
+    }
+
+    /// The values of all columns, which stand side by side from `first` on.
+    pub(crate) fn values(
+        &self,
+        found: &Row<'_>,
+        first: usize,
+        (table, row): (&Table, &str),
+    ) -> Result<Vec<Value>, StoreError> {
+        let (values, damaged) = self.values_found(found, first, (table, row))?;
+        damaged.need_none()?;
+        Ok(values)
+    }
+
+    /// The same for what moves or removes rows without looking at what is encrypted: a value that
+    /// cannot be opened is null here, and stands beside.
+    pub(crate) fn values_found(
+        &self,
+        found: &Row<'_>,
+        first: usize,
+        (table, row): (&Table, &str),
+    ) -> Result<(Vec<Value>, Damaged), StoreError> {
+        let mut values = Vec::with_capacity(table.columns.len());
+        let mut damaged = Damaged::default();
+        for (position, column) in table.columns.iter().enumerate() {
+            let stored = found.get_ref(first + position)?;
+            let value = self.value(stored, (table.number, column, row));
+            values.push(match value {
+                Err(error @ StoreError::SealBroken { .. }) => {
+                    // A text that is none was never sealed, as an empty blob was not.
+                    let kept = Stored::try_from(stored).unwrap_or(Stored::Blob(Vec::new()));
+                    damaged.sealed.push((position, kept));
+                    damaged.why = Some(error);
+                    Value::Null
+                }
+                value => value?,
+            });
+        }
+        Ok((values, damaged))
+    }
+
+    /// Binds the values of all columns, from the parameter `first` on; how many bytes they are, as
+    /// the counters of tables have it (`sizes.rs`).
+    pub(crate) fn bind(
+        &self,
+        statement: &mut Statement<'_>,
+        first: usize,
+        (table, row): (&Table, &str),
+        values: &[Value],
+    ) -> Result<usize, StoreError> {
+        let mut bytes = 0;
+        for (position, (column, value)) in table.columns.iter().zip(values).enumerate() {
+            let at = first + position;
+            let plain = match value {
+                Value::Text(text) => Cow::Borrowed(&**text),
+                Value::List(_) => Cow::Owned(json_text(value)),
+                Value::Null => {
+                    statement.raw_bind_parameter(at, Null)?;
+                    continue;
+                }
+                number => {
+                    bytes += NUMBER_BYTES;
+                    statement.raw_bind_parameter(at, Bound(number))?;
+                    continue;
+                }
+            };
+            if !column.encrypt {
+                bytes += plain.len();
+                statement.raw_bind_parameter(at, &*plain)?;
+                continue;
+            }
+            let place = Place::Value {
+                table: table.number,
+                column: column.number,
+                row,
+            };
+            let sealed = self.vault.seal(place, plain.as_bytes())?;
+            bytes += sealed.len();
+            statement.raw_bind_parameter(at, sealed)?;
+        }
+        Ok(bytes)
+    }
+
+    /// The row's columns as readers copy them, unless that is too large to be kept, or must not be.
+    pub(crate) fn body(&self, table: &Table, values: &[Value]) -> Option<Box<[u8]>> {
+        if table.columns.iter().any(|column| column.encrypt) {
+            return None;
+        }
+        let mut body = Vec::with_capacity(512);
+        (self.encode_row)(table, values, &mut body);
+        (body.len() <= BODY_BYTES_MAX).then(|| body.into_boxed_slice())
+    }
+}

@@ -1,0 +1,139 @@
+//! Constraints over valid time, as tables declare them.
+
+use std::collections::BTreeMap;
+
+use model::{Column, ColumnNumber, Storage, Table, TableNumber};
+use query::names;
+use rusqlite::Connection;
+
+use crate::StoreError;
+use crate::batch::TableConstraints;
+use crate::sqlite::disk::fault::corrupt;
+
+/// The constraints of all tables that have some.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Constraints(BTreeMap<TableNumber, TableConstraints>);
+
+impl Constraints {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a write to this table may break one.
+    pub(crate) fn concern(&self, table: TableNumber) -> bool {
+        self.0.contains_key(&table)
+            || self
+                .0
+                .values()
+                .any(|of| of.refs.iter().any(|(_, to)| *to == table))
+    }
+
+    /// The unique keys of a table, by the positions of their columns. One whose column is gone
+    /// holds no more.
+    pub(crate) fn unique_of(&self, table: &Table) -> Vec<Vec<usize>> {
+        let keys = self.0.get(&table.number).map(|of| of.unique.as_slice());
+        let positions =
+            |key: &Vec<ColumnNumber>| key.iter().map(|number| table.numbered(*number)).collect();
+        keys.unwrap_or_default()
+            .iter()
+            .filter_map(positions)
+            .collect()
+    }
+
+    /// The columns of a table that refer, and the tables they refer to.
+    pub(crate) fn references_of(&self, table: &Table) -> Vec<(usize, TableNumber)> {
+        let refs = self.0.get(&table.number).map(|of| of.refs.as_slice());
+        let position =
+            |(column, to): &(ColumnNumber, TableNumber)| Some((table.numbered(*column)?, *to));
+        refs.unwrap_or_default()
+            .iter()
+            .filter_map(position)
+            .collect()
+    }
+
+    /// The tables that refer to this one, and by which columns.
+    pub(crate) fn references_to(&self, table: TableNumber) -> Vec<(TableNumber, ColumnNumber)> {
+        let all = self.0.iter().flat_map(|(holder, of)| {
+            let refs = of.refs.iter().filter(|(_, to)| *to == table);
+            refs.map(|(column, _)| (*holder, *column))
+        });
+        all.collect()
+    }
+
+    /// Gives a table these, in the place of those it has.
+    pub(crate) fn set(&mut self, table: TableNumber, new: &TableConstraints) {
+        self.0.remove(&table);
+        if !new.unique.is_empty() || !new.refs.is_empty() {
+            self.0.insert(table, new.clone());
+        }
+    }
+
+    pub(crate) fn forget(&mut self, table: TableNumber) {
+        self.0.remove(&table);
+        for of in self.0.values_mut() {
+            of.refs.retain(|(_, to)| *to != table);
+        }
+    }
+}
+
+/// Characters that the index behind a key holds of its texts, all together. At four bytes each an
+/// entry is no longer than what SQLite keeps beside others in a page (decision 0016).
+const HELD_CHARS: u32 = 240;
+
+/// Each column of a key, and of a text how many characters the index behind the key holds.
+pub(crate) fn held(table: &Table, key: &[usize]) -> Vec<(String, Option<u32>)> {
+    let columns = || key.iter().map(|position| &table.columns[*position]);
+    let is_text = |column: &&Column| column.kind.storage() == Storage::Text;
+    let chars = HELD_CHARS / (columns().filter(is_text).count() as u32).max(1);
+    let held = |column: &Column| {
+        let held = is_text(&column).then_some(chars);
+        (names::column(column.number), held)
+    };
+    columns().map(held).collect()
+}
+
+/// The beginnings of the texts of a key, as its index holds them.
+pub(crate) fn beginnings(table: &Table, key: &[usize]) -> Vec<String> {
+    let columns = held(table, key).into_iter();
+    let beginning = |(name, held): (String, Option<u32>)| Some(names::beginning(&name, held?));
+    columns.filter_map(beginning).collect()
+}
+
+/// Tests that the columns of a key equal the parameters from the one of number `first` on. A text
+/// is tested twice: its beginning finds the entries of the index, and all of it decides. An index
+/// that an earlier version has made holds whole texts, and is found by those.
+pub(crate) fn key_tests(table: &Table, key: &[usize], first: usize) -> String {
+    let tests = held(table, key).into_iter().zip(first..);
+    let test = |((name, held), number): ((String, Option<u32>), usize)| {
+        let value = format!("?{number}");
+        let whole = format!(" AND {name} = {value}");
+        let Some(chars) = held else {
+            return whole;
+        };
+        let [of_column, of_value] = [&name, &value].map(|of| names::beginning(of, chars));
+        format!(" AND {of_column} = {of_value}{whole}")
+    };
+    tests.map(test).collect()
+}
+
+/// All constraints, as they are stored.
+pub(crate) fn load(connection: &Connection) -> Result<Constraints, StoreError> {
+    let mut statement = connection
+        .prepare("SELECT tab, kind, place, columns, related FROM over_time ORDER BY tab, place")?;
+    let mut rows = statement.query(())?;
+    let mut found = Constraints::default();
+    while let Some(row) = rows.next()? {
+        let of = found.0.entry(TableNumber(row.get(0)?)).or_default();
+        let columns: String = row.get(3)?;
+        let columns: Vec<ColumnNumber> = columns
+            .split(',')
+            .map(|number| number.parse().map(ColumnNumber))
+            .collect::<Result<_, _>>()
+            .map_err(|_| corrupt("a constraint names no column"))?;
+        match row.get::<_, String>(1)?.as_str() {
+            "unique" => of.unique.push(columns),
+            _ => of.refs.push((columns[0], TableNumber(row.get(4)?))),
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,208 @@
+//! The statements that write rows of one table, as text.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::{Table, TableNumber};
+use query::names::{self, LIFE};
+use rusqlite::Connection;
+
+use super::columns::column_list;
+use super::sizes;
+use super::tables::END;
+use crate::StoreError;
+
+/// Everything the writer says about rows of one table. Made once for each schema of a table:
+/// the texts are the keys under which the prepared statements are kept.
+pub(crate) struct RowSql {
+    /// [`Table::schema_epoch`] of the schema they were made for.
+    pub(crate) schema_epoch: u64,
+    /// The row of now with this id: `?1` id → seq, rid, sf, created, updated, perms,
+    /// vf, vt, columns.
+    pub(crate) current: String,
+    /// `?1` id → whether it is there now, its seq if it was known before, the highest seq.
+    pub(crate) identity: String,
+    /// Appends a piece valid and known from one mark on, whose twin will be the row of now:
+    /// `?1` id, `?2` mark, `?3` seq, `?4` created, `?5` updated, `?6…` columns.
+    pub(crate) append_piece: String,
+    /// Ends the piece that is valid until further notice: `?1` rid, `?2` mark.
+    pub(crate) cut_piece: String,
+    /// Says that the row of now is no longer the piece's twin: `?1` rid.
+    pub(crate) part_piece: String,
+    /// Removes a piece that was never known: `?1` rid, `?2` the mark it began at. See
+    /// [`sizes::remove`].
+    pub(crate) drop_piece: String,
+    /// `?1` seq, `?2` id, `?3` mark, `?4` created, `?5` updated, `?6` perms, `?7` body,
+    /// `?8` body epoch, `?9` rid of the piece it is the twin of, `?10…` columns.
+    pub(crate) insert_now: String,
+    /// The same parameters, without a use for the id.
+    pub(crate) update_now: String,
+    /// `?1` seq, `?2` perms, `?3` updated. The row is no twin from then on.
+    pub(crate) update_permissions: String,
+    /// `?1` seq.
+    pub(crate) delete_now: String,
+    /// The open grants: `?1` seq → role, actions.
+    pub(crate) open_grants: String,
+    /// `?1` seq, `?2` role, `?3` actions, `?4` mark.
+    pub(crate) add_grant: String,
+    /// `?1` seq, `?2` mark.
+    pub(crate) close_grants: String,
+    /// Removes grants that were never known: `?1` seq, `?2` mark.
+    pub(crate) drop_grants: String,
+    /// Takes back what `close_grants` did: `?1` seq, `?2` mark.
+    pub(crate) reopen_grants: String,
+    /// Says that the row is created again at this mark: `?1` seq, `?2` mark.
+    pub(crate) end_life: String,
+    /// Takes that back: `?1` seq, `?2` mark.
+    pub(crate) resume_life: String,
+    /// When the row was last created again, if ever: `?1` seq → mark.
+    pub(crate) reborn_at: String,
+    /// The mark of the last change of the grants: `?1` seq → mark, if there was any.
+    pub(crate) grants_from: String,
+}
+
+/// Parameters before the columns of `append_piece`, and of `insert_now` and `update_now`.
+pub(crate) const PIECE_PARAMETERS: usize = 5;
+pub(crate) const NOW_PARAMETERS: usize = 9;
+
+impl RowSql {
+    pub(crate) fn new(table: &Table) -> RowSql {
+        let number = table.number;
+        let (now, versions) = (names::now(number), names::versions(number));
+        let grants = names::grants(number);
+        let (list, columns) = (column_list(table), table.columns.len());
+        RowSql {
+            schema_epoch: table.schema_epoch,
+            current: format!(
+                "SELECT seq, rid, sf, created, updated, perms, vf, vt{list} FROM {now} \
+                 WHERE id = ?1"
+            ),
+            identity: format!(
+                "SELECT EXISTS (SELECT 1 FROM {now} WHERE id = ?1), \
+                 (SELECT seq FROM {versions} WHERE id = ?1 AND twin = 0 LIMIT 1), \
+                 max(coalesce((SELECT max(seq) FROM {now}), 0), \
+                 coalesce((SELECT max(seq) FROM {versions} WHERE twin = 0), 0))"
+            ),
+            append_piece: format!(
+                "INSERT INTO {versions} \
+                 (id, vf, sf, origin, seq, created, updated, twin{list}) \
+                 VALUES (?1, ?2, ?2, ?2, ?3, ?4, ?5, 1{})",
+                parameters(PIECE_PARAMETERS, columns)
+            ),
+            cut_piece: format!(
+                "UPDATE {versions} SET cut_tt = ?2, cut_vt = ?2, twin = 0 \
+                 WHERE rid = ?1 AND st = {END} AND cut_tt = {END}"
+            ),
+            part_piece: format!("UPDATE {versions} SET twin = 0 WHERE rid = ?1"),
+            drop_piece: drop_piece(table),
+            insert_now: format!(
+                "INSERT INTO {now} \
+                 (seq, id, vf, sf, origin, created, updated, perms, body, body_epoch, rid, \
+                 twin{list}) \
+                 VALUES (?1, ?2, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1{})",
+                parameters(NOW_PARAMETERS, columns)
+            ),
+            update_now: format!(
+                "UPDATE {now} SET vf = ?3, sf = ?3, origin = ?3, created = ?4, updated = ?5, \
+                 perms = ?6, body = ?7, body_epoch = ?8, rid = ?9, twin = 1{} \
+                 WHERE seq = ?1 AND id = ?2",
+                assignments(NOW_PARAMETERS, table)
+            ),
+            update_permissions: format!(
+                "UPDATE {now} SET perms = ?2, updated = ?3, twin = 0 WHERE seq = ?1"
+            ),
+            delete_now: format!("DELETE FROM {now} WHERE seq = ?1"),
+            open_grants: format!(
+                "SELECT role, actions FROM {grants} WHERE seq = ?1 AND st = {END}"
+            ),
+            add_grant: format!(
+                "INSERT INTO {grants} (seq, role, actions, sf) VALUES (?1, ?2, ?3, ?4)"
+            ),
+            close_grants: format!("UPDATE {grants} SET st = ?2 WHERE seq = ?1 AND st = {END}"),
+            drop_grants: format!("DELETE FROM {grants} WHERE seq = ?1 AND st = {END} AND sf = ?2"),
+            reopen_grants: format!(
+                "UPDATE {grants} SET st = {END} WHERE seq = ?1 AND st = ?2 AND role <> '{LIFE}'"
+            ),
+            end_life: format!(
+                "INSERT INTO {grants} (seq, role, actions, sf, st) VALUES (?1, '{LIFE}', 0, ?2, ?2)"
+            ),
+            resume_life: format!(
+                "DELETE FROM {grants} WHERE seq = ?1 AND st = ?2 AND role = '{LIFE}'"
+            ),
+            reborn_at: format!("SELECT max(st) FROM {grants} WHERE seq = ?1 AND role = '{LIFE}'"),
+            grants_from: format!(
+                "SELECT max(max(sf, CASE st WHEN {END} THEN sf ELSE st END)) FROM {grants} \
+                 WHERE seq = ?1"
+            ),
+        }
+    }
+}
+
+/// The statement texts of each table written to so far.
+#[derive(Default)]
+pub(crate) struct RowTexts {
+    rows: HashMap<TableNumber, Arc<RowSql>>,
+    /// By the epoch of the schema: what a version of the table counts.
+    bytes: HashMap<TableNumber, (u64, Arc<str>)>,
+}
+
+impl RowTexts {
+    pub(crate) fn of(&mut self, table: &Table) -> Arc<RowSql> {
+        let texts = self
+            .rows
+            .entry(table.number)
+            .or_insert_with(|| Arc::new(RowSql::new(table)));
+        if texts.schema_epoch != table.schema_epoch {
+            *texts = Arc::new(RowSql::new(table));
+        }
+        Arc::clone(texts)
+    }
+
+    pub(crate) fn forget(&mut self, number: TableNumber) {
+        self.rows.remove(&number);
+        self.bytes.remove(&number);
+    }
+
+    /// [`sizes::of_all`], made once for each schema of the table.
+    pub(crate) fn bytes_of_all(
+        &mut self,
+        connection: &Connection,
+        table: &Table,
+    ) -> Result<Arc<str>, StoreError> {
+        let (number, epoch) = (table.number, table.schema_epoch);
+        if let Some((known, text)) = self.bytes.get(&number)
+            && *known == epoch
+        {
+            return Ok(Arc::clone(text));
+        }
+        let text: Arc<str> = sizes::of_all(connection, number)?.into();
+        self.bytes.insert(number, (epoch, Arc::clone(&text)));
+        Ok(text)
+    }
+}
+
+fn drop_piece(table: &Table) -> String {
+    let versions = names::versions(table.number);
+    let returning = sizes::returning(&sizes::of_schema(table));
+    format!("DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND st = {END}{returning}")
+}
+
+/// As many parameters, each after a comma, numbered on from those before.
+fn parameters(before: usize, count: usize) -> String {
+    let numbers = before + 1..=before + count;
+    numbers
+        .flat_map(|number| [", ?".to_owned(), number.to_string()])
+        .collect()
+}
+
+/// The user columns set to such parameters.
+fn assignments(before: usize, table: &Table) -> String {
+    let columns = table
+        .columns
+        .iter()
+        .map(|column| names::column(column.number));
+    columns
+        .zip(before + 1..)
+        .flat_map(|(name, number)| [", ".to_owned(), name, " = ?".to_owned(), number.to_string()])
+        .collect()
+}

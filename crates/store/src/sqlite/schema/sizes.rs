@@ -1,0 +1,340 @@
+//! How many bytes the versions of each table hold, in a counter that each commit keeps.
+//!
+//! A version counts its values as they are stored, also those of columns that were dropped since,
+//! and a fixed number for what stands beside them. Rows of now are copies and do not count, nor do
+//! indexes and grants.
+//!
+//! Tables that were made before there was a counter are counted by the upkeep, in slices, in the
+//! order of `rid`. Until that is over a write counts where the slices have been, and what lies
+//! beyond is left to them: so each version counts once, whatever happens between two slices.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use model::{Catalogue, ProjectId, Table, TableNumber};
+use query::names;
+use rusqlite::{Connection, ToSql, params};
+
+use super::coding::NUMBER_BYTES;
+use super::columns::column_type;
+use super::tasks::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
+use crate::StoreError;
+use crate::batch::Room;
+use crate::refusal::{Counted, Full, Refusal};
+
+/// What a version counts for its id, its times and its place, beside its values.
+const VERSION_BYTES: i64 = 100;
+/// Terms of a sum in one pair of parentheses: SQLite bounds how deep an expression may be (its
+/// manual, "Limits"), and a table may have had 1,500 columns.
+const TERMS_MAX: usize = 64;
+
+/// The format that brought them.
+pub(crate) const FIRST_FORMAT: i64 = 12;
+
+/// By how many bytes the open transaction has changed which tables.
+#[derive(Clone, Default)]
+pub(crate) struct Growth {
+    /// By what is done.
+    earlier: Vec<(TableNumber, i64)>,
+    /// By the batch that runs.
+    own: RefCell<Vec<(TableNumber, i64)>>,
+    /// Up to which version the tables are counted that are not counted to their end.
+    counted_to: Arc<BTreeMap<TableNumber, i64>>,
+}
+
+impl Growth {
+    /// None yet, of a database with these tasks left.
+    pub(crate) fn load(connection: &Connection) -> Result<Growth, StoreError> {
+        let mut statement =
+            connection.prepare("SELECT tab, seq FROM upkeep WHERE task = 'count'")?;
+        let left = statement.query_map((), |row| Ok((TableNumber(row.get(0)?), row.get(1)?)))?;
+        Ok(Growth {
+            counted_to: Arc::new(left.collect::<Result<_, _>>()?),
+            ..Growth::default()
+        })
+    }
+
+    /// Takes in a version that was written, with the bytes of its values.
+    pub(crate) fn written(&self, table: TableNumber, rid: i64, bytes: usize) {
+        self.changed(table, rid, VERSION_BYTES + bytes as i64);
+    }
+
+    fn changed(&self, table: TableNumber, rid: i64, bytes: i64) {
+        if self.counted_to.get(&table).is_none_or(|last| rid <= *last) {
+            add(&mut self.own.borrow_mut(), table, bytes);
+        }
+    }
+
+    /// Takes in a slice of versions that were not counted before, and up to where the table is
+    /// counted now; `None` to its end.
+    pub(crate) fn counted(&mut self, table: TableNumber, bytes: i64, upto: Option<i64>) {
+        add(self.own.get_mut(), table, bytes);
+        let counted_to = Arc::make_mut(&mut self.counted_to);
+        match upto {
+            Some(rid) => counted_to.insert(table, rid),
+            None => counted_to.remove(&table),
+        };
+    }
+
+    /// The batch is done: another one may follow.
+    pub(crate) fn settle(&mut self) {
+        for (table, bytes) in self.own.take() {
+            add(&mut self.earlier, table, bytes);
+        }
+    }
+
+    /// Writes the counters, at the end of the transaction.
+    pub(crate) fn write(&self, connection: &Connection) -> Result<(), StoreError> {
+        for (table, bytes) in self.earlier.iter().filter(|(_, bytes)| *bytes != 0) {
+            connection
+                .prepare_cached("UPDATE table_bytes SET bytes = bytes + ?2 WHERE tab = ?1")?
+                .execute(params![table.0, bytes])?;
+        }
+        Ok(())
+    }
+}
+
+fn add(all: &mut Vec<(TableNumber, i64)>, table: TableNumber, bytes: i64) {
+    match all.iter_mut().find(|(known, _)| *known == table) {
+        Some((_, sum)) => *sum += bytes,
+        None => all.push((table, bytes)),
+    }
+}
+
+/// The counters as of the last commit.
+pub(crate) struct Totals {
+    tables: HashMap<TableNumber, Total>,
+    /// The sums of their tables: a project may have many of those, and each write asks.
+    projects: HashMap<ProjectId, i64>,
+}
+
+struct Total {
+    project: ProjectId,
+    bytes: i64,
+}
+
+impl Totals {
+    pub(crate) fn load(
+        connection: &Connection,
+        catalogue: &Catalogue,
+    ) -> Result<Totals, StoreError> {
+        let mut totals = Totals {
+            tables: HashMap::new(),
+            projects: HashMap::new(),
+        };
+        totals.follow(catalogue);
+        for (table, bytes) in read(connection)? {
+            totals.add(table, bytes);
+        }
+        Ok(totals)
+    }
+
+    /// Takes in what was committed; `catalogue` where that has changed.
+    pub(crate) fn take_in(&mut self, growth: &mut Growth, catalogue: Option<&Catalogue>) {
+        if let Some(catalogue) = catalogue {
+            self.follow(catalogue);
+        }
+        for (table, bytes) in growth.earlier.drain(..) {
+            self.add(table, bytes);
+        }
+    }
+
+    /// What is counted of a table that the catalogue does not have is of no project any more.
+    fn add(&mut self, table: TableNumber, bytes: i64) {
+        let Some(total) = self.tables.get_mut(&table) else {
+            return;
+        };
+        total.bytes += bytes;
+        if let Some(sum) = self.projects.get_mut(&total.project) {
+            *sum += bytes;
+        }
+    }
+
+    fn follow(&mut self, catalogue: &Catalogue) {
+        let mut former = std::mem::take(&mut self.tables);
+        self.projects.clear();
+        for table in catalogue.tables() {
+            let bytes = former.remove(&table.number).map_or(0, |total| total.bytes);
+            let project = table.project.clone();
+            *self.projects.entry(project.clone()).or_default() += bytes;
+            let total = Total { project, bytes };
+            self.tables.insert(table.number, total);
+        }
+    }
+
+    /// The project of a table, which may be newer than these counters.
+    fn project_of<'a>(
+        &'a self,
+        table: TableNumber,
+        catalogue: &'a Catalogue,
+    ) -> Option<&'a ProjectId> {
+        let known = self.tables.get(&table).map(|total| &total.project);
+        known.or_else(|| Some(&catalogue.table_by_number(table)?.project))
+    }
+
+    /// Refuses the batch if a project has more bytes by it, and more than it may have. What takes
+    /// bytes away is done in a project that is full, too.
+    pub(crate) fn need_project_bytes(
+        &self,
+        room: &Room,
+        catalogue: &Catalogue,
+        growth: &Growth,
+    ) -> Result<(), Refusal> {
+        let Room::ProjectBytes(max) = *room else {
+            return Ok(());
+        };
+        let own = growth.own.borrow();
+        let project_of = |table: &TableNumber| self.project_of(*table, catalogue);
+        let tables = own.iter().map(|(table, _)| table);
+        let mut projects: Vec<&ProjectId> = tables.filter_map(project_of).collect();
+        projects.sort_unstable();
+        projects.dedup();
+        for id in projects {
+            let in_project = |all: &[(TableNumber, i64)]| -> i64 {
+                let all = all
+                    .iter()
+                    .filter(|(table, _)| project_of(table) == Some(id));
+                all.map(|(_, bytes)| bytes).sum()
+            };
+            let held = self.projects.get(id).unwrap_or(&0) + in_project(&growth.earlier);
+            let grows = in_project(&own);
+            if grows > 0 && held.saturating_add(grows) > i64::try_from(max).unwrap_or(i64::MAX) {
+                let what = Counted::ProjectBytes(id.clone());
+                let held = held.unsigned_abs();
+                return Err(Refusal::Full(Full { what, held, max }));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every counter.
+pub(crate) fn read(
+    connection: &Connection,
+) -> rusqlite::Result<impl Iterator<Item = (TableNumber, i64)> + use<>> {
+    let mut statement = connection.prepare_cached("SELECT tab, bytes FROM table_bytes")?;
+    let rows = statement.query_map((), |row| Ok((TableNumber(row.get(0)?), row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter())
+}
+
+/// What a version counts, as SQL over its columns: their names, and whether each holds texts.
+fn expression(columns: impl Iterator<Item = (String, bool)>) -> String {
+    let terms: Vec<String> = columns
+        .map(|(name, is_text)| {
+            if is_text {
+                format!("coalesce(octet_length({name}), 0)")
+            } else {
+                format!("{NUMBER_BYTES} * ({name} IS NOT NULL)")
+            }
+        })
+        .collect();
+    let sums = terms.chunks(TERMS_MAX).map(|sum| sum.join(" + "));
+    let mut whole = VERSION_BYTES.to_string();
+    for sum in sums {
+        whole = format!("{whole} + ({sum})");
+    }
+    whole
+}
+
+/// What a version counts that has values in the columns of this schema alone.
+pub(crate) fn of_schema(table: &Table) -> String {
+    expression(table.columns.iter().map(|column| {
+        let is_text = column_type(column.array, &column.kind) == "TEXT";
+        (names::column(column.number), is_text)
+    }))
+}
+
+/// What any version of the table counts.
+pub(crate) fn of_all(connection: &Connection, table: TableNumber) -> Result<String, StoreError> {
+    let sql = "SELECT name, type = 'TEXT' FROM pragma_table_info(?1) WHERE name GLOB 'c[0-9]*'";
+    let mut statement = connection.prepare_cached(sql)?;
+    let columns = statement.query_map([names::versions(table)], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let columns: Vec<(String, bool)> = columns.collect::<Result<_, _>>()?;
+    Ok(expression(columns.into_iter()))
+}
+
+/// What a statement says at its end that removes versions.
+pub(crate) fn returning(bytes: &str) -> String {
+    format!(" RETURNING rid, {bytes}, seq")
+}
+
+/// Removes versions by a statement that ends with [`returning`]; the `$sequence` of each.
+pub(crate) fn remove(
+    connection: &Connection,
+    growth: &Growth,
+    (table, sql): (TableNumber, &str),
+    parameters: &[&dyn ToSql],
+) -> Result<Vec<i64>, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(parameters)?;
+    let mut removed = Vec::new();
+    while let Some(row) = rows.next()? {
+        growth.changed(table, row.get(0)?, -row.get::<_, i64>(1)?);
+        removed.push(row.get(2)?);
+    }
+    Ok(removed)
+}
+
+/// Some versions that follow each other.
+pub(crate) struct Slice {
+    pub(crate) last: i64,
+    /// Whether there may be more behind them.
+    pub(crate) is_more: bool,
+    pub(crate) bytes: i64,
+}
+
+/// The next versions after `from`.
+pub(crate) fn slice(
+    connection: &Connection,
+    table: TableNumber,
+    from: i64,
+) -> Result<Option<Slice>, StoreError> {
+    let sql = format!(
+        "SELECT rid, {} FROM {} WHERE rid > ?1 ORDER BY rid LIMIT {SLICE_ROWS_MAX}",
+        of_all(connection, table)?,
+        names::versions(table)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([from])?;
+    let (mut last, mut count, mut bytes) = (None, 0, 0);
+    while bytes < SLICE_BYTES_MAX as i64
+        && let Some(row) = rows.next()?
+    {
+        last = Some(row.get(0)?);
+        count += 1;
+        bytes += row.get::<_, i64>(1)?;
+    }
+    let is_more = count == SLICE_ROWS_MAX || bytes >= SLICE_BYTES_MAX as i64;
+    Ok(last.map(|last| Slice {
+        last,
+        is_more,
+        bytes,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::COLUMNS_EVER_MAX;
+
+    #[test]
+    fn versions_with_as_many_columns_as_there_may_be_are_counted() {
+        let connection = Connection::open_in_memory().unwrap();
+        let columns: Vec<String> = (1..=COLUMNS_EVER_MAX)
+            .map(|n| format!("c{n} {}", ["TEXT", "INTEGER", "REAL"][n as usize % 3]))
+            .collect();
+        let make = format!(
+            "CREATE TABLE t1_v (rid INTEGER PRIMARY KEY, {});
+             INSERT INTO t1_v (c1, c1500, c3, c6, c9) VALUES (1, 'ab', 'ü', x'00', NULL)",
+            columns.join(", ")
+        );
+        connection.execute_batch(&make).unwrap();
+        let slice = slice(&connection, TableNumber(1), 0).unwrap().unwrap();
+        let values = NUMBER_BYTES as i64 + 2 + 2 + 1;
+        assert_eq!((slice.last, slice.is_more), (1, false));
+        assert_eq!(slice.bytes, VERSION_BYTES + values);
+    }
+}

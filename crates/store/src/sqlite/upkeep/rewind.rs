@@ -1,0 +1,16 @@
+//! Forgetting that anything was ever committed, for tests that set the clock.
+
+use crate::StoreError;
+use crate::sqlite::commit::writer::Writer;
+
+impl Writer {
+    /// See [`crate::Store::rewind`].
+    pub(crate) fn rewind(&mut self) -> Result<(), StoreError> {
+        self.aside(|writer| {
+            writer
+                .connection
+                .execute_batch("DELETE FROM tx; DELETE FROM tx_row; UPDATE meta SET x_at = 0;")?;
+            writer.forget_marks()
+        })
+    }
+}

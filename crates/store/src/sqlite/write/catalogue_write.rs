@@ -1,0 +1,428 @@
+//! Operations on containers. Each closes and opens rows of the catalogue's tables at the
+//! batch's mark, and reports what changed; one that changes nothing writes nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::{
+    ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, IndexStatus, KeyId, Permission,
+    Project, ProjectId, Retention, Table, TableId, TableNumber, TableOptions, Timestamp,
+};
+use rusqlite::params;
+
+use super::halt::Step;
+use super::run::Run;
+use crate::batch::CatalogueOp;
+use crate::refusal::{Container, Refusal};
+use crate::sqlite::schema::bind::permissions_text;
+use crate::sqlite::schema::catalogue_rows::{
+    insert_column, insert_database, insert_index, insert_key, insert_table,
+};
+use crate::sqlite::schema::tables::create_table;
+use crate::sqlite::schema::tasks::Task;
+
+/// What an update asks of a table; `None` keeps.
+struct TableChanges<'a> {
+    name: Option<&'a str>,
+    permissions: Option<&'a [Permission]>,
+    row_security: Option<bool>,
+    enabled: Option<bool>,
+}
+
+impl Run<'_> {
+    pub(crate) fn catalogue_op(&mut self, op: &CatalogueOp) -> Step<()> {
+        match op {
+            CatalogueOp::CreateProject { id, name } => self.create_project(id, name),
+            CatalogueOp::DeleteProject(id) => self.delete_project(id),
+            CatalogueOp::CreateKey(key) => self.create_key(key),
+            CatalogueOp::RevokeKey(project, id) => self.revoke_key(project, id),
+            CatalogueOp::CreateDatabase {
+                project,
+                id,
+                name,
+                enabled,
+                kind,
+            } => self.create_database(project, id, name, *enabled, *kind),
+            CatalogueOp::UpdateDatabase {
+                project,
+                id,
+                name,
+                enabled,
+            } => self.update_database(project, id, name.as_deref(), *enabled),
+            CatalogueOp::DeleteDatabase(project, id) => self.delete_database(project, id),
+            CatalogueOp::CreateTable(table) => self.create_table(table),
+            CatalogueOp::UpdateTable {
+                project,
+                database,
+                id,
+                name,
+                permissions,
+                row_security,
+                enabled,
+            } => {
+                let changes = TableChanges {
+                    name: name.as_deref(),
+                    permissions: permissions.as_deref(),
+                    row_security: *row_security,
+                    enabled: *enabled,
+                };
+                self.update_table(project, database, id, &changes)
+            }
+            CatalogueOp::SetOptions {
+                number,
+                pinned_max_age_s,
+                history,
+                past,
+                ttl_max_s,
+            } => {
+                let set = |options: &mut TableOptions| {
+                    let old = *options;
+                    options.pinned_max_age_s = pinned_max_age_s.unwrap_or(old.pinned_max_age_s);
+                    options.history = history.unwrap_or(old.history);
+                    options.past = past.unwrap_or(old.past);
+                    options.ttl_max_s = ttl_max_s.unwrap_or(old.ttl_max_s);
+                };
+                self.set_options(*number, set)
+            }
+            CatalogueOp::DeleteTable(project, database, id) => {
+                self.delete_table(project, database, id)
+            }
+            CatalogueOp::ChangeSchema { table, change } => self.change_schema(table, change),
+            CatalogueOp::Constrain { table, constraints } => {
+                let known = self.state.catalogue.table_by_number(table.number);
+                if known.is_none_or(|known| known.schema_epoch != table.schema_epoch) {
+                    return Err(Refusal::CatalogueMoved.into());
+                }
+                self.constrain(table, constraints)
+            }
+        }
+    }
+
+    /// The time a commit leaves on what it changes.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.mark.timestamp().cut_to_ms()
+    }
+
+    /// The epoch of the catalogue after this batch. Epochs of tables take it as their number, so
+    /// that a table that is created again under its old id shares none with the one before.
+    pub(crate) fn next_epoch(&self) -> u64 {
+        self.state.catalogue.epoch + 1
+    }
+
+    fn project(&self, id: &ProjectId) -> Result<Arc<Project>, Refusal> {
+        let project = self.state.catalogue.project(id.as_str()).cloned();
+        project.ok_or_else(|| Refusal::NotFound(Container::Project, id.to_string()))
+    }
+
+    pub(crate) fn database(
+        &self,
+        project: &ProjectId,
+        id: &DatabaseId,
+    ) -> Result<Arc<Database>, Refusal> {
+        let database = self.project(project)?.databases.get(id).cloned();
+        database.ok_or_else(|| Refusal::NotFound(Container::Database, id.to_string()))
+    }
+
+    fn create_project(&mut self, id: &ProjectId, name: &str) -> Step<()> {
+        if self.project(id).is_ok() {
+            return Err(Refusal::Exists(Container::Project).into());
+        }
+        let project = Project {
+            id: id.clone(),
+            name: name.to_owned(),
+            created: self.now(),
+            databases: HashMap::new(),
+        };
+        self.statement("INSERT INTO project (id, name, created, sf) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![id.as_str(), name, project.created.0, self.mark.0])?;
+        self.change_catalogue(CatalogueChange::ProjectPut(project));
+        Ok(())
+    }
+
+    fn delete_project(&mut self, id: &ProjectId) -> Step<()> {
+        let project = self.project(id)?;
+        for database in project.databases.values() {
+            self.close_database(database)?;
+        }
+        self.close("api_key", "project = ?2", params![self.mark.0, id.as_str()])?;
+        self.close("project", "id = ?2", params![self.mark.0, id.as_str()])?;
+        self.delete_transactions(id)?;
+        self.change_catalogue(CatalogueChange::ProjectGone(id.clone()));
+        Ok(())
+    }
+
+    fn create_key(&mut self, key: &ApiKey) -> Step<()> {
+        self.project(&key.project)?;
+        let catalogue = &self.state.catalogue;
+        let is_taken = catalogue.key(&key.secret_hash).is_some()
+            || catalogue
+                .keys()
+                .any(|known| known.project == key.project && known.id == key.id);
+        if is_taken {
+            return Err(Refusal::Exists(Container::Key).into());
+        }
+        let key = ApiKey {
+            created: self.now(),
+            ..key.clone()
+        };
+        insert_key(self.connection, &key, self.mark)?;
+        self.change_catalogue(CatalogueChange::KeyPut(Arc::new(key)));
+        Ok(())
+    }
+
+    fn revoke_key(&mut self, project: &ProjectId, id: &KeyId) -> Step<()> {
+        self.project(project)?;
+        let is_meant = |key: &&Arc<ApiKey>| key.project == *project && key.id == *id;
+        let key = self.state.catalogue.keys().find(is_meant);
+        let key = key.ok_or_else(|| Refusal::NotFound(Container::Key, id.to_string()))?;
+        let hash = key.secret_hash;
+        self.close("api_key", "hash = ?2", params![self.mark.0, hash])?;
+        self.change_catalogue(CatalogueChange::KeyGone(hash));
+        Ok(())
+    }
+
+    fn create_database(
+        &mut self,
+        project: &ProjectId,
+        id: &DatabaseId,
+        name: &str,
+        enabled: bool,
+        kind: DatabaseKind,
+    ) -> Step<()> {
+        if self.project(project)?.databases.contains_key(id) {
+            return Err(Refusal::Exists(Container::Database).into());
+        }
+        let database = Database {
+            project: project.clone(),
+            id: id.clone(),
+            seq: self.state.next_database,
+            name: name.to_owned(),
+            kind,
+            enabled,
+            created: self.now(),
+            updated: self.now(),
+            tables: HashMap::new(),
+        };
+        self.state.next_database += 1;
+        insert_database(self.connection, &database, self.mark)?;
+        self.change_catalogue(CatalogueChange::DatabasePut(database));
+        Ok(())
+    }
+
+    fn update_database(
+        &mut self,
+        project: &ProjectId,
+        id: &DatabaseId,
+        name: Option<&str>,
+        enabled: Option<bool>,
+    ) -> Step<()> {
+        let before = self.database(project, id)?;
+        let name = name.unwrap_or(&before.name);
+        let enabled = enabled.unwrap_or(before.enabled);
+        if name == before.name && enabled == before.enabled {
+            return Ok(());
+        }
+        let after = Database {
+            name: name.to_owned(),
+            enabled,
+            updated: self.now(),
+            ..Database::clone(&before)
+        };
+        self.close("database_", "seq = ?2", params![self.mark.0, before.seq])?;
+        insert_database(self.connection, &after, self.mark)?;
+        self.change_catalogue(CatalogueChange::DatabasePut(after));
+        Ok(())
+    }
+
+    fn delete_database(&mut self, project: &ProjectId, id: &DatabaseId) -> Step<()> {
+        let database = self.database(project, id)?;
+        self.close_database(&database)?;
+        self.change_catalogue(CatalogueChange::DatabaseGone(project.clone(), id.clone()));
+        Ok(())
+    }
+
+    fn close_database(&mut self, database: &Database) -> Step<()> {
+        for table in database.tables.values() {
+            self.close_table(table.number)?;
+        }
+        self.close("database_", "seq = ?2", params![self.mark.0, database.seq])
+    }
+
+    fn create_table(&mut self, definition: &Table) -> Step<()> {
+        let database = self.database(&definition.project, &definition.database)?;
+        if database.tables.contains_key(&definition.id) {
+            return Err(Refusal::Exists(Container::Table).into());
+        }
+        let table = self.stamped(definition);
+        self.state.next_table += 1;
+        self.need_key(&table, &table.columns)?;
+        insert_table(self.connection, &table, self.mark)?;
+        for column in &table.columns {
+            insert_column(self.connection, table.number, column, self.mark)?;
+        }
+        for index in &table.indexes {
+            insert_index(self.connection, &table, index, self.mark)?;
+        }
+        self.connection.execute_batch(&create_table(&table))?;
+        self.statement("INSERT INTO table_bytes (tab, bytes) VALUES (?1, 0)")?
+            .execute(params![table.number.0])?;
+        self.change_catalogue(CatalogueChange::TablePut(Arc::new(table)));
+        Ok(())
+    }
+
+    /// A new table's definition with the number, times and epochs that the commit gives.
+    fn stamped(&self, definition: &Table) -> Table {
+        let mut table = definition.clone();
+        table.number = TableNumber(self.state.next_table);
+        (table.schema_epoch, table.permission_epoch) = (self.next_epoch(), self.next_epoch());
+        (table.created, table.updated) = (self.now(), self.now());
+        table.options.kept_from = table.options.line_due(self.mark.timestamp());
+        for column in &mut table.columns {
+            (column.created, column.updated) = (self.now(), self.now());
+        }
+        for index in &mut table.indexes {
+            index.status = IndexStatus::Available;
+            (index.created, index.updated) = (self.now(), self.now());
+        }
+        table
+    }
+
+    fn update_table(
+        &mut self,
+        project: &ProjectId,
+        database: &DatabaseId,
+        id: &TableId,
+        changes: &TableChanges<'_>,
+    ) -> Step<()> {
+        let database = self.database(project, database)?;
+        let before = database
+            .tables
+            .get(id)
+            .ok_or_else(|| Refusal::NotFound(Container::Table, id.to_string()))?;
+        let mut after = Table::clone(before);
+        if let Some(name) = changes.name {
+            name.clone_into(&mut after.name);
+        }
+        if let Some(permissions) = changes.permissions {
+            permissions.clone_into(&mut after.permissions);
+        }
+        after.row_security = changes.row_security.unwrap_or(before.row_security);
+        after.enabled = changes.enabled.unwrap_or(before.enabled);
+        if after == **before {
+            return Ok(());
+        }
+        let access = |table: &Table| {
+            (
+                permissions_text(&table.permissions),
+                table.row_security,
+                table.enabled,
+            )
+        };
+        if access(&after) != access(before) {
+            after.permission_epoch = self.next_epoch();
+        }
+        self.put_table(after)
+    }
+
+    fn set_options(
+        &mut self,
+        number: TableNumber,
+        set: impl FnOnce(&mut TableOptions),
+    ) -> Step<()> {
+        let before = self.state.catalogue.table_by_number(number);
+        let before = before.cloned().ok_or(Refusal::CatalogueMoved)?;
+        let (mut after, now) = (Table::clone(&before), self.mark.timestamp());
+        let options = &mut after.options;
+        set(options);
+        let histories = [before.options.history, options.history];
+        if histories[0] != histories[1] && histories.contains(&Retention::None) {
+            options.kept_from = options.kept_from.max(now);
+        }
+        options.kept_from = options.line_due(now);
+        if options.past != before.options.past {
+            // Who may see what was kept of the past, is judged anew.
+            after.permission_epoch = self.next_epoch();
+        }
+        if after.options == before.options {
+            return Ok(());
+        }
+        if after.options.kept_from > before.options.kept_from {
+            self.leave(number, Task::Forget)?;
+        }
+        self.replace_table(after)
+    }
+
+    /// Writes a table's own row anew, and reports the table.
+    pub(crate) fn put_table(&mut self, mut after: Table) -> Step<()> {
+        after.updated = self.now();
+        self.replace_table(after)
+    }
+
+    fn replace_table(&mut self, after: Table) -> Step<()> {
+        let number = after.number.0;
+        self.close("table_", "number = ?2", params![self.mark.0, number])?;
+        insert_table(self.connection, &after, self.mark)?;
+        self.change_catalogue(CatalogueChange::TablePut(Arc::new(after)));
+        Ok(())
+    }
+
+    fn delete_table(
+        &mut self,
+        project: &ProjectId,
+        database: &DatabaseId,
+        id: &TableId,
+    ) -> Step<()> {
+        let container = self.database(project, database)?;
+        let table = container
+            .tables
+            .get(id)
+            .ok_or_else(|| Refusal::NotFound(Container::Table, id.to_string()))?;
+        self.leave_relationships(table)?;
+        self.close_table(table.number)?;
+        let gone = CatalogueChange::TableGone(project.clone(), database.clone(), id.clone());
+        self.change_catalogue(gone);
+        Ok(())
+    }
+
+    /// Closes what the catalogue knows of a table, and leaves its rows to the upkeep.
+    fn close_table(&mut self, number: TableNumber) -> Step<()> {
+        for table in ["column_", "index_"] {
+            self.close(table, "tab = ?2", params![self.mark.0, number.0])?;
+        }
+        self.close("table_", "number = ?2", params![self.mark.0, number.0])?;
+        // Whatever else was left to do for it is so no more.
+        self.statement("DELETE FROM upkeep WHERE tab = ?1")?
+            .execute(params![number.0])?;
+        self.statement("DELETE FROM table_bytes WHERE tab = ?1")?
+            .execute(params![number.0])?;
+        self.statement("DELETE FROM over_time WHERE tab = ?1 OR related = ?1")?
+            .execute(params![number.0])?;
+        Arc::make_mut(&mut self.state.constraints).forget(number);
+        Arc::make_mut(&mut self.state.boundaries).remove(&number);
+        self.leave(number, Task::Drop)?;
+        self.texts.forget(number);
+        Ok(())
+    }
+
+    /// Leaves a task to the upkeep, from the table's first row on.
+    pub(crate) fn leave(&self, number: TableNumber, task: Task) -> Step<()> {
+        self.statement("INSERT OR REPLACE INTO upkeep (tab, task, seq) VALUES (?1, ?2, 0)")?
+            .execute(params![number.0, task.as_str()])?;
+        Ok(())
+    }
+
+    /// Ends the open rows of a catalogue table for which `condition` holds; `?1` is the mark.
+    pub(crate) fn close(
+        &self,
+        table: &str,
+        condition: &str,
+        parameters: &[&dyn rusqlite::ToSql],
+    ) -> Step<()> {
+        let end = crate::sqlite::schema::tables::END;
+        self.statement(&format!(
+            "UPDATE {table} SET st = ?1 WHERE st = {end} AND {condition}"
+        ))?
+        .execute(parameters)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! What a batch claims of a row before it goes on.
+
+use std::sync::Arc;
+
+use model::history::{Claim, Known, Operation, Plan};
+use model::{Mark, Retention, Timestamp};
+use query::names;
+use rusqlite::params;
+
+use super::halt::{Halt, Step};
+use super::row_write::Target;
+use super::run::Run;
+use super::versions::{self, Asserted};
+use crate::sqlite::schema::tables::END;
+use crate::timed::{TimedClaim, refused};
+
+impl Run<'_> {
+    /// # Errors
+    /// [`crate::Refusal::AssertFailed`] unless it holds.
+    pub(crate) fn assert_claim(&self, target: &Target<'_>, claim: &TimedClaim) -> Step<()> {
+        let at = match claim {
+            TimedClaim::Exists(_, at) | TimedClaim::Equals(_, at) => *at,
+            TimedClaim::UnchangedSince(_) => None,
+        };
+        let at = at.unwrap_or(self.mark.timestamp());
+        let within = (at, Timestamp(at.0.saturating_add(1)));
+        let (source, id) = (self.source(), target.id.as_str());
+        let known = versions::known_within(source, target.table, id, within)?;
+        let test = |asserted: &Arc<Asserted>| match claim {
+            TimedClaim::Equals(values, _) => values
+                .iter()
+                .all(|(position, value)| asserted.values[*position] == *value),
+            TimedClaim::Exists(..) | TimedClaim::UnchangedSince(_) => true,
+        };
+        let at = Some(at);
+        let (claim, last_change) = match claim {
+            TimedClaim::Exists(expected, _) => {
+                let expected = *expected;
+                (Claim::Exists { expected, at }, None)
+            }
+            TimedClaim::Equals(..) => (Claim::Matches { test: &test, at }, None),
+            TimedClaim::UnchangedSince(since) => {
+                (Claim::UnchangedSince(*since), self.last_change(target)?)
+            }
+        };
+        let known = Known {
+            versions: &known,
+            last_change,
+        };
+        Plan::new(Operation::Assert(claim), self.mark, known)
+            .map(drop)
+            .map_err(|refusal| Halt::Refused(refused(refusal, target.id)))
+    }
+
+    /// The mark of the last commit that changed anything of the row. What the table has let go of
+    /// counts as changed at its line.
+    fn last_change(&self, target: &Target<'_>) -> Step<Option<Mark>> {
+        let versions = names::versions(target.table.number);
+        let known = |column: &str| format!("CASE {column} WHEN {END} THEN sf ELSE {column} END");
+        let sql = format!(
+            "SELECT max(max(sf, {}, {})) FROM {versions} WHERE id = ?1 AND twin = 0",
+            known("cut_tt"),
+            known("st")
+        );
+        let last: Option<i64> = self
+            .statement(&sql)?
+            .query_row(params![target.id.as_str()], |row| row.get(0))?;
+        let options = &target.table.options;
+        let forgotten = match (options.history, last) {
+            (Retention::None, None) => Some(self.state.mark),
+            _ if options.kept_from > Timestamp::BOT => Some(Mark(options.kept_from.0)),
+            _ => None,
+        };
+        Ok(last.map(Mark).max(forgotten))
+    }
+}

@@ -1,0 +1,124 @@
+//! Grants that operations over a valid period bring along: those of a row are the same over all of
+//! its valid time.
+
+use std::sync::Arc;
+
+use model::{Image, Permission, Table};
+use query::names;
+use rusqlite::params;
+
+use super::halt::Step;
+use super::row_write::Target;
+use super::run::Run;
+use crate::sqlite::schema::bind::permissions_text;
+use crate::timed::TimedAct;
+
+/// What an operation may bring along for a row.
+pub(crate) struct Grants<'a> {
+    /// What it is to have from now on; `None` keeps what it has.
+    pub(crate) new: Option<&'a [Permission]>,
+    /// What it gets if it was never known.
+    pub(crate) first: &'a [Permission],
+    /// Whether the operation makes the row: without a trace of it, it has no grants either.
+    pub(crate) comes_with_row: bool,
+}
+
+/// What the operation says of grants.
+pub(crate) fn grants_of(act: &TimedAct) -> Grants<'_> {
+    match act {
+        TimedAct::Insert { permissions, .. } => Grants {
+            new: Some(permissions),
+            first: permissions,
+            comes_with_row: true,
+        },
+        TimedAct::Put { permissions, .. } => Grants {
+            new: permissions.as_deref(),
+            first: permissions.as_deref().unwrap_or_default(),
+            comes_with_row: true,
+        },
+        TimedAct::Patch {
+            permissions,
+            insert_permissions,
+            ..
+        } => Grants {
+            new: permissions.as_deref(),
+            first: insert_permissions,
+            comes_with_row: true,
+        },
+        TimedAct::Update { permissions, .. } => Grants {
+            new: permissions.as_deref(),
+            first: &[],
+            comes_with_row: false,
+        },
+        TimedAct::Delete { .. } | TimedAct::Erase | TimedAct::Assert(_) => Grants {
+            new: None,
+            first: &[],
+            comes_with_row: false,
+        },
+    }
+}
+
+impl Run<'_> {
+    /// Whether the row has grants already: it is known, or this batch has made it.
+    pub(crate) fn has_grants(&self, target: &Target<'_>, seq: i64) -> Step<bool> {
+        if self.timed.find(target.table.number, target.id).is_some() {
+            return Ok(true);
+        }
+        let versions = names::versions(target.table.number);
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM {versions} WHERE id = ?1 AND seq = ?2 AND twin = 0)"
+        );
+        let known = params![target.id.as_str(), seq];
+        Ok(self.statement(&sql)?.query_row(known, |row| row.get(0))?)
+    }
+
+    /// Gives the row the grants that the operation brings along.
+    pub(crate) fn regrant(
+        &mut self,
+        table: &Arc<Table>,
+        target: &Target<'_>,
+        seq: i64,
+        grants: &Grants<'_>,
+        was_granted: bool,
+    ) -> Step<()> {
+        let list = match grants.new {
+            Some(list) => list,
+            None if !was_granted => grants.first,
+            None => return Ok(()),
+        };
+        let comes_with_row = grants.comes_with_row || !was_granted;
+        if was_granted {
+            self.recast.add(table.number);
+        }
+        let seq_and_mark = params![seq, self.mark.0];
+        self.statement(&target.sql.drop_grants)?
+            .execute(seq_and_mark)?;
+        self.statement(&target.sql.close_grants)?
+            .execute(seq_and_mark)?;
+        self.add_grants(target, seq, list)?;
+        self.show_grants(target, list)?;
+        let row = self.timed.row(table, target.id, seq);
+        row.is_granted |= comes_with_row;
+        row.is_behind = true;
+        self.timed.is_behind = true;
+        Ok(())
+    }
+
+    /// Says in the row of now, if there is one, what it grants.
+    fn show_grants(&mut self, target: &Target<'_>, list: &[Permission]) -> Step<()> {
+        let Some(row) = self.current_to_go(target)? else {
+            return Ok(());
+        };
+        let after = Image {
+            updated: self.mark.timestamp().cut_to_ms(),
+            permissions: permissions_text(list).into(),
+            ..row.image.clone()
+        };
+        self.statement(&target.sql.update_permissions)?
+            .execute(params![row.seq, &*after.permissions, after.updated.0])?;
+        let (before, after) = (Some(row.image), Some(after));
+        self.touched
+            .record(target.table, target.id, row.seq, before, after);
+        Ok(())
+    }
+}

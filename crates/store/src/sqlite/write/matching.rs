@@ -1,0 +1,207 @@
+//! Operations on all rows that match: the rows are found first, then changed one by one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::{Row, RowId, Selection, Table};
+use query::{Dialect, Query, Side, emit, names};
+
+use super::halt::{Halt, Step};
+use super::row_write::{Target, row};
+use super::run::Run;
+use crate::StoreError;
+use crate::batch::{BATCH_ROWS_MAX, MatchingAct, MatchingOp};
+use crate::refusal::Refusal;
+use crate::row_op::Guard;
+use crate::sqlite::disk::fault::corrupt;
+use crate::sqlite::disk::sorts;
+use crate::sqlite::read::cursor::cursor_values;
+use crate::sqlite::schema::bind::Bound;
+use crate::timed::{TimedAct, TimedOp};
+use crate::written::Matched;
+
+/// How long the searches of one batch may keep other writers waiting. Whoever hands the operation
+/// in splits a search through a large table; this bounds what was not foreseen.
+pub(crate) const SEARCH_MAX: Duration = Duration::from_secs(5);
+
+impl Run<'_> {
+    /// Runs one operation on all rows that match.
+    pub(crate) fn matching_op(&mut self, op: &MatchingOp) -> Step<Matched> {
+        let began = Instant::now();
+        let found = self.find(op)?;
+        self.search_left = self.search_left.saturating_sub(began.elapsed());
+        self.finds_left -= found.len();
+        let mut matched = Matched {
+            seen: Some(self.state.mark),
+            ..Matched::default()
+        };
+        if op.tells_end {
+            matched.end = Some(self.last_seq(&op.query.table)?);
+        }
+        let written_before = self.touched.bytes();
+        for (seq, id) in &found {
+            let written = self.touched.bytes() - written_before;
+            if op.bytes_max.is_some_and(|bytes_max| written >= bytes_max) {
+                matched.is_cut = true;
+                break;
+            }
+            matched.count += 1;
+            matched.last_seq = matched.last_seq.max(Some(*seq));
+            if let Some(row) = self.change(op, id)?
+                && matched.rows.len() < op.rows_returned_max
+            {
+                matched.rows.push(row);
+            }
+            self.need_room()?;
+        }
+        Ok(matched)
+    }
+
+    /// The greatest `$sequence` of a row that is there now; 0 if none is.
+    fn last_seq(&self, table: &Table) -> Step<i64> {
+        let sql = format!(
+            "SELECT coalesce(max(seq), 0) FROM {}",
+            names::now(table.number)
+        );
+        Ok(self.statement(&sql)?.query_row((), |row| row.get(0))?)
+    }
+
+    /// `$sequence` and id of each row that matches, in the order asked for.
+    fn find(&self, op: &MatchingOp) -> Step<Vec<(i64, RowId)>> {
+        let wanted_max = (op.query.limit as usize).min(BATCH_ROWS_MAX);
+        let found_max = wanted_max.min(self.finds_left);
+        let may_leave_rows = op.may_leave_rows && found_max == wanted_max;
+        let query = Query {
+            // One more row tells whether that is all.
+            limit: found_max as u32 + u32::from(!may_leave_rows),
+            selection: Selection::Some {
+                columns: Vec::new(),
+                fields: Vec::new(),
+                permissions: false,
+            },
+            ..op.query.clone()
+        };
+        let search = || {
+            let found = sorts::bounded(self.connection, || self.search(&query, op.walks));
+            found.map_err(Halt::from).flatten()
+        };
+        let found = self.deadline.within(self.search_left, search);
+        let found = found.map_err(explain)?;
+        if found.len() > found_max {
+            let is_used_up = found_max < wanted_max;
+            let rows_max = if is_used_up {
+                BATCH_ROWS_MAX
+            } else {
+                wanted_max
+            };
+            return Err(Refusal::TooManyRows { rows_max }.into());
+        }
+        Ok(found)
+    }
+
+    fn search(&self, query: &Query, walks: bool) -> Step<Vec<(i64, RowId)>> {
+        let statement = if walks {
+            emit::walk(query, Dialect::Sqlite)
+        } else {
+            let cursor = cursor_values::<Halt>(self.connection, query)?;
+            emit::rows(query, cursor.as_deref(), Dialect::Sqlite)
+        };
+        // Not kept: the writer keeps statements by their number, and this text is a client's.
+        let mut prepared = self.connection.prepare(&statement.sql)?;
+        let bound = rusqlite::params_from_iter(statement.parameters.iter().map(Bound));
+        let mut rows = prepared.query(bound)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: String = row.get(1)?;
+            let id = RowId::new(&id).map_err(|error| corrupt(error.to_string()))?;
+            found.push((row.get(0)?, id));
+        }
+        let is_reversed = |cursor: &query::Cursor| cursor.side == Side::Before;
+        if query.cursor.as_ref().is_some_and(is_reversed) {
+            found.reverse();
+        }
+        Ok(found)
+    }
+
+    /// Changes one row, and shows it; `None` if the deletion of one before it took it along, or if
+    /// a value of one that goes is damaged.
+    fn change(&mut self, op: &MatchingOp, id: &RowId) -> Step<Option<Row>> {
+        let target = Target {
+            table: &op.query.table,
+            id,
+            sql: self.texts.of(&op.query.table),
+        };
+        let has_ties = op.query.table.relations().next().is_some();
+        // What goes is not looked at.
+        let found = match op.act {
+            MatchingAct::Delete => self.current_to_go(&target)?,
+            MatchingAct::Update { .. } => self.current(&target)?,
+        };
+        let current = match found {
+            Some(current) => current,
+            None if has_ties => return Ok(None),
+            None => return Err(corrupt(format!("row `{id}` was found and is not there")).into()),
+        };
+        self.judge_age(&target, &current)?;
+        match &op.act {
+            MatchingAct::Update {
+                patch,
+                permissions,
+                stamps,
+                range: Some(range),
+            } => {
+                let over = TimedOp {
+                    table: Arc::clone(&op.query.table),
+                    id: id.clone(),
+                    range: *range,
+                    act: TimedAct::Update {
+                        patch: patch.clone(),
+                        permissions: permissions.clone(),
+                        stamps: *stamps,
+                        guard: Guard::Open,
+                    },
+                    is_literal: false,
+                };
+                let shown = row(id, current.seq, &current.image, None);
+                match self.timed_op(&over) {
+                    Ok(done) => Ok(Some(done.row.unwrap_or(shown))),
+                    // A row that matches now need not be there in the period.
+                    Err(Halt::Refused(Refusal::RowNotFound(_))) => Ok(Some(shown)),
+                    Err(halt) => Err(halt),
+                }
+            }
+            MatchingAct::Update {
+                patch,
+                permissions,
+                stamps,
+                range: None,
+            } => self
+                .update(&target, current, patch, permissions.as_deref(), *stamps)
+                .map(Some),
+            MatchingAct::Delete => {
+                // A row that lacks a value is not shown as one that never had it.
+                let is_shown = !current.is_damaged();
+                let last = is_shown.then(|| row(id, current.seq, &current.image, None));
+                if has_ties {
+                    self.delete_with_ties(&op.query.table, id)?;
+                } else {
+                    self.delete(&target, current)?;
+                }
+                Ok(last)
+            }
+        }
+    }
+}
+
+/// What a search that failed means to whoever asked for it.
+pub(crate) fn explain(halt: Halt) -> Halt {
+    match halt {
+        Halt::Failed(StoreError::CursorNotFound { id }) => Refusal::CursorNotFound(id).into(),
+        Halt::Failed(StoreError::CursorNull { id }) => Refusal::CursorNull(id).into(),
+        // Nobody but the deadline interrupts the connection that writes.
+        Halt::Failed(StoreError::Interrupted) => Halt::Failed(StoreError::Timeout {
+            limit_ms: SEARCH_MAX.as_millis() as u64,
+        }),
+        other => other,
+    }
+}

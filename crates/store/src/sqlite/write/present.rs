@@ -1,0 +1,428 @@
+//! What is shown now of rows that were written over valid periods, and when it changes by itself.
+//!
+//! The table of now is derived from the versions. Its row is made anew in two passes over all
+//! rows concerned, first taken away and then shown: two rows may swap a unique value, or hand it
+//! over at an instant, and SQLite checks each statement at once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::history::{Present, Refresh, Shown, VersionNumber};
+use model::{
+    Field, Image, Index, IndexKind, Mark, Period, RowId, Table, TableNumber, Timestamp, Value,
+};
+use query::names;
+use rusqlite::{OptionalExtension, ToSql, params};
+
+use super::halt::Step;
+use super::row_write::{Target, field_value};
+use super::run::Run;
+use super::versions::{self, Asserted};
+use crate::refusal::Refusal;
+use crate::sqlite::disk::fault::{corrupt, is_unique_violation};
+use crate::sqlite::schema::bind::Bound;
+use crate::sqlite::schema::columns::{column_list, physical_field};
+use crate::sqlite::schema::tables::END;
+
+/// Versions that say what is shown of a row and until when: the one that begins last before the
+/// instant, and the two after it.
+const SHOWN_VERSIONS: usize = 3;
+
+/// A row whose present is looked at again.
+pub(crate) struct Stale {
+    pub(crate) table: Arc<Table>,
+    pub(crate) id: RowId,
+    pub(crate) seq: i64,
+}
+
+/// A row as it is to be shown.
+struct Showing {
+    stale: Stale,
+    rid: i64,
+    valid: Period,
+    sys_from: Mark,
+    origin: Mark,
+    asserted: Arc<Asserted>,
+    before: Option<Image>,
+}
+
+impl Run<'_> {
+    /// Brings what is shown now up to what the batch has written so far.
+    pub(crate) fn catch_up(&mut self) -> Step<()> {
+        if !self.timed.is_behind {
+            return Ok(());
+        }
+        self.timed.is_behind = false;
+        let behind = |row: &mut super::timed_rows::TimedRow| {
+            std::mem::take(&mut row.is_behind).then(|| Stale {
+                table: Arc::clone(&row.table),
+                id: row.id.clone(),
+                seq: row.seq,
+            })
+        };
+        let stale = self
+            .timed
+            .rows_mut()
+            .iter_mut()
+            .filter_map(behind)
+            .collect();
+        self.refresh(stale, self.mark.timestamp(), Some(self.mark))
+    }
+
+    /// Shows rows as they are at `instant`, as known now. `batch` is the mark of the batch under
+    /// way; `None` when none is, because a boundary has passed.
+    pub(crate) fn refresh(
+        &mut self,
+        stale: Vec<Stale>,
+        instant: Timestamp,
+        batch: Option<Mark>,
+    ) -> Step<()> {
+        let mut tables: Vec<TableNumber> = stale.iter().map(|row| row.table.number).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        let mut showings = VecDeque::new();
+        for row in stale {
+            showings.extend(self.withdraw(row, instant, batch)?);
+        }
+        while let Some(mut showing) = showings.pop_front() {
+            let Some(refusal) = self.show(&mut showing)? else {
+                continue;
+            };
+            if batch.is_some() {
+                return Err(refusal.into());
+            }
+            // Perhaps another row that is due hands the value over and was not among those asked
+            // for.
+            let in_the_way = self.due_in_the_way(&showing, instant)?;
+            if in_the_way.is_empty() {
+                self.leave_out(showing, &refusal);
+                continue;
+            }
+            for row in in_the_way {
+                showings.extend(self.withdraw(row, instant, batch)?);
+            }
+            showings.push_front(showing);
+        }
+        for table in tables {
+            self.take_in_boundary(table)?;
+        }
+        Ok(())
+    }
+
+    /// The first pass: takes the row out of what is shown unless it is right there, notes when it
+    /// changes next, and says how it is to be shown.
+    fn withdraw(
+        &mut self,
+        stale: Stale,
+        instant: Timestamp,
+        batch: Option<Mark>,
+    ) -> Step<Option<Showing>> {
+        let target = Target {
+            table: &stale.table,
+            id: &stale.id,
+            sql: self.texts.of(&stale.table),
+        };
+        let within = (instant, Timestamp::END);
+        let id = stale.id.as_str();
+        // What is valid at the instant, and what comes next.
+        let known = versions::known(self.source(), &stale.table, id, within, SHOWN_VERSIONS)?;
+        let present = Present::new(&known, instant);
+        self.schedule(&stale, present.boundary)?;
+        let shown = self.shown(&target)?;
+        let refresh = present.refresh(batch, shown);
+        if matches!(refresh, Refresh::Keep) {
+            return Ok(None);
+        }
+        let before = self.current_to_go(&target)?;
+        if let Some(row) = &before {
+            self.statement(&target.sql.delete_now)?
+                .execute(params![row.seq])?;
+        }
+        let before = before.map(|row| row.image);
+        let Refresh::Show(piece) = refresh else {
+            if before.is_some() {
+                self.touched
+                    .record(&stale.table, &stale.id, stale.seq, before, None);
+            }
+            return Ok(None);
+        };
+        Ok(Some(Showing {
+            rid: piece.number.0,
+            valid: piece.valid,
+            sys_from: piece.sys_from,
+            origin: piece.origin,
+            asserted: Arc::clone(piece.value),
+            before,
+            stale,
+        }))
+    }
+
+    fn shown(&self, target: &Target<'_>) -> Step<Option<Shown>> {
+        let now = names::now(target.table.number);
+        let sql = format!("SELECT rid, vf, vt, sf FROM {now} WHERE id = ?1");
+        let read = |row: &rusqlite::Row<'_>| {
+            let (rid, from, end, sys_from): (i64, i64, i64, i64) =
+                (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok((rid, from, end, sys_from))
+        };
+        let found = self
+            .statement(&sql)?
+            .query_row(params![target.id.as_str()], read)
+            .optional()?;
+        let Some((rid, from, end, sys_from)) = found else {
+            return Ok(None);
+        };
+        let valid = Period::new(Timestamp(from), Some(Timestamp(end)));
+        Ok(Some(Shown {
+            number: VersionNumber(rid),
+            valid: valid.map_err(|error| corrupt(error.to_string()))?,
+            sys_from: Mark(sys_from),
+        }))
+    }
+
+    fn schedule(&self, stale: &Stale, boundary: Option<Timestamp>) -> Step<()> {
+        let schedule = names::schedule(stale.table.number);
+        let id = stale.id.as_str();
+        match boundary {
+            Some(at) => self
+                .statement(&format!(
+                    "INSERT OR REPLACE INTO {schedule} VALUES (?1, ?2)"
+                ))?
+                .execute(params![id, at.0])?,
+            None => self
+                .statement(&format!("DELETE FROM {schedule} WHERE id = ?1"))?
+                .execute(params![id])?,
+        };
+        Ok(())
+    }
+
+    /// The second pass; why the row cannot be shown, if it cannot.
+    fn show(&mut self, showing: &mut Showing) -> Step<Option<Refusal>> {
+        let image = self.image_of(showing)?;
+        let Showing {
+            stale,
+            rid,
+            valid,
+            sys_from,
+            origin,
+            ..
+        } = &*showing;
+        let table = &*stale.table;
+        let sql = format!(
+            "INSERT INTO {} (seq, id, vf, vt, sf, origin, created, updated, perms, body, \
+             body_epoch, rid, twin{}) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0{})",
+            names::now(table.number),
+            column_list(table),
+            ", ?".repeat(table.columns.len())
+        );
+        let body = self.coding.body(table, &image.values);
+        let mut statement = self.statement(&sql)?;
+        statement.raw_bind_parameter(1, stale.seq)?;
+        statement.raw_bind_parameter(2, stale.id.as_str())?;
+        statement.raw_bind_parameter(3, valid.from().0)?;
+        statement.raw_bind_parameter(4, valid.end().0)?;
+        statement.raw_bind_parameter(5, sys_from.0)?;
+        statement.raw_bind_parameter(6, origin.0)?;
+        statement.raw_bind_parameter(7, image.created.0)?;
+        statement.raw_bind_parameter(8, image.updated.0)?;
+        statement.raw_bind_parameter(9, &*image.permissions)?;
+        statement.raw_bind_parameter(10, body.as_deref())?;
+        statement.raw_bind_parameter(11, table.schema_epoch as i64)?;
+        statement.raw_bind_parameter(12, rid)?;
+        let place = (table, stale.id.as_str());
+        self.coding.bind(&mut statement, 13, place, &image.values)?;
+        showing.asserted.damaged.bind(&mut statement, 13)?;
+        let shown = statement.raw_execute();
+        drop(statement);
+        match shown {
+            Err(error) if is_unique_violation(&error) => {
+                let target = Target {
+                    table,
+                    id: &stale.id,
+                    sql: self.texts.of(table),
+                };
+                return self.unique_refusal(&target, stale.seq, &image).map(Some);
+            }
+            result => result?,
+        };
+        let before = showing.before.take();
+        let stale = &showing.stale;
+        if showing.asserted.damaged.is_any() {
+            let why = "an encrypted value of it is damaged";
+            tracing::error!(table = %stale.table.id, row = %stale.id, why, "a row cannot be read");
+            self.touched.drop_images();
+        }
+        self.touched
+            .record(&stale.table, &stale.id, stale.seq, before, Some(image));
+        Ok(None)
+    }
+
+    fn image_of(&self, showing: &Showing) -> Step<Image> {
+        let Showing {
+            stale,
+            asserted,
+            before,
+            ..
+        } = showing;
+        Ok(Image {
+            created: asserted.created,
+            updated: asserted.updated,
+            permissions: match before {
+                Some(before) => before.permissions.clone(),
+                None => self.permissions_of(&stale.table, stale.seq)?.into(),
+            },
+            values: asserted.values.clone(),
+        })
+    }
+
+    /// Rows of now that have a unique value of the one to be shown, and are due themselves.
+    fn due_in_the_way(&mut self, showing: &Showing, instant: Timestamp) -> Step<Vec<Stale>> {
+        let stale = &showing.stale;
+        let target = Target {
+            table: &stale.table,
+            id: &stale.id,
+            sql: self.texts.of(&stale.table),
+        };
+        let image = self.image_of(showing)?;
+        let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
+        let mut found: Vec<Stale> = Vec::new();
+        for index in stale.table.indexes.iter().filter(unique) {
+            let fields: Vec<Field> = index.columns.iter().map(|part| part.field).collect();
+            let test: String = fields
+                .iter()
+                .flat_map(|field| {
+                    let name = physical_field(&stale.table, *field);
+                    [" AND n.".to_owned(), name, " = ?".to_owned()]
+                })
+                .collect();
+            let sql = format!(
+                "SELECT n.id, n.seq FROM {} AS n JOIN {} AS s ON s.id = n.id \
+                 WHERE s.at <= ? AND n.seq <> ?{test}",
+                names::now(stale.table.number),
+                names::schedule(stale.table.number)
+            );
+            let bounds = [Value::Int(instant.0), Value::Int(stale.seq)];
+            let values = fields.iter();
+            let values = values.map(|field| field_value(&target, stale.seq, &image, *field));
+            let parameters: Vec<Value> = bounds.into_iter().chain(values).collect();
+            let mut statement = self.statement(&sql)?;
+            let mut rows =
+                statement.query(rusqlite::params_from_iter(parameters.iter().map(Bound)))?;
+            while let Some(row) = rows.next()? {
+                let (id, seq): (String, i64) = (row.get(0)?, row.get(1)?);
+                if found.iter().all(|known| known.seq != seq) {
+                    found.push(Stale {
+                        table: Arc::clone(&stale.table),
+                        id: RowId::new(&id).map_err(|error| corrupt(error.to_string()))?,
+                        seq,
+                    });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// A row that becomes due was checked when it was written. Should it not fit all the same,
+    /// nobody asked for it, so nobody can be answered: the operator is told, and all others go on.
+    /// Its versions stay, and whatever writes the row next shows it or is refused.
+    fn leave_out(&mut self, showing: Showing, refusal: &Refusal) {
+        let Showing { stale, before, .. } = showing;
+        let why = format!("{refusal:?}");
+        report(&stale.table, &stale.id, &why);
+        if before.is_some() {
+            self.touched
+                .record(&stale.table, &stale.id, stale.seq, before, None);
+        }
+    }
+
+    /// The row's open grants as they are shown.
+    pub(crate) fn permissions_of(&self, table: &Table, seq: i64) -> Step<String> {
+        let grants = names::grants(table.number);
+        let sql = format!(
+            "SELECT role, actions FROM {grants} WHERE seq = ?1 AND st = {END} ORDER BY rowid"
+        );
+        let mut statement = self.statement(&sql)?;
+        let mut rows = statement.query(params![seq])?;
+        let mut entries = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (role, actions): (String, i64) = (row.get(0)?, row.get(1)?);
+            entries.push((role, actions));
+        }
+        Ok(crate::sqlite::schema::bind::granted_text(&entries))
+    }
+
+    /// Whether the row will be there, or not, by itself at some later instant.
+    pub(crate) fn is_scheduled(&self, target: &Target<'_>) -> Step<bool> {
+        if !self.state.boundaries.contains_key(&target.table.number) {
+            return Ok(false);
+        }
+        let schedule = names::schedule(target.table.number);
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM {schedule} WHERE id = ?1)");
+        let id = params![target.id.as_str()];
+        Ok(self.statement(&sql)?.query_row(id, |row| row.get(0))?)
+    }
+
+    /// Takes in when the table changes next.
+    pub(crate) fn take_in_boundary(&mut self, table: TableNumber) -> Step<()> {
+        let sql = format!("SELECT min(at) FROM {}", names::schedule(table));
+        let next: Option<i64> = self.statement(&sql)?.query_row((), |row| row.get(0))?;
+        let before = self.state.boundaries.get(&table).map(|at| at.0);
+        if next != before {
+            let boundaries = Arc::make_mut(&mut self.state.boundaries);
+            match next {
+                Some(at) => boundaries.insert(table, Timestamp(at)),
+                None => boundaries.remove(&table),
+            };
+        }
+        Ok(())
+    }
+
+    /// Rows of which a boundary lies at or before `?1`, the others as `which` says with `?2`.
+    pub(crate) fn due_rows(
+        &self,
+        table: &Arc<Table>,
+        which: &str,
+        parameters: &[&dyn ToSql],
+    ) -> Step<Vec<Stale>> {
+        let sql = format!(
+            "SELECT s.id, (SELECT seq FROM {versions} AS v INDEXED BY {known} \
+               WHERE v.id = s.id AND v.st = {END} AND v.twin = 0 LIMIT 1) \
+             FROM {schedule} AS s WHERE s.at <= ?1 {which}",
+            versions = names::versions(table.number),
+            known = names::known_index(table.number),
+            schedule = names::schedule(table.number),
+        );
+        let mut statement = self.statement(&sql)?;
+        let mut rows = statement.query(parameters)?;
+        let mut found = Vec::new();
+        let mut lost = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: String = row.get(0)?;
+            let seq: Option<i64> = row.get(1)?;
+            let id = RowId::new(&id).map_err(|error| corrupt(error.to_string()))?;
+            match seq {
+                Some(seq) => found.push(Stale {
+                    table: Arc::clone(table),
+                    id,
+                    seq,
+                }),
+                None => lost.push(id),
+            }
+        }
+        for id in &lost {
+            report(table, id, "it waits without a version");
+            let sql = format!(
+                "DELETE FROM {} WHERE id = ?1",
+                names::schedule(table.number)
+            );
+            self.statement(&sql)?.execute(params![id.as_str()])?;
+        }
+        Ok(found)
+    }
+}
+
+/// Tells the operator of a row that is due and cannot be shown.
+fn report(table: &Table, id: &RowId, why: &str) {
+    tracing::error!(table = %table.id, row = %id, why, "a row is due and cannot be shown");
+}

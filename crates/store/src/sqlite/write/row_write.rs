@@ -1,0 +1,658 @@
+//! Operations on one row: what each asks of the row of now, and what it writes.
+//!
+//! Every operation here is valid from the batch's mark until further notice. In the everyday case
+//! of the layout the row is there until further notice, too: the piece that is believed now ends
+//! at the mark, the new one begins there, and the table of now takes the new values. A row that
+//! ends by itself, begins at the very mark, or comes back later goes the longer way of
+//! `version_write.rs`.
+//!
+//! A change of permissions alone takes a mark and makes no piece, since grants live on system
+//! time only. It moves `$updatedAt` of the row of now. The piece keeps its own: it says when the
+//! values last changed, and a read at past coordinates must not change its answer. From then on
+//! the row is not the piece's twin.
+
+use std::sync::Arc;
+
+use model::{Content, Index, Value};
+use model::{
+    Field, Image, IndexKind, Patch, Permission, RelationKind, Row, RowId, Table, Timestamp,
+};
+use query::names;
+use rusqlite::params;
+
+use super::halt::Step;
+use super::run::Run;
+use crate::StoreError;
+use crate::refusal::Refusal;
+use crate::row_op::{Guard, RowAct, RowOp, Stamps};
+use crate::sqlite::disk::fault::{corrupt, is_unique_violation};
+use crate::sqlite::schema::bind::{Bound, grants, permissions_text};
+use crate::sqlite::schema::columns::physical_field;
+use crate::sqlite::schema::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
+use crate::sqlite::schema::sizes;
+use crate::timed::TimedAct;
+use crate::written::WrittenRow;
+
+/// A row that an operation is about.
+pub(crate) struct Target<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) id: &'a RowId,
+    pub(crate) sql: Arc<RowSql>,
+}
+
+impl Target<'_> {
+    /// Where its values are stored.
+    pub(crate) fn place(&self) -> (&Table, &str) {
+        (self.table, self.id.as_str())
+    }
+}
+
+/// A row of now, as an operation finds it.
+pub(crate) struct Current {
+    pub(crate) seq: i64,
+    /// The piece it shows.
+    rid: i64,
+    /// Whether its piece was made by this very batch, so that nobody has ever known it.
+    pub(crate) is_own: bool,
+    /// The mark from which its values are known.
+    pub(crate) known_from: i64,
+    /// Whether its piece has no end, and begins where an everyday change can cut or drop it.
+    is_everyday: bool,
+    /// What is wrong with an encrypted value of it, which is null here.
+    damage: Option<StoreError>,
+    pub(crate) image: Image,
+}
+
+impl Current {
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damage.is_some()
+    }
+
+    /// # Errors
+    /// What is wrong with an encrypted value of it.
+    fn whole(mut self) -> Step<Current> {
+        match self.damage.take() {
+            Some(damage) => Err(damage.into()),
+            None => Ok(self),
+        }
+    }
+}
+
+/// Where a row stands in its two tables.
+#[derive(Clone, Copy)]
+struct Place {
+    seq: i64,
+    /// Of its piece.
+    rid: i64,
+}
+
+impl Run<'_> {
+    /// Runs one operation; the row as it became, `None` after a delete.
+    pub(crate) fn row_op(&mut self, op: &RowOp) -> Step<WrittenRow> {
+        let target = Target {
+            table: &op.table,
+            id: &op.id,
+            sql: self.texts.of(&op.table),
+        };
+        match &op.act {
+            RowAct::Insert {
+                values,
+                permissions,
+                stamps,
+                // No grant of a row that is there makes room for another of its id.
+                guard: _,
+            } => self.insert(&target, values, permissions, *stamps).map(Some),
+            RowAct::Update {
+                patch,
+                permissions,
+                stamps,
+                guard,
+            } => {
+                let row = self
+                    .current_found(&target)?
+                    .ok_or(Refusal::RowNotFound(op.id.clone()))?;
+                self.judge(&target, &row, guard)?;
+                self.update(
+                    &target,
+                    row.whole()?,
+                    patch,
+                    permissions.as_deref(),
+                    *stamps,
+                )
+                .map(Some)
+            }
+            RowAct::Put { .. } => self.put(&target, &op.act).map(Some),
+            RowAct::Delete { guard } => {
+                let row = match self.current_to_go(&target)? {
+                    Some(row) => row,
+                    None if self.is_scheduled(&target)? => {
+                        return self.delete_scheduled(&target, op, guard).map(|()| None);
+                    }
+                    None => return Err(Refusal::RowNotFound(op.id.clone()).into()),
+                };
+                self.judge(&target, &row, guard)?;
+                if op.table.relations().next().is_some() {
+                    self.delete_with_ties(&op.table, &op.id)?;
+                } else {
+                    self.delete(&target, row)?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Deletes a row that is not there yet.
+    fn delete_scheduled(&mut self, target: &Target<'_>, op: &RowOp, guard: &Guard) -> Step<()> {
+        if op.table.relations().next().is_none() {
+            let guard = guard.clone();
+            return self.detour(target, TimedAct::Delete { guard }).map(drop);
+        }
+        if let Some(seq) = self.known_seq(target)? {
+            if !self.permits_seq(target, seq, guard)? {
+                return Err(Refusal::RowForbidden(target.id.clone()).into());
+            }
+            self.need_unmoved(target, seq)?;
+        }
+        self.delete_with_ties(&op.table, &op.id)
+    }
+
+    fn put(&mut self, target: &Target<'_>, act: &RowAct) -> Step<Row> {
+        let RowAct::Put {
+            patch,
+            insert,
+            permissions,
+            insert_permissions,
+            stamps,
+            guard,
+        } = act
+        else {
+            unreachable!("the caller matched a put");
+        };
+        match self.current_found(target)? {
+            Some(row) => {
+                self.judge(target, &row, guard)?;
+                self.update(target, row.whole()?, patch, permissions.as_deref(), *stamps)
+            }
+            None if self.is_scheduled(target)? => {
+                let act = TimedAct::Patch {
+                    patch: patch.clone(),
+                    gap: insert.clone(),
+                    permissions: permissions.clone(),
+                    insert_permissions: insert_permissions.clone(),
+                    stamps: *stamps,
+                    guard: guard.clone(),
+                };
+                let row = self.detour(target, act)?;
+                row.ok_or_else(|| corrupt("a row that was put is not there").into())
+            }
+            None => match insert {
+                Ok(values) => {
+                    self.need_absent_unmoved(target)?;
+                    let now = self.mark.timestamp();
+                    let values = patch
+                        .operate(target.table, values.clone(), now)
+                        .map_err(Refusal::Invalid)?;
+                    self.insert(target, &values, insert_permissions, *stamps)
+                }
+                Err(refusal) => Err(Refusal::clone(refusal).into()),
+            },
+        }
+    }
+
+    /// Judged here, inside the transaction: what was read earlier might have changed since.
+    pub(crate) fn judge_age(&self, target: &Target<'_>, row: &Current) -> Step<()> {
+        let updated = self.updated_before(target, row)?;
+        match self.unchanged_since {
+            Some(since) if updated > since.cut_to_ms() => {
+                Err(Refusal::RowMoved(target.id.clone()).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Judged here, inside the transaction: grants read earlier might have been taken away.
+    fn judge(&self, target: &Target<'_>, row: &Current, guard: &Guard) -> Step<()> {
+        if self.permits(target, row, guard)? {
+            self.judge_age(target, row)
+        } else {
+            Err(Refusal::RowForbidden(target.id.clone()).into())
+        }
+    }
+
+    pub(crate) fn permits(&self, target: &Target<'_>, row: &Current, guard: &Guard) -> Step<bool> {
+        self.permits_seq(target, row.seq, guard)
+    }
+
+    pub(crate) fn permits_seq(&self, target: &Target<'_>, seq: i64, guard: &Guard) -> Step<bool> {
+        Ok(match guard {
+            Guard::Open => true,
+            Guard::Closed => false,
+            Guard::Granted { roles, actions } => {
+                let mut statement = self.statement(&target.sql.open_grants)?;
+                let mut grants = statement.query(params![seq])?;
+                let mut granted = 0;
+                while let Some(grant) = grants.next()? {
+                    let role = grant
+                        .get_ref(0)?
+                        .as_str()
+                        .map_err(|e| corrupt(e.to_string()))?;
+                    if roles.iter().any(|held| held.as_str() == role) {
+                        granted |= grant.get::<_, i64>(1)?;
+                    }
+                }
+                actions.iter().all(|action| granted & action.bit() != 0)
+            }
+        })
+    }
+
+    pub(crate) fn current(&self, target: &Target<'_>) -> Step<Option<Current>> {
+        let row = self.current_found(target)?;
+        row.map(Current::whole).transpose()
+    }
+
+    /// The row of now to be taken away, whatever became of its encrypted values: those that cannot
+    /// be opened are null, and no image of the batch is kept.
+    pub(crate) fn current_to_go(&mut self, target: &Target<'_>) -> Step<Option<Current>> {
+        let row = self.current_found(target)?;
+        if row.as_ref().is_some_and(Current::is_damaged) {
+            self.touched.drop_images();
+        }
+        Ok(row)
+    }
+
+    /// The row of now, to be asked about what is not encrypted.
+    pub(crate) fn current_found(&self, target: &Target<'_>) -> Step<Option<Current>> {
+        let mut statement = self.statement(&target.sql.current)?;
+        let mut rows = statement.query(params![target.id.as_str()])?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let known_from: i64 = row.get(2)?;
+        let (values, damaged) = self.coding.values_found(row, 8, target.place())?;
+        let is_own = known_from == self.mark.0;
+        let (from, end): (i64, i64) = (row.get(6)?, row.get(7)?);
+        let current = Current {
+            seq: row.get(0)?,
+            rid: row.get(1)?,
+            is_own,
+            known_from,
+            is_everyday: end == i64::MAX && is_own == (from == self.mark.0),
+            damage: damaged.need_none().err(),
+            image: Image {
+                created: Timestamp(row.get(3)?),
+                updated: Timestamp(row.get(4)?),
+                permissions: row.get::<_, String>(5)?.into(),
+                values,
+            },
+        };
+        Ok(Some(current))
+    }
+
+    fn insert(
+        &mut self,
+        target: &Target<'_>,
+        values: &[Value],
+        permissions: &[Permission],
+        stamps: Stamps,
+    ) -> Step<Row> {
+        let seq = self.new_seq(target)?;
+        let now = self.mark.timestamp();
+        let image = Image {
+            created: stamps.created.unwrap_or(now).cut_to_ms(),
+            updated: stamps.updated.unwrap_or(now).cut_to_ms(),
+            permissions: permissions_text(permissions).into(),
+            values: values.to_vec(),
+        };
+        let place = self.append_piece(target, seq, &image)?;
+        let body = self.body(target.table, &image.values);
+        self.write_now(
+            target,
+            &target.sql.insert_now,
+            place,
+            &image,
+            body.as_deref(),
+        )?;
+        self.add_grants(target, seq, permissions)?;
+        let row = row(target.id, seq, &image, body);
+        self.touched
+            .record(target.table, target.id, seq, None, Some(image));
+        Ok(row)
+    }
+
+    /// The `$sequence` of a row that is about to be inserted: its own if the id was ever known,
+    /// together with the end of the grants it had then; otherwise the next free one.
+    fn new_seq(&self, target: &Target<'_>) -> Step<i64> {
+        let mut identity = self.statement(&target.sql.identity)?;
+        let (is_there, known, highest): (bool, Option<i64>, Option<i64>) = identity
+            .query_row(params![target.id.as_str()], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?;
+        if is_there || self.is_scheduled(target)? {
+            return Err(Refusal::RowExists(target.id.clone()).into());
+        }
+        match known {
+            Some(seq) => {
+                self.close_grants(target, seq)?;
+                self.end_life(target, seq)?;
+                Ok(seq)
+            }
+            None => Ok(highest.unwrap_or(0) + 1),
+        }
+    }
+
+    pub(crate) fn update(
+        &mut self,
+        target: &Target<'_>,
+        row: Current,
+        patch: &Patch,
+        permissions: Option<&[Permission]>,
+        stamps: Stamps,
+    ) -> Step<Row> {
+        if !row.is_everyday {
+            return self.update_elsewhere(target, patch, permissions, stamps);
+        }
+        let before = &row.image;
+        let permissions = permissions
+            .map(|list| (list, permissions_text(list)))
+            .filter(|(_, text)| **text != *before.permissions);
+        let differs = |stamp: Option<Timestamp>, is: Timestamp| {
+            stamp.is_some_and(|stamp| stamp.cut_to_ms() != is)
+        };
+        let values = patch
+            .apply(target.table, &before.values, self.mark.timestamp())
+            .map_err(Refusal::Invalid)?;
+        let makes_piece = values != before.values
+            || differs(stamps.created, before.created)
+            || differs(stamps.updated, before.updated);
+        let after = Image {
+            created: stamps.created.unwrap_or(before.created).cut_to_ms(),
+            updated: stamps.updated.unwrap_or(self.mark.timestamp()).cut_to_ms(),
+            permissions: match &permissions {
+                Some((_, text)) => text.as_str().into(),
+                None => before.permissions.clone(),
+            },
+            values,
+        };
+        let body = if makes_piece {
+            self.end_piece(target, &row)?;
+            let place = self.append_piece(target, row.seq, &after)?;
+            let body = self.body(target.table, &after.values);
+            self.write_now(
+                target,
+                &target.sql.update_now,
+                place,
+                &after,
+                body.as_deref(),
+            )?;
+            body
+        } else if permissions.is_some() {
+            self.statement(&target.sql.update_permissions)?
+                .execute(params![row.seq, &*after.permissions, after.updated.0])?;
+            self.statement(&target.sql.part_piece)?
+                .execute(params![row.rid])?;
+            None
+        } else {
+            return Ok(self::row(target.id, row.seq, before, None));
+        };
+        if let Some((list, _)) = permissions {
+            self.close_grants(target, row.seq)?;
+            self.add_grants(target, row.seq, list)?;
+        }
+        let written = self::row(target.id, row.seq, &after, body);
+        self.touched.record(
+            target.table,
+            target.id,
+            row.seq,
+            Some(row.image),
+            Some(after),
+        );
+        self.need_room()?;
+        Ok(written)
+    }
+
+    /// The same, of a row of which more is known than that it is there until further notice.
+    fn update_elsewhere(
+        &mut self,
+        target: &Target<'_>,
+        patch: &Patch,
+        permissions: Option<&[Permission]>,
+        stamps: Stamps,
+    ) -> Step<Row> {
+        let act = TimedAct::Update {
+            patch: patch.clone(),
+            permissions: permissions.map(<[Permission]>::to_vec),
+            stamps,
+            guard: Guard::Open,
+        };
+        let row = self.detour(target, act)?;
+        row.ok_or_else(|| corrupt("a row that was updated is not there").into())
+    }
+
+    /// The last set of grants stays open: it goes on judging reads at past coordinates.
+    pub(crate) fn delete(&mut self, target: &Target<'_>, row: Current) -> Step<()> {
+        if !row.is_everyday {
+            let guard = Guard::Open;
+            return self.detour(target, TimedAct::Delete { guard }).map(drop);
+        }
+        self.end_piece(target, &row)?;
+        self.statement(&target.sql.delete_now)?
+            .execute(params![row.seq])?;
+        if self.touched.was_there(target.table, target.id) == Some(false) {
+            // The batch itself had inserted the row: its grants were never known, and those of
+            // an earlier life are the last ones again.
+            let seq_and_mark = params![row.seq, self.mark.0];
+            self.statement(&target.sql.drop_grants)?
+                .execute(seq_and_mark)?;
+            self.statement(&target.sql.reopen_grants)?
+                .execute(seq_and_mark)?;
+            self.statement(&target.sql.resume_life)?
+                .execute(seq_and_mark)?;
+        }
+        self.touched
+            .record(target.table, target.id, row.seq, Some(row.image), None);
+        self.need_room()?;
+        Ok(())
+    }
+
+    /// Ends the piece believed now. One made by this batch was never known and is not kept.
+    fn end_piece(&self, target: &Target<'_>, row: &Current) -> Step<()> {
+        let rid_and_mark = params![row.rid, self.mark.0];
+        let ended = if row.is_own {
+            let drop_piece = (target.table.number, &*target.sql.drop_piece);
+            let growth = &self.state.growth;
+            sizes::remove(self.connection, growth, drop_piece, rid_and_mark)?.len()
+        } else {
+            self.statement(&target.sql.cut_piece)?
+                .execute(rid_and_mark)?
+        };
+        if ended == 1 {
+            return Ok(());
+        }
+        let id = target.id.as_str();
+        let versions = names::versions(target.table.number);
+        Err(corrupt(format!(
+            "row `{id}` has no piece in {versions}, but is valid now"
+        ))
+        .into())
+    }
+
+    fn append_piece(&self, target: &Target<'_>, seq: i64, image: &Image) -> Step<Place> {
+        let mut statement = self.statement(&target.sql.append_piece)?;
+        statement.raw_bind_parameter(1, target.id.as_str())?;
+        statement.raw_bind_parameter(2, self.mark.0)?;
+        statement.raw_bind_parameter(3, seq)?;
+        statement.raw_bind_parameter(4, image.created.0)?;
+        statement.raw_bind_parameter(5, image.updated.0)?;
+        let first = PIECE_PARAMETERS + 1;
+        let place = target.place();
+        let bytes = self
+            .coding
+            .bind(&mut statement, first, place, &image.values)?;
+        statement.raw_execute()?;
+        let rid = self.connection.last_insert_rowid();
+        self.state.growth.written(target.table.number, rid, bytes);
+        Ok(Place { seq, rid })
+    }
+
+    /// Writes the row of now by `sql`, `insert_now` or `update_now`.
+    fn write_now(
+        &self,
+        target: &Target<'_>,
+        sql: &str,
+        Place { seq, rid }: Place,
+        image: &Image,
+        body: Option<&[u8]>,
+    ) -> Step<()> {
+        let mut statement = self.statement(sql)?;
+        statement.raw_bind_parameter(1, seq)?;
+        statement.raw_bind_parameter(2, target.id.as_str())?;
+        statement.raw_bind_parameter(3, self.mark.0)?;
+        statement.raw_bind_parameter(4, image.created.0)?;
+        statement.raw_bind_parameter(5, image.updated.0)?;
+        statement.raw_bind_parameter(6, &*image.permissions)?;
+        statement.raw_bind_parameter(7, body)?;
+        statement.raw_bind_parameter(8, target.table.schema_epoch as i64)?;
+        statement.raw_bind_parameter(9, rid)?;
+        let first = NOW_PARAMETERS + 1;
+        self.coding
+            .bind(&mut statement, first, target.place(), &image.values)?;
+        match statement.raw_execute() {
+            Err(error) if is_unique_violation(&error) => {
+                Err(self.unique_refusal(target, seq, image)?.into())
+            }
+            result => {
+                result?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Which unique index another row stands in the way of. The failed statement is undone, so
+    /// asking each index finds it; the driver's message would have to be taken apart.
+    pub(crate) fn unique_refusal(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        image: &Image,
+    ) -> Step<Refusal> {
+        let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
+        for index in target.table.indexes.iter().filter(unique) {
+            let fields = index.columns.iter().map(|part| part.field);
+            let names = fields
+                .clone()
+                .map(|field| physical_field(target.table, field));
+            let test: String = names
+                .flat_map(|name| [" AND ".to_owned(), name, " = ?".to_owned()])
+                .collect();
+            let sql = format!(
+                "SELECT EXISTS (SELECT 1 FROM {} WHERE seq <> ?{test})",
+                names::now(target.table.number)
+            );
+            let values: Vec<Value> = fields.map(|f| field_value(target, seq, image, f)).collect();
+            let parameters = std::iter::once(Value::Int(seq)).chain(values);
+            let parameters: Vec<Value> = parameters.collect();
+            let bound = rusqlite::params_from_iter(parameters.iter().map(Bound));
+            if self.connection.query_row(&sql, bound, |row| row.get(0))? {
+                return Ok(Refusal::Unique {
+                    index: Some(index.key.to_string()),
+                });
+            }
+        }
+        let index = self.link_held_twice(target, seq, image)?;
+        Ok(Refusal::Unique { index })
+    }
+
+    /// The key of a column whose one link another row holds, where a table of links guards it.
+    fn link_held_twice(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        image: &Image,
+    ) -> Step<Option<String>> {
+        let table = target.table;
+        for (position, relation) in table.relations() {
+            if relation.kind != RelationKind::OneToOne || !table.has_links_table(position) {
+                continue;
+            }
+            let column = &table.columns[position];
+            let links = names::links(table.number, column.number);
+            let sql =
+                format!("SELECT EXISTS (SELECT 1 FROM {links} WHERE target = ? AND seq <> ?)");
+            let bound = params![Bound(&image.values[position]), seq];
+            if self.connection.query_row(&sql, bound, |row| row.get(0))? {
+                return Ok(Some(column.key.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn add_grants(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        permissions: &[Permission],
+    ) -> Step<()> {
+        for (role, actions) in grants(permissions) {
+            self.statement(&target.sql.add_grant)?.execute(params![
+                seq,
+                role,
+                actions,
+                self.mark.0
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// Ends the open grants. Those this batch gave were never known and are not kept.
+    fn close_grants(&self, target: &Target<'_>, seq: i64) -> Step<()> {
+        let seq_and_mark = params![seq, self.mark.0];
+        // They judge what the row was before, too.
+        self.recast.add(target.table.number);
+        if self.touched.was_there(target.table, target.id).is_some() {
+            self.statement(&target.sql.drop_grants)?
+                .execute(seq_and_mark)?;
+        }
+        self.statement(&target.sql.close_grants)?
+            .execute(seq_and_mark)?;
+        Ok(())
+    }
+
+    /// What was known of the row so far goes on being judged by the grants that it had: whoever
+    /// creates it again is not asked whom they concern.
+    pub(crate) fn end_life(&self, target: &Target<'_>, seq: i64) -> Step<()> {
+        self.statement(&target.sql.end_life)?
+            .execute(params![seq, self.mark.0])?;
+        Ok(())
+    }
+
+    /// The row's columns as readers copy them, unless that is too large to be kept.
+    fn body(&self, table: &Table, values: &[Value]) -> Option<Box<[u8]>> {
+        self.coding.body(table, values)
+    }
+}
+
+pub(crate) fn field_value(target: &Target<'_>, seq: i64, image: &Image, field: Field) -> Value {
+    match field {
+        Field::Id => Value::Text(target.id.to_string()),
+        Field::Sequence => Value::Int(seq),
+        Field::Created => Value::Instant(image.created),
+        Field::Updated => Value::Instant(image.updated),
+        Field::Column(position) => image.values[position].clone(),
+    }
+}
+
+/// The row as the reply shows it.
+pub(crate) fn row(id: &RowId, seq: i64, image: &Image, body: Option<Box<[u8]>>) -> Row {
+    Row {
+        seq,
+        id: id.clone(),
+        created: image.created,
+        updated: image.updated,
+        permissions: image.permissions.clone(),
+        content: match body {
+            Some(body) => Content::Body(body),
+            None => Content::Values(image.values.clone()),
+        },
+        span: None,
+    }
+}

@@ -1,0 +1,110 @@
+//! What one batch writes with, and what it has done so far.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{CatalogueChange, Mark, RowId, Table, TableNumber, Timestamp};
+use rusqlite::{CachedStatement, Connection};
+
+use super::halt::Step;
+use super::staged_run::StagedRun;
+use super::timed_rows::Timed;
+use super::touched::Touched;
+use super::versions::Source;
+use crate::batch::BATCH_BYTES_MAX;
+use crate::refusal::Refusal;
+use crate::sqlite::disk::deadline::Deadline;
+use crate::sqlite::schema::coding::Coding;
+use crate::sqlite::schema::row_sql::RowTexts;
+use crate::sqlite::schema::sizes::Totals;
+use crate::sqlite::schema::state::State;
+
+/// A batch while it runs: what it writes with, and what it has done so far.
+pub(crate) struct Run<'w> {
+    pub(crate) connection: &'w Connection,
+    pub(crate) coding: &'w Coding,
+    pub(crate) texts: &'w mut RowTexts,
+    /// How many bytes the tables held before the open transaction.
+    pub(crate) totals: &'w Totals,
+    /// The writer's state as this batch sees and changes it; thrown away if the batch halts.
+    pub(crate) state: State,
+    /// The mark this batch gets if it changes something.
+    pub(crate) mark: Mark,
+    pub(crate) touched: Touched,
+    /// How many operations on rows have begun.
+    pub(crate) row_ops: usize,
+    /// See [`crate::WriteBatch::unchanged_since`].
+    pub(crate) unchanged_since: Option<Timestamp>,
+    /// Stops a search for matching rows.
+    pub(crate) deadline: &'w Deadline,
+    /// How long its searches may still take, together.
+    pub(crate) search_left: Duration,
+    /// How many rows they may still find, together: a row that is found costs its turn, whether or
+    /// not another search of the batch has found it before.
+    pub(crate) finds_left: usize,
+    /// What the batch has to do with transactions of clients.
+    pub(crate) staged: StagedRun,
+    pub(crate) catalogue: Vec<CatalogueChange>,
+    /// What it wrote over valid periods.
+    pub(crate) timed: Timed,
+    /// The rows it erased.
+    pub(crate) erased: Vec<(Arc<Table>, RowId)>,
+    /// Whether it changed what must hold over valid time.
+    pub(crate) constrained: bool,
+    /// Whether it wrote a part of an index, which no reader sees before all of it is there.
+    pub(crate) is_begun: bool,
+    /// See [`crate::Applied::recast`].
+    pub(crate) recast: Recast,
+    /// See [`crate::Applied::erased`].
+    pub(crate) erased_in: Recast,
+}
+
+/// Tables whose past looks otherwise.
+#[derive(Default)]
+pub(crate) struct Recast(RefCell<BTreeSet<TableNumber>>);
+
+impl From<Recast> for Vec<TableNumber> {
+    fn from(recast: Recast) -> Vec<TableNumber> {
+        recast.0.into_inner().into_iter().collect()
+    }
+}
+
+impl Recast {
+    pub(crate) fn add(&self, table: TableNumber) {
+        self.0.borrow_mut().insert(table);
+    }
+}
+
+impl Run<'_> {
+    /// To be asked after each row: other writers wait until all of this batch is in the log.
+    pub(crate) fn need_room(&self) -> Step<()> {
+        // One change of one row is possible however large the row is.
+        let is_single = self.touched.len() <= 1 && self.row_ops <= 1;
+        if self.touched.bytes() > BATCH_BYTES_MAX && !is_single {
+            let bytes_max = BATCH_BYTES_MAX;
+            return Err(Refusal::TooManyBytes { bytes_max }.into());
+        }
+        Ok(())
+    }
+
+    /// From where versions are read.
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source {
+            connection: self.connection,
+            coding: self.coding,
+        }
+    }
+
+    /// A prepared statement, kept for the next time.
+    pub(crate) fn statement(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        self.connection.prepare_cached(sql)
+    }
+
+    /// Takes one change of the catalogue in, for the operations that follow and for the report.
+    pub(crate) fn change_catalogue(&mut self, change: CatalogueChange) {
+        Arc::make_mut(&mut self.state.catalogue).apply(change.clone());
+        self.catalogue.push(change);
+    }
+}

@@ -1,0 +1,575 @@
+//! Transactions of clients on disk: opened, filled, ended; and what the operations of one ask of
+//! the rows they change.
+
+use model::{Mark, ProjectId, RowId, Table, TableNumber, Timestamp};
+use query::names;
+use rusqlite::params;
+use rusqlite::types::Value as Stored;
+
+use super::halt::Step;
+use super::row_write::{Current, Target};
+use super::run::Run;
+use super::staged_run::Entered;
+use crate::refusal::Refusal;
+use crate::sqlite::disk::vault::Place;
+use crate::sqlite::schema::stored_transactions::{find, status_text};
+use crate::staged::{
+    ANSWER_BYTES_MAX, Bound, Done, KEPT_US, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once,
+    PROJECT_BYTES_MAX, REQUESTS_KEPT_US, Repeated, Share, Since, StagedOperation, TRANSACTIONS_MAX,
+    Transaction, TransactionOp, TransactionRefusal, TransactionStatus, class_of, request_text,
+};
+
+/// Most transactions that are removed for a new one: more than one, so that they cannot pile up,
+/// and few enough that nobody waits for it.
+const REMOVED_MAX: i64 = 100;
+
+/// Keeps a request, also in the place of one whose time is over.
+pub(crate) const KEEP_REQUEST: &str = "
+INSERT INTO request_key (project, key, part, request, mark, at, answer, bytes)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT (project, key, part) DO UPDATE SET request = excluded.request, mark = excluded.mark,
+  at = excluded.at, answer = excluded.answer, bytes = excluded.bytes";
+
+/// Whether a transaction's owner is of the class `?4`.
+const OF_CLASS: &str = "owner = ?4 OR substr(owner, 1, length(?4) + 1) = ?4 || ' '";
+
+/// One owner of a class, as a refusal names it.
+fn one_of(class: &str) -> &'static str {
+    match class {
+        "key" => "An API key",
+        "guest" => "An address without an API key",
+        _ => "A user",
+    }
+}
+
+/// All of them.
+fn all_of(class: &str) -> &'static str {
+    match class {
+        "key" => "All API keys together",
+        "guest" => "All callers without an API key together",
+        _ => "A user",
+    }
+}
+
+impl Run<'_> {
+    /// From now on this holds for operations on rows.
+    pub(crate) fn hold_since(&mut self, since: Since) {
+        self.staged.since = Some(since);
+        self.unchanged_since = since.instant;
+    }
+
+    /// `$updatedAt` of a row that is about to be changed, before the batch.
+    ///
+    /// # Errors
+    /// [`TransactionRefusal::Conflict`] when another commit changed the row since the operation
+    /// was staged.
+    pub(crate) fn updated_before(&self, target: &Target<'_>, row: &Current) -> Step<Timestamp> {
+        let Some(since) = self.staged.since else {
+            return Ok(row.image.updated);
+        };
+        let entered = self.entered(target, row)?;
+        if since.mark.is_some_and(|seen| entered.changed > seen) {
+            let conflict = TransactionRefusal::Conflict(target.id.clone());
+            return Err(Refusal::Transaction(conflict).into());
+        }
+        Ok(entered.updated)
+    }
+
+    /// As [`Run::updated_before`] for an operation over a valid period: it stands on all that is
+    /// known of the row, at whatever instant.
+    ///
+    /// # Errors
+    /// [`TransactionRefusal::Conflict`].
+    pub(crate) fn need_unmoved(&self, target: &Target<'_>, seq: i64) -> Step<()> {
+        let Some(seen) = self.staged.since.and_then(|since| since.mark) else {
+            return Ok(());
+        };
+        let since = |column: &str| format!("({column} > ?2 AND {column} < ?3)");
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1 AND twin = 0 AND ({} OR {} OR {})) \
+             OR EXISTS (SELECT 1 FROM {} WHERE seq = ?4 AND ({} OR {}))",
+            names::versions(target.table.number),
+            since("sf"),
+            since("cut_tt"),
+            since("st"),
+            names::grants(target.table.number),
+            since("sf"),
+            since("st"),
+        );
+        // What this batch did itself stands at its own mark.
+        let parameters = params![target.id.as_str(), seen.0, self.mark.0, seq];
+        let has_moved = self
+            .statement(&sql)?
+            .query_row(parameters, |row| row.get(0))?;
+        if has_moved {
+            let conflict = TransactionRefusal::Conflict(target.id.clone());
+            return Err(Refusal::Transaction(conflict).into());
+        }
+        Ok(())
+    }
+
+    /// The same of a row that is not there: another commit may have deleted it since.
+    pub(crate) fn need_absent_unmoved(&self, target: &Target<'_>) -> Step<()> {
+        let is_asked = self.staged.since.is_some_and(|since| since.mark.is_some());
+        match is_asked
+            .then(|| self.known_seq(target))
+            .transpose()?
+            .flatten()
+        {
+            Some(seq) => self.need_unmoved(target, seq),
+            None => Ok(()),
+        }
+    }
+
+    fn entered(&self, target: &Target<'_>, row: &Current) -> Step<Entered> {
+        let key = (target.table.number, target.id.clone());
+        if let Some(entered) = self.staged.entered.borrow().get(&key) {
+            return Ok(*entered);
+        }
+        let entered = if row.is_own {
+            // Whatever was changed was asked about first, so this batch has inserted it.
+            Entered {
+                changed: Mark::ZERO,
+                updated: Timestamp(i64::MIN),
+            }
+        } else {
+            let mut statement = self.statement(&target.sql.grants_from)?;
+            let granted: Option<i64> = statement.query_row(params![row.seq], |row| row.get(0))?;
+            Entered {
+                changed: Mark(row.known_from.max(granted.unwrap_or(0))),
+                updated: row.image.updated,
+            }
+        };
+        self.staged.entered.borrow_mut().insert(key, entered);
+        Ok(entered)
+    }
+
+    pub(crate) fn transaction_op(&mut self, op: &TransactionOp) -> Step<()> {
+        let changed = match op {
+            TransactionOp::Create {
+                project,
+                id,
+                owner,
+                now,
+                expires,
+                share,
+            } => {
+                self.need_open(project, owner, *now, *share)?;
+                self.create_transaction((project, id), owner, (*now, *expires))?
+            }
+            TransactionOp::Stage {
+                project,
+                id,
+                now,
+                operations,
+                share,
+            } => self.stage((project, id), *now, operations, *share)?,
+            TransactionOp::End {
+                project,
+                id,
+                now,
+                status,
+                operation_count,
+            } => self.end_transaction((project, id), *now, *status, *operation_count)?,
+            TransactionOp::Delete { project, id } => {
+                let known = self.known_transaction((project, id))?;
+                self.statement("DELETE FROM staged WHERE seq = ?1")?
+                    .execute([known.seq])?;
+                known
+            }
+        };
+        self.staged.changed.push(changed);
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Refusal::Repeated`] when the request has run before.
+    pub(crate) fn need_first_time(&mut self, once: &Once) -> Step<()> {
+        let kept_from = once.now.0.saturating_sub(REQUESTS_KEPT_US);
+        self.statement(
+            "DELETE FROM request_key WHERE (project, key, part) IN \
+             (SELECT project, key, part FROM request_key WHERE at < ?1 ORDER BY at LIMIT ?2)",
+        )?
+        .execute(params![kept_from, REMOVED_MAX])?;
+        if let Some(repeated) = self.repeated(once, kept_from)? {
+            return Err(Refusal::Repeated(repeated).into());
+        }
+        self.staged.once = Some(once.clone());
+        Ok(())
+    }
+
+    /// The request that ran under this key since `kept_from`.
+    fn repeated(&self, once: &Once, kept_from: i64) -> Step<Option<Repeated>> {
+        let (project, key, part) = (once.project.as_str(), &*once.key, once.part);
+        let mut known = self.statement(
+            "SELECT request, mark FROM request_key \
+             WHERE project = ?1 AND key = ?2 AND part = ?3 AND at >= ?4",
+        )?;
+        let mut rows = known.query(params![project, key, part, kept_from])?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let place = Place::Request(project, key, part);
+        let request = self.coding.vault.text(row.get_ref(0)?, place)?;
+        Ok(Some(Repeated {
+            mark: row.get::<_, Option<i64>>(1)?.map(Mark),
+            is_same: request == Some(request_text(once.request)),
+        }))
+    }
+
+    /// Keeps the key of the request, if it has one, and the answer.
+    pub(crate) fn keep_request(&self, has_mark: bool, done: &Done<'_>) -> Step<()> {
+        let Some(once) = &self.staged.once else {
+            return Ok(());
+        };
+        let answer = once.answer.as_ref().map(|answer| (answer.0)(done));
+        if answer
+            .as_ref()
+            .is_some_and(|answer| answer.len() > ANSWER_BYTES_MAX)
+        {
+            let bytes_max = ANSWER_BYTES_MAX;
+            return Err(Refusal::AnswerTooLarge { bytes_max }.into());
+        }
+        let (project, key, part) = (once.project.as_str(), &*once.key, once.part);
+        let mut request = Stored::Text(request_text(once.request));
+        let mut answer = answer.map_or(Stored::Null, Stored::Blob);
+        let vault = &self.coding.vault;
+        if self.state.is_sealing {
+            let text = request_text(once.request);
+            let place = Place::Request(project, key, part);
+            request = Stored::Blob(vault.seal(place, text.as_bytes())?);
+            if let Stored::Blob(plain) = answer {
+                answer = Stored::Blob(vault.seal(Place::Answer(project, key, part), &plain)?);
+            }
+        }
+        let bytes = match &answer {
+            Stored::Blob(answer) => answer.len() as i64,
+            _ => 0,
+        };
+        self.statement(KEEP_REQUEST)?.execute(params![
+            project,
+            key,
+            part,
+            request,
+            has_mark.then_some(self.mark.0),
+            once.now.0,
+            answer,
+            bytes
+        ])?;
+        if bytes > 0 {
+            self.bound_answers(once)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets answers that may show a row that is to be erased: those of the commits that changed
+    /// it, and of requests that changed nothing, which belong to no commit.
+    pub(crate) fn forget_answers(&self, number: TableNumber, id: &RowId) -> Step<()> {
+        self.statement(
+            "UPDATE request_key SET answer = NULL, bytes = 0 \
+             WHERE answer IS NOT NULL AND (mark IS NULL \
+             OR EXISTS (SELECT 1 FROM tx_row WHERE tt = mark AND tab = ?1 AND id = ?2))",
+        )?
+        .execute(params![number.0, id.as_str()])?;
+        Ok(())
+    }
+
+    /// Removes the transactions of a project that goes, and the keys of its requests.
+    pub(crate) fn delete_transactions(&self, project: &ProjectId) -> Step<()> {
+        self.statement("DELETE FROM request_key WHERE project = ?1")?
+            .execute([project.as_str()])?;
+        self.statement("DELETE FROM staged WHERE project = ?1")?
+            .execute([project.as_str()])?;
+        Ok(())
+    }
+
+    fn known_transaction(&self, (project, id): (&ProjectId, &str)) -> Step<Transaction> {
+        let known = find(self.connection, project, id)?;
+        known.ok_or_else(|| refuse(TransactionRefusal::NotFound(id.to_owned())).into())
+    }
+
+    fn open_transaction(&self, named: (&ProjectId, &str)) -> Step<Transaction> {
+        let known = self.known_transaction(named)?;
+        if known.status != TransactionStatus::Pending {
+            return Err(refuse(TransactionRefusal::Ended(known.id)).into());
+        }
+        Ok(known)
+    }
+
+    fn create_transaction(
+        &mut self,
+        (project, id): (&ProjectId, &str),
+        owner: &str,
+        (now, expires): (Timestamp, Timestamp),
+    ) -> Step<Transaction> {
+        if self.state.catalogue.project(project.as_str()).is_none() {
+            let kind = crate::Container::Project;
+            return Err(Refusal::NotFound(kind, project.to_string()).into());
+        }
+        if find(self.connection, project, id)?.is_some() {
+            return Err(refuse(TransactionRefusal::Exists(id.to_owned())).into());
+        }
+        self.make_room(project, now)?;
+        let keep = expires.0.saturating_add(KEPT_US);
+        let pending = status_text(TransactionStatus::Pending);
+        let instant = now.cut_to_ms();
+        self.statement(
+            "INSERT INTO staged (project, id, owner, status, created, updated, expires, keep, \
+             count, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, 0, 0)",
+        )?
+        .execute(params![
+            project.as_str(),
+            id,
+            owner,
+            pending,
+            instant.0,
+            expires.cut_to_ms().0,
+            keep
+        ])?;
+        self.known_transaction((project, id))
+    }
+
+    /// Refuses what would leave no room for other owners.
+    fn need_open(
+        &self,
+        project: &ProjectId,
+        owner: &str,
+        now: Timestamp,
+        share: Share,
+    ) -> Step<()> {
+        if share.own.open >= TRANSACTIONS_MAX && share.class == Bound::WHOLE {
+            return Ok(());
+        }
+        let sql = format!(
+            "SELECT coalesce(sum(owner = ?3), 0), coalesce(sum({OF_CLASS}), 0) FROM staged \
+             WHERE project = ?1 AND status = ?2 AND expires > ?5"
+        );
+        let pending = status_text(TransactionStatus::Pending);
+        let class = class_of(owner);
+        let parameters = params![project.as_str(), pending, owner, class, now.0];
+        let (own, all): (i64, i64) = self
+            .statement(&sql)?
+            .query_row(parameters, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        for (who, open, open_max) in [
+            (one_of(class), own, share.own.open),
+            (all_of(class), all, share.class.open),
+        ] {
+            if open as usize >= open_max {
+                let why = format!(
+                    "{who} can have {open_max} open transactions of a project; {open} are open."
+                );
+                return Err(refuse(TransactionRefusal::NoRoom(why)).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes transactions that are no longer kept, and, where a project has too many, the
+    /// oldest of those that have ended.
+    fn make_room(&self, project: &ProjectId, now: Timestamp) -> Step<()> {
+        self.statement(
+            "DELETE FROM staged WHERE seq IN (SELECT seq FROM staged WHERE keep < ?1 \
+             ORDER BY keep LIMIT ?2)",
+        )?
+        .execute(params![now.0, REMOVED_MAX])?;
+        let count: i64 = self
+            .statement("SELECT count(*) FROM staged WHERE project = ?1")?
+            .query_row([project.as_str()], |row| row.get(0))?;
+        if count < TRANSACTIONS_MAX as i64 || self.remove_ended(project, now)? > 0 {
+            return Ok(());
+        }
+        let why =
+            format!("A project can have {TRANSACTIONS_MAX} open transactions; {count} are open.");
+        Err(refuse(TransactionRefusal::NoRoom(why)).into())
+    }
+
+    /// Removes the oldest transactions that have ended or expired; how many.
+    fn remove_ended(&self, project: &ProjectId, now: Timestamp) -> Step<usize> {
+        let removed = self
+            .statement(
+                "DELETE FROM staged WHERE seq IN (SELECT seq FROM staged WHERE project = ?1 \
+                 AND (status <> ?2 OR expires <= ?3) ORDER BY seq LIMIT ?4)",
+            )?
+            .execute(params![
+                project.as_str(),
+                status_text(TransactionStatus::Pending),
+                now.0,
+                REMOVED_MAX
+            ])?;
+        Ok(removed)
+    }
+
+    fn stage(
+        &mut self,
+        named: (&ProjectId, &str),
+        now: Timestamp,
+        operations: &[StagedOperation],
+        share: Share,
+    ) -> Step<Transaction> {
+        let known = self.open_transaction(named)?;
+        need_time(&known, now)?;
+        let count = known.operation_count + operations.len();
+        let added: usize = operations.iter().map(|op| op.body.len()).sum();
+        let bytes = known.operation_bytes + added;
+        if count > OPERATIONS_MAX {
+            let why = format!("A transaction can have {OPERATIONS_MAX} operations.");
+            return Err(refuse(TransactionRefusal::LimitExceeded(why)).into());
+        }
+        if bytes > OPERATION_BYTES_MAX {
+            let why = format!("A transaction can hold {OPERATION_BYTES_MAX} bytes of operations.");
+            return Err(refuse(TransactionRefusal::LimitExceeded(why)).into());
+        }
+        self.need_bytes(named.0, &known.owner, added, (now, share))?;
+        let mut insert = self.statement(
+            "INSERT INTO staged_op (tx, n, seen, place, id, body) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        let vault = &self.coding.vault;
+        for (n, op) in (known.operation_count as i64..).zip(operations) {
+            let (transaction, seen, place, row) = (known.seq, op.seen.0, &op.place, &op.row);
+            if self.state.is_sealing {
+                let body = vault.seal(Place::Operation(transaction, n), op.body.as_bytes())?;
+                insert.execute(params![transaction, n, seen, place, row, body])?;
+            } else {
+                insert.execute(params![transaction, n, seen, place, row, &*op.body])?;
+            }
+        }
+        drop(insert);
+        self.statement("UPDATE staged SET count = ?2, bytes = ?3, updated = ?4 WHERE seq = ?1")?
+            .execute(params![
+                known.seq,
+                count as i64,
+                bytes as i64,
+                now.cut_to_ms().0
+            ])?;
+        self.known_transaction(named)
+    }
+
+    /// Refuses what would let the open transactions of one project take too much of the disk.
+    fn need_bytes(
+        &self,
+        project: &ProjectId,
+        owner: &str,
+        added: usize,
+        (now, share): (Timestamp, Share),
+    ) -> Step<()> {
+        let sql = format!(
+            "SELECT coalesce(sum(bytes), 0), coalesce(sum(bytes) FILTER (WHERE owner = ?3), 0), \
+             coalesce(sum(bytes) FILTER (WHERE {OF_CLASS}), 0) \
+             FROM staged WHERE project = ?1 AND status = ?2"
+        );
+        let pending = status_text(TransactionStatus::Pending);
+        let class = class_of(owner);
+        // Who holds too much: so much, of so much.
+        let full = || -> Step<Option<(&str, usize, usize)>> {
+            let (held, own, all): (i64, i64, i64) = self
+                .statement(&sql)?
+                .query_row(params![project.as_str(), pending, owner, class], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })?;
+            let bounds = [
+                (one_of(class), own as usize, share.own.bytes),
+                (all_of(class), all as usize, share.class.bytes),
+                ("A project", held as usize, PROJECT_BYTES_MAX),
+            ];
+            Ok(bounds
+                .into_iter()
+                .find(|(_, held, max)| held + added > *max))
+        };
+        if full()?.is_none() {
+            return Ok(());
+        }
+        if self.remove_ended(project, now)? > 0 && full()?.is_none() {
+            return Ok(());
+        }
+        let Some((who, held, bytes_max)) = full()? else {
+            return Ok(());
+        };
+        let why = format!(
+            "{who} can hold {bytes_max} bytes of operations in open transactions of a project; \
+             {held} are held, and {added} would be added."
+        );
+        Err(refuse(TransactionRefusal::NoRoom(why)).into())
+    }
+
+    fn end_transaction(
+        &mut self,
+        named: (&ProjectId, &str),
+        now: Timestamp,
+        status: TransactionStatus,
+        operation_count: Option<usize>,
+    ) -> Step<Transaction> {
+        let known = self.open_transaction(named)?;
+        if status == TransactionStatus::Committed {
+            need_time(&known, now)?;
+        }
+        if operation_count.is_some_and(|count| count != known.operation_count) {
+            return Err(refuse(TransactionRefusal::Moved).into());
+        }
+        self.forget_operations(known.seq, status, now)?;
+        self.known_transaction(named)
+    }
+}
+
+impl Run<'_> {
+    /// Fails every open transaction with an operation on this row, or with one on many rows of its
+    /// table that names it, and forgets their operations. One that is sealed is not looked into.
+    pub(crate) fn fail_transactions_on(&self, table: &Table, id: &RowId) -> Step<()> {
+        let sql = "SELECT DISTINCT s.seq FROM staged AS s JOIN staged_op AS o ON o.tx = s.seq \
+                   WHERE s.project = ?1 AND s.status = ?2 AND o.place = ?3 \
+                   AND (o.id = ?4 OR (o.id IS NULL \
+                   AND (typeof(o.body) = 'blob' OR instr(o.body, ?4) > 0)))";
+        let place = format!("{}/{}", table.database, table.id);
+        let pending = status_text(TransactionStatus::Pending);
+        let mut statement = self.statement(sql)?;
+        let parameters = params![table.project.as_str(), pending, place, id.as_str()];
+        let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
+        for seq in found.collect::<Result<Vec<_>, _>>()? {
+            self.forget_operations(seq, TransactionStatus::Failed, self.mark.timestamp())?;
+        }
+        Ok(())
+    }
+
+    /// Fails every open transaction with operations on the table's database that were staged while
+    /// there was no key, and forgets their operations: content is judged by the commit, so they may
+    /// hold values of a column that is only now created as an encrypted one.
+    pub(crate) fn fail_plain_transactions(&mut self, table: &Table) -> Step<()> {
+        let sql = "SELECT DISTINCT s.seq FROM staged AS s JOIN staged_op AS o ON o.tx = s.seq \
+                   WHERE s.project = ?1 AND s.status = ?2 AND typeof(o.body) = 'text' \
+                   AND substr(o.place, 1, length(?3)) = ?3";
+        let database = format!("{}/", table.database);
+        let pending = status_text(TransactionStatus::Pending);
+        let mut statement = self.statement(sql)?;
+        let parameters = params![table.project.as_str(), pending, database];
+        let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
+        let found = found.collect::<Result<Vec<_>, _>>()?;
+        drop(statement);
+        for seq in &found {
+            self.forget_operations(*seq, TransactionStatus::Failed, self.mark.timestamp())?;
+        }
+        // So the log is cut, in which they stand, too.
+        self.state.erased += found.len() as u64;
+        Ok(())
+    }
+
+    fn forget_operations(&self, seq: i64, status: TransactionStatus, now: Timestamp) -> Step<()> {
+        self.statement("DELETE FROM staged_op WHERE tx = ?1")?
+            .execute([seq])?;
+        self.statement(
+            "UPDATE staged SET status = ?2, updated = ?3, keep = expires, bytes = 0 WHERE seq = ?1",
+        )?
+        .execute(params![seq, status_text(status), now.cut_to_ms().0])?;
+        Ok(())
+    }
+}
+
+fn need_time(known: &Transaction, now: Timestamp) -> Result<(), Refusal> {
+    if known.expires <= now {
+        return Err(refuse(TransactionRefusal::Expired(known.id.clone())));
+    }
+    Ok(())
+}
+
+fn refuse(refusal: TransactionRefusal) -> Refusal {
+    Refusal::Transaction(refusal)
+}

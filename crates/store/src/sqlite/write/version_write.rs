@@ -1,0 +1,602 @@
+//! Operations over a valid period: which versions they end and write, the model says.
+//!
+//! The row's versions are read, the plan is made, and its steps are done one by one. Where a
+//! piece had a twin among the rows of now, the two are parted first: so every version that is not
+//! gone stands in the index by which they are found. What is shown now follows at the end of
+//! the batch (`present.rs`), because two rows may swap a unique value inside it.
+
+use std::sync::Arc;
+
+use model::history::{
+    Act, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, WriteRefusal,
+};
+use model::{Mark, Patch, Period, Row, Span, Table, Timestamp};
+use query::names;
+use rusqlite::{OptionalExtension, params};
+
+use super::grants_over_time::grants_of;
+use super::halt::{Halt, Step};
+use super::row_write::{self, Target};
+use super::run::Run;
+use super::versions::{self, Asserted, Stored};
+use crate::batch::BATCH_ROWS_MAX;
+use crate::refusal::Refusal;
+use crate::row_op::{Guard, Stamps};
+use crate::sqlite::schema::coding::Damaged;
+use crate::sqlite::schema::columns::column_list;
+use crate::sqlite::schema::sizes;
+use crate::sqlite::schema::tables::END;
+use crate::timed::{TimedAct, TimedClaim, TimedOp, refused};
+use crate::written::TimedDone;
+
+/// Versions that a range up to the next boundary looks at: the one before it, the one it begins
+/// in, and the next.
+pub(crate) const VERSIONS_TO_NEXT: usize = 3;
+
+/// Most versions that one batch ends and writes: of each of as many rows as it may change, one
+/// that it ends, what remains of it on both sides, and one that is new.
+const STEPS_MAX: usize = 4 * BATCH_ROWS_MAX;
+
+/// A merge as the model calls it.
+type Merging<'a> =
+    dyn FnMut(Option<&Arc<Asserted>>) -> Result<Option<Arc<Asserted>>, model::ModelError> + 'a;
+
+impl Run<'_> {
+    /// Runs one operation, which has no effect on other rows.
+    pub(crate) fn timed_op_alone(&mut self, op: &TimedOp) -> Step<TimedDone> {
+        if let TimedAct::Erase = op.act {
+            return self.erase(&op.table, &op.id);
+        }
+        let target = Target {
+            table: &op.table,
+            id: &op.id,
+            sql: self.texts.of(&op.table),
+        };
+        self.need_kept_past(op)?;
+        self.part_twin(&target)?;
+        if let TimedAct::Assert(claim) = &op.act {
+            self.assert_claim(&target, claim)?;
+            return Ok(TimedDone {
+                is_affected: false,
+                row: None,
+            });
+        }
+        let known = self.known_for(&target, op.range)?;
+        let seq = self.known_seq(&target)?;
+        let is_again = self.creates_again(&target, op, seq)?;
+        if !is_again {
+            self.judge_timed(&target, op, seq, &known)?;
+        }
+        self.need_plain_values(op, &known)?;
+        let plan = self.plan(&target, op, &known)?;
+        let needs_piece = matches!(op.act, TimedAct::Update { .. } | TimedAct::Delete { .. });
+        if needs_piece && !op.is_literal && !self.meets_any(op.range, &known) {
+            return Err(Refusal::RowNotFound(op.id.clone()).into());
+        }
+        let mut grants = grants_of(&op.act);
+        // A row that is met as it is was there before.
+        grants.comes_with_row &= !plan.is_empty();
+        if plan.is_empty() && grants.new.is_none() {
+            return Ok(TimedDone {
+                is_affected: false,
+                row: self.row_met(&target, seq, op, &known)?,
+            });
+        }
+        let seq = match seq {
+            Some(seq) => seq,
+            None => self.free_seq(&target)?,
+        };
+        let was_granted = self.has_grants(&target, seq)?;
+        if is_again {
+            self.end_life(&target, seq)?;
+        }
+        self.run_plan(&op.table, &target, seq, &plan)?;
+        self.regrant(&op.table, &target, seq, &grants, was_granted)?;
+        let row = match self.row_written(&target, seq, &plan)? {
+            Some(row) => Some(row),
+            None => self.row_met(&target, Some(seq), op, &known)?,
+        };
+        Ok(TimedDone {
+            is_affected: true,
+            row,
+        })
+    }
+
+    /// Ends what the batch did over valid periods: what is shown follows, and rows that came and
+    /// went leave no grants behind.
+    pub(crate) fn end_timed(&mut self) -> Step<()> {
+        self.catch_up()?;
+        let timed = std::mem::take(&mut self.timed);
+        for row in timed.rows() {
+            let target = Target {
+                table: &row.table,
+                id: &row.id,
+                sql: self.texts.of(&row.table),
+            };
+            if row.is_changed() {
+                self.touched.record_elsewhere(&row.table, &row.id, row.seq);
+            } else if row.is_granted {
+                let seq_and_mark = params![row.seq, self.mark.0];
+                self.statement(&target.sql.drop_grants)?
+                    .execute(seq_and_mark)?;
+                self.statement(&target.sql.reopen_grants)?
+                    .execute(seq_and_mark)?;
+                self.statement(&target.sql.resume_life)?
+                    .execute(seq_and_mark)?;
+            }
+        }
+        self.timed = timed;
+        Ok(())
+    }
+
+    /// Does an ordinary operation, valid from the mark on, to a row of which more is known than
+    /// that it is there until further notice; the row as it became, `None` if it is not there.
+    pub(crate) fn detour(&mut self, target: &Target<'_>, act: TimedAct) -> Step<Option<Row>> {
+        let table = self.state.catalogue.table_by_number(target.table.number);
+        let table = table.ok_or(Refusal::CatalogueMoved)?;
+        let op = TimedOp {
+            table: Arc::clone(table),
+            id: target.id.clone(),
+            range: Range::default(),
+            act,
+            is_literal: false,
+        };
+        self.timed_op(&op)?;
+        self.catch_up()?;
+        let current = self.current(target)?;
+        Ok(current.map(|row| row_write::row(target.id, row.seq, &row.image, None)))
+    }
+
+    /// Parts a row of now from the piece it is an exact copy of, so that the piece stands in the
+    /// indexes of versions.
+    pub(crate) fn part_twin(&self, target: &Target<'_>) -> Step<()> {
+        let now = names::now(target.table.number);
+        let sql = format!("SELECT rid FROM {now} WHERE id = ?1 AND twin = 1");
+        let rid: Option<i64> = self
+            .statement(&sql)?
+            .query_row(params![target.id.as_str()], |row| row.get(0))
+            .optional()?;
+        if let Some(rid) = rid {
+            self.statement(&format!("UPDATE {now} SET twin = 0 WHERE id = ?1"))?
+                .execute(params![target.id.as_str()])?;
+            self.statement(&target.sql.part_piece)?
+                .execute(params![rid])?;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Refusal::HistoryGone`] for what would be forgotten at once, or is forgotten already.
+    fn need_kept_past(&self, op: &TimedOp) -> Step<()> {
+        let line = op.table.options.line(self.mark.timestamp());
+        let is_gone = match &op.act {
+            TimedAct::Assert(TimedClaim::Exists(_, at) | TimedClaim::Equals(_, at)) => {
+                at.is_some_and(|at| at < line)
+            }
+            TimedAct::Assert(TimedClaim::UnchangedSince(_)) => false,
+            _ => matches!(op.range.until, Until::At(end) if end <= line),
+        };
+        if is_gone {
+            return Err(Refusal::HistoryGone(line).into());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn known_for(&self, target: &Target<'_>, range: Range) -> Step<Vec<Stored>> {
+        let low = range.from_at(self.mark);
+        let (source, table, id) = (self.source(), target.table, target.id.as_str());
+        match range.until {
+            Until::Next => {
+                let within = (low, Timestamp::END);
+                versions::known(source, table, id, within, VERSIONS_TO_NEXT)
+            }
+            Until::Open => versions::known_within(source, table, id, (low, Timestamp::END)),
+            // An end before the beginning is refused by the plan; nothing lies between.
+            Until::At(high) => versions::known_within(source, table, id, (low, high)),
+        }
+    }
+
+    /// The `$sequence` of a row of which anything was ever known. The piece of a row of now has
+    /// been parted from it.
+    pub(crate) fn known_seq(&self, target: &Target<'_>) -> Step<Option<i64>> {
+        if let Some(row) = self.timed.find(target.table.number, target.id) {
+            return Ok(Some(row.seq));
+        }
+        let versions = names::versions(target.table.number);
+        let sql = format!("SELECT seq FROM {versions} WHERE id = ?1 AND twin = 0 LIMIT 1");
+        Ok(self
+            .statement(&sql)?
+            .query_row(params![target.id.as_str()], |row| row.get(0))
+            .optional()?)
+    }
+
+    /// The next free `$sequence`. Rows that this batch has removed again keep theirs until it ends.
+    fn free_seq(&self, target: &Target<'_>) -> Step<i64> {
+        let number = target.table.number;
+        let mut statement = self.statement(&target.sql.identity)?;
+        let highest: Option<i64> =
+            statement.query_row(params![target.id.as_str()], |row| row.get(2))?;
+        let own = self.timed.rows().iter();
+        let own = own.filter(|row| row.table.number == number);
+        let own = own.map(|row| row.seq).max().unwrap_or(0);
+        Ok(highest.unwrap_or(0).max(own) + 1)
+    }
+
+    fn judge_timed(
+        &self,
+        target: &Target<'_>,
+        op: &TimedOp,
+        seq: Option<i64>,
+        known: &[Stored],
+    ) -> Step<()> {
+        let guard = match &op.act {
+            TimedAct::Insert { guard, .. }
+            | TimedAct::Put { guard, .. }
+            | TimedAct::Patch { guard, .. }
+            | TimedAct::Update { guard, .. }
+            | TimedAct::Delete { guard } => guard,
+            TimedAct::Erase | TimedAct::Assert(_) => return Ok(()),
+        };
+        let Some(seq) = seq else { return Ok(()) };
+        if !self.permits_seq(target, seq, guard)?
+            || self.meets_former_life(target, op.range, (seq, guard), known)?
+        {
+            return Err(match op.act {
+                TimedAct::Insert { .. } => Refusal::RowExists(target.id.clone()),
+                _ => Refusal::RowForbidden(target.id.clone()),
+            }
+            .into());
+        }
+        if let TimedAct::Insert { .. } = op.act {
+            return Ok(());
+        }
+        self.need_unmoved(target, seq)?;
+        let moved = |since: Timestamp| {
+            let mut met = known.iter().filter(|version| version.sys_from < self.mark);
+            met.any(|version| version.value.updated > since.cut_to_ms())
+        };
+        if self.unchanged_since.is_some_and(moved) {
+            return Err(Refusal::RowMoved(target.id.clone()).into());
+        }
+        Ok(())
+    }
+
+    /// Whether the operation creates a row anew that was known before: one that is not there, and
+    /// will not be, from the mark on.
+    fn creates_again(&self, target: &Target<'_>, op: &TimedOp, seq: Option<i64>) -> Step<bool> {
+        let begins_now = op.range.from_at(self.mark) >= self.mark.timestamp();
+        Ok(matches!(op.act, TimedAct::Insert { .. })
+            && begins_now
+            && seq.is_some()
+            && self.timed.find(target.table.number, target.id).is_none()
+            && self.current_found(target)?.is_none()
+            && !self.is_scheduled(target)?)
+    }
+
+    /// Whether an operation of somebody who has grants on the row itself would change what was
+    /// known before it was last created again: those grants are of its present life.
+    fn meets_former_life(
+        &self,
+        target: &Target<'_>,
+        range: Range,
+        (seq, guard): (i64, &Guard),
+        known: &[Stored],
+    ) -> Step<bool> {
+        let (Guard::Granted { .. }, Ok(range)) = (guard, self.resolved(range, known)) else {
+            return Ok(false);
+        };
+        let reborn: Option<i64> = self
+            .statement(&target.sql.reborn_at)?
+            .query_row(params![seq], |row| row.get(0))?;
+        let Some(reborn) = reborn else {
+            return Ok(false);
+        };
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        let mut former = pieces.filter(|piece| piece.origin.0 < reborn);
+        Ok(former.any(|piece| piece.valid.intersect(&range).is_some()))
+    }
+
+    /// What changes a part of a piece needs the rest of it. Whatever ends pieces, or writes others
+    /// in their place, does not: what remains of a piece is copied as it is sealed.
+    fn need_plain_values(&self, op: &TimedOp, known: &[Stored]) -> Step<()> {
+        let (TimedAct::Update { .. } | TimedAct::Patch { .. }, Ok(range)) =
+            (&op.act, self.resolved(op.range, known))
+        else {
+            return Ok(());
+        };
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        for piece in pieces.filter(|piece| piece.valid.intersect(&range).is_some()) {
+            piece.value.damaged.need_none()?;
+        }
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        target: &Target<'_>,
+        op: &TimedOp,
+        known: &[Stored],
+    ) -> Step<Plan<Arc<Asserted>>> {
+        let created = known.first().map(|version| version.value.created);
+        let fresh = |values: &[model::Value], stamps: Stamps, created: Option<Timestamp>| {
+            let now = self.mark.timestamp();
+            Arc::new(Asserted {
+                created: stamps.created.or(created).unwrap_or(now).cut_to_ms(),
+                updated: stamps.updated.unwrap_or(now).cut_to_ms(),
+                values: values.to_vec(),
+                damaged: Damaged::default(),
+            })
+        };
+        let run = |act: Act<'_, Arc<Asserted>>| {
+            let operation = Operation::Write(act, op.range);
+            let known = Known {
+                versions: known,
+                last_change: None,
+            };
+            let plan = Plan::new(operation, self.mark, known);
+            plan.map_err(|refusal| Halt::Refused(refused(refusal, target.id)))
+        };
+        let plan = match &op.act {
+            TimedAct::Insert { values, stamps, .. } => {
+                run(Act::Insert(fresh(values, *stamps, None)))?
+            }
+            TimedAct::Put { values, .. } => {
+                run(Act::Put(fresh(values, Stamps::default(), created)))?
+            }
+            TimedAct::Delete { .. } => run(Act::Delete)?,
+            TimedAct::Update { patch, stamps, .. } => {
+                let mut merge = self.merge(target, op, patch, *stamps, None);
+                run(Act::Update(&mut *merge))?
+            }
+            TimedAct::Patch {
+                patch, gap, stamps, ..
+            } => {
+                if let (Err(refusal), false) = (gap, self.covers(op.range, known)) {
+                    return Err(Refusal::clone(refusal).into());
+                }
+                let gap = gap.as_ref().ok();
+                let gap = gap.map(|values| fresh(values, *stamps, created));
+                let mut merge = self.merge(target, op, patch, *stamps, gap);
+                run(Act::Patch(&mut *merge))?
+            }
+            TimedAct::Erase | TimedAct::Assert(_) => unreachable!("they make no plan"),
+        };
+        let rows_max = BATCH_ROWS_MAX;
+        if plan.endings.len() + plan.writes.len() > 2 * rows_max {
+            return Err(Refusal::TooManyRows { rows_max }.into());
+        }
+        Ok(plan)
+    }
+
+    fn merge<'a>(
+        &'a self,
+        target: &'a Target<'_>,
+        op: &'a TimedOp,
+        patch: &'a Patch,
+        stamps: Stamps,
+        gap: Option<Arc<Asserted>>,
+    ) -> Box<Merging<'a>> {
+        let now = self.mark.timestamp();
+        Box::new(move |piece| {
+            let Some(piece) = piece else {
+                let Some(gap) = &gap else { return Ok(None) };
+                let values = patch.operate(target.table, gap.values.clone(), now)?;
+                return Ok(Some(Arc::new(Asserted {
+                    values,
+                    ..Asserted::clone(gap)
+                })));
+            };
+            let values = patch.apply(target.table, &piece.values, now)?;
+            let merged = Asserted {
+                created: stamps.created.unwrap_or(piece.created).cut_to_ms(),
+                updated: stamps.updated.unwrap_or(now).cut_to_ms(),
+                values,
+                damaged: Damaged::default(),
+            };
+            let is_same = merged.values == piece.values
+                && merged.created == piece.created
+                && stamps.updated.is_none();
+            Ok((op.is_literal || !is_same).then(|| Arc::new(merged)))
+        })
+    }
+
+    /// Whether pieces known now leave nothing of the range open.
+    fn covers(&self, range: Range, known: &[Stored]) -> bool {
+        let Ok(range) = self.resolved(range, known) else {
+            return true; // The plan says why it is refused.
+        };
+        let mut pieces: Vec<_> = valid_now(known).collect();
+        pieces.sort_by_key(Period::from);
+        range.uncovered(&pieces).is_empty()
+    }
+
+    fn meets_any(&self, range: Range, known: &[Stored]) -> bool {
+        let range = self.resolved(range, known);
+        range.is_ok_and(|range| valid_now(known).any(|valid| valid.intersect(&range).is_some()))
+    }
+
+    pub(crate) fn resolved(&self, range: Range, known: &[Stored]) -> Result<Period, WriteRefusal> {
+        let next = |from| {
+            let boundaries = valid_now(known).filter_map(|valid| valid.boundary_after(from));
+            boundaries.min()
+        };
+        range.resolve(self.mark, next)
+    }
+
+    fn run_plan(
+        &mut self,
+        table: &Arc<Table>,
+        target: &Target<'_>,
+        seq: i64,
+        plan: &Plan<Arc<Asserted>>,
+    ) -> Step<()> {
+        for (version, ending) in &plan.endings {
+            self.end_version(target, version.0, *ending)?;
+        }
+        for new in &plan.writes {
+            self.write_version(target, seq, new)?;
+        }
+        let is_removed = |(_, ending): &&(_, Ending)| *ending == Ending::Remove;
+        let removed = plan.endings.iter().filter(is_removed).count();
+        self.timed.steps += plan.endings.len() + plan.writes.len();
+        if self.timed.steps > STEPS_MAX {
+            let rows_max = BATCH_ROWS_MAX;
+            return Err(Refusal::TooManyRows { rows_max }.into());
+        }
+        let row = self.timed.row(table, target.id, seq);
+        row.is_behind = true;
+        row.written = (row.written + plan.writes.len()).saturating_sub(removed);
+        row.ended += plan.endings.len() - removed;
+        self.timed.is_behind = true;
+        Ok(())
+    }
+
+    fn end_version(&self, target: &Target<'_>, rid: i64, ending: Ending) -> Step<()> {
+        let versions = names::versions(target.table.number);
+        let mark = self.mark.0;
+        let ended = match ending {
+            Ending::Remove => {
+                let sql = format!(
+                    "DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND twin = 0{}",
+                    sizes::returning(&sizes::of_schema(target.table))
+                );
+                let (growth, sql) = (&self.state.growth, (target.table.number, &*sql));
+                sizes::remove(self.connection, growth, sql, params![rid, mark])?.len()
+            }
+            Ending::Cut(valid_to) => self
+                .statement(&format!(
+                    "UPDATE {versions} SET cut_tt = ?2, cut_vt = ?3 WHERE rid = ?1 AND twin = 0"
+                ))?
+                .execute(params![rid, mark, valid_to.0])?,
+            Ending::Close => self
+                .statement(&format!(
+                    "UPDATE {versions} SET st = ?2 WHERE rid = ?1 AND twin = 0"
+                ))?
+                .execute(params![rid, mark])?,
+            Ending::UncutAndClose => self
+                .statement(&format!(
+                    "UPDATE {versions} SET cut_tt = {END}, cut_vt = {END}, st = ?2 \
+                     WHERE rid = ?1 AND twin = 0"
+                ))?
+                .execute(params![rid, mark])?,
+        };
+        if ended == 1 {
+            return Ok(());
+        }
+        let id = target.id.as_str();
+        let what = format!("version {rid} of row `{id}` was read and cannot be ended");
+        Err(crate::sqlite::disk::fault::corrupt(what).into())
+    }
+
+    fn write_version(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        new: &NewVersion<Arc<Asserted>>,
+    ) -> Step<()> {
+        let columns = target.table.columns.len();
+        let sql = format!(
+            "INSERT INTO {} (id, vf, vt, sf, origin, seq, created, updated, twin{}) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0{})",
+            names::versions(target.table.number),
+            column_list(target.table),
+            ", ?".repeat(columns)
+        );
+        let mut statement = self.statement(&sql)?;
+        statement.raw_bind_parameter(1, target.id.as_str())?;
+        statement.raw_bind_parameter(2, new.valid.from().0)?;
+        statement.raw_bind_parameter(3, new.valid.end().0)?;
+        statement.raw_bind_parameter(4, self.mark.0)?;
+        statement.raw_bind_parameter(5, new.origin.0)?;
+        statement.raw_bind_parameter(6, seq)?;
+        statement.raw_bind_parameter(7, new.value.created.0)?;
+        statement.raw_bind_parameter(8, new.value.updated.0)?;
+        let (place, values) = (target.place(), &new.value.values);
+        let mut bytes = self.coding.bind(&mut statement, 9, place, values)?;
+        bytes += new.value.damaged.bind(&mut statement, 9)?;
+        statement.raw_execute()?;
+        let rid = self.connection.last_insert_rowid();
+        self.state.growth.written(target.table.number, rid, bytes);
+        Ok(())
+    }
+
+    /// The first piece that the plan asserts, as the reply shows it.
+    fn row_written(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        plan: &Plan<Arc<Asserted>>,
+    ) -> Step<Option<Row>> {
+        let asserted = plan.writes.iter().filter(|new| new.origin == self.mark);
+        let first = asserted.min_by_key(|new| new.valid.from());
+        let row = |new: &NewVersion<Arc<Asserted>>| {
+            let known = (self.mark, new.origin);
+            self.row_over(target, seq, new.valid, known, &new.value)
+        };
+        first.map(row).transpose()
+    }
+
+    /// The first piece that an operation met and left as it was, as the reply shows it.
+    fn row_met(
+        &self,
+        target: &Target<'_>,
+        seq: Option<i64>,
+        op: &TimedOp,
+        known: &[Stored],
+    ) -> Step<Option<Row>> {
+        let shows = !op.is_literal && !matches!(op.act, TimedAct::Delete { .. });
+        let Some(seq) = seq.filter(|_| shows) else {
+            return Ok(None);
+        };
+        let Ok(range) = self.resolved(op.range, known) else {
+            return Ok(None);
+        };
+        let pieces = known.iter().filter_map(Stored::piece_now);
+        let met = pieces.filter(|piece| piece.valid.intersect(&range).is_some());
+        let first = met.min_by_key(|piece| piece.valid.from());
+        let row = |piece: Piece<'_, Arc<Asserted>>| {
+            let known = (piece.sys_from, piece.origin);
+            self.row_over(target, seq, piece.valid, known, piece.value)
+        };
+        first.map(row).transpose()
+    }
+
+    /// A row with where it stands; `known` is since when, and since when with this value.
+    fn row_over(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        valid: Period,
+        known: (Mark, Mark),
+        asserted: &Asserted,
+    ) -> Step<Row> {
+        asserted.damaged.need_none()?;
+        let body = self.coding.body(target.table, &asserted.values);
+        let content = match body {
+            Some(body) => model::Content::Body(body),
+            None => model::Content::Values(asserted.values.clone()),
+        };
+        Ok(Row {
+            seq,
+            id: target.id.clone(),
+            created: asserted.created,
+            updated: asserted.updated,
+            permissions: self.permissions_of(target.table, seq)?.into(),
+            content,
+            span: Some(Box::new(Span {
+                valid,
+                system_from: known.0,
+                system_to: None,
+                shows_end: false,
+                origin: known.1,
+                damaged: Vec::new(),
+            })),
+        })
+    }
+}
+
+/// What pieces known now are valid over.
+fn valid_now(known: &[Stored]) -> impl Iterator<Item = Period> {
+    let pieces = known.iter().filter_map(Stored::piece_now);
+    pieces.map(|piece| piece.valid)
+}
