@@ -15,7 +15,9 @@ mod commits;
 mod cycles;
 mod declarations;
 mod dependencies;
+mod floors;
 mod functions;
+mod graph;
 mod imports;
 mod leftovers;
 mod links;
@@ -53,6 +55,7 @@ use source::Tree;
 ///     function       at most 70 lines
 ///     file           at most 800 lines without tests
 ///     cycle          the files of a crate import one another in one direction
+///     floor          folders of a module import those below them (the table in floors.rs)
 ///     trait          at most 8 methods
 ///     type-name      a type's name stands once in the workspace
 ///     test-name      a test's name begins with the thing it is about
@@ -135,7 +138,7 @@ pub fn report(checkout: &Checkout) -> Result<bool> {
 
 /// Every rule over the whole tree, in the order of path and line.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 11] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 12] = [
         imports::check,
         storage::check,
         calls::check,
@@ -143,6 +146,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         sizes::check,
         functions::check,
         cycles::check,
+        floors::check,
         names::check,
         declarations::check,
         leftovers::check,
