@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 // The same client that asks the bad-input suite's questions.
 #[allow(dead_code, missing_docs, reason = "the targets need a part of it")]
-#[path = "../../crates/server/tests/stranger/asking.rs"]
+#[path = "../../crates/tidemark/tests/stranger/asking.rs"]
 pub mod asking;
 mod change;
 mod content;

@@ -62,7 +62,7 @@ impl Checkout {
             .into())
     }
 
-    /// The released program, as `cargo build --release -p server` leaves it.
+    /// The released program, as `cargo build --release -p tidemark` leaves it.
     pub fn binary(&self) -> Result<PathBuf> {
         Ok(self.target()?.join("release").join("tidemark"))
     }
@@ -70,7 +70,7 @@ impl Checkout {
     /// The command that builds [`Checkout::binary`].
     pub fn build_release(&self) -> Command {
         let mut command = self.cargo();
-        command.args(["build", "--release", "-p", "server"]);
+        command.args(["build", "--release", "-p", "tidemark"]);
         command
     }
 

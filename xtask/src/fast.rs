@@ -18,7 +18,7 @@ use crate::{prerequisite, tidy};
 pub struct Arguments {}
 
 /// The rooms whose tests need nothing but themselves.
-const ROOMS: [&str; 8] = [
+const ROOMS: [&str; 9] = [
     "model",
     "query",
     "cache",
@@ -27,6 +27,7 @@ const ROOMS: [&str; 8] = [
     "engine",
     "client",
     "server",
+    "tidemark",
 ];
 
 /// The lane, or status 2 when the toolchain is not whole.

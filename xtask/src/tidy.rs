@@ -46,10 +46,10 @@ use source::Tree;
 ///     dependency     each outside dependency has its line in docs/decisions/dependencies.md
 ///     sql-text       SQL stands in crates/query/src/emit.rs and crates/store/ only
 ///     sqlite-name    the engine and what is above it do not know which database is below
-///     serialisation  only crates/server derives it
+///     serialisation  only crates/server and the rooms above it derive it
 ///     purity         pure rooms: no files, sockets, threads, clocks, chance
 ///     clock          below the server, the wall clock comes in as an argument
-///     environment    read in crates/server/src/config.rs only
+///     environment    read in crates/tidemark/src/config.rs only
 ///     banned-call    no process exit, todo!, unimplemented!, dbg!, #[ignore]
 ///     line           at most 100 columns (links and test data excepted)
 ///     function       at most 70 lines

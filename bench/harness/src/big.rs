@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use model::counted;
 use serde_json::json;
-use server::bench::answer;
-use server::seed::table;
+use tidemark::bench::answer;
+use tidemark::seed::table;
 
 use crate::awake::Awake;
 use crate::connection::Access;
@@ -25,7 +25,7 @@ use crate::{catalog, change};
 /// reader and a writer go on.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  cargo build --release -p server
+  cargo build --release -p tidemark
   cargo run --release -p harness -- big --quick --rows 20000")]
 pub struct Arguments {
     #[command(flatten)]

@@ -22,7 +22,7 @@ use crate::run::{Run, RunArgs, Taken};
 /// client inserts a row every five milliseconds; its waits count from when each insert was due.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  cargo build --release -p server
+  cargo build --release -p tidemark
   cargo run --release -p harness -- builds --quick --rows 20000")]
 pub struct Arguments {
     #[command(flatten)]

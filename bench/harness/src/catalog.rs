@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use server::bench::answer::{self, Expected};
-use server::seed::generator::{Product, row_id};
-use server::seed::table;
+use tidemark::bench::answer::{self, Expected};
+use tidemark::seed::generator::{Product, row_id};
+use tidemark::seed::table;
 
 use crate::change::wait_until_available;
 use crate::connection::{Access, Connection};

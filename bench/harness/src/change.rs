@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use server::seed::table;
+use tidemark::seed::table;
 
 use crate::big::{self, PATIENCE, Sizes};
 use crate::catalog;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use serde_json::json;
-use server::seed::list_route;
+use tidemark::seed::list_route;
 
 use crate::connection::{Access, Connection};
 

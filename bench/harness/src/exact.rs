@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use server::bench::answer;
+use tidemark::bench::answer;
 
 use crate::aim::Aim;
 use crate::connection::{Access, Connection};
@@ -25,7 +25,7 @@ use crate::{catalog, expect, nginx};
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   apt-get install -y wrk nginx-light
-  cargo build --release -p server
+  cargo build --release -p tidemark
   cargo run --release -p harness -- exact --quick")]
 pub struct Arguments {
     #[command(flatten)]

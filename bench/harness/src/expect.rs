@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use server::bench::answer::Expected;
-use server::seed::generator::{Product, row_id};
-use server::seed::{self, table};
+use tidemark::bench::answer::Expected;
+use tidemark::seed::generator::{Product, row_id};
+use tidemark::seed::{self, table};
 
 use crate::connection::{Access, Connection};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use server::seed::{list_route, table};
+use tidemark::seed::{list_route, table};
 
 use crate::awake::Awake;
 use crate::catalog;
@@ -24,7 +24,7 @@ use crate::traffic::{Client, Seen, for_ms};
 /// has no index. Rounds are quiet, loaded, quiet again.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  cargo build --release -p server
+  cargo build --release -p tidemark
   cargo run --release -p harness -- fair --quick --rows 20000")]
 pub struct Arguments {
     #[command(flatten)]

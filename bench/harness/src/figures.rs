@@ -28,7 +28,7 @@ use crate::{catalog, expect, inserts, lists, reads, run, starts};
 /// was wrong or something could not be measured.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  cargo build --release -p server
+  cargo build --release -p tidemark
   cargo run --release -p harness -- figures --bin target/release/tidemark --quick")]
 pub struct Arguments {
     /// The binary to measure, a release build

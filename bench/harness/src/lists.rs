@@ -11,8 +11,8 @@ use futures_executor::block_on;
 use model::{Actor, DatabaseId, KeyId, Page, ProjectId, Scope, TableId, Timestamp};
 use query::Query;
 use serde_json::Value;
-use server::seed::table;
 use store::{Listing, Store, TotalCap};
+use tidemark::seed::table;
 
 use crate::bare::{self, Bare};
 use crate::expect;
@@ -85,7 +85,7 @@ impl Opened {
         // The server's own limits and encoders, with its list cache off.
         let config = engine::Config {
             total_cap: TOTAL_CAP,
-            ..server::config::offline_engine(copy("list-engine")?)
+            ..server::offline::offline_engine(copy("list-engine")?)
         };
         let clock = Arc::new(MachineClock {
             opened: Instant::now(),

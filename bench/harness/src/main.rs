@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use server::bench::{awake, connection, disk};
+use tidemark::bench::{awake, connection, disk};
 
 mod aim;
 mod bare;

@@ -20,7 +20,7 @@ use crate::{catalog, expect};
 /// Each round starts a server for each of the three, on a copy of the catalog with its index.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  cargo build --release -p server
+  cargo build --release -p tidemark
   cargo run --release -p harness -- memory --quick --queries 5000")]
 pub struct Arguments {
     #[command(flatten)]

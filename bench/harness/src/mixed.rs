@@ -21,7 +21,7 @@ use crate::workload::{self, Mixed};
 /// ideal cache.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  cargo build --release -p server
+  cargo build --release -p tidemark
   cargo run --release -p harness -- mixed --quick")]
 pub struct Arguments {
     #[command(flatten)]

@@ -7,8 +7,8 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use server::seed::generator::{Product, row_id};
-use server::seed::{self, table};
+use tidemark::seed::generator::{Product, row_id};
+use tidemark::seed::{self, table};
 
 use crate::connection::{Access, Connection};
 

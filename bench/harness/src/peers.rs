@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use server::bench::answer;
+use tidemark::bench::answer;
 
 use crate::aim::Aim;
 use crate::catalog;
@@ -28,7 +28,7 @@ use crate::wrk::Wrk;
 /// beside the binary.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  cargo build --release -p server
+  cargo build --release -p tidemark
   cargo run --release -p harness -- peers --quick")]
 pub struct Arguments {
     #[command(flatten)]

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use server::bench::answer::Expected;
-use server::seed::generator::{Product, row_id};
+use tidemark::bench::answer::Expected;
+use tidemark::seed::generator::{Product, row_id};
 
 use crate::aim::Aim;
 use crate::connection::Connection;
@@ -256,7 +256,7 @@ fn creation(index: u32) -> Result<Value> {
 
 #[cfg(test)]
 mod tests {
-    use server::seed::table;
+    use tidemark::seed::table;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
-use server::bench::answer;
+use tidemark::bench::answer;
 
 use crate::aim::Aim;
 use crate::connection::Connection;
@@ -29,7 +29,7 @@ use crate::{catalog, expect};
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   apt-get install -y wrk
-  cargo build --release -p server
+  cargo build --release -p tidemark
   cargo run --release -p harness -- watched --quick")]
 pub struct Arguments {
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use server::seed::list_route;
+use tidemark::seed::list_route;
 
 const MIXED: &str = include_str!("../../workloads/mixed.toml");
 const WRITERS_EQUALITY: &str = include_str!("../../workloads/writers-equality.toml");

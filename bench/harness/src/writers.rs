@@ -22,7 +22,7 @@ use crate::workload::{self, Lists};
 /// writer's thread: with the lists of bench/workloads/writers-*.toml cached, and without any.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  cargo build --release -p server
+  cargo build --release -p tidemark
   cargo run --release -p harness -- writers --quick")]
 pub struct Arguments {
     #[command(flatten)]

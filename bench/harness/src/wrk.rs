@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use server::seed::table;
+use tidemark::seed::table;
 
 use crate::aim::Aim;
 use crate::connection::Access;

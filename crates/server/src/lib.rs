@@ -1,16 +1,10 @@
-//! The binary's rooms: HTTP, the admin socket, the command line and the benchmark's client.
+//! What a server is made of: HTTP, the sockets it is served on, and what is told of it.
 //!
-//! The only room that knows wire shapes, sockets, the environment and the command line. It knows
-//! nothing of SQL and of which database answers.
+//! Wire shapes stand here and nowhere else. It knows nothing of SQL and of which database answers,
+//! of the environment and of the command line.
 
-pub mod admin;
-pub mod bench;
-pub mod cli;
-pub mod config;
-pub mod doctor;
 pub mod http;
-pub mod port;
+pub mod offline;
 pub mod secret;
-pub mod seed;
 pub mod serve;
 pub mod watch;

@@ -7,6 +7,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::http::{Rng, Shared};
 use crate::watch::trace::Traces;
 
 mod connection;
-pub(crate) mod files;
+pub mod files;
 mod refusal;
 pub mod tls;
 mod worker;
@@ -50,6 +51,11 @@ const STANDS_BACK: i32 = 5;
 
 /// Most threads that parse large bodies for one thread that answers requests.
 const PARSERS_MAX: usize = 2;
+
+/// Threads the system lets this process run at once.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
 
 /// How to serve. No limit has a default here: the caller decides.
 pub struct ServeConfig {

@@ -1,7 +1,7 @@
 //! Rules `purity`, `clock`, `environment` and `banned-call`: what code must not reach for.
 
 use super::Finding;
-use super::rooms::{self, Kind};
+use super::rooms::{self, Kind, Room};
 use super::source::{Source, Tree};
 
 /// What a pure room must not reach for, and where it comes from instead.
@@ -17,7 +17,7 @@ const IMPURE: [(&str, &str); 9] = [
     ("getrandom", "take the random number as an argument"),
 ];
 /// The one file that reads the environment.
-const CONFIG: &str = "crates/server/src/config.rs";
+const CONFIG: &str = "crates/tidemark/src/config.rs";
 const ENVIRONMENT: [&str; 6] = ["var", "var_os", "vars", "vars_os", "args", "args_os"];
 /// Refused everywhere, in tests too.
 const BANNED: [(&str, &str); 5] = [
@@ -42,7 +42,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             if room.kind == Kind::Pure {
                 check_purity(source, &mut findings);
             } else if room.kind == Kind::Active {
-                check_clock(source, room.name, &mut findings);
+                check_clock(source, room, &mut findings);
             }
             // A build script has no other way to learn what cargo wants.
             let may_read = source.path == CONFIG || source.path.ends_with("/build.rs");
@@ -75,8 +75,8 @@ fn check_purity(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-fn check_clock(source: &Source, room: &str, findings: &mut Vec<Finding>) {
-    if room != "server" {
+fn check_clock(source: &Source, room: &Room, findings: &mut Vec<Finding>) {
+    if !room.is_rim() {
         let advice = "take it through the `Clock` that main.rs passes down";
         findings.extend(refuse(source, "clock", "SystemTime::now", advice));
     }
@@ -153,7 +153,7 @@ mod tests {
             &[("crates/engine/src/commit.rs", text)],
             &["crates/engine/src/commit.rs:1: clock"],
         );
-        check(&[("crates/server/src/main.rs", text)], &[]);
+        check(&[("crates/tidemark/src/main.rs", text)], &[]);
     }
 
     #[test]
@@ -161,14 +161,14 @@ mod tests {
         let text = "let a = std::env::var(\"A\");\nlet b = env!(\"CARGO_PKG_VERSION\");";
         check(
             &[
-                ("crates/server/src/config.rs", text),
-                ("crates/server/build.rs", text),
+                ("crates/tidemark/src/config.rs", text),
+                ("crates/tidemark/build.rs", text),
             ],
             &[],
         );
         check(
-            &[("crates/server/src/main.rs", text)],
-            &["crates/server/src/main.rs:1: environment"],
+            &[("crates/tidemark/src/main.rs", text)],
+            &["crates/tidemark/src/main.rs:1: environment"],
         );
         check(&[("tests/src/lib.rs", text)], &[]);
         let in_a_test = "#[test]\nfn seed() {\n  std::env::var(\"SEED\");\n}";

@@ -124,7 +124,7 @@ fn has_module(tree: &Tree, source: &Source, room: &Room, name: &str) -> bool {
 }
 
 fn check_serialisation(source: &Source, room: &Room, findings: &mut Vec<Finding>) {
-    if room.name == "server" || room.kind == Kind::Beside {
+    if room.is_rim() || room.kind == Kind::Beside {
         return;
     }
     for (at, _) in source.code.match_indices("derive(") {

@@ -32,11 +32,12 @@ const STATEMENTS: [&str; 17] = [
     "EXPLAIN QUERY PLAN ",
 ];
 /// Rooms that must not know which database is below them.
-const UNAWARE: [&str; 7] = [
+const UNAWARE: [&str; 8] = [
     "crates/client/",
     "crates/engine/",
     "crates/functions/",
     "crates/server/",
+    "crates/tidemark/",
     "crates/list-cache/",
     "crates/cache/",
     "crates/model/",

@@ -131,7 +131,7 @@ pub(super) mod tests {
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;
-    use crate::config::offline_engine;
+    use crate::offline::offline_engine;
 
     struct Still;
 

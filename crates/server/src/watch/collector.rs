@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use client::{Client, Endpoint};
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap};
 use opentelemetry_proto::tonic::collector::trace::v1::{
@@ -19,8 +20,6 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use prost::Message as _;
-
-use client::{Client, Endpoint};
 
 /// The route of traces under a collector's endpoint (OTLP 1.0, "OTLP/HTTP Request").
 pub const ROUTE: &str = "/v1/traces";

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use client::Endpoint;
 use hyper::header::HeaderMap;
 use hyper::{Method, StatusCode};
 use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
@@ -22,7 +23,6 @@ use opentelemetry_sdk::trace::{
 };
 
 use super::collector::Collector;
-use client::Endpoint;
 
 /// Spans that wait to be sent. A span is bounded, so this bounds their memory: some 2 MB.
 const WAITING_MAX: usize = 2_048;

@@ -1,0 +1,230 @@
+//! The command line's end: through the running server, or straight into the store.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use client::Client;
+use engine::{Clock, Engine, EngineError, StoreError};
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::{CONTENT_TYPE, HOST};
+use serde_json::Value;
+use server::http::Rng;
+use server::watch::told::Told;
+use tokio::net::UnixStream;
+
+use super::act::{self, Act, Refusal};
+use super::socket;
+use crate::port;
+use crate::port::ask::{Ask, Told as ToldByPort};
+
+/// Longest time a running server may take for one act.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// A way to administer a data directory.
+pub enum Administration {
+    /// A server runs: it is asked.
+    Running(Client),
+    /// None runs: the store is open here, and locked.
+    Offline {
+        /// The open engine.
+        engine: Arc<Engine>,
+        /// For ids and secrets.
+        rng: Rng,
+    },
+}
+
+impl Administration {
+    /// Finds the way. `config` opens the store where no server runs.
+    ///
+    /// # Errors
+    /// When the directory does not exist and `create` does not hold, cannot be opened, or is held
+    /// by a server that does not answer.
+    pub async fn open(
+        config: engine::Config,
+        clock: Arc<dyn Clock>,
+        rng: Rng,
+        create: bool,
+    ) -> Result<Administration> {
+        let directory = config.directory.clone();
+        if !create && !directory.is_dir() {
+            bail!(
+                "there is no data directory {}. Give its path with --data, or start \
+                 `tidemark serve` once to make one",
+                directory.display()
+            );
+        }
+        if let Some(stream) = connect(&directory).await? {
+            return Ok(Administration::Running(Client::over(stream).await?));
+        }
+        match Engine::open(config, clock) {
+            Ok(engine) => Ok(Administration::Offline { engine, rng }),
+            Err(EngineError::Store(StoreError::Locked { .. })) => bail!(
+                "another process holds the data directory {} and does not answer on its \
+                 admin.sock. If a server is starting or stopping, or another command is at work \
+                 there, try again in a moment",
+                directory.display()
+            ),
+            Err(error) => Err(anyhow!("{error}"))
+                .with_context(|| format!("cannot open the data directory {}", directory.display())),
+        }
+    }
+
+    /// Does one act.
+    ///
+    /// # Errors
+    /// The refusal, in words.
+    pub async fn perform(&mut self, act: Act) -> Result<Value> {
+        match self {
+            Administration::Offline { engine, rng } => act::perform(engine, *rng, act)
+                .await
+                .map_err(|refusal| anyhow!(refusal.message)),
+            Administration::Running(client) => {
+                let asked = tokio::time::timeout(ANSWER_MAX, ask(client, &act)).await;
+                asked.map_err(|_| {
+                    anyhow!(
+                        "the running server did not answer within {} s",
+                        ANSWER_MAX.as_secs()
+                    )
+                })?
+            }
+        }
+    }
+
+    /// Does one step of an export or import.
+    ///
+    /// # Errors
+    /// The [`Refusal`] itself where the store refused, else what broke.
+    pub async fn port(&mut self, ask: &Ask, rows: &[u8]) -> Result<ToldByPort> {
+        match self {
+            Administration::Offline { engine, .. } => {
+                Ok(port::act::perform(engine, ask.clone(), rows).await?)
+            }
+            Administration::Running(client) => {
+                let asked = tokio::time::timeout(ANSWER_MAX, ask_port(client, ask, rows)).await;
+                asked.map_err(|_| {
+                    anyhow!(
+                        "the running server did not answer within {} s",
+                        ANSWER_MAX.as_secs()
+                    )
+                })?
+            }
+        }
+    }
+
+    /// Closes the store, if it was opened here.
+    ///
+    /// # Errors
+    /// When the store cannot be closed in order.
+    pub fn close(self) -> Result<()> {
+        match self {
+            Administration::Running(_) => Ok(()),
+            Administration::Offline { engine, .. } => Ok(engine.close()?),
+        }
+    }
+}
+
+/// A connection to the running server; `None` when none runs, also when one left its socket.
+async fn connect(directory: &Path) -> Result<Option<UnixStream>> {
+    if !directory.is_dir() {
+        return Ok(None);
+    }
+    let (path, _open) = socket::path(directory)?;
+    match UnixStream::connect(&path).await {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error).with_context(|| {
+            format!(
+                "cannot open {}/admin.sock. Only the user who runs the server may",
+                directory.display()
+            )
+        }),
+    }
+}
+
+/// What the server that runs on `directory` tells of itself; `None` when none runs.
+///
+/// # Errors
+/// When it does not answer, or not in a way that is understood.
+pub async fn tell_top(directory: &Path, within: Duration) -> Result<Option<Told>> {
+    let Some(stream) = connect(directory).await? else {
+        return Ok(None);
+    };
+    let asking = async {
+        let mut client = Client::over(stream).await?;
+        let request = Request::get(socket::TOP)
+            .header(HOST, "tidemark")
+            .body(Full::default())?;
+        client
+            .send(request)
+            .await
+            .context("the running server broke off")
+    };
+    let answer = tokio::time::timeout(within, asking).await;
+    let answer = answer.context("the running server did not answer in time")??;
+    let told = serde_json::from_slice(&answer.body).ok();
+    let told = told.filter(|_| answer.status.is_success());
+    let why = || anyhow!("the running server does not know `tidemark top`; is it older?");
+    told.ok_or_else(why).map(Some)
+}
+
+async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<ToldByPort> {
+    let request = Request::post(port::ask::ROUTE)
+        .header(HOST, "tidemark")
+        .body(Full::from(port::ask::frame(ask, rows)))?;
+    let answer = client
+        .send(request)
+        .await
+        .context("the running server broke off")?;
+    if answer.status.is_success() {
+        let (head, rows) = port::ask::unframe(&answer.body)?;
+        let rows = rows.to_vec();
+        return Ok(ToldByPort { head, rows });
+    }
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let message = body["message"]
+        .as_str()
+        .unwrap_or("The running server refused; is it older?");
+    Err(Refusal {
+        status: answer.status,
+        message: message.to_owned(),
+    }
+    .into())
+}
+
+async fn ask(client: &mut Client, act: &Act) -> Result<Value> {
+    let (method, route, body) = act::to_request(act);
+    let request = Request::builder()
+        .method(method)
+        .uri(route)
+        .header(HOST, "tidemark");
+    let body = body.map(|body| body.to_string()).unwrap_or_default();
+    let request = request
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::from(body))?;
+    let answer = client
+        .send(request)
+        .await
+        .context("the running server broke off")?;
+    let body: Value = serde_json::from_slice(&answer.body)
+        .with_context(|| format!("the running server answered {} without JSON", answer.status))?;
+    if answer.status.is_success() {
+        return Ok(body);
+    }
+    bail!(
+        "{}",
+        body["message"]
+            .as_str()
+            .unwrap_or("the running server refused")
+    )
+}

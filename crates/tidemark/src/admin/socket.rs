@@ -1,0 +1,282 @@
+//! The server's end of `admin.sock`: HTTP/1.1 over a Unix socket in the data directory.
+
+use std::convert::Infallible;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::UnixListener as StdListener;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::Engine;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use server::http::Rng;
+use server::watch::exposition::Exposition;
+use server::watch::{Watch, listener};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::act::{self, Refusal};
+use crate::port;
+use crate::port::ask::Told;
+
+/// The socket's name in the data directory.
+const NAME: &str = "admin.sock";
+/// Where metrics are read here, whatever the settings say: who may open the socket may do more.
+const METRICS: &str = "/metrics";
+/// What `tidemark top` asks for.
+pub const TOP: &str = "/top";
+/// Where it is made, out of everybody's reach, before it takes its name.
+const CRADLE: &str = ".admin";
+/// Longest path of a socket that all systems take: macOS has 104 bytes, one of them a zero
+/// (macOS `unix(4)`; Linux, `unix(7)`, has 108).
+const PATH_BYTES_MAX: usize = 103;
+/// Requests here are small; whatever is longer is a mistake.
+const BODY_BYTES_MAX: usize = 64 * 1_024;
+
+/// The bound socket. Its file goes when this is dropped.
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// What the socket's tasks share.
+struct Administrator {
+    engine: Arc<Engine>,
+    watch: Arc<Watch>,
+    exposition: Arc<Exposition>,
+    rng: Rng,
+}
+
+/// The path of the socket in `directory` to give the system. Keep the file open while the path
+/// is in use: where the true path is too long, it leads through the open directory.
+pub fn path(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
+    reachable(directory, NAME)
+}
+
+fn reachable(directory: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> {
+    let path = directory.join(name);
+    if path.as_os_str().len() <= PATH_BYTES_MAX {
+        return Ok((path, None));
+    }
+    let open = File::open(directory)?;
+    let path = PathBuf::from(format!("/proc/self/fd/{}/{name}", open.as_raw_fd()));
+    Ok((path, Some(open)))
+}
+
+impl Socket {
+    /// Binds it, readable by its owner only, in place of one that a server left behind. Needs
+    /// the lock of the data directory and a runtime.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn bind(directory: &Path) -> io::Result<Socket> {
+        let cradle = directory.join(CRADLE);
+        if cradle.exists() {
+            fs::remove_dir_all(&cradle)?;
+        }
+        // Born in a closed directory: no moment passes between its birth and its permissions.
+        DirBuilder::new().mode(0o700).create(&cradle)?;
+        let (born, open) = reachable(&cradle, NAME)?;
+        let listener = StdListener::bind(&born)?;
+        fs::set_permissions(&born, Permissions::from_mode(0o600))?;
+        let path = directory.join(NAME);
+        fs::rename(&born, &path)?;
+        drop(open);
+        fs::remove_dir(&cradle)?;
+        listener.set_nonblocking(true)?;
+        Ok(Socket {
+            listener: UnixListener::from_std(listener)?,
+            path,
+        })
+    }
+
+    /// Serves until its task is dropped. Runs where tasks may stay on their thread.
+    pub async fn serve(self, engine: Arc<Engine>, watch: Arc<Watch>, rng: Rng) {
+        let administrator = Rc::new(Administrator {
+            engine,
+            exposition: Arc::new(Exposition::new(watch.clone())),
+            watch,
+            rng,
+        });
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    tokio::task::spawn_local(converse(stream, administrator.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection of admin.sock could not be accepted");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Left behind, it would only be replaced by the next server.
+        drop(fs::remove_file(&self.path));
+    }
+}
+
+async fn converse(stream: UnixStream, administrator: Rc<Administrator>) {
+    let service = service_fn(|request| {
+        let administrator = administrator.clone();
+        async move { Ok::<_, Infallible>(answer(request, &administrator).await) }
+    });
+    let served = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection of admin.sock broke off");
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    administrator: &Administrator,
+) -> Response<Full<Bytes>> {
+    if request.uri().path() == port::ask::ROUTE {
+        return answer_port(request, administrator.engine.clone()).await;
+    }
+    if request.uri().path() == METRICS {
+        let exposition = administrator.exposition.clone();
+        return apart(move || listener::metrics(&exposition, request.headers())).await;
+    }
+    if request.uri().path() == TOP {
+        // Not logged: it is asked once a second.
+        let watch = administrator.watch.clone();
+        let told = move || {
+            let told = serde_json::to_vec(&watch.tell());
+            let told = told.expect("names and numbers can be written");
+            json_answer(StatusCode::OK, told)
+        };
+        return apart(told).await;
+    }
+    let line = format!("{} {}", request.method(), request.uri().path());
+    let (status, body) = match administrator.perform(request).await {
+        Ok(body) => (StatusCode::OK, body),
+        Err(refusal) => (refusal.status, json!({ "message": refusal.message })),
+    };
+    tracing::info!(target: "admin", %line, status = status.as_u16(), "answered");
+    json_answer(status, body.to_string().into_bytes())
+}
+
+/// Makes an answer apart from this thread, which accepts the connections of applications.
+async fn apart<F>(answer: F) -> Response<Full<Bytes>>
+where
+    F: FnOnce() -> Response<Full<Bytes>> + Send + 'static,
+{
+    let answer = tokio::task::spawn_blocking(answer).await;
+    answer.unwrap_or_else(|error| {
+        let body = json!({ "message": error.to_string() });
+        json_answer(StatusCode::INTERNAL_SERVER_ERROR, body.to_string().into())
+    })
+}
+
+fn json_answer(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
+    let answer = Response::builder()
+        .status(status)
+        .header(CONTENT_TYPE, "application/json");
+    let answer = answer.body(Full::from(body));
+    answer.expect("status and header are constant")
+}
+
+/// A step of an export or import. Not logged one by one: there may be thousands.
+async fn answer_port(request: Request<Incoming>, engine: Arc<Engine>) -> Response<Full<Bytes>> {
+    let (status, body) = match port_step(request, engine).await {
+        Ok(told) => (StatusCode::OK, port::ask::frame(&told.head, &told.rows)),
+        Err(refusal) => {
+            let body = json!({ "message": refusal.message });
+            (refusal.status, body.to_string().into_bytes())
+        }
+    };
+    let answer = Response::builder().status(status);
+    answer
+        .body(Full::from(body))
+        .expect("the status is constant")
+}
+
+async fn port_step(request: Request<Incoming>, engine: Arc<Engine>) -> Result<Told, Refusal> {
+    let body = Limited::new(request.into_body(), port::ask::REQUEST_BYTES_MAX);
+    let body = body.collect().await;
+    let body = body
+        .map_err(|error| Refusal::bad(error.to_string()))?
+        .to_bytes();
+    // Apart from this thread, which accepts connections: a page takes milliseconds.
+    let runtime = tokio::runtime::Handle::current();
+    let step = tokio::task::spawn_blocking(move || {
+        let (ask, rows) = port::ask::unframe(&body)?;
+        runtime.block_on(port::act::perform(&engine, ask, rows))
+    });
+    step.await.map_err(|error| Refusal {
+        status: StatusCode::INTERNAL_SERVER_ERROR,
+        message: error.to_string(),
+    })?
+}
+
+impl Administrator {
+    async fn perform(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
+        let (head, body) = request.into_parts();
+        let body = Limited::new(body, BODY_BYTES_MAX).collect().await;
+        let body = body
+            .map_err(|error| Refusal::bad(error.to_string()))?
+            .to_bytes();
+        let act = act::from_request(&head.method, head.uri.path(), &body)?;
+        act::perform(&self.engine, self.rng, act).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn the_socket_is_its_owners_and_replaces_one_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path();
+        drop(StdListener::bind(directory.join(NAME)).unwrap());
+        let runtime = runtime();
+        let _guard = runtime.enter();
+        let socket = Socket::bind(directory).unwrap();
+        let mode = fs::metadata(directory.join(NAME))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(std::os::unix::net::UnixStream::connect(directory.join(NAME)).is_ok());
+        drop(socket);
+        assert!(!directory.join(NAME).exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_long_path_is_reached_through_its_open_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = folder.path().join("x".repeat(120));
+        fs::create_dir_all(&long).unwrap();
+        let runtime = runtime();
+        let _guard = runtime.enter();
+        let _socket = Socket::bind(&long).unwrap();
+        let (path, _open) = path(&long).unwrap();
+        assert!(path.as_os_str().len() <= PATH_BYTES_MAX);
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+    }
+}

@@ -1,0 +1,585 @@
+//! One frame of `tidemark top`, as plain text.
+
+use server::watch::held::Held;
+use server::watch::told::{QueryTold, RouteTold, Told};
+
+use crate::cli::table;
+
+/// Lines of each list.
+const LINES_MAX: usize = 8;
+/// Fewest characters that a route or a query is shortened to.
+const NAME_CHARS_MIN: usize = 12;
+
+/// What is shown of a server between two looks at it.
+pub struct Frame<'a> {
+    /// The first look; `None` shows what came since the server's start.
+    pub before: Option<&'a Told>,
+    /// The second look.
+    pub now: &'a Told,
+}
+
+/// How much fits on a screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Characters of a line.
+    pub columns: usize,
+    /// Lines.
+    pub rows: usize,
+}
+
+impl Size {
+    /// Paper has no end.
+    pub const ENDLESS: Size = Size {
+        columns: usize::MAX,
+        rows: usize::MAX,
+    };
+}
+
+/// One of the lists: its heads, and its lines by rank, the name last.
+struct Listed {
+    head: Vec<&'static str>,
+    lines: Vec<Vec<String>>,
+    shorten: fn(&str, usize) -> String,
+}
+
+impl Frame<'_> {
+    /// The frame as it fits: lines are wrapped, names shortened, and the lists share the lines
+    /// that are left.
+    pub fn text(&self, size: Size) -> String {
+        let mut head = wrapped(&self.head(), size.columns);
+        // On a small screen the lists have half of it, and the head what comes first.
+        head.truncate(size.rows.div_ceil(2).max(1));
+        let queries = self.queries();
+        let hottest = |asked: &Asked| (asked.per_s * 1e3) as u64;
+        let slowest = |asked: &Asked| asked.mean_ns.unwrap_or_default() as u64;
+        let lists = [
+            self.routes(),
+            listed("HOTTEST QUERIES", &queries, hottest),
+            listed("SLOWEST QUERIES", &queries, slowest),
+        ];
+        let wanted = lists.each_ref().map(|list| list.lines.len());
+        let shares = shared(size.rows.saturating_sub(head.len()), wanted);
+        let mut text = head.join("\n") + "\n";
+        for (list, share) in lists.iter().zip(shares) {
+            if let Some(lines) = share {
+                text.push('\n');
+                text += &list.text(lines, size.columns);
+            }
+        }
+        text
+    }
+
+    /// Seconds between the looks.
+    fn over_s(&self) -> f64 {
+        let before_ms = self.earlier().map_or(0, |before| before.up_ms);
+        (self.now.up_ms.saturating_sub(before_ms) as f64 / 1e3).max(1e-3)
+    }
+
+    /// The first look, unless the server was started anew since.
+    fn earlier(&self) -> Option<&Told> {
+        self.before.filter(|before| before.up_ms <= self.now.up_ms)
+    }
+
+    /// How much was counted between the looks.
+    fn more(&self, of: impl Fn(&Told) -> u64) -> u64 {
+        let before = self.earlier().map_or(0, &of);
+        of(self.now).saturating_sub(before)
+    }
+
+    fn rate(&self, of: impl Fn(&Told) -> u64) -> String {
+        per_s(self.more(of) as f64 / self.over_s())
+    }
+
+    /// Lines of parts, what is looked at most first.
+    fn head(&self) -> Vec<Vec<String>> {
+        let now = self.now;
+        let before_s = self.earlier().map_or(0.0, |before| before.cpu_s);
+        let cores = (now.cpu_s - before_s) / self.over_s();
+        let title = vec![
+            format!("tidemark {}", now.version),
+            format!("up {}", span(now.up_ms / 1_000)),
+            format!("{} connections", now.connections),
+            bytes(now.resident_bytes),
+            format!("{cores:.2} cores"),
+        ];
+        vec![
+            title,
+            Vec::new(),
+            self.requests(),
+            self.lists(),
+            self.commits(),
+            self.long_reads(),
+        ]
+    }
+
+    fn requests(&self) -> Vec<String> {
+        let sum =
+            |of: fn(&RouteTold) -> u64| move |told: &Told| told.routes.iter().map(of).sum::<u64>();
+        let took = self.took();
+        vec![
+            begun("requests", &self.rate(sum(|route| route.answers))),
+            format!("4xx {}", self.rate(sum(|route| route.refusals))),
+            format!("5xx {}", self.rate(sum(|route| route.failures))),
+            format!("p50 {}", time(took.quantile(0.5))),
+            format!("p99 {}", time(took.quantile(0.99))),
+        ]
+    }
+
+    fn lists(&self) -> Vec<String> {
+        let (now, all) = (self.now, |told: &Told| {
+            told.hits + told.misses + told.bypasses
+        });
+        let held = format!(
+            "{} of {} in {} entries",
+            bytes(now.cache_bytes),
+            bytes(now.cache_bytes_max),
+            now.cache_entries
+        );
+        vec![
+            begun("lists", &self.rate(all)),
+            format!(
+                "hits {}",
+                share(self.more(|told| told.hits), self.more(all))
+            ),
+            held,
+            format!("invalidated {}", self.rate(|told| told.invalidations)),
+            format!("evicted {}", self.rate(|told| told.evictions)),
+        ]
+    }
+
+    fn commits(&self) -> Vec<String> {
+        let now = self.now;
+        let sync = self.earlier();
+        let sync = sync.map_or(now.sync.clone(), |before| now.sync.since(&before.sync));
+        let commits = self.more(|told| told.commits);
+        let of_commit = self.more(|told| told.commit_requests);
+        let each = of_commit as f64 / commits.max(1) as f64;
+        let [p50, p99] = [0.5, 0.99].map(|share| time(sync.quantile(share)));
+        vec![
+            begun("commits", &self.rate(|told| told.commits)),
+            format!("rows {}", self.rate(|told| told.commit_rows)),
+            format!("{each:.1} requests each"),
+            format!("sync p50 {p50} p99 {p99}"),
+            format!("waiting {}", now.writes_waiting),
+            format!("pending {}", now.pending_marks),
+        ]
+    }
+
+    fn long_reads(&self) -> Vec<String> {
+        vec![
+            begun("long reads", &self.rate(|told| told.long_reads)),
+            format!("running {}", self.now.long_running),
+            format!("waiting {}", self.now.long_waiting),
+            format!("slow queries {}", self.rate(|told| told.slow_queries)),
+        ]
+    }
+
+    /// How long all answers took.
+    fn took(&self) -> Held {
+        let mut all = Held::default();
+        for (_, route) in self.asked_routes() {
+            all.add(&route.took);
+        }
+        all
+    }
+
+    /// The routes that were asked for between the looks, and how often.
+    fn asked_routes(&self) -> Vec<(u64, RouteTold)> {
+        let earlier = |route: &RouteTold| {
+            let before = self.earlier()?;
+            let is_same =
+                |told: &&RouteTold| (&told.method, &told.route) == (&route.method, &route.route);
+            before.routes.iter().find(is_same)
+        };
+        let routes = self.now.routes.iter().map(|route| {
+            let before = earlier(route);
+            let answers = route.answers - before.map_or(0, |told| told.answers.min(route.answers));
+            let took = before.map_or(route.took.clone(), |told| route.took.since(&told.took));
+            let route = RouteTold {
+                took,
+                ..route.clone()
+            };
+            (answers, route)
+        });
+        routes.filter(|(answers, _)| *answers > 0).collect()
+    }
+
+    fn routes(&self) -> Listed {
+        let mut routes = self.asked_routes();
+        routes.sort_by_key(|(answers, route)| (std::cmp::Reverse(*answers), route.route.clone()));
+        routes.truncate(LINES_MAX);
+        let line = |(answers, route): &(u64, RouteTold)| {
+            let name = match route.route.as_str() {
+                "" => "(no route)".to_owned(),
+                pattern => format!("{} {pattern}", route.method),
+            };
+            vec![
+                per_s(*answers as f64 / self.over_s()),
+                time(route.took.quantile(0.5)),
+                time(route.took.quantile(0.99)),
+                name,
+            ]
+        };
+        Listed {
+            head: vec!["RATE", "P50", "P99", "ROUTE"],
+            lines: routes.iter().map(line).collect(),
+            shorten: without_middle,
+        }
+    }
+
+    fn queries(&self) -> Vec<Asked> {
+        let earlier = |query: &QueryTold| {
+            let before = self.earlier()?;
+            let is_same =
+                |told: &&QueryTold| (&told.table, &told.shape) == (&query.table, &query.shape);
+            before.queries.iter().find(is_same)
+        };
+        let queries = self.now.queries.iter().map(|query| {
+            let none = QueryTold::default();
+            let before = earlier(query).unwrap_or(&none);
+            let hits = query.hits.saturating_sub(before.hits);
+            let reads = query.reads.saturating_sub(before.reads);
+            let read_ns = query.read_ns.saturating_sub(before.read_ns);
+            Asked {
+                name: format!("{} {}", query.table, query.shape),
+                per_s: (hits + reads) as f64 / self.over_s(),
+                hits: share(hits, hits + reads),
+                mean_ns: (reads > 0).then(|| read_ns as f64 / reads as f64),
+                slowest_ns: query.slowest_ns,
+            }
+        });
+        queries.filter(|asked| asked.per_s > 0.0).collect()
+    }
+}
+
+/// How a line of the head begins.
+fn begun(name: &str, rate: &str) -> String {
+    format!("{name:<11}{rate:>9}")
+}
+
+/// Parts in as few lines as they take; what does not fit goes on in the next line, indented.
+fn wrapped(lines: &[Vec<String>], columns: usize) -> Vec<String> {
+    const GAP: &str = "   ";
+    let mut out = Vec::new();
+    for parts in lines {
+        let mut line = String::new();
+        for part in parts {
+            let is_first = line.trim().is_empty();
+            let wide = line.chars().count() + GAP.len() + part.chars().count();
+            if !is_first && wide > columns {
+                out.push(std::mem::replace(&mut line, GAP.to_owned()));
+            } else if !is_first {
+                line += GAP;
+            }
+            line += part;
+        }
+        out.push(line);
+    }
+    out
+}
+
+/// How many lines each list is given of `rows`, `None` for a list that there is no room for. Two
+/// more go for its head and the blank line before it.
+fn shared(rows: usize, wanted: [usize; 3]) -> [Option<usize>; 3] {
+    let mut shares = [None; 3];
+    let mut left = rows;
+    let mut is_dealt = true;
+    while is_dealt {
+        is_dealt = false;
+        for (share, wanted) in shares.iter_mut().zip(wanted) {
+            let (next, price) = match *share {
+                None => (wanted.min(1), 2 + wanted.min(1)),
+                Some(lines) if lines < wanted => (lines + 1, 1),
+                Some(_) => continue,
+            };
+            if price <= left {
+                *share = Some(next);
+                left -= price;
+                is_dealt = true;
+            }
+        }
+    }
+    shares
+}
+
+impl Listed {
+    /// So many of its lines, none wider than `columns` as far as names can be shortened.
+    fn text(&self, lines: usize, columns: usize) -> String {
+        let lines = &self.lines[..lines.min(self.lines.len())];
+        let width = |column: usize| {
+            let cells = lines.iter().map(|line| line[column].chars().count());
+            let head = self.head[column].chars().count();
+            cells.chain([head]).max().unwrap_or_default()
+        };
+        // Two blanks stand between columns.
+        let name = self.head.len() - 1;
+        let before: usize = (0..name).map(|column| width(column) + 2).sum();
+        let room = columns.saturating_sub(before).max(NAME_CHARS_MIN);
+        let shortened = lines.iter().map(|line| {
+            let mut line = line.clone();
+            line[name] = (self.shorten)(&line[name], room);
+            line
+        });
+        table::render(&self.head, &shortened.collect::<Vec<_>>())
+    }
+}
+
+/// `GET …/tables/{table}/rows`: the end tells routes apart.
+fn without_middle(name: &str, room: usize) -> String {
+    if name.chars().count() <= room {
+        return name.to_owned();
+    }
+    let (method, path) = name.split_once(' ').unwrap_or(("", name));
+    let begin = if method.is_empty() {
+        "…".to_owned()
+    } else {
+        format!("{method} …")
+    };
+    let kept = room.saturating_sub(begin.chars().count());
+    let skipped = path.chars().count().saturating_sub(kept);
+    let tail: String = path.chars().skip(skipped).collect();
+    // A whole step of the path reads better than a part, if that costs little.
+    let at = tail.find('/').filter(|at| *at < tail.len() / 2);
+    format!("{begin}{}", &tail[at.unwrap_or(0)..])
+}
+
+/// `p/d/t equal("genre") ord…`: the begin says which table.
+fn without_end(name: &str, room: usize) -> String {
+    if name.chars().count() <= room {
+        return name.to_owned();
+    }
+    let begin: String = name.chars().take(room.saturating_sub(1)).collect();
+    begin + "…"
+}
+
+/// A query between two looks.
+struct Asked {
+    name: String,
+    per_s: f64,
+    hits: String,
+    mean_ns: Option<f64>,
+    slowest_ns: u64,
+}
+
+/// Those that rank highest, under this title.
+fn listed(title: &'static str, queries: &[Asked], rank: impl Fn(&Asked) -> u64) -> Listed {
+    let mut queries: Vec<&Asked> = queries.iter().filter(|asked| rank(asked) > 0).collect();
+    queries.sort_by_key(|asked| (std::cmp::Reverse(rank(asked)), &asked.name));
+    queries.truncate(LINES_MAX);
+    let line = |asked: &&Asked| {
+        vec![
+            per_s(asked.per_s),
+            asked.hits.clone(),
+            time(asked.mean_ns),
+            time(Some(asked.slowest_ns as f64)),
+            asked.name.clone(),
+        ]
+    };
+    Listed {
+        head: vec!["RATE", "HITS", "READ", "SLOWEST", title],
+        lines: queries.iter().map(line).collect(),
+        shorten: without_end,
+    }
+}
+
+/// `1,234/s`; fewer than ten with a decimal.
+fn per_s(rate: f64) -> String {
+    if rate > 0.0 && rate < 10.0 {
+        return format!("{rate:.1}/s");
+    }
+    let digits = format!("{rate:.0}");
+    let mut text = String::new();
+    for (nth, digit) in digits.chars().enumerate() {
+        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + "/s"
+}
+
+/// A time in nanoseconds, in the unit it is read best in.
+fn time(nanoseconds: Option<f64>) -> String {
+    match nanoseconds {
+        None => "–".to_owned(),
+        Some(ns) if ns < 1e6 => format!("{:.0} µs", ns / 1e3),
+        Some(ns) if ns < 1e9 => format!("{:.1} ms", ns / 1e6),
+        Some(ns) => format!("{:.1} s", ns / 1e9),
+    }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "–".to_owned(),
+        whole => format!("{:.1} %", part as f64 * 100.0 / whole as f64),
+    }
+}
+
+fn bytes(count: u64) -> String {
+    format!("{:.1} MiB", count as f64 / f64::from(1 << 20))
+}
+
+fn span(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(up_ms: u64, answers: u64) -> Told {
+        let held = |count: u64| Held {
+            bounds: vec![100_000, 1_000_000],
+            counts: vec![count, 0, 0],
+        };
+        Told {
+            version: "1".into(),
+            up_ms,
+            routes: vec![RouteTold {
+                method: "GET".into(),
+                route: "/v1/x".into(),
+                answers,
+                took: held(answers),
+                ..RouteTold::default()
+            }],
+            hits: answers * 3 / 4,
+            misses: answers / 4,
+            queries: vec![QueryTold {
+                table: "p/d/t".into(),
+                shape: "all rows".into(),
+                hits: answers * 3 / 4,
+                reads: answers / 4,
+                read_ns: answers / 4 * 2_000_000,
+                slowest_ns: 3_000_000_000,
+            }],
+            ..Told::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(before: Option<&Told>, now: &Told, parts: &[&str]) {
+        let text = Frame { before, now }.text(Size::ENDLESS);
+        for part in parts {
+            assert!(text.contains(part), "`{part}` is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn rates_are_those_between_two_looks() {
+        let (before, now) = (told(60_000, 4_000), told(62_000, 12_000));
+        let parts = [
+            "up 1 min",
+            "requests     4,000/s",
+            "hits 75.0 %",
+            "4,000/s  50 µs  99 µs  GET /v1/x",
+            "4,000/s  75.0 %  2.0 ms  3.0 s    p/d/t all rows",
+        ];
+        check(Some(&before), &now, &parts);
+        check(None, &now, &["requests       194/s"]);
+    }
+
+    #[test]
+    fn a_server_that_was_started_anew_or_does_nothing_is_shown_as_well() {
+        let (before, now) = (told(60_000, 4_000), told(1_000, 40));
+        check(Some(&before), &now, &["up 1 s", "requests        40/s"]);
+        let quiet = told(60_000, 4_000);
+        check(
+            Some(&quiet),
+            &quiet,
+            &["requests         0/s", "hits –", "p50 –"],
+        );
+    }
+
+    /// A busy server: eight routes, eight queries.
+    fn busy(up_ms: u64, answers: u64) -> Told {
+        let mut told = told(up_ms, answers);
+        let long = "/v1/tablesdb/{database}/tables/{table}/rows/{row}/".to_owned();
+        told.routes = (0..8)
+            .map(|nth| RouteTold {
+                route: format!("{long}{nth}"),
+                ..told.routes[0].clone()
+            })
+            .collect();
+        told.queries = (0..8)
+            .map(|nth| QueryTold {
+                shape: format!("equal(\"a column with a long name {nth}\") orderDesc(\"b\")"),
+                ..told.queries[0].clone()
+            })
+            .collect();
+        told
+    }
+
+    #[test]
+    fn whatever_the_screen_each_list_has_its_share_and_nothing_is_cut() {
+        let (before, now) = (busy(60_000, 4_000), busy(62_000, 12_000));
+        let frame = Frame {
+            before: Some(&before),
+            now: &now,
+        };
+        let shown = |columns, rows| frame.text(Size { columns, rows });
+        for (columns, rows, parts) in [
+            (
+                200,
+                60,
+                vec!["HOTTEST", "SLOWEST", "evicted", "pending", "rows/{row}/7"],
+            ),
+            (
+                80,
+                23,
+                vec!["HOTTEST", "SLOWEST", "evicted", "waiting", "pending", "p99"],
+            ),
+            (
+                40,
+                9,
+                vec!["up 1 min", "requests", "ROUTE", "50 µs  99 µs", "/0"],
+            ),
+            (80, 4, vec!["up 1 min"]),
+            (10, 1, vec!["tidemark"]),
+        ] {
+            let text = shown(columns, rows);
+            assert!(text.lines().count() <= rows, "{columns}x{rows}\n{text}");
+            for part in parts {
+                assert!(
+                    text.contains(part),
+                    "{columns}x{rows}: `{part}` is not in\n{text}"
+                );
+            }
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(columns < 40 || widest <= Some(columns), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_shortened_where_they_say_least() {
+        let route = "GET /v1/tablesdb/{database}/tables/{table}/rows";
+        assert_eq!(without_middle(route, 80), route);
+        assert_eq!(without_middle(route, 30), "GET …/tables/{table}/rows");
+        assert_eq!(without_end("p/d/t all rows", 8), "p/d/t a…");
+    }
+
+    #[test]
+    fn lists_share_what_lines_there_are() {
+        assert_eq!(shared(usize::MAX, [8, 8, 0]), [Some(8), Some(8), Some(0)]);
+        assert_eq!(shared(15, [8, 8, 8]), [Some(3), Some(3), Some(3)]);
+        assert_eq!(shared(16, [1, 8, 8]), [Some(1), Some(5), Some(4)]);
+        assert_eq!(shared(5, [8, 8, 8]), [Some(3), None, None]);
+        assert_eq!(shared(2, [8, 8, 8]), [None; 3]);
+    }
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(per_s(0.0), "0/s");
+        assert_eq!(per_s(1.25), "1.2/s");
+        assert_eq!(per_s(1_234_567.0), "1,234,567/s");
+        assert_eq!(time(Some(1_500.0)), "2 µs");
+        assert_eq!(time(Some(2.5e9)), "2.5 s");
+        assert_eq!(span(90_061), "1 d 1 h");
+        assert_eq!(span(3_660), "1 h 1 min");
+    }
+}

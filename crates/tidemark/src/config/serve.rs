@@ -1,0 +1,502 @@
+//! `tidemark serve`: its options as typed, and what each room takes of them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use clap::{ArgAction, Args, ValueEnum, value_parser};
+use engine::{Clock, Durability, LongReads};
+use model::options::HISTORY_DAYS_MAX;
+use model::{Past, ProjectId, Retention, TableOptions};
+use server::http::Rng;
+use server::http::counts::Counts;
+use server::http::forwarded::TrustedProxies;
+use server::http::tidemark::SetClock;
+use server::offline::{
+    DOWNTIME_MAX_H, LONG_READ_US, LONG_READS_WAITING_MAX, PAGE_ROWS_DEFAULT, hours_us,
+    offline_engine,
+};
+use server::secret::KeySecret;
+use server::serve::tls::TlsFiles;
+use server::serve::{Limits, ServeConfig, cores};
+
+use super::limits::LimitArgs;
+use super::quotas::QuotaArgs;
+use super::size::list_cache_bytes;
+use super::watch::{WatchArgs, WatchSetup};
+use super::{DirectoryArgs, PROJECT_DEFAULT, checked_project, given, listen_address};
+
+/// Fewest threads for long reads: with one or two, as many queries that run to their limit would
+/// stop all others that take over a millisecond.
+const LONG_READ_THREADS_MIN: usize = 4;
+
+/// The options of `tidemark serve`, as typed.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tidemark serve
+  tidemark serve --data /srv/tidemark --listen 0.0.0.0:8280 --log-format json
+  TIDEMARK_PROJECT_ID=shop TIDEMARK_API_KEY=a-secret-of-your-own tidemark serve
+
+A flag wins over its variable, a variable over the file, the file over what is built in.")]
+pub struct ServeArgs {
+    #[command(flatten)]
+    pub(super) data: DirectoryArgs,
+    /// A file with any of these options as keys [default: tidemark.toml in the data directory, if
+    /// it is there]
+    #[arg(long, env = "TIDEMARK_CONFIG", value_name = "PATH")]
+    pub(super) config: Option<PathBuf>,
+    /// Where to listen. Port 0 takes a free one, which is printed
+    #[arg(long, env = "TIDEMARK_LISTEN", value_name = "ADDRESS:PORT")]
+    #[arg(default_value = "127.0.0.1:8280", value_parser = listen_address)]
+    listen: SocketAddr,
+    /// What a commit waits for before it is acknowledged
+    #[arg(long, env = "TIDEMARK_DURABILITY", value_enum, default_value = "full")]
+    durability: DurabilityArg,
+    /// Memory for cached lists: on (256MiB), off, or a size such as 64MiB
+    #[arg(
+        long,
+        env = "TIDEMARK_LIST_CACHE",
+        value_name = "on|off|SIZE",
+        default_value = "on"
+    )]
+    #[arg(value_parser = list_cache_bytes)]
+    list_cache: u64,
+    /// Compare one of so many exact answers from the cache with a fresh read; 0 for none
+    ///
+    /// Without a number one of 64. Differences are logged as errors, counted in the last line of
+    /// the log, and turn /v1/health/cache to `fail`.
+    #[arg(long, env = "TIDEMARK_PARANOID", value_name = "N", default_value_t = 0)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "64")]
+    paranoid: u32,
+    /// How far the total of a list is counted; 0 counts all, which may take long
+    #[arg(
+        long,
+        env = "TIDEMARK_TOTAL_CAP",
+        value_name = "ROWS",
+        default_value_t = 5_000
+    )]
+    total_cap: u64,
+    /// How much of its past a new table keeps: keep, days(n) or none
+    #[arg(long, env = "TIDEMARK_TABLE_HISTORY", value_name = "HISTORY")]
+    #[arg(default_value = "keep", value_parser = table_history)]
+    table_history: Retention,
+    /// Who may look at the past of a new table: keys, both or now
+    ///
+    /// `keys`: API keys alone. `both`: also who may see a row now and might then. `now`: also
+    /// whoever may see a row now. Tables that are there keep what they have.
+    #[arg(long, env = "TIDEMARK_TABLE_PAST", value_name = "PAST")]
+    #[arg(default_value = "keys", value_parser = table_past)]
+    table_past: Past,
+    /// Threads that answer requests [default: one for each core]
+    #[arg(long, env = "TIDEMARK_THREADS", value_name = "N")]
+    #[arg(value_parser = value_parser!(u16).range(1..=1_024))]
+    threads: Option<u16>,
+    /// Longest run of one read, in milliseconds; after it the request fails
+    #[arg(
+        long,
+        env = "TIDEMARK_READ_LIMIT_MS",
+        value_name = "MS",
+        default_value_t = 10_000
+    )]
+    #[arg(value_parser = value_parser!(u64).range(1..))]
+    read_limit_ms: u64,
+    /// Threads for reads that take over a millisecond, each with up to 32 MiB of page cache
+    /// [default: two for each core, at least 4]
+    #[arg(long, env = "TIDEMARK_LONG_READ_THREADS", value_name = "N")]
+    #[arg(value_parser = value_parser!(u16).range(1..=1_024))]
+    long_read_threads: Option<u16>,
+    /// Most such reads of callers with a key that wait for a thread, and half as many of others;
+    /// one more is answered 503
+    #[arg(
+        long,
+        env = "TIDEMARK_LONG_READS_WAITING",
+        value_name = "N",
+        default_value_t = LONG_READS_WAITING_MAX
+    )]
+    long_reads_waiting: usize,
+    /// Most rows of one page
+    #[arg(
+        long,
+        env = "TIDEMARK_PAGE_ROWS_MAX",
+        value_name = "ROWS",
+        default_value_t = 10_000
+    )]
+    #[arg(value_parser = value_parser!(u32).range(1..))]
+    page_rows_max: u32,
+    /// A host whose pages may call from browsers, beside localhost: example.com or *.example.com
+    #[arg(
+        long,
+        env = "TIDEMARK_CORS_ORIGIN",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append)]
+    cors_origin: Vec<String>,
+    /// Proxies that are believed when they name the client in X-Forwarded-For and -Proto: their
+    /// networks, such as 10.0.0.0/8, or how many stand in a row
+    ///
+    /// Without it whoever connects is the client. A number is safe only where nobody can connect
+    /// past the proxies.
+    #[arg(
+        long,
+        env = "TIDEMARK_TRUST_PROXY",
+        value_name = "NETWORKS|N",
+        default_value = ""
+    )]
+    #[arg(hide_default_value = true, value_parser = TrustedProxies::parse)]
+    trust_proxy: TrustedProxies,
+    /// Serve TLS with this certificate, then those that vouch for it, in PEM
+    #[arg(long, env = "TIDEMARK_TLS_CERT", value_name = "PATH")]
+    tls_cert: Option<String>,
+    /// The certificate's private key, in PEM
+    #[arg(long, env = "TIDEMARK_TLS_KEY", value_name = "PATH")]
+    tls_key: Option<String>,
+    /// The project to make if it is absent
+    #[arg(long, env = "TIDEMARK_PROJECT_ID", value_name = "ID")]
+    project_id: Option<String>,
+    /// The API key to make if it is absent: 16 to 512 printable ASCII characters. It replaces the
+    /// one an earlier start was given. The variable hides it from other users of the machine
+    #[arg(
+        long,
+        env = "TIDEMARK_API_KEY",
+        value_name = "SECRET",
+        hide_env_values = true
+    )]
+    api_key: Option<String>,
+    /// Write {endpoint, projectId, apiKey} there, for its owner only, once the server answers
+    ///
+    /// The key is the one of this start if it is known (the first start, or TIDEMARK_API_KEY),
+    /// else the one the file holds if it still opens the project. Otherwise a new key named
+    /// `bootstrap` is made, and the one made for this path before is revoked.
+    #[arg(long, env = "TIDEMARK_BOOTSTRAP_FILE", value_name = "PATH")]
+    bootstrap_file: Option<PathBuf>,
+    /// Accept writes although the clock is far ahead of the last commit
+    #[arg(long, env = "TIDEMARK_ACCEPT_CLOCK")]
+    accept_clock: bool,
+    /// How long, in hours, a server may have been down before its clock looks wrong at a start,
+    /// where the machine was started since; on one that ran on, that time is known
+    #[arg(
+        long,
+        env = "TIDEMARK_DOWNTIME_MAX_H",
+        value_name = "HOURS",
+        default_value_t = DOWNTIME_MAX_H
+    )]
+    #[arg(value_parser = value_parser!(u32).range(1..))]
+    downtime_max_h: u32,
+    /// Start although commits are missing that were acknowledged, or the whole database; from then
+    /// on they are missed no more
+    #[arg(long, env = "TIDEMARK_ACCEPT_LOSS")]
+    accept_loss: bool,
+    /// Let each request set the clock by its header X-Tidemark-Clock; for tests alone
+    ///
+    /// Refuses a data directory that was ever served without it.
+    #[arg(long, env = "TIDEMARK_TEST_CLOCK")]
+    test_clock: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    quotas: QuotaArgs,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// How to log.
+#[derive(Args)]
+struct LogArgs {
+    /// The shape of log lines, which go to standard error
+    #[arg(long, env = "TIDEMARK_LOG_FORMAT", value_enum, default_value = "text")]
+    log_format: LogFormat,
+    /// What is logged: error, warn, info, debug or trace; access=debug adds a line per request
+    #[arg(
+        long,
+        env = "TIDEMARK_LOG_LEVEL",
+        value_name = "LEVEL",
+        default_value = "info"
+    )]
+    log_level: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DurabilityArg {
+    /// The disk has synced it: it survives a power cut
+    Full,
+    /// It survives the end of the process; a power cut may take the last milliseconds
+    Normal,
+}
+
+/// The shape of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Everything `tidemark serve` needs, checked, by room.
+pub struct ServeSetup {
+    /// For the engine.
+    pub engine: engine::Config,
+    /// Compare one of so many hits with a fresh read; 0 for none.
+    pub paranoid: u32,
+    /// For those who watch.
+    pub watch: WatchSetup,
+    /// For HTTP.
+    pub http: ServeConfig,
+    /// For the first start.
+    pub bootstrap: Bootstrap,
+    /// Start although commits were lost.
+    pub accept_loss: bool,
+    /// For the log.
+    pub log: Log,
+}
+
+/// Which project and key to make, and whom to tell.
+#[derive(Clone, Debug)]
+pub struct Bootstrap {
+    /// The project to make if absent.
+    pub project: ProjectId,
+    /// Whether somebody named it; otherwise it is made only where no project is.
+    pub named: bool,
+    /// The key to make if absent.
+    pub key: Option<KeySecret>,
+    /// Where to write how to connect.
+    pub file: Option<PathBuf>,
+}
+
+/// How to log.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// The shape of lines.
+    pub format: LogFormat,
+    /// What is logged.
+    pub filter: String,
+}
+
+fn table_history(text: &str) -> Result<Retention, String> {
+    let why = || format!("keep, none or days(n) with n from 1 to {HISTORY_DAYS_MAX} is needed");
+    Retention::parse(text).ok_or_else(why)
+}
+
+fn new_tables(history: Retention, past: Past) -> TableOptions {
+    TableOptions {
+        history,
+        past,
+        ..TableOptions::default()
+    }
+}
+
+fn table_past(text: &str) -> Result<Past, String> {
+    Past::parse(text).ok_or_else(|| "keys, both or now is needed".to_owned())
+}
+
+impl ServeArgs {
+    /// # Errors
+    /// When a part contradicts a rule; the text names it.
+    pub fn check(self, clock: Arc<dyn Clock>, rng: Rng) -> Result<ServeSetup> {
+        let named = given(self.project_id.as_ref());
+        let key = given(self.api_key.as_ref()).map(KeySecret::new).transpose();
+        let bootstrap = Bootstrap {
+            project: checked_project(named.unwrap_or(PROJECT_DEFAULT))?,
+            named: named.is_some(),
+            key: key.map_err(|why| anyhow!("TIDEMARK_API_KEY cannot be used: {why}"))?,
+            file: self.bootstrap_file,
+        };
+        let threads = self.threads.map_or_else(cores, usize::from);
+        let tls = tls_files(self.tls_cert.as_ref(), self.tls_key.as_ref())?;
+        let limits = self.limits.limits();
+        let origins = self.cors_origin.into_iter().filter(|host| !host.is_empty());
+        let engine = engine::Config {
+            durability: match self.durability {
+                DurabilityArg::Full => Durability::Full,
+                DurabilityArg::Normal => Durability::Normal,
+            },
+            list_cache_bytes: self.list_cache,
+            total_cap: self.total_cap,
+            read_limit_ms: self.read_limit_ms,
+            long_reads: LongReads {
+                after_us: LONG_READ_US,
+                threads: self
+                    .long_read_threads
+                    .map_or_else(|| LONG_READ_THREADS_MIN.max(2 * cores()), usize::from),
+                waiting_max: self.long_reads_waiting,
+            },
+            page_rows_max: self.page_rows_max,
+            page_rows_default: PAGE_ROWS_DEFAULT.min(self.page_rows_max),
+            answer_bytes_max: limits.answer_bytes_max,
+            accept_clock: self.accept_clock || self.test_clock,
+            downtime_max_us: hours_us(self.downtime_max_h),
+            quotas: self.quotas.quotas(),
+            new_tables: new_tables(self.table_history, self.table_past),
+            ..offline_engine(self.data.data)
+        };
+        let http = ServeConfig {
+            listen: self.listen,
+            threads,
+            limits: Limits {
+                guest_rate: self.quotas.guest_rate,
+                ..limits
+            },
+            origins: origins.collect(),
+            proxies: self.trust_proxy,
+            tls,
+            access_log: false,
+            test_clock: self.test_clock.then(|| SetClock::over(clock.clone())),
+            counts: Counts::new(threads),
+            traces: None,
+            clock,
+            rng,
+            collect: |_| {},
+        };
+        let log = Log {
+            format: self.log.log_format,
+            filter: self.log.log_level,
+        };
+        Ok(ServeSetup {
+            engine,
+            paranoid: self.paranoid,
+            watch: self.watch.check()?,
+            http,
+            bootstrap,
+            accept_loss: self.accept_loss,
+            log,
+        })
+    }
+}
+
+/// Both files or neither; an empty variable counts as one that is not set.
+fn tls_files(certificate: Option<&String>, key: Option<&String>) -> Result<Option<TlsFiles>> {
+    match (given(certificate), given(key)) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles {
+            certificate: certificate.into(),
+            key: key.into(),
+        })),
+        (Some(_), None) => Err(anyhow!("--tls-cert needs --tls-key")),
+        (None, Some(_)) => Err(anyhow!("--tls-key needs --tls-cert")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use model::Timestamp;
+
+    use super::*;
+    use crate::config::{Cli, Command};
+
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+
+        fn elapsed_ms(&self) -> u64 {
+            0
+        }
+    }
+
+    fn serve(args: &[&str]) -> Result<ServeSetup> {
+        let args = ["tidemark", "serve"].iter().chain(args);
+        match Cli::try_parse_from(args)?.command {
+            Command::Serve(args) => args.check(Arc::new(Stopped), |_| {}),
+            _ => unreachable!("the words say serve"),
+        }
+    }
+
+    #[track_caller]
+    fn refuse(args: &[&str], part: &str) {
+        let error = serve(args).err().expect("must be refused").to_string();
+        assert!(error.contains(part), "{error}");
+    }
+
+    #[test]
+    fn what_was_typed_reaches_its_room() {
+        let setup = serve(&[
+            "--data=d",
+            "--listen=[::1]:0",
+            "--durability=normal",
+            "--list-cache=64MiB",
+            "--total-cap=0",
+            "--threads=3",
+            "--read-limit-ms=7",
+            "--page-rows-max=10",
+            "--long-read-threads=5",
+            "--long-reads-waiting=0",
+            "--cors-origin=a.example,*.b.example",
+            "--trust-proxy=10.0.0.0/8",
+            "--tls-cert=c.pem",
+            "--tls-key=k.pem",
+            "--connections-max=9",
+            "--head-max=8KiB",
+            "--rate-min=1MiB",
+            "--project-id=shop",
+            "--api-key=0123456789abcdef",
+            "--accept-clock",
+            "--accept-loss",
+            "--downtime-max-h=12",
+            "--log-format=json",
+        ])
+        .unwrap();
+        let engine = &setup.engine;
+        assert_eq!(engine.directory, PathBuf::from("d"));
+        assert_eq!(engine.durability, Durability::Normal);
+        assert_eq!((engine.list_cache_bytes, engine.total_cap), (64 << 20, 0));
+        assert_eq!((engine.read_limit_ms, engine.page_rows_max), (7, 10));
+        assert_eq!((engine.page_rows_default, engine.accept_clock), (10, true));
+        assert_eq!(engine.downtime_max_us, 12 * 3_600 * 1_000_000);
+        assert!(setup.accept_loss);
+        let long = engine.long_reads;
+        assert_eq!(
+            (long.after_us, long.threads, long.waiting_max),
+            (1_000, 5, 0)
+        );
+        assert_eq!(setup.http.listen, "[::1]:0".parse().unwrap());
+        assert_ne!(setup.http.proxies, TrustedProxies::None);
+        assert!(setup.http.tls.is_some());
+        let limits = setup.http.limits;
+        assert_eq!((limits.connections_max, limits.head_bytes_max), (9, 8_192));
+        assert_eq!((limits.rate_bytes_min, limits.body_ms), (1 << 20, 30_000));
+        assert_eq!((setup.http.threads, setup.http.origins.len()), (3, 2));
+        assert_eq!(setup.bootstrap.project.as_str(), "shop");
+        assert!(setup.bootstrap.named && setup.bootstrap.key.is_some());
+        assert_eq!(setup.log.format, LogFormat::Json);
+    }
+
+    #[test]
+    fn empty_variables_count_as_not_set() {
+        let setup = serve(&[
+            "--project-id=",
+            "--api-key=",
+            "--cors-origin=",
+            "--tls-cert=",
+            "--trust-proxy=",
+        ])
+        .unwrap();
+        assert_eq!(setup.bootstrap.project.as_str(), "default");
+        assert!(!setup.bootstrap.named && setup.bootstrap.key.is_none());
+        assert!(setup.http.origins.is_empty());
+    }
+
+    #[test]
+    fn refusals_name_the_part_and_what_is_needed() {
+        refuse(&["--listen=8280"], "such as 127.0.0.1:8280");
+        refuse(&["--list-cache=lots"], "on, off, or a size such as 64MiB");
+        refuse(&["--threads=0"], "--threads");
+        refuse(&["--head-max=4KiB"], "from 8192 to 1048576 bytes");
+        refuse(&["--connections-max=0"], "--connections-max");
+        refuse(&["--trust-proxy=proxy.local"], "such as 10.0.0.0/8");
+        refuse(&["--tls-cert=c.pem"], "--tls-cert needs --tls-key");
+        refuse(&["--tls-key=k.pem"], "--tls-key needs --tls-cert");
+        refuse(&["--page-rows-max=0"], "--page-rows-max");
+        refuse(&["--project-id=_x"], "the project id `_x` cannot be used");
+        refuse(
+            &["--api-key=short"],
+            "TIDEMARK_API_KEY cannot be used: an API key has 16 to 512",
+        );
+    }
+}
