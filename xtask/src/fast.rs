@@ -18,7 +18,7 @@ use crate::{prerequisite, tidy};
 pub struct Arguments {}
 
 /// The rooms whose tests need nothing but themselves.
-const ROOMS: [&str; 9] = [
+const ROOMS: [&str; 10] = [
     "model",
     "query",
     "cache",
@@ -27,6 +27,7 @@ const ROOMS: [&str; 9] = [
     "engine",
     "client",
     "server",
+    "transfer",
     "tidemark",
 ];
 

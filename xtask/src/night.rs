@@ -21,7 +21,7 @@ use crate::{bench, deny, full, fuzz, live, prerequisite};
 pub struct Arguments {}
 
 /// The crates with tests that have a long size.
-const LONG: [&str; 9] = [
+const LONG: [&str; 10] = [
     "model",
     "query",
     "cache",
@@ -30,6 +30,7 @@ const LONG: [&str; 9] = [
     "engine",
     "client",
     "server",
+    "transfer",
     "tidemark",
 ];
 

@@ -8,5 +8,4 @@ pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod doctor;
-pub mod port;
 pub mod seed;

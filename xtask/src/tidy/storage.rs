@@ -32,12 +32,13 @@ const STATEMENTS: [&str; 17] = [
     "EXPLAIN QUERY PLAN ",
 ];
 /// Rooms that must not know which database is below them.
-const UNAWARE: [&str; 8] = [
+const UNAWARE: [&str; 9] = [
     "crates/client/",
     "crates/engine/",
     "crates/functions/",
     "crates/server/",
     "crates/tidemark/",
+    "crates/transfer/",
     "crates/list-cache/",
     "crates/cache/",
     "crates/model/",

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use server::http::Rng;
 use server::secret::{KeySecret, draw_id};
+use transfer::refusal::Refusal;
 
 /// Longest name of a project or key, in characters; as for databases (wire protocol 2.1).
 const NAME_CHARS_MAX: usize = 128;
@@ -113,57 +114,28 @@ pub struct KeyRecord {
     pub secret: Option<String>,
 }
 
-/// Why an act was not done. The text is for the administrator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// For the socket.
-    pub status: StatusCode,
-    /// For a person.
-    pub message: String,
-}
-
-impl Refusal {
-    /// What was asked makes no sense.
-    pub fn bad(message: impl Into<String>) -> Refusal {
-        Refusal {
-            status: StatusCode::BAD_REQUEST,
-            message: message.into(),
-        }
-    }
-
-    fn no_route() -> Refusal {
-        Refusal {
-            status: StatusCode::NOT_FOUND,
-            message: "No such route.".to_owned(),
-        }
+fn no_route() -> Refusal {
+    Refusal {
+        status: StatusCode::NOT_FOUND,
+        message: "No such route.".to_owned(),
     }
 }
 
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-impl From<EngineError> for Refusal {
-    fn from(error: EngineError) -> Refusal {
-        let status = match &error {
-            EngineError::ProjectNotFound(_) | EngineError::KeyNotFound(_) => StatusCode::NOT_FOUND,
-            EngineError::ProjectExists | EngineError::KeyExists => StatusCode::CONFLICT,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Refusal {
-            status,
-            message: match &error {
-                EngineError::ProjectNotFound(_) => format!(
-                    "{error} `tidemark project list` shows those there are; name one with \
-                     --project."
-                ),
-                _ => error.to_string(),
-            },
-        }
+fn refusal(error: EngineError) -> Refusal {
+    let status = match &error {
+        EngineError::ProjectNotFound(_) | EngineError::KeyNotFound(_) => StatusCode::NOT_FOUND,
+        EngineError::ProjectExists | EngineError::KeyExists => StatusCode::CONFLICT,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    Refusal {
+        status,
+        message: match &error {
+            EngineError::ProjectNotFound(_) => format!(
+                "{error} `tidemark project list` shows those there are; name one with \
+                 --project."
+            ),
+            _ => error.to_string(),
+        },
     }
 }
 
@@ -191,15 +163,15 @@ pub async fn perform(engine: &Engine, rng: Rng, act: Act) -> Result<Value, Refus
                 )));
             }
             let name = checked_name(name.unwrap_or_else(|| id.to_string()))?;
-            let project = engine.create_project(id, name).await?;
+            let project = engine.create_project(id, name).await.map_err(refusal)?;
             Ok(json!(project_record(&engine.taken(), &project)))
         }
         Act::DeleteProject { id } => {
-            engine.delete_project(id.as_str()).await?;
+            engine.delete_project(id.as_str()).await.map_err(refusal)?;
             Ok(Value::Null)
         }
         Act::ListKeys { project } => {
-            let keys = engine.list_keys(project.as_str())?;
+            let keys = engine.list_keys(project.as_str()).map_err(refusal)?;
             Ok(keys
                 .iter()
                 .map(|key| json!(key_record(key, None)))
@@ -209,11 +181,15 @@ pub async fn perform(engine: &Engine, rng: Rng, act: Act) -> Result<Value, Refus
             let secret = KeySecret::draw(rng);
             let key = engine
                 .create_key(new_key(project, wanted, rng, &secret)?)
-                .await?;
+                .await
+                .map_err(refusal)?;
             Ok(json!(key_record(&key, Some(&secret))))
         }
         Act::RevokeKey { project, key } => {
-            engine.revoke_key(project.as_str(), key.as_str()).await?;
+            engine
+                .revoke_key(project.as_str(), key.as_str())
+                .await
+                .map_err(refusal)?;
             Ok(Value::Null)
         }
     }
@@ -368,7 +344,7 @@ pub fn from_request(method: &Method, route: &str, body: &[u8]) -> Result<Act, Re
                 key,
             })
         }
-        _ => Err(Refusal::no_route()),
+        _ => Err(no_route()),
     }
 }
 

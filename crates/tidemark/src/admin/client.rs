@@ -15,14 +15,10 @@ use serde_json::Value;
 use server::http::Rng;
 use server::watch::told::Told;
 use tokio::net::UnixStream;
+use transfer::target::{ANSWER_MAX, StoreAccess};
 
-use super::act::{self, Act, Refusal};
+use super::act::{self, Act};
 use super::socket;
-use crate::port;
-use crate::port::ask::{Ask, Told as ToldByPort};
-
-/// Longest time a running server may take for one act.
-const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// A way to administer a data directory.
 pub enum Administration {
@@ -94,35 +90,20 @@ impl Administration {
         }
     }
 
-    /// Does one step of an export or import.
-    ///
-    /// # Errors
-    /// The [`Refusal`] itself where the store refused, else what broke.
-    pub async fn port(&mut self, ask: &Ask, rows: &[u8]) -> Result<ToldByPort> {
-        match self {
-            Administration::Offline { engine, .. } => {
-                Ok(port::act::perform(engine, ask.clone(), rows).await?)
-            }
-            Administration::Running(client) => {
-                let asked = tokio::time::timeout(ANSWER_MAX, ask_port(client, ask, rows)).await;
-                asked.map_err(|_| {
-                    anyhow!(
-                        "the running server did not answer within {} s",
-                        ANSWER_MAX.as_secs()
-                    )
-                })?
-            }
-        }
-    }
-
     /// Closes the store, if it was opened here.
     ///
     /// # Errors
     /// When the store cannot be closed in order.
     pub fn close(self) -> Result<()> {
-        match self {
-            Administration::Running(_) => Ok(()),
-            Administration::Offline { engine, .. } => Ok(engine.close()?),
+        StoreAccess::from(self).close()
+    }
+}
+
+impl From<Administration> for StoreAccess {
+    fn from(administration: Administration) -> StoreAccess {
+        match administration {
+            Administration::Running(client) => StoreAccess::Running(client),
+            Administration::Offline { engine, .. } => StoreAccess::Offline(engine),
         }
     }
 }
@@ -176,30 +157,6 @@ pub async fn tell_top(directory: &Path, within: Duration) -> Result<Option<Told>
     let told = told.filter(|_| answer.status.is_success());
     let why = || anyhow!("the running server does not know `tidemark top`; is it older?");
     told.ok_or_else(why).map(Some)
-}
-
-async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<ToldByPort> {
-    let request = Request::post(port::ask::ROUTE)
-        .header(HOST, "tidemark")
-        .body(Full::from(port::ask::frame(ask, rows)))?;
-    let answer = client
-        .send(request)
-        .await
-        .context("the running server broke off")?;
-    if answer.status.is_success() {
-        let (head, rows) = port::ask::unframe(&answer.body)?;
-        let rows = rows.to_vec();
-        return Ok(ToldByPort { head, rows });
-    }
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let message = body["message"]
-        .as_str()
-        .unwrap_or("The running server refused; is it older?");
-    Err(Refusal {
-        status: answer.status,
-        message: message.to_owned(),
-    }
-    .into())
 }
 
 async fn ask(client: &mut Client, act: &Act) -> Result<Value> {

@@ -24,10 +24,10 @@ use server::http::Rng;
 use server::watch::exposition::Exposition;
 use server::watch::{Watch, listener};
 use tokio::net::{UnixListener, UnixStream};
+use transfer::ask::Told;
+use transfer::refusal::Refusal;
 
-use super::act::{self, Refusal};
-use crate::port;
-use crate::port::ask::Told;
+use super::act;
 
 /// The socket's name in the data directory.
 const NAME: &str = "admin.sock";
@@ -146,7 +146,7 @@ async fn answer(
     request: Request<Incoming>,
     administrator: &Administrator,
 ) -> Response<Full<Bytes>> {
-    if request.uri().path() == port::ask::ROUTE {
+    if request.uri().path() == transfer::ask::ROUTE {
         return answer_port(request, administrator.engine.clone()).await;
     }
     if request.uri().path() == METRICS {
@@ -195,7 +195,7 @@ fn json_answer(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
 /// A step of an export or import. Not logged one by one: there may be thousands.
 async fn answer_port(request: Request<Incoming>, engine: Arc<Engine>) -> Response<Full<Bytes>> {
     let (status, body) = match port_step(request, engine).await {
-        Ok(told) => (StatusCode::OK, port::ask::frame(&told.head, &told.rows)),
+        Ok(told) => (StatusCode::OK, transfer::ask::frame(&told.head, &told.rows)),
         Err(refusal) => {
             let body = json!({ "message": refusal.message });
             (refusal.status, body.to_string().into_bytes())
@@ -208,7 +208,7 @@ async fn answer_port(request: Request<Incoming>, engine: Arc<Engine>) -> Respons
 }
 
 async fn port_step(request: Request<Incoming>, engine: Arc<Engine>) -> Result<Told, Refusal> {
-    let body = Limited::new(request.into_body(), port::ask::REQUEST_BYTES_MAX);
+    let body = Limited::new(request.into_body(), transfer::ask::REQUEST_BYTES_MAX);
     let body = body.collect().await;
     let body = body
         .map_err(|error| Refusal::bad(error.to_string()))?
@@ -216,8 +216,8 @@ async fn port_step(request: Request<Incoming>, engine: Arc<Engine>) -> Result<To
     // Apart from this thread, which accepts connections: a page takes milliseconds.
     let runtime = tokio::runtime::Handle::current();
     let step = tokio::task::spawn_blocking(move || {
-        let (ask, rows) = port::ask::unframe(&body)?;
-        runtime.block_on(port::act::perform(&engine, ask, rows))
+        let (ask, rows) = transfer::ask::unframe(&body)?;
+        runtime.block_on(transfer::act::perform(&engine, ask, rows))
     });
     step.await.map_err(|error| Refusal {
         status: StatusCode::INTERNAL_SERVER_ERROR,

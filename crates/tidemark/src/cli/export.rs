@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use model::counted;
 use server::offline::offline_engine;
+use transfer::export::{self, Exported};
+use transfer::target::Target;
 
 use super::{Outside, runtime};
 use crate::admin::client::Administration;
 use crate::config::{ExportSetup, FormatArg};
-use crate::port::export::{self, Exported};
-use crate::port::target::Target;
 
 /// # Errors
 /// When the data directory cannot be reached, the database is not there, or nothing can be
@@ -24,7 +24,7 @@ pub fn run(setup: ExportSetup, outside: Outside) -> Result<()> {
         let Outside { clock, rng, .. } = outside;
         let config = offline_engine(setup.directory.clone());
         let store = Administration::open(config, clock, rng, false).await?;
-        let mut target = Target::new(store, setup.project.to_string());
+        let mut target = Target::new(store.into(), setup.project.to_string());
         let done = write(&mut target, &setup).await;
         target.close()?;
         done

@@ -10,16 +10,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 use model::counted;
 use server::http::unique::unique_id;
 use server::offline::offline_engine;
+use transfer::ask::RowsPut;
+use transfer::copy::{self, Copied};
+use transfer::import::{self, How, Imported};
+use transfer::remote::Remote;
+use transfer::state::State;
+use transfer::target::Target;
 
 use super::{Outside, runtime, say, table};
 use crate::admin::client::Administration;
 use crate::config::{FormatArg, ImportSetup, Source};
-use crate::port::ask::RowsPut;
-use crate::port::copy::{self, Copied};
-use crate::port::import::{self, How, Imported};
-use crate::port::remote::Remote;
-use crate::port::state::State;
-use crate::port::target::Target;
 
 /// Bytes of a file read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -31,7 +31,7 @@ pub fn run(setup: ImportSetup, outside: Outside) -> Result<ExitCode> {
         let config = offline_engine(setup.directory.clone());
         let Outside { clock, rng, .. } = outside.clone();
         let store = Administration::open(config, clock, rng, false).await?;
-        let mut target = Target::new(store, setup.into.to_string());
+        let mut target = Target::new(store.into(), setup.into.to_string());
         let done = read(&mut target, setup.source, &setup.directory, &outside).await;
         target.close()?;
         done

@@ -8,13 +8,13 @@ use model::calendar::iso_ms;
 use model::{Timestamp, counted};
 use serde_json::{Value, json};
 use server::offline::offline_engine;
+use transfer::ask::{Ask, RowHistory, TablePath, Version};
+use transfer::target::Target;
 
 use super::project::confirm;
 use super::{Outside, runtime, say, say_json, table};
 use crate::admin::client::Administration;
 use crate::config::{DirectoryArgs, ProjectArgs};
-use crate::port::ask::{Ask, RowHistory, TablePath, Version};
-use crate::port::target::Target;
 
 /// A row.
 #[derive(Args, Clone)]
@@ -72,7 +72,7 @@ impl RowArgs {
         let Outside { clock, rng, .. } = outside;
         let config = offline_engine(self.data.data.clone());
         let store = Administration::open(config, clock, rng, false).await?;
-        Ok(Target::new(store, project.to_string()))
+        Ok(Target::new(store.into(), project.to_string()))
     }
 
     /// What is known of the row.

@@ -7,9 +7,9 @@ use model::{Json, RowId};
 use server::http::wire;
 
 use super::refusal;
-use crate::admin::act::Refusal;
-use crate::port::ask::RowsPut;
-use crate::port::links::HIDDEN;
+use crate::ask::RowsPut;
+use crate::links::HIDDEN;
+use crate::refusal::Refusal;
 
 /// Ids of one look-up; a query holds at most 500 values.
 const IDS_MAX: usize = 500;

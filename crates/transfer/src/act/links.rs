@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::rows::{lines, object};
 use super::{administrator, place, refusal};
-use crate::admin::act::Refusal;
-use crate::port::ask::TablePath;
-use crate::port::links::HIDDEN;
+use crate::ask::TablePath;
+use crate::links::HIDDEN;
+use crate::refusal::Refusal;
 
 /// Sets the links of rows, all or none.
 pub async fn put(engine: &Engine, path: &TablePath, rows: &[u8]) -> Result<Value, Refusal> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::schema::Part;
-use crate::admin::act::Refusal;
+use crate::refusal::Refusal;
 
 /// The route of these requests.
 pub const ROUTE: &str = "/port";

@@ -13,13 +13,13 @@ use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Map, Value};
 
 use super::{id_of, links, sum_target};
-use crate::port::ask::{Ask, Start, StartTable};
-use crate::port::canonical::Checksum;
-use crate::port::export::Pages;
-use crate::port::import::BATCH_ROWS;
-use crate::port::remote::Remote;
-use crate::port::schema::Relationship;
-use crate::port::target::Target;
+use crate::ask::{Ask, Start, StartTable};
+use crate::canonical::Checksum;
+use crate::export::Pages;
+use crate::import::BATCH_ROWS;
+use crate::remote::Remote;
+use crate::schema::Relationship;
+use crate::target::Target;
 
 /// Most links of the source that are held at once, some 16 bytes each. Where there are more, both
 /// sides are read several times, for a part of the links each time.

@@ -8,8 +8,8 @@ use model::{RowId, Timestamp};
 use server::offline::offline_engine;
 
 use super::*;
-use crate::port::ask::RowsPut;
-use crate::port::schema::Part;
+use crate::ask::RowsPut;
+use crate::schema::Part;
 
 /// Goes on by a millisecond each time it is looked at.
 struct Ticking(AtomicI64);

@@ -8,7 +8,7 @@ use engine::{NewColumn, NewIndex, NewRelationship, NewTable, OptionsChange, read
 use model::{Json, TableId};
 use serde_json::{Map, Value, json};
 
-use crate::admin::act::Refusal;
+use crate::refusal::Refusal;
 
 /// Members of columns and indexes that are left out: what only the answering server knows.
 const LEFT_OUT: &[&str] = &[

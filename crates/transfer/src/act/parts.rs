@@ -3,10 +3,10 @@
 use engine::{Caller, Engine, EngineError, IndexFault, Place};
 
 use super::{administrator, conflict, describe, place, refusal};
-use crate::admin::act::Refusal;
-use crate::port::ask::{PartPut, TablePath};
-use crate::port::definition;
-use crate::port::schema::Part;
+use crate::ask::{PartPut, TablePath};
+use crate::definition;
+use crate::refusal::Refusal;
+use crate::schema::Part;
 
 /// Adds a column, a relationship or an index to a table.
 pub async fn put(

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use server::http::tidemark;
 
 use super::{administrator, place, refusal};
-use crate::admin::act::Refusal;
-use crate::port::ask::TablePath;
+use crate::ask::TablePath;
+use crate::refusal::Refusal;
 
 fn checked(row: &str) -> Result<RowId, Refusal> {
     RowId::new(row)

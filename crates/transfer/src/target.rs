@@ -1,29 +1,104 @@
 //! The store an export reads or an import writes, reached through whichever way there is.
 
-use anyhow::{Context, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use client::Client;
+use engine::Engine;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::HOST;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::ask::{Ask, PartPut, RowsPut, TablePath, Told};
+use super::act;
+use super::ask::{Ask, PartPut, ROUTE, RowsPut, TablePath, Told, frame, unframe};
+use super::refusal::Refusal;
 use super::schema::{Schema, Step};
-use crate::admin::act::Refusal;
-use crate::admin::client::Administration;
 
 /// How often a step is tried again when the store is busy, and how long is waited before the
 /// first time, in milliseconds; each further time twice as long. 6 s in all.
 const ATTEMPTS_MAX: u32 = 6;
 const PAUSE_MS: u64 = 100;
 
+/// Longest time a running server may take for one act.
+pub const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// The way to a store.
+pub enum StoreAccess {
+    /// A server runs: it is asked.
+    Running(Client),
+    /// None runs: the store is open here, and locked.
+    Offline(Arc<Engine>),
+}
+
+impl StoreAccess {
+    /// Does one step of an export or import.
+    ///
+    /// # Errors
+    /// The [`Refusal`] itself where the store refused, else what broke.
+    pub async fn port(&mut self, ask: &Ask, rows: &[u8]) -> Result<Told> {
+        match self {
+            StoreAccess::Offline(engine) => Ok(act::perform(engine, ask.clone(), rows).await?),
+            StoreAccess::Running(client) => {
+                let asked = tokio::time::timeout(ANSWER_MAX, ask_port(client, ask, rows)).await;
+                asked.map_err(|_| {
+                    anyhow!(
+                        "the running server did not answer within {} s",
+                        ANSWER_MAX.as_secs()
+                    )
+                })?
+            }
+        }
+    }
+
+    /// Closes the store, if it was opened here.
+    ///
+    /// # Errors
+    /// When the store cannot be closed in order.
+    pub fn close(self) -> Result<()> {
+        match self {
+            StoreAccess::Running(_) => Ok(()),
+            StoreAccess::Offline(engine) => Ok(engine.close()?),
+        }
+    }
+}
+
+async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<Told> {
+    let request = Request::post(ROUTE)
+        .header(HOST, "tidemark")
+        .body(Full::from(frame(ask, rows)))?;
+    let answer = client
+        .send(request)
+        .await
+        .context("the running server broke off")?;
+    if answer.status.is_success() {
+        let (head, rows) = unframe(&answer.body)?;
+        let rows = rows.to_vec();
+        return Ok(Told { head, rows });
+    }
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let message = body["message"]
+        .as_str()
+        .unwrap_or("The running server refused; is it older?");
+    Err(Refusal {
+        status: answer.status,
+        message: message.to_owned(),
+    }
+    .into())
+}
+
 /// One project of a store.
 pub struct Target {
-    store: Administration,
+    store: StoreAccess,
     /// The project's id.
     pub project: String,
 }
 
 impl Target {
     /// A project of an opened store.
-    pub fn new(store: Administration, project: String) -> Target {
+    pub fn new(store: StoreAccess, project: String) -> Target {
         Target { store, project }
     }
 

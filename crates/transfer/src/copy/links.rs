@@ -5,13 +5,13 @@ use anyhow::{Context as _, Result};
 use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
 
-use crate::port::canonical::Checksum;
-use crate::port::links::HIDDEN;
-use crate::port::remote::{Links, Remote};
-use crate::port::row_counter;
-use crate::port::schema::Relationship;
-use crate::port::state::{Progress, State};
-use crate::port::target::{Target, is_conflict};
+use crate::canonical::Checksum;
+use crate::links::HIDDEN;
+use crate::remote::{Links, Remote};
+use crate::row_counter;
+use crate::schema::Relationship;
+use crate::state::{Progress, State};
+use crate::target::{Target, is_conflict};
 
 /// How people know a relationship.
 pub fn name(relationship: &Relationship) -> String {

@@ -10,7 +10,7 @@ use server::http::{tidemark, wire};
 
 use super::ask::{Ask, PageEnd, Start, StartTable, TablePath, TablePut, Told};
 use super::definition;
-use crate::admin::act::Refusal;
+use crate::refusal::Refusal;
 
 /// Who a commit's record names as its author.
 const AUTHOR: &str = "admin";

@@ -14,6 +14,7 @@ pub mod export;
 pub mod import;
 pub mod lines;
 pub mod links;
+pub mod refusal;
 pub mod remote;
 pub mod schema;
 pub mod state;
