@@ -18,7 +18,7 @@ use model::{Json, Mark, Page, Row, RowId, Timestamp};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, row};
 use store::{
     DUE_ROWS_MAX, Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError,
-    StoreFuture, WriteBatch,
+    StoreFuture, StoreReads, StoreWrites, WriteBatch,
 };
 
 const SECOND_US: i64 = 1_000_000;
@@ -82,7 +82,7 @@ impl Pending for Late {
     }
 }
 
-impl Store for Meanwhile {
+impl StoreReads for Meanwhile {
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         self.look_away();
         let read = self.inner.list(listing);
@@ -97,6 +97,10 @@ impl Store for Meanwhile {
         self.inner.get(point)
     }
 
+    pass_on!(other_reads);
+}
+
+impl StoreWrites for Meanwhile {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -128,8 +132,10 @@ impl Store for Meanwhile {
         self.inner.bring_due(instant)
     }
 
-    pass_on!(load, preview, reserve, tend, close, others);
+    pass_on!(preview);
 }
+
+pass_on!(impl upkeep, transactions, usage for Meanwhile);
 
 /// A row that ends in a second, one that begins then, and one that stays.
 fn with_rows(test: impl FnOnce(&Arc<Meanwhile>, &Engine)) {

@@ -25,7 +25,7 @@ use stage::{
 };
 use store::{
     Aside, CatalogueOp, DUE_ROWS_MAX, Listed, Listing, Op, Pending, Preview, SchemaChange,
-    Snapshot, Store, StoreError, StoreFuture, Work, WriteBatch,
+    Snapshot, Store, StoreError, StoreFuture, StoreReads, StoreWrites, Work, WriteBatch,
 };
 
 /// The real store, which notes what the writer asks of it, and at which the writer can be held.
@@ -66,7 +66,33 @@ impl Noted {
     }
 }
 
-impl Store for Noted {
+impl StoreReads for Noted {
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
+        self.of_guests.lock().unwrap().push(listing.of_guest);
+        let stopped = self.lists_stop.lock().unwrap().clone();
+        if let Some(error) = stopped {
+            // Those who join have time to.
+            let mut was_polled = false;
+            return Box::pin(poll_fn(move |context| {
+                if std::mem::replace(&mut was_polled, true) {
+                    return Poll::Ready(Err(error.clone()));
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }));
+        }
+        self.inner.list(listing)
+    }
+
+    fn aside(&self, kind: Aside, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+        self.of_guests.lock().unwrap().push(of_guest);
+        self.inner.aside(kind, of_guest, work)
+    }
+
+    pass_on!(get, other_reads);
+}
+
+impl StoreWrites for Noted {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -112,31 +138,9 @@ impl Store for Noted {
         self.note(Step::Trial);
         self.inner.preview(batches, first, limit_ms)
     }
-
-    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
-        self.of_guests.lock().unwrap().push(listing.of_guest);
-        let stopped = self.lists_stop.lock().unwrap().clone();
-        if let Some(error) = stopped {
-            // Those who join have time to.
-            let mut was_polled = false;
-            return Box::pin(poll_fn(move |context| {
-                if std::mem::replace(&mut was_polled, true) {
-                    return Poll::Ready(Err(error.clone()));
-                }
-                context.waker().wake_by_ref();
-                Poll::Pending
-            }));
-        }
-        self.inner.list(listing)
-    }
-
-    fn aside(&self, kind: Aside, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
-        self.of_guests.lock().unwrap().push(of_guest);
-        self.inner.aside(kind, of_guest, work)
-    }
-
-    pass_on!(load, get, reserve, tend, close, others);
 }
+
+pass_on!(impl upkeep, transactions, usage for Noted);
 
 struct Site {
     _directory: tempfile::TempDir,

@@ -14,7 +14,7 @@ use futures_executor::block_on;
 use model::{Json, Mark, Marked, Page, Table, Value};
 use stage::gate::{Asked, Gate, enqueue, poll_once};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store, row};
-use store::{Op, Outcome, Pending, Store, StoreFuture, WriteBatch};
+use store::{Op, Outcome, Pending, Store, StoreFuture, StoreWrites, WriteBatch};
 
 /// The real store, with commits that fail when they contain a row called so.
 const POISON: &str = "poison";
@@ -61,7 +61,7 @@ impl Pending for FragilePending {
     }
 }
 
-impl Store for Fragile {
+impl StoreWrites for Fragile {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -88,10 +88,10 @@ impl Store for Fragile {
         })
     }
 
-    pass_on!(
-        load, list, get, bring_due, preview, reserve, tend, close, others
-    );
+    pass_on!(bring_due, preview);
 }
+
+pass_on!(impl reads, upkeep, transactions, usage for Fragile);
 
 fn unknown() -> StoreError {
     StoreError::OutcomeUnknown {

@@ -17,7 +17,7 @@ use stage::gate::Gate;
 use stage::{
     NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open_past, open_store, row,
 };
-use store::{Outcome, Pending, Store, StoreFuture, WriteBatch};
+use store::{Outcome, Pending, Store, StoreFuture, StoreWrites, WriteBatch};
 
 /// The real store, whose commits can be held just before they are durable.
 struct Held {
@@ -39,7 +39,7 @@ impl Pending for HeldCommit {
     }
 }
 
-impl Store for Held {
+impl StoreWrites for Held {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -54,10 +54,10 @@ impl Store for Held {
         })
     }
 
-    pass_on!(
-        load, list, get, preview, bring_due, reserve, tend, close, others
-    );
+    pass_on!(bring_due, preview);
 }
+
+pass_on!(impl reads, upkeep, transactions, usage for Held);
 
 /// What is known now, by its mark.
 fn now(engine: &Engine) -> Mark {

@@ -12,7 +12,7 @@ use engine::{Engine, ListRows, NewRelationship, Place, RowInput};
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, open_store, row};
-use store::{Listing, Snapshot, Store, StoreFuture};
+use store::{Listing, Snapshot, Store, StoreFuture, StoreReads};
 
 /// A store in which somebody moves the links between two reads of one answer.
 struct Restless {
@@ -41,16 +41,16 @@ impl Restless {
     }
 }
 
-impl Store for Restless {
+impl StoreReads for Restless {
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<store::Listed>> {
         self.before_read();
         self.inner.list(listing)
     }
 
-    pass_on!(
-        load, get, apply, bring_due, preview, reserve, tend, close, others
-    );
+    pass_on!(get, other_reads);
 }
+
+pass_on!(impl writes, upkeep, transactions, usage for Restless);
 
 const B: Place<'static> = Place {
     database: "d",

@@ -378,7 +378,7 @@ pub enum CatalogueOp {
         enabled: Option<bool>,
     },
     /// Sets what the owner of a table decides about its past; `None` keeps. Its line rises as far
-    /// as that asks for, and what lies below goes bit by bit by [`crate::Store::tend`].
+    /// as that asks for, and what lies below goes bit by bit by [`crate::StoreUpkeep::tend`].
     SetOptions {
         /// The table.
         number: TableNumber,
@@ -391,7 +391,7 @@ pub enum CatalogueOp {
         /// See [`model::TableOptions::ttl_max_s`].
         ttl_max_s: Option<u32>,
     },
-    /// Removes a table: at once for readers, its rows bit by bit by [`crate::Store::tend`].
+    /// Removes a table: at once for readers, its rows bit by bit by [`crate::StoreUpkeep::tend`].
     DeleteTable(ProjectId, DatabaseId, TableId),
     /// Replaces what must hold of a table's rows over valid time. Refused with
     /// [`Refusal::UniqueOverTime`] or [`Refusal::ReferenceOverTime`] when it does not hold now.

@@ -43,22 +43,30 @@ pub use written::{Matched, TimedDone, WrittenRow};
 /// The next instant at which a table's rows of now change by themselves, for tables that have one.
 pub type Boundaries = Arc<BTreeMap<TableNumber, Timestamp>>;
 
-/// Most rows that one call of [`Store::bring_due`] brings in, and [`Store::apply`] beside those
-/// that its batches name: writers wait for so many. Fewer where they hold 8 MiB.
+/// Most rows that one call of [`StoreWrites::bring_due`] brings in, and [`StoreWrites::apply`]
+/// beside those that its batches name: writers wait for so many. Fewer where they hold 8 MiB.
 pub const DUE_ROWS_MAX: usize = 1_000;
 
 /// What a store call returns. An embedded store has the answer, long reads apart, before the future
 /// is first polled.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// What the engine asks of a database. Each one must pass `tests/conformance.rs`.
+/// What the engine asks of a database: all of it. Each one must pass `tests/conformance.rs`.
 ///
-/// One writer: `apply`, `reserve` and `tend` are called by one caller at a time, and no two
-/// [`Pending`] exist at once. Reads come from anywhere, at any time.
-pub trait Store: Send + Sync {
-    /// All containers, and the marks to go on from, as of the latest commit.
-    fn load(&self) -> StoreFuture<'_, Loaded>;
+/// One writer: what is in [`StoreWrites`], `reserve` and `tend` are called by one caller at a time,
+/// and no two [`Pending`] exist at once. Reads come from anywhere, at any time.
+pub trait Store:
+    StoreReads + StoreWrites + StoreTransactions + StoreUsage + StoreUpkeep + Send + Sync
+{
+}
 
+impl<T> Store for T where
+    T: StoreReads + StoreWrites + StoreTransactions + StoreUsage + StoreUpkeep + Send + Sync
+{
+}
+
+/// Reads, from anywhere and at any time.
+pub trait StoreReads {
     /// One page, or its total, or both, on one snapshot.
     ///
     /// # Errors
@@ -73,7 +81,7 @@ pub trait Store: Send + Sync {
     /// One row by its id, on one snapshot; `None` when it is absent or not visible.
     ///
     /// # Errors
-    /// As for [`Store::list`], cursors apart.
+    /// As for [`StoreReads::list`], cursors apart.
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>>;
 
     /// A table with the columns and grants that it had at `mark`, which is settled, by the names of
@@ -88,9 +96,39 @@ pub trait Store: Send + Sync {
     /// end or become others; `None` where there is none.
     ///
     /// # Errors
-    /// As for [`Store::list`], cursors apart.
+    /// As for [`StoreReads::list`], cursors apart.
     fn next_boundary<'a>(&'a self, asked: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>>;
 
+    /// Records of commits in the order of their marks; fewer than asked for once they hold very
+    /// many rows.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>>;
+
+    /// How the rows of a list are found: the database's own plan, a step a line, with the words
+    /// of the schema in it. It is not read for it. Empty where the store cannot tell.
+    ///
+    /// # Errors
+    /// As for [`StoreReads::list`].
+    fn explain<'a>(&'a self, _query: &'a Query) -> StoreFuture<'a, Vec<String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Does work that takes long on a thread for long reads, in the share of callers without a key
+    /// if it is `of_guest`. What it reads of this store is read there, and it is told by the flag
+    /// when nobody waits for it any more.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadersBusy`] when too much of its kind waits; [`StoreError::Interrupted`].
+    fn aside(&self, _kind: Aside, _of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+        work(&AtomicBool::new(false));
+        Box::pin(ready(Ok(())))
+    }
+}
+
+/// Writes, by one caller at a time: no two [`Pending`] exist at once.
+pub trait StoreWrites {
     /// Runs each batch whole or not at all, inside one transaction that nobody sees yet.
     ///
     /// The first batch that changes something gets the mark `first`, each further one the next
@@ -119,31 +157,6 @@ pub trait Store: Send + Sync {
     /// What the database says.
     fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
 
-    /// Records of commits in the order of their marks; fewer than asked for once they hold very
-    /// many rows.
-    ///
-    /// # Errors
-    /// What the database says.
-    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>>;
-
-    /// Does work that takes long on a thread for long reads, in the share of callers without a key
-    /// if it is `of_guest`. What it reads of this store is read there, and it is told by the flag
-    /// when nobody waits for it any more.
-    ///
-    /// # Errors
-    /// [`StoreError::ReadersBusy`] when too much of its kind waits; [`StoreError::Interrupted`].
-    fn aside(&self, _kind: Aside, _of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
-        work(&AtomicBool::new(false));
-        Box::pin(ready(Ok(())))
-    }
-
-    /// Forgets every mark and every record of a commit, as if nothing had been committed; for
-    /// tests that set the clock. What the catalogue and the tables hold stays.
-    ///
-    /// # Errors
-    /// What the database says.
-    fn rewind(&self) -> StoreFuture<'_, ()>;
-
     /// Runs each batch whole or not at all, to look at what would be: nobody else ever sees it, and
     /// nothing of it stays. `first` is a mark that was never given.
     ///
@@ -156,7 +169,10 @@ pub trait Store: Send + Sync {
         first: Mark,
         limit_ms: u64,
     ) -> StoreFuture<'a, Box<dyn Preview>>;
+}
 
+/// Transactions of clients that are staged, and the requests that ran.
+pub trait StoreTransactions {
     /// The transactions of a project, oldest first.
     fn transactions<'a>(&'a self, project: &'a ProjectId) -> StoreFuture<'a, Vec<Transaction>>;
 
@@ -175,7 +191,10 @@ pub trait Store: Send + Sync {
         project: &'a ProjectId,
         key: &'a str,
     ) -> StoreFuture<'a, Option<KeptRequest>>;
+}
 
+/// What a store holds, and what it has at work. One that does not count says so by zeros.
+pub trait StoreUsage {
     /// Bytes of the pages that are in use, of all projects and their past together.
     fn data_bytes(&self) -> StoreFuture<'_, u64> {
         Box::pin(std::future::ready(Ok(0)))
@@ -198,9 +217,27 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::ready(Ok(0)))
     }
 
+    /// What is at work, and what waits. A store that counts nothing says so by zeros.
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+}
+
+/// What a store knows when it is opened, what is to be done between commits, and its end.
+pub trait StoreUpkeep {
+    /// All containers, and the marks to go on from, as of the latest commit.
+    fn load(&self) -> StoreFuture<'_, Loaded>;
+
     /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
     /// above them.
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;
+
+    /// Forgets every mark and every record of a commit, as if nothing had been committed; for
+    /// tests that set the clock. What the catalogue and the tables hold stays.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn rewind(&self) -> StoreFuture<'_, ()>;
 
     /// One bounded piece of upkeep: at most 1,000 rows of dropped tables removed, row bodies of
     /// older schemas written anew, or versions below their table's line let go of; it ends with the
@@ -210,20 +247,6 @@ pub trait Store: Send + Sync {
     /// Ends background work and closes the database; `horizon` is the highest mark ever read,
     /// and replaces what was reserved ahead.
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()>;
-
-    /// How the rows of a list are found: the database's own plan, a step a line, with the words
-    /// of the schema in it. It is not read for it. Empty where the store cannot tell.
-    ///
-    /// # Errors
-    /// As for [`Store::list`].
-    fn explain<'a>(&'a self, _query: &'a Query) -> StoreFuture<'a, Vec<String>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
-    }
-
-    /// What is at work, and what waits. A store that counts nothing says so by zeros.
-    fn counts(&self) -> Counts {
-        Counts::default()
-    }
 }
 
 /// What a store has at work.
@@ -357,13 +380,13 @@ pub trait Preview: Send {
     /// The mark of the state that the batches ran on.
     fn mark(&self) -> Mark;
 
-    /// As [`Store::list`], of what would be.
+    /// As [`StoreReads::list`], of what would be.
     ///
     /// # Errors
     /// As there; [`StoreError::Timeout`] when the preview's time is over.
     fn list(&self, listing: Listing<'_>) -> Result<Listed, StoreError>;
 
-    /// As [`Store::get`], of what would be.
+    /// As [`StoreReads::get`], of what would be.
     ///
     /// # Errors
     /// As there.
@@ -423,7 +446,7 @@ pub enum TotalCap {
     UpTo(u64),
 }
 
-/// What [`Store::list`] found; what was not asked for is empty or 0.
+/// What [`StoreReads::list`] found; what was not asked for is empty or 0.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     /// The rows, in order.

@@ -16,7 +16,8 @@ use futures_executor::block_on;
 use model::{Mark, Row, Timestamp, Value};
 use store::{
     Boundaries, CatalogueOp, Changes, Durability, Listed, Listing, Loaded, Op, Options, Outcome,
-    Pending, Point, Refusal, Snapshot, Store, StoreError, StoreFuture, WriteBatch,
+    Pending, Point, Refusal, Snapshot, Store, StoreError, StoreFuture, StoreReads, StoreUpkeep,
+    StoreWrites, WriteBatch,
 };
 use suite::db::{COUNT, Db, Place, TITLE, encode_row, note, notes_called, row_id};
 use tempfile::TempDir;
@@ -543,12 +544,7 @@ impl Faults {
     }
 }
 
-impl Store for Retrying {
-    fn load(&self) -> StoreFuture<'_, Loaded> {
-        let loaded = self.faults.call(|| block_on(self.inner.load()));
-        Box::pin(std::future::ready(loaded))
-    }
-
+impl StoreReads for Retrying {
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         let listed = self.faults.call(|| block_on(self.inner.list(listing)));
         Box::pin(std::future::ready(listed))
@@ -559,6 +555,10 @@ impl Store for Retrying {
         Box::pin(std::future::ready(found))
     }
 
+    pass_on!(other_reads);
+}
+
+impl StoreWrites for Retrying {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -590,6 +590,15 @@ impl Store for Retrying {
         Box::pin(std::future::ready(brought))
     }
 
+    pass_on!(preview);
+}
+
+impl StoreUpkeep for Retrying {
+    fn load(&self) -> StoreFuture<'_, Loaded> {
+        let loaded = self.faults.call(|| block_on(self.inner.load()));
+        Box::pin(std::future::ready(loaded))
+    }
+
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         let reserved = self.faults.call(|| block_on(self.inner.reserve(horizon)));
         Box::pin(std::future::ready(reserved))
@@ -605,8 +614,10 @@ impl Store for Retrying {
         Box::pin(std::future::ready(closed))
     }
 
-    pass_on!(preview, others);
+    pass_on!(rewind);
 }
+
+pass_on!(impl transactions, usage for Retrying);
 
 struct RetryingPending {
     pending: Option<Box<dyn Pending>>,

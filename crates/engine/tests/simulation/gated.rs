@@ -9,7 +9,7 @@ use futures_executor::block_on;
 use model::{Mark, Row, Timestamp};
 use store::{
     Boundaries, Changes, Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError,
-    StoreFuture, WriteBatch,
+    StoreFuture, StoreReads, StoreUpkeep, StoreWrites, WriteBatch,
 };
 
 use super::gate::{Gate, Stop};
@@ -185,7 +185,7 @@ impl Gated {
     }
 }
 
-impl Store for Gated {
+impl StoreReads for Gated {
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         Box::pin(async move {
             self.pause().await;
@@ -210,6 +210,10 @@ impl Store for Gated {
         })
     }
 
+    pass_on!(other_reads);
+}
+
+impl StoreWrites for Gated {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -228,6 +232,10 @@ impl Store for Gated {
         })
     }
 
+    pass_on!(preview);
+}
+
+impl StoreUpkeep for Gated {
     /// The writer comes here when it has nothing to do. Whatever upkeep there is, more seems to
     /// be waiting, so that it comes back.
     fn tend(&self) -> StoreFuture<'_, bool> {
@@ -240,5 +248,7 @@ impl Store for Gated {
         })
     }
 
-    pass_on!(load, preview, reserve, close, others);
+    pass_on!(load, reserve, close, rewind);
 }
+
+pass_on!(impl transactions, usage for Gated);

@@ -44,7 +44,8 @@ use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
     Aside, Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded,
     OpenTransactions, OperationsOf, Options, Pending, Point, Preview, Recorded, RecordsOf,
-    Snapshot, Staged, Store, StoreError, StoreFuture, Transaction, Work,
+    Snapshot, Staged, Store, StoreError, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep,
+    StoreUsage, StoreWrites, Transaction, Work,
 };
 
 /// The store behind the border.
@@ -233,11 +234,7 @@ fn closed() -> StoreError {
     }
 }
 
-impl Store for SqliteStore {
-    fn load(&self) -> StoreFuture<'_, Loaded> {
-        Box::pin(ready(self.shared.load()))
-    }
-
+impl StoreReads for SqliteStore {
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         self.readers.list(listing)
     }
@@ -250,6 +247,24 @@ impl Store for SqliteStore {
         Box::pin(ready(self.readers.table_as_of(today, mark)))
     }
 
+    fn next_boundary<'a>(&'a self, asked: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
+        self.readers.next_boundary(asked)
+    }
+
+    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
+        self.readers.recorded(asked)
+    }
+
+    fn explain<'a>(&'a self, query: &'a Query) -> StoreFuture<'a, Vec<String>> {
+        Box::pin(ready(self.readers.explain(query)))
+    }
+
+    fn aside(&self, kind: Aside, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+        self.readers.aside(kind, of_guest, work)
+    }
+}
+
+impl StoreWrites for SqliteStore {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -260,22 +275,6 @@ impl Store for SqliteStore {
 
     fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
         Box::pin(ready(self.begin_due(instant)))
-    }
-
-    fn next_boundary<'a>(&'a self, asked: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
-        self.readers.next_boundary(asked)
-    }
-
-    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
-        self.readers.recorded(asked)
-    }
-
-    fn aside(&self, kind: Aside, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
-        self.readers.aside(kind, of_guest, work)
-    }
-
-    fn rewind(&self) -> StoreFuture<'_, ()> {
-        Box::pin(ready(self.shared.with_writer(Writer::rewind)))
     }
 
     fn preview<'a>(
@@ -291,7 +290,9 @@ impl Store for SqliteStore {
             limit_ms,
         )))
     }
+}
 
+impl StoreTransactions for SqliteStore {
     fn transactions<'a>(&'a self, project: &'a ProjectId) -> StoreFuture<'a, Vec<Transaction>> {
         Box::pin(ready(self.readers.transactions(project)))
     }
@@ -312,7 +313,9 @@ impl Store for SqliteStore {
     ) -> StoreFuture<'a, Option<KeptRequest>> {
         Box::pin(ready(self.readers.kept_request(project, key)))
     }
+}
 
+impl StoreUsage for SqliteStore {
     fn data_bytes(&self) -> StoreFuture<'_, u64> {
         Box::pin(ready(self.readers.data_bytes()))
     }
@@ -329,26 +332,6 @@ impl Store for SqliteStore {
         Box::pin(ready(self.readers.kept_answer_bytes()))
     }
 
-    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        let stored = self.shared.with_writer(|writer| {
-            let horizon = horizon.max(writer.committed.horizon);
-            writer.store_horizon(horizon)
-        });
-        Box::pin(ready(stored))
-    }
-
-    fn tend(&self) -> StoreFuture<'_, bool> {
-        Box::pin(ready(self.shared.with_writer(Writer::tend)))
-    }
-
-    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        Box::pin(ready(self.close_at(horizon)))
-    }
-
-    fn explain<'a>(&'a self, query: &'a Query) -> StoreFuture<'a, Vec<String>> {
-        Box::pin(ready(self.readers.explain(query)))
-    }
-
     fn counts(&self) -> Counts {
         let checkpointer = self.checkpointer.lock();
         let checkpointer = checkpointer.expect("held for one assignment only");
@@ -358,6 +341,32 @@ impl Store for SqliteStore {
             damaged: self.readers.damaged(),
             long_reads: self.readers.long_reads(),
         }
+    }
+}
+
+impl StoreUpkeep for SqliteStore {
+    fn load(&self) -> StoreFuture<'_, Loaded> {
+        Box::pin(ready(self.shared.load()))
+    }
+
+    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        let stored = self.shared.with_writer(|writer| {
+            let horizon = horizon.max(writer.committed.horizon);
+            writer.store_horizon(horizon)
+        });
+        Box::pin(ready(stored))
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        Box::pin(ready(self.shared.with_writer(Writer::rewind)))
+    }
+
+    fn tend(&self) -> StoreFuture<'_, bool> {
+        Box::pin(ready(self.shared.with_writer(Writer::tend)))
+    }
+
+    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        Box::pin(ready(self.close_at(horizon)))
     }
 }
 

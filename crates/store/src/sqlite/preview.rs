@@ -25,7 +25,7 @@ struct Previewing {
     limit_ms: u64,
 }
 
-/// What [`crate::Store::preview`] promises.
+/// What [`crate::StoreWrites::preview`] promises.
 pub(super) fn begin(
     shared: &Arc<Shared>,
     batches: &[WriteBatch],

@@ -142,7 +142,7 @@ impl Readers {
         }
     }
 
-    /// What [`crate::Store::list`] promises.
+    /// What [`crate::StoreReads::list`] promises.
     pub(super) fn list<'a>(&self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         let shared = &self.shared;
         // One text may take a pattern long, and all words of one beginning are one step of the
@@ -179,8 +179,8 @@ impl Readers {
         })
     }
 
-    /// What [`crate::Store::get`] promises. A point read goes through indexes to one row, so it is
-    /// short whatever it reads.
+    /// What [`crate::StoreReads::get`] promises. A point read goes through indexes to one row, so
+    /// it is short whatever it reads.
     pub(super) fn get(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
         let shared = &self.shared;
         let limit = Limit::Short(Duration::MAX, shared.stop_after());
@@ -220,7 +220,7 @@ impl Readers {
         }
     }
 
-    /// What [`crate::Store::aside`] promises.
+    /// What [`crate::StoreReads::aside`] promises.
     pub(super) fn aside(
         &self,
         kind: Aside,

@@ -1,8 +1,56 @@
 //! For stores that stand before another one, in their field `inner`, and change a few methods:
 //! the others, which they pass on, need not be written each time.
 
-/// Defines these methods of [`store::Store`], or of a commit, as those of `inner`.
+/// Defines these methods of a part of [`store::Store`], or of a commit, as those of `inner`; or
+/// whole parts.
 macro_rules! pass_on {
+    (impl $($part:ident),* for $store:ty) => {
+        $(pass_on!(@ $part $store);)*
+    };
+    (@ reads $store:ty) => {
+        impl store::StoreReads for $store {
+            pass_on!(list, get, other_reads);
+        }
+    };
+    (@ writes $store:ty) => {
+        impl store::StoreWrites for $store {
+            pass_on!(apply, bring_due, preview);
+        }
+    };
+    (@ upkeep $store:ty) => {
+        impl store::StoreUpkeep for $store {
+            pass_on!(load, reserve, rewind, tend, close);
+        }
+    };
+    (@ transactions $store:ty) => {
+        impl store::StoreTransactions for $store {
+            fn transactions<'a>(
+                &'a self,
+                project: &'a model::ProjectId,
+            ) -> store::StoreFuture<'a, Vec<store::Transaction>> {
+                self.inner.transactions(project)
+            }
+            fn transaction<'a>(
+                &'a self,
+                project: &'a model::ProjectId,
+                id: &'a str,
+                operations: store::OperationsOf<'a>,
+            ) -> store::StoreFuture<'a, Option<store::Staged>> {
+                self.inner.transaction(project, id, operations)
+            }
+            fn kept_request<'a>(
+                &'a self,
+                project: &'a model::ProjectId,
+                key: &'a str,
+            ) -> store::StoreFuture<'a, Option<store::KeptRequest>> {
+                self.inner.kept_request(project, key)
+            }
+        }
+    };
+    // No test needs more of it than its defaults.
+    (@ usage $store:ty) => {
+        impl store::StoreUsage for $store {}
+    };
     ($($method:ident),* $(,)?) => {
         $(pass_on!(@ $method);)*
     };
@@ -27,15 +75,6 @@ macro_rules! pass_on {
             self.inner.get(point)
         }
     };
-    (@ table_as_of) => {
-        fn table_as_of<'a>(
-            &'a self,
-            today: &'a std::sync::Arc<model::Table>,
-            mark: model::Mark,
-        ) -> store::StoreFuture<'a, std::sync::Arc<model::Table>> {
-            self.inner.table_as_of(today, mark)
-        }
-    };
     (@ apply) => {
         fn apply<'a>(
             &'a self,
@@ -53,22 +92,6 @@ macro_rules! pass_on {
             self.inner.bring_due(instant)
         }
     };
-    (@ next_boundary) => {
-        fn next_boundary<'a>(
-            &'a self,
-            asked: store::BoundaryOf<'a>,
-        ) -> store::StoreFuture<'a, Option<model::Timestamp>> {
-            self.inner.next_boundary(asked)
-        }
-    };
-    (@ recorded) => {
-        fn recorded(
-            &self,
-            asked: store::RecordsOf,
-        ) -> store::StoreFuture<'_, Vec<store::Recorded>> {
-            self.inner.recorded(asked)
-        }
-    };
     (@ rewind) => {
         fn rewind(&self) -> store::StoreFuture<'_, ()> {
             self.inner.rewind()
@@ -82,33 +105,6 @@ macro_rules! pass_on {
             limit_ms: u64,
         ) -> store::StoreFuture<'a, Box<dyn store::Preview>> {
             self.inner.preview(batches, first, limit_ms)
-        }
-    };
-    (@ transactions) => {
-        fn transactions<'a>(
-            &'a self,
-            project: &'a model::ProjectId,
-        ) -> store::StoreFuture<'a, Vec<store::Transaction>> {
-            self.inner.transactions(project)
-        }
-    };
-    (@ transaction) => {
-        fn transaction<'a>(
-            &'a self,
-            project: &'a model::ProjectId,
-            id: &'a str,
-            operations: store::OperationsOf<'a>,
-        ) -> store::StoreFuture<'a, Option<store::Staged>> {
-            self.inner.transaction(project, id, operations)
-        }
-    };
-    (@ kept_request) => {
-        fn kept_request<'a>(
-            &'a self,
-            project: &'a model::ProjectId,
-            key: &'a str,
-        ) -> store::StoreFuture<'a, Option<store::KeptRequest>> {
-            self.inner.kept_request(project, key)
         }
     };
     (@ reserve) => {
@@ -127,16 +123,26 @@ macro_rules! pass_on {
         }
     };
     // What no test has changed so far.
-    (@ others) => {
-        pass_on!(
-            recorded,
-            rewind,
-            next_boundary,
-            table_as_of,
-            transactions,
-            transaction,
-            kept_request
-        );
+    (@ other_reads) => {
+        fn table_as_of<'a>(
+            &'a self,
+            today: &'a std::sync::Arc<model::Table>,
+            mark: model::Mark,
+        ) -> store::StoreFuture<'a, std::sync::Arc<model::Table>> {
+            self.inner.table_as_of(today, mark)
+        }
+        fn next_boundary<'a>(
+            &'a self,
+            asked: store::BoundaryOf<'a>,
+        ) -> store::StoreFuture<'a, Option<model::Timestamp>> {
+            self.inner.next_boundary(asked)
+        }
+        fn recorded(
+            &self,
+            asked: store::RecordsOf,
+        ) -> store::StoreFuture<'_, Vec<store::Recorded>> {
+            self.inner.recorded(asked)
+        }
     };
     // Of [`store::Pending`].
     (@ outcomes) => {

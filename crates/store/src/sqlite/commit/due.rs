@@ -261,7 +261,7 @@ impl Writer {
         Ok(count)
     }
 
-    /// See [`crate::Store::bring_due`]: the transaction stays open.
+    /// See [`crate::StoreWrites::bring_due`]: the transaction stays open.
     ///
     /// # Errors
     /// What the database says; then no transaction is open.

@@ -406,7 +406,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Stores the horizon; see [`crate::Store::reserve`] and [`crate::Store::close`].
+    /// Stores the horizon; see [`crate::StoreUpkeep::reserve`] and [`crate::StoreUpkeep::close`].
     pub(crate) fn store_horizon(&mut self, horizon: Mark) -> Result<(), StoreError> {
         self.aside(|writer| {
             writer.state.horizon = horizon.max(writer.state.mark);

@@ -20,8 +20,8 @@ struct Asked {
 }
 
 impl Readers {
-    /// What [`crate::Store::next_boundary`] promises. Of a whole table as it was known before now
-    /// every version is looked at, which may be a long read.
+    /// What [`crate::StoreReads::next_boundary`] promises. Of a whole table as it was known before
+    /// now every version is looked at, which may be a long read.
     pub(in crate::sqlite) fn next_boundary<'a>(
         &self,
         asked: BoundaryOf<'_>,

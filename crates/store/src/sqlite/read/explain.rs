@@ -13,7 +13,7 @@ use crate::StoreError;
 const STEPS_MAX: usize = 32;
 
 impl Readers {
-    /// What [`crate::Store::explain`] promises. Plans without reading, on the thread that asks.
+    /// What [`crate::StoreReads::explain`] promises. Plans without reading, on the calling thread.
     pub(in crate::sqlite) fn explain(&self, query: &Query) -> Result<Vec<String>, StoreError> {
         let shared = &self.shared;
         let limit = Limit::Short(std::time::Duration::MAX, shared.stop_after());

@@ -41,7 +41,7 @@ pub(super) fn check_table(
 }
 
 impl Readers {
-    /// What [`crate::Store::table_as_of`] promises.
+    /// What [`crate::StoreReads::table_as_of`] promises.
     pub(in crate::sqlite) fn table_as_of(
         &self,
         today: &Arc<Table>,

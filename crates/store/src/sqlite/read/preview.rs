@@ -12,7 +12,7 @@ use crate::sqlite::disk::sorts;
 use crate::sqlite::schema::coding::Coding;
 use crate::{Listed, Listing, Point, StoreError, TotalCap};
 
-/// As [`crate::Store::list`], of what the connection sees.
+/// As [`crate::StoreReads::list`], of what the connection sees.
 pub(in crate::sqlite) fn list(
     connection: &Connection,
     coding: &Coding,
@@ -30,7 +30,7 @@ pub(in crate::sqlite) fn list(
     Ok(listed)
 }
 
-/// As [`crate::Store::get`], of what the connection sees.
+/// As [`crate::StoreReads::get`], of what the connection sees.
 pub(in crate::sqlite) fn get(
     connection: &Connection,
     coding: &Coding,

@@ -22,7 +22,7 @@ const ROWS: &str = "SELECT tab, id FROM tx_row
  WHERE tt = ?1 AND tab IN (SELECT value FROM json_each(?2))";
 
 impl Readers {
-    /// What [`crate::Store::recorded`] promises. How many records of others lie between is not
+    /// What [`crate::StoreReads::recorded`] promises. How many records of others lie between is not
     /// known, so it is a long read.
     pub(in crate::sqlite) fn recorded<'a>(
         &self,

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Readers {
-    /// What [`crate::Store::transactions`] promises. A project has few.
+    /// What [`crate::StoreTransactions::transactions`] promises. A project has few.
     pub(in crate::sqlite) fn transactions(
         &self,
         project: &ProjectId,
@@ -31,7 +31,7 @@ impl Readers {
         })
     }
 
-    /// What [`crate::Store::transaction`] promises.
+    /// What [`crate::StoreTransactions::transaction`] promises.
     pub(in crate::sqlite) fn transaction(
         &self,
         project: &ProjectId,
@@ -72,7 +72,7 @@ impl Readers {
         })
     }
 
-    /// What [`crate::Store::kept_request`] promises.
+    /// What [`crate::StoreTransactions::kept_request`] promises.
     pub(in crate::sqlite) fn kept_request(
         &self,
         project: &ProjectId,
@@ -82,12 +82,12 @@ impl Readers {
         self.look(|connection| Ok(find_request(connection, vault, (project, key))?))
     }
 
-    /// What [`crate::Store::data_bytes`] promises.
+    /// What [`crate::StoreUsage::data_bytes`] promises.
     pub(in crate::sqlite) fn data_bytes(&self) -> Result<u64, StoreError> {
         self.look(|connection| Ok(used_bytes(connection)?))
     }
 
-    /// What [`crate::Store::table_bytes`] promises.
+    /// What [`crate::StoreUsage::table_bytes`] promises.
     pub(in crate::sqlite) fn table_bytes(&self) -> Result<Vec<(TableNumber, u64)>, StoreError> {
         self.look(|connection| {
             let tables = sizes::read(connection)?;
@@ -97,8 +97,8 @@ impl Readers {
         })
     }
 
-    /// What [`crate::Store::open_transactions`] promises. By projects, so that the index of those
-    /// that are open leads past the ended ones.
+    /// What [`crate::StoreUsage::open_transactions`] promises. By projects, so that the index of
+    /// those that are open leads past the ended ones.
     pub(in crate::sqlite) fn open_transactions(&self) -> Result<OpenTransactions, StoreError> {
         let sql = "SELECT count(*), coalesce(sum(staged.bytes), 0) FROM project \
                    CROSS JOIN staged ON staged.project = project.id \
@@ -114,7 +114,7 @@ impl Readers {
         })
     }
 
-    /// What [`crate::Store::kept_answer_bytes`] promises.
+    /// What [`crate::StoreUsage::kept_answer_bytes`] promises.
     pub(in crate::sqlite) fn kept_answer_bytes(&self) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(bytes), 0) FROM kept_bytes";
         self.look(|connection| {

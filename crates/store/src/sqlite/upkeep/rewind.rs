@@ -4,7 +4,7 @@ use crate::StoreError;
 use crate::sqlite::commit::writer::Writer;
 
 impl Writer {
-    /// See [`crate::Store::rewind`].
+    /// See [`crate::StoreUpkeep::rewind`].
     pub(crate) fn rewind(&mut self) -> Result<(), StoreError> {
         self.aside(|writer| {
             writer
