@@ -1,5 +1,5 @@
 //! What each format on disk adds to the one before, in their order, but for the tables of rows
-//! (`schema.rs`). A step is never edited once released: files out there were made by it.
+//! (`tables.rs`). A step is never edited once released: files out there were made by it.
 
 /// The tables of the store itself.
 ///

@@ -1,4 +1,4 @@
-//! The tables of format 1: those of the store itself, and the four of each user table.
+//! The four physical tables of each user table, and their indexes.
 //!
 //! A user table is stored twice. `t<n>_v` holds every asserted piece with the marks from which
 //! it is known, cut and gone; a piece is appended, cut once, and never rewritten. `t<n>` holds
