@@ -1,5 +1,7 @@
 //! Why a use case failed. Names no wire word: the server shapes these for clients.
 
+pub(crate) mod refused;
+
 use std::fmt;
 
 use model::{Mark, ModelError, Period, RowId, Scope, Timestamp, counted};

@@ -2,125 +2,77 @@
 //!
 //! One conductor: the engine asks the rooms below in a fixed order, and no room calls back up.
 //! It knows nothing of HTTP, of wire words, or of which database answers.
+//!
+//! Its folders stand on one another, and none imports one above it: `error`, `state`, `request`,
+//! `commit`, `schema`, `read`, `write`, `transactions`.
 
 use std::sync::{Arc, OnceLock, Weak};
 
 use list_cache::ListCache;
 use model::{Catalogue, Mark, Page, TableOptions};
 
-mod aside;
-pub mod asked;
-mod attempt;
-mod authorize;
-mod batch_read;
-mod batch_write;
-mod bring;
-mod builds;
-mod bulk;
-mod callers;
-mod clock;
-mod columns;
 mod commit;
-mod containers;
-mod content;
-mod coordinates;
-mod databases;
-mod definition;
-mod due;
-pub mod error;
-mod export;
-mod increment;
-mod indexes;
-mod line;
-mod lines;
-mod links;
-mod listing;
-mod marks;
-mod named_times;
-mod observed;
-mod once;
-mod options;
-mod own_project;
-mod paranoid;
-mod past;
-mod pinned;
-mod plausible;
-mod prepared;
-mod projects;
-mod quota;
-mod refused;
-mod related;
-mod relations;
-mod row_ops;
-mod rows;
-mod rows_write;
-mod shared;
-mod shorten;
-mod stop;
-mod tables;
-pub mod tally;
-mod temporal;
-mod times;
-mod told;
-mod transact;
+mod error;
+mod read;
+mod request;
+mod schema;
+mod state;
 mod transactions;
-mod trials;
-mod turn;
-mod unseen;
-mod writer;
+mod write;
 
-pub use aside::ASIDE_BYTES_MIN;
-pub use asked::{
+pub use commit::quota::{Quotas, Taken};
+pub use error::{ColumnFault, EngineError, IndexFault, PIECES_MAX};
+pub use list_cache::{Counts as ListCounts, Family};
+pub use query::json::{Room, read as read_json, read_within as read_json_within};
+pub use query::{Frame, QueryError, instant, mark};
+pub use read::aside::ASIDE_BYTES_MIN;
+pub use read::batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
+pub use read::coordinates::PreparedPast;
+pub use read::export::{ExportPage, ExportStart};
+pub use read::paranoid::{Compared, Difference, Part, Report};
+pub use read::pinned::PinnedPage;
+pub use read::prepared::{PreparedList, PreparedTable};
+pub use request::asked::{
     Cached, Caller, ColumnChange, Effect, Fixed, Judged, ListAnswer, ListContainers, ListRows,
     Listed, NewColumn, NewIndex, NewTable, Place, Request, RowInput, TableChange, WriteAnswer,
 };
-pub use batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
-pub use batch_write::BatchWrite;
-pub use bring::{LinkColumn, RowLinks};
-pub use bulk::{Bulk, Bulked};
-pub use callers::Identity;
-pub use clock::Clock;
-pub use coordinates::PreparedPast;
-pub use definition::{column_type, index_status, index_type};
-pub use error::{ColumnFault, EngineError, IndexFault, PIECES_MAX};
-pub use export::{ExportPage, ExportStart};
-pub use increment::Increment;
-pub use indexes::IndexOf;
-pub use list_cache::{Counts as ListCounts, Family};
-pub use observed::{Asked as AskedLists, SlowQuery, TellSlow};
-pub use options::OptionsChange;
-pub use paranoid::{Compared, Difference, Part, Report};
-pub use pinned::PinnedPage;
-pub use plausible::DRIFT_MAX_US;
-pub use prepared::{PreparedList, PreparedTable};
-pub use projects::NewKey;
-pub use query::json::{Room, read as read_json, read_within as read_json_within};
-pub use query::{Frame, QueryError, instant, mark};
-pub use quota::{Quotas, Taken};
-pub use relations::{NewRelationship, RelationshipChange};
+pub use request::callers::Identity;
+pub use schema::definition::{column_type, index_status, index_type};
+pub use schema::indexes::IndexOf;
+pub use schema::options::OptionsChange;
+pub use schema::projects::NewKey;
+pub use schema::relations::{NewRelationship, RelationshipChange};
+pub use state::clock::Clock;
+pub use state::observed::{Asked as AskedLists, SlowQuery, TellSlow};
+pub use state::plausible::DRIFT_MAX_US;
+pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, Inspection,
     LongReadCounts, LongReads, StoreError, accept_loss, inspect,
 };
-pub use tally::Writes;
-pub use temporal::{CommitRecord, Pieces, PiecesRead, RECORDS_MAX};
-pub use transact::{
+pub use transactions::{
+    Echo, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN, Transaction,
+    TransactionStatus, status_text,
+};
+pub use write::batch_write::BatchWrite;
+pub use write::bring::{LinkColumn, RowLinks};
+pub use write::bulk::{Bulk, Bulked};
+pub use write::increment::Increment;
+pub use write::operation::{Act, Operation};
+pub use write::temporal::{CommitRecord, Pieces, PiecesRead, RECORDS_MAX};
+pub use write::transact::{
     META_BYTES_MAX, OPERATIONS_MAX, RowClaim, TimedTransaction, Transacted, TransactionAct,
     TransactionOp,
 };
-pub use transactions::{
-    Act, Echo, Operation, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN,
-    Transaction, TransactionStatus, status_text,
-};
 
-use marks::Marks;
-use observed::Observed;
-use paranoid::{Hit, Paranoid};
-use plausible::Plausible;
-use quota::Held;
-use shared::Shared;
-use writer::Writer;
+use commit::quota::Held;
+use commit::writer::Writer;
+use read::paranoid::{Hit, Paranoid};
+use state::marks::Marks;
+use state::observed::Observed;
+use state::plausible::Plausible;
+use state::shared::Shared;
 
 /// Turns a page into the bytes of its rows, joined by commas. Given by the rim at start, so the
 /// cache can hold finished bytes while nobody in here knows a wire shape.

@@ -12,24 +12,20 @@ use store::staged::{Bound, class_of};
 use store::{Op, OperationsOf, Share, Staged, TransactionOp, WriteBatch};
 
 use crate::Engine;
-use crate::asked::{Caller, ListContainers, Listed};
-use crate::authorize::{self, OF_GUESTS, OF_KEYS, READ_ROWS, WRITE_ROWS, owner};
+use crate::commit::batch::author;
 use crate::error::EngineError;
-use crate::listing::{self, Listable, TRANSACTIONS, no_such_attribute};
-use crate::refused::{answer, shown};
-use crate::rows_write::author;
+use crate::error::refused::{answer, shown};
+use crate::request::asked::{Caller, ListContainers, Listed};
+use crate::request::authorize::{self, OF_GUESTS, OF_KEYS, READ_ROWS, WRITE_ROWS, owner};
+use crate::schema::listing::{self, Listable, TRANSACTIONS, no_such_attribute};
 
 mod commit;
-mod operation;
-mod plan;
 mod read;
 mod read_at;
 mod stage;
 mod text;
 mod trial;
 
-pub use operation::{Act, Operation};
-pub(crate) use plan::plan;
 pub use stage::Echo;
 pub use store::{Transaction, TransactionStatus};
 

@@ -150,8 +150,8 @@ mod tests {
     fn the_clock_comes_in_from_the_server() {
         let text = "let a = std::time::SystemTime::now();";
         check(
-            &[("crates/engine/src/commit.rs", text)],
-            &["crates/engine/src/commit.rs:1: clock"],
+            &[("crates/engine/src/commit/group.rs", text)],
+            &["crates/engine/src/commit/group.rs:1: clock"],
         );
         check(&[("crates/tidemark/src/main.rs", text)], &[]);
     }
@@ -172,7 +172,7 @@ mod tests {
         );
         check(&[("tests/src/lib.rs", text)], &[]);
         let in_a_test = "#[test]\nfn seed() {\n  std::env::var(\"SEED\");\n}";
-        check(&[("crates/engine/src/rows.rs", in_a_test)], &[]);
+        check(&[("crates/engine/src/read/rows.rs", in_a_test)], &[]);
     }
 
     #[test]

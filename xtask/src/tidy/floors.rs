@@ -1,6 +1,7 @@
 //! Rule `floor`: the folders of a module stand on one another, and none imports one above it.
 //!
-//! What lies beside the folders, as the module's own file does, stands on all of them.
+//! What lies beside the folders, as the module's own file does, stands on all of them. The file of
+//! a whole crate is not judged: it holds the type whose methods stand in the folders.
 
 use super::Finding;
 use super::graph::{self, Crate, Module};
@@ -9,18 +10,33 @@ use super::source::Tree;
 const RULE: &str = "floor";
 
 /// Modules whose folders have an order: the folders from the ground up.
-const HOUSES: [(&str, &[&str]); 1] = [(
-    "crates/store/src/sqlite/",
-    &[
-        "disk",
-        "schema",
-        "read",
-        "write",
-        "constraint",
-        "commit",
-        "upkeep",
-    ],
-)];
+const HOUSES: [(&str, &[&str]); 2] = [
+    (
+        "crates/store/src/sqlite/",
+        &[
+            "disk",
+            "schema",
+            "read",
+            "write",
+            "constraint",
+            "commit",
+            "upkeep",
+        ],
+    ),
+    (
+        "crates/engine/src/",
+        &[
+            "error",
+            "state",
+            "request",
+            "commit",
+            "schema",
+            "read",
+            "write",
+            "transactions",
+        ],
+    ),
+];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
     graph::crates(tree).iter().flat_map(check_crate).collect()
@@ -53,6 +69,9 @@ fn check_crate(own: &Crate<'_>) -> Vec<Finding> {
 /// Whether a file belongs to the module with these folders; its own file does.
 fn is_in(module: &Module<'_>, house: &str) -> bool {
     let path = &module.source.path;
+    if path.ends_with("/src/lib.rs") {
+        return false;
+    }
     path.starts_with(house) || path.strip_suffix(".rs") == house.strip_suffix('/')
 }
 
@@ -108,6 +127,23 @@ mod tests {
         let preview = "crates/store/src/sqlite/preview.rs";
         check(preview, "use super::S;", false);
         check(preview, "use super::read::R;", false);
+    }
+
+    #[test]
+    fn crates_own_file_is_imported_by_all() {
+        let files = [
+            ("crates/engine/src/lib.rs", "mod read;\npub struct Engine;"),
+            ("crates/engine/src/read.rs", "pub struct R;"),
+            (
+                "crates/engine/src/state.rs",
+                "use crate::Engine;\nuse crate::read::R;",
+            ),
+        ];
+        snippets::check(
+            super::check,
+            &files,
+            &["crates/engine/src/state.rs:2: floor"],
+        );
     }
 
     #[test]

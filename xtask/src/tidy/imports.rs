@@ -243,7 +243,7 @@ mod tests {
     fn use_lines_keep_to_the_table() {
         check(
             &[(
-                "crates/engine/src/rows.rs",
+                "crates/engine/src/read/rows.rs",
                 "use store::Store;\nuse query::parse;",
             )],
             &[],

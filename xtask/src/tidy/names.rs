@@ -164,8 +164,8 @@ mod tests {
         let text = "struct RowHandler;";
         check(&[("crates/server/src/http/rows.rs", text)], &[]);
         check(
-            &[("crates/engine/src/rows.rs", text)],
-            &["crates/engine/src/rows.rs:1: word"],
+            &[("crates/engine/src/read/rows.rs", text)],
+            &["crates/engine/src/read/rows.rs:1: word"],
         );
     }
 }

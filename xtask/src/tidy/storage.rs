@@ -122,8 +122,8 @@ mod tests {
         check(&[("crates/query/src/emit.rs", text)], &[]);
         check(&[("crates/store/src/sqlite/read.rs", text)], &[]);
         check(
-            &[("crates/engine/src/rows.rs", text)],
-            &["crates/engine/src/rows.rs:2: sql-text"],
+            &[("crates/engine/src/read/rows.rs", text)],
+            &["crates/engine/src/read/rows.rs:2: sql-text"],
         );
         check(
             &[("crates/query/src/parse.rs", text)],

@@ -6,14 +6,15 @@ use store::{
     TransactionStatus,
 };
 
-use super::plan::{doer, plan};
+use super::text::doer;
 use super::trial::kept;
 use crate::Engine;
-use crate::asked::{Caller, Effect};
-use crate::authorize::WRITE_ROWS;
+use crate::commit::batch::batch;
 use crate::error::EngineError;
-use crate::refused::refused;
-use crate::rows_write::batch;
+use crate::error::refused::refused;
+use crate::request::asked::{Caller, Effect};
+use crate::request::authorize::WRITE_ROWS;
+use crate::write::plan::plan;
 
 impl Engine {
     /// Commits a transaction: one batch, one mark. If an operation cannot be done, none is, and

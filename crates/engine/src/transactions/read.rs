@@ -11,12 +11,12 @@ use store::{OperationsOf, Refusal, StoreError, WriteBatch};
 
 use super::trial::{Tried, batches, kept};
 use crate::Engine;
-use crate::asked::{Caller, ListAnswer, ListRows, Place};
-use crate::authorize::{self, READ_ROWS};
 use crate::error::EngineError;
-use crate::named_times::timed;
-use crate::related::{Gathering, Reads};
-use crate::rows::{get_with, related, selection};
+use crate::read::related::{Gathering, Reads};
+use crate::read::rows::{get_with, related, selection};
+use crate::request::asked::{Caller, ListAnswer, ListRows, Place};
+use crate::request::authorize::{self, READ_ROWS};
+use crate::request::named_times::timed;
 
 impl Engine {
     /// As [`Engine::list_rows`], inside a transaction; never from a cache.

@@ -11,12 +11,12 @@ use store::{Listing, OperationsOf};
 
 use super::read::need_key_for_texts;
 use crate::Engine;
-use crate::asked::{Caller, Judged, ListAnswer, ListRows};
-use crate::authorize::{self, READ_ROWS};
-use crate::coordinates::need_one_instant;
 use crate::error::EngineError;
-use crate::named_times::{Timed, timed};
-use crate::related::Gathering;
+use crate::read::coordinates::need_one_instant;
+use crate::read::related::Gathering;
+use crate::request::asked::{Caller, Judged, ListAnswer, ListRows};
+use crate::request::authorize::{self, READ_ROWS};
+use crate::request::named_times::{Timed, timed};
 
 /// A list, or one row of it.
 type Asked<'a> = (&'a ListRows<'a>, Option<&'a RowId>);

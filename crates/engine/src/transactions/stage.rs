@@ -8,17 +8,17 @@ use store::{
     TransactionOp, WriteBatch,
 };
 
-use super::operation::{Act, Operation};
-use super::plan::{plan, probe, table};
 use super::text::{self, Kept};
 use super::trial::{batches, kept};
 use crate::Engine;
-use crate::asked::{Caller, RowInput};
-use crate::authorize::WRITE_ROWS;
+use crate::commit::batch::batch;
+use crate::error::refused::refused;
 use crate::error::{ColumnFault, EngineError};
-use crate::refused::refused;
-use crate::rows_write::batch;
-use crate::unseen::Unseen;
+use crate::request::asked::{Caller, RowInput};
+use crate::request::authorize::WRITE_ROWS;
+use crate::write::operation::{Act, Operation};
+use crate::write::plan::{plan, probe, table};
+use crate::write::unseen::Unseen;
 
 /// The answer to an operation on one row that was staged.
 #[derive(Clone, Debug)]

@@ -1,11 +1,11 @@
 //! Operations as the text in which they are kept on disk: JSON with names of our own. Members may
 //! be added, none may change.
 
-use model::{Json, KeyId, RowId, Timestamp};
+use model::{Actor, Json, KeyId, RowId, Scope, Timestamp};
 use query::json;
 
-use super::operation::{Act, Operation};
-use crate::asked::RowInput;
+use crate::request::asked::{Caller, RowInput};
+use crate::write::operation::{Act, Operation};
 
 type Members = Vec<(String, Json)>;
 
@@ -173,6 +173,29 @@ fn read_rows(json: &Json) -> Option<Vec<RowInput>> {
     match json.get("rows")? {
         Json::List(rows) => rows.iter().map(read_row).collect(),
         _ => None,
+    }
+}
+
+/// What a key must hold to write rows.
+const SCOPES: &[Scope] = &[Scope::RowsRead, Scope::RowsWrite];
+
+/// Who does an operation that was staged: what a key staged has the rights of keys, whoever
+/// commits it; they were judged then.
+pub(super) fn doer(caller: &Caller, kept: &Kept) -> Caller {
+    match &kept.key {
+        Some(key) => by_key(caller, key),
+        None => caller.clone(),
+    }
+}
+
+fn by_key(caller: &Caller, key: &KeyId) -> Caller {
+    Caller {
+        project: caller.project.clone(),
+        actor: Actor::Key {
+            id: key.clone(),
+            scopes: SCOPES.into(),
+        },
+        request: None,
     }
 }
 

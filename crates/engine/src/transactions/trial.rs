@@ -4,13 +4,14 @@ use futures_channel::oneshot;
 use model::{Catalogue, Mark};
 use store::{Op, Outcome, Preview, StagedOperation, StoreError, WriteBatch};
 
-use super::plan::{doer, plan};
+use super::text::doer;
 use super::text::{self, Kept};
 use crate::Engine;
-use crate::asked::Caller;
+use crate::commit::batch::batch;
+use crate::commit::trials::Trial;
 use crate::error::EngineError;
-use crate::rows_write::batch;
-use crate::trials::Trial;
+use crate::request::asked::Caller;
+use crate::write::plan::plan;
 
 /// What a trial said.
 pub(super) struct Tried<T> {

@@ -1,0 +1,127 @@
+//! What becomes due: rows that were scheduled begin and end without a commit.
+//!
+//! The writer brings them in at their instant (`commit.rs`). Until it has, a read of now does not
+//! wait for it, for it may stand behind a large write: it takes the rows that are due from the
+//! versions, and nothing of it is cached.
+//!
+//! A commit takes its time to be durable, and boundaries pass meanwhile. Whoever reads across both
+//! may meet the commit and lack what began or ended before anybody could see it; and whoever reads
+//! across a boundary at which very much begins or ends may meet the first slice of that. Nobody who
+//! looks at the two one after the other ever finds either. Such a read is begun anew.
+
+use std::sync::atomic::Ordering;
+
+use model::{Mark, TableNumber, Timestamp};
+use store::Boundaries;
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::state::shared::Shared;
+
+/// What stood before a read of now.
+#[derive(Clone, Copy)]
+pub(crate) struct Before {
+    /// Commits up to here could be seen.
+    published: Mark,
+    slices: u64,
+    passages: u64,
+    /// Of this table alone; `None` is all.
+    table: Option<TableNumber>,
+}
+
+impl Shared {
+    /// Now, as reads and marks have it: the clock may have stepped back since the last commit, or
+    /// since something was brought in.
+    pub(crate) fn instant(&self) -> Timestamp {
+        self.now().max(self.marks.passed().timestamp())
+    }
+
+    /// Whether `boundary` lies at or before now. Where it lies ahead, which nearly every read of a
+    /// table finds, no lock is taken: a clock that is not believed is ahead of now.
+    fn is_passed(&self, boundary: Timestamp) -> bool {
+        boundary < Timestamp::END
+            && boundary <= self.clock.now().max(self.marks.passed().timestamp())
+            && boundary <= self.instant()
+    }
+
+    /// The instant it is now, if what the table shows now is behind it.
+    pub(crate) fn overdue(&self, table: TableNumber) -> Option<Timestamp> {
+        if !self.is_passed(self.lists.first_boundary()) {
+            return None;
+        }
+        let now = self.instant();
+        self.lists.is_overdue(table, now).then_some(now)
+    }
+
+    /// What stands before a read of the table, or, without one, of several. To be asked for before
+    /// it is asked what is due.
+    pub(crate) fn before(&self, table: Option<TableNumber>) -> Before {
+        Before {
+            published: self.marks.published(),
+            slices: self.slices.load(Ordering::Acquire),
+            passages: self.passages(table),
+            table,
+        }
+    }
+
+    fn passages(&self, table: Option<TableNumber>) -> u64 {
+        match table {
+            Some(table) => self.lists.passages(table),
+            None => self.lists.passages_of_all(),
+        }
+    }
+
+    /// Before a commit that brings in what is due, and leaves these boundaries.
+    pub(crate) fn bring_in(&self, left: &Boundaries) {
+        let now = self.instant();
+        if left.values().any(|at| *at <= now) {
+            self.slices.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Whether something may have begun or ended by itself since.
+    pub(crate) fn has_passed(&self, before: &Before) -> bool {
+        let is_due = match before.table {
+            Some(table) => self.overdue(table).is_some(),
+            None => self.is_due(),
+        };
+        is_due || self.passages(before.table) != before.passages
+    }
+
+    /// Whether a read on one snapshot that shows commits up to `mark` may lack what began or ended
+    /// before the last of them could be seen.
+    pub(crate) fn is_torn(&self, before: &Before, mark: Mark) -> bool {
+        mark > before.published && self.has_passed(before)
+    }
+
+    /// Whether a read of the rows of now, when nothing was due, may show a part of what has begun
+    /// or ended since, or lack it as above.
+    pub(crate) fn parts(&self, before: &Before, mark: Mark) -> bool {
+        self.slices.load(Ordering::Acquire) != before.slices || self.is_torn(before, mark)
+    }
+
+    /// Whether anything is due.
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_passed(self.lists.first_boundary())
+    }
+}
+
+impl Engine {
+    /// The instant it is now, if what the table shows now is behind it; then the writer is told to
+    /// bring in what is due.
+    pub(crate) fn overdue(&self, table: TableNumber) -> Option<Timestamp> {
+        let overdue = self.shared.overdue(table);
+        if overdue.is_some() {
+            self.writer.wake();
+        }
+        overdue
+    }
+
+    /// Waits until nothing is due, for reads that go from table to table.
+    pub(crate) async fn settle_due(&self) -> Result<(), EngineError> {
+        if self.shared.is_due() {
+            self.writer.bring_due(self.shared.instant()).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,664 @@
+//! The one door for writes: a thread that takes what waits and commits it as one group.
+//!
+//! Always in this order: apply, **withhold** what the group may alter, **commit** with a sync,
+//! **publish** the marks, then answer. So nobody who has seen a commit by any route can join an
+//! older read afterwards, and N waiting clients share one sync.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_executor::block_on;
+use list_cache::Batch;
+use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Timestamp};
+use store::{Changes, Outcome, Pending, Refusal, Store, StoreError, WriteBatch};
+
+use crate::commit::builds::{FailedBuilds, next_build, table_with_builds};
+use crate::commit::line::{Line, Until, Work};
+use crate::commit::lines::Lines;
+use crate::commit::quota::Held;
+use crate::commit::told;
+use crate::error::EngineError;
+use crate::state::shared::Shared;
+use crate::state::tally::Written;
+
+/// A group may always wait so long for company. Draining only what was there gave eight clients
+/// 0.52 of a single client's rate each; with this wait 0.96.
+const COMPANY_WAIT: Duration = Duration::from_micros(300);
+/// It may wait for a quarter of what the last group took, up to this. With syncs of 3 ms clients
+/// over HTTP came back too late for the wait above, and groups fell apart: 32 clients made 2,660
+/// rows a second, with the longer wait 3,280; eight 1,117 and 1,308.
+const COMPANY_WAIT_MAX: Duration = Duration::from_millis(2);
+/// The writer looks at the clock so often while something is scheduled, since the clock may be
+/// set; and tries so often again what is due and cannot be brought in.
+const CLOCK_WATCH: Duration = Duration::from_secs(1);
+/// After so long no further trial is begun in a group. Whoever writes waits for one that runs
+/// longer, and no more.
+const TRIALS_TAKE_MAX: Duration = Duration::from_millis(20);
+/// Under steady load a piece of upkeep is done after so many groups.
+const UPKEEP_EVERY_GROUPS: u32 = 64;
+
+/// After a part of an index that others waited for, no upkeep is done for as long as it took, up to
+/// this. Without the rest, a client that writes at a fixed rate got one request in between two
+/// parts, and fell behind for as long as all of them took.
+const BUILD_REST_MAX: Duration = Duration::from_secs(1);
+
+pub(crate) struct GroupCommit {
+    shared: Arc<Shared>,
+    written: Arc<Written>,
+    line: Arc<Line>,
+    held: Arc<Held>,
+    /// What the next group should wait for: the requests the last one answered plus those that
+    /// waited when it ended.
+    company: usize,
+    /// How long it may wait for them.
+    patience: Duration,
+    /// Whether indexes may be waiting to be built. Which ones, the catalogue says: so none is
+    /// forgotten over a restart.
+    builds_are_due: bool,
+    /// When what is due could not be brought in, and why.
+    last_due_failure: Option<(Instant, EngineError)>,
+    failed_builds: FailedBuilds,
+    /// Which tables let go of their past, and when.
+    lines: Lines,
+    /// Until when upkeep rests.
+    upkeep_rests_until: Option<Instant>,
+}
+
+impl GroupCommit {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        written: Arc<Written>,
+        line: Arc<Line>,
+        held: Arc<Held>,
+    ) -> GroupCommit {
+        GroupCommit {
+            shared,
+            written,
+            line,
+            held,
+            company: 0,
+            patience: COMPANY_WAIT,
+            builds_are_due: true,
+            last_due_failure: None,
+            failed_builds: FailedBuilds::default(),
+            lines: Lines::default(),
+            upkeep_rests_until: None,
+        }
+    }
+
+    /// Works until the line is closed and empty, or something happens after which nothing may be
+    /// written. Then whoever waits is told so, and the group it happened to finds no answer: what
+    /// became of that is not known.
+    pub(crate) fn run_to_the_end(&mut self) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run())) {
+            self.written.panics.add(1);
+            self.shared
+                .stop(format!("The writer broke down: {}", said(&*panic)));
+        }
+        let left = self.line.lock().end();
+        for work in left {
+            work.refuse(EngineError::Stopped);
+        }
+    }
+
+    fn run(&mut self) {
+        let mut upkeep_is_due = true;
+        let mut groups_since_upkeep = 0;
+        while self.shared.stop.reason().is_none() {
+            // Each time, so that an endless line of writes cannot hold up what is due.
+            self.bring_due();
+            upkeep_is_due |= self.raise_lines();
+            if self.failed_builds.are_due(Instant::now()) {
+                self.builds_are_due = true;
+                upkeep_is_due = true;
+            }
+            match self.take(upkeep_is_due) {
+                Taken::Group(group) => {
+                    let answered = group.len();
+                    let began = Instant::now();
+                    upkeep_is_due |= self.work(group);
+                    self.patience = (began.elapsed() / 4).clamp(COMPANY_WAIT, COMPANY_WAIT_MAX);
+                    self.company = answered + self.line.lock().ready();
+                    groups_since_upkeep += 1;
+                }
+                Taken::Trials => self.run_trials(),
+                Taken::Due => {}
+                Taken::Nothing => groups_since_upkeep = UPKEEP_EVERY_GROUPS,
+                Taken::End => return,
+            }
+            let rests = !self.upkeep_rest().is_zero();
+            if upkeep_is_due && !rests && groups_since_upkeep >= UPKEEP_EVERY_GROUPS {
+                upkeep_is_due = self.tend();
+                groups_since_upkeep = 0;
+            }
+        }
+    }
+
+    /// If requests wait by now, upkeep lets others go first for a while.
+    fn rest_after_build(&mut self, took: Duration) {
+        let is_waited_for = self.line.lock().ready() > 0;
+        let rest = took.min(BUILD_REST_MAX);
+        self.upkeep_rests_until = is_waited_for.then(|| Instant::now() + rest);
+    }
+
+    /// How long upkeep rests yet.
+    fn upkeep_rest(&self) -> Duration {
+        let until = self.upkeep_rests_until;
+        until.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(Instant::now())
+        })
+    }
+
+    /// The next group, after a wait for company. `Nothing` if there is none and the caller has
+    /// better to do than to wait.
+    fn take(&self, has_other_work: bool) -> Taken {
+        let mut queue = self.line.lock();
+        queue.rejoin(|until| until.has_come(&self.shared) || self.has_just_failed());
+        while queue.ready() == 0 {
+            if queue.closing {
+                if queue.waiting() > 0 {
+                    return Taken::Due;
+                }
+                queue.trials.clear();
+                return Taken::End;
+            }
+            let until_trial = queue.trials.until_next(Instant::now());
+            if until_trial.is_some_and(|until| until.is_zero()) {
+                return Taken::Trials;
+            }
+            let rest = self.upkeep_rest();
+            if has_other_work && rest.is_zero() {
+                return Taken::Nothing;
+            }
+            if std::mem::take(&mut queue.is_woken) && self.shared.is_due() {
+                return Taken::Due;
+            }
+            let until_due = self.until_due();
+            if until_due.is_some_and(|until| until.is_zero()) {
+                return Taken::Due;
+            }
+            let until_retry = self.failed_builds.until_next(Instant::now());
+            if until_retry.is_some_and(|until| until.is_zero()) {
+                return Taken::Due;
+            }
+            let until_upkeep = has_other_work.then_some(rest);
+            let waits = [until_trial, until_due, until_upkeep, until_retry];
+            let longest = waits.into_iter().flatten().min();
+            queue = self.line.wait(queue, longest);
+        }
+        Taken::Group(self.line.group(queue, self.company, self.patience))
+    }
+
+    /// Answers a group. Says whether it left work for upkeep.
+    fn work(&mut self, mut group: Vec<Work>) -> bool {
+        // Rows go first, lest writers of rows begin anew over each change of a schema; and among
+        // them those of API keys, which large rows of others are not to hold up.
+        group.sort_by_key(|work| (work.moves_catalogue(), !work.is_keyed()));
+        let mut batches = Vec::with_capacity(group.len());
+        let mut replies = Vec::with_capacity(group.len());
+        let mut reservations = Vec::new();
+        for work in group {
+            match work {
+                Work::Write { batch, reply } => {
+                    batches.push(batch);
+                    replies.push(reply);
+                }
+                Work::Reserve { reply } => reservations.push(reply),
+                // A caller that went away needs no answer.
+                Work::BringDue { instant, reply } => match self.brought(instant) {
+                    Some(brought) => drop(reply.send(brought)),
+                    None => {
+                        self.put_aside(Until::Brought(instant), Work::BringDue { instant, reply });
+                    }
+                },
+                Work::Rewind { reply } => {
+                    let rewound = self.call(|store| block_on(store.rewind()));
+                    if rewound.is_ok() {
+                        self.shared.marks.rewind();
+                        self.shared.lists.forget_pinned();
+                    }
+                    let _ = reply.send(rewound.map_err(EngineError::from));
+                }
+            }
+        }
+        if !reservations.is_empty() {
+            let reserved = self.reserve();
+            for reply in reservations {
+                let _ = reply.send(reserved.clone());
+            }
+        }
+        let mut leaves_upkeep = false;
+        if !batches.is_empty() {
+            let outcomes = self.commit(&batches);
+            leaves_upkeep = self.leaves_upkeep(&outcomes);
+            let mut deferred = Vec::new();
+            for ((batch, reply), outcome) in batches.into_iter().zip(replies).zip(outcomes) {
+                match (outcome, self.recent_failure()) {
+                    (Ok(Err(Refusal::Deferred)), _) => {
+                        deferred.push(Work::Write { batch, reply });
+                    }
+                    (Ok(Err(Refusal::Behind(table))), None) => {
+                        self.put_aside(Until::TableBrought(table), Work::Write { batch, reply });
+                    }
+                    (Ok(Err(Refusal::Behind(_))), Some(error)) => drop(reply.send(Err(error))),
+                    (outcome, _) => {
+                        if let Ok(Err(Refusal::Full(full))) = &outcome {
+                            self.held.refused(full);
+                        }
+                        let _ = reply.send(outcome);
+                    }
+                }
+            }
+            self.line.lock().put_back(deferred);
+        }
+        self.run_trials();
+        leaves_upkeep
+    }
+
+    fn put_aside(&self, until: Until, work: Work) {
+        self.line.lock().put_aside(until, work);
+    }
+
+    /// Runs trials, after the answers, so that whoever commits waits for none of the same group.
+    /// When they have taken their time the others wait for the next group, and what is to be
+    /// written by then goes before them.
+    fn run_trials(&self) {
+        let began = Instant::now();
+        // A trial brings in all that is due, and has little time.
+        while !self.shared.is_due() || self.has_just_failed() {
+            let trial_began = Instant::now();
+            if trial_began - began >= TRIALS_TAKE_MAX {
+                return;
+            }
+            let Some(trial) = self.line.lock().trials.next(trial_began) else {
+                return;
+            };
+            let is_of_guest = trial.is_of_guest;
+            // Who waits for it finds no answer, if it cannot be run.
+            let _ = self.call(|_| {
+                trial.run(&self.shared);
+                Ok(())
+            });
+            if is_of_guest {
+                let took = trial_began.elapsed();
+                self.line.lock().trials.guest_took(trial_began, took);
+            }
+        }
+    }
+
+    /// Whether a group left something for upkeep.
+    fn leaves_upkeep(&mut self, outcomes: &[Result<Outcome, EngineError>]) -> bool {
+        let applied = || outcomes.iter().flatten().flatten();
+        let changes = || applied().flat_map(|applied| &applied.catalogue);
+        for table in changes().filter_map(table_with_builds) {
+            self.builds_are_due = true;
+            self.failed_builds.forget(table);
+        }
+        changes().any(leaves_rows_behind)
+    }
+
+    /// One piece of upkeep: an index that waits, or a slice of rows. Says whether more is
+    /// waiting. A slice that fails is met again by the next write, which reports it.
+    fn tend(&mut self) -> bool {
+        if self.builds_are_due {
+            let next = next_build(&self.shared.catalogue(), &self.failed_builds);
+            if let Some((build, batch)) = next {
+                let began = Instant::now();
+                let built = self.commit(&[batch]).pop();
+                self.rest_after_build(began.elapsed());
+                match built {
+                    // What is due comes in first. While it cannot, trying again would keep the
+                    // writer busy.
+                    Some(Ok(Err(Refusal::Behind(_)))) if self.has_just_failed() => return false,
+                    Some(Ok(Ok(_) | Err(Refusal::Behind(_)))) => {}
+                    _ => self.failed_builds.add(build, Instant::now()),
+                }
+                return true;
+            }
+            self.builds_are_due = false;
+        }
+        self.call(|store| block_on(store.tend())).unwrap_or(false)
+    }
+
+    /// Raises the lines of tables that let go of their past, where that is due. Says whether there
+    /// is something to let go of.
+    fn raise_lines(&mut self) -> bool {
+        let catalogue = self.shared.catalogue();
+        if !self.lines.take_in(&catalogue) {
+            return false;
+        }
+        let now = self.shared.now();
+        let Some(batch) = self.lines.due(&catalogue, now) else {
+            return false;
+        };
+        let raised = matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_))));
+        if !raised {
+            self.lines.put_off(now);
+        }
+        raised
+    }
+
+    /// How long until something becomes due; `None` if nothing is scheduled.
+    fn until_due(&self) -> Option<Duration> {
+        let first = self.shared.lists.first_boundary().min(self.lines.next);
+        if first == Timestamp::END {
+            return None;
+        }
+        let wait_us = first.0.saturating_sub(self.shared.instant().0);
+        let wait = Duration::from_micros(u64::try_from(wait_us).unwrap_or(0));
+        Some(if self.has_just_failed() {
+            CLOCK_WATCH
+        } else {
+            wait.min(CLOCK_WATCH)
+        })
+    }
+
+    /// Brings in a part of what is due, if anything is. What cannot be brought in is tried again
+    /// with the next group, or a while later; reads go without it.
+    fn bring_due(&mut self) {
+        if self.shared.is_due() && !self.has_just_failed() {
+            let brought = self.bring_some_due();
+            self.last_due_failure = brought.err().map(|error| (Instant::now(), error));
+        }
+    }
+
+    fn has_just_failed(&self) -> bool {
+        self.recent_failure().is_some()
+    }
+
+    fn recent_failure(&self) -> Option<EngineError> {
+        let (at, error) = self.last_due_failure.as_ref()?;
+        (at.elapsed() < CLOCK_WATCH).then(|| error.clone())
+    }
+
+    /// What became of all that was due at the instant; `None` while more is to come.
+    fn brought(&self, instant: Timestamp) -> Option<Result<(), EngineError>> {
+        if Until::Brought(instant).has_come(&self.shared) {
+            return Some(Ok(()));
+        }
+        // A clock that steps back does not make it any less due.
+        self.shared.marks.mature(instant);
+        self.recent_failure().map(Err)
+    }
+
+    /// In the order of a commit: apply, withhold, commit, publish. No mark is given, and none to
+    /// come is below the instant.
+    fn bring_some_due(&mut self) -> Result<(), EngineError> {
+        let shared = &self.shared;
+        let instant = shared.marks.mature(shared.now()).timestamp();
+        let pending = self.call(|store| block_on(store.bring_due(instant)))?;
+        shared.bring_in(&pending.boundaries());
+        let withheld = shared.lists.withhold(due(&*pending));
+        let committed = self.heed(block_on(pending.commit()));
+        shared.lists.publish(withheld, committed.is_ok());
+        committed?;
+        Ok(())
+    }
+
+    /// Calls the store. A fault of the program in there fails the call and nothing else: what it
+    /// has begun is taken back.
+    fn call<T>(
+        &self,
+        call: impl FnOnce(&dyn Store) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let called = catch_unwind(AssertUnwindSafe(|| call(&*self.shared.store)));
+        self.heed(called.unwrap_or_else(|panic| {
+            self.written.panics.add(1);
+            let detail = said(&*panic);
+            Err(StoreError::Panicked { detail })
+        }))
+    }
+
+    /// Takes in what the store has answered: after some answers nothing more may be written.
+    fn heed<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error @ (StoreError::OutcomeUnknown { .. } | StoreError::Stopped)) = &answer {
+            self.shared.stop(error.to_string());
+        }
+        answer
+    }
+
+    fn reserve(&self) -> Result<(), EngineError> {
+        let horizon = self.shared.marks.reservation(self.shared.now());
+        self.call(|store| block_on(store.reserve(horizon)))?;
+        self.shared.marks.reserved(horizon);
+        Ok(())
+    }
+
+    /// Commits the batches as one group. A group that fails as a whole is run again one by one,
+    /// so that the one at fault takes nothing from its neighbours.
+    fn commit(&mut self, batches: &[WriteBatch]) -> Vec<Result<Outcome, EngineError>> {
+        if let Err(error) = self.shared.check_clock() {
+            return batches.iter().map(|_| Err(error.clone())).collect();
+        }
+        match self.commit_group(batches) {
+            Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+            Err(error) if batches.len() == 1 => vec![Err(error.into())],
+            Err(error) if self.shared.stop.reason().is_some() => {
+                batches.iter().map(|_| Err(error.clone().into())).collect()
+            }
+            Err(_) => batches
+                .iter()
+                .map(
+                    |batch| match self.commit_group(std::slice::from_ref(batch)) {
+                        Ok(mut outcomes) => Ok(outcomes.pop().expect("one outcome per batch")),
+                        Err(error) => Err(error.into()),
+                    },
+                )
+                .collect(),
+        }
+    }
+
+    fn commit_group(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
+        self.written.pending.set(batches.len() as u64);
+        let committed = self.commit_counted(batches);
+        self.written.pending.set(0);
+        self.written.failed.add(u64::from(committed.is_err()));
+        committed
+    }
+
+    fn commit_counted(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
+        let (shared, began) = (&self.shared, Instant::now());
+        let first = shared.marks.begin(shared.now());
+        let pending = match self.call(|store| block_on(store.apply(batches, first))) {
+            Ok(pending) => pending,
+            Err(error) => {
+                shared.marks.abandon();
+                return Err(error);
+            }
+        };
+        let mut outcomes = pending.outcomes().iter();
+        if outcomes.any(|outcome| matches!(outcome, Err(Refusal::Behind(_)))) {
+            // The clock may be behind the mark, and what is due at the mark is to come in next.
+            shared
+                .marks
+                .mature(Timestamp(first.0 + batches.len() as i64));
+        }
+        let Some(last) = last_mark(pending.outcomes()) else {
+            return self.commit_aside(pending, first);
+        };
+        let apply_ns = nanoseconds(began);
+        let batch = batch(&*pending, &shared.catalogue());
+        let withheld = shared.lists.withhold(batch);
+        let syncing = Instant::now();
+        let committed = self.heed(block_on(pending.commit()));
+        let sync_ns = nanoseconds(syncing);
+        match &committed {
+            Ok(outcomes) => {
+                self.written.commits.add(1);
+                self.written.rows.add(changed_rows(outcomes));
+                self.written.requests.record(batches.len() as u64);
+                self.written.apply_ns.record(apply_ns);
+                self.written.sync_ns.record(sync_ns);
+                shared.take_in(outcomes);
+                shared.marks.publish(last);
+                shared.committed(last);
+            }
+            Err(StoreError::OutcomeUnknown { .. }) => {}
+            Err(_) => shared.marks.abandon(),
+        }
+        shared.lists.publish(withheld, committed.is_ok());
+        for table in committed
+            .iter()
+            .flatten()
+            .flatten()
+            .flat_map(|one| &one.erased)
+        {
+            // What was erased is in no answer, however old it may be.
+            shared.lists.purge(*table);
+        }
+        committed
+    }
+
+    /// Nothing was changed that a reader sees: the outcomes stand, and at most transactions of
+    /// clients, or keys of their requests, have to be made durable.
+    fn commit_aside(
+        &self,
+        pending: Box<dyn Pending>,
+        first: Mark,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let shared = &self.shared;
+        let mut applied = pending.outcomes().iter().flatten();
+        if !applied.any(|applied| applied.keeps) {
+            let outcomes = pending.outcomes().to_vec();
+            drop(pending);
+            shared.marks.abandon();
+            return Ok(outcomes);
+        }
+        // What had become due at their mark comes in with them.
+        let brings = !pending.due().is_empty();
+        if brings {
+            shared.bring_in(&pending.boundaries());
+        }
+        let withheld = shared.lists.withhold(due(&*pending));
+        let committed = self.heed(block_on(pending.commit()));
+        if committed.is_ok() && brings {
+            shared.marks.pass(first);
+        } else {
+            shared.marks.abandon();
+        }
+        shared.lists.publish(withheld, committed.is_ok());
+        committed
+    }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no message").to_owned()
+}
+
+fn nanoseconds(since: Instant) -> u64 {
+    since.elapsed().as_nanos() as u64
+}
+
+/// Rows whose images are at hand.
+fn changed_rows(outcomes: &[Outcome]) -> u64 {
+    let images = |changes: &Changes| match changes {
+        Changes::Images(changes) => changes.len() as u64,
+        Changes::Tables(_) => 0,
+    };
+    let applied = outcomes.iter().flatten();
+    applied.map(|applied| images(&applied.changes)).sum()
+}
+
+enum Taken {
+    Group(Vec<Work>),
+    /// Trials may begin, and there is nothing to write.
+    Trials,
+    /// Something is due.
+    Due,
+    Nothing,
+    End,
+}
+
+fn last_mark(outcomes: &[Outcome]) -> Option<Mark> {
+    outcomes
+        .iter()
+        .flatten()
+        .filter_map(|applied| applied.mark)
+        .max()
+}
+
+/// What becomes due, for the cached lists.
+fn due(pending: &dyn Pending) -> Batch {
+    let mut batch = Batch {
+        next: pending.boundaries(),
+        ..Batch::default()
+    };
+    for changes in pending.due() {
+        match changes {
+            Changes::Images(changes) if changes.is_empty() => {}
+            Changes::Images(changes) => batch.due.push(changes.clone()),
+            Changes::Tables(numbers) => batch.due_tables.extend(numbers),
+        }
+    }
+    batch
+}
+
+/// What the group alters, for the cached lists; `catalogue` as it was before.
+fn batch(pending: &dyn Pending, catalogue: &Catalogue) -> Batch {
+    let mut batch = due(pending);
+    for applied in pending.outcomes().iter().flatten() {
+        match &applied.changes {
+            Changes::Images(changes) if changes.is_empty() => {}
+            Changes::Images(changes) => batch.images.push(changes.clone()),
+            Changes::Tables(numbers) => batch.unseen.extend(numbers),
+        }
+        batch.recast.extend(&applied.recast);
+        for change in &applied.catalogue {
+            extend_with_tables(&mut batch, change, catalogue);
+        }
+    }
+    told::bounded(&mut batch);
+    for numbers in [&mut batch.tables, &mut batch.unseen] {
+        numbers.sort_unstable();
+        numbers.dedup();
+    }
+    batch
+}
+
+/// Appends the tables that a change of the catalogue redefines or takes away.
+fn extend_with_tables(batch: &mut Batch, change: &CatalogueChange, catalogue: &Catalogue) {
+    let database = |project: &ProjectId, id: &DatabaseId| {
+        let project = catalogue.project(project.as_str())?;
+        project.databases.get(id)
+    };
+    let Batch { tables, unseen, .. } = batch;
+    match change {
+        CatalogueChange::TablePut(table) => tables.push(table.number),
+        CatalogueChange::TableGone(project, id, table) => {
+            let table = database(project, id).and_then(|database| database.tables.get(table));
+            unseen.extend(table.map(|table| table.number));
+        }
+        CatalogueChange::DatabaseGone(project, id) => {
+            let tables = database(project, id)
+                .into_iter()
+                .flat_map(|d| d.tables.values());
+            unseen.extend(tables.map(|table| table.number));
+        }
+        CatalogueChange::ProjectGone(id) => {
+            let project = catalogue.project(id.as_str());
+            let databases = project.into_iter().flat_map(|p| p.databases.values());
+            let tables = databases.flat_map(|database| database.tables.values());
+            unseen.extend(tables.map(|table| table.number));
+        }
+        CatalogueChange::ProjectPut(_)
+        | CatalogueChange::KeyPut(_)
+        | CatalogueChange::KeyGone(_)
+        | CatalogueChange::DatabasePut(_) => {}
+    }
+}
+
+/// Of a table that was put, the rows may have bodies of an older schema.
+fn leaves_rows_behind(change: &CatalogueChange) -> bool {
+    matches!(
+        change,
+        CatalogueChange::TablePut(_)
+            | CatalogueChange::TableGone(..)
+            | CatalogueChange::DatabaseGone(..)
+            | CatalogueChange::ProjectGone(..)
+    )
+}

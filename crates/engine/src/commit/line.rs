@@ -1,0 +1,290 @@
+//! What waits for the writer, and whose turn it is.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_channel::oneshot;
+use model::{TableNumber, Timestamp};
+use store::{Op, Outcome, WriteBatch};
+
+use crate::commit::trials::Trials;
+use crate::error::EngineError;
+use crate::state::shared::Shared;
+
+/// Most requests of one group.
+const GROUP_REQUESTS_MAX: usize = 1_024;
+/// Most rows of one group, as of one commit.
+const GROUP_ROWS_MAX: usize = store::batch::BATCH_ROWS_MAX;
+/// Most bytes that the requests of one group bring along. A request with more commits alone.
+const GROUP_BYTES_MAX: usize = 8 << 20;
+/// A request with more rows commits alone.
+const ALONE_ROWS: usize = 1_000;
+
+pub(crate) enum Work {
+    Write {
+        batch: WriteBatch,
+        reply: oneshot::Sender<Result<Outcome, EngineError>>,
+    },
+    Reserve {
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Forgets every mark; see [`crate::Engine::rewind`].
+    Rewind {
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Before it is answered, all that was due at the instant has been brought in.
+    BringDue {
+        instant: Timestamp,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+}
+
+impl Work {
+    /// Whether rows that are checked now are refused after it.
+    pub(crate) fn moves_catalogue(&self) -> bool {
+        match self {
+            Work::Write { batch, .. } => batch.ops.iter().any(|op| matches!(op, Op::Catalogue(_))),
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => false,
+        }
+    }
+
+    /// Whether an API key asks for it, or the server itself, and not a caller without a key.
+    pub(crate) fn is_keyed(&self) -> bool {
+        match self {
+            Work::Write { batch, .. } => batch.author.is_some(),
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => true,
+        }
+    }
+
+    /// Answers that nothing was done. A caller that went away needs no answer.
+    pub(crate) fn refuse(self, error: EngineError) {
+        match self {
+            Work::Write { reply, .. } => drop(reply.send(Err(error))),
+            Work::Reserve { reply } | Work::Rewind { reply } | Work::BringDue { reply, .. } => {
+                drop(reply.send(Err(error)));
+            }
+        }
+    }
+
+    /// Rows that it changes at most, and bytes that it brings along.
+    fn size(&self) -> (usize, usize) {
+        match self {
+            Work::Write { batch, .. } => (batch.rows_max(), batch.bytes()),
+            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => (0, 0),
+        }
+    }
+}
+
+/// What work waits for that was put aside.
+pub(crate) enum Until {
+    /// That nothing is due any more at the instant.
+    Brought(Timestamp),
+    /// That nothing is due any more in the table.
+    TableBrought(TableNumber),
+}
+
+impl Until {
+    /// Whether it has come.
+    pub(crate) fn has_come(&self, shared: &Shared) -> bool {
+        match self {
+            Until::Brought(instant) => shared.lists.first_boundary() > *instant,
+            Until::TableBrought(table) => {
+                let now = shared.marks.matured().timestamp();
+                !shared.lists.is_overdue(*table, now)
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    waiting: VecDeque<Work>,
+    /// Work that waits for what is due, slice by slice, and lets others go before it meanwhile.
+    aside: Vec<(Until, Work)>,
+    pub(crate) trials: Trials,
+    pub(crate) closing: bool,
+    /// Somebody has met something that is due.
+    pub(crate) is_woken: bool,
+}
+
+impl Queue {
+    /// Requests that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len() + self.aside.len()
+    }
+
+    pub(crate) fn push(&mut self, work: Work) {
+        self.waiting.push_back(work);
+    }
+
+    pub(crate) fn put_aside(&mut self, until: Until, work: Work) {
+        self.aside.push((until, work));
+    }
+
+    /// Takes back work that its group had no room for. That of API keys goes before all others;
+    /// the rest goes behind, so that what came in meanwhile does not wait for all of it.
+    pub(crate) fn put_back(&mut self, works: Vec<Work>) {
+        let (keyed, others): (Vec<_>, Vec<_>) = works.into_iter().partition(Work::is_keyed);
+        for work in keyed.into_iter().rev() {
+            self.waiting.push_front(work);
+        }
+        self.waiting.extend(others);
+    }
+
+    /// Takes no more, and gives up what waits.
+    pub(crate) fn end(&mut self) -> Vec<Work> {
+        self.closing = true;
+        self.trials.clear();
+        let aside = std::mem::take(&mut self.aside).into_iter();
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting
+            .into_iter()
+            .chain(aside.map(|(_, work)| work))
+            .collect()
+    }
+
+    /// Lets those go on, before all others, whose wait is over.
+    pub(crate) fn rejoin(&mut self, mut is_over: impl FnMut(&Until) -> bool) {
+        let over: Vec<_> = self
+            .aside
+            .extract_if(.., |(until, _)| is_over(until))
+            .collect();
+        for (_, work) in over.into_iter().rev() {
+            self.waiting.push_front(work);
+        }
+    }
+
+    /// Requests that can be worked on now.
+    pub(crate) fn ready(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The next group.
+    fn take(&mut self) -> Vec<Work> {
+        let count = group_len(self.waiting.iter().map(Work::size));
+        self.waiting.drain(..count).collect()
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Line {
+    queue: Mutex<Queue>,
+    filled: Condvar,
+}
+
+impl Line {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something was put in.
+    pub(crate) fn notify(&self) {
+        self.filled.notify_one();
+    }
+
+    /// Waits until something is put in, or for so long.
+    pub(crate) fn wait<'q>(
+        &self,
+        queue: MutexGuard<'q, Queue>,
+        longest: Option<Duration>,
+    ) -> MutexGuard<'q, Queue> {
+        let Some(longest) = longest else {
+            return self
+                .filled
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        };
+        let waited = self.filled.wait_timeout(queue, longest);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// The next group, once so many wait or the patience is over.
+    pub(crate) fn group(
+        &self,
+        queue: MutexGuard<'_, Queue>,
+        company: usize,
+        patience: Duration,
+    ) -> Vec<Work> {
+        let expected = company.min(GROUP_REQUESTS_MAX);
+        let is_short = |queue: &mut Queue| queue.waiting.len() < expected && !queue.closing;
+        let waited = self.filled.wait_timeout_while(queue, patience, is_short);
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.take()
+    }
+}
+
+/// How many of the waiting requests, given by their rows and bytes, form the next group.
+fn group_len(sizes: impl Iterator<Item = (usize, usize)>) -> usize {
+    let (mut rows_sum, mut bytes_sum) = (0, 0);
+    let mut count = 0;
+    for (rows, bytes) in sizes.take(GROUP_REQUESTS_MAX) {
+        let stands_alone = rows > ALONE_ROWS || bytes > GROUP_BYTES_MAX;
+        let is_full = rows_sum + rows > GROUP_ROWS_MAX || bytes_sum + bytes > GROUP_BYTES_MAX;
+        if count > 0 && (stands_alone || is_full) {
+            break;
+        }
+        rows_sum += rows;
+        bytes_sum += bytes;
+        count += 1;
+        if stands_alone {
+            break;
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_bounded_in_bytes_as_in_rows() {
+        let of_bytes = |bytes: &[usize]| group_len(bytes.iter().map(|bytes| (1, *bytes)));
+        let half = GROUP_BYTES_MAX / 2;
+        assert_eq!(of_bytes(&[half, half, 1]), 2);
+        assert_eq!(of_bytes(&[1, GROUP_BYTES_MAX + 1, 1]), 1);
+        assert_eq!(of_bytes(&[GROUP_BYTES_MAX + 1, 1]), 1);
+    }
+
+    #[test]
+    fn work_without_room_in_its_group_comes_back_with_that_of_keys_before_all_others() {
+        let work = |author: Option<&str>, epoch| Work::Write {
+            batch: WriteBatch {
+                catalogue_epoch: epoch,
+                ops: Vec::new(),
+                author: author.map(str::to_owned),
+                unchanged_since: None,
+                note: None,
+                room: store::Room::Any,
+            },
+            reply: oneshot::channel().0,
+        };
+        let mut queue = Queue::default();
+        queue.push(work(None, 5));
+        let key = Some("key:a");
+        queue.put_back(vec![
+            work(None, 1),
+            work(key, 2),
+            work(None, 3),
+            work(key, 4),
+        ]);
+        let epoch = |work: Work| match work {
+            Work::Write { batch, .. } => batch.catalogue_epoch,
+            _ => 0,
+        };
+        let order: Vec<u64> = queue.take().into_iter().map(epoch).collect();
+        assert_eq!(order, [2, 4, 5, 1, 3]);
+    }
+
+    #[test]
+    fn small_requests_share_a_group_and_large_ones_stand_alone() {
+        let of_rows = |rows: &[usize]| group_len(rows.iter().map(|rows| (*rows, 1)));
+        assert_eq!(of_rows(&[1, 1, 1]), 3);
+        assert_eq!(of_rows(&[1, 1_001, 1]), 1);
+        assert_eq!(of_rows(&[1_001, 1]), 1);
+        assert_eq!(of_rows(&[1_000; 20]), 10);
+        assert_eq!(of_rows(&[1; 1_500]), GROUP_REQUESTS_MAX);
+        assert_eq!(of_rows(&[]), 0);
+    }
+}

@@ -1,0 +1,173 @@
+//! Whose trial is next, and how much of the writer's time they may have.
+//!
+//! While a trial runs nobody can write. So trials wait in lines of their own, which do not fill up
+//! that of the writes, and those of callers without a key get a share of the time: of such callers
+//! there may be many that mean harm.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use futures_executor::block_on;
+use store::{Preview, StoreError, WriteBatch};
+
+use crate::error::EngineError;
+use crate::state::shared::Shared;
+
+/// Most trials of callers with a key that may wait.
+const WAITING_MAX: usize = 256;
+/// Most trials of callers without one that may wait.
+const GUESTS_WAITING_MAX: usize = 64;
+/// After a trial of a guest the writer is free of them for so many times what it took: they have
+/// a fifth of its time.
+const REST: u32 = 4;
+/// So much of that rest may be still to come when the next one begins: trials that take a part of
+/// a millisecond, as most do, need not wait for the rest of each.
+const REST_OWED_MAX: Duration = Duration::from_millis(100);
+
+/// How long one trial may keep writers waiting. At the 18.7 microseconds a change that the
+/// bitemporal page measured (section 7), a transaction of as many rows as one commit may change
+/// takes a fifth of it; the rest is for what a read inside it looks at.
+const TRIAL_MS_MAX: u64 = 1_000;
+/// The same for callers without a key, of whom there may be many that mean harm.
+const TRIAL_OF_GUEST_MS_MAX: u64 = 100;
+
+/// Batches to try, and what to look at then.
+pub(crate) struct Trial {
+    pub(crate) batches: Vec<WriteBatch>,
+    pub(crate) is_of_guest: bool,
+    pub(crate) look: Box<Look>,
+}
+
+type Look = dyn FnOnce(Result<&dyn Preview, StoreError>) + Send;
+
+impl Trial {
+    /// Runs it. Blocks.
+    pub(crate) fn run(self, shared: &Shared) {
+        let first = shared.marks.untaken(shared.now());
+        let limit_ms = if self.is_of_guest {
+            TRIAL_OF_GUEST_MS_MAX
+        } else {
+            TRIAL_MS_MAX
+        };
+        let preview = shared.store.preview(&self.batches, first, limit_ms);
+        match block_on(preview) {
+            Ok(preview) => (self.look)(Ok(&*preview)),
+            Err(error) => (self.look)(Err(error)),
+        }
+    }
+}
+
+/// The trials that wait.
+#[derive(Default)]
+pub(crate) struct Trials {
+    keyed: VecDeque<Trial>,
+    guests: VecDeque<Trial>,
+    rest: Rest,
+}
+
+impl Trials {
+    /// # Errors
+    /// [`EngineError::TrialsBusy`] when as many wait as may.
+    pub(crate) fn push(&mut self, trial: Trial) -> Result<(), EngineError> {
+        let (line, waiting_max) = if trial.is_of_guest {
+            (&mut self.guests, GUESTS_WAITING_MAX)
+        } else {
+            (&mut self.keyed, WAITING_MAX)
+        };
+        if line.len() >= waiting_max {
+            return Err(EngineError::TrialsBusy { waiting_max });
+        }
+        line.push_back(trial);
+        Ok(())
+    }
+
+    /// Runs none of them any more.
+    pub(crate) fn clear(&mut self) {
+        self.keyed.clear();
+        self.guests.clear();
+    }
+
+    /// How long until one may begin; `None` if none waits.
+    pub(crate) fn until_next(&self, now: Instant) -> Option<Duration> {
+        if !self.keyed.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        (!self.guests.is_empty()).then(|| self.rest.left(now))
+    }
+
+    /// The next one that may begin.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Trial> {
+        let keyed = self.keyed.pop_front();
+        keyed.or_else(|| {
+            let is_rested = self.rest.left(now).is_zero();
+            is_rested.then(|| self.guests.pop_front()).flatten()
+        })
+    }
+
+    /// A trial of a guest that began then has taken so long.
+    pub(crate) fn guest_took(&mut self, began: Instant, took: Duration) {
+        self.rest.owe(began, took);
+    }
+}
+
+/// The time that the writer is to be free of guests' trials.
+#[derive(Default)]
+struct Rest {
+    until: Option<Instant>,
+}
+
+impl Rest {
+    /// How long until the next may begin.
+    fn left(&self, now: Instant) -> Duration {
+        let owed = self.until.map(|until| until.saturating_duration_since(now));
+        owed.unwrap_or_default().saturating_sub(REST_OWED_MAX)
+    }
+
+    fn owe(&mut self, began: Instant, took: Duration) {
+        let from = self.until.map_or(began, |until| until.max(began));
+        self.until = Some(from + took + took * REST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who asks for trial after trial of `took` each, from `now` on: how many begin in `within`.
+    fn begun(took: Duration, within: Duration) -> u32 {
+        let (mut rest, began) = (Rest::default(), Instant::now());
+        let mut now = began;
+        let mut count = 0;
+        while now < began + within {
+            now += rest.left(now);
+            rest.owe(now, took);
+            now += took;
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn guests_have_a_fifth_of_the_writers_time() {
+        let second = Duration::from_secs(1);
+        for took_ms in [1, 5, 100] {
+            let took = Duration::from_millis(took_ms);
+            let share = (begun(took, 100 * second) * took).as_secs_f64() / 100.0;
+            assert!((0.199..0.205).contains(&share), "{took_ms} ms: {share}");
+        }
+    }
+
+    #[test]
+    fn short_trials_after_a_pause_follow_each_other_at_once() {
+        let took = Duration::from_micros(100);
+        let mut rest = Rest::default();
+        let mut now = Instant::now();
+        for _ in 0..200 {
+            assert_eq!(rest.left(now), Duration::ZERO);
+            rest.owe(now, took);
+            now += took;
+        }
+        now += Duration::from_millis(100);
+        assert_eq!(rest.left(now), Duration::ZERO);
+    }
+}

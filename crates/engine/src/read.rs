@@ -1,0 +1,11 @@
+//! Reading rows: now, at other times, cached or not.
+
+pub(crate) mod aside;
+pub(crate) mod batch_read;
+pub(crate) mod coordinates;
+pub(crate) mod export;
+pub(crate) mod paranoid;
+pub(crate) mod pinned;
+pub(crate) mod prepared;
+pub(crate) mod related;
+pub(crate) mod rows;

@@ -1,0 +1,109 @@
+//! Who asks, and how long an answer to that may be kept.
+
+use model::catalogue::SecretHash;
+use model::{Actor, Timestamp};
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::request::asked::Caller;
+
+/// Who asks, as of one catalogue.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Who asks, and in which project.
+    pub caller: Caller,
+    /// Of the caller's key.
+    key: Option<SecretHash>,
+    /// When the caller's key expires, if ever.
+    expires: Option<Timestamp>,
+    catalogue_epoch: u64,
+}
+
+impl Engine {
+    /// Who asks: a project's id as the request names it, and the hash of a key's secret if the
+    /// request carries one.
+    ///
+    /// # Errors
+    /// [`EngineError::ProjectMissing`], [`EngineError::ProjectNotFound`],
+    /// [`EngineError::KeyUnknown`], [`EngineError::KeyExpired`].
+    pub fn caller(
+        &self,
+        project: Option<&str>,
+        key: Option<&SecretHash>,
+    ) -> Result<Caller, EngineError> {
+        self.identify(project, key).map(|identity| identity.caller)
+    }
+
+    /// As [`Engine::caller`], to be kept and used again while [`Engine::still_holds`].
+    ///
+    /// # Errors
+    /// As [`Engine::caller`].
+    pub fn identify(
+        &self,
+        project: Option<&str>,
+        key: Option<&SecretHash>,
+    ) -> Result<Identity, EngineError> {
+        let catalogue = self.shared.catalogue();
+        let id = project
+            .filter(|id| !id.is_empty())
+            .ok_or(EngineError::ProjectMissing)?;
+        let project = catalogue
+            .project(id)
+            .ok_or_else(|| EngineError::ProjectNotFound(id.chars().take(100).collect()))?;
+        let known = match key {
+            None => None,
+            Some(hash) => {
+                let key = catalogue.key(hash).filter(|key| key.project == project.id);
+                Some(key.ok_or(EngineError::KeyUnknown)?)
+            }
+        };
+        let expires = known.and_then(|key| key.expires);
+        if self.has_passed(expires) {
+            return Err(EngineError::KeyExpired);
+        }
+        let actor = match known {
+            None => Actor::Guest,
+            Some(key) => Actor::Key {
+                id: key.id.clone(),
+                scopes: key.scopes.clone(),
+            },
+        };
+        Ok(Identity {
+            caller: Caller {
+                project: project.id.clone(),
+                actor,
+                request: None,
+            },
+            key: key.copied(),
+            expires,
+            catalogue_epoch: catalogue.epoch,
+        })
+    }
+
+    /// Who asks now, of a caller that asked before: with the rights that its key has by now.
+    ///
+    /// # Errors
+    /// As [`Engine::caller`]: the project may be gone, the key be revoked or have expired.
+    pub fn identify_again(&self, identity: &Identity) -> Result<Identity, EngineError> {
+        self.identify(
+            Some(identity.caller.project.as_str()),
+            identity.key.as_ref(),
+        )
+    }
+
+    /// Whether the same question would be answered with `identity` now: nothing has changed in
+    /// the catalogue since, projects and keys included, and the key has not expired.
+    pub fn still_holds(&self, identity: &Identity) -> bool {
+        identity.catalogue_epoch == self.shared.catalogue_epoch()
+            && !self.has_passed(identity.expires)
+    }
+
+    /// [`model::Catalogue::epoch`] of now: what was prepared under another one is of no use.
+    pub fn catalogue_epoch(&self) -> u64 {
+        self.shared.catalogue_epoch()
+    }
+
+    fn has_passed(&self, expires: Option<Timestamp>) -> bool {
+        expires.is_some_and(|expires| expires <= self.shared.clock.now())
+    }
+}

@@ -1,0 +1,145 @@
+//! What the writer's thread and the readers share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use list_cache::ListCache;
+use model::{Catalogue, Mark, Timestamp};
+use store::{Outcome, Store};
+
+use crate::EncodePage;
+use crate::error::EngineError;
+use crate::state::clock::Clock;
+use crate::state::marks::Marks;
+use crate::state::plausible::Plausible;
+use crate::state::stop::Stop;
+
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) marks: Marks,
+    pub(crate) lists: ListCache,
+    pub(crate) encode_page: EncodePage,
+    /// What the clock is held against.
+    plausible: Mutex<Plausible>,
+    catalogue: RwLock<Arc<Catalogue>>,
+    /// Of that catalogue. Apart from it, because every request asks for it: threads that only read
+    /// a number do not take its place in memory from each other, as those do that count a copy.
+    catalogue_epoch: AtomicU64,
+    /// How often what is due came in while more was left.
+    pub(crate) slices: AtomicU64,
+    /// Whether nothing is written any more.
+    pub(crate) stop: Stop,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        plausible: Plausible,
+        marks: Marks,
+        lists: ListCache,
+        catalogue: Catalogue,
+        encode_page: EncodePage,
+    ) -> Shared {
+        let catalogue_epoch = AtomicU64::new(catalogue.epoch);
+        let catalogue = RwLock::new(Arc::new(catalogue));
+        Shared {
+            store,
+            clock,
+            marks,
+            lists,
+            encode_page,
+            plausible: Mutex::new(plausible),
+            catalogue,
+            catalogue_epoch,
+            slices: AtomicU64::new(0),
+            stop: Stop::default(),
+        }
+    }
+
+    /// Writes nothing any more. The marks that are pending stay so, and nobody waits for them.
+    pub(crate) fn stop(&self, reason: String) {
+        self.stop.set(reason);
+        self.marks.stop();
+    }
+
+    /// Now, as far as the clock can be believed. Whatever raises the horizon goes by this, reads
+    /// and what is due as well as commits: a mark that was read is never given below again.
+    pub(crate) fn now(&self) -> Timestamp {
+        let (now, elapsed_ms) = (self.clock.now(), self.clock.elapsed_ms());
+        self.plausible().believed(now, elapsed_ms)
+    }
+
+    /// # Errors
+    /// [`EngineError::ClockImplausible`] when the clock cannot be believed.
+    pub(crate) fn check_clock(&self) -> Result<(), EngineError> {
+        let (now, elapsed_ms) = self.clocks();
+        self.plausible().check(now, elapsed_ms)
+    }
+
+    /// A commit went through at a clock that was believed.
+    pub(crate) fn committed(&self, mark: Mark) {
+        if !self.clock.is_set() {
+            let elapsed_ms = self.clock.elapsed_ms();
+            self.plausible().committed(mark, elapsed_ms);
+        }
+    }
+
+    /// Looked at before the lock is taken: whoever holds it may not wait for a clock.
+    fn clocks(&self) -> (Timestamp, u64) {
+        (self.clock.now(), self.clock.elapsed_ms())
+    }
+
+    fn plausible(&self) -> MutexGuard<'_, Plausible> {
+        // No step on it can fail half-way.
+        self.plausible
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The containers as of the latest published commit.
+    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
+        self.catalogue
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// [`Catalogue::epoch`] of the latest published commit: never lower than that of a catalogue
+    /// which [`Shared::catalogue`] gave anybody before.
+    pub(crate) fn catalogue_epoch(&self) -> u64 {
+        self.catalogue_epoch.load(Ordering::Acquire)
+    }
+
+    /// Takes in what a commit changed in the catalogue. The writer alone calls this.
+    pub(crate) fn take_in(&self, outcomes: &[Outcome]) {
+        let applied = outcomes.iter().flatten();
+        let changed: Vec<_> = applied
+            .filter(|applied| !applied.catalogue.is_empty())
+            .collect();
+        let Some(last) = changed.last() else { return };
+        let mut catalogue = Catalogue::clone(&self.catalogue());
+        for change in changed.iter().flat_map(|applied| &applied.catalogue) {
+            catalogue.apply(change.clone());
+        }
+        catalogue.epoch = last.catalogue_epoch;
+        let mut published = self
+            .catalogue
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        // First the number: once anybody has seen the new catalogue, nobody may go by the old one.
+        self.catalogue_epoch
+            .store(catalogue.epoch, Ordering::Release);
+        *published = Arc::new(catalogue);
+    }
+
+    /// Waits until the catalogue is no longer the one of `epoch`, or a batch was settled since
+    /// [`Marks::publications`] said `seen`. A snapshot may show a commit just before its
+    /// catalogue is published; after this wait the reader begins anew.
+    pub(crate) async fn newer_catalogue(&self, epoch: u64, seen: u64) {
+        if self.catalogue().epoch == epoch {
+            self.marks.after(seen).await;
+        }
+    }
+}

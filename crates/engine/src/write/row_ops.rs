@@ -1,0 +1,166 @@
+//! The operation that a row of a request becomes, for the store.
+
+use std::sync::Arc;
+
+use model::history::Range;
+use model::{Action, Actor, Edit, Patch, Table, Value};
+use store::{Refusal, RowAct, RowOp, TimedAct, TimedOp};
+
+use crate::error::EngineError;
+use crate::request::asked::RowInput;
+use crate::request::authorize;
+use crate::write::content::{Content, PermissionsIn, Sent};
+
+/// The content of a row, where it may change one that is there.
+pub(crate) fn sent(row: &RowInput, permissions_in: PermissionsIn) -> Sent<'_> {
+    Sent {
+        members: &row.members,
+        permissions: row.permissions.as_deref(),
+        permissions_in,
+        may_operate: true,
+    }
+}
+
+pub(crate) fn update(
+    table: &Arc<Table>,
+    actor: &Actor,
+    row: &RowInput,
+    held: &[(usize, Value)],
+) -> Result<RowOp, EngineError> {
+    let mut content = Content::check(table, actor, sent(row, PermissionsIn::Parameter))?;
+    hold(&mut content.patch, held);
+    let act = RowAct::Update {
+        guard: authorize::guard_patch(table, actor, &content.patch),
+        patch: content.patch,
+        permissions: content.permissions,
+        stamps: content.stamps,
+    };
+    Ok(RowOp {
+        table: table.clone(),
+        id: row.id.clone(),
+        act,
+    })
+}
+
+/// Adds the columns that hold links.
+fn hold(patch: &mut Patch, held: &[(usize, Value)]) {
+    for (position, value) in held {
+        patch.put(*position, Edit::Set(value.clone()));
+    }
+}
+
+pub(crate) fn insert(
+    table: &Arc<Table>,
+    actor: &Actor,
+    row: &RowInput,
+    held: &[(usize, Value)],
+    permissions_in: PermissionsIn,
+) -> Result<RowOp, EngineError> {
+    if !authorize::may_create(table, actor) {
+        return Err(EngineError::Unauthorized);
+    }
+    let sent = Sent {
+        may_operate: false,
+        ..sent(row, permissions_in)
+    };
+    let mut content = Content::check(table, actor, sent)?;
+    hold(&mut content.patch, held);
+    let act = RowAct::Insert {
+        values: content.patch.start(table).map_err(EngineError::Structure)?,
+        permissions: content.permissions.unwrap_or_default(),
+        stamps: content.stamps,
+        guard: authorize::guard(table, actor, &[Action::Update]),
+    };
+    Ok(RowOp {
+        table: table.clone(),
+        id: row.id.clone(),
+        act,
+    })
+}
+
+/// An upsert, with what an insertion would be or why there could be none: which of the two it
+/// becomes is known only inside the transaction.
+pub(crate) fn put(
+    table: &Arc<Table>,
+    actor: &Actor,
+    row: &RowInput,
+    held: &[(usize, Value)],
+) -> Result<RowOp, EngineError> {
+    let mut content = Content::check(table, actor, sent(row, PermissionsIn::Either))?;
+    hold(&mut content.patch, held);
+    let insert = if authorize::may_create(table, actor) {
+        content
+            .patch
+            .start(table)
+            .map_err(|error| Box::new(Refusal::Invalid(error)))
+    } else {
+        Err(Box::new(Refusal::RowForbidden(row.id.clone())))
+    };
+    let act = RowAct::Put {
+        insert,
+        guard: authorize::guard_patch(table, actor, &content.patch),
+        patch: content.patch,
+        insert_permissions: content.permissions.clone().unwrap_or_default(),
+        permissions: content.permissions,
+        stamps: content.stamps,
+    };
+    Ok(RowOp {
+        table: table.clone(),
+        id: row.id.clone(),
+        act,
+    })
+}
+
+/// The operation over a valid period.
+pub(crate) fn over(op: RowOp, range: Range) -> TimedOp {
+    TimedOp {
+        table: op.table,
+        id: op.id,
+        range,
+        act: timed(op.act),
+        is_literal: false,
+    }
+}
+
+fn timed(act: RowAct) -> TimedAct {
+    match act {
+        RowAct::Insert {
+            values,
+            permissions,
+            stamps,
+            guard,
+        } => TimedAct::Insert {
+            values,
+            permissions,
+            stamps,
+            guard,
+        },
+        RowAct::Update {
+            patch,
+            permissions,
+            stamps,
+            guard,
+        } => TimedAct::Update {
+            patch,
+            permissions,
+            stamps,
+            guard,
+        },
+        RowAct::Put {
+            patch,
+            insert,
+            permissions,
+            insert_permissions,
+            stamps,
+            guard,
+        } => TimedAct::Patch {
+            patch,
+            gap: insert,
+            permissions,
+            insert_permissions,
+            stamps,
+            guard,
+        },
+        RowAct::Delete { guard } => TimedAct::Delete { guard },
+    }
+}

@@ -1,0 +1,372 @@
+//! Use cases on two time axes that the query language has no words for: pieces and versions of
+//! rows, records of commits, constraints over valid time.
+
+use std::sync::Arc;
+
+use model::{
+    Catalogue, ColumnNumber, Coordinates, Direction, Field, Json, Mark, Row, RowId, Scope,
+    Selection, Table, TableNumber, Timestamp, Value,
+};
+use query::{Filter, Frame, OrderKey, Query, Test, Visibility};
+use store::{BoundaryOf, CatalogueOp, Listing, Op, Recorded, RecordsOf, TableConstraints};
+
+use crate::Engine;
+use crate::commit::batch::batch;
+use crate::error::refused::answer;
+use crate::error::{EngineError, PIECES_MAX};
+use crate::request::asked::{Caller, Place};
+use crate::request::authorize::{self, READ_ROWS};
+use crate::request::past;
+use crate::write::content::values;
+
+/// Most keys, and most references, over valid time of one table: each is looked at by each write.
+pub const CONSTRAINTS_MAX: usize = 20;
+/// Most columns of such a key.
+pub const KEY_COLUMNS_MAX: usize = 16;
+/// Most records of commits in one answer.
+pub const RECORDS_MAX: u32 = 1_000;
+
+/// Pieces or versions to read.
+#[derive(Clone, Debug)]
+pub struct Pieces<'a> {
+    /// Where.
+    pub place: Place<'a>,
+    /// Of this row alone.
+    pub id: Option<&'a RowId>,
+    /// With these values.
+    pub equal: Vec<(String, Json)>,
+    /// In the order of this column, ties by id; otherwise by id.
+    pub order: Option<(String, Direction)>,
+    /// At most so many; otherwise more than [`PIECES_MAX`] are an error.
+    pub limit: Option<u32>,
+    /// As valid and known there; the mark must be settled.
+    pub at: Coordinates,
+    /// How much of each row.
+    pub frame: Frame,
+}
+
+/// What was read, each row with all its columns and where it stands in time.
+#[derive(Clone, Debug)]
+pub struct PiecesRead {
+    /// The table whose columns the values follow.
+    pub table: Arc<Table>,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// The record of a commit.
+#[derive(Clone, Debug)]
+pub struct CommitRecord {
+    /// Its mark.
+    pub mark: Mark,
+    /// What its author said of it: JSON as text.
+    pub meta: Option<String>,
+    /// Whether that is damaged, and none therefore.
+    pub is_damaged: bool,
+    /// Who wrote, where that is known.
+    pub author: Option<String>,
+    /// The rows of this database that it changed, by table and id.
+    pub changes: Vec<(String, String)>,
+    /// How many rows it erased.
+    pub erased: Option<u64>,
+}
+
+impl Engine {
+    /// Raises the horizon to the clock, if that is ahead; the horizon.
+    ///
+    /// # Errors
+    /// [`EngineError::ScopeMissing`], [`EngineError::DatabaseNotFound`], or what keeps a
+    /// reservation from being stored.
+    pub async fn heartbeat(&self, caller: &Caller, database: &str) -> Result<Mark, EngineError> {
+        authorize::need_scope(caller, READ_ROWS)?;
+        authorize::database(&self.catalogue(), caller, database)?;
+        self.fix().await?;
+        Ok(self.shared.marks.horizon())
+    }
+
+    /// The mark that a read goes by: the one named, once it is settled, or the highest settled
+    /// one.
+    ///
+    /// # Errors
+    /// [`EngineError::FutureMark`].
+    pub async fn settle(&self, named: Option<Mark>) -> Result<Mark, EngineError> {
+        match named {
+            Some(mark) => self.settled(mark).await,
+            None => self.fix().await,
+        }
+    }
+
+    /// Reads pieces or versions at a settled mark.
+    ///
+    /// # Errors
+    /// Whatever keeps the caller from reading; [`EngineError::TooManyPieces`].
+    pub async fn pieces(
+        &self,
+        caller: &Caller,
+        asked: &Pieces<'_>,
+    ) -> Result<PiecesRead, EngineError> {
+        authorize::need_scope(caller, READ_ROWS)?;
+        self.under_catalogue(async |catalogue| {
+            let table = authorize::table(catalogue, caller, asked.place)?;
+            let visibility =
+                query::visibility(table, &caller.actor).ok_or(EngineError::Unauthorized)?;
+            past::need_open(table, &caller.actor)?;
+            let table = self.table_as_of(table, asked.at.system).await?;
+            let query = pieces_query(&table, visibility, asked)?;
+            let listing = Listing {
+                query: &query,
+                rows: true,
+                total: None,
+                place: false,
+                bytes_max: self.answer_bytes_max,
+                catalogue_epoch: catalogue.epoch,
+                of_guest: caller.is_guest(),
+                // All that is known of a row: one damaged version hides none of the others.
+                shows_damaged: matches!(asked.frame, Frame::Versions(_)),
+            };
+            let rows = self.shared.store.list(listing).await?.answer.rows;
+            if asked.limit.is_none() && rows.len() > PIECES_MAX as usize {
+                return Err(EngineError::TooManyPieces);
+            }
+            Ok(PiecesRead { table, rows })
+        })
+        .await
+    }
+
+    /// The next instant after that of the coordinates at which rows of a table, or one row of it,
+    /// change as known at their mark, which must be settled; `None` where there is none. For keys
+    /// only.
+    ///
+    /// # Errors
+    /// Whatever keeps the caller from reading.
+    pub async fn next_boundary(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        id: Option<&RowId>,
+        at: Coordinates,
+    ) -> Result<Option<Timestamp>, EngineError> {
+        authorize::need_key(caller, READ_ROWS)?;
+        self.under_catalogue(async |catalogue| {
+            let table = authorize::table(catalogue, caller, place)?;
+            let asked = BoundaryOf {
+                table,
+                id,
+                at,
+                catalogue_epoch: catalogue.epoch,
+            };
+            Ok(self.shared.store.next_boundary(asked).await?)
+        })
+        .await
+    }
+
+    /// Records of the database's commits above `after` in the order of their marks, at most `limit`
+    /// and [`RECORDS_MAX`]; for keys only. Marks up to `settled` only, which must be. Of others'
+    /// commits nothing is told, not even that there were any.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn commits(
+        &self,
+        caller: &Caller,
+        database: &str,
+        (after, settled): (Mark, Mark),
+        limit: u32,
+    ) -> Result<Vec<CommitRecord>, EngineError> {
+        authorize::need_key(caller, READ_ROWS)?;
+        let catalogue = self.catalogue();
+        let database = authorize::database(&catalogue, caller, database)?;
+        let named = |number: TableNumber| {
+            let mut tables = database.tables.values();
+            let table = tables.find(|table| table.number == number)?;
+            Some(table.id.to_string())
+        };
+        let of_database = RecordsOf {
+            after,
+            upto: settled,
+            limit: limit.min(RECORDS_MAX),
+            database: database.seq,
+            tables: database.tables.values().map(|table| table.number).collect(),
+        };
+        let recorded = self.shared.store.recorded(of_database).await?;
+        let record = |one: Recorded| {
+            let changes = one.rows.into_iter();
+            let changes = changes.filter_map(|(table, id)| Some((named(table)?, id)));
+            let mut changes: Vec<(String, String)> = changes.collect();
+            changes.sort();
+            CommitRecord {
+                mark: one.mark,
+                meta: one.meta,
+                is_damaged: one.is_damaged,
+                author: one.author,
+                changes,
+                erased: one.erased,
+            }
+        };
+        Ok(recorded.into_iter().map(record).collect())
+    }
+
+    /// Replaces what must hold of a table's rows over valid time: keys of columns that are unique,
+    /// and columns that refer to tables of the same database. For keys only.
+    ///
+    /// # Errors
+    /// [`EngineError::Argument`] for what cannot be declared, [`EngineError::UniqueOverTime`] and
+    /// [`EngineError::ReferenceOverTime`] for what does not hold now.
+    pub async fn constrain(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        unique: &[Vec<String>],
+        refs: &[(String, String)],
+    ) -> Result<Mark, EngineError> {
+        authorize::need_key(caller, &[Scope::IndexesWrite])?;
+        self.under_catalogue(async |catalogue| {
+            let table = authorize::table(catalogue, caller, place)?;
+            let constraints = constraints(catalogue, caller, place, unique, refs)?;
+            let op = CatalogueOp::Constrain {
+                table: Arc::clone(table),
+                constraints,
+            };
+            let batch = batch(catalogue, caller, vec![Op::Catalogue(op)]);
+            let mark = answer(self.writer.commit(batch).await?)?.mark;
+            Ok(mark.expect("a declaration takes a mark"))
+        })
+        .await
+    }
+
+    /// Forgets every mark, as if nothing had ever been committed: for servers whose clock is set
+    /// by their clients, between two tests. What the catalogue holds stays.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn rewind(&self) -> Result<(), EngineError> {
+        self.writer.rewind().await
+    }
+}
+
+/// # Errors
+/// [`query::QueryError::Invalid`] for an encrypted column: nothing can be looked for in it.
+pub(crate) fn need_plain(table: &Table, position: usize) -> Result<(), EngineError> {
+    let column = &table.columns[position];
+    if !column.encrypt {
+        return Ok(());
+    }
+    let why = format!("Cannot query encrypted attribute: {}", column.key);
+    Err(query::QueryError::Invalid(why).into())
+}
+
+fn pieces_query(
+    table: &Arc<Table>,
+    visibility: Visibility,
+    asked: &Pieces<'_>,
+) -> Result<Query, EngineError> {
+    let mut tests = Vec::new();
+    if let Some(id) = asked.id {
+        let id = Value::Text(id.to_string());
+        tests.push(Filter::Field(Field::Id, Test::In(vec![id])));
+    }
+    for (position, value) in values(table, &asked.equal)? {
+        need_plain(table, position)?;
+        let test = match value {
+            Value::Null => Test::IsNull,
+            value => Test::In(vec![value]),
+        };
+        tests.push(Filter::Field(Field::Column(position), test));
+    }
+    let mut order = Vec::new();
+    if let Some((key, direction)) = &asked.order {
+        let position = table.named(key).map_err(EngineError::Structure)?;
+        need_plain(table, position)?;
+        order.push(OrderKey {
+            field: Field::Column(position),
+            direction: *direction,
+        });
+    }
+    order.push(OrderKey {
+        field: Field::Id,
+        direction: Direction::Asc,
+    });
+    Ok(Query {
+        table: Arc::clone(table),
+        filter: Filter::All(tests),
+        order,
+        tie: Direction::Asc,
+        random: false,
+        limit: asked.limit.unwrap_or(PIECES_MAX + 1),
+        offset: 0,
+        cursor: None,
+        selection: Selection::Some {
+            columns: (0..table.columns.len()).collect(),
+            fields: vec![Field::Id],
+            permissions: false,
+        },
+        visibility,
+        then: None,
+        at: Some(asked.at),
+        frame: asked.frame,
+        shows_span: true,
+    })
+}
+
+fn constraints(
+    catalogue: &Catalogue,
+    caller: &Caller,
+    place: Place<'_>,
+    unique: &[Vec<String>],
+    refs: &[(String, String)],
+) -> Result<TableConstraints, EngineError> {
+    let table = authorize::table(catalogue, caller, place)?;
+    let refuse = |name, why: String| EngineError::Argument { name, why };
+    let column = |key: &String, name| -> Result<ColumnNumber, EngineError> {
+        let position = table.named(key).map_err(EngineError::Structure)?;
+        let column = &table.columns[position];
+        if column.array || column.relation().is_some() {
+            let why = format!("column `{key}` holds lists or links");
+            return Err(refuse(name, why));
+        }
+        if column.encrypt {
+            return Err(refuse(name, format!("column `{key}` is encrypted")));
+        }
+        Ok(column.number)
+    };
+    if unique.len() > CONSTRAINTS_MAX || refs.len() > CONSTRAINTS_MAX {
+        let name = if refs.len() > CONSTRAINTS_MAX {
+            "refs"
+        } else {
+            "unique"
+        };
+        return Err(refuse(
+            name,
+            format!("a table has at most {CONSTRAINTS_MAX}"),
+        ));
+    }
+    if let Some(twice) = (1..unique.len()).find(|nth| unique[..*nth].contains(&unique[*nth])) {
+        let why = format!("the key of {} stands there twice", unique[twice].join(", "));
+        return Err(refuse("unique", why));
+    }
+    let key = |columns: &Vec<String>| {
+        let is_twice = |nth: usize| columns[..nth].contains(&columns[nth]);
+        if !(1..=KEY_COLUMNS_MAX).contains(&columns.len()) || (1..columns.len()).any(is_twice) {
+            let why = format!("a key has 1 to {KEY_COLUMNS_MAX} columns, each once");
+            return Err(refuse("unique", why));
+        }
+        columns.iter().map(|key| column(key, "unique")).collect()
+    };
+    let reference = |(key, to): &(String, String)| {
+        let related = Place {
+            database: place.database,
+            table: to,
+        };
+        let related = authorize::table(catalogue, caller, related)?;
+        let number = column(key, "refs")?;
+        let position = table.numbered(number).expect("the column was just found");
+        if table.columns[position].kind.storage() != model::Storage::Text {
+            return Err(refuse("refs", format!("column `{key}` holds no texts")));
+        }
+        Ok((number, related.number))
+    };
+    Ok(TableConstraints {
+        unique: unique.iter().map(key).collect::<Result<_, _>>()?,
+        refs: refs.iter().map(reference).collect::<Result<_, _>>()?,
+    })
+}

@@ -1,0 +1,303 @@
+//! Transactions over valid periods, by the letter of the bitemporal operations.
+
+use std::sync::Arc;
+
+use model::history::Range;
+use model::{Json, Mark, Patch, RowId, Table, Timestamp};
+use store::{
+    Guard, Note, Op, Outcome, Refusal, Stamps, TimedAct, TimedClaim, TimedDone, TimedOp, WriteBatch,
+};
+
+use crate::Engine;
+use crate::commit::batch::batch;
+use crate::error::EngineError;
+use crate::error::refused::{answer, refused};
+use crate::request::asked::{Caller, Effect, Place, RowInput};
+use crate::request::authorize::{self, WRITE_ROWS};
+use crate::write::content::values;
+use crate::write::links::{self, Scene};
+use crate::write::temporal;
+
+/// Most operations of one transaction: as many rows as one commit may change.
+pub const OPERATIONS_MAX: usize = store::batch::BATCH_ROWS_MAX;
+/// Longest metadata of a transaction, in bytes of JSON.
+pub const META_BYTES_MAX: usize = 16 << 10;
+
+/// A transaction over valid periods, by the letter of the bitemporal operations.
+#[derive(Clone, Debug)]
+pub struct TimedTransaction {
+    /// In the order of their effect.
+    pub ops: Vec<TransactionOp>,
+    /// Free metadata: a JSON object as text, of at most [`META_BYTES_MAX`].
+    pub meta: Option<String>,
+}
+
+/// One operation of a transaction.
+#[derive(Clone, Debug)]
+pub struct TransactionOp {
+    /// The table's id.
+    pub table: String,
+    /// The row.
+    pub id: RowId,
+    /// Over which valid period.
+    pub range: Range,
+    /// What happens.
+    pub act: TransactionAct,
+}
+
+/// What happens to a row.
+#[derive(Clone, Debug)]
+pub enum TransactionAct {
+    /// The row gets this content; refused where it is there at any instant of the period.
+    Insert(Vec<(String, Json)>),
+    /// The row has exactly this content.
+    Put(Vec<(String, Json)>),
+    /// Merges into every piece, and makes the row in the gaps.
+    Patch(Vec<(String, Json)>),
+    /// Merges into every piece.
+    Update(Vec<(String, Json)>),
+    /// The row is absent.
+    Delete,
+    /// Every version at every mark disappears.
+    Erase,
+    /// Nothing; but the transaction fails unless all of it holds.
+    Assert(Vec<RowClaim>),
+}
+
+/// What a transaction may claim of a row.
+#[derive(Clone, Debug)]
+pub enum RowClaim {
+    /// The row is there, or is not, at an instant; `None` is the transaction's own.
+    Exists(bool, Option<Timestamp>),
+    /// The row has these values at an instant.
+    Equals(Vec<(String, Json)>, Option<Timestamp>),
+    /// No later commit than this one changed the row.
+    UnchangedSince(Mark),
+}
+
+/// A transaction that was committed.
+#[derive(Clone, Debug)]
+pub struct Transacted {
+    /// Its mark.
+    pub mark: Mark,
+    /// For each operation in order, whether it changed anything.
+    pub affected: Vec<bool>,
+}
+
+/// The operations as the store runs them.
+#[derive(Default)]
+struct Planned {
+    ops: Vec<Op>,
+    /// For each of them, which operation of the transaction it is a part of.
+    parts_of: Vec<usize>,
+    /// For each operation of the transaction, how many parts of it report what they did.
+    reports: Arc<[usize]>,
+}
+
+impl Engine {
+    /// Commits a transaction, all or nothing; for keys only. It takes a mark whatever it changes.
+    ///
+    /// # Errors
+    /// [`EngineError::OfOperation`] with [`EngineError::RowExists`], [`EngineError::AssertFailed`],
+    /// [`EngineError::UniqueOverTime`], [`EngineError::ReferenceOverTime`], or what keeps the
+    /// content out; what keeps the caller out.
+    pub async fn transact(
+        &self,
+        caller: &Caller,
+        database: &str,
+        transaction: &TimedTransaction,
+    ) -> Result<Transacted, EngineError> {
+        authorize::need_key(caller, WRITE_ROWS)?;
+        check_size(transaction)?;
+        self.under_catalogue(async |catalogue| {
+            let scene = Scene {
+                catalogue,
+                caller,
+                database,
+            };
+            let planned = plan(scene, &transaction.ops)?;
+            let (reports, parts_of) = (Arc::clone(&planned.reports), planned.parts_of);
+            let once = self.once(caller, {
+                let reports = Arc::clone(&reports);
+                move |done, tell| tell(&Effect::Timed(&affected(&reports, done.timed)))
+            });
+            let before = usize::from(once.is_some());
+            let ops = once.into_iter().map(Op::Once).chain(planned.ops).collect();
+            let note = Note {
+                meta: transaction.meta.clone(),
+                database: authorize::database(catalogue, caller, database)?.seq,
+            };
+            let batch = WriteBatch {
+                note: Some(note),
+                ..batch(catalogue, caller, ops)
+            };
+            match self.writer.commit(batch).await? {
+                Outcome::Err(Refusal::Of { nth, refusal }) => {
+                    let nth = parts_of[nth - before];
+                    Err(of_operation(nth)(refused(*refusal)))
+                }
+                outcome => {
+                    let applied = answer(outcome)?;
+                    let mark = applied.mark;
+                    Ok(Transacted {
+                        mark: mark.expect("a transaction with a note takes a mark"),
+                        affected: affected(&reports, &applied.timed),
+                    })
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Whether each operation changed anything, of which so many parts reported. Those of an
+/// assertion are about one row, and change nothing of it.
+fn affected(reports: &[usize], done: &[TimedDone]) -> Vec<bool> {
+    let mut done = done.iter();
+    let any = |count: &usize| done.by_ref().take(*count).any(|done| done.is_affected);
+    reports.iter().map(any).collect()
+}
+
+fn of_operation(nth: usize) -> impl Fn(EngineError) -> EngineError {
+    move |error| EngineError::OfOperation {
+        nth,
+        error: Box::new(error),
+    }
+}
+
+fn check_size(transaction: &TimedTransaction) -> Result<(), EngineError> {
+    let refuse = |name, why: String| Err(EngineError::Argument { name, why });
+    if transaction.ops.is_empty() {
+        return refuse("ops", "a transaction has at least one operation".to_owned());
+    }
+    if transaction.ops.len() > OPERATIONS_MAX {
+        return refuse(
+            "ops",
+            format!("at most {OPERATIONS_MAX} operations are allowed"),
+        );
+    }
+    let meta = transaction.meta.as_deref().unwrap_or_default();
+    if meta.len() > META_BYTES_MAX {
+        return refuse(
+            "meta",
+            format!("at most {META_BYTES_MAX} bytes are allowed"),
+        );
+    }
+    Ok(())
+}
+
+fn plan(scene: Scene<'_>, ops: &[TransactionOp]) -> Result<Planned, EngineError> {
+    let mut planned = Planned::default();
+    let mut reports = Vec::with_capacity(ops.len());
+    for (nth, op) in ops.iter().enumerate() {
+        let parts = parts(scene, op).map_err(of_operation(nth))?;
+        let is_reported = |op: &&Op| matches!(op, Op::Timed(_));
+        reports.push(parts.iter().filter(is_reported).count());
+        planned.parts_of.extend(parts.iter().map(|_| nth));
+        planned.ops.extend(parts);
+    }
+    planned.reports = reports.into();
+    Ok(planned)
+}
+
+/// What one operation is for the store: itself, or each claim of an assertion, and what it does at
+/// the other ends of relationships.
+fn parts(scene: Scene<'_>, op: &TransactionOp) -> Result<Vec<Op>, EngineError> {
+    let place = Place {
+        database: scene.database,
+        table: &op.table,
+    };
+    let table = authorize::table(scene.catalogue, scene.caller, place)?;
+    let timed = |act| {
+        Op::Timed(Box::new(TimedOp {
+            table: Arc::clone(table),
+            id: op.id.clone(),
+            range: op.range,
+            act,
+            is_literal: true,
+        }))
+    };
+    let content = match &op.act {
+        TransactionAct::Insert(members)
+        | TransactionAct::Put(members)
+        | TransactionAct::Patch(members)
+        | TransactionAct::Update(members) => members,
+        TransactionAct::Delete => {
+            let guard = Guard::Open;
+            return Ok(vec![timed(TimedAct::Delete { guard })]);
+        }
+        TransactionAct::Erase => return Ok(vec![timed(TimedAct::Erase)]),
+        TransactionAct::Assert(claims) => {
+            let claim = |claim| Ok(timed(TimedAct::Assert(asserted(table, claim)?)));
+            return claims.iter().map(claim).collect();
+        }
+    };
+    if !table.has_relationships() {
+        let patch = values(table, content)?.into();
+        return Ok(vec![timed(written(table, &op.act, patch)?)]);
+    }
+    let row = RowInput {
+        id: op.id.clone(),
+        members: content.clone(),
+        permissions: None,
+    };
+    let linked = links::take_apart_over(scene, table, &row, op.range)?;
+    let mut set = values(table, &linked.row.members)?;
+    set.extend(linked.held.iter().cloned());
+    let act = written(table, &op.act, set.into())?;
+    Ok(linked.into_ops(timed(act)))
+}
+
+/// The act that writes this content.
+fn written(table: &Table, act: &TransactionAct, patch: Patch) -> Result<TimedAct, EngineError> {
+    let start = |patch: &Patch| patch.start(table).map_err(EngineError::Structure);
+    let (stamps, guard, permissions) = (Stamps::default(), Guard::Open, None);
+    Ok(match act {
+        TransactionAct::Insert(_) => TimedAct::Insert {
+            values: start(&patch)?,
+            permissions: Vec::new(),
+            stamps,
+            guard,
+        },
+        TransactionAct::Put(_) => TimedAct::Put {
+            values: start(&patch)?,
+            permissions,
+            guard,
+        },
+        TransactionAct::Patch(_) => {
+            let gap = patch.start(table);
+            TimedAct::Patch {
+                gap: gap.map_err(|error| Box::new(Refusal::Invalid(error))),
+                patch,
+                permissions,
+                insert_permissions: Vec::new(),
+                stamps,
+                guard,
+            }
+        }
+        TransactionAct::Update(_) => TimedAct::Update {
+            patch,
+            permissions,
+            stamps,
+            guard,
+        },
+        TransactionAct::Delete | TransactionAct::Erase | TransactionAct::Assert(_) => {
+            unreachable!("the caller matched what writes content")
+        }
+    })
+}
+
+fn asserted(table: &Table, claim: &RowClaim) -> Result<TimedClaim, EngineError> {
+    Ok(match claim {
+        RowClaim::Exists(expected, at) => TimedClaim::Exists(*expected, *at),
+        RowClaim::Equals(members, at) => {
+            let values = values(table, members)?;
+            // A failed claim would tell a key that may only write that its guess was wrong.
+            for (position, _) in &values {
+                temporal::need_plain(table, *position)?;
+            }
+            TimedClaim::Equals(values, *at)
+        }
+        RowClaim::UnchangedSince(mark) => TimedClaim::UnchangedSince(*mark),
+    })
+}
