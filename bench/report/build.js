@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 const at = (path) => new URL(path, import.meta.url);
 
 /** Where the binary takes the page from. */
-export const TEMPLATE = at('../../crates/tidemark/src/bench/page.template');
+export const TEMPLATE = at('../scenarios/src/page.template');
 
 /** Licences ask to be told of wherever the code goes. */
 async function notices() {

@@ -6,7 +6,7 @@ import { encode } from '../report/src/codes.js';
 import { POINTS, selfRatios, summarize } from './percentiles.js';
 import { PUBLISHED } from './report.js';
 
-const TEMPLATE = new URL('../../crates/tidemark/src/bench/page.template', import.meta.url);
+const TEMPLATE = new URL('../scenarios/src/page.template', import.meta.url);
 /** Most samples of a series that a page keeps, evenly; so it stays below a megabyte. */
 const KEPT_MAX = 100_000;
 /** Steps of a timeline. */

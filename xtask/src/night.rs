@@ -21,7 +21,7 @@ use crate::{bench, deny, full, fuzz, live, prerequisite};
 pub struct Arguments {}
 
 /// The crates with tests that have a long size.
-const LONG: [&str; 10] = [
+const LONG: [&str; 11] = [
     "model",
     "query",
     "cache",
@@ -31,6 +31,7 @@ const LONG: [&str; 10] = [
     "client",
     "server",
     "transfer",
+    "scenarios",
     "tidemark",
 ];
 

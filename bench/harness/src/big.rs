@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use model::counted;
+use scenarios::answer;
+use scenarios::seed::table;
 use serde_json::json;
-use tidemark::bench::answer;
-use tidemark::seed::table;
 
 use crate::awake::Awake;
 use crate::connection::Access;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use scenarios::answer::{self, Expected};
+use scenarios::seed::generator::{Product, row_id};
+use scenarios::seed::table;
 use serde_json::{Value, json};
-use tidemark::bench::answer::{self, Expected};
-use tidemark::seed::generator::{Product, row_id};
-use tidemark::seed::table;
 
 use crate::change::wait_until_available;
 use crate::connection::{Access, Connection};

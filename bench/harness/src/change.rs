@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use scenarios::seed::table;
 use serde_json::{Value, json};
-use tidemark::seed::table;
 
 use crate::big::{self, PATIENCE, Sizes};
 use crate::catalog;

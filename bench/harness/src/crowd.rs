@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tidemark::seed::table;
+use scenarios::seed::table;
 
 use crate::connection::{Access, Connection};
 use crate::expect;

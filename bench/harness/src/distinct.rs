@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use scenarios::seed::list_route;
 use serde_json::json;
-use tidemark::seed::list_route;
 
 use crate::connection::{Access, Connection};
 

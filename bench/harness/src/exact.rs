@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use scenarios::answer;
 use serde_json::json;
-use tidemark::bench::answer;
 
 use crate::aim::Aim;
 use crate::connection::{Access, Connection};

@@ -1,10 +1,10 @@
 //! The right answers, computed from the generator alone.
 
 use anyhow::{Context, Result, bail, ensure};
+use scenarios::answer::Expected;
+use scenarios::seed::generator::{Product, row_id};
+use scenarios::seed::{self, table};
 use serde_json::{Value, json};
-use tidemark::bench::answer::Expected;
-use tidemark::seed::generator::{Product, row_id};
-use tidemark::seed::{self, table};
 
 use crate::connection::{Access, Connection};
 

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use scenarios::seed::{list_route, table};
 use serde_json::json;
-use tidemark::seed::{list_route, table};
 
 use crate::awake::Awake;
 use crate::catalog;

@@ -10,9 +10,9 @@ use engine::{Caller, Clock, Engine, Family, ListRows, Place};
 use futures_executor::block_on;
 use model::{Actor, DatabaseId, KeyId, Page, ProjectId, Scope, TableId, Timestamp};
 use query::Query;
+use scenarios::seed::table;
 use serde_json::Value;
 use store::{Listing, Store, TotalCap};
-use tidemark::seed::table;
 
 use crate::bare::{self, Bare};
 use crate::expect;

@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tidemark::bench::{awake, connection, disk};
+use scenarios::{awake, connection, disk};
 
 mod aim;
 mod bare;

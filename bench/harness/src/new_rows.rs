@@ -6,9 +6,9 @@
 //! in one place of the index are inserted 1.5 to 2 times as fast (docs/performance.md).
 
 use anyhow::{Context, Result, ensure};
+use scenarios::seed::generator::{Product, row_id};
+use scenarios::seed::{self, table};
 use serde_json::{Value, json};
-use tidemark::seed::generator::{Product, row_id};
-use tidemark::seed::{self, table};
 
 use crate::connection::{Access, Connection};
 

@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use scenarios::answer::Expected;
+use scenarios::seed::generator::{Product, row_id};
 use serde_json::{Value, json};
-use tidemark::bench::answer::Expected;
-use tidemark::seed::generator::{Product, row_id};
 
 use crate::aim::Aim;
 use crate::connection::Connection;
@@ -256,7 +256,7 @@ fn creation(index: u32) -> Result<Value> {
 
 #[cfg(test)]
 mod tests {
-    use tidemark::seed::table;
+    use scenarios::seed::table;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use tidemark::bench::answer;
+use scenarios::answer;
 
 use crate::aim::Aim;
 use crate::connection::{Access, Connection};

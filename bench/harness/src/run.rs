@@ -168,8 +168,8 @@ pub fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>
             json!(String::from_utf8_lossy(&version.stdout).trim()),
         ),
     ];
-    pairs.extend(tidemark::bench::machine::identity(binary));
-    pairs.push(("harness", json!(tidemark::bench::machine::binary())));
+    pairs.extend(scenarios::machine::identity(binary));
+    pairs.push(("harness", json!(scenarios::machine::binary())));
     Ok(pairs)
 }
 
@@ -178,7 +178,7 @@ pub fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>
 /// # Errors
 /// When the disk cannot be written.
 pub fn machine(scratch: &Scratch, syncs: usize) -> Result<Vec<(&'static str, Value)>> {
-    let machine = tidemark::bench::machine::Machine::here();
+    let machine = scenarios::machine::Machine::here();
     let points = points(&disk::syncs(scratch.path(), syncs)?);
     Ok(vec![
         ("cpu", json!(machine.cpu)),

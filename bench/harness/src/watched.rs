@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use scenarios::answer;
 use serde_json::json;
-use tidemark::bench::answer;
 
 use crate::aim::Aim;
 use crate::connection::Connection;

@@ -1,8 +1,8 @@
 //! The committed workloads of `bench/workloads`: lists, and who writes what beside them.
 
 use anyhow::{Context, Result, bail, ensure};
+use scenarios::seed::list_route;
 use serde_json::Value;
-use tidemark::seed::list_route;
 
 const MIXED: &str = include_str!("../../workloads/mixed.toml");
 const WRITERS_EQUALITY: &str = include_str!("../../workloads/writers-equality.toml");

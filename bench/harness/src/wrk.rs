@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use scenarios::seed::table;
 use serde_json::Value;
-use tidemark::seed::table;
 
 use crate::aim::Aim;
 use crate::connection::Access;

@@ -1,5 +1,5 @@
 // Samples as text: two characters each, on a logarithmic scale. Rust has the same table
-// (crates/tidemark/src/bench/codes.rs); a test of each reads the other's words.
+// (bench/scenarios/src/codes.rs); a test of each reads the other's words.
 
 /** Printable ASCII but `"&'<>\` and the backtick: nothing that HTML or JSON would escape. */
 export const LETTERS = Array.from({ length: 94 }, (_, place) => String.fromCharCode(33 + place))

@@ -4,8 +4,6 @@
 //! The only room that knows the environment and the command line.
 
 pub mod admin;
-pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod doctor;
-pub mod seed;

@@ -112,15 +112,12 @@ fn check_uses(tree: &Tree, source: &Source, room: &Room, findings: &mut Vec<Find
 }
 
 fn has_module(tree: &Tree, source: &Source, room: &Room, name: &str) -> bool {
-    let folder = match room.kind {
-        Kind::Beside => room.name.to_owned(),
-        _ => format!("crates/{}", room.name),
-    };
+    let folder = room.folder();
     let declared = |source: &Source| source.modules.iter().any(|module| module == name);
     declared(source)
         || tree
             .rust()
-            .any(|other| other.path.starts_with(&format!("{folder}/")) && declared(other))
+            .any(|other| other.path.starts_with(&folder) && declared(other))
 }
 
 fn check_serialisation(source: &Source, room: &Room, findings: &mut Vec<Finding>) {

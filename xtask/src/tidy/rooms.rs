@@ -30,7 +30,7 @@ pub enum Outside {
 }
 
 /// Every room there is.
-pub const ROOMS: [Room; 14] = [
+pub const ROOMS: [Room; 15] = [
     Room {
         name: "model",
         kind: Kind::Pure,
@@ -122,13 +122,28 @@ pub const ROOMS: [Room; 14] = [
         outside_max: 12,
     },
     Room {
+        name: "scenarios",
+        kind: Kind::Active,
+        ours: &["client", "engine", "model", "server"],
+        outside: Outside::Unreserved,
+        // Reports and progress; a responder to measure beside, and the machine's figures.
+        outside_max: 14,
+    },
+    Room {
         name: "tidemark",
         kind: Kind::Active,
-        ours: &["client", "engine", "model", "server", "transfer"],
+        ours: &[
+            "client",
+            "engine",
+            "model",
+            "scenarios",
+            "server",
+            "transfer",
+        ],
         outside: Outside::Unreserved,
         // The rims of the command line: the configuration file (TOML), a terminal, a log that
         // holds up nobody, and HTTP for the admin socket.
-        outside_max: 21,
+        outside_max: 19,
     },
     Room {
         name: "harness",
@@ -141,6 +156,7 @@ pub const ROOMS: [Room; 14] = [
             "list-cache",
             "store",
             "engine",
+            "scenarios",
             "server",
             "tidemark",
             "transfer",
@@ -166,6 +182,7 @@ pub const ROOMS: [Room; 14] = [
             "list-cache",
             "store",
             "engine",
+            "scenarios",
             "server",
             "tidemark",
             "transfer",
@@ -184,6 +201,7 @@ pub const ROOMS: [Room; 14] = [
             "list-cache",
             "store",
             "engine",
+            "scenarios",
             "server",
             "tidemark",
             "transfer",
@@ -194,7 +212,7 @@ pub const ROOMS: [Room; 14] = [
 ];
 
 /// The rooms that speak HTTP.
-const HTTP: [&str; 4] = ["client", "server", "tidemark", "transfer"];
+const HTTP: [&str; 5] = ["client", "scenarios", "server", "tidemark", "transfer"];
 
 /// Outside crates that only these rooms may import, in their tests too. (Those beside the product
 /// may speak HTTP, because they stand where a client does.)
@@ -236,17 +254,21 @@ pub fn reserved_for(dependency: &str) -> Option<&'static [&'static str]> {
 
 /// The room that a file belongs to, by its path.
 pub fn room_of(path: &str) -> Option<&'static Room> {
-    // What measures stands together in `bench/`, some of it in other languages.
-    let beside = path.strip_prefix("bench/").unwrap_or(path);
-    let below = path.strip_prefix("crates/").unwrap_or(beside);
-    let (folder, _) = below.split_once('/')?;
-    let is_beside = matches!(folder, "fuzz" | "harness" | "tests" | "xtask");
-    (path.starts_with("crates/") != is_beside)
-        .then(|| room(folder))
-        .flatten()
+    let is_in = |room: &&Room| path.starts_with(&room.folder());
+    ROOMS.iter().find(is_in)
 }
 
 impl Room {
+    /// Where it stands, with a `/` at its end. What measures stands together in `bench/`, some of
+    /// it in other languages.
+    pub fn folder(&self) -> String {
+        match self.name {
+            "fuzz" | "tests" | "xtask" => format!("{}/", self.name),
+            "harness" | "scenarios" => format!("bench/{}/", self.name),
+            name => format!("crates/{name}/"),
+        }
+    }
+
     /// Whether it is the server or stands above it: there the clock is read and values take the
     /// shapes of the wire, of files and of reports.
     pub fn is_rim(&self) -> bool {
@@ -306,6 +328,7 @@ mod tests {
         assert_eq!(name("crates/list-cache/src/key.rs"), Some("list-cache"));
         assert_eq!(name("tests/src/lib.rs"), Some("tests"));
         assert_eq!(name("bench/harness/src/wrk.rs"), Some("harness"));
+        assert_eq!(name("bench/scenarios/build.rs"), Some("scenarios"));
         assert_eq!(name("bench/ttl/setup.js"), None);
         assert_eq!(name("crates/store/tests/conformance.rs"), Some("store"));
         assert_eq!(name("model/src/lib.rs"), None);

@@ -15,13 +15,13 @@ use client::{Answer, Client, Endpoint};
 use http_body_util::Full;
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{Request, Uri};
+use scenarios::record::{self, Written};
+use scenarios::stop::Stop;
+use scenarios::{Until, compare, floor, gallery, load, prices, ttl};
 use server::serve::cores;
 
 use super::signals::StopSignals;
 use super::{Outside, runtime, say};
-use crate::bench::record::{self, Written};
-use crate::bench::stop::Stop;
-use crate::bench::{Until, compare, floor, gallery, load, prices, ttl};
 use crate::config::{ConnectionArgs, listen_address};
 
 /// Each figure of the load test: as the fixed form has it, and for trying it.

@@ -5,10 +5,10 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Subcommand;
 use model::counted;
+use scenarios::seed::{Outcome, Wanted, catalog, table};
 
 use super::{runtime, say};
 use crate::config::ConnectionArgs;
-use crate::seed::{Outcome, Wanted, catalog, table};
 
 /// Fill a table with data to try things on.
 #[derive(Subcommand)]

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use scenarios::bitemporal::{self, CLIENTS_MAX, Options};
+use scenarios::stop::Stop;
 
 use super::{Outside, at_least, each_once, told, until_stopped};
-use crate::bench::bitemporal::{self, CLIENTS_MAX, Options};
-use crate::bench::stop::Stop;
 
 /// What is measured by default, and for trying it.
 const FULL: Sizes = Sizes {

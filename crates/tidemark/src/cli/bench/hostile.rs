@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use scenarios::hostile::{self, Kind, Options};
+use scenarios::stop::Stop;
 
 use super::{Outside, told, until_stopped};
-use crate::bench::hostile::{self, Kind, Options};
-use crate::bench::stop::Stop;
 
 /// Strangers at once.
 const STRANGERS: u32 = 32;
@@ -21,7 +21,7 @@ pub struct HostileArgs {
     #[arg(long)]
     quick: bool,
     /// Only these kinds of attack, in the order of the list [default: all]
-    #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kinds())]
     kind: Vec<Kind>,
     /// Strangers at once, each with a connection and an address of its own
     #[arg(long, value_name = "N", default_value_t = STRANGERS)]
@@ -49,15 +49,16 @@ pub struct HostileArgs {
     out: PathBuf,
 }
 
-impl clap::ValueEnum for Kind {
-    fn value_variants<'a>() -> &'a [Kind] {
-        &Kind::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, what) = self.told();
-        Some(PossibleValue::new(name).help(what))
-    }
+/// Reads a kind by its name.
+fn kinds() -> impl TypedValueParser<Value = Kind> {
+    let names = Kind::ALL.map(|kind| {
+        let (name, what) = kind.told();
+        PossibleValue::new(name).help(what)
+    });
+    PossibleValuesParser::new(names).map(|name| {
+        let found = Kind::ALL.into_iter().find(|kind| kind.told().0 == name);
+        found.expect("only names of kinds are possible")
+    })
 }
 
 /// # Errors

@@ -1,0 +1,96 @@
+//! Points read by the engine inside this process: what remains without HTTP.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use engine::{Caller, Clock, Engine, EngineError, Family, Judged, ListRows, Place};
+use model::{Actor, KeyId, ProjectId, RowId, Scope};
+use server::http::wire;
+use server::offline::offline_engine;
+
+use super::deep::{Filled, Shape, as_of_query, row_of};
+use super::drive::Driven;
+use super::figure::Tally;
+use super::objects;
+use crate::run::Sample;
+
+/// Turns of each.
+const SLICES: u32 = 10;
+
+/// `count` points now and as many of the past, in turns, of the data directory of a server that
+/// has ended.
+///
+/// # Errors
+/// When it cannot be opened, or a row is not there.
+pub fn points(
+    directory: &Path,
+    project: &str,
+    filled: &Filled,
+    count: u32,
+    clock: &Arc<dyn Clock>,
+) -> Result<[Tally; 2]> {
+    let engine = Engine::open(offline_engine(directory.to_owned()), clock.clone())?;
+    let scopes: Arc<[Scope]> = Scope::ALL.into();
+    let caller = Caller {
+        project: ProjectId::new(project)?,
+        actor: Actor::Key {
+            id: KeyId::new("bench")?,
+            scopes,
+        },
+        request: None,
+    };
+    let (database, table) = objects::place(filled.shape.table);
+    let place = Place { database, table };
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.context("no runtime")?;
+    let mut tallies: [Tally; 2] = Default::default();
+    let each = count.div_ceil(SLICES).max(1);
+    // The first turn fills the page cache.
+    for slice in 0..=SLICES {
+        for (is_past, tally) in [false, true].into_iter().zip(&mut tallies) {
+            let mut samples = Vec::new();
+            let mut ended = Duration::ZERO;
+            for nth in slice * each..(slice + 1) * each {
+                let id = RowId::new(&Shape::id(row_of(filled.shape, nth)))?;
+                let instant = filled.past(nth).1;
+                let texts: Vec<String> = is_past
+                    .then(|| as_of_query(instant).to_string())
+                    .into_iter()
+                    .collect();
+                let list = ListRows {
+                    place,
+                    texts: &texts,
+                    total: false,
+                    ttl_s: 0,
+                    bypass: true,
+                    family: Family::Tables,
+                };
+                let before = Instant::now();
+                let is_there = runtime.block_on(async {
+                    if is_past {
+                        let read = engine.get_row_at(&caller, &list, &id, Judged::Today);
+                        return Ok(read.await?.is_some());
+                    }
+                    let read = engine.get_row(&caller, place, &id, &[]).await?;
+                    let body = wire::encode_page(&read.answer, Family::Tables);
+                    Ok::<_, EngineError>(!body.is_empty())
+                })?;
+                let took = before.elapsed();
+                ensure!(is_there, "row {nth} is not there");
+                ended += took;
+                samples.push(Sample { ended, took });
+            }
+            if slice > 0 {
+                tally.add(Driven {
+                    samples: vec![samples],
+                    objects: each,
+                    wall: ended,
+                });
+            }
+        }
+    }
+    engine.close()?;
+    Ok(tallies)
+}

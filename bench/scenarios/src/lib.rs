@@ -1,0 +1,32 @@
+//! `tidemark bench` and `tidemark seed`: the published benchmarks through a built-in client or a
+//! load generator, the static responder that is their floor, and reports of what was measured.
+
+pub mod answer;
+pub mod awake;
+pub mod bitemporal;
+pub mod codes;
+pub mod compare;
+pub mod connection;
+mod cores;
+pub mod disk;
+mod draw;
+pub mod floor;
+pub mod gallery;
+pub mod hostile;
+pub mod load;
+pub mod machine;
+mod markdown;
+mod page;
+mod percentile;
+mod phase;
+pub mod prices;
+pub mod published;
+pub mod record;
+mod report;
+pub mod run;
+pub mod seed;
+mod stage;
+pub mod stop;
+pub mod ttl;
+
+pub use phase::Until;

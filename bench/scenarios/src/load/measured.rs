@@ -1,0 +1,180 @@
+//! What all passes have measured, by what was asked for.
+
+use super::Act;
+use super::figure::{Figure, Share};
+
+/// One kind of request, over so many connections.
+pub struct Cell {
+    /// What was asked.
+    pub act: Act,
+    /// Cores of the server.
+    pub cores: usize,
+    /// Connections.
+    pub connections: u32,
+    /// The server.
+    pub ours: Figure,
+    /// The static responder, after it in each pass.
+    pub floor: Figure,
+    /// The other systems of the run, in its order; of fetching alone.
+    pub beside: Vec<Figure>,
+    /// At a fixed rate below that.
+    pub paced: Option<Paced>,
+    /// What wrk says in each pass: requests a second.
+    pub opinions: Vec<f64>,
+}
+
+/// Requests at a fixed rate, each latency counted from when its request was due.
+pub struct Paced {
+    /// Requests a second that were due.
+    pub per_s: f64,
+    /// The server.
+    pub ours: Figure,
+    /// The static responder, after it in each pass.
+    pub floor: Figure,
+}
+
+/// Lists and changes at once, with the list cache and without.
+#[derive(Default)]
+pub struct Blend {
+    /// Lists of a hundred requests.
+    pub reads_percent: u64,
+    /// As anybody starts it.
+    pub on: Figure,
+    /// With `--list-cache=off`, after that in each pass.
+    pub off: Figure,
+    /// The static responder, which answers everything with one list.
+    pub floor: Figure,
+}
+
+/// Everything that was measured.
+#[derive(Default)]
+pub struct Measured {
+    /// Kinds of requests.
+    pub cells: Vec<Cell>,
+    /// Mixes.
+    pub blends: Vec<Blend>,
+}
+
+/// What one pass saw of a cell.
+pub struct CellPass {
+    /// The server.
+    pub ours: Share,
+    /// The static responder.
+    pub floor: Share,
+    /// The other systems, in the order of the run.
+    pub beside: Vec<Share>,
+    /// The rate that was asked for, and what server and responder made of it.
+    pub paced: Option<(f64, Share, Share)>,
+    /// What wrk says: requests a second.
+    pub opinion: Option<f64>,
+}
+
+impl Measured {
+    /// Nothing yet: a cell for each number of cores, kind of request and number of connections, in
+    /// this order, and a blend for each share of lists.
+    pub fn none(cores: &[usize], connections: &[u32], reads_percent: &[u64]) -> Measured {
+        let mut measured = Measured::default();
+        for count in cores {
+            for act in Act::ALL {
+                let cells = connections.iter().map(|over| Cell::new(act, *count, *over));
+                measured.cells.extend(cells);
+            }
+        }
+        let blends = reads_percent.iter().map(|reads_percent| Blend {
+            reads_percent: *reads_percent,
+            ..Blend::default()
+        });
+        measured.blends.extend(blends);
+        measured
+    }
+}
+
+impl Cell {
+    fn new(act: Act, cores: usize, connections: u32) -> Cell {
+        Cell {
+            act,
+            cores,
+            connections,
+            ours: Figure::default(),
+            floor: Figure::default(),
+            beside: Vec::new(),
+            paced: None,
+            opinions: Vec::new(),
+        }
+    }
+
+    /// Adds the next pass.
+    pub fn add(&mut self, pass: CellPass) {
+        self.ours.add(pass.ours);
+        self.floor.add(pass.floor);
+        self.beside.resize_with(pass.beside.len(), Figure::default);
+        for (figure, share) in self.beside.iter_mut().zip(pass.beside) {
+            figure.add(share);
+        }
+        if let Some((per_s, ours, floor)) = pass.paced {
+            let paced = self.paced.get_or_insert_with(|| Paced {
+                per_s,
+                ours: Figure::default(),
+                floor: Figure::default(),
+            });
+            paced.ours.add(ours);
+            paced.floor.add(floor);
+        }
+        self.opinions.extend(pass.opinion);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::run::Sample;
+
+    fn share(count: u32) -> Share {
+        let ms = Duration::from_millis;
+        let sample = |n| Sample {
+            ended: ms(1) * (n + 1),
+            took: ms(1),
+        };
+        Share {
+            samples: (0..count).map(sample).collect(),
+            wall: ms(1) * count,
+            ..Share::default()
+        }
+    }
+
+    #[test]
+    fn there_is_a_cell_for_all_that_is_asked_and_passes_come_together_in_it() {
+        let mut measured = Measured::none(&[1, 2], &[1, 32], &[90, 50]);
+        let asked = |cell: &Cell| (cell.cores, cell.act, cell.connections);
+        let [first, second, .., last] = measured.cells.as_slice() else {
+            panic!("{} cells", measured.cells.len())
+        };
+        assert_eq!(measured.cells.len(), 2 * Act::ALL.len() * 2);
+        assert_eq!(asked(first), (1, Act::Add, 1));
+        assert_eq!(asked(second), (1, Act::Add, 32));
+        assert_eq!(asked(last), (2, Act::FetchUncached, 32));
+        let blends = measured.blends.iter().map(|blend| blend.reads_percent);
+        assert_eq!(blends.collect::<Vec<u64>>(), [90, 50]);
+        for count in [1, 2, 3] {
+            measured.cells[1].add(CellPass {
+                ours: share(count),
+                floor: share(10),
+                beside: vec![share(4)],
+                paced: Some((500.0, share(5), share(6))),
+                opinion: Some(f64::from(count)),
+            });
+        }
+        let counts =
+            |figure: &Figure| -> Vec<u64> { figure.passes.iter().map(|pass| pass.count).collect() };
+        let cell = &measured.cells[1];
+        assert_eq!(counts(&cell.ours), [1, 2, 3]);
+        assert_eq!(counts(&cell.beside[0]), [4, 4, 4]);
+        assert_eq!(cell.opinions, [1.0, 2.0, 3.0]);
+        let paced = cell.paced.as_ref().unwrap();
+        assert_eq!((counts(&paced.ours), paced.per_s), (vec![5, 5, 5], 500.0));
+        assert_eq!(counts(&paced.floor), [6, 6, 6]);
+        assert_eq!(counts(&measured.cells[0].ours), [0; 0], "others stay apart");
+    }
+}
