@@ -24,6 +24,10 @@ pub const VALUES_MAX: usize = 500;
 /// parameters (SQLite manual, "Implementation Limits"), and 100 queries could hold more.
 pub const VALUES_TOTAL_MAX: usize = 10_000;
 
+/// Most names of all `select` queries of a request together: each is looked for among the table's
+/// columns, and names of related rows are kept. The wire protocol states none.
+pub const SELECTED_TOTAL_MAX: usize = 2_000;
+
 /// Most tests of fields of all queries of a request together, each part that a text may have being
 /// one. The wire protocol states none; the time that SQLite takes to plan grows faster than the
 /// number. Of now, 100 tests took 1 ms at worst and 495 took 50; of all versions, which are read

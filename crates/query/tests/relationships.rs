@@ -132,6 +132,29 @@ fn names_of_related_rows_are_kept_for_their_table() {
 }
 
 #[test]
+fn selections_of_one_request_name_so_many_attributes_at_most() {
+    let select = |of: usize, count: usize| {
+        let names = (0..count).map(|nth| format!("\"one.{}\"", of * 1_000 + nth));
+        let names: Vec<String> = names.collect();
+        let names = names.join(",");
+        format!(r#"{{"method":"select","values":[{names}]}}"#)
+    };
+    let related = |texts: &[String]| {
+        let ast = query::parse(texts).unwrap();
+        query::resolve_related(&ast, &table())
+    };
+    let mut texts: Vec<String> = (0..8).map(|of| select(of, 250)).collect();
+    let names = related(&texts).unwrap().remove(0).names;
+    assert_eq!(names.len(), query::resolve::SELECTED_TOTAL_MAX);
+    texts.push(select(8, 1));
+    let refused = related(&texts).unwrap_err().to_string();
+    assert!(
+        refused.ends_with("may select at most 2000 attributes"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_selection_of_related_rows_alone_selects_nothing_else() {
     let selected = resolve(r#"{"method":"select","values":["one.x"]}"#).unwrap();
     let nothing = Selection::Some {

@@ -1,11 +1,13 @@
 //! `select`: which fields an answer shows.
 
+use std::collections::HashSet;
+
 use model::{Field, Json, Selection, Table};
 
 use crate::error::QueryError;
 use crate::parse::echo;
 
-use super::{VALUES_MAX, not_found, refuse};
+use super::{SELECTED_TOTAL_MAX, VALUES_MAX, not_found, refuse};
 
 /// System fields that a selection may name, in the order in which it keeps them.
 const FIELDS: [(&str, Field); 4] = [
@@ -26,6 +28,8 @@ pub(super) struct Chosen {
     fields: Vec<Field>,
     permissions: bool,
     related: Vec<RelatedNames>,
+    /// Names so far, in all selections.
+    count: usize,
 }
 
 /// What is selected of the rows related through one column.
@@ -47,15 +51,22 @@ impl Chosen {
                 "`select` has greater than {VALUES_MAX} values"
             )));
         }
+        self.count += values.len();
+        if self.count > SELECTED_TOTAL_MAX {
+            return Err(refuse(format!(
+                "The queries of one request may select at most {SELECTED_TOTAL_MAX} attributes"
+            )));
+        }
         self.any = true;
-        for (position, value) in values.iter().enumerate() {
+        let mut names = HashSet::with_capacity(values.len());
+        for value in values {
             let Json::Text(name) = value else {
                 return Err(refuse(format!(
                     "`select` needs names of attributes, got {}",
                     value.kind()
                 )));
             };
-            if values[..position].contains(value) {
+            if !names.insert(name) {
                 return Err(refuse(format!("`select` names {} twice", echo(name))));
             }
             self.take_name(table, name)?;
