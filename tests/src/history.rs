@@ -46,6 +46,8 @@ pub struct Read {
     pub question: usize,
     /// Whether the caller sees every row.
     pub sees_all: bool,
+    /// Whether the caller has no key, and sees what the table and its rows grant to all.
+    pub is_guest: bool,
     /// As of which mark, if not as of now.
     pub as_of: Option<i64>,
     /// How old it may be, in nanoseconds, if it need not be exact.
@@ -61,4 +63,7 @@ pub struct History {
     pub writers: Vec<Vec<Write>>,
     /// The reads, in whatever order.
     pub reads: Vec<Read>,
+    /// When the table granted guests nothing: from the answer to the change that took the grant
+    /// away to just before the change that gave it back was sent.
+    pub barred: Vec<(Instant, Instant)>,
 }

@@ -3,6 +3,8 @@
 
 #[path = "history/bulk.rs"]
 mod bulk;
+#[path = "history/grants.rs"]
+mod grants;
 #[path = "history/reader.rs"]
 mod reader;
 #[path = "history/writer.rs"]
@@ -15,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use client::{Answer, Client};
+use grants::Granter;
 use reader::{Reader, questions};
 use serde_json::{Value, json};
 use tests::history::{History, Judged, Name, Question, Why, judge};
@@ -88,6 +91,8 @@ enum Planted {
     NoAge,
     /// A list that was answered once is noted as the answer to each later request.
     KeptLists,
+    /// A table whose grant is noted as taken away keeps it.
+    KeptGrants,
 }
 
 /// A table of one epoch.
@@ -102,6 +107,8 @@ struct Stage<'a> {
     questions: &'a [Question],
     /// Of every list, in seconds; none asks for exact ones.
     ttl_s: Option<u32>,
+    /// Whether the grant of the open table is taken away and given back all the time.
+    toggles_grants: bool,
     planted: Option<Planted>,
     begun: Instant,
     stop: AtomicBool,
@@ -114,6 +121,11 @@ impl Stage<'_> {
 
     fn goes_on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether guests may be refused to read a table.
+    fn bars(&self, table: usize) -> bool {
+        self.toggles_grants && !self.tables[table].has_row_security
     }
 
     fn rows_of(&self, table: usize, family: Family) -> String {
@@ -187,6 +199,7 @@ struct Seen {
     judged: Judged,
     reads: usize,
     hits: usize,
+    refused: usize,
     writes: usize,
 }
 
@@ -201,6 +214,7 @@ impl Seen {
 #[derive(Clone, Copy, Default)]
 struct Kind {
     ttl_s: Option<u32>,
+    toggles_grants: bool,
     planted: Option<Planted>,
 }
 
@@ -211,6 +225,7 @@ fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<
         tables: create_tables(&mut caller, number)?,
         questions: &questions,
         ttl_s: kind.ttl_s,
+        toggles_grants: kind.toggles_grants,
         planted: kind.planted,
         begun: Instant::now(),
         stop: AtomicBool::new(false),
@@ -239,10 +254,16 @@ fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<
             marks: Default::default(),
             read: Default::default(),
             hits: 0,
+            refused: 0,
         })
     };
     let readers: Vec<Reader<'_>> = (0..READERS).map(reader).collect::<Result<_>>()?;
-    let (histories, hits) = let_run(&stage, writers, readers, lasts)?;
+    let granter = Granter {
+        stage: &stage,
+        caller: Caller::new(server)?,
+        draws: draws(WRITERS + READERS),
+    };
+    let (histories, hits, refused) = let_run(&stage, writers, readers, granter, lasts)?;
     for table in &stage.tables {
         let route = format!("/tablesdb/h/tables/{}", table.id);
         let gone = caller.call("DELETE", &route, None)?;
@@ -252,6 +273,7 @@ fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<
         judged: Judged::default(),
         reads: 0,
         hits,
+        refused,
         writes: 0,
     };
     for history in histories {
@@ -267,13 +289,15 @@ fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<
     Ok(seen)
 }
 
-/// The histories of both tables, and how many answers came from the cache.
+/// The histories of both tables, how many answers came from the cache, and how many reads were
+/// refused while the table granted guests nothing.
 fn let_run<'a>(
     stage: &'a Stage<'a>,
     writers: Vec<Writer<'a>>,
     readers: Vec<Reader<'a>>,
+    granter: Granter<'a>,
     lasts: Duration,
-) -> Result<([History; 2], usize)> {
+) -> Result<([History; 2], usize, usize)> {
     thread::scope(|scope| {
         let writers: Vec<_> = writers
             .into_iter()
@@ -283,12 +307,13 @@ fn let_run<'a>(
             .into_iter()
             .map(|reader| scope.spawn(|| ended(stage, reader.run())))
             .collect();
+        let granter = scope.spawn(|| ended(stage, granter.run()));
         while stage.begun.elapsed() < lasts && stage.goes_on() {
             thread::park_timeout(Duration::from_millis(20));
         }
         stage.stop.store(true, Ordering::Relaxed);
         let mut histories: [History; 2] = Default::default();
-        let mut all_hits = 0;
+        let (mut hits, mut refused) = (0, 0);
         for writer in writers {
             let Ok(written) = writer.join() else {
                 bail!("a writer has panicked")
@@ -301,13 +326,19 @@ fn let_run<'a>(
             let Ok(read) = reader.join() else {
                 bail!("a reader has panicked")
             };
-            let (read, hits) = read?;
-            all_hits += hits;
-            for (history, reads) in histories.iter_mut().zip(read) {
+            let reader = read?;
+            hits += reader.hits;
+            refused += reader.refused;
+            for (history, reads) in histories.iter_mut().zip(reader.read) {
                 history.reads.extend(reads);
             }
         }
-        Ok((histories, all_hits))
+        let Ok(barred) = granter.join() else {
+            bail!("the thread that changes grants has panicked")
+        };
+        // The table without row security.
+        histories[0].barred = barred?;
+        Ok((histories, hits, refused))
     })
 }
 
@@ -340,6 +371,7 @@ fn no_answer_is_older_than_what_anybody_had_seen_before_it_was_asked() -> Result
             reads,
             hits,
             writes,
+            ..
         } = epoch(&server, number, Kind::default(), EPOCH)?;
         println!(
             "epoch {number}: {writes} writes, {reads} reads, {hits} hits, {} as of marks, {} not judged",
@@ -414,6 +446,39 @@ fn a_list_within_a_ttl_is_no_older_and_shows_nobody_a_row_that_he_lost() -> Resu
     Ok(())
 }
 
+#[test]
+fn table_that_takes_its_grant_away_is_read_by_no_guest() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let server = start(directory.path())?;
+    let epochs = if is_night() { EPOCHS_NIGHT / 6 } else { 2 };
+    for number in 0..epochs {
+        // Exact lists, and some that outlive what they show unless it is taken away.
+        let ttl_s = (number % 2 == 1).then_some(60);
+        let kind = Kind {
+            ttl_s,
+            toggles_grants: true,
+            planted: None,
+        };
+        let seen = epoch(&server, number, kind, TTL_EPOCH)?;
+        let Seen { judged, hits, .. } = &seen;
+        println!(
+            "epoch {number}: {} reads, {hits} hits, {} refused",
+            seen.reads, seen.refused
+        );
+        if let Some(fault) = judged.faults.first() {
+            bail!(
+                "{} answers are wrong; the first: {fault}",
+                judged.faults.len()
+            );
+        }
+        ensure!(
+            seen.refused > 50 && hits * 20 > seen.reads,
+            "next to nothing was judged"
+        );
+    }
+    Ok(())
+}
+
 /// The judge is able to find fault with each.
 #[test]
 fn whatever_is_planted_is_found() -> Result<()> {
@@ -424,10 +489,14 @@ fn whatever_is_planted_is_found() -> Result<()> {
         (Planted::OtherMarks, None, Why::Rewritten),
         (Planted::NoAge, Some(60), Why::Stale),
         (Planted::KeptLists, Some(60), Why::Lost),
+        (Planted::KeptGrants, None, Why::Barred),
     ];
     for (number, (planted, ttl_s, why)) in cases.into_iter().enumerate() {
-        let planted = Some(planted);
-        let kind = Kind { ttl_s, planted };
+        let kind = Kind {
+            ttl_s,
+            toggles_grants: planted == Planted::KeptGrants,
+            planted: Some(planted),
+        };
         let seen = epoch(&server, number, kind, Duration::from_secs(2))?;
         let found = seen.faults(why);
         println!("{planted:?}: {} reads, {found} {why:?}", seen.reads);

@@ -36,6 +36,8 @@ pub enum Why {
     Crossed,
     /// Of an age that its caller accepts, it shows a row that the caller had lost.
     Lost,
+    /// It was answered while its caller was not allowed to read the table.
+    Barred,
     /// As of a mark it shows something else than what was written up to there, or than another
     /// answer as of the same mark.
     Rewritten,
@@ -70,6 +72,10 @@ pub fn judge(history: &History, questions: &[Question]) -> Judged {
     let mut seen = vec![0; history.writers.len()];
     let mut open: Vec<Explained<'_>> = Vec::new();
     for read in order {
+        if history.is_barred(read) {
+            judged.faults.push(court.fault(read, &seen, Why::Barred));
+            continue;
+        }
         if let Some(mark) = read.as_of {
             match court.recall(read, mark) {
                 Recalled::Explained => judged.recalled += 1,
@@ -111,6 +117,14 @@ pub fn judge(history: &History, questions: &[Question]) -> Judged {
         }
     }
     judged
+}
+
+impl History {
+    /// Whether a read was sent and answered while its caller was not allowed to read.
+    fn is_barred(&self, read: &Read) -> bool {
+        let holds = |(from, to): &(Instant, Instant)| *from < read.sent && read.answered < *to;
+        read.is_guest && self.barred.iter().any(holds)
+    }
 }
 
 /// A read, and between which progress it was true.
@@ -415,6 +429,7 @@ impl fmt::Display for Fault {
             Why::Stale => "is older than what was known when it was asked",
             Why::NeverTrue => "was never true at one instant",
             Why::Lost => "shows a row that its caller had lost",
+            Why::Barred => "went to a caller who was not allowed to read the table",
             Why::Rewritten => "is not what was known at its mark, or not what was answered before",
             Why::Crossed => "and another at the same time each lack what the other shows",
         };
@@ -468,6 +483,7 @@ mod tests {
             answered,
             question: 0,
             sees_all: true,
+            is_guest: false,
             as_of: None,
             within: None,
             shown: Shown {
@@ -493,6 +509,7 @@ mod tests {
         let history = History {
             writers: writers.iter().map(|times| writes(times)).collect(),
             reads,
+            barred: Vec::new(),
         };
         let judged = judge(&history, &[all()]);
         let why: Vec<Why> = judged.faults.iter().map(|fault| fault.why).collect();
@@ -640,6 +657,7 @@ mod tests {
             let history = History {
                 writers: vec![of_writer.clone()],
                 reads: vec![aged],
+                barred: Vec::new(),
             };
             let faults = judge(&history, &[all()]).faults;
             faults.first().map(|fault| fault.why)
@@ -677,6 +695,7 @@ mod tests {
         let mut history = History {
             writers: vec![writes(writer)],
             reads: vec![as_of(1), as_of(2)],
+            barred: Vec::new(),
         };
         // The mark of the second write is not known, so either may be right, but not both.
         history.writers[0][1].mark = None;
@@ -693,8 +712,31 @@ mod tests {
         let history = History {
             writers: vec![writes(&times); 3],
             reads: vec![nothing],
+            barred: Vec::new(),
         };
         let judged = judge(&history, &[all()]);
         assert_eq!((judged.unjudged, judged.faults.len()), (1, 0));
+    }
+
+    #[test]
+    fn guest_is_answered_by_a_table_that_grants_him_nothing() {
+        let by = |is_guest, sent, answered| Read {
+            is_guest,
+            ..read(sent, answered, &[1])
+        };
+        let history = History {
+            writers: vec![writes(&[(0, 10)])],
+            // Inside, by a key, and over each end.
+            reads: vec![
+                by(true, 25, 30),
+                by(false, 25, 30),
+                by(true, 15, 30),
+                by(true, 30, 45),
+            ],
+            barred: vec![(20, 40)],
+        };
+        let judged = judge(&history, &[all()]);
+        let why: Vec<Why> = judged.faults.iter().map(|fault| fault.why).collect();
+        assert_eq!((judged.explained, why), (3, vec![Why::Barred]));
     }
 }

@@ -131,16 +131,18 @@ pub struct Reader<'a> {
     pub marks: [Vec<i64>; 2],
     pub read: [Vec<Read>; 2],
     pub hits: usize,
+    /// Reads that were refused while the table granted guests nothing.
+    pub refused: usize,
 }
 
-impl Reader<'_> {
-    pub fn run(mut self) -> Result<([Vec<Read>; 2], usize)> {
+impl<'a> Reader<'a> {
+    pub fn run(mut self) -> Result<Reader<'a>> {
         while self.stage.goes_on() {
             let question = self.draws.below(self.stage.questions.len() as u64) as usize;
             let table = self.draws.below(2) as usize;
             self.ask(table, question)?;
         }
-        Ok((self.read, self.hits))
+        Ok(self)
     }
 
     fn ask(&mut self, table: usize, place: usize) -> Result<()> {
@@ -166,6 +168,17 @@ impl Reader<'_> {
         let sent = self.stage.now();
         let answer = self.caller.get(&asked.0, is_key, tag)?;
         let answered = self.stage.now();
+        let is_one_row = matches!(question.filter, Filter::Only(_));
+        let is_barred = match answer.status.as_u16() {
+            401 => true,
+            // A row that may not be read is not there: nothing tells the two apart.
+            404 => is_one_row,
+            _ => false,
+        };
+        if is_barred && !is_key && self.stage.bars(table) {
+            self.refused += 1;
+            return Ok(());
+        }
         let told = |name| Some(answer.headers.get(name)?.to_str().ok()?.to_owned());
         let cached: Option<String> = told("x-tidemark-cache");
         self.hits += usize::from(cached.as_ref().is_some_and(|told| told.starts_with("hit")));
@@ -187,6 +200,7 @@ impl Reader<'_> {
             answered,
             question: place,
             sees_all,
+            is_guest: !is_key,
             within: ttl_s
                 .filter(|_| !self.is_planted(Planted::NoAge))
                 .map(|ttl_s| u64::from(ttl_s) * 1_000_000_000 + AGE_LATE_NS),
