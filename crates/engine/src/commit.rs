@@ -2,11 +2,11 @@
 
 pub(crate) mod batch;
 pub(crate) mod builds;
+pub(crate) mod change_limit;
 pub(crate) mod due;
 pub(crate) mod group;
 pub(crate) mod line;
 pub(crate) mod lines;
 pub(crate) mod quota;
-pub(crate) mod told;
 pub(crate) mod trials;
 pub(crate) mod writer;

@@ -15,10 +15,10 @@ use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Timestamp};
 use store::{Changes, Outcome, Pending, Refusal, Store, StoreError, WriteBatch};
 
 use crate::commit::builds::{FailedBuilds, next_build, table_with_builds};
+use crate::commit::change_limit;
 use crate::commit::line::{Line, Until, Work};
 use crate::commit::lines::Lines;
 use crate::commit::quota::Held;
-use crate::commit::told;
 use crate::error::EngineError;
 use crate::state::shared::Shared;
 use crate::state::tally::Written;
@@ -612,7 +612,7 @@ fn batch(pending: &dyn Pending, catalogue: &Catalogue) -> Batch {
             extend_with_tables(&mut batch, change, catalogue);
         }
     }
-    told::bounded(&mut batch);
+    change_limit::bounded(&mut batch);
     for numbers in [&mut batch.tables, &mut batch.unseen] {
         numbers.sort_unstable();
         numbers.dedup();
