@@ -16,14 +16,14 @@ use store::{Changes, Outcome, Pending, Refusal, Store, StoreError, WriteBatch};
 
 use crate::commit::builds::{FailedBuilds, next_build, table_with_builds};
 use crate::commit::change_limit;
-use crate::commit::line::{Line, Until, Work};
 use crate::commit::lines::Lines;
 use crate::commit::quota::Held;
+use crate::commit::write_queue::{Until, Work, WriteQueue};
 use crate::error::EngineError;
 use crate::state::shared::Shared;
 use crate::state::tally::Written;
 
-/// A group may always wait so long for company. Draining only what was there gave eight clients
+/// A group may always wait so long for batch_target. Draining only what was there gave eight clients
 /// 0.52 of a single client's rate each; with this wait 0.96.
 const COMPANY_WAIT: Duration = Duration::from_micros(300);
 /// It may wait for a quarter of what the last group took, up to this. With syncs of 3 ms clients
@@ -47,13 +47,13 @@ const BUILD_REST_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct GroupCommit {
     shared: Arc<Shared>,
     written: Arc<Written>,
-    line: Arc<Line>,
+    queue: Arc<WriteQueue>,
     held: Arc<Held>,
     /// What the next group should wait for: the requests the last one answered plus those that
     /// waited when it ended.
-    company: usize,
+    batch_target: usize,
     /// How long it may wait for them.
-    patience: Duration,
+    batch_delay: Duration,
     /// Whether indexes may be waiting to be built. Which ones, the catalogue says: so none is
     /// forgotten over a restart.
     builds_are_due: bool,
@@ -70,16 +70,16 @@ impl GroupCommit {
     pub(crate) fn new(
         shared: Arc<Shared>,
         written: Arc<Written>,
-        line: Arc<Line>,
+        queue: Arc<WriteQueue>,
         held: Arc<Held>,
     ) -> GroupCommit {
         GroupCommit {
             shared,
             written,
-            line,
+            queue,
             held,
-            company: 0,
-            patience: COMPANY_WAIT,
+            batch_target: 0,
+            batch_delay: COMPANY_WAIT,
             builds_are_due: true,
             last_due_failure: None,
             failed_builds: FailedBuilds::default(),
@@ -88,7 +88,7 @@ impl GroupCommit {
         }
     }
 
-    /// Works until the line is closed and empty, or something happens after which nothing may be
+    /// Works until the queue is closed and empty, or something happens after which nothing may be
     /// written. Then whoever waits is told so, and the group it happened to finds no answer: what
     /// became of that is not known.
     pub(crate) fn run_to_the_end(&mut self) {
@@ -97,7 +97,7 @@ impl GroupCommit {
             self.shared
                 .stop(format!("The writer broke down: {}", said(&*panic)));
         }
-        let left = self.line.lock().end();
+        let left = self.queue.lock().end();
         for work in left {
             work.refuse(EngineError::Stopped);
         }
@@ -119,8 +119,8 @@ impl GroupCommit {
                     let answered = group.len();
                     let began = Instant::now();
                     upkeep_is_due |= self.work(group);
-                    self.patience = (began.elapsed() / 4).clamp(COMPANY_WAIT, COMPANY_WAIT_MAX);
-                    self.company = answered + self.line.lock().ready();
+                    self.batch_delay = (began.elapsed() / 4).clamp(COMPANY_WAIT, COMPANY_WAIT_MAX);
+                    self.batch_target = answered + self.queue.lock().ready();
                     groups_since_upkeep += 1;
                 }
                 Taken::Trials => self.run_trials(),
@@ -138,7 +138,7 @@ impl GroupCommit {
 
     /// If requests wait by now, upkeep lets others go first for a while.
     fn rest_after_build(&mut self, took: Duration) {
-        let is_waited_for = self.line.lock().ready() > 0;
+        let is_waited_for = self.queue.lock().ready() > 0;
         let rest = took.min(BUILD_REST_MAX);
         self.upkeep_rests_until = is_waited_for.then(|| Instant::now() + rest);
     }
@@ -151,10 +151,10 @@ impl GroupCommit {
         })
     }
 
-    /// The next group, after a wait for company. `Nothing` if there is none and the caller has
+    /// The next group, after a wait for batch_target. `Nothing` if there is none and the caller has
     /// better to do than to wait.
     fn take(&self, has_other_work: bool) -> Taken {
-        let mut queue = self.line.lock();
+        let mut queue = self.queue.lock();
         queue.rejoin(|until| until.has_come(&self.shared) || self.has_just_failed());
         while queue.ready() == 0 {
             if queue.closing {
@@ -186,9 +186,9 @@ impl GroupCommit {
             let until_upkeep = has_other_work.then_some(rest);
             let waits = [until_trial, until_due, until_upkeep, until_retry];
             let longest = waits.into_iter().flatten().min();
-            queue = self.line.wait(queue, longest);
+            queue = self.queue.wait(queue, longest);
         }
-        Taken::Group(self.line.group(queue, self.company, self.patience))
+        Taken::Group(self.queue.group(queue, self.batch_target, self.batch_delay))
     }
 
     /// Answers a group. Says whether it left work for upkeep.
@@ -251,14 +251,14 @@ impl GroupCommit {
                     }
                 }
             }
-            self.line.lock().put_back(deferred);
+            self.queue.lock().put_back(deferred);
         }
         self.run_trials();
         leaves_upkeep
     }
 
     fn put_aside(&self, until: Until, work: Work) {
-        self.line.lock().put_aside(until, work);
+        self.queue.lock().put_aside(until, work);
     }
 
     /// Runs trials, after the answers, so that whoever commits waits for none of the same group.
@@ -272,7 +272,7 @@ impl GroupCommit {
             if trial_began - began >= TRIALS_TAKE_MAX {
                 return;
             }
-            let Some(trial) = self.line.lock().trials.next(trial_began) else {
+            let Some(trial) = self.queue.lock().trials.next(trial_began) else {
                 return;
             };
             let is_of_guest = trial.is_of_guest;
@@ -283,7 +283,7 @@ impl GroupCommit {
             });
             if is_of_guest {
                 let took = trial_began.elapsed();
-                self.line.lock().trials.guest_took(trial_began, took);
+                self.queue.lock().trials.guest_took(trial_began, took);
             }
         }
     }

@@ -9,9 +9,9 @@ use model::Timestamp;
 use store::{Op, Outcome, Refusal, Room, StoreError, WriteBatch};
 
 use crate::commit::group::GroupCommit;
-use crate::commit::line::{Line, Work};
 use crate::commit::quota::Held;
 use crate::commit::trials::Trial;
+use crate::commit::write_queue::{Work, WriteQueue};
 use crate::error::EngineError;
 use crate::error::refused::refused;
 use crate::state::shared::Shared;
@@ -30,7 +30,7 @@ pub(crate) fn unanswered() -> EngineError {
 /// The queue of writes and the thread that empties it.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
-    line: Arc<Line>,
+    queue: Arc<WriteQueue>,
     waiting_max: usize,
     held: Arc<Held>,
     written: Arc<Written>,
@@ -45,16 +45,16 @@ impl Writer {
         waiting_max: usize,
         held: Arc<Held>,
     ) -> std::io::Result<Writer> {
-        let line = Arc::<Line>::default();
+        let queue = Arc::<WriteQueue>::default();
         let written = Arc::<Written>::default();
         let mut group =
-            GroupCommit::new(shared.clone(), written.clone(), line.clone(), held.clone());
+            GroupCommit::new(shared.clone(), written.clone(), queue.clone(), held.clone());
         let thread = std::thread::Builder::new()
             .name("writer".into())
             .spawn(move || group.run_to_the_end())?;
         Ok(Writer {
             shared,
-            line,
+            queue,
             waiting_max,
             held,
             written,
@@ -111,24 +111,24 @@ impl Writer {
     /// Makes the writer look at the clock: a boundary has passed, and perhaps not by the clock
     /// that it sleeps by.
     pub(crate) fn wake(&self) {
-        self.line.lock().is_woken = true;
-        self.line.notify();
+        self.queue.lock().is_woken = true;
+        self.queue.notify();
     }
 
     /// Runs `trial` on the writer's thread, in its turn.
     pub(crate) fn run_trial(&self, trial: Trial) -> Result<(), EngineError> {
-        let mut queue = self.line.lock();
+        let mut queue = self.queue.lock();
         if queue.closing {
             return Err(self.closing());
         }
         queue.trials.push(trial)?;
         drop(queue);
-        self.line.notify();
+        self.queue.notify();
         Ok(())
     }
 
     fn enqueue(&self, work: Work) -> Result<(), EngineError> {
-        let mut queue = self.line.lock();
+        let mut queue = self.queue.lock();
         if queue.closing {
             return Err(self.closing());
         }
@@ -138,13 +138,13 @@ impl Writer {
         }
         queue.push(work);
         drop(queue);
-        self.line.notify();
+        self.queue.notify();
         Ok(())
     }
 
     /// Why a trial got no answer.
     pub(crate) fn gave_up(&self) -> EngineError {
-        if self.line.lock().closing {
+        if self.queue.lock().closing {
             return self.closing();
         }
         let detail = "a trial broke down".to_owned();
@@ -168,7 +168,7 @@ impl Writer {
             panics: written.panics.get(),
             rows: written.rows.get(),
             refused: written.refused.load(Ordering::Relaxed),
-            waiting: self.line.lock().waiting(),
+            waiting: self.queue.lock().waiting(),
             waiting_max: self.waiting_max,
             pending: written.pending.get(),
             requests: written.requests.read(),
@@ -179,8 +179,8 @@ impl Writer {
 
     /// Takes no more requests, finishes those that wait, and ends the thread.
     pub(crate) fn close(&self) {
-        self.line.lock().closing = true;
-        self.line.notify();
+        self.queue.lock().closing = true;
+        self.queue.notify();
         let thread = self
             .thread
             .lock()

@@ -168,12 +168,12 @@ impl Queue {
 }
 
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct WriteQueue {
     queue: Mutex<Queue>,
     filled: Condvar,
 }
 
-impl Line {
+impl WriteQueue {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -199,16 +199,16 @@ impl Line {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// The next group, once so many wait or the patience is over.
+    /// The next group, once so many wait or the batch_delay is over.
     pub(crate) fn group(
         &self,
         queue: MutexGuard<'_, Queue>,
-        company: usize,
-        patience: Duration,
+        batch_target: usize,
+        batch_delay: Duration,
     ) -> Vec<Work> {
-        let expected = company.min(GROUP_REQUESTS_MAX);
+        let expected = batch_target.min(GROUP_REQUESTS_MAX);
         let is_short = |queue: &mut Queue| queue.waiting.len() < expected && !queue.closing;
-        let waited = self.filled.wait_timeout_while(queue, patience, is_short);
+        let waited = self.filled.wait_timeout_while(queue, batch_delay, is_short);
         let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
         queue.take()
     }
