@@ -16,8 +16,8 @@ use store::{Changes, Outcome, Pending, Refusal, Store, StoreError, WriteBatch};
 
 use crate::commit::builds::{FailedBuilds, next_build, table_with_builds};
 use crate::commit::change_limit;
-use crate::commit::lines::Lines;
 use crate::commit::quota::Held;
+use crate::commit::retention::RetentionFloors;
 use crate::commit::write_queue::{Until, Work, WriteQueue};
 use crate::error::EngineError;
 use crate::state::shared::Shared;
@@ -61,7 +61,7 @@ pub(crate) struct GroupCommit {
     last_due_failure: Option<(Instant, EngineError)>,
     failed_builds: FailedBuilds,
     /// Which tables let go of their past, and when.
-    lines: Lines,
+    floors: RetentionFloors,
     /// Until when upkeep rests.
     upkeep_rests_until: Option<Instant>,
 }
@@ -83,7 +83,7 @@ impl GroupCommit {
             builds_are_due: true,
             last_due_failure: None,
             failed_builds: FailedBuilds::default(),
-            lines: Lines::default(),
+            floors: RetentionFloors::default(),
             upkeep_rests_until: None,
         }
     }
@@ -326,23 +326,23 @@ impl GroupCommit {
     /// is something to let go of.
     fn raise_lines(&mut self) -> bool {
         let catalogue = self.shared.catalogue();
-        if !self.lines.take_in(&catalogue) {
+        if !self.floors.take_in(&catalogue) {
             return false;
         }
         let now = self.shared.now();
-        let Some(batch) = self.lines.due(&catalogue, now) else {
+        let Some(batch) = self.floors.due(&catalogue, now) else {
             return false;
         };
         let raised = matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_))));
         if !raised {
-            self.lines.put_off(now);
+            self.floors.put_off(now);
         }
         raised
     }
 
     /// How long until something becomes due; `None` if nothing is scheduled.
     fn until_due(&self) -> Option<Duration> {
-        let first = self.shared.lists.first_boundary().min(self.lines.next);
+        let first = self.shared.lists.first_boundary().min(self.floors.next);
         if first == Timestamp::END {
             return None;
         }

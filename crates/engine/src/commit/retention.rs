@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Catalogue, Retention, Table, Timestamp};
 use store::{CatalogueOp, Op, WriteBatch};
 
-/// A line rises by at least so much at once: an hour, or a hundredth of what is kept. Each rise
+/// A floor rises by at least so much at once: an hour, or a hundredth of what is kept. Each rise
 /// is a commit, and looks at every version of the table afterwards.
 const STEP_US_MIN: i64 = 3_600_000_000;
 const STEP_SHARE: i64 = 100;
@@ -13,24 +13,24 @@ const STEP_SHARE: i64 = 100;
 const RETRY_US: i64 = 60_000_000;
 const DAY_US: i64 = 86_400_000_000;
 
-/// The next rise of any line.
-pub(crate) struct Lines {
+/// The next rise of any floor.
+pub(crate) struct RetentionFloors {
     /// When it is due; the end of time if no table lets go of anything.
     pub(crate) next: Timestamp,
     /// Of the catalogue that this was found in.
     catalogue_epoch: Option<u64>,
 }
 
-impl Default for Lines {
-    fn default() -> Lines {
-        Lines {
+impl Default for RetentionFloors {
+    fn default() -> RetentionFloors {
+        RetentionFloors {
             next: Timestamp::END,
             catalogue_epoch: None,
         }
     }
 }
 
-impl Lines {
+impl RetentionFloors {
     /// Takes in which tables there are; whether any lets go of its past.
     pub(crate) fn take_in(&mut self, catalogue: &Catalogue) -> bool {
         if self.catalogue_epoch != Some(catalogue.epoch) {
@@ -74,7 +74,7 @@ impl Lines {
     }
 }
 
-/// When the line of a table rises next.
+/// When the floor of a table rises next.
 fn rise(table: &Table) -> Option<Timestamp> {
     let options = &table.options;
     let kept = match options.history {
