@@ -56,8 +56,8 @@ pub use transactions::{
     TransactionStatus, status_text,
 };
 pub use write::batch_write::BatchWrite;
-pub use write::bring::{LinkColumn, RowLinks};
 pub use write::bulk::{Bulk, Bulked};
+pub use write::import::{LinkColumn, RowLinks};
 pub use write::increment::Increment;
 pub use write::operation::{Act, Operation};
 pub use write::temporal::{CommitRecord, Pieces, PiecesRead, RECORDS_MAX};

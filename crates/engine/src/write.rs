@@ -1,9 +1,9 @@
 //! Writing rows: one, many, matching ones, over valid time.
 
 pub(crate) mod batch_write;
-pub(crate) mod bring;
 pub(crate) mod bulk;
 pub(crate) mod content;
+pub(crate) mod import;
 pub(crate) mod increment;
 pub(crate) mod links;
 pub(crate) mod once;

@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 pub async fn put(engine: &Engine, path: &TablePath, rows: &[u8]) -> Result<Value, Refusal> {
     let links = lines(rows).map(links).collect::<Result<Vec<_>, _>>()?;
     let caller = administrator(&path.project)?;
-    let done = engine.bring_links(&caller, place(path), links).await;
+    let done = engine.import_links(&caller, place(path), links).await;
     done.map_err(refusal)?;
     Ok(Value::Null)
 }

@@ -47,7 +47,7 @@ pub async fn put(
     put.created = wanted.len() as u64;
     if !wanted.is_empty() {
         let rows = wanted.into_iter().map(|(row, _)| row).collect();
-        let created = engine.bring_rows(caller, place, rows).await;
+        let created = engine.import_rows(caller, place, rows).await;
         created.map_err(refusal)?;
     }
     Ok(put)

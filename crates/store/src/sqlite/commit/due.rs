@@ -113,7 +113,7 @@ impl Run<'_> {
     /// these tables if some are named; how many. The table that waits longest comes first, so
     /// that none waits for ever behind others. Where their number is bounded their bytes are, too:
     /// when those are used up, so is the number.
-    fn bring_rows(
+    fn import_rows(
         &mut self,
         instant: Timestamp,
         count_max: usize,
@@ -215,7 +215,7 @@ impl Writer {
         if !self.is_due(instant) {
             return Ok(0);
         }
-        self.show_due(instant, |run| run.bring_rows(instant, count_max, only))
+        self.show_due(instant, |run| run.import_rows(instant, count_max, only))
     }
 
     fn bring_named(

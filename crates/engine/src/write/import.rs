@@ -48,7 +48,7 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`Engine::create_row`].
-    pub async fn bring_rows(
+    pub async fn import_rows(
         &self,
         caller: &Caller,
         place: Place<'_>,
@@ -74,7 +74,7 @@ impl Engine {
     /// [`EngineError::Relationship`] for a link that leads nowhere, or for several links where
     /// there can be one; [`EngineError::RowNotFound`], [`EngineError::UniqueViolation`] for a link
     /// that a row beside these holds.
-    pub async fn bring_links(
+    pub async fn import_links(
         &self,
         caller: &Caller,
         place: Place<'_>,
@@ -93,10 +93,10 @@ impl Engine {
 
     /// Takes links of relationships from one to one away from rows that hold others than these, all
     /// or none; for keys only. Links that change between rows of several batches are taken away in
-    /// all of them before [`Engine::bring_links`] gives any.
+    /// all of them before [`Engine::import_links`] gives any.
     ///
     /// # Errors
-    /// As for [`Engine::bring_links`], but for links that lead nowhere or that others hold.
+    /// As for [`Engine::import_links`], but for links that lead nowhere or that others hold.
     pub async fn free_links(
         &self,
         caller: &Caller,
