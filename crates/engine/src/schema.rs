@@ -10,5 +10,5 @@ pub(crate) mod options;
 pub(crate) mod own_project;
 pub(crate) mod projects;
 pub(crate) mod relations;
-pub(crate) mod shorten;
+pub(crate) mod column_resize;
 pub(crate) mod tables;
