@@ -43,8 +43,8 @@ pub use schema::options::OptionsChange;
 pub use schema::projects::NewKey;
 pub use schema::relations::{NewRelationship, RelationshipChange};
 pub use state::clock::Clock;
+pub use state::clock_guard::DRIFT_MAX_US;
 pub use state::observed::{Asked as AskedLists, SlowQuery, TellSlow};
-pub use state::plausible::DRIFT_MAX_US;
 pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
@@ -69,9 +69,9 @@ pub use write::transact::{
 use commit::quota::Held;
 use commit::writer::Writer;
 use read::paranoid::{Hit, Paranoid};
+use state::clock_guard::ClockGuard;
 use state::marks::Marks;
 use state::observed::Observed;
-use state::plausible::Plausible;
 use state::shared::Shared;
 
 /// Turns a page into the bytes of its rows, joined by commas. Given by the rim at start, so the
@@ -188,11 +188,11 @@ impl Engine {
         let loaded = futures_executor::block_on(store.load())?;
         let boundaries = loaded.boundaries.clone();
         let plausible = if config.accept_clock {
-            Plausible::accepted()
+            ClockGuard::accepted()
         } else {
             let rest_ms = loaded.rest_ms.filter(|_| clock.is_machines());
             let downtime_max_us = config.downtime_max_us;
-            Plausible::new(loaded.mark, clock.elapsed_ms(), rest_ms, downtime_max_us)
+            ClockGuard::new(loaded.mark, clock.elapsed_ms(), rest_ms, downtime_max_us)
         };
         let shared = Arc::new(Shared::new(
             store,

@@ -1,5 +1,6 @@
 //! Reading and changing projects, databases, tables, columns and indexes.
 
+pub(crate) mod column_resize;
 pub(crate) mod columns;
 pub(crate) mod containers;
 pub(crate) mod databases;
@@ -10,5 +11,4 @@ pub(crate) mod options;
 pub(crate) mod own_project;
 pub(crate) mod projects;
 pub(crate) mod relations;
-pub(crate) mod column_resize;
 pub(crate) mod tables;

@@ -10,8 +10,8 @@ use store::{Outcome, Store};
 use crate::EncodePage;
 use crate::error::EngineError;
 use crate::state::clock::Clock;
+use crate::state::clock_guard::ClockGuard;
 use crate::state::marks::Marks;
-use crate::state::plausible::Plausible;
 use crate::state::stop::Stop;
 
 pub(crate) struct Shared {
@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) lists: ListCache,
     pub(crate) encode_page: EncodePage,
     /// What the clock is held against.
-    plausible: Mutex<Plausible>,
+    plausible: Mutex<ClockGuard>,
     catalogue: RwLock<Arc<Catalogue>>,
     /// Of that catalogue. Apart from it, because every request asks for it: threads that only read
     /// a number do not take its place in memory from each other, as those do that count a copy.
@@ -36,7 +36,7 @@ impl Shared {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        plausible: Plausible,
+        plausible: ClockGuard,
         marks: Marks,
         lists: ListCache,
         catalogue: Catalogue,
@@ -91,7 +91,7 @@ impl Shared {
         (self.clock.now(), self.clock.elapsed_ms())
     }
 
-    fn plausible(&self) -> MutexGuard<'_, Plausible> {
+    fn plausible(&self) -> MutexGuard<'_, ClockGuard> {
         // No step on it can fail half-way.
         self.plausible
             .lock()

@@ -10,7 +10,7 @@ use crate::error::EngineError;
 pub const DRIFT_MAX_US: i64 = 3_600 * 1_000_000;
 
 /// The last commit, and what to hold the clock against.
-pub(crate) struct Plausible {
+pub(crate) struct ClockGuard {
     /// Nothing is held against the clock of a new store, or when its owner vouches for it.
     last: Option<Last>,
 }
@@ -33,10 +33,10 @@ impl Last {
     }
 }
 
-impl Plausible {
+impl ClockGuard {
     /// Nothing is held against the clock.
-    pub(crate) fn accepted() -> Plausible {
-        Plausible { last: None }
+    pub(crate) fn accepted() -> ClockGuard {
+        ClockGuard { last: None }
     }
 
     /// As of the start: `mark` is that of the latest commit ever, after which the server rested for
@@ -46,16 +46,16 @@ impl Plausible {
         elapsed_ms: u64,
         rest_ms: Option<u64>,
         downtime_max_us: i64,
-    ) -> Plausible {
+    ) -> ClockGuard {
         if mark == Mark::ZERO {
-            return Plausible::accepted();
+            return ClockGuard::accepted();
         }
         let last = Last {
             mark,
             elapsed_ms: elapsed_ms.saturating_sub(rest_ms.unwrap_or_default()),
             ahead_max_us: rest_ms.map_or(downtime_max_us, |_| DRIFT_MAX_US),
         };
-        Plausible { last: Some(last) }
+        ClockGuard { last: Some(last) }
     }
 
     /// A commit went through at a clock that was believed.
@@ -100,8 +100,8 @@ mod tests {
 
     const HOUR_US: i64 = 3_600_000_000;
 
-    fn start() -> Plausible {
-        Plausible::new(Mark(HOUR_US), 0, None, HOUR_US)
+    fn start() -> ClockGuard {
+        ClockGuard::new(Mark(HOUR_US), 0, None, HOUR_US)
     }
 
     #[test]
@@ -133,24 +133,24 @@ mod tests {
     fn a_start_allows_the_rest_that_is_known_or_as_much_as_is_stated() {
         const DAY_US: i64 = 24 * HOUR_US;
         let mark = Mark(HOUR_US);
-        let check = |plausible: &Plausible, clock_us: i64, is_believed: bool| {
+        let check = |plausible: &ClockGuard, clock_us: i64, is_believed: bool| {
             let checked = plausible.check(Timestamp(clock_us), DAY_US as u64 / 1_000);
             assert_eq!(checked.is_ok(), is_believed, "{clock_us}: {checked:?}");
         };
         // Ten minutes after the last commit, a clock a day ahead is not believed.
         let (elapsed_ms, rest_ms) = (DAY_US as u64 / 1_000, 600_000);
-        let known = Plausible::new(mark, elapsed_ms, Some(rest_ms), 90 * DAY_US);
+        let known = ClockGuard::new(mark, elapsed_ms, Some(rest_ms), 90 * DAY_US);
         let most_us = mark.0 + rest_ms as i64 * 1_000 + HOUR_US;
         check(&known, most_us, true);
         check(&known, most_us + 1, false);
         check(&known, HOUR_US + DAY_US, false);
-        let unknown = Plausible::new(mark, elapsed_ms, None, 90 * DAY_US);
+        let unknown = ClockGuard::new(mark, elapsed_ms, None, 90 * DAY_US);
         check(&unknown, HOUR_US + 90 * DAY_US, true);
         check(&unknown, HOUR_US + 90 * DAY_US + 1, false);
-        let stated = Plausible::new(mark, elapsed_ms, None, DAY_US / 2);
+        let stated = ClockGuard::new(mark, elapsed_ms, None, DAY_US / 2);
         check(&stated, HOUR_US + DAY_US, false);
-        check(&Plausible::accepted(), 100 * DAY_US, true);
-        let first = Plausible::new(Mark::ZERO, elapsed_ms, None, DAY_US);
+        check(&ClockGuard::accepted(), 100 * DAY_US, true);
+        let first = ClockGuard::new(Mark::ZERO, elapsed_ms, None, DAY_US);
         check(&first, 100 * DAY_US, true);
     }
 }
