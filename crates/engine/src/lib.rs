@@ -187,7 +187,7 @@ impl Engine {
     ) -> Result<Arc<Engine>, EngineError> {
         let loaded = futures_executor::block_on(store.load())?;
         let boundaries = loaded.boundaries.clone();
-        let plausible = if config.accept_clock {
+        let clock_guard = if config.accept_clock {
             ClockGuard::accepted()
         } else {
             let rest_ms = loaded.rest_ms.filter(|_| clock.is_machines());
@@ -197,7 +197,7 @@ impl Engine {
         let shared = Arc::new(Shared::new(
             store,
             clock,
-            plausible,
+            clock_guard,
             Marks::new(loaded.mark, loaded.horizon),
             ListCache::new(list_cache::Bounds {
                 bytes_max: config.list_cache_bytes,

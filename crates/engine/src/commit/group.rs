@@ -23,13 +23,13 @@ use crate::error::EngineError;
 use crate::state::shared::Shared;
 use crate::state::tally::Written;
 
-/// A group may always wait so long for batch_target. Draining only what was there gave eight clients
-/// 0.52 of a single client's rate each; with this wait 0.96.
-const COMPANY_WAIT: Duration = Duration::from_micros(300);
+/// A group may always wait so long for more requests. Draining only what was there gave eight
+/// clients 0.52 of a single client's rate each; with this wait 0.96.
+const BATCH_WAIT: Duration = Duration::from_micros(300);
 /// It may wait for a quarter of what the last group took, up to this. With syncs of 3 ms clients
 /// over HTTP came back too late for the wait above, and groups fell apart: 32 clients made 2,660
 /// rows a second, with the longer wait 3,280; eight 1,117 and 1,308.
-const COMPANY_WAIT_MAX: Duration = Duration::from_millis(2);
+const BATCH_WAIT_MAX: Duration = Duration::from_millis(2);
 /// The writer looks at the clock so often while something is scheduled, since the clock may be
 /// set; and tries so often again what is due and cannot be brought in.
 const CLOCK_WATCH: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ impl GroupCommit {
             queue,
             held,
             batch_target: 0,
-            batch_delay: COMPANY_WAIT,
+            batch_delay: BATCH_WAIT,
             builds_are_due: true,
             last_due_failure: None,
             failed_builds: FailedBuilds::default(),
@@ -119,7 +119,7 @@ impl GroupCommit {
                     let answered = group.len();
                     let began = Instant::now();
                     upkeep_is_due |= self.work(group);
-                    self.batch_delay = (began.elapsed() / 4).clamp(COMPANY_WAIT, COMPANY_WAIT_MAX);
+                    self.batch_delay = (began.elapsed() / 4).clamp(BATCH_WAIT, BATCH_WAIT_MAX);
                     self.batch_target = answered + self.queue.lock().ready();
                     groups_since_upkeep += 1;
                 }

@@ -106,14 +106,14 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_an_hour_ahead_stops_writes_and_time_that_passed_does_not() {
-        let mut plausible = start();
-        plausible.committed(Mark(HOUR_US), 0);
-        assert_eq!(plausible.check(Timestamp(2 * HOUR_US), 0), Ok(()));
-        let error = plausible.check(Timestamp(2 * HOUR_US + 1), 0);
+        let mut guard = start();
+        guard.committed(Mark(HOUR_US), 0);
+        assert_eq!(guard.check(Timestamp(2 * HOUR_US), 0), Ok(()));
+        let error = guard.check(Timestamp(2 * HOUR_US + 1), 0);
         assert_eq!(error, Err(EngineError::ClockImplausible { ahead_s: 3_600 }));
-        assert_eq!(plausible.check(Timestamp(3 * HOUR_US), 3_600_000), Ok(()));
+        assert_eq!(guard.check(Timestamp(3 * HOUR_US), 3_600_000), Ok(()));
         assert_eq!(
-            plausible.check(Timestamp(0), 0),
+            guard.check(Timestamp(0), 0),
             Ok(()),
             "steps back are no danger"
         );
@@ -121,20 +121,20 @@ mod tests {
 
     #[test]
     fn an_unbelievable_clock_is_replaced_by_the_time_that_passed() {
-        let mut plausible = start();
-        plausible.committed(Mark(HOUR_US), 0);
+        let mut guard = start();
+        guard.committed(Mark(HOUR_US), 0);
         let (early, late) = (Timestamp(2 * HOUR_US), Timestamp(100 * HOUR_US));
-        assert_eq!(plausible.believed(early, 0), early);
-        assert_eq!(plausible.believed(late, 7), Timestamp(HOUR_US + 7_000));
-        assert_eq!(plausible.believed(Timestamp(0), 7), Timestamp(0));
+        assert_eq!(guard.believed(early, 0), early);
+        assert_eq!(guard.believed(late, 7), Timestamp(HOUR_US + 7_000));
+        assert_eq!(guard.believed(Timestamp(0), 7), Timestamp(0));
     }
 
     #[test]
     fn a_start_allows_the_rest_that_is_known_or_as_much_as_is_stated() {
         const DAY_US: i64 = 24 * HOUR_US;
         let mark = Mark(HOUR_US);
-        let check = |plausible: &ClockGuard, clock_us: i64, is_believed: bool| {
-            let checked = plausible.check(Timestamp(clock_us), DAY_US as u64 / 1_000);
+        let check = |guard: &ClockGuard, clock_us: i64, is_believed: bool| {
+            let checked = guard.check(Timestamp(clock_us), DAY_US as u64 / 1_000);
             assert_eq!(checked.is_ok(), is_believed, "{clock_us}: {checked:?}");
         };
         // Ten minutes after the last commit, a clock a day ahead is not believed.

@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) lists: ListCache,
     pub(crate) encode_page: EncodePage,
     /// What the clock is held against.
-    plausible: Mutex<ClockGuard>,
+    clock_guard: Mutex<ClockGuard>,
     catalogue: RwLock<Arc<Catalogue>>,
     /// Of that catalogue. Apart from it, because every request asks for it: threads that only read
     /// a number do not take its place in memory from each other, as those do that count a copy.
@@ -36,7 +36,7 @@ impl Shared {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        plausible: ClockGuard,
+        clock_guard: ClockGuard,
         marks: Marks,
         lists: ListCache,
         catalogue: Catalogue,
@@ -50,7 +50,7 @@ impl Shared {
             marks,
             lists,
             encode_page,
-            plausible: Mutex::new(plausible),
+            clock_guard: Mutex::new(clock_guard),
             catalogue,
             catalogue_epoch,
             slices: AtomicU64::new(0),
@@ -68,21 +68,21 @@ impl Shared {
     /// and what is due as well as commits: a mark that was read is never given below again.
     pub(crate) fn now(&self) -> Timestamp {
         let (now, elapsed_ms) = (self.clock.now(), self.clock.elapsed_ms());
-        self.plausible().believed(now, elapsed_ms)
+        self.clock_guard().believed(now, elapsed_ms)
     }
 
     /// # Errors
     /// [`EngineError::ClockImplausible`] when the clock cannot be believed.
     pub(crate) fn check_clock(&self) -> Result<(), EngineError> {
         let (now, elapsed_ms) = self.clocks();
-        self.plausible().check(now, elapsed_ms)
+        self.clock_guard().check(now, elapsed_ms)
     }
 
     /// A commit went through at a clock that was believed.
     pub(crate) fn committed(&self, mark: Mark) {
         if !self.clock.is_set() {
             let elapsed_ms = self.clock.elapsed_ms();
-            self.plausible().committed(mark, elapsed_ms);
+            self.clock_guard().committed(mark, elapsed_ms);
         }
     }
 
@@ -91,9 +91,9 @@ impl Shared {
         (self.clock.now(), self.clock.elapsed_ms())
     }
 
-    fn plausible(&self) -> MutexGuard<'_, ClockGuard> {
+    fn clock_guard(&self) -> MutexGuard<'_, ClockGuard> {
         // No step on it can fail half-way.
-        self.plausible
+        self.clock_guard
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
