@@ -151,7 +151,7 @@ impl GroupCommit {
         })
     }
 
-    /// The next group, after a wait for batch_target. `Nothing` if there is none and the caller has
+    /// The next group, after a wait for more requests. `Nothing` if there is none and the caller has
     /// better to do than to wait.
     fn take(&self, has_other_work: bool) -> Taken {
         let mut queue = self.queue.lock();

@@ -199,7 +199,7 @@ impl WriteQueue {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// The next group, once so many wait or the batch_delay is over.
+    /// The next group, once so many wait or the delay is over.
     pub(crate) fn group(
         &self,
         queue: MutexGuard<'_, Queue>,
