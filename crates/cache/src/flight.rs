@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// One run and those who wait for it. The leader calls [`Flight::land`] or [`Flight::crash`]
+/// One run and those who wait for it. The leader calls [`Flight::complete`] or [`Flight::abandon`]
 /// once; the others poll.
 pub struct Flight<T> {
     // An ordinary mutex: nothing waits while holding it.
@@ -12,8 +12,8 @@ pub struct Flight<T> {
 
 enum State<T> {
     Running(Vec<Waker>),
-    Landed(T),
-    Crashed,
+    Complete(T),
+    Abandoned,
 }
 
 impl<T: Clone> Default for Flight<T> {
@@ -26,19 +26,19 @@ impl<T: Clone> Default for Flight<T> {
 
 impl<T: Clone> Flight<T> {
     /// Hands the result to everybody who waits, and to whoever asks later.
-    pub fn land(&self, value: T) {
-        self.end(State::Landed(value));
+    pub fn complete(&self, value: T) {
+        self.end(State::Complete(value));
     }
 
     /// Ends the run without a result: the others must run for themselves. Has no effect after
-    /// [`Flight::land`], so a leader may call it whenever it leaves.
-    pub fn crash(&self) {
+    /// [`Flight::complete`], so a leader may call it whenever it leaves.
+    pub fn abandon(&self) {
         if matches!(*self.lock(), State::Running(_)) {
-            self.end(State::Crashed);
+            self.end(State::Abandoned);
         }
     }
 
-    /// The result, `None` if the run crashed; or `Pending`, and `waker` is called at the end.
+    /// The result, `None` if the run was abandoned; or `Pending`, and `waker` is called at the end.
     pub fn poll(&self, waker: &Waker) -> Poll<Option<T>> {
         match &mut *self.lock() {
             State::Running(wakers) => {
@@ -47,8 +47,8 @@ impl<T: Clone> Flight<T> {
                 }
                 Poll::Pending
             }
-            State::Landed(value) => Poll::Ready(Some(value.clone())),
-            State::Crashed => Poll::Ready(None),
+            State::Complete(value) => Poll::Ready(Some(value.clone())),
+            State::Abandoned => Poll::Ready(None),
         }
     }
 
@@ -95,22 +95,22 @@ mod tests {
             Poll::Pending,
             "asking twice is one place in the queue"
         );
-        flight.land(7);
+        flight.complete(7);
         assert_eq!(rings(&bell), 1);
         assert_eq!(flight.poll(&waker), Poll::Ready(Some(7)));
     }
 
     #[test]
-    fn a_crash_wakes_and_gives_nothing_but_not_after_a_landing() {
+    fn abandoned_run_wakes_and_gives_nothing_but_not_after_its_end() {
         let (flight, bell) = (Flight::<u8>::default(), Arc::new(Bell::default()));
         let waker = Waker::from(bell.clone());
         assert_eq!(flight.poll(&waker), Poll::Pending);
-        flight.crash();
+        flight.abandon();
         assert_eq!((rings(&bell), flight.poll(&waker)), (1, Poll::Ready(None)));
 
         let landed = Flight::default();
-        landed.land(1);
-        landed.crash();
+        landed.complete(1);
+        landed.abandon();
         assert_eq!(landed.poll(&waker), Poll::Ready(Some(1)));
     }
 }

@@ -104,7 +104,7 @@ impl<'a> Reading<'a> {
 
     /// Ends a read that failed: those who joined are answered so, and do not wait as long again.
     pub fn fail(self, failure: Failure) {
-        self.run.flight.land(Err(failure));
+        self.run.flight.complete(Err(failure));
     }
 
     /// Keeps what was read unless a commit overtook it, and hands it to those who joined.
@@ -142,7 +142,7 @@ impl<'a> Reading<'a> {
         }
         drop(locked);
         drop(gone);
-        self.run.flight.land(Ok(parts.clone()));
+        self.run.flight.complete(Ok(parts.clone()));
         parts
     }
 
@@ -212,7 +212,7 @@ impl Drop for Reading<'_> {
                     .close(table, place, &ticket.altered, self.lists.rules());
             }
         }
-        // Of no effect after a landing.
-        self.run.flight.crash();
+        // Of no effect after its end.
+        self.run.flight.abandon();
     }
 }
