@@ -45,9 +45,9 @@ pub struct Pinned {
 /// Whether a commit may have altered what was read, or nobody would know. Set once, never unset,
 /// and set before the commit is visible to anybody.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Altered(Arc<AtomicBool>);
+pub(crate) struct StaleFlag(Arc<AtomicBool>);
 
-impl Altered {
+impl StaleFlag {
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -59,21 +59,21 @@ impl Altered {
 
 /// Whether an answer is still what a read would give.
 #[derive(Clone, Debug)]
-pub struct Unaltered {
-    rows: Altered,
-    total: Option<Altered>,
+pub struct Freshness {
+    rows: StaleFlag,
+    total: Option<StaleFlag>,
 }
 
-impl Unaltered {
-    pub(crate) fn new(rows: Altered, total: Option<Altered>) -> Unaltered {
-        Unaltered { rows, total }
+impl Freshness {
+    pub(crate) fn new(rows: StaleFlag, total: Option<StaleFlag>) -> Freshness {
+        Freshness { rows, total }
     }
 
     /// Whether nothing that is visible to anybody by now has altered it. Once it does not hold, it
     /// never does again, also where nothing but its place in the cache was lost.
     pub fn holds(&self) -> bool {
         let total = self.total.as_ref();
-        !self.rows.is_set() && !total.is_some_and(Altered::is_set)
+        !self.rows.is_set() && !total.is_some_and(StaleFlag::is_set)
     }
 }
 
@@ -81,7 +81,7 @@ impl Unaltered {
 #[derive(Clone, Debug)]
 pub(crate) struct Held<T> {
     pub(crate) value: T,
-    pub(crate) altered: Altered,
+    pub(crate) stale: StaleFlag,
 }
 
 /// Where a watch stands.
@@ -97,7 +97,7 @@ pub(crate) struct Place {
 pub(crate) struct Entry {
     /// Where its watch stands in the registry.
     pub(crate) place: Place,
-    pub(crate) altered: Altered,
+    pub(crate) stale: StaleFlag,
     pub(crate) content: Content,
     /// What the registry spends on it. It was weighed with this, and leaves with the same weight.
     pub(crate) watch_bytes: u32,
@@ -113,17 +113,17 @@ pub(crate) enum Content {
 
 impl Entry {
     pub(crate) fn rows(self) -> Option<Held<Rows>> {
-        let altered = self.altered;
+        let stale = self.stale;
         match self.content {
-            Content::Rows(value) => Some(Held { value, altered }),
+            Content::Rows(value) => Some(Held { value, stale }),
             Content::Total(_) | Content::Pinned(_) => None,
         }
     }
 
     pub(crate) fn total(self) -> Option<Held<Total>> {
-        let altered = self.altered;
+        let stale = self.stale;
         match self.content {
-            Content::Total(value) => Some(Held { value, altered }),
+            Content::Total(value) => Some(Held { value, stale }),
             Content::Rows(_) | Content::Pinned(_) => None,
         }
     }

@@ -1,6 +1,6 @@
 //! What a commit takes out of the cache, and which totals come back after it.
 
-use crate::entry::{Altered, Place};
+use crate::entry::{Place, StaleFlag};
 use crate::key::Key;
 use crate::shown::Lost;
 
@@ -31,12 +31,12 @@ impl Invalidated {
         key: Key,
         group: u32,
         number: u64,
-        altered: &Altered,
+        stale: &StaleFlag,
         total: u64,
         delta: i64,
     ) {
         self.count += 1;
-        altered.set();
+        stale.set();
         self.gone.push((key.clone(), number));
         self.totals.push(DeferredTotal {
             key,

@@ -8,12 +8,13 @@
 //! alter, and takes those away. A list within a `ttl` stays, and learns that it may be stale,
 //! unless it shows a row that somebody loses the right to.
 
-mod asking;
 mod batch;
 mod boundaries;
 mod buckets;
 mod entry;
 mod fences;
+mod fetch;
+mod fill;
 mod group;
 mod invalidated;
 mod key;
@@ -22,7 +23,6 @@ mod names;
 mod pinned;
 mod purges;
 mod rank;
-mod reading;
 mod registry;
 mod request;
 mod rules;
@@ -32,17 +32,17 @@ mod table;
 mod watch;
 mod weight;
 
-pub use asking::{Asking, Step};
 pub use batch::Batch;
 pub use boundaries::Next;
 pub use cache::fingerprint;
-pub use entry::{Pinned, Rows, Unaltered};
+pub use entry::{Freshness, Pinned, Rows};
+pub use fetch::{ListFetch, Step};
+pub use fill::Fill;
 pub use key::{Contract, Family};
 pub use lists::{Bounds, ListCache, Withheld};
 pub use names::Names;
 pub use pinned::PinnedName;
-pub use reading::Reading;
 pub use registry::Counts;
 pub use request::{Answer, Asked, Read, ReadRows};
 pub use rules::{Rule, Rules};
-pub use run::{Failure, Joined, Landed};
+pub use run::{Failure, FillOutcome, Waiter};

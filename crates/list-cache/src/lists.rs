@@ -13,7 +13,7 @@ use query::{Frame, Query};
 
 use crate::batch::Batch;
 use crate::boundaries::{Boundaries, Next};
-use crate::entry::{Altered, Content, Entry, Held, Rows, Total};
+use crate::entry::{Content, Entry, Held, Rows, StaleFlag, Total};
 use crate::fences::Fences;
 use crate::invalidated::DeferredTotal;
 use crate::key::{Contract, Key};
@@ -203,11 +203,9 @@ impl ListCache {
                 let count = total.saturating_add_signed(deferred.delta);
                 total = self.total_cap.map_or(count, |cap| count.min(cap));
             }
-            let altered = Altered::default();
+            let stale = StaleFlag::default();
             let key = &deferred.key;
-            let reopened = locked
-                .registry
-                .reopen(key, &deferred.place, &altered, total);
+            let reopened = locked.registry.reopen(key, &deferred.place, &stale, total);
             if let Some(watch_bytes) = reopened {
                 locked.registry.patched_totals += u64::from(patches);
                 let content = Content::Total(Total {
@@ -217,7 +215,7 @@ impl ListCache {
                 let place = deferred.place;
                 let entry = Entry {
                     place,
-                    altered,
+                    stale,
                     content,
                     watch_bytes,
                 };
@@ -283,13 +281,13 @@ impl ListCache {
     /// The rows under `key`, if `contract` allows them.
     pub(crate) fn rows(&self, key: &[u8], contract: Contract, now_ms: u64) -> Option<Held<Rows>> {
         let held = self.entries.get(key)?.rows()?;
-        allows(contract, &held.altered, held.value.read_ms, now_ms).then_some(held)
+        allows(contract, &held.stale, held.value.read_ms, now_ms).then_some(held)
     }
 
     /// The total under `key`, if `contract` allows it.
     pub(crate) fn total(&self, key: &[u8], contract: Contract, now_ms: u64) -> Option<Held<Total>> {
         let held = self.entries.get(key)?.total()?;
-        allows(contract, &held.altered, held.value.read_ms, now_ms).then_some(held)
+        allows(contract, &held.stale, held.value.read_ms, now_ms).then_some(held)
     }
 
     /// The number that each purge of the table raises, as far as the contract asks for it.
@@ -336,9 +334,9 @@ impl ListCache {
 }
 
 /// Whether an entry in this state may be served.
-fn allows(contract: Contract, altered: &Altered, read_ms: u64, now_ms: u64) -> bool {
+fn allows(contract: Contract, stale: &StaleFlag, read_ms: u64, now_ms: u64) -> bool {
     match contract {
-        Contract::Exact => !altered.is_set(),
+        Contract::Exact => !stale.is_set(),
         Contract::Ttl { age_s_max } => {
             now_ms.saturating_sub(read_ms) < u64::from(age_s_max) * 1_000
         }

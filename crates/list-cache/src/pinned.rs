@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 use model::{Retention, TableNumber};
 use query::Query;
 
-use crate::entry::{Altered, Content, Entry, Pinned, Place};
+use crate::entry::{Content, Entry, Pinned, Place, StaleFlag};
 use crate::key::{Family, Key};
 use crate::lists::ListCache;
 use crate::rules::Rule;
@@ -74,7 +74,7 @@ impl ListCache {
                 group: None,
                 number: 0,
             },
-            altered: Altered::default(),
+            stale: StaleFlag::default(),
             content: Content::Pinned(pinned),
             watch_bytes: 0,
         };

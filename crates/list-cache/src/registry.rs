@@ -6,7 +6,7 @@ use model::{TableNumber, Value};
 use query::Query;
 
 use crate::batch::Batch;
-use crate::entry::{Altered, Entry, Place};
+use crate::entry::{Entry, Place, StaleFlag};
 use crate::invalidated::Invalidated;
 use crate::key::Key;
 use crate::rules::{Rule, Rules};
@@ -74,29 +74,29 @@ struct InFlight {
 
 impl Registry {
     /// Registers a read that begins now.
-    pub(crate) fn open(&mut self, wanted: &Wanted<'_>, rules: &Rules) -> (Place, Altered) {
-        let (place, altered) = self.watch(wanted, rules);
+    pub(crate) fn open(&mut self, wanted: &Wanted<'_>, rules: &Rules) -> (Place, StaleFlag) {
+        let (place, stale) = self.watch(wanted, rules);
         if !wanted.is_exact {
-            self.show(wanted, place, &altered, rules);
+            self.show(wanted, place, &stale, rules);
         }
-        (place, altered)
+        (place, stale)
     }
 
     /// From now on it is known that somebody may be shown what the read finds.
-    fn show(&mut self, wanted: &Wanted<'_>, place: Place, altered: &Altered, rules: &Rules) {
-        let own = place.group.map(|_| altered.clone());
+    fn show(&mut self, wanted: &Wanted<'_>, place: Place, stale: &StaleFlag, rules: &Rules) {
+        let own = place.group.map(|_| stale.clone());
         let is_lost = self.in_flight.as_ref().is_some_and(|flight| {
             shown::is_any_lost(&flight.batch, wanted.query, IN_FLIGHT_ASKED_MAX)
         });
         if is_lost && rules.hold(Rule::LossesEndAges) {
-            own.iter().for_each(Altered::set);
+            own.iter().for_each(StaleFlag::set);
             return;
         }
         let total = Key::total_beside(wanted.name, wanted.form);
         self.shown.open(wanted.query, place.number, total, own);
     }
 
-    fn watch(&mut self, wanted: &Wanted<'_>, rules: &Rules) -> (Place, Altered) {
+    fn watch(&mut self, wanted: &Wanted<'_>, rules: &Rules) -> (Place, StaleFlag) {
         let number = self.next;
         self.next += 1;
         let nowhere = Place {
@@ -119,13 +119,13 @@ impl Registry {
             number,
         };
         let watch = Watch::open(number, query, wanted.of_rows, wanted.is_exact);
-        let altered = watch.altered.clone();
+        let stale = watch.stale.clone();
         table.add(slot, watch);
         if rules.hold(Rule::InFlightIsAsked) && self.in_flight_alters(query, place, rules) {
-            altered.set();
+            stale.set();
             self.remove(query.table.number, place);
         }
-        (place, altered)
+        (place, stale)
     }
 
     /// Whether the commit in flight changes anything of the table.
@@ -224,11 +224,11 @@ impl Registry {
         &mut self,
         key: &Key,
         place: &Place,
-        altered: &Altered,
+        stale: &StaleFlag,
         total: u64,
     ) -> Option<u32> {
         let watch = self.watch_mut(key.table(), place)?;
-        watch.altered = altered.clone();
+        watch.stale = stale.clone();
         watch.keep(key.clone(), Some(total));
         Some(self.watch_bytes(key.table(), place))
     }
@@ -238,7 +238,7 @@ impl Registry {
         &mut self,
         table: TableNumber,
         place: &Place,
-        altered: &Altered,
+        stale: &StaleFlag,
         rules: &Rules,
     ) {
         self.shown.remove(table, place.number);
@@ -246,7 +246,7 @@ impl Registry {
             return self.remove(table, *place);
         }
         if let Some(watches) = self.tables.get_mut(&table) {
-            watches.forget_degraded(altered, rules);
+            watches.forget_degraded(stale, rules);
             self.remove_if_empty(table);
         }
     }
@@ -257,11 +257,11 @@ impl Registry {
     pub(crate) fn evict(&mut self, key: &Key, gone: &Entry, was_kept: bool, rules: &Rules) {
         let table = key.table();
         let Some(slot) = gone.place.group else {
-            return self.close(table, &gone.place, &gone.altered, rules);
+            return self.close(table, &gone.place, &gone.stale, rules);
         };
         self.shown.remove(table, gone.place.number);
         if (was_kept || key.is_exact()) && rules.hold(Rule::EvictedCountsAsAltered) {
-            gone.altered.set();
+            gone.stale.set();
         }
         if rules.hold(Rule::UnregisterByNumber) {
             self.remove(table, gone.place);
@@ -358,8 +358,8 @@ impl Registry {
     }
 }
 
-fn set() -> Altered {
-    let altered = Altered::default();
-    altered.set();
-    altered
+fn set() -> StaleFlag {
+    let stale = StaleFlag::default();
+    stale.set();
+    stale
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Mark, Value};
 use query::Query;
 
-use crate::entry::{Rows, Unaltered};
+use crate::entry::{Freshness, Rows};
 use crate::key::{Contract, Family};
 
 /// A list that somebody asks for. The query must be one that [`ListCache::keeps`] allows.
@@ -34,7 +34,7 @@ pub struct Answer {
     /// none has.
     pub is_stale: Option<bool>,
     /// Whether it is still so.
-    pub unaltered: Unaltered,
+    pub freshness: Freshness,
 }
 
 /// What was read, on one snapshot.
@@ -46,7 +46,7 @@ pub struct Read {
     pub total: Option<u64>,
     /// The mark that stood in the snapshot.
     pub mark: Mark,
-    /// When the read began, in milliseconds of the clock that [`Asking::step`] is told.
+    /// When the read began, in milliseconds of the clock that [`ListFetch::step`] is told.
     pub read_ms: u64,
 }
 

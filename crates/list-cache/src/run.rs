@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use cache::Flight;
 
-use crate::entry::{Altered, Held, Rows, Total};
+use crate::entry::{Held, Rows, StaleFlag, Total};
 use crate::key::Key;
 use crate::rules::{Rule, Rules};
 
@@ -15,9 +15,9 @@ use crate::rules::{Rule, Rules};
 #[derive(Default)]
 pub(crate) struct Run {
     /// Set as soon as a commit may have altered the rows it reads; absent if it reads none.
-    pub(crate) rows: Option<Altered>,
+    pub(crate) rows: Option<StaleFlag>,
     /// The same for the total.
-    pub(crate) total: Option<Altered>,
+    pub(crate) total: Option<StaleFlag>,
     pub(crate) flight: Flight<Result<Parts, Failure>>,
 }
 
@@ -36,16 +36,16 @@ impl Runs {
     /// A wait for somebody who reads what `key` names, unless a commit may have overtaken it.
     /// Whoever wants rows and total joins nobody who reads the rows alone: he would read after
     /// that, and so would all who waited with him.
-    pub(crate) fn join(&self, key: &[u8], wants: (bool, bool), rules: &Rules) -> Option<Joined> {
+    pub(crate) fn join(&self, key: &[u8], wants: (bool, bool), rules: &Rules) -> Option<Waiter> {
         let run = self.0.get(key)?;
         let joins_any = !rules.hold(Rule::SpoiledRunsAreNotJoined);
-        let is_clean = |altered: &Option<Altered>| {
-            let altered = altered.as_ref();
-            altered.is_some_and(|altered| joins_any || !altered.is_set())
+        let is_clean = |stale: &Option<StaleFlag>| {
+            let stale = stale.as_ref();
+            stale.is_some_and(|stale| joins_any || !stale.is_set())
         };
         let (rows, total) = wants;
         let has_all = (!rows || is_clean(&run.rows)) && (!total || is_clean(&run.total));
-        has_all.then(|| Joined::new(run.clone(), rows, total))
+        has_all.then(|| Waiter::new(run.clone(), rows, total))
     }
 
     pub(crate) fn open(&mut self, key: Key, run: Arc<Run>) {
@@ -61,7 +61,7 @@ impl Runs {
 }
 
 /// A wait for somebody else's read.
-pub struct Joined {
+pub struct Waiter {
     run: Arc<Run>,
     /// Whether the rows it reads are those that are wanted. Whoever waits for a total alone may
     /// wait for the reader of another page, or of the other route family.
@@ -71,7 +71,7 @@ pub struct Joined {
 }
 
 /// What somebody else's read found.
-pub struct Landed(pub(crate) Result<Parts, Failure>);
+pub struct FillOutcome(pub(crate) Result<Parts, Failure>);
 
 /// Why a read failed that would fail again if those who joined it began it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +88,9 @@ pub enum Failure {
     },
 }
 
-impl Joined {
-    pub(crate) fn new(run: Arc<Run>, takes_rows: bool, takes_total: bool) -> Joined {
-        Joined {
+impl Waiter {
+    pub(crate) fn new(run: Arc<Run>, takes_rows: bool, takes_total: bool) -> Waiter {
+        Waiter {
             run,
             takes_rows,
             takes_total,
@@ -99,14 +99,14 @@ impl Joined {
 
     /// The same as polling, for whoever has nothing to be woken by. `Ready(None)`: the read came
     /// to nothing.
-    pub fn look(&self) -> Poll<Option<Landed>> {
+    pub fn look(&self) -> Poll<Option<FillOutcome>> {
         self.poll_with(Waker::noop())
     }
 
-    fn poll_with(&self, waker: &Waker) -> Poll<Option<Landed>> {
-        self.run.flight.poll(waker).map(|landed| {
-            let mut landed = landed?;
-            if let Ok(parts) = &mut landed {
+    fn poll_with(&self, waker: &Waker) -> Poll<Option<FillOutcome>> {
+        self.run.flight.poll(waker).map(|outcome| {
+            let mut outcome = outcome?;
+            if let Ok(parts) = &mut outcome {
                 if !self.takes_rows {
                     parts.rows = None;
                 }
@@ -114,13 +114,13 @@ impl Joined {
                     parts.total = None;
                 }
             }
-            Some(Landed(landed))
+            Some(FillOutcome(outcome))
         })
     }
 }
 
-impl Future for Joined {
-    type Output = Option<Landed>;
+impl Future for Waiter {
+    type Output = Option<FillOutcome>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.poll_with(context.waker())

@@ -11,7 +11,7 @@ use model::{Change, Image, TableNumber};
 use query::{Query, Visibility};
 
 use crate::batch::Batch;
-use crate::entry::Altered;
+use crate::entry::StaleFlag;
 use crate::key::Key;
 use crate::weight;
 
@@ -39,7 +39,7 @@ struct List {
 
 enum State {
     /// Set if it is taken away, so that nobody joins it.
-    Open(Option<Altered>),
+    Open(Option<StaleFlag>),
     Kept {
         key: Key,
         rows: Box<[i64]>,
@@ -105,13 +105,13 @@ impl Shown {
         query: &Query,
         number: u64,
         total: Key,
-        altered: Option<Altered>,
+        stale: Option<StaleFlag>,
     ) {
         let lists = self.0.entry(query.table.number).or_default();
         let list = List {
             visibility: query.visibility.clone(),
             total,
-            state: State::Open(altered),
+            state: State::Open(stale),
         };
         lists.by_number.insert(number, list);
         lists.open.insert(number);
@@ -192,7 +192,7 @@ impl Shown {
 
 fn take(number: u64, of: List, lost: &mut Vec<Lost>) {
     match of.state {
-        State::Open(altered) => altered.iter().for_each(Altered::set),
+        State::Open(stale) => stale.iter().for_each(StaleFlag::set),
         State::Kept { key, .. } => {
             lost.push((key, Some(number)));
             // Or it would count rows that are not shown.

@@ -8,7 +8,7 @@ use query::predicate::is_decidable;
 use query::{Filter, Query};
 
 use crate::buckets::{Buckets, Home, Question, RESIDUAL_GROUPS_MAX};
-use crate::entry::Altered;
+use crate::entry::StaleFlag;
 use crate::group::Group;
 use crate::invalidated::Invalidated;
 use crate::rank::{Fields, Ranks, Reach};
@@ -32,7 +32,7 @@ pub(crate) struct TableWatches {
     /// The groups with pages beside a row; one for each such page.
     cursors: HashMap<RowId, Vec<u32>>,
     /// What stands beyond the bounds shares one flag: any change of the table sets it.
-    degraded: Altered,
+    degraded: StaleFlag,
     degraded_count: u64,
     watch_count: u64,
     /// Numbers the changes that were asked about.
@@ -129,15 +129,15 @@ impl TableWatches {
     }
 
     /// The flag of a watch beyond the bounds.
-    pub(crate) fn degrade(&mut self) -> Altered {
+    pub(crate) fn degrade(&mut self) -> StaleFlag {
         self.degraded_count += 1;
         self.degraded.clone()
     }
 
     /// A watch beyond the bounds is no more.
-    pub(crate) fn forget_degraded(&mut self, altered: &Altered, rules: &Rules) {
+    pub(crate) fn forget_degraded(&mut self, stale: &StaleFlag, rules: &Rules) {
         // Those that a change has dropped are not counted any more.
-        if altered.is_set() {
+        if stale.is_set() {
             return;
         }
         self.degraded_count = self.degraded_count.saturating_sub(1);
@@ -250,7 +250,7 @@ impl TableWatches {
     fn fell(
         &mut self,
         slot: u32,
-        is_altered: impl Fn(&Watch) -> bool,
+        is_stale: impl Fn(&Watch) -> bool,
         invalidated: &mut Invalidated,
         rules: &Rules,
     ) {
@@ -260,7 +260,7 @@ impl TableWatches {
         let mut removed = Vec::new();
         let mut position = 0;
         while position < group.watches.len() {
-            if is_altered(&group.watches[position]) {
+            if is_stale(&group.watches[position]) {
                 removed.push(group.watches.swap_remove(position));
             } else {
                 position += 1;
@@ -310,7 +310,7 @@ impl TableWatches {
     fn drop_degraded(&mut self, rules: &Rules) {
         if self.degraded_count > 0 && rules.hold(Rule::DegradedAreDropped) {
             self.degraded.set();
-            self.degraded = Altered::default();
+            self.degraded = StaleFlag::default();
             self.degraded_count = 0;
         }
     }

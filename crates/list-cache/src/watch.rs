@@ -5,7 +5,7 @@ use query::predicate::{compare_with, field_of};
 use query::{OrderKey, Query};
 
 use crate::buckets::Question;
-use crate::entry::Altered;
+use crate::entry::StaleFlag;
 use crate::invalidated::Invalidated;
 use crate::key::Key;
 use crate::rank::Edge;
@@ -18,7 +18,7 @@ pub(crate) struct Watch {
     pub(crate) edge: Option<Edge>,
     /// No other watch ever has it.
     pub(crate) number: u64,
-    pub(crate) altered: Altered,
+    pub(crate) stale: StaleFlag,
     pub(crate) is_exact: bool,
     /// The entry's name in the map; a read that is open has none yet.
     pub(crate) kept: Option<Key>,
@@ -69,7 +69,7 @@ impl Watch {
     pub(crate) fn invalidate(self, invalidated: &mut Invalidated, rules: &Rules) {
         invalidated.count += 1;
         if self.is_exact || rules.hold(Rule::StaleIsTold) {
-            self.altered.set();
+            self.stale.set();
         }
         if self.is_exact
             && let Some(key) = self.kept
@@ -167,7 +167,7 @@ impl Watch {
             && let Some(key) = self.kept.take()
         {
             let delta = std::mem::take(&mut tally.delta);
-            invalidated.defer_total(key, slot, self.number, &self.altered, count, delta);
+            invalidated.defer_total(key, slot, self.number, &self.stale, count, delta);
         }
     }
 
@@ -176,7 +176,7 @@ impl Watch {
         Watch {
             edge: None,
             number,
-            altered: Altered::default(),
+            stale: StaleFlag::default(),
             is_exact,
             kept: None,
             subject: if of_rows {

@@ -154,13 +154,13 @@ fn a_commit_overtakes_a_read(rule: Option<Rule>) -> bool {
     world.switch_off(rule);
     let changes = world.changes(&[("a", None)]);
     {
-        let mut asking = world.asking(&query, EXACT);
-        let Step::Read(reading) = asking.step(0) else {
+        let mut fetch = world.fetch(&query, EXACT);
+        let Step::Read(fill) = fetch.step(0) else {
             return false;
         };
-        let found = world.found(&query, &reading);
+        let found = world.found(&query, &fill);
         let withheld = world.withhold(&changes);
-        asking.fill(reading, found);
+        fetch.fill(fill, found);
         world.lists.publish(withheld, true);
     }
     world.show(changes);
@@ -187,14 +187,14 @@ fn somebody_joins_a_read_that_was_overtaken(rule: Option<Rule>) -> bool {
     world.switch_off(rule);
     let changes = world.changes(&[("a", None)]);
     let withheld = {
-        let mut asking = world.asking(&query, EXACT);
-        let Step::Read(reading) = asking.step(0) else {
+        let mut fetch = world.fetch(&query, EXACT);
+        let Step::Read(fill) = fetch.step(0) else {
             return false;
         };
         let withheld = world.withhold(&changes);
-        let mut late = world.asking(&query, EXACT);
+        let mut late = world.fetch(&query, EXACT);
         let joins = matches!(late.step(0), Step::Wait(_));
-        drop(reading);
+        drop(fill);
         if joins {
             return false;
         }
@@ -276,20 +276,20 @@ fn a_commit_comes_between_rows_and_total(rule: Option<Rule>) -> bool {
     let mut shown = World::with(&[("a", 1, 1), ("b", 1, 2)]);
     shown.commit(&[("a", row(2, 1))]);
     shown.commit(&[("d", row(4, 0))]);
-    let mut asking = world.asking(&query, EXACT);
-    let Step::Read(reading) = asking.step(0) else {
+    let mut fetch = world.fetch(&query, EXACT);
+    let Step::Read(fill) = fetch.step(0) else {
         return false;
     };
-    assert!(reading.rows() && !reading.total());
+    assert!(fill.rows() && !fill.total());
     let withheld = world.withhold(&changes);
-    let found = shown.found(&query, &reading);
-    asking.fill(reading, found);
-    let answer = match asking.step(0) {
+    let found = shown.found(&query, &fill);
+    fetch.fill(fill, found);
+    let answer = match fetch.step(0) {
         Step::Answer(answer) => answer,
-        Step::Read(reading) => {
-            let found = shown.found(&query, &reading);
-            asking.fill(reading, found);
-            let Step::Answer(answer) = asking.step(0) else {
+        Step::Read(fill) => {
+            let found = shown.found(&query, &fill);
+            fetch.fill(fill, found);
+            let Step::Answer(answer) = fetch.step(0) else {
                 return false;
             };
             answer
@@ -309,14 +309,14 @@ fn two_reads_fill_one_entry(rule: Option<Rule>) -> bool {
     world.switch_off(rule);
     let changes = world.changes(&[("a", None)]);
     {
-        let mut first = world.asking(&query, EXACT);
-        let mut second = world.asking(&query, EXACT);
+        let mut first = world.fetch(&query, EXACT);
+        let mut second = world.fetch(&query, EXACT);
         let Step::Read(one) = first.step(0) else {
             return false;
         };
         // Whoever waited twice for reads that came to nothing joins no third one.
-        second.landed(None).unwrap();
-        second.landed(None).unwrap();
+        second.take_outcome(None).unwrap();
+        second.take_outcome(None).unwrap();
         let Step::Read(two) = second.step(0) else {
             return false;
         };
@@ -342,18 +342,18 @@ fn a_part_is_evicted_before_the_commit(rule: Option<Rule>) -> bool {
     // The rows go, the total stays.
     world.commit(&[("a", row(2, 1))]);
     let changes = world.changes(&[("d", row(4, 0))]);
-    let mut asking = world.asking(&query, EXACT);
-    let Step::Read(reading) = asking.step(0) else {
+    let mut fetch = world.fetch(&query, EXACT);
+    let Step::Read(fill) = fetch.step(0) else {
         return false;
     };
-    assert!(reading.rows() && !reading.total());
+    assert!(fill.rows() && !fill.total());
     world.crowd_out(EXACT);
     let mut shown = World::with(&[("a", 2, 1), ("b", 1, 2)]);
     shown.commit(&[("d", row(4, 0))]);
     let withheld = world.withhold(&changes);
-    let found = shown.found(&query, &reading);
-    asking.fill(reading, found);
-    let is_read_anew = matches!(asking.step(0), Step::Read(_));
+    let found = shown.found(&query, &fill);
+    fetch.fill(fill, found);
+    let is_read_anew = matches!(fetch.step(0), Step::Read(_));
     world.lists.publish(withheld, true);
     is_read_anew
 }
@@ -370,25 +370,25 @@ fn rows_beyond_the_bound_are_evicted_before_the_commit(rule: Option<Rule>) -> bo
     let changes = world.changes(&[("d", row(4, 0))]);
     {
         let other = stage::query(&[r#"{"method":"lessThan","attribute":"n","values":[0]}"#]);
-        let mut in_the_way = world.asking_rows(&other, EXACT);
-        let reading = in_the_way.step(0);
+        let mut in_the_way = world.fetch_rows(&other, EXACT);
+        let fill = in_the_way.step(0);
         world.ask_rows(&query, EXACT);
-        drop(reading);
+        drop(fill);
     }
     assert_eq!(world.lists.counts().degraded, 1);
-    let mut asking = world.asking(&query, EXACT);
-    let Step::Read(reading) = asking.step(0) else {
+    let mut fetch = world.fetch(&query, EXACT);
+    let Step::Read(fill) = fetch.step(0) else {
         return false;
     };
-    assert!(reading.total() && !reading.rows());
+    assert!(fill.total() && !fill.rows());
     world.crowd_out(EXACT);
     assert_eq!(world.lists.counts().degraded, 0);
     let mut shown = World::with(&[("a", 1, 1), ("b", 1, 2)]);
     shown.commit(&[("d", row(4, 0))]);
     let withheld = world.withhold(&changes);
-    let found = shown.found(&query, &reading);
-    asking.fill(reading, found);
-    let is_read_anew = matches!(asking.step(0), Step::Read(_));
+    let found = shown.found(&query, &fill);
+    fetch.fill(fill, found);
+    let is_read_anew = matches!(fetch.step(0), Step::Read(_));
     world.lists.publish(withheld, true);
     is_read_anew
 }
@@ -399,14 +399,14 @@ fn a_purge_overtakes_a_read(rule: Option<Rule>) -> bool {
     world.switch_off(rule);
     let changes = world.changes(&[("a", row(1, 2))]);
     let withheld = {
-        let mut asking = world.asking(&query, TTL);
-        let Step::Read(reading) = asking.step(0) else {
+        let mut fetch = world.fetch(&query, TTL);
+        let Step::Read(fill) = fetch.step(0) else {
             return false;
         };
-        let found = world.found(&query, &reading);
+        let found = world.found(&query, &fill);
         let withheld = world.withhold(&changes);
         world.lists.purge(TABLE);
-        asking.fill(reading, found);
+        fetch.fill(fill, found);
         withheld
     };
     world.show(changes);

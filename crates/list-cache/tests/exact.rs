@@ -4,7 +4,7 @@ mod stage;
 
 use std::task::Poll;
 
-use list_cache::{Asking, Batch, Joined, Reading, Step};
+use list_cache::{Batch, Fill, ListFetch, Step, Waiter};
 use model::TableNumber;
 use query::Query;
 use stage::{
@@ -146,11 +146,11 @@ fn a_row_that_only_moves_among_others_keeps_the_total() {
     world.ask(&first, EXACT);
     world.commit(&[("a", row(1, 7))]);
     // The total of the first page is that of the second one.
-    let mut asking = world.asking(&second, EXACT);
-    let Step::Read(reading) = asking.step(0) else {
+    let mut fetch = world.fetch(&second, EXACT);
+    let Step::Read(fill) = fetch.step(0) else {
         panic!("the rows are nowhere");
     };
-    assert!(reading.rows() && !reading.total());
+    assert!(fill.rows() && !fill.total());
 }
 
 #[test]
@@ -249,32 +249,32 @@ fn a_commit_that_tells_tables_drops_theirs_only() {
 fn two_who_miss<'a>(
     world: &'a World,
     query: &'a Query,
-) -> (Asking<'a>, Reading<'a>, Asking<'a>, Joined) {
-    let mut leader = world.asking(query, EXACT);
-    let Step::Read(reading) = leader.step(0) else {
+) -> (ListFetch<'a>, Fill<'a>, ListFetch<'a>, Waiter) {
+    let mut leader = world.fetch(query, EXACT);
+    let Step::Read(fill) = leader.step(0) else {
         panic!("nobody reads yet");
     };
-    let mut other = world.asking(query, EXACT);
+    let mut other = world.fetch(query, EXACT);
     let Step::Wait(joined) = other.step(0) else {
         panic!("somebody reads already");
     };
-    (leader, reading, other, joined)
+    (leader, fill, other, joined)
 }
 
 #[test]
 fn those_who_miss_together_share_one_read() {
     let world = world();
     let first = page(2, 0);
-    let (mut leader, reading, mut other, joined) = two_who_miss(&world, &first);
+    let (mut leader, fill, mut other, joined) = two_who_miss(&world, &first);
     assert!(joined.look().is_pending());
-    let found = world.found(&first, &reading);
-    leader.fill(reading, found);
-    let Poll::Ready(landed) = joined.look() else {
+    let found = world.found(&first, &fill);
+    leader.fill(fill, found);
+    let Poll::Ready(outcome) = joined.look() else {
         panic!("the read has ended");
     };
-    other.landed(landed).unwrap();
-    for asking in [&mut leader, &mut other] {
-        let Step::Answer(answer) = asking.step(0) else {
+    other.take_outcome(outcome).unwrap();
+    for fetch in [&mut leader, &mut other] {
+        let Step::Answer(answer) = fetch.step(0) else {
             panic!("all of it was read");
         };
         assert_eq!((answer.is_hit, answer.total), (false, Some(4)));
@@ -293,21 +293,21 @@ fn whoever_waits_for_a_total_takes_no_rows_of_another_page() {
     }
     world.ask(&first, EXACT);
     world.commit(&[("e", None)]);
-    let mut leader = world.asking(&other, EXACT);
-    let Step::Read(reading) = leader.step(0) else {
+    let mut leader = world.fetch(&other, EXACT);
+    let Step::Read(fill) = leader.step(0) else {
         panic!("nobody has read that page");
     };
-    let mut asking = world.asking(&first, EXACT);
-    let Step::Wait(joined) = asking.step(0) else {
+    let mut fetch = world.fetch(&first, EXACT);
+    let Step::Wait(joined) = fetch.step(0) else {
         panic!("the total is being read");
     };
-    let found = world.found(&other, &reading);
-    leader.fill(reading, found);
-    let Poll::Ready(landed) = joined.look() else {
+    let found = world.found(&other, &fill);
+    leader.fill(fill, found);
+    let Poll::Ready(outcome) = joined.look() else {
         panic!("the read has ended");
     };
-    asking.landed(landed).unwrap();
-    let Step::Answer(answer) = asking.step(0) else {
+    fetch.take_outcome(outcome).unwrap();
+    let Step::Answer(answer) = fetch.step(0) else {
         panic!("its own rows and the total make it whole");
     };
     let (body, total, _) = world.read(&first);
@@ -318,13 +318,13 @@ fn whoever_waits_for_a_total_takes_no_rows_of_another_page() {
 fn a_read_that_fails_lets_the_others_read() {
     let world = world();
     let first = page(2, 0);
-    let (_leader, reading, mut other, joined) = two_who_miss(&world, &first);
-    drop(reading);
-    let Poll::Ready(landed) = joined.look() else {
+    let (_leader, fill, mut other, joined) = two_who_miss(&world, &first);
+    drop(fill);
+    let Poll::Ready(outcome) = joined.look() else {
         panic!("the read has ended");
     };
-    assert!(landed.is_none());
-    other.landed(landed).unwrap();
+    assert!(outcome.is_none());
+    other.take_outcome(outcome).unwrap();
     assert!(matches!(other.step(0), Step::Read(_)));
 }
 
@@ -336,8 +336,8 @@ fn nothing_stays_registered_that_is_nowhere() {
     for n in 0..3_000 {
         world.ask(&asked(n), EXACT);
         let abandoned = asked(-1);
-        let mut asking = world.asking(&abandoned, EXACT);
-        drop(asking.step(0));
+        let mut fetch = world.fetch(&abandoned, EXACT);
+        drop(fetch.step(0));
     }
     let counts = world.lists.counts();
     assert!(counts.watches < 400, "{counts:?}");

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use list_cache::{Asking, Failure, Joined, Step};
+use list_cache::{Failure, ListFetch, Step, Waiter};
 use query::Query;
 use stage::{EXACT, World, query, row, says};
 
@@ -17,8 +17,8 @@ fn first_of_all() -> Query {
     ])
 }
 
-fn waits(asking: &mut Asking<'_>) -> Option<Joined> {
-    match asking.step(0) {
+fn waits(fetch: &mut ListFetch<'_>) -> Option<Waiter> {
+    match fetch.step(0) {
         Step::Wait(joined) => Some(joined),
         _ => None,
     }
@@ -28,19 +28,19 @@ fn waits(asking: &mut Asking<'_>) -> Option<Joined> {
 fn who_wants_the_total_as_well_waits_for_one_who_does() {
     let world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
     let query = first_of_all();
-    let mut of_rows = world.asking_rows(&query, EXACT);
+    let mut of_rows = world.fetch_rows(&query, EXACT);
     let Step::Read(_rows_alone) = of_rows.step(0) else {
         panic!("nobody reads yet");
     };
-    let mut leader = world.asking(&query, EXACT);
-    let Step::Read(reading) = leader.step(0) else {
+    let mut leader = world.fetch(&query, EXACT);
+    let Step::Read(fill) = leader.step(0) else {
         panic!("nobody reads the total");
     };
-    assert!(reading.rows() && reading.total());
+    assert!(fill.rows() && fill.total());
     for _ in 0..3 {
-        assert!(waits(&mut world.asking(&query, EXACT)).is_some());
+        assert!(waits(&mut world.fetch(&query, EXACT)).is_some());
     }
-    assert!(waits(&mut world.asking_rows(&query, EXACT)).is_some());
+    assert!(waits(&mut world.fetch_rows(&query, EXACT)).is_some());
 }
 
 #[test]
@@ -53,39 +53,39 @@ fn those_whose_total_moves_while_they_wait_for_rows_share_one_more_read() {
     let changes = world.changes(&[("c", row(1, 9))]);
     let mut shown = World::with(&[("a", 7, 1), ("b", 1, 2)]);
     shown.commit(&[("c", row(1, 9))]);
-    let mut leader = world.asking(&query, EXACT);
-    let Step::Read(reading) = leader.step(0) else {
+    let mut leader = world.fetch(&query, EXACT);
+    let Step::Read(fill) = leader.step(0) else {
         panic!("the rows are nowhere");
     };
-    assert!(!reading.total());
-    let mut others: Vec<Asking<'_>> = (0..4).map(|_| world.asking(&query, EXACT)).collect();
-    let joined: Vec<Joined> = others.iter_mut().filter_map(waits).collect();
+    assert!(!fill.total());
+    let mut others: Vec<ListFetch<'_>> = (0..4).map(|_| world.fetch(&query, EXACT)).collect();
+    let joined: Vec<Waiter> = others.iter_mut().filter_map(waits).collect();
     assert_eq!(joined.len(), 4);
     let withheld = world.withhold(&changes);
-    let found = world.found(&query, &reading);
-    leader.fill(reading, found);
+    let found = world.found(&query, &fill);
+    leader.fill(fill, found);
     world.lists.publish(withheld, true);
     for (other, joined) in others.iter_mut().zip(&joined) {
-        let Poll::Ready(landed) = joined.look() else {
+        let Poll::Ready(outcome) = joined.look() else {
             panic!("the read has ended");
         };
-        other.landed(landed).unwrap();
+        other.take_outcome(outcome).unwrap();
     }
     let mut next = others.pop().unwrap();
-    let Step::Read(reading) = next.step(0) else {
+    let Step::Read(fill) = next.step(0) else {
         panic!("its total is altered");
     };
-    assert!(reading.rows() && reading.total());
-    let joined: Vec<Joined> = others.iter_mut().filter_map(waits).collect();
+    assert!(fill.rows() && fill.total());
+    let joined: Vec<Waiter> = others.iter_mut().filter_map(waits).collect();
     assert_eq!(joined.len(), 3);
-    let found = shown.found(&query, &reading);
-    next.fill(reading, found);
+    let found = shown.found(&query, &fill);
+    next.fill(fill, found);
     let (body, total, _) = shown.read(&query);
     for (other, joined) in others.iter_mut().zip(&joined) {
-        let Poll::Ready(landed) = joined.look() else {
+        let Poll::Ready(outcome) = joined.look() else {
             panic!("the read has ended");
         };
-        other.landed(landed).unwrap();
+        other.take_outcome(outcome).unwrap();
         let Step::Answer(answer) = other.step(0) else {
             panic!("it is of one snapshot");
         };
@@ -97,20 +97,20 @@ fn those_whose_total_moves_while_they_wait_for_rows_share_one_more_read() {
 fn a_read_that_failed_is_not_begun_again_by_those_who_joined_it() {
     let world = World::with(&[("a", 1, 1)]);
     let query = first_of_all();
-    let mut leader = world.asking(&query, EXACT);
-    let Step::Read(reading) = leader.step(0) else {
+    let mut leader = world.fetch(&query, EXACT);
+    let Step::Read(fill) = leader.step(0) else {
         panic!("nobody reads yet");
     };
-    let mut other = world.asking(&query, EXACT);
+    let mut other = world.fetch(&query, EXACT);
     let joined = waits(&mut other).unwrap();
     let failure = Failure::TimedOut { limit_ms: 7 };
-    reading.fail(failure);
-    let Poll::Ready(landed) = joined.look() else {
+    fill.fail(failure);
+    let Poll::Ready(outcome) = joined.look() else {
         panic!("the read has ended");
     };
-    assert_eq!(other.landed(landed), Err(failure));
+    assert_eq!(other.take_outcome(outcome), Err(failure));
     // Whoever comes later reads for himself.
-    assert!(waits(&mut world.asking(&query, EXACT)).is_none());
+    assert!(waits(&mut world.fetch(&query, EXACT)).is_none());
 }
 
 #[test]
@@ -125,9 +125,9 @@ fn of_those_who_come_in_one_moment_one_reads() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..rounds {
-                    let mut asking = world.asking_rows(&query, EXACT);
+                    let mut fetch = world.fetch_rows(&query, EXACT);
                     ready.wait();
-                    let step = asking.step(0);
+                    let step = fetch.step(0);
                     let leads = matches!(step, Step::Read(_));
                     leaders.fetch_add(usize::from(leads), Ordering::Relaxed);
                     done.wait();

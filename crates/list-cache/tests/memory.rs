@@ -138,11 +138,11 @@ fn nothing_is_left_of_tables_that_are_gone() {
             ..query(&[&among(1, 1)])
         };
         // Somebody asks, and goes away, when the table has been deleted.
-        let mut asking = world.asking(&query, EXACT);
-        let Step::Read(reading) = asking.step(0) else {
+        let mut fetch = world.fetch(&query, EXACT);
+        let Step::Read(fill) = fetch.step(0) else {
             panic!("nobody has read it");
         };
-        drop(reading);
+        drop(fill);
     };
     late(1);
     let before = TAKEN.load(Ordering::Relaxed);

@@ -70,17 +70,17 @@ fn family_schema_permissions_and_table_stand_in_the_key() {
         assert!(!world.ask(&other, TTL).is_hit);
     }
     let query = all();
-    let mut asking = world.lists.ask(Asked {
+    let mut fetch = world.lists.ask(Asked {
         query: &query,
         family: Family::Documents,
         total: true,
         contract: TTL,
     });
-    let Step::Read(reading) = asking.step(0) else {
+    let Step::Read(fill) = fetch.step(0) else {
         panic!("its rows are written otherwise");
     };
-    assert!(!reading.total(), "its total is the same");
-    drop(reading);
+    assert!(!fill.total(), "its total is the same");
+    drop(fill);
     assert!(world.ask(&all(), TTL).is_hit);
 }
 
@@ -110,15 +110,15 @@ fn a_commit_keeps_later_askers_from_joining_but_not_the_fill() {
     let query = all();
     let changes = world.changes(&[("b", row(2, 2))]);
     let withheld = {
-        let mut leader = world.asking(&query, TTL);
-        let Step::Read(reading) = leader.step(0) else {
+        let mut leader = world.fetch(&query, TTL);
+        let Step::Read(fill) = leader.step(0) else {
             panic!("nobody reads yet");
         };
-        let found = world.found(&query, &reading);
+        let found = world.found(&query, &fill);
         let withheld = world.withhold(&changes);
-        let mut late = world.asking(&query, TTL);
+        let mut late = world.fetch(&query, TTL);
         assert!(matches!(late.step(0), Step::Read(_)), "not joined");
-        leader.fill(reading, found);
+        leader.fill(fill, found);
         withheld
     };
     world.show(changes);
@@ -132,16 +132,16 @@ fn what_does_not_concern_a_read_leaves_it_open_to_others() {
     let mut world = world();
     let query = query(&[r#"{"method":"equal","attribute":"n","values":[5]}"#]);
     let changes = world.changes(&[("b", row(2, 2))]);
-    let mut leader = world.asking(&query, TTL);
-    let Step::Read(reading) = leader.step(0) else {
+    let mut leader = world.fetch(&query, TTL);
+    let Step::Read(fill) = leader.step(0) else {
         panic!("nobody reads yet");
     };
     let withheld = world.withhold(&changes);
-    let mut late = world.asking(&query, TTL);
+    let mut late = world.fetch(&query, TTL);
     let Step::Wait(joined) = late.step(0) else {
         panic!("it may be joined");
     };
-    drop(reading);
+    drop(fill);
     assert!(matches!(joined.look(), Poll::Ready(None)));
     world.lists.publish(withheld, false);
 }
@@ -161,15 +161,15 @@ fn a_purge_takes_one_tables_lists_and_fences_off_open_reads() {
     world.ask(&query, TTL);
     world.ask(&elsewhere, TTL);
     {
-        let mut late = world.asking(&slow, TTL);
-        let Step::Read(reading) = late.step(0) else {
+        let mut late = world.fetch(&slow, TTL);
+        let Step::Read(fill) = late.step(0) else {
             panic!("nobody reads yet");
         };
         world.lists.purge(TABLE);
-        let mut after = world.asking(&slow, TTL);
+        let mut after = world.fetch(&slow, TTL);
         assert!(matches!(after.step(0), Step::Read(_)), "not joined");
-        let found = world.found(&slow, &reading);
-        late.fill(reading, found);
+        let found = world.found(&slow, &fill);
+        late.fill(fill, found);
     }
     assert!(!world.ask(&slow, TTL).is_hit, "its fill was refused");
     assert!(!world.ask(&query, TTL).is_hit);
@@ -204,16 +204,16 @@ fn a_part_that_was_evicted_proves_nothing_any_more() {
     let changes = world.changes(&[("b", row(1, 2))]);
     let mut shown = World::with(&[("a", 1, 1)]);
     shown.commit(&[("b", row(1, 2))]);
-    let mut asking = world.asking(&query, TTL);
-    let Step::Read(reading) = asking.step(0) else {
+    let mut fetch = world.fetch(&query, TTL);
+    let Step::Read(fill) = fetch.step(0) else {
         panic!("nobody has read the total");
     };
     world.crowd_out(TTL);
     let withheld = world.withhold(&changes);
-    let found = shown.found(&query, &reading);
-    asking.fill(reading, found);
+    let found = shown.found(&query, &fill);
+    fetch.fill(fill, found);
     world.lists.publish(withheld, true);
-    let Step::Answer(answer) = asking.step(0) else {
+    let Step::Answer(answer) = fetch.step(0) else {
         panic!("all of it is there");
     };
     assert_eq!(answer.is_stale, Some(true), "its rows are the old ones");
@@ -298,18 +298,18 @@ fn a_read_that_a_loss_overtakes_is_neither_joined_nor_kept() {
             let mut world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
             let changes = world.changes(&[("a", loses.clone())]);
             let withheld = {
-                let mut leader = world.asking(&query, TTL);
-                let Step::Read(reading) = leader.step(0) else {
+                let mut leader = world.fetch(&query, TTL);
+                let Step::Read(fill) = leader.step(0) else {
                     panic!("nobody reads yet");
                 };
-                let read = world.found(&query, &reading);
+                let read = world.found(&query, &fill);
                 let withheld = world.withhold(&changes);
-                let mut late = world.asking(&query, TTL);
+                let mut late = world.fetch(&query, TTL);
                 let Step::Read(inside) = late.step(0) else {
                     panic!("joined a read that was overtaken");
                 };
                 let read_inside = world.found(&query, &inside);
-                leader.fill(reading, read);
+                leader.fill(fill, read);
                 late.fill(inside, read_inside);
                 withheld
             };
@@ -329,13 +329,13 @@ fn what_others_lose_leaves_a_read_open_and_kept() {
     let query = query(&[IS_ONE]);
     let changes = world.changes(&[("a", Some(image(1, 1, NOBODY)))]);
     let withheld = {
-        let mut leader = world.asking(&query, TTL);
-        let Step::Read(reading) = leader.step(0) else {
+        let mut leader = world.fetch(&query, TTL);
+        let Step::Read(fill) = leader.step(0) else {
             panic!("nobody reads yet");
         };
-        let read = world.found(&query, &reading);
+        let read = world.found(&query, &fill);
         let withheld = world.withhold(&changes);
-        leader.fill(reading, read);
+        leader.fill(fill, read);
         withheld
     };
     world.show(changes);
@@ -403,7 +403,7 @@ fn nothing_is_known_of_lists_that_are_gone() {
     assert!(shown <= entries, "{shown} of {entries}");
     let query = query(&[IS_ONE]);
     world.ask(&query, TTL);
-    drop(world.asking(&seen_by(&[IS_ONE], guests()), TTL).step(0));
+    drop(world.fetch(&seen_by(&[IS_ONE], guests()), TTL).step(0));
     world.lists.purge(TABLE);
     assert_eq!(world.lists.counts().shown, 0);
     world.lists.rules().narrow(1);

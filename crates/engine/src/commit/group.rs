@@ -151,8 +151,8 @@ impl GroupCommit {
         })
     }
 
-    /// The next group, after a wait for more requests. `Nothing` if there is none and the caller has
-    /// better to do than to wait.
+    /// The next group, after a wait for more requests. `Nothing` if there is none and the caller
+    /// has better to do than to wait.
     fn take(&self, has_other_work: bool) -> Taken {
         let mut queue = self.queue.lock();
         queue.rejoin(|until| until.has_come(&self.shared) || self.has_just_failed());

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use list_cache::{Answer, Family, Pinned, PinnedName, Unaltered};
+use list_cache::{Answer, Family, Freshness, Pinned, PinnedName};
 use model::{Page, TableId};
 use query::Query;
 use store::{Listing, Snapshot, StoreError, TotalCap};
@@ -101,7 +101,7 @@ pub(crate) struct Hit {
 /// What says whether a hit is still to be answered.
 enum Kept {
     /// Of a list of now.
-    While(Unaltered),
+    While(Freshness),
     /// Of an answer at fixed coordinates, which has another name once its past is recast.
     As(PinnedName),
 }
@@ -114,7 +114,7 @@ impl Hit {
             catalogue_epoch: epoch,
             rows: answer.rows.body.clone(),
             total: answer.total,
-            kept: Kept::While(answer.unaltered.clone()),
+            kept: Kept::While(answer.freshness.clone()),
         }
     }
 
@@ -137,7 +137,7 @@ impl Hit {
     /// Whether nothing that could be read by now keeps it from being answered.
     fn holds(&self, shared: &Shared) -> bool {
         match &self.kept {
-            Kept::While(unaltered) => unaltered.holds(),
+            Kept::While(freshness) => freshness.holds(),
             Kept::As(name) => {
                 let total = self.total.is_some();
                 let lists = &shared.lists;

@@ -401,7 +401,7 @@ impl Attempt<'_> {
     /// Found in the cache, in a read of another caller, or in one of its own.
     async fn found_or_read(&self, contract: Contract) -> Result<Answer, EngineError> {
         let shared = &self.engine.shared;
-        let mut asking = shared.lists.ask(Asked {
+        let mut fetch = shared.lists.ask(Asked {
             query: self.query,
             family: self.asked.family,
             total: self.asked.total,
@@ -411,27 +411,27 @@ impl Attempt<'_> {
         // still is the one; what others read does not.
         let mut was_read_here = false;
         let answer = loop {
-            match asking.step(shared.clock.elapsed_ms()) {
+            match fetch.step(shared.clock.elapsed_ms()) {
                 Step::Answer(answer) => break answer,
-                Step::Wait(joined) => {
-                    let landed = joined.await;
+                Step::Wait(waiter) => {
+                    let outcome = waiter.await;
                     self.torn.set(None);
-                    match asking.landed(landed) {
+                    match fetch.take_outcome(outcome) {
                         Ok(()) => {}
                         // It may have been a guest's: places of keys may be free.
                         Err(Failure::Busy { .. }) if !self.of_guest => {
-                            asking.landed(None).expect("nothing is handed on");
+                            fetch.take_outcome(None).expect("nothing is handed on");
                         }
                         Err(failure) => return Err(error_of(failure)),
                     }
                     was_read_here = false;
                 }
-                Step::Read(reading) => {
-                    match self.read(reading.rows(), reading.total(), true).await {
-                        Ok(read) => asking.fill(reading, read),
+                Step::Read(fill) => {
+                    match self.read(fill.rows(), fill.total(), true).await {
+                        Ok(read) => fetch.fill(fill, read),
                         Err(error) => {
                             if let Some(failure) = failure_of(&error) {
-                                reading.fail(failure);
+                                fill.fail(failure);
                             }
                             return Err(error);
                         }

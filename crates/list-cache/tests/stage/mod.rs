@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use list_cache::{
-    Answer, Asked, Asking, Batch, Bounds, Contract, Family, ListCache, Names, Read, ReadRows,
-    Reading, Rule, Step, Withheld,
+    Answer, Asked, Batch, Bounds, Contract, Family, Fill, ListCache, ListFetch, Names, Read,
+    ReadRows, Rule, Step, Withheld,
 };
 use model::{
     Change, Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, Field, Image, Mark, ProjectId,
@@ -258,22 +258,22 @@ impl World {
     }
 
     /// What a reading asks for, as committed now.
-    pub fn found(&self, query: &Query, reading: &Reading<'_>) -> Read {
+    pub fn found(&self, query: &Query, fill: &Fill<'_>) -> Read {
         let (body, total, last_place, shown) = self.read_shown(query);
         Read {
-            rows: reading.rows().then(|| ReadRows {
+            rows: fill.rows().then(|| ReadRows {
                 body: body.into_bytes().into(),
                 tag: 0,
                 last_place,
                 shown,
             }),
-            total: reading.total().then_some(total),
+            total: fill.total().then_some(total),
             mark: Mark(self.mark),
             read_ms: self.now_ms,
         }
     }
 
-    pub fn asking<'a>(&'a self, query: &'a Query, contract: Contract) -> Asking<'a> {
+    pub fn fetch<'a>(&'a self, query: &'a Query, contract: Contract) -> ListFetch<'a> {
         self.lists.ask(Asked {
             query,
             family: Family::Tables,
@@ -283,7 +283,7 @@ impl World {
     }
 
     /// The same without the total.
-    pub fn asking_rows<'a>(&'a self, query: &'a Query, contract: Contract) -> Asking<'a> {
+    pub fn fetch_rows<'a>(&'a self, query: &'a Query, contract: Contract) -> ListFetch<'a> {
         self.lists.ask(Asked {
             query,
             family: Family::Tables,
@@ -294,13 +294,13 @@ impl World {
 
     /// Caches the rows alone, which are read if need be.
     pub fn ask_rows(&self, query: &Query, contract: Contract) -> Answer {
-        let mut asking = self.asking_rows(query, contract);
+        let mut fetch = self.fetch_rows(query, contract);
         loop {
-            match asking.step(self.now_ms) {
+            match fetch.step(self.now_ms) {
                 Step::Answer(answer) => return answer,
-                Step::Read(reading) => {
-                    let found = self.found(query, &reading);
-                    asking.fill(reading, found);
+                Step::Read(fill) => {
+                    let found = self.found(query, &fill);
+                    fetch.fill(fill, found);
                 }
                 Step::Wait(_) => panic!("nobody else reads"),
             }
@@ -334,18 +334,18 @@ impl World {
     pub fn ask(&self, query: &Query, contract: Contract) -> Answer {
         let looked = self.lists.look(&self.names(query, contract), self.now_ms);
         let mut looked = looked.map(|answer| told(&answer));
-        let mut asking = self.asking(query, contract);
+        let mut fetch = self.fetch(query, contract);
         loop {
-            match asking.step(self.now_ms) {
+            match fetch.step(self.now_ms) {
                 Step::Answer(answer) => {
                     let at_once = answer.is_hit.then(|| told(&answer));
                     assert!(looked.is_none() || looked == at_once, "{looked:?}");
                     return answer;
                 }
-                Step::Read(reading) => {
+                Step::Read(fill) => {
                     assert_eq!(looked.take(), None, "found what is not there");
-                    let found = self.found(query, &reading);
-                    asking.fill(reading, found);
+                    let found = self.found(query, &fill);
+                    fetch.fill(fill, found);
                 }
                 Step::Wait(_) => panic!("nobody else reads"),
             }

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::entry::{Altered, Content, Entry, Held, Place, Rows, Total};
+use crate::entry::{Content, Entry, Held, Place, Rows, StaleFlag, Total};
 use crate::key::{Contract, Key, Part, rows_meant};
 use crate::lists::{ListCache, Locked};
 use crate::registry::Wanted;
 use crate::request::{Asked, Read};
 use crate::rules::Rule;
-use crate::run::{Failure, Joined, Parts, Run};
+use crate::run::{Failure, Parts, Run, Waiter};
 
 /// The right to read and to keep. What it will fill is watched from here on, so a commit that
-/// overtakes the read is noticed. Dropped without a fill or [`Reading::fail`], it sends those
+/// overtakes the read is noticed. Dropped without a fill or [`Fill::fail`], it sends those
 /// who joined to read for themselves.
-pub struct Reading<'a> {
+pub struct Fill<'a> {
     lists: &'a ListCache,
     contract: Contract,
     run: Arc<Run>,
@@ -25,18 +25,18 @@ pub struct Reading<'a> {
 struct Ticket {
     key: Key,
     place: Place,
-    altered: Altered,
+    stale: StaleFlag,
 }
 
 /// What is done about what is not cached.
 pub(crate) enum Taken<'a> {
     /// Somebody reads it.
-    Joined(Joined),
+    Joined(Waiter),
     /// The caller reads it.
-    Opened(Reading<'a>),
+    Opened(Fill<'a>),
 }
 
-impl<'a> Reading<'a> {
+impl<'a> Fill<'a> {
     /// Joins somebody who reads all that is named, rows and total, or reads it for all who come:
     /// in one piece, so that of those who come at once no two read.
     pub(crate) fn join_or_open(
@@ -65,25 +65,25 @@ impl<'a> Reading<'a> {
                 is_exact: asked.contract.is_exact(),
                 of_rows,
             };
-            let (place, altered) = locked.registry.open(&wanted, lists.rules());
+            let (place, stale) = locked.registry.open(&wanted, lists.rules());
             Ticket {
                 key: Key::new(key),
                 place,
-                altered,
+                stale,
             }
         };
         let rows = rows_key.map(|key| ticket(key, true));
         let total = total_key.map(|key| ticket(key, false));
         let run = Arc::new(Run {
-            rows: rows.as_ref().map(|ticket| ticket.altered.clone()),
-            total: total.as_ref().map(|ticket| ticket.altered.clone()),
+            rows: rows.as_ref().map(|ticket| ticket.stale.clone()),
+            total: total.as_ref().map(|ticket| ticket.stale.clone()),
             ..Run::default()
         });
         for ticket in rows.iter().chain(&total) {
             locked.runs.open(ticket.key.clone(), run.clone());
         }
         drop(locked);
-        Taken::Opened(Reading {
+        Taken::Opened(Fill {
             lists,
             contract: asked.contract,
             run,
@@ -124,21 +124,21 @@ impl<'a> Reading<'a> {
                 mark,
                 read_ms,
             };
-            let altered = ticket.altered.clone();
+            let stale = ticket.stale.clone();
             let table = ticket.key.table();
             let registry = &mut locked.registry;
             registry.set_window(table, &ticket.place, rows.last_place);
             let content = Content::Rows(value.clone());
             gone.extend(self.keep(&mut locked, ticket, content, Some(rows.shown)));
-            parts.rows = Some(Held { value, altered });
+            parts.rows = Some(Held { value, stale });
         }
         if let Some(count) = read.total
             && let Some(ticket) = self.total.take()
         {
             let value = Total { count, read_ms };
-            let altered = ticket.altered.clone();
+            let stale = ticket.stale.clone();
             gone.extend(self.keep(&mut locked, ticket, Content::Total(value), None));
-            parts.total = Some(Held { value, altered });
+            parts.total = Some(Held { value, stale });
         }
         drop(locked);
         drop(gone);
@@ -156,19 +156,19 @@ impl<'a> Reading<'a> {
     ) -> Vec<(Key, Entry)> {
         locked.runs.close(&ticket.key, &self.run);
         let lists = self.lists;
-        let mut altered = ticket.altered;
-        if altered.is_set() && self.contract.is_exact() {
+        let mut stale = ticket.stale;
+        if stale.is_set() && self.contract.is_exact() {
             if lists.rules().hold(Rule::LateFillsAreRefused) {
                 locked.registry.refused_fills += 1;
                 return Vec::new();
             }
-            altered = Altered::default();
+            stale = StaleFlag::default();
         }
         if !lists.may_fill(&ticket.key, self.contract) {
             let table = ticket.key.table();
             locked
                 .registry
-                .close(table, &ticket.place, &altered, lists.rules());
+                .close(table, &ticket.place, &stale, lists.rules());
             return Vec::new();
         }
         let total = match &content {
@@ -183,7 +183,7 @@ impl<'a> Reading<'a> {
             let Some(bytes) = known else {
                 locked.registry.refused_fills += 1;
                 let (table, place) = (ticket.key.table(), &ticket.place);
-                locked.registry.close(table, place, &altered, lists.rules());
+                locked.registry.close(table, place, &stale, lists.rules());
                 return Vec::new();
             };
             watch_bytes = bytes;
@@ -192,7 +192,7 @@ impl<'a> Reading<'a> {
         let watch_bytes = watch_bytes.saturating_add(registered);
         let entry = Entry {
             place: ticket.place,
-            altered,
+            stale,
             content,
             watch_bytes,
         };
@@ -200,7 +200,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-impl Drop for Reading<'_> {
+impl Drop for Fill<'_> {
     fn drop(&mut self) {
         if self.rows.is_some() || self.total.is_some() {
             let mut locked = self.lists.lock();
@@ -209,7 +209,7 @@ impl Drop for Reading<'_> {
                 let (table, place) = (ticket.key.table(), &ticket.place);
                 locked
                     .registry
-                    .close(table, place, &ticket.altered, self.lists.rules());
+                    .close(table, place, &ticket.stale, self.lists.rules());
             }
         }
         // Of no effect after its end.

@@ -6,13 +6,13 @@
 //! instant. Two parts were true together if the one that was found first is unaltered after the
 //! other was found; if not, both are read anew on one snapshot.
 
-use crate::entry::{Altered, Unaltered};
+use crate::entry::{Freshness, StaleFlag};
+use crate::fill::{Fill, Taken};
 use crate::lists::ListCache;
 use crate::names::Names;
-use crate::reading::{Reading, Taken};
 use crate::request::{Answer, Asked, Found, Read};
 use crate::rules::Rule;
-use crate::run::{Failure, Joined, Landed, Parts};
+use crate::run::{Failure, FillOutcome, Parts, Waiter};
 
 /// Waits for reads of others that came to nothing, before the caller reads for itself.
 const WAITS_MAX: u32 = 2;
@@ -21,14 +21,14 @@ const WAITS_MAX: u32 = 2;
 pub enum Step<'a> {
     /// The answer.
     Answer(Answer),
-    /// Wait for this, and hand in what it gives by [`Asking::landed`].
-    Wait(Joined),
-    /// Read what it says on a snapshot opened from now on, and hand it in by [`Asking::fill`].
-    Read(Reading<'a>),
+    /// Wait for this, and hand in what it gives by [`ListFetch::take_outcome`].
+    Wait(Waiter),
+    /// Read what it says on a snapshot opened from now on, and hand it in by [`ListFetch::fill`].
+    Read(Fill<'a>),
 }
 
 /// One answer on its way.
-pub struct Asking<'a> {
+pub struct ListFetch<'a> {
     lists: &'a ListCache,
     asked: Asked<'a>,
     names: Names,
@@ -51,9 +51,9 @@ enum Stage {
     Whole,
 }
 
-impl<'a> Asking<'a> {
-    pub(crate) fn new(lists: &'a ListCache, asked: Asked<'a>) -> Asking<'a> {
-        Asking {
+impl<'a> ListFetch<'a> {
+    pub(crate) fn new(lists: &'a ListCache, asked: Asked<'a>) -> ListFetch<'a> {
+        ListFetch {
             lists,
             names: lists.name(asked),
             asked,
@@ -86,9 +86,9 @@ impl<'a> Asking<'a> {
     /// # Errors
     /// Why the read failed that was joined. Unless the caller has rights that its reader had not,
     /// the answer is this.
-    pub fn landed(&mut self, landed: Option<Landed>) -> Result<(), Failure> {
-        match landed {
-            Some(Landed(parts)) => self.take(parts?),
+    pub fn take_outcome(&mut self, outcome: Option<FillOutcome>) -> Result<(), Failure> {
+        match outcome {
+            Some(FillOutcome(parts)) => self.take(parts?),
             None => self.waits += 1,
         }
         Ok(())
@@ -96,8 +96,8 @@ impl<'a> Asking<'a> {
 
     /// Takes in what [`Step::Read`] asked for, keeps it if no commit overtook it, and hands it to
     /// those who joined.
-    pub fn fill(&mut self, reading: Reading<'a>, read: Read) {
-        let parts = reading.fill(read);
+    pub fn fill(&mut self, fill: Fill<'a>, read: Read) {
+        let parts = fill.fill(read);
         self.take(parts);
     }
 
@@ -121,12 +121,12 @@ impl<'a> Asking<'a> {
             self.stage = Stage::Whole;
         } else {
             let found_first = if has_rows {
-                self.held.total.as_ref().map(|total| &total.altered)
+                self.held.total.as_ref().map(|total| &total.stale)
             } else {
-                self.held.rows.as_ref().map(|rows| &rows.altered)
+                self.held.rows.as_ref().map(|rows| &rows.stale)
             };
-            let is_altered = found_first.is_none_or(Altered::is_set);
-            self.stage = if lacks_any || self.lists.parts(&self.names, is_altered) {
+            let is_stale = found_first.is_none_or(StaleFlag::is_set);
+            self.stage = if lacks_any || self.lists.parts(&self.names, is_stale) {
                 Stage::Anew
             } else {
                 Stage::Whole
@@ -152,17 +152,17 @@ impl<'a> Asking<'a> {
             self.names.total().filter(|_| total),
         );
         let may_join = self.waits < WAITS_MAX;
-        match Reading::join_or_open(self.lists, self.asked, names, may_join) {
+        match Fill::join_or_open(self.lists, self.asked, names, may_join) {
             Taken::Joined(joined) => Step::Wait(joined),
-            Taken::Opened(reading) => Step::Read(reading),
+            Taken::Opened(fill) => Step::Read(fill),
         }
     }
 }
 
 impl ListCache {
     /// Begins to put an answer together.
-    pub fn ask<'a>(&'a self, asked: Asked<'a>) -> Asking<'a> {
-        Asking::new(self, asked)
+    pub fn ask<'a>(&'a self, asked: Asked<'a>) -> ListFetch<'a> {
+        ListFetch::new(self, asked)
     }
 
     /// Looks for the parts of an answer, one after the other; within a `ttl`, for those that are
@@ -185,8 +185,8 @@ impl ListCache {
             return Found::Lacking { rows, total };
         }
         // The rows were found first: unaltered, they were true together with the total.
-        let are_rows_altered = held.rows.as_ref().is_some_and(|rows| rows.altered.is_set());
-        if self.parts(names, are_rows_altered) {
+        let are_rows_stale = held.rows.as_ref().is_some_and(|rows| rows.stale.is_set());
+        if self.parts(names, are_rows_stale) {
             Found::OfTwoInstants
         } else {
             Found::Whole
@@ -195,9 +195,9 @@ impl ListCache {
 
     /// Whether rows and total must not be answered together, if what was found first has been
     /// altered or not since.
-    fn parts(&self, names: &Names, is_altered: bool) -> bool {
+    fn parts(&self, names: &Names, is_stale: bool) -> bool {
         let has_two_parts = names.contract().is_exact() && names.total().is_some();
-        is_altered && has_two_parts && self.rules().hold(Rule::OneInstant)
+        is_stale && has_two_parts && self.rules().hold(Rule::OneInstant)
     }
 }
 
@@ -211,15 +211,15 @@ impl Parts {
         let rows = self.rows?;
         let total = self.total.filter(|_| names.total().is_some());
         // Moved, not copied: each copy counts in a place that all cores share.
-        let (total, total_altered) = match total {
-            Some(total) => (Some(total.value.count), Some(total.altered)),
+        let (total, total_stale) = match total {
+            Some(total) => (Some(total.value.count), Some(total.stale)),
             None => (None, None),
         };
-        let unaltered = Unaltered::new(rows.altered, total_altered);
+        let freshness = Freshness::new(rows.stale, total_stale);
         let is_within_ttl = !names.contract().is_exact();
         Some(Answer {
-            is_stale: is_within_ttl.then(|| !unaltered.holds()),
-            unaltered,
+            is_stale: is_within_ttl.then(|| !freshness.holds()),
+            freshness,
             rows: rows.value,
             total,
             is_hit,
