@@ -10,17 +10,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use model::history::{Range, Until};
-use model::{Mark, Selection, Table, Timestamp, Value};
+use model::{Mark, OnDelete, Selection, Table, Timestamp, Value};
 use query::{Visibility, names};
 use rusqlite::Connection;
 use store::{
-    CatalogueOp, Durability, Note, Op, Options, RecordsOf, Refusal, SchemaChange, Store,
+    CatalogueOp, Durability, Note, Op, Options, RecordsOf, Refusal, RowAct, SchemaChange, Store,
     StoreError, TimedAct, TimedOp, WriteBatch, inspect,
 };
 use suite::db::{
     COUNT, DATABASE, DUE, Db, PROJECT, Place, TAGS, TITLE, assert_holds, create_database,
     create_project, encode_row, notes, notes_called, row_id,
 };
+use suite::related::{self, held, last, link, relate};
 use suite::schema::change;
 use traces::traces;
 
@@ -453,6 +454,134 @@ fn a_damaged_row_that_was_written_over_periods_can_be_deleted() {
 }
 
 #[test]
+fn a_row_is_deleted_though_damaged_ones_hold_links_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    relate(&mut db, model::RelationKind::ManyToOne, OnDelete::SetNull);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    db.ok(vec![related::insert(&others, "target", Value::Null)]);
+    let linked = |id: &str| {
+        let mut values = values(id, id);
+        values.push(link("target"));
+        values
+    };
+    let began = db.mark_of(db.insert("stays", linked("stays")));
+    db.ok(vec![db.insert("ends", linked("ends"))]);
+    let at = |hours: i64| Timestamp(began.0 + hours * 3_600_000_000);
+    let guard = store::Guard::Open;
+    db.ok(vec![timed(&db, "ends", at(1), TimedAct::Delete { guard })]);
+    db.ok(vec![db.insert("parted", linked("parted"))]);
+    let put = TimedAct::Put {
+        values: linked("parted"),
+        permissions: None,
+        guard: store::Guard::Open,
+    };
+    db.ok(vec![timed(&db, "parted", at(2), put)]);
+    let title = names::column(notes.columns[TITLE].number);
+    let (now, versions) = (names::now(notes.number), names::versions(notes.number));
+    db.close();
+    let ids = "'stays', 'ends', 'parted'";
+    for physical in [&now, &versions] {
+        damage(&place, (physical, &title), ids);
+    }
+    let mut db = Db::open(&place);
+    db.next = Mark(began.0 + 60_000_000);
+    let deleted = db.ok(vec![related::delete(&others, "target")]);
+    // Images of the holders would lack what cannot be read.
+    let store::Changes::Tables(changed) = deleted.changes else {
+        panic!("rows were kept: {:?}", deleted.changes);
+    };
+    assert!(changed.contains(&notes.number), "{changed:?}");
+    for id in ["stays", "ends", "parted"] {
+        assert_eq!(held(&db, id, None), Value::Null, "{id}");
+        assert!(
+            is_refused(&db, id),
+            "{id}: its title is as damaged as it was"
+        );
+    }
+    db.close();
+    let link = names::column(notes.columns[last(&notes)].number);
+    for sql in [
+        format!("SELECT count(*) FROM {now} WHERE {title} = x'00'"),
+        format!(
+            "SELECT count(DISTINCT id) FROM {versions} WHERE {title} = x'00' AND {link} IS NULL"
+        ),
+    ] {
+        let kept = place.database().query_row(&sql, (), |row| row.get(0));
+        assert_eq!(kept, Ok(3), "{sql}");
+    }
+}
+
+#[test]
+fn a_damaged_row_is_mended_by_values_in_the_place_of_what_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut db) = open(&folder);
+    let ids = ["updated", "nulled", "put", "ends", "both"];
+    let mut began = Mark(0);
+    for id in ids {
+        began = db.mark_of(db.insert(id, values(id, id)));
+    }
+    let guard = store::Guard::Open;
+    let end = Timestamp(began.0 + 3_600_000_000);
+    db.ok(vec![timed(&db, "ends", end, TimedAct::Delete { guard })]);
+    let table = db.table();
+    let [title, tags] = [TITLE, TAGS].map(|at| names::column(table.columns[at].number));
+    let (now, versions) = (names::now(table.number), names::versions(table.number));
+    db.close();
+    for physical in [&now, &versions] {
+        let all = "'updated', 'nulled', 'put', 'ends', 'both'";
+        damage(&place, (physical, &title), all);
+        damage(&place, (physical, &tags), "'both'");
+    }
+    let mut db = Db::open(&place);
+    let is_broken =
+        |refused: &Refusal| matches!(refused, Refusal::Failed(StoreError::SealBroken { .. }));
+    let set = |value: &str| vec![(TITLE, Value::Text(value.to_owned()))];
+    // What stays damaged cannot be shown by the answer.
+    for patch in [vec![(COUNT, Value::Int(1))], vec![]] {
+        let refused = db.refused(vec![db.update("updated", patch)]);
+        assert!(is_broken(&refused), "{refused:?}");
+    }
+    let refused = db.refused(vec![db.update("both", set("both"))]);
+    assert!(is_broken(&refused), "{refused:?}");
+
+    let mended = db.ok(vec![db.update("updated", set("again"))]);
+    assert_eq!(mended.changes, store::Changes::Tables(vec![table.number]));
+    let mut wanted = values("updated", "updated");
+    wanted[TITLE] = Value::Text("again".to_owned());
+    assert_holds(&db.get("updated").unwrap(), &table, &wanted);
+    db.ok(vec![db.update("nulled", vec![(TITLE, Value::Null)])]);
+    wanted = values("nulled", "nulled");
+    wanted[TITLE] = Value::Null;
+    assert_holds(&db.get("nulled").unwrap(), &table, &wanted);
+    db.ok(vec![db.update("ends", set("ends"))]);
+    assert_holds(&db.get("ends").unwrap(), &table, &values("ends", "ends"));
+    let whole = values("put", "put");
+    let put = RowAct::Put {
+        patch: whole.iter().cloned().enumerate().collect::<Vec<_>>().into(),
+        insert: Ok(whole.clone()),
+        permissions: None,
+        insert_permissions: vec![],
+        stamps: store::Stamps::default(),
+        guard: store::Guard::Open,
+    };
+    db.ok(vec![db.op("put", put)]);
+    assert_holds(&db.get("put").unwrap(), &table, &whole);
+    let at = model::Coordinates {
+        valid: began.timestamp(),
+        system: began,
+    };
+    let then = db.try_get("updated", Some(at), &Visibility::Everything);
+    assert!(
+        matches!(then, Err(StoreError::SealBroken { .. })),
+        "the past is as it was"
+    );
+    db.close();
+    let db = Db::open(&place);
+    assert_holds(&db.get("put").unwrap(), &table, &whole);
+}
+
+#[test]
 fn all_rows_that_match_are_deleted_though_one_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let (place, mut db) = open(&folder);
@@ -484,6 +613,19 @@ fn all_rows_that_match_are_deleted_though_one_is_damaged() {
     let refused = db.refused(vec![matching(&db, update)]);
     let is_broken = matches!(refused, Refusal::Failed(StoreError::SealBroken { .. }));
     assert!(is_broken, "{refused:?}");
+    let mend = store::MatchingAct::Update {
+        patch: vec![(TITLE, Value::Text("all".to_owned()))].into(),
+        permissions: None,
+        stamps: store::Stamps::default(),
+        range: None,
+    };
+    assert_eq!(db.ok(vec![matching(&db, mend)]).matched[0].rows.len(), 3);
+    let mut wanted = values("b", "b");
+    wanted[TITLE] = Value::Text("all".to_owned());
+    assert_holds(&db.get("b").unwrap(), &table, &wanted);
+    db.close();
+    damage(&place, (&names::now(table.number), &title), "'b'");
+    let mut db = Db::open(&place);
     let deleted = db.ok(vec![matching(&db, store::MatchingAct::Delete)]);
     let matched = &deleted.matched[0];
     let shown: Vec<&str> = matched.rows.iter().map(|row| row.id.as_str()).collect();

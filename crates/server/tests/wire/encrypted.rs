@@ -327,6 +327,36 @@ fn a_damaged_row_is_named_and_can_be_passed_by() {
 }
 
 #[test]
+fn a_damaged_row_is_mended_by_a_new_value() {
+    let mut site = damaged();
+    let b = format!("{ROWS}/b");
+    let whole = json!({"data": {"plain": "mended", "ssn": secret("put")}});
+    for (method, change) in [
+        ("PATCH", json!({"data": {"ssn": secret("patched")}})),
+        ("PUT", whole),
+    ] {
+        let select = json!({"method": "select", "values": ["plain"]});
+        let lacking = asked(ROWS, &[select]);
+        assert_eq!(site.ask("GET", &lacking, "").json()["total"], 3);
+        let other = json!({"data": {"plain": "other"}}).to_string();
+        let refused = site.ask("PATCH", &b, &other);
+        assert_eq!(refused.refusal(), "500 encrypted_value_invalid");
+        assert!(refused.text.contains("row `b`"), "{}", refused.text);
+        let mended = site.make(method, &b, &change).json();
+        for (key, value) in change["data"].as_object().unwrap() {
+            assert_eq!(mended[key], *value, "{mended}");
+        }
+        assert_eq!(site.ask("GET", ROWS, "").json()["rows"][1], mended);
+        let listed = site.ask("GET", &lacking, "").json();
+        assert_eq!(listed["rows"][1]["plain"], mended["plain"], "{listed}");
+        site = site.restart_after(|directory| damage_behind(directory, "near b now"));
+        let read = site.ask("GET", &b, "");
+        let is_now = mended["plain"] == "near b now";
+        assert_eq!(read.status, if is_now { 500 } else { 200 }, "{}", read.text);
+    }
+}
+
+#[test]
 fn the_history_of_a_damaged_row_marks_what_it_lacks() {
     let site = damaged();
     for axis in ["both", "valid", "system"] {

@@ -101,7 +101,9 @@ impl Run<'_> {
     fn do_what_is_left(&mut self, mut left: Vec<Left>) -> Step<()> {
         while let Some(next) = left.pop() {
             match next {
-                Left::Untie(op, holder, valid) => self.relink_over(&op, &holder, valid, false)?,
+                Left::Untie(op, holder, valid) => {
+                    self.showing_no_row(|run| run.relink_over(&op, &holder, valid, false))?;
+                }
                 Left::End(table, id, valid) => {
                     let further = self.left_by(&table, &id, valid)?;
                     let guard = Guard::Open;

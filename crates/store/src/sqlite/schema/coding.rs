@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::{Column, Table, TableNumber, Value};
+use model::{Column, Edit, Patch, Table, TableNumber, Value};
 use rusqlite::types::{Null, Value as Stored, ValueRef};
 use rusqlite::{Row, Statement};
 
@@ -36,6 +36,34 @@ impl Damaged {
     /// What is wrong with the last of them.
     pub(crate) fn need_none(&self) -> Result<(), StoreError> {
         self.why.clone().map_or(Ok(()), Err)
+    }
+
+    /// Those that stay when `patch` changes the row.
+    ///
+    /// # Errors
+    /// What is wrong with them, if one is needed to compute its successor.
+    pub(crate) fn left_by(&self, patch: &Patch) -> Result<Damaged, StoreError> {
+        let is_needed = |(position, edit): &(usize, Edit)| {
+            matches!(edit, Edit::Operate(_)) && self.sealed.iter().any(|(at, _)| at == position)
+        };
+        if patch.edits().iter().any(is_needed) {
+            self.need_none()?;
+        }
+        let mut left = self.clone();
+        left.replace_by(patch);
+        Ok(left)
+    }
+
+    /// A value that `patch` sets takes the place of one that cannot be opened.
+    pub(crate) fn replace_by(&mut self, patch: &Patch) {
+        for (position, edit) in patch.edits() {
+            if matches!(edit, Edit::Set(_)) {
+                self.sealed.retain(|(at, _)| at != position);
+            }
+        }
+        if self.sealed.is_empty() {
+            self.why = None;
+        }
     }
 
     /// Binds them in the place of the nulls that stood for them; `first`, and what is returned, are

@@ -7,7 +7,7 @@ use model::{Row, RowId, Selection, Table};
 use query::{Dialect, Query, Side, emit, names};
 
 use super::halt::{Halt, Step};
-use super::row_write::{Target, row};
+use super::row_write::{Current, Target, row};
 use super::run::Run;
 use crate::StoreError;
 use crate::batch::{BATCH_ROWS_MAX, MatchingAct, MatchingOp};
@@ -123,6 +123,20 @@ impl Run<'_> {
         Ok(found)
     }
 
+    /// What goes is not looked at, nor what is damaged and replaced.
+    fn found_to_change(&mut self, target: &Target<'_>, act: &MatchingAct) -> Step<Option<Current>> {
+        match act {
+            MatchingAct::Delete => self.current_to_go(target),
+            MatchingAct::Update {
+                patch, range: None, ..
+            } => {
+                let found = self.current_found(target)?;
+                found.map(|row| row.mended_by(patch)).transpose()
+            }
+            MatchingAct::Update { .. } => self.current(target),
+        }
+    }
+
     /// Changes one row, and shows it; `None` if the deletion of one before it took it along, or if
     /// a value of one that goes is damaged.
     fn change(&mut self, op: &MatchingOp, id: &RowId) -> Step<Option<Row>> {
@@ -132,11 +146,7 @@ impl Run<'_> {
             sql: self.texts.of(&op.query.table),
         };
         let has_ties = op.query.table.relations().next().is_some();
-        // What goes is not looked at.
-        let found = match op.act {
-            MatchingAct::Delete => self.current_to_go(&target)?,
-            MatchingAct::Update { .. } => self.current(&target)?,
-        };
+        let found = self.found_to_change(&target, &op.act)?;
         let current = match found {
             Some(current) => current,
             None if has_ties => return Ok(None),

@@ -117,7 +117,22 @@ impl Run<'_> {
     }
 
     /// Takes links away before it gives any: a unique link may move from one row to another.
+    /// Encrypted values of holders stay as they are sealed, whether or not they can be opened.
     fn link(&mut self, op: &LinkOp) -> Step<()> {
+        self.showing_no_row(|run| run.link_all(op))
+    }
+
+    pub(crate) fn showing_no_row(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Step<()>,
+    ) -> Step<()> {
+        let before = std::mem::replace(&mut self.shows_no_row, true);
+        let done = change(self);
+        self.shows_no_row = before;
+        done
+    }
+
+    fn link_all(&mut self, op: &LinkOp) -> Step<()> {
         if let Some(range) = op.range {
             return self.link_over(op, range);
         }
@@ -148,7 +163,8 @@ impl Run<'_> {
             let from_now_on = Period::new(self.mark.timestamp(), None).map_err(Refusal::Invalid)?;
             return self.relink_over(op, id, from_now_on, gives);
         }
-        let row = self.current(&target)?.ok_or_else(|| Refusal::LinkMissing {
+        let row = self.current_found(&target)?;
+        let row = row.ok_or_else(|| Refusal::LinkMissing {
             column: column.key.to_string(),
             id: id.clone(),
         })?;

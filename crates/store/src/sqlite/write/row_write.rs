@@ -22,11 +22,11 @@ use rusqlite::params;
 
 use super::halt::Step;
 use super::run::Run;
-use crate::StoreError;
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
 use crate::sqlite::disk::fault::{corrupt, is_unique_violation};
 use crate::sqlite::schema::bind::{Bound, grants, permissions_text};
+use crate::sqlite::schema::coding::Damaged;
 use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
 use crate::sqlite::schema::sizes;
@@ -58,23 +58,30 @@ pub(crate) struct Current {
     pub(crate) known_from: i64,
     /// Whether its piece has no end, and begins where an everyday change can cut or drop it.
     is_everyday: bool,
-    /// What is wrong with an encrypted value of it, which is null here.
-    damage: Option<StoreError>,
+    /// Encrypted values of it that cannot be opened, which are null in the image.
+    damaged: Damaged,
     pub(crate) image: Image,
 }
 
 impl Current {
     pub(crate) fn is_damaged(&self) -> bool {
-        self.damage.is_some()
+        self.damaged.is_any()
     }
 
     /// # Errors
     /// What is wrong with an encrypted value of it.
-    fn whole(mut self) -> Step<Current> {
-        match self.damage.take() {
-            Some(damage) => Err(damage.into()),
-            None => Ok(self),
-        }
+    fn whole(self) -> Step<Current> {
+        self.damaged.need_none()?;
+        Ok(self)
+    }
+
+    /// The row to be changed so and shown then: each value of it that cannot be opened is replaced.
+    ///
+    /// # Errors
+    /// What is wrong with an encrypted value that stays.
+    pub(crate) fn mended_by(self, patch: &Patch) -> Step<Current> {
+        self.damaged.left_by(patch)?.need_none()?;
+        Ok(self)
     }
 }
 
@@ -114,7 +121,7 @@ impl Run<'_> {
                 self.judge(&target, &row, guard)?;
                 self.update(
                     &target,
-                    row.whole()?,
+                    row.mended_by(patch)?,
                     patch,
                     permissions.as_deref(),
                     *stamps,
@@ -171,7 +178,8 @@ impl Run<'_> {
         match self.current_found(target)? {
             Some(row) => {
                 self.judge(target, &row, guard)?;
-                self.update(target, row.whole()?, patch, permissions.as_deref(), *stamps)
+                let row = row.mended_by(patch)?;
+                self.update(target, row, patch, permissions.as_deref(), *stamps)
             }
             None if self.is_scheduled(target)? => {
                 let act = TimedAct::Patch {
@@ -183,7 +191,9 @@ impl Run<'_> {
                     guard: guard.clone(),
                 };
                 let row = self.detour(target, act)?;
-                row.ok_or_else(|| corrupt("a row that was put is not there").into())
+                let row = row.ok_or_else(|| corrupt("a row that was put is not there"))?;
+                let row = row.whole()?;
+                Ok(self::row(target.id, row.seq, &row.image, None))
             }
             None => match insert {
                 Ok(values) => {
@@ -277,7 +287,7 @@ impl Run<'_> {
             is_own,
             known_from,
             is_everyday: end == i64::MAX && is_own == (from == self.mark.0),
-            damage: damaged.need_none().err(),
+            damaged,
             image: Image {
                 created: Timestamp(row.get(3)?),
                 updated: Timestamp(row.get(4)?),
@@ -303,13 +313,14 @@ impl Run<'_> {
             permissions: permissions_text(permissions).into(),
             values: values.to_vec(),
         };
-        let place = self.append_piece(target, seq, &image)?;
+        let whole = Damaged::default();
+        let place = self.append_piece(target, seq, (&image, &whole))?;
         let body = self.body(target.table, &image.values);
         self.write_now(
             target,
             &target.sql.insert_now,
             place,
-            &image,
+            (&image, &whole),
             body.as_deref(),
         )?;
         self.add_grants(target, seq, permissions)?;
@@ -340,6 +351,8 @@ impl Run<'_> {
         }
     }
 
+    /// Encrypted values that cannot be opened and are not replaced stay as they are sealed; the
+    /// row that is returned lacks them.
     pub(crate) fn update(
         &mut self,
         target: &Target<'_>,
@@ -351,6 +364,7 @@ impl Run<'_> {
         if !row.is_everyday {
             return self.update_elsewhere(target, patch, permissions, stamps);
         }
+        let left = row.damaged.left_by(patch)?;
         let before = &row.image;
         let permissions = permissions
             .map(|list| (list, permissions_text(list)))
@@ -362,6 +376,7 @@ impl Run<'_> {
             .apply(target.table, &before.values, self.mark.timestamp())
             .map_err(Refusal::Invalid)?;
         let makes_piece = values != before.values
+            || left != row.damaged
             || differs(stamps.created, before.created)
             || differs(stamps.updated, before.updated);
         let after = Image {
@@ -374,17 +389,7 @@ impl Run<'_> {
             values,
         };
         let body = if makes_piece {
-            self.end_piece(target, &row)?;
-            let place = self.append_piece(target, row.seq, &after)?;
-            let body = self.body(target.table, &after.values);
-            self.write_now(
-                target,
-                &target.sql.update_now,
-                place,
-                &after,
-                body.as_deref(),
-            )?;
-            body
+            self.replace_piece(target, &row, (&after, &left))?
         } else if permissions.is_some() {
             self.statement(&target.sql.update_permissions)?
                 .execute(params![row.seq, &*after.permissions, after.updated.0])?;
@@ -399,6 +404,9 @@ impl Run<'_> {
             self.add_grants(target, row.seq, list)?;
         }
         let written = self::row(target.id, row.seq, &after, body);
+        if row.is_damaged() {
+            self.touched.drop_images();
+        }
         self.touched.record(
             target.table,
             target.id,
@@ -408,6 +416,21 @@ impl Run<'_> {
         );
         self.need_room()?;
         Ok(written)
+    }
+
+    /// Ends the piece believed now, and shows the next one in its place.
+    fn replace_piece(
+        &self,
+        target: &Target<'_>,
+        row: &Current,
+        (after, left): (&Image, &Damaged),
+    ) -> Step<Option<Box<[u8]>>> {
+        self.end_piece(target, row)?;
+        let place = self.append_piece(target, row.seq, (after, left))?;
+        let body = self.body(target.table, &after.values);
+        let sql = &target.sql.update_now;
+        self.write_now(target, sql, place, (after, left), body.as_deref())?;
+        Ok(body)
     }
 
     /// The same, of a row of which more is known than that it is there until further notice.
@@ -425,7 +448,8 @@ impl Run<'_> {
             guard: Guard::Open,
         };
         let row = self.detour(target, act)?;
-        row.ok_or_else(|| corrupt("a row that was updated is not there").into())
+        let row = row.ok_or_else(|| corrupt("a row that was updated is not there"))?;
+        Ok(self::row(target.id, row.seq, &row.image, None))
     }
 
     /// The last set of grants stays open: it goes on judging reads at past coordinates.
@@ -476,7 +500,12 @@ impl Run<'_> {
         .into())
     }
 
-    fn append_piece(&self, target: &Target<'_>, seq: i64, image: &Image) -> Step<Place> {
+    fn append_piece(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        (image, left): (&Image, &Damaged),
+    ) -> Step<Place> {
         let mut statement = self.statement(&target.sql.append_piece)?;
         statement.raw_bind_parameter(1, target.id.as_str())?;
         statement.raw_bind_parameter(2, self.mark.0)?;
@@ -487,7 +516,8 @@ impl Run<'_> {
         let place = target.place();
         let bytes = self
             .coding
-            .bind(&mut statement, first, place, &image.values)?;
+            .bind(&mut statement, first, place, &image.values)?
+            + left.bind(&mut statement, first)?;
         statement.raw_execute()?;
         let rid = self.connection.last_insert_rowid();
         self.state.growth.written(target.table.number, rid, bytes);
@@ -500,7 +530,7 @@ impl Run<'_> {
         target: &Target<'_>,
         sql: &str,
         Place { seq, rid }: Place,
-        image: &Image,
+        (image, left): (&Image, &Damaged),
         body: Option<&[u8]>,
     ) -> Step<()> {
         let mut statement = self.statement(sql)?;
@@ -516,6 +546,7 @@ impl Run<'_> {
         let first = NOW_PARAMETERS + 1;
         self.coding
             .bind(&mut statement, first, target.place(), &image.values)?;
+        left.bind(&mut statement, first)?;
         match statement.raw_execute() {
             Err(error) if is_unique_violation(&error) => {
                 Err(self.unique_refusal(target, seq, image)?.into())

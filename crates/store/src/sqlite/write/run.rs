@@ -51,6 +51,8 @@ pub(crate) struct Run<'w> {
     pub(crate) timed: Timed,
     /// The rows it erased.
     pub(crate) erased: Vec<(Arc<Table>, RowId)>,
+    /// Whether what runs now is the change of a row that nobody is shown.
+    pub(crate) shows_no_row: bool,
     /// Whether it changed what must hold over valid time.
     pub(crate) constrained: bool,
     /// Whether it wrote a part of an index, which no reader sees before all of it is there.

@@ -16,7 +16,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::grants_over_time::grants_of;
 use super::halt::{Halt, Step};
-use super::row_write::{self, Target};
+use super::row_write::{Current, Target};
 use super::run::Run;
 use super::versions::{self, Asserted, Stored};
 use crate::batch::BATCH_ROWS_MAX;
@@ -131,7 +131,7 @@ impl Run<'_> {
 
     /// Does an ordinary operation, valid from the mark on, to a row of which more is known than
     /// that it is there until further notice; the row as it became, `None` if it is not there.
-    pub(crate) fn detour(&mut self, target: &Target<'_>, act: TimedAct) -> Step<Option<Row>> {
+    pub(crate) fn detour(&mut self, target: &Target<'_>, act: TimedAct) -> Step<Option<Current>> {
         let table = self.state.catalogue.table_by_number(target.table.number);
         let table = table.ok_or(Refusal::CatalogueMoved)?;
         let op = TimedOp {
@@ -143,8 +143,7 @@ impl Run<'_> {
         };
         self.timed_op(&op)?;
         self.catch_up()?;
-        let current = self.current(target)?;
-        Ok(current.map(|row| row_write::row(target.id, row.seq, &row.image, None)))
+        self.current_found(target)
     }
 
     /// Parts a row of now from the piece it is an exact copy of, so that the piece stands in the
@@ -296,17 +295,23 @@ impl Run<'_> {
         Ok(former.any(|piece| piece.valid.intersect(&range).is_some()))
     }
 
-    /// What changes a part of a piece needs the rest of it. Whatever ends pieces, or writes others
-    /// in their place, does not: what remains of a piece is copied as it is sealed.
+    /// What changes a part of a piece needs the rest of it, unless it replaces what is damaged, or
+    /// shows it to nobody: the deletion of a row must not wait for the repair of those that hold a
+    /// link to it.
+    /// Whatever ends pieces, or writes others in their place, needs nothing: what remains of a
+    /// piece is copied as it is sealed.
     fn need_plain_values(&self, op: &TimedOp, known: &[Stored]) -> Step<()> {
-        let (TimedAct::Update { .. } | TimedAct::Patch { .. }, Ok(range)) =
+        let (TimedAct::Update { patch, .. } | TimedAct::Patch { patch, .. }, Ok(range)) =
             (&op.act, self.resolved(op.range, known))
         else {
             return Ok(());
         };
         let pieces = known.iter().filter_map(Stored::piece_now);
         for piece in pieces.filter(|piece| piece.valid.intersect(&range).is_some()) {
-            piece.value.damaged.need_none()?;
+            let left = piece.value.damaged.left_by(patch)?;
+            if !self.shows_no_row {
+                left.need_none()?;
+            }
         }
         Ok(())
     }
@@ -387,13 +392,16 @@ impl Run<'_> {
                 })));
             };
             let values = patch.apply(target.table, &piece.values, now)?;
+            let mut damaged = piece.damaged.clone();
+            damaged.replace_by(patch);
             let merged = Asserted {
                 created: stamps.created.unwrap_or(piece.created).cut_to_ms(),
                 updated: stamps.updated.unwrap_or(now).cut_to_ms(),
                 values,
-                damaged: Damaged::default(),
+                damaged,
             };
             let is_same = merged.values == piece.values
+                && merged.damaged == piece.damaged
                 && merged.created == piece.created
                 && stamps.updated.is_none();
             Ok((op.is_literal || !is_same).then(|| Arc::new(merged)))
@@ -570,7 +578,9 @@ impl Run<'_> {
         known: (Mark, Mark),
         asserted: &Asserted,
     ) -> Step<Row> {
-        asserted.damaged.need_none()?;
+        if !self.shows_no_row {
+            asserted.damaged.need_none()?;
+        }
         let body = self.coding.body(target.table, &asserted.values);
         let content = match body {
             Some(body) => model::Content::Body(body),
