@@ -21,6 +21,12 @@ const BLOCK_BYTES: usize = 64 * 1_024;
 /// A body of more bytes is put together on a thread that parses large ones.
 const JOINED_HERE_MAX: u64 = 256 * 1_024;
 
+/// A body may come in so many pieces, and in one more for each [`PIECE_BYTES`] of it: each piece
+/// costs as much time as a hundred bytes, whatever its length. Clients write bodies in pieces of
+/// kilobytes.
+const PIECES_FREE: u64 = 1_024;
+const PIECE_BYTES: u64 = 64;
+
 /// A body in memory, which is counted in a budget until it is dropped.
 #[derive(Debug)]
 pub struct Held<'a> {
@@ -144,7 +150,12 @@ async fn collect(
         return Err(discard_apart(incoming, refusal));
     }
     let mut blocks = Blocks::new(declared);
+    let mut pieces = 0;
     while let Some(next) = incoming.data().await? {
+        pieces += 1;
+        if pieces > PIECES_FREE + incoming.read / PIECE_BYTES {
+            return Err(too_many_pieces(incoming.read));
+        }
         if incoming.read > bytes_max as u64 {
             drop(blocks);
             return Err(discard(incoming).await);
@@ -167,6 +178,15 @@ async fn collect(
         blocks.join()
     };
     Ok(())
+}
+
+/// Nothing more of it is read: the connection ends.
+fn too_many_pieces(read: u64) -> ApiError {
+    let message = format!(
+        "The body came in too many pieces, the last after {read} bytes: it may come in \
+         {PIECES_FREE}, and in one more for each {PIECE_BYTES} bytes. Send it in larger chunks."
+    );
+    ApiError::new(Kind::BadRequest, message)
 }
 
 /// Refuses a body at once, and reads on apart: a client that writes its whole body before it

@@ -279,6 +279,29 @@ fn a_body_in_chunks_is_counted_while_it_comes() {
 }
 
 #[test]
+fn body_in_very_many_pieces_is_refused() {
+    let site = Site::start();
+    let request = |chunks: usize, bytes: usize| {
+        let chunk = format!("{bytes:x}\r\n{}\r\n", " ".repeat(bytes));
+        let body = chunk.repeat(chunks);
+        format!(
+            "POST /v1/tablesdb HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+             x-appwrite-project: {PROJECT}\r\nx-appwrite-key: {KEY}\r\n\
+             transfer-encoding: chunked\r\n\r\n{body}0\r\n\r\n"
+        )
+    };
+    for (chunks, bytes) in [(1_000, 1), (3_000, 64)] {
+        let read = raw(&site, request(chunks, bytes).as_bytes());
+        assert!(read.contains("databaseId"), "{read}");
+    }
+    for (chunks, bytes) in [(1_100, 1), (3_000, 8)] {
+        let refused = raw(&site, request(chunks, bytes).as_bytes());
+        assert!(refused.starts_with("HTTP/1.1 400 "), "{refused}");
+        assert!(refused.contains("too many pieces"), "{refused}");
+    }
+}
+
+#[test]
 fn a_head_beyond_its_limit_gets_a_bare_431() {
     let site = Site::start_with(Limits {
         head_bytes_max: 8_192,
