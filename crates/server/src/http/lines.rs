@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use super::Shared;
 use super::answers::{Sending, Untaken};
 use super::batch;
-use super::body::Paced;
+use super::body::{LINE_PIECE_BYTES, Paced};
 use super::error::{ApiError, Kind};
 use super::extract::{Asked, PARSED_HERE_BYTES_MAX, Sender};
 use super::fields::Fields;
@@ -126,7 +126,7 @@ pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
         return Err(ApiError::internal("the body was taken"));
     };
     Ok(Reply::lines(Lines::of(Source {
-        body: Paced::new(body, &shared.limits),
+        body: Paced::new(body, &shared.limits, LINE_PIECE_BYTES),
         identity,
         until: Instant::now() + Duration::from_millis(shared.limits.stream_ms),
         ending: shared.streams.ending.subscribe(),

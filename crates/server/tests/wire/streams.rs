@@ -66,7 +66,9 @@ impl Stream {
     }
 
     fn send(&mut self, text: &str) {
-        write!(self.out, "{:x}\r\n{text}\r\n", text.len()).unwrap();
+        // One write: the second of two would wait for the answer to the first, some 40 ms.
+        let chunk = format!("{:x}\r\n{text}\r\n", text.len());
+        self.out.write_all(chunk.as_bytes()).unwrap();
     }
 
     fn end(&mut self) {
@@ -103,6 +105,27 @@ fn create(n: i64) -> String {
     let row = json!({"action": "create", "tableId": "t", "rowId": format!("r{n}"),
         "data": {"n": n}});
     format!("{row}\n")
+}
+
+#[test]
+fn stream_in_very_many_pieces_ends_with_a_refusal() {
+    let site = site();
+    let mut stream = Stream::open(&site, "reads", true);
+    // Lines as short as they can be, each a piece of its own.
+    let line = "{\"tableId\":\"t\",\"ids\":[\"r\"]}\n";
+    for _ in 0..1_500 {
+        stream.send(line);
+        let answer = stream.line().unwrap();
+        assert!(answer.get("error").is_none(), "{answer}");
+    }
+    // A line that never ends, byte by byte.
+    let bytes = "1\r\nx\r\n".repeat(4_000);
+    stream.out.write_all(bytes.as_bytes()).unwrap();
+    let last = stream.line().unwrap();
+    assert_eq!(last["error"]["type"], "general_bad_request", "{last}");
+    let message = last["error"]["message"].as_str().unwrap();
+    assert!(message.contains("too many pieces"), "{message}");
+    assert!(stream.line().is_none());
 }
 
 #[test]
