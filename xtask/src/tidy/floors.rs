@@ -10,7 +10,7 @@ use super::source::Tree;
 const RULE: &str = "floor";
 
 /// Modules whose folders have an order: the folders from the ground up.
-const HOUSES: [(&str, &[&str]); 2] = [
+const ORDERED: [(&str, &[&str]); 2] = [
     (
         "crates/store/src/sqlite/",
         &[
@@ -45,13 +45,13 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 fn check_crate(own: &Crate<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, module) in own.modules.iter().enumerate() {
-        let Some((house, floors)) = HOUSES.iter().find(|(house, _)| is_in(module, house)) else {
+        let Some((root, floors)) = ORDERED.iter().find(|(root, _)| is_in(module, root)) else {
             continue;
         };
-        let from = floor(module, house, floors);
+        let from = floor(module, root, floors);
         for (other, line) in own.imports(file) {
             let other = &own.modules[other];
-            if !is_in(other, house) || floor(other, house, floors) <= from {
+            if !is_in(other, root) || floor(other, root, floors) <= from {
                 continue;
             }
             let message = format!(
@@ -67,17 +67,17 @@ fn check_crate(own: &Crate<'_>) -> Vec<Finding> {
 }
 
 /// Whether a file belongs to the module with these folders; its own file does.
-fn is_in(module: &Module<'_>, house: &str) -> bool {
+fn is_in(module: &Module<'_>, root: &str) -> bool {
     let path = &module.source.path;
     if path.ends_with("/src/lib.rs") {
         return false;
     }
-    path.starts_with(house) || path.strip_suffix(".rs") == house.strip_suffix('/')
+    path.starts_with(root) || path.strip_suffix(".rs") == root.strip_suffix('/')
 }
 
 /// The floor that a file is on, from 0; what is in no folder stands above all.
-fn floor(module: &Module<'_>, house: &str, floors: &[&str]) -> usize {
-    let inside = module.source.path.strip_prefix(house).unwrap_or_default();
+fn floor(module: &Module<'_>, root: &str, floors: &[&str]) -> usize {
+    let inside = module.source.path.strip_prefix(root).unwrap_or_default();
     let folder = inside.split(['/', '.']).next();
     let found = floors.iter().position(|floor| Some(*floor) == folder);
     found.unwrap_or(floors.len())
