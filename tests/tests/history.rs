@@ -481,7 +481,7 @@ fn table_that_takes_its_grant_away_is_read_by_no_guest() -> Result<()> {
 
 /// The judge is able to find fault with each.
 #[test]
-fn whatever_is_planted_is_found() -> Result<()> {
+fn planted_faults_are_found() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let server = start(directory.path())?;
     let cases = [

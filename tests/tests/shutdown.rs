@@ -7,7 +7,7 @@ use tests::{Server, call, furnish};
 const ROWS: &str = "/tablesdb/d/tables/t/rows";
 
 #[tokio::test]
-async fn what_was_acknowledged_before_a_stop_is_there_after_it() -> Result<()> {
+async fn acknowledged_writes_before_a_stop_are_there_after_it() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let server = Server::start(directory.path(), &[])?;
     furnish(&server).await?;

@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_called_is_not_waited_for_for_ever() {
+    fn server_that_does_not_answer_is_waited_for_up_to_the_limit() {
         let check = |said: &'static str, scheme: &str, bounds: Bounds, part: &str| {
             let error = exchange(said, scheme, bounds).unwrap_err();
             let error = format!("{error:#}");

@@ -60,7 +60,7 @@ fn help_never_shows_the_secret_that_the_environment_holds() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_exit_code_2_and_what_cannot_be_done_1() {
+fn exit_code_is_2_for_bad_arguments_and_1_for_failures() {
     assert_refused(&tidemark("serve --bogus").output().unwrap(), 2, "--bogus");
     let folder = Folder::new();
     let output = on(&folder, "serve --listen 8280");
@@ -348,7 +348,7 @@ fn a_directory_that_cannot_be_one_is_named() {
 }
 
 #[test]
-fn what_was_acknowledged_outlives_an_orderly_end_and_a_sudden_one() {
+fn acknowledged_writes_outlive_an_orderly_end_and_a_sudden_one() {
     let folder = Folder::new();
     let server = Running::start(&folder);
     assert!(on(&folder, "project create before-term").status.success());

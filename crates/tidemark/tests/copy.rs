@@ -312,7 +312,7 @@ fn a_difference_is_shown_and_is_exit_code_1() {
 }
 
 #[test]
-fn what_keeps_a_copy_from_beginning_is_said() {
+fn reason_that_keeps_a_copy_from_beginning_is_named() {
     let (there, here) = (Folder::new(), target());
     let server = source(&there);
     let refused = copy(&here, server.port(), "no-such-key").output().unwrap();

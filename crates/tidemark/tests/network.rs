@@ -31,7 +31,7 @@ const LOGGED: (&str, &str) = ("TIDEMARK_LOG_LEVEL", "info,access=debug");
 const FORWARDED: &str = "X-Forwarded-For: 203.0.113.9, 192.0.2.7\r\nX-Forwarded-Proto: https\r\n";
 
 #[test]
-fn whoever_connects_is_the_client_unless_a_proxy_is_trusted() {
+fn peer_is_the_client_unless_a_proxy_is_trusted() {
     let folder = Folder::new();
     let mut server = Running::launch(&folder, &[LOGGED], Stdio::piped());
     ping(&server, FORWARDED);
@@ -93,7 +93,7 @@ fn commands_reach_a_server_over_tls_if_they_believe_its_certificate() {
 }
 
 #[test]
-fn what_cannot_be_used_for_tls_is_named_at_start() {
+fn unusable_tls_files_are_named_at_start() {
     let folder = Folder::new();
     let key = certificate("key");
     let swapped = format!("serve --listen 127.0.0.1:0 --tls-cert {key} --tls-key {key}");

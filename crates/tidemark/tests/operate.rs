@@ -273,7 +273,7 @@ fn the_key_of_encrypted_columns_is_needed_and_looked_at() {
 }
 
 #[test]
-fn whoever_holds_a_port_or_a_directory_is_named() {
+fn holder_of_a_port_or_a_directory_is_named() {
     let folder = Folder::new();
     let server = Running::start(&folder);
     let second = on(&folder, "serve --listen 127.0.0.1:0");
@@ -326,7 +326,7 @@ fn a_second_server_is_refused_when_the_file_of_the_lock_is_gone() {
 }
 
 #[test]
-fn what_a_server_makes_is_its_owners_whatever_the_directory_is() {
+fn files_of_a_server_belong_to_its_owner_in_any_directory() {
     let folder = Folder::new();
     fs::create_dir(folder.data()).unwrap();
     let open = |path: &std::path::Path, mode: u32| {
@@ -492,7 +492,7 @@ fn a_request_that_does_not_end_is_cut_off_in_time_to_close_in_order() {
 
 /// Closing waits up to five seconds for a collector of traces that does not answer.
 #[test]
-fn whatever_still_runs_at_the_limit_is_cut_off() {
+fn requests_that_still_run_at_the_limit_are_cut_off() {
     let folder = Folder::new();
     let collector = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", collector.local_addr().unwrap());

@@ -360,7 +360,7 @@ fn ask_strangely(server: &Running, times: usize) {
 }
 
 #[test]
-fn what_strangers_send_stays_small_in_spans_and_in_the_log() {
+fn hostile_input_stays_small_in_spans_and_in_the_log() {
     let folder = Folder::new();
     let (address, taking) = collector("content-type: application/x-protobuf");
     let endpoint = format!("http://{address}");

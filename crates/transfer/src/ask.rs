@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_travels_unchanged_with_its_rows() {
+    fn request_travels_unchanged_with_its_rows() {
         let ask = Ask::ExportPage {
             path: TablePath {
                 project: "p".to_owned(),

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_created_is_left_out_and_named() {
+    fn parts_that_cannot_be_created_are_left_out_and_named() {
         let mut answer = documents();
         answer["attributes"][1]["type"] = json!("point");
         let mut definition = table(&answer);

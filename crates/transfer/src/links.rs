@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_keeps_its_order_and_its_text() {
+    fn remaining_members_keep_their_order_and_their_text() {
         let row = br#"{"$id":"b1", "n":1.50,"author":"a1","place":[1,2],"t":"\u00e9","tags":["x"],"$links":{"shelves":{"books":"s1","other":"s2"},"boxes":{"books":"x"}}}"#;
         let split = members().split(row).unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn what_anybody_saw_must_be_shown_from_then_on() {
+    fn state_that_any_reader_saw_must_be_shown_from_then_on() {
         // The write is under way all the while; the first read saw it.
         let writer: &[_] = &[(0, 10), (20, 90)];
         let saw = read(30, 40, &[2]);

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_may_not_say_is_refused_by_name() {
+    fn settings_that_the_file_may_not_hold_are_refused_by_name() {
         let refuse = |text: &str, part: &str| {
             let error = format!("{:#}", read(text).unwrap_err());
             assert!(error.contains(NAME) && error.contains(part), "{error}");

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_reaches_its_room() {
+    fn arguments_reach_the_crate_that_uses_them() {
         let setup = serve(&[
             "--data=d",
             "--listen=[::1]:0",

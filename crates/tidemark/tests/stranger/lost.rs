@@ -119,7 +119,7 @@ fn ways(world: &mut World, table: &str, lines: &mut Lines) -> Vec<(String, Strin
 }
 
 #[test]
-fn who_loses_a_row_is_shown_it_by_no_list_no_kept_answer_and_no_stream() {
+fn lost_row_is_shown_by_no_list_no_kept_answer_and_no_stream() {
     let mut world = World::new();
     for (nth, loss) in LOSSES.iter().enumerate() {
         let database = format!("lost{nth}");

@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_screen_each_list_has_its_share_and_nothing_is_cut() {
+    fn each_list_has_its_share_and_nothing_is_cut_on_screens_of_any_size() {
         let (before, now) = (busy(60_000, 4_000), busy(62_000, 12_000));
         let frame = Frame {
             before: Some(&before),
