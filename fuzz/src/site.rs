@@ -8,8 +8,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use clap::Parser as _;
 use engine::Clock;
 use model::Timestamp;
+use tidemark::cli::command::{Cli, Command};
 use tidemark::cli::{Outside, serve};
-use tidemark::config::{Cli, Command};
 
 use crate::asking::{Client, Who};
 

@@ -5,15 +5,13 @@
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
-use clap::{Args, FromArgMatches as _, Parser, Subcommand};
+use clap::Args;
 use client::{Access, Endpoint};
 use hyper::header::HeaderValue;
 use model::ProjectId;
-
-use crate::cli::{bench, key, past, project, seed, top};
 
 pub mod file;
 mod limits;
@@ -29,129 +27,10 @@ pub use watch::WatchSetup;
 
 /// The project of a first start, when none is named.
 const PROJECT_DEFAULT: &str = "default";
-/// A backend database that remembers: rows kept in time, served over the wire protocol of the
-/// official Appwrite SDKs.
-#[derive(Parser)]
-#[command(
-    name = "tidemark",
-    version,
-    max_term_width = 100,
-    arg_required_else_help = true
-)]
-#[command(after_help = "A first session:
-  tidemark serve                       serves ./tidemark-data at http://127.0.0.1:8280/v1
-                                       and prints a project id and an API key, once
-  tidemark key create --name ci        one more key, while the server runs or not
-  tidemark seed catalog --rows 10000   a table to try queries on
-  tidemark <command> --help            what a command does, with an example")]
-pub struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Command,
-}
 
-/// What to do.
-#[derive(Subcommand)]
-pub enum Command {
-    /// Serve a data directory until told to stop
-    ///
-    /// The first start makes project `default` and an API key with every scope, and prints
-    /// endpoint, project id and key, once: only a hash of the key is kept. Later starts print
-    /// endpoint and projects. Where the environment gives TIDEMARK_PROJECT_ID and
-    /// TIDEMARK_API_KEY, that project and key are made instead if they are absent, the same on
-    /// every start.
-    ///
-    /// SIGINT or SIGTERM ends it in order: what was acknowledged is kept, what runs is finished. A
-    /// second signal ends it at once; what was acknowledged is kept even then.
-    Serve(Box<ServeArgs>),
-    /// Create, list and delete projects
-    ///
-    /// Speaks to the server that runs on the data directory, or opens the directory itself when
-    /// none does.
-    #[command(subcommand)]
-    Project(project::ProjectCommand),
-    /// Create, list and revoke API keys
-    ///
-    /// Speaks to the server that runs on the data directory, or opens the directory itself when
-    /// none does.
-    #[command(subcommand)]
-    Key(key::KeyCommand),
-    /// Write a database to a file: schema, rows, permissions
-    ///
-    /// Every row is read at one mark, whatever is written meanwhile. Speaks to the server that
-    /// runs on the data directory, or opens the directory itself when none does.
-    Export(Box<ExportArgs>),
-    /// Read a database from a file, or copy databases from another server
-    ///
-    /// Speaks to the server that runs on the data directory, or opens the directory itself when
-    /// none does. Ids, times and permissions of rows are kept. An imported database is closed to
-    /// callers without a key until it is complete.
-    Import(Box<ImportArgs>),
-    /// Show every version of a row: when it was valid, and from when until when that was known
-    ///
-    /// Speaks to the server that runs on the data directory, or opens the directory itself when
-    /// none does. Changes nothing.
-    History(past::HistoryArgs),
-    /// Erase a row with its past: every version, at every time
-    ///
-    /// What is erased is in no answer any more, and its bytes leave the data directory as soon as
-    /// no read that began before is left; exports and copies made before keep theirs. Rows that
-    /// belong to it by a relationship are deleted as the relationship says. Says how many versions
-    /// there are and asks first; without a terminal nothing is erased unless --yes is given. The
-    /// exit code is 1 where nothing was erased. Speaks to the server that runs on the data
-    /// directory, or opens the directory itself when none does.
-    Erase(past::EraseArgs),
-    /// Show what a running server does: rates, times, hits, the hottest and slowest queries
-    ///
-    /// Asks the server that runs on the data directory, twice a look apart, and shows what came
-    /// between. Changes nothing.
-    Top(top::TopArgs),
-    /// Look at data directory, settings and machine, and say what to do
-    ///
-    /// Changes nothing, and works beside a running server. The exit code is 1 where something is
-    /// bad.
-    Doctor(DoctorArgs),
-    /// Fill a table with data to try things on
-    #[command(subcommand)]
-    Seed(seed::SeedCommand),
-    /// Measure a server
-    #[command(subcommand)]
-    Bench(bench::BenchCommand),
-}
-
-/// Reads the command line, the environment and the configuration file. Ends the process with 2
-/// where the command line cannot be understood, and with 0 after --help and --version.
-///
-/// # Errors
-/// When the configuration file cannot be understood.
-pub fn read() -> Result<Cli> {
-    let cli = Cli::parse();
-    let Command::Serve(args) = &cli.command else {
-        return Ok(cli);
-    };
-    let words = std::env::args_os().collect();
-    let (matches, _) = file::with_file(words, args.config.as_deref(), &args.data.data)?;
-    Ok(Cli::from_arg_matches(&matches)?)
-}
-
-/// What `tidemark serve` would be given now, on this directory and with this file: each setting,
-/// and all of them checked.
-///
-/// # Errors
-/// When the file or the environment cannot be understood.
-pub fn serve_settings(
-    directory: &DirectoryArgs,
-    config: Option<&Path>,
-) -> Result<(file::Settings, Vec<file::InForce>, Box<ServeArgs>)> {
-    let mut words: Vec<OsString> = vec!["tidemark".into(), "serve".into(), "--data".into()];
-    words.push(directory.data.clone().into());
-    let (matches, settings) = file::with_file(words, config, &directory.data)?;
-    let serve = matches.subcommand_matches("serve");
-    let in_force = settings.in_force(serve.expect("the words say serve"));
-    match Cli::from_arg_matches(&matches)?.command {
-        Command::Serve(args) => Ok((settings, in_force, args)),
-        _ => unreachable!("the words say serve"),
-    }
+/// The words of the command line.
+pub fn words() -> Vec<OsString> {
+    std::env::args_os().collect()
 }
 
 /// Where the data directory is.
@@ -292,12 +171,6 @@ pub fn reachable(bound: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_definition_of_the_command_line_is_sound() {
-        Cli::command().debug_assert();
-    }
 
     #[test]
     fn clients_are_told_an_address_they_can_use() {

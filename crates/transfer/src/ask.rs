@@ -12,8 +12,12 @@ use crate::refusal::Refusal;
 /// The route of these requests.
 pub const ROUTE: &str = "/port";
 /// Most bytes of a request: one row is at most a body of the wire (20 MiB), and batches are
-/// closed at [`super::import::BATCH_BYTES`].
+/// closed at [`BATCH_BYTES`].
 pub const REQUEST_BYTES_MAX: usize = 64 << 20;
+/// A batch of [`Ask::PutRows`] is closed at so many bytes of rows, or …
+pub const BATCH_BYTES: usize = 4 << 20;
+/// … so many rows: beyond them a commit stands alone and is reported without images.
+pub const BATCH_ROWS: usize = 500;
 
 /// A table inside a project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

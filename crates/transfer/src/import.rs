@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 use model::counted;
 use serde_json::Value;
 
-use super::ask::{Ask, RowsPut, TablePath, TablePut};
+use super::ask::{Ask, BATCH_BYTES, BATCH_ROWS, RowsPut, TablePath, TablePut};
 use super::csv::{self, Fields};
 use super::lines::{self, Line};
 use super::links::{Foreign, Members, may_have_hidden};
@@ -18,11 +18,6 @@ use super::row_counter;
 use super::schema::Schema;
 use super::target::{Target, is_about_content, is_conflict};
 use super::waiting::Waiting;
-
-/// A batch is closed at so many bytes of rows, or …
-pub const BATCH_BYTES: usize = 4 << 20;
-/// … so many rows: beyond them a commit stands alone and is reported without images.
-pub const BATCH_ROWS: usize = 500;
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

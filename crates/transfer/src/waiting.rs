@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::import::BATCH_ROWS;
+use super::ask::BATCH_ROWS;
 use super::lines::read_line;
 
 /// A batch of links is closed at so many bytes of them, each of some 25: the row it leads to is

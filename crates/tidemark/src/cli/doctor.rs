@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::command::serve_settings;
 use super::{Outside, say, say_json};
-use crate::config::{DoctorArgs, serve_settings};
+use crate::config::DoctorArgs;
 use crate::doctor::{Finding, Health, Patient, examine};
 
 /// The exit code is 1 where something is bad.

@@ -10,10 +10,11 @@ use anyhow::{Context, Result};
 use engine::Clock;
 use server::http::Rng;
 
-use crate::config::{self, Command};
+use self::command::Command;
 
 pub mod bench;
 mod bootstrap;
+pub mod command;
 mod doctor;
 mod export;
 mod import;
@@ -51,7 +52,7 @@ pub fn main(clock: Arc<dyn Clock>, rng: Rng, collect: fn(bool)) -> ExitCode {
         rng,
         collect,
     };
-    let done = config::read().and_then(|cli| run(cli.command, outside));
+    let done = command::read().and_then(|cli| run(cli.command, outside));
     match done {
         Ok(code) => code,
         Err(error) => {

@@ -13,10 +13,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::OsStr;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::Value;
-
-use super::Cli;
 
 /// The subcommand whose options are the settings.
 const SERVE: &str = "serve";
@@ -80,7 +78,7 @@ impl Settings {
     /// # Errors
     /// When it cannot be read, is no TOML, or holds a key or value that is not understood; the
     /// text names the file and the key.
-    pub fn read(path: &Path, is_own: bool) -> Result<Settings> {
+    pub fn read(command: &Command, path: &Path, is_own: bool) -> Result<Settings> {
         let shown = path.display();
         let text = fs::read_to_string(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => anyhow!("there is no configuration file {shown}"),
@@ -93,7 +91,7 @@ impl Settings {
         })?;
         let mut values = Vec::with_capacity(table.len());
         for (key, value) in &table {
-            let value = read_value(key, value).with_context(|| shown.to_string())?;
+            let value = read_value(command, key, value).with_context(|| shown.to_string())?;
             if is_own && key == "data" {
                 bail!("{shown}: `data` cannot stand in the file of the data directory itself");
             }
@@ -123,9 +121,8 @@ impl Settings {
     }
 
     /// Every setting with its value and where that comes from.
-    pub fn in_force(&self, serve: &ArgMatches) -> Vec<InForce> {
-        let command = Cli::command();
-        let options = options(&command).into_iter();
+    pub fn in_force(&self, command: &Command, serve: &ArgMatches) -> Vec<InForce> {
+        let options = options(command).into_iter();
         options.map(|arg| self.one_in_force(arg, serve)).collect()
     }
 
@@ -165,9 +162,8 @@ impl Settings {
 }
 
 /// A value as texts an option takes.
-fn read_value(key: &str, value: &Value) -> Result<Vec<String>> {
-    let command = Cli::command();
-    let options = options(&command);
+fn read_value(command: &Command, key: &str, value: &Value) -> Result<Vec<String>> {
+    let options = options(command);
     let Some(option) = options.iter().find(|arg| arg.get_long() == Some(key)) else {
         let names = options.iter().filter_map(|arg| arg.get_long());
         let nearest = names.min_by_key(|name| distance(name, key));
@@ -232,29 +228,34 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// The command line with the settings of the file that goes with it, and these settings.
+/// `command` with the settings of the file that goes with it, and these settings.
 ///
 /// `words` begin with the program's name, `named` and `data` are what they say.
 ///
 /// # Errors
 /// When the file cannot be understood, or with it the command line cannot.
 pub fn with_file(
+    command: Command,
     words: Vec<OsString>,
     named: Option<&Path>,
     data: &Path,
 ) -> Result<(ArgMatches, Settings)> {
     let settings = match path(named, data) {
-        Some(path) => Settings::read(&path, named.is_none())?,
+        Some(path) => Settings::read(&command, &path, named.is_none())?,
         None => Settings::default(),
     };
-    let matches = settings.apply(Cli::command()).try_get_matches_from(words)?;
+    let matches = settings.apply(command).try_get_matches_from(words)?;
     Ok((matches, settings))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fmt::Write as _;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::command::Cli;
 
     const PAGE: &str = include_str!("../../../../docs/reference/settings.md");
 
@@ -262,14 +263,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
         fs::write(&path, text).unwrap();
-        Settings::read(&path, true)
+        Settings::read(&Cli::command(), &path, true)
     }
 
     fn in_force(file: &str, flags: &[&str]) -> Vec<InForce> {
         let settings = read(file).unwrap();
         let words = ["tidemark", "serve"].iter().chain(flags);
         let matches = settings.apply(Cli::command()).get_matches_from(words);
-        settings.in_force(matches.subcommand_matches(SERVE).unwrap())
+        settings.in_force(&Cli::command(), matches.subcommand_matches(SERVE).unwrap())
     }
 
     #[track_caller]

@@ -41,11 +41,11 @@ const LONG_READ_THREADS_MIN: usize = 4;
 A flag wins over its variable, a variable over the file, the file over what is built in.")]
 pub struct ServeArgs {
     #[command(flatten)]
-    pub(super) data: DirectoryArgs,
+    pub(crate) data: DirectoryArgs,
     /// A file with any of these options as keys [default: tidemark.toml in the data directory, if
     /// it is there]
     #[arg(long, env = "TIDEMARK_CONFIG", value_name = "PATH")]
-    pub(super) config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// Where to listen. Port 0 takes a free one, which is printed
     #[arg(long, env = "TIDEMARK_LISTEN", value_name = "ADDRESS:PORT")]
     #[arg(default_value = "127.0.0.1:8280", value_parser = listen_address)]
@@ -386,7 +386,7 @@ mod tests {
     use model::Timestamp;
 
     use super::*;
-    use crate::config::{Cli, Command};
+    use crate::cli::command::{Cli, Command};
 
     struct Stopped;
 

@@ -13,10 +13,9 @@ use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Map, Value};
 
 use super::{id_of, links, sum_target};
-use crate::ask::{Ask, Start, StartTable};
+use crate::ask::{Ask, BATCH_ROWS, Start, StartTable};
 use crate::canonical::Checksum;
 use crate::export::Pages;
-use crate::import::BATCH_ROWS;
 use crate::remote::Remote;
 use crate::schema::Relationship;
 use crate::target::Target;
