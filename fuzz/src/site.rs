@@ -3,11 +3,10 @@
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser as _;
 use engine::Clock;
-use model::Timestamp;
+use testing::WallClock;
 use tidemark::cli::command::{Cli, Command};
 use tidemark::cli::{Outside, serve};
 
@@ -17,19 +16,6 @@ pub const PROJECT: &str = "p";
 pub const KEY: &str = "standard_0123456789abcdef";
 /// The rows of table `t`; their order by `n` and by `s` has ties and nulls in it.
 pub const ROWS: usize = 12;
-
-struct SystemClock(Instant);
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        Timestamp(since.expect("the clock is past 1970").as_micros() as i64)
-    }
-
-    fn elapsed_ms(&self) -> u64 {
-        self.0.elapsed().as_millis() as u64
-    }
-}
 
 fn rng(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the system has a source of chance");
@@ -86,7 +72,7 @@ fn start() -> u16 {
     let Command::Serve(args) = Cli::parse_from(command).command else {
         unreachable!("the words say serve");
     };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock(Instant::now()));
+    let clock: Arc<dyn Clock> = WallClock::start();
     let setup = args
         .check(clock.clone(), rng)
         .expect("the options are legal");

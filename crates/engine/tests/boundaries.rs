@@ -1,9 +1,6 @@
 //! Reads across an instant at which rows begin and end by themselves: whatever comes between two
 //! of their steps, they show what could be seen at one instant.
 
-#[macro_use]
-#[path = "../../store/tests/pass_on/mod.rs"]
-mod pass_on;
 mod stage;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,9 +14,10 @@ use futures_executor::block_on;
 use model::{Json, Mark, Page, Row, RowId, Timestamp};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, row};
 use store::{
-    DUE_ROWS_MAX, Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError,
-    StoreFuture, StoreReads, StoreWrites, WriteBatch,
+    DUE_ROWS_MAX, Listed, Listing, Pending, Point, Snapshot, Store, StoreError, StoreFuture,
+    WriteBatch,
 };
+use testing::{Hooked, StoreHooks, on_commit};
 
 const SECOND_US: i64 = 1_000_000;
 
@@ -65,24 +63,11 @@ impl Meanwhile {
     }
 }
 
-struct Late {
-    inner: Box<dyn Pending>,
-    clock: Arc<TickingClock>,
-    is_across: bool,
-}
-
-impl Pending for Late {
-    pass_on!(outcomes, due, boundaries);
-
-    fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
-        if self.is_across {
-            self.clock.step_us(SECOND_US);
-        }
-        self.inner.commit()
+impl StoreHooks for Meanwhile {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
-}
 
-impl StoreReads for Meanwhile {
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         self.look_away();
         let read = self.inner.list(listing);
@@ -97,22 +82,21 @@ impl StoreReads for Meanwhile {
         self.inner.get(point)
     }
 
-    pass_on!(other_reads);
-}
-
-impl StoreWrites for Meanwhile {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>> {
         Box::pin(async move {
-            let late: Box<dyn Pending> = Box::new(Late {
-                inner: self.inner.apply(batches, first).await?,
-                clock: self.clock.clone(),
-                is_across: self.commits_across.swap(false, Ordering::SeqCst),
-            });
-            Ok(late)
+            let applied = self.inner.apply(batches, first).await?;
+            let clock = self.clock.clone();
+            let is_across = self.commits_across.swap(false, Ordering::SeqCst);
+            Ok(on_commit(applied, move |applied| {
+                if is_across {
+                    clock.step_us(SECOND_US);
+                }
+                applied.commit()
+            }))
         })
     }
 
@@ -131,18 +115,14 @@ impl StoreWrites for Meanwhile {
         }
         self.inner.bring_due(instant)
     }
-
-    pass_on!(preview);
 }
 
-pass_on!(impl upkeep, transactions, usage for Meanwhile);
-
 /// A row that ends in a second, one that begins then, and one that stays.
-fn with_rows(test: impl FnOnce(&Arc<Meanwhile>, &Engine)) {
+fn with_rows(test: impl FnOnce(&Arc<Hooked<Meanwhile>>, &Engine)) {
     let directory = tempfile::tempdir().unwrap();
     let clock = TickingClock::at(NEW_YEAR_US);
     let config = config(directory.path());
-    let store = Arc::new(Meanwhile {
+    let store = Arc::new(Hooked(Meanwhile {
         inner: stage::open_store(&config),
         clock: clock.clone(),
         engine: OnceLock::new(),
@@ -152,7 +132,7 @@ fn with_rows(test: impl FnOnce(&Arc<Meanwhile>, &Engine)) {
         brings_nothing: AtomicBool::new(false),
         slices: AtomicUsize::new(usize::MAX),
         slice_waits: AtomicBool::new(false),
-    });
+    }));
     let engine = Engine::over(store.clone(), &config, clock).unwrap();
     assert!(store.engine.set(engine.clone()).is_ok());
     furnish(&engine);
@@ -178,7 +158,7 @@ fn update(engine: &Engine, row: RowInput) {
 }
 
 /// Just before a read, a commit becomes visible that has taken longer than the boundary.
-fn commit_across(store: &Arc<Meanwhile>, id: &'static str) {
+fn commit_across(store: &Arc<Hooked<Meanwhile>>, id: &'static str) {
     let meanwhile = store.clone();
     store.brings_nothing.store(true, Ordering::SeqCst);
     store.arm(0, move |engine| {
@@ -274,7 +254,7 @@ fn the_parts_of_one_answer_are_on_one_side_of_a_boundary() {
 }
 
 /// Just before a read, very many rows end, and only a part of that comes in.
-fn end_in_part(store: &Arc<Meanwhile>) {
+fn end_in_part(store: &Arc<Hooked<Meanwhile>>) {
     let meanwhile = store.clone();
     store.slices.store(1, Ordering::SeqCst);
     store.arm(0, move |engine| {

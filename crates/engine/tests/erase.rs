@@ -2,8 +2,6 @@
 //! it had stood.
 
 mod stage;
-#[path = "../../store/tests/traces/mod.rs"]
-mod traces;
 
 use std::sync::Arc;
 
@@ -15,7 +13,7 @@ use futures_executor::block_on;
 use model::history::Range;
 use model::{Json, RowId};
 use stage::{NEW_YEAR_US, TickingClock, furnish, key, new_table, open};
-use traces::traces;
+use testing::traces;
 
 const SECRET: &str = "quicksilver";
 /// How often the files are looked at before the log counts as kept for ever.

@@ -1,9 +1,6 @@
 //! Nobody holds up writers for long: neither very many rows that become due at one instant, nor
 //! guests who ask what operations of their transactions would do.
 
-#[macro_use]
-#[path = "../../store/tests/pass_on/mod.rs"]
-mod pass_on;
 mod stage;
 
 use std::future::poll_fn;
@@ -25,8 +22,9 @@ use stage::{
 };
 use store::{
     Aside, CatalogueOp, DUE_ROWS_MAX, Listed, Listing, Op, Pending, Preview, SchemaChange,
-    Snapshot, Store, StoreError, StoreFuture, StoreReads, StoreWrites, Work, WriteBatch,
+    Snapshot, Store, StoreError, StoreFuture, Work, WriteBatch,
 };
+use testing::{Hooked, StoreHooks};
 
 /// The real store, which notes what the writer asks of it, and at which the writer can be held.
 struct Noted {
@@ -66,7 +64,11 @@ impl Noted {
     }
 }
 
-impl StoreReads for Noted {
+impl StoreHooks for Noted {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         self.of_guests.lock().unwrap().push(listing.of_guest);
         let stopped = self.lists_stop.lock().unwrap().clone();
@@ -89,10 +91,6 @@ impl StoreReads for Noted {
         self.inner.aside(kind, of_guest, work)
     }
 
-    pass_on!(get, other_reads);
-}
-
-impl StoreWrites for Noted {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -140,11 +138,9 @@ impl StoreWrites for Noted {
     }
 }
 
-pass_on!(impl upkeep, transactions, usage for Noted);
-
 struct Site {
     _directory: tempfile::TempDir,
-    store: Arc<Noted>,
+    store: Arc<Hooked<Noted>>,
     engine: Arc<Engine>,
     clock: Arc<TickingClock>,
 }
@@ -153,7 +149,7 @@ fn site() -> Site {
     let directory = tempfile::tempdir().unwrap();
     let config = config(directory.path());
     let clock = TickingClock::at(NEW_YEAR_US);
-    let store = Arc::new(Noted {
+    let store = Arc::new(Hooked(Noted {
         inner: open_store(&config),
         slices: Gate::default(),
         groups: Gate::default(),
@@ -163,7 +159,7 @@ fn site() -> Site {
         slices_open: AtomicUsize::new(usize::MAX),
         builds: Gate::default(),
         builds_to_fail: AtomicUsize::new(0),
-    });
+    }));
     let engine = Engine::over(store.clone(), &config, clock.clone()).unwrap();
     furnish(&engine);
     let mut open = new_table("open");

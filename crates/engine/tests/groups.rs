@@ -1,8 +1,5 @@
 //! Requests that share a commit share nothing else: one that fails takes nothing from the others.
 
-#[macro_use]
-#[path = "../../store/tests/pass_on/mod.rs"]
-mod pass_on;
 mod stage;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +11,8 @@ use futures_executor::block_on;
 use model::{Json, Mark, Marked, Page, Table, Value};
 use stage::gate::{Asked, Gate, enqueue, poll_once};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store, row};
-use store::{Op, Outcome, Pending, Store, StoreFuture, StoreWrites, WriteBatch};
+use store::{Op, Outcome, Pending, Store, StoreFuture, WriteBatch};
+use testing::{Hooked, StoreHooks, on_commit};
 
 /// The real store, with commits that fail when they contain a row called so.
 const POISON: &str = "poison";
@@ -33,11 +31,6 @@ struct Fragile {
     commits_failed: AtomicUsize,
 }
 
-struct FragilePending {
-    inner: Box<dyn Pending>,
-    ends: Ends,
-}
-
 #[derive(Clone, Copy, PartialEq)]
 enum Ends {
     Well,
@@ -46,22 +39,24 @@ enum Ends {
     Unknown,
 }
 
-impl Pending for FragilePending {
-    pass_on!(outcomes, due, boundaries);
-
-    fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
-        let error = match self.ends {
-            Ends::Well => return self.inner.commit(),
+impl Ends {
+    fn end(self, applied: Box<dyn Pending>) -> StoreFuture<'static, Vec<Outcome>> {
+        let error = match self {
+            Ends::Well => return applied.commit(),
             Ends::Failing => StoreError::Full,
             Ends::Panicking => panic!("a fault in a commit"),
             Ends::Unknown => unknown(),
         };
-        drop(self.inner);
+        drop(applied);
         Box::pin(std::future::ready(Err(error)))
     }
 }
 
-impl StoreWrites for Fragile {
+impl StoreHooks for Fragile {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -83,15 +78,11 @@ impl StoreWrites for Fragile {
         self.commits_failed
             .fetch_add(usize::from(ends == Ends::Failing), Ordering::Relaxed);
         Box::pin(async move {
-            let inner = self.inner.apply(batches, first).await?;
-            Ok(Box::new(FragilePending { inner, ends }) as Box<dyn Pending>)
+            let applied = self.inner.apply(batches, first).await?;
+            Ok(on_commit(applied, move |applied| ends.end(applied)))
         })
     }
-
-    pass_on!(bring_due, preview);
 }
-
-pass_on!(impl reads, upkeep, transactions, usage for Fragile);
 
 fn unknown() -> StoreError {
     StoreError::OutcomeUnknown {
@@ -107,17 +98,17 @@ fn stumble(_: &Table, values: &[Value], out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{values:?}").as_bytes());
 }
 
-fn fragile(directory: &std::path::Path) -> (Arc<Fragile>, Arc<Engine>) {
+fn fragile(directory: &std::path::Path) -> (Arc<Hooked<Fragile>>, Arc<Engine>) {
     let config = Config {
         encode_row: stumble,
         ..config(directory)
     };
-    let store = Arc::new(Fragile {
+    let store = Arc::new(Hooked(Fragile {
         inner: open_store(&config),
         gate: Gate::default(),
         groups: Mutex::default(),
         commits_failed: AtomicUsize::default(),
-    });
+    }));
     let engine = Engine::over(store.clone(), &config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
     (store, engine)

@@ -2,9 +2,6 @@
 //! a story for each that ends badly without it. The other rules are missed by seeds of the
 //! simulation.
 
-#[macro_use]
-#[path = "../../store/tests/pass_on/mod.rs"]
-mod pass_on;
 mod stage;
 
 use std::sync::Arc;
@@ -17,7 +14,8 @@ use stage::gate::Gate;
 use stage::{
     NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open_past, open_store, row,
 };
-use store::{Outcome, Pending, Store, StoreFuture, StoreWrites, WriteBatch};
+use store::{Pending, Store, StoreFuture, WriteBatch};
+use testing::{Hooked, StoreHooks, on_commit};
 
 /// The real store, whose commits can be held just before they are durable.
 struct Held {
@@ -25,39 +23,26 @@ struct Held {
     commits: Arc<Gate>,
 }
 
-struct HeldCommit {
-    inner: Box<dyn Pending>,
-    commits: Arc<Gate>,
-}
-
-impl Pending for HeldCommit {
-    pass_on!(outcomes, due, boundaries);
-
-    fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
-        self.commits.pass();
-        self.inner.commit()
+impl StoreHooks for Held {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
-}
 
-impl StoreWrites for Held {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>> {
         Box::pin(async move {
-            let held: Box<dyn Pending> = Box::new(HeldCommit {
-                inner: self.inner.apply(batches, first).await?,
-                commits: self.commits.clone(),
-            });
-            Ok(held)
+            let applied = self.inner.apply(batches, first).await?;
+            let commits = self.commits.clone();
+            Ok(on_commit(applied, move |applied| {
+                commits.pass();
+                applied.commit()
+            }))
         })
     }
-
-    pass_on!(bring_due, preview);
 }
-
-pass_on!(impl reads, upkeep, transactions, usage for Held);
 
 /// What is known now, by its mark.
 fn now(engine: &Engine) -> Mark {
@@ -89,10 +74,10 @@ fn ends_well(off: Option<Rule>, tells: impl FnOnce(&Engine, &Gate) -> bool) -> b
     let directory = tempfile::tempdir().unwrap();
     let config = config(directory.path());
     let commits = Arc::new(Gate::default());
-    let store = Arc::new(Held {
+    let store = Arc::new(Hooked(Held {
         inner: open_store(&config),
         commits: commits.clone(),
-    });
+    }));
     let clock = TickingClock::at(NEW_YEAR_US);
     let engine = Engine::over(store, &config, clock).unwrap();
     furnish(&engine);

@@ -1,8 +1,5 @@
 //! Answers with related rows: each is true for one mark, whatever is written meanwhile.
 
-#[macro_use]
-#[path = "../../store/tests/pass_on/mod.rs"]
-mod pass_on;
 mod stage;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +9,8 @@ use engine::{Engine, ListRows, NewRelationship, Place, RowInput};
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, open_store, row};
-use store::{Listing, Snapshot, Store, StoreFuture, StoreReads};
+use store::{Listing, Snapshot, Store, StoreFuture};
+use testing::{Hooked, StoreHooks};
 
 /// A store in which somebody moves the links between two reads of one answer.
 struct Restless {
@@ -41,16 +39,16 @@ impl Restless {
     }
 }
 
-impl StoreReads for Restless {
+impl StoreHooks for Restless {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<store::Listed>> {
         self.before_read();
         self.inner.list(listing)
     }
-
-    pass_on!(get, other_reads);
 }
-
-pass_on!(impl writes, upkeep, transactions, usage for Restless);
 
 const B: Place<'static> = Place {
     database: "d",
@@ -120,12 +118,12 @@ fn an_answer_with_related_rows_is_true_for_one_mark() {
     let directory = tempfile::tempdir().unwrap();
     let clock = TickingClock::at(NEW_YEAR_US);
     let config = config(directory.path());
-    let restless = Arc::new(Restless {
+    let restless = Arc::new(Hooked(Restless {
         inner: open_store(&config),
         engine: OnceLock::new(),
         until_write: AtomicUsize::new(0),
         writes: AtomicUsize::new(0),
-    });
+    }));
     let engine = Engine::over(restless.clone(), &config, clock).unwrap();
     restless.engine.set(Arc::downgrade(&engine)).unwrap();
     furnish_links(&engine);

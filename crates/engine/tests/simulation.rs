@@ -18,9 +18,6 @@
 //! Rows are scheduled to start and end later, and the clock passes such boundaries while nobody
 //! commits: each passage is a state of its own.
 
-#[macro_use]
-#[path = "../../store/tests/pass_on/mod.rs"]
-mod pass_on;
 #[path = "simulation/chance.rs"]
 mod chance;
 #[path = "simulation/domain.rs"]

@@ -2,7 +2,6 @@
 
 mod suite;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use model::history::Range;
@@ -10,6 +9,7 @@ use model::{IndexKind, Timestamp, Value};
 use store::{Durability, Note, Op, Options, SchemaChange, Store, TimedAct, TimedOp, WriteBatch};
 use suite::db::{CODE, Db, Place, TITLE, encode_row, index, note, row_id};
 use suite::schema::change;
+use testing::traces;
 
 const SECRET: &str = "quicksilver";
 
@@ -28,26 +28,6 @@ impl Place for Embedded {
         })
         .unwrap()
     }
-}
-
-/// The files below `folder` that hold the secret.
-fn traces(folder: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(traces(&path));
-            continue;
-        }
-        let bytes = std::fs::read(&path).unwrap();
-        if bytes
-            .windows(SECRET.len())
-            .any(|part| part == SECRET.as_bytes())
-        {
-            found.push(path.display().to_string());
-        }
-    }
-    found
 }
 
 fn timed(db: &Db, id: &str, range: Range, act: TimedAct) -> Op {
@@ -97,7 +77,8 @@ fn no_byte_of_an_erased_row_is_left() {
     };
     db.ok(vec![timed(&db, "quicksilver-id", later, put)]);
     db.close();
-    assert!(!traces(place.0.path()).is_empty(), "the secret was stored");
+    let files_with_secret = || traces(place.0.path(), SECRET);
+    assert!(!files_with_secret().is_empty(), "the secret was stored");
     let mut db = Db::open(&place);
     let batch = WriteBatch {
         note: Some(Note {
@@ -128,5 +109,5 @@ fn no_byte_of_an_erased_row_is_left() {
     // The id may be used again, and is a new row then.
     db.ok(vec![db.insert("r200", note("plain 200"))]);
     db.close();
-    assert_eq!(traces(place.0.path()), Vec::<String>::new());
+    assert_eq!(files_with_secret(), Vec::<String>::new());
 }

@@ -1,8 +1,6 @@
 //! Each way SQLite can fail: whoever did not fail loses nothing, and whatever failed has left
 //! nothing behind and succeeds when it is tried again.
 
-#[macro_use]
-mod pass_on;
 mod suite;
 mod vfs;
 
@@ -16,11 +14,11 @@ use futures_executor::block_on;
 use model::{Mark, Row, Timestamp, Value};
 use store::{
     Boundaries, CatalogueOp, Changes, Durability, Listed, Listing, Loaded, Op, Options, Outcome,
-    Pending, Point, Refusal, Snapshot, Store, StoreError, StoreFuture, StoreReads, StoreUpkeep,
-    StoreWrites, WriteBatch,
+    Pending, Point, Refusal, Snapshot, Store, StoreError, StoreFuture, StoreUpkeep, WriteBatch,
 };
 use suite::db::{COUNT, Db, Place, TITLE, encode_row, note, notes_called, row_id};
 use tempfile::TempDir;
+use testing::{Hooked, StoreHooks};
 use vfs::{Armed, Fault, Op as Call, Outcome as Ends, RecordingVfs, Role};
 
 /// A data directory behind a VFS of its own.
@@ -544,7 +542,15 @@ impl Faults {
     }
 }
 
-impl StoreReads for Retrying {
+impl StoreHooks for Retrying {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn upkeep(&self) -> &dyn StoreUpkeep {
+        self
+    }
+
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         let listed = self.faults.call(|| block_on(self.inner.list(listing)));
         Box::pin(std::future::ready(listed))
@@ -555,10 +561,6 @@ impl StoreReads for Retrying {
         Box::pin(std::future::ready(found))
     }
 
-    pass_on!(other_reads);
-}
-
-impl StoreWrites for Retrying {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -589,8 +591,6 @@ impl StoreWrites for Retrying {
         let brought = self.faults.call(|| block_on(self.inner.bring_due(instant)));
         Box::pin(std::future::ready(brought))
     }
-
-    pass_on!(preview);
 }
 
 impl StoreUpkeep for Retrying {
@@ -614,10 +614,10 @@ impl StoreUpkeep for Retrying {
         Box::pin(std::future::ready(closed))
     }
 
-    pass_on!(rewind);
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        self.inner.rewind()
+    }
 }
-
-pass_on!(impl transactions, usage for Retrying);
 
 struct RetryingPending {
     pending: Option<Box<dyn Pending>>,
@@ -669,10 +669,10 @@ struct FaultyPlace(Arc<Faults>);
 impl Place for FaultyPlace {
     fn open(&self) -> Arc<dyn Store> {
         let inner = self.0.call(|| self.0.bench.try_open()).unwrap();
-        Arc::new(Retrying {
+        Arc::new(Hooked(Retrying {
             inner,
             faults: self.0.clone(),
-        })
+        }))
     }
 }
 

@@ -2,7 +2,6 @@
 //! sealed where it stands.
 
 mod suite;
-mod traces;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -23,7 +22,7 @@ use suite::db::{
 };
 use suite::related::{self, held, last, link, relate};
 use suite::schema::change;
-use traces::traces;
+use testing::traces;
 
 const SECRET: &str = "quicksilver";
 const KEY: &str = "tidemark.key";

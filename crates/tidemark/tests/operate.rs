@@ -1,7 +1,5 @@
 //! The built binary as its operator meets it: settings, `doctor`, and starts that fail.
 
-#[path = "../../server/tests/damage/mod.rs"]
-mod damage;
 mod process;
 
 use std::fs;
@@ -12,6 +10,7 @@ use std::process::Stdio;
 
 use process::{Folder, Running, assert_refused, json_of, on, text, tidemark};
 use serde_json::{Value, json};
+use testing::damage_behind;
 
 fn doctor(folder: &Folder, words: &str, env: &[(&str, &str)]) -> (Option<i32>, Value) {
     let output = tidemark(format!("doctor --json {words}").trim())
@@ -260,7 +259,7 @@ fn the_key_of_encrypted_columns_is_needed_and_looked_at() {
         "ok",
         "Every encrypted value was opened",
     );
-    damage::damage_behind(&folder.data(), "near b");
+    damage_behind(&folder.data(), "near b");
     let (_, found) = doctor(&folder, "--no-check", &listen);
     check(&found, "encrypted", "skipped", "Not asked for");
     let (code, found) = doctor(&folder, "", &listen);

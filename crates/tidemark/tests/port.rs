@@ -1,7 +1,5 @@
 //! Exports and imports through the built binary: what goes out comes back in, byte for byte.
 
-#[path = "../../server/tests/damage/mod.rs"]
-mod damage;
 mod process;
 
 use std::fs;
@@ -9,9 +7,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use damage::damage_behind;
 use process::{Folder, Running, assert_refused, json_of, on, text, tidemark};
 use serde_json::{Value, json};
+use testing::damage_behind;
 
 /// Every kind of column, alone and as a list, and both kinds of index.
 fn kinds() -> Value {

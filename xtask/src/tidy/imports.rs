@@ -44,7 +44,7 @@ fn check_manifest(manifest: &Manifest<'_>, room: &Room, findings: &mut Vec<Findi
     let mut outside_count = 0;
     for dependency in &manifest.dependencies {
         let refusal = if rooms::room(&dependency.name).is_some() {
-            refuse_ours(room, &dependency.name)
+            refuse_ours(room, &dependency.name, dependency.in_tests)
         } else {
             outside_count += usize::from(!dependency.in_tests);
             let advice = "use what it has, or do this in the room that may";
@@ -64,8 +64,8 @@ fn check_manifest(manifest: &Manifest<'_>, room: &Room, findings: &mut Vec<Findi
     }
 }
 
-fn refuse_ours(room: &Room, wanted: &str) -> Option<String> {
-    if room.ours.contains(&wanted) || room.name == wanted {
+fn refuse_ours(room: &Room, wanted: &str, in_tests: bool) -> Option<String> {
+    if room.ours.contains(&wanted) || room.name == wanted || room.may_test(wanted, in_tests) {
         return None;
     }
     let may = if room.ours.is_empty() {
@@ -89,7 +89,7 @@ fn check_uses(tree: &Tree, source: &Source, room: &Room, findings: &mut Vec<Find
         let refusal = match ours {
             // A module of the crate may carry the name of a room.
             Some(_) if has_module(tree, source, room, first) => None,
-            Some(_) => refuse_ours(room, &name),
+            Some(_) => refuse_ours(room, &name, source.is_test_line(*line)),
             None => rooms::reserved_for(&name)
                 .and_then(|_| room.refusal(&name, source.is_test_line(*line)))
                 .map(|refusal| format!("{refusal}; do this in the room that may")),
@@ -199,6 +199,21 @@ mod tests {
             "crates/engine/Cargo.toml:5: imports",
         ];
         check(&[("crates/engine/Cargo.toml", &bad)], &expected);
+    }
+
+    #[test]
+    fn testing_serves_tests_alone() {
+        let in_tests = manifest("store", "[dev-dependencies]\ntesting = \"1\"");
+        check(&[("crates/store/Cargo.toml", &in_tests)], &[]);
+        let in_product = manifest("store", "[dependencies]\ntesting = \"1\"");
+        let expected = ["crates/store/Cargo.toml:4: imports"];
+        check(&[("crates/store/Cargo.toml", &in_product)], &expected);
+        let beside = manifest("fuzz", "[dependencies]\ntesting = \"1\"");
+        check(&[("fuzz/Cargo.toml", &beside)], &[]);
+        let code = "use testing::traces;";
+        check(&[("crates/store/tests/erase.rs", code)], &[]);
+        let expected = ["crates/store/src/lib.rs:1: imports"];
+        check(&[("crates/store/src/lib.rs", code)], &expected);
     }
 
     #[test]

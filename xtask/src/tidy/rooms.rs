@@ -29,8 +29,11 @@ pub enum Outside {
     Unreserved,
 }
 
+/// What the tests of several crates need. Tests of any crate may import it, and no product code.
+const TESTING: &str = "testing";
+
 /// Every room there is.
-pub const ROOMS: [Room; 15] = [
+pub const ROOMS: [Room; 16] = [
     Room {
         name: "model",
         kind: Kind::Pure,
@@ -144,6 +147,13 @@ pub const ROOMS: [Room; 15] = [
         // The rims of the command line: the configuration file (TOML), a terminal, a log that
         // holds up nobody, and HTTP for the admin socket.
         outside_max: 19,
+    },
+    Room {
+        name: TESTING,
+        kind: Kind::Beside,
+        ours: &["model", "store", "engine"],
+        outside: Outside::Only(&[]),
+        outside_max: 0,
     },
     Room {
         name: "harness",
@@ -273,6 +283,11 @@ impl Room {
     /// shapes of the wire, of files and of reports.
     pub fn is_rim(&self) -> bool {
         self.name == "server" || self.ours.contains(&"server")
+    }
+
+    /// Whether it may import `wanted` because that serves tests.
+    pub fn may_test(&self, wanted: &str, in_tests: bool) -> bool {
+        wanted == TESTING && (in_tests || self.kind == Kind::Beside)
     }
 
     /// Why it may not import this outside crate; `None` when it may.

@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 use futures_executor::block_on;
 use model::{Mark, Row, Timestamp};
 use store::{
-    Boundaries, Changes, Listed, Listing, Outcome, Pending, Point, Snapshot, Store, StoreError,
-    StoreFuture, StoreReads, StoreUpkeep, StoreWrites, WriteBatch,
+    Boundaries, Changes, Listed, Listing, Loaded, Outcome, Pending, Point, Snapshot, Store,
+    StoreError, StoreFuture, StoreUpkeep, WriteBatch,
 };
+use testing::StoreHooks;
 
 use super::gate::{Gate, Stop};
 
@@ -185,7 +186,15 @@ impl Gated {
     }
 }
 
-impl StoreReads for Gated {
+impl StoreHooks for Gated {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn upkeep(&self) -> &dyn StoreUpkeep {
+        self
+    }
+
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         Box::pin(async move {
             self.pause().await;
@@ -210,10 +219,6 @@ impl StoreReads for Gated {
         })
     }
 
-    pass_on!(other_reads);
-}
-
-impl StoreWrites for Gated {
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -231,8 +236,6 @@ impl StoreWrites for Gated {
             Ok(self.hold(inner))
         })
     }
-
-    pass_on!(preview);
 }
 
 impl StoreUpkeep for Gated {
@@ -248,7 +251,19 @@ impl StoreUpkeep for Gated {
         })
     }
 
-    pass_on!(load, reserve, close, rewind);
-}
+    fn load(&self) -> StoreFuture<'_, Loaded> {
+        self.inner.load()
+    }
 
-pass_on!(impl transactions, usage for Gated);
+    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        self.inner.reserve(horizon)
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        self.inner.rewind()
+    }
+
+    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        self.inner.close(horizon)
+    }
+}

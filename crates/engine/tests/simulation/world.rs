@@ -10,6 +10,7 @@ use engine::{Engine, EngineError, ListAnswer, ListRows, Place, PreparedList};
 use list_cache::Rule;
 use model::{Marked, RowId, Timestamp};
 use store::{Outcome, TotalCap};
+use testing::Hooked;
 
 use super::chance::Chance;
 use super::domain::{self, DATABASES, TABLES};
@@ -84,7 +85,7 @@ struct Reader {
 pub struct World {
     chance: Chance,
     engine: Arc<Engine>,
-    gated: Arc<Gated>,
+    gated: Arc<Hooked<Gated>>,
     clock: Arc<TickingClock>,
     judge: Judge,
     pool: Vec<Arc<Question>>,
@@ -123,7 +124,7 @@ impl World {
         let config = plan.config(directory.path());
         let inner = stage::open_store(&config);
         let clock = TickingClock::at(NEW_YEAR_US);
-        let gated = Arc::new(Gated::new(inner.clone()));
+        let gated = Arc::new(Hooked(Gated::new(inner.clone())));
         let gated_clock = Arc::new(GatedClock {
             ticking: clock.clone(),
             gate: gated.gate.clone(),

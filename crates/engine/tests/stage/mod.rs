@@ -5,61 +5,23 @@
 pub mod gate;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use engine::{
-    Caller, Clock, Config, Durability, Engine, Family, LongReads, NewColumn, NewIndex, NewTable,
+    Caller, Config, Durability, Engine, Family, LongReads, NewColumn, NewIndex, NewTable,
     OptionsChange, Place, RowInput,
 };
 use futures_executor::block_on;
 use model::{
     Actor, Content, DatabaseId, DatabaseKind, Json, KeyId, Page, ProjectId, RowId, Scope, Table,
-    TableId, TableOptions, Timestamp, Value,
+    TableId, TableOptions, Value,
 };
 use store::Store;
+pub use testing::TickingClock;
 
 pub const PLACE: Place<'static> = Place {
     database: "d",
     table: "t",
 };
-
-/// Moves a few microseconds with each question, and as tests tell it to.
-pub struct TickingClock {
-    now_us: AtomicI64,
-    elapsed_ms: AtomicI64,
-}
-
-impl TickingClock {
-    pub fn at(now_us: i64) -> Arc<TickingClock> {
-        Arc::new(TickingClock {
-            now_us: AtomicI64::new(now_us),
-            elapsed_ms: AtomicI64::new(0),
-        })
-    }
-
-    pub fn step_us(&self, by_us: i64) {
-        self.now_us.fetch_add(by_us, Ordering::SeqCst);
-    }
-
-    /// Now, without moving.
-    pub fn look(&self) -> Timestamp {
-        Timestamp(self.now_us.load(Ordering::SeqCst))
-    }
-
-    pub fn pass_ms(&self, by_ms: i64) {
-        self.elapsed_ms.fetch_add(by_ms, Ordering::SeqCst);
-    }
-}
-
-impl Clock for TickingClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.now_us.fetch_add(3, Ordering::SeqCst))
-    }
-
-    fn elapsed_ms(&self) -> u64 {
-        self.elapsed_ms.load(Ordering::SeqCst) as u64
-    }
-}
 
 /// 2026-01-01T00:00:00Z
 pub const NEW_YEAR_US: i64 = 1_767_225_600_000_000;

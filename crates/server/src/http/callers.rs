@@ -127,28 +127,19 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use engine::NewKey;
-    use model::{KeyId, ProjectId, Scope, Timestamp};
+    use model::{KeyId, ProjectId, Scope};
+    use testing::TickingClock;
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;
     use crate::offline::offline_engine;
 
-    struct Still;
-
-    impl engine::Clock for Still {
-        fn now(&self) -> Timestamp {
-            Timestamp(1_700_000_000_000_000)
-        }
-
-        fn elapsed_ms(&self) -> u64 {
-            0
-        }
-    }
+    const NOW_US: i64 = 1_700_000_000_000_000;
 
     /// An engine with a project `p`, and what runs its writes.
     pub fn engine_with_project(folder: &Path) -> (Arc<Engine>, Runtime) {
         let config = offline_engine(folder.join("data"));
-        let engine = Engine::open(config, Arc::new(Still)).unwrap();
+        let engine = Engine::open(config, TickingClock::still_at(NOW_US)).unwrap();
         let runtime = Builder::new_current_thread().build().unwrap();
         let project = ProjectId::new("p").unwrap();
         let made = engine.create_project(project, "P".to_owned());

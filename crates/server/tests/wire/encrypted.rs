@@ -4,10 +4,9 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use server::watch::metric::{Value as Metered, metrics};
+use testing::{damage_behind, traces};
 
-use crate::damage::damage_behind;
 use crate::site::{Answer, KEY, PROJECT, Site};
-use crate::traces::traces;
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const TRANSACTIONS: &str = "/v1/tablesdb/transactions";

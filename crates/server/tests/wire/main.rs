@@ -6,8 +6,6 @@ mod bulk;
 mod cases;
 mod cases_linked;
 mod columns;
-#[path = "../damage/mod.rs"]
-mod damage;
 mod encrypted;
 mod guest_transactions;
 mod limits;
@@ -30,8 +28,6 @@ mod site;
 mod streams;
 mod time;
 mod tls;
-#[path = "../../../store/tests/traces/mod.rs"]
-mod traces;
 mod transactions;
 mod transactions_at;
 mod transport;

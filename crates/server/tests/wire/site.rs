@@ -2,9 +2,8 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{Clock, Config, Durability, Engine, LongReads, NewKey, Quotas, TransactionsBound};
@@ -21,6 +20,7 @@ use server::http::{extract, wire};
 use server::serve::tls::TlsFiles;
 use server::serve::{self, Drained, Limits, ServeConfig};
 use server::watch::Watch;
+use testing::WallClock;
 use tokio::sync::oneshot;
 
 pub const PROJECT: &str = "p";
@@ -60,33 +60,6 @@ const LONG_READS: LongReads = LongReads {
     waiting_max: 100,
 };
 
-/// The system's clock, which a test can put forward.
-struct SystemClock {
-    since: Instant,
-    ahead_us: AtomicI64,
-}
-
-impl SystemClock {
-    fn new() -> SystemClock {
-        SystemClock {
-            since: Instant::now(),
-            ahead_us: AtomicI64::new(0),
-        }
-    }
-}
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Timestamp(since.as_micros() as i64 + self.ahead_us.load(Ordering::Relaxed))
-    }
-
-    fn elapsed_ms(&self) -> u64 {
-        let ahead_ms = self.ahead_us.load(Ordering::Relaxed) / 1_000;
-        self.since.elapsed().as_millis() as u64 + ahead_ms as u64
-    }
-}
-
 fn rng(bytes: &mut [u8]) {
     getrandom::fill(bytes).unwrap();
 }
@@ -119,7 +92,7 @@ pub struct Site {
     pub runtime: tokio::runtime::Runtime,
     pub engine: Arc<Engine>,
     watch: Arc<Watch>,
-    clock: Arc<SystemClock>,
+    clock: Arc<WallClock>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
     directory: Option<tempfile::TempDir>,
@@ -176,7 +149,7 @@ impl Site {
 
     /// Its clock is set by the requests.
     pub fn start_with_test_clock() -> Site {
-        let machine = Arc::new(SystemClock::new());
+        let machine = WallClock::start();
         Site::open_by(
             LIMITS,
             None,
@@ -259,7 +232,7 @@ impl Site {
         quotas: Quotas,
         proxies: TrustedProxies,
     ) -> Site {
-        let clock = Arc::new(SystemClock::new());
+        let clock = WallClock::start();
         let config = Config {
             long_reads,
             quotas,
@@ -324,7 +297,7 @@ impl Site {
     /// Puts the server's clock forward.
     pub fn skip_s(&self, seconds: i64) {
         let by_us = seconds * 1_000_000;
-        self.clock.ahead_us.fetch_add(by_us, Ordering::Relaxed);
+        self.clock.put_forward_us(by_us);
     }
 
     /// Puts a key with this id, secret and scopes in the place of the one that has them now.

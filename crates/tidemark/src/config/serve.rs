@@ -383,27 +383,15 @@ fn tls_files(certificate: Option<&String>, key: Option<&String>) -> Result<Optio
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use model::Timestamp;
+    use testing::TickingClock;
 
     use super::*;
     use crate::cli::command::{Cli, Command};
 
-    struct Stopped;
-
-    impl Clock for Stopped {
-        fn now(&self) -> Timestamp {
-            Timestamp(0)
-        }
-
-        fn elapsed_ms(&self) -> u64 {
-            0
-        }
-    }
-
     fn serve(args: &[&str]) -> Result<ServeSetup> {
         let args = ["tidemark", "serve"].iter().chain(args);
         match Cli::try_parse_from(args)?.command {
-            Command::Serve(args) => args.check(Arc::new(Stopped), |_| {}),
+            Command::Serve(args) => args.check(TickingClock::still_at(0), |_| {}),
             _ => unreachable!("the words say serve"),
         }
     }

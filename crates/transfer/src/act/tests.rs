@@ -1,28 +1,14 @@
 //! Exports while others write: one mark for all rows, and a schema that must not change.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
-use engine::Clock;
-use model::{RowId, Timestamp};
+use model::RowId;
 use server::offline::offline_engine;
+use testing::TickingClock;
 
 use super::*;
 use crate::ask::RowsPut;
 use crate::schema::Part;
-
-/// Goes on by a millisecond each time it is looked at.
-struct Ticking(AtomicI64);
-
-impl Clock for Ticking {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.fetch_add(1_000, Ordering::Relaxed))
-    }
-
-    fn elapsed_ms(&self) -> u64 {
-        0
-    }
-}
 
 struct Stage {
     engine: Arc<Engine>,
@@ -35,7 +21,7 @@ impl Stage {
     fn new() -> Stage {
         let folder = tempfile::tempdir().unwrap();
         let config = offline_engine(folder.path().join("data"));
-        let clock = Arc::new(Ticking(AtomicI64::new(1_700_000_000_000_000)));
+        let clock = TickingClock::with_step(1_700_000_000_000_000, 1_000);
         let stage = Stage {
             engine: Engine::open(config, clock).unwrap(),
             runtime: tokio::runtime::Builder::new_current_thread()

@@ -1,0 +1,209 @@
+//! A store that stands before another one and changes a few of its methods.
+
+use std::future::ready;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use model::{Mark, ProjectId, Row, Table, Timestamp};
+use store::{
+    Aside, Boundaries, BoundaryOf, Changes, KeptRequest, Listed, Listing, Loaded, OperationsOf,
+    Outcome, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreFuture,
+    StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Work,
+    WriteBatch,
+};
+
+/// The methods of a store that tests change; those that are not written are those of
+/// [`StoreHooks::inner`].
+pub trait StoreHooks: Send + Sync {
+    /// The store behind this one.
+    fn inner(&self) -> &dyn Store;
+
+    /// What does upkeep.
+    fn upkeep(&self) -> &dyn StoreUpkeep {
+        self.inner()
+    }
+
+    /// See [`StoreReads::list`].
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
+        self.inner().list(listing)
+    }
+
+    /// See [`StoreReads::get`].
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
+        self.inner().get(point)
+    }
+
+    /// See [`StoreReads::aside`]. Here the work is done on the caller's thread, so that a test
+    /// decides when it is.
+    fn aside(&self, _kind: Aside, _of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+        work(&AtomicBool::new(false));
+        Box::pin(ready(Ok(())))
+    }
+
+    /// See [`StoreWrites::apply`].
+    fn apply<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>> {
+        self.inner().apply(batches, first)
+    }
+
+    /// See [`StoreWrites::bring_due`].
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        self.inner().bring_due(instant)
+    }
+
+    /// See [`StoreWrites::preview`].
+    fn preview<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+        limit_ms: u64,
+    ) -> StoreFuture<'a, Box<dyn Preview>> {
+        self.inner().preview(batches, first, limit_ms)
+    }
+}
+
+/// The store that hooks make of the one behind them.
+pub struct Hooked<H>(pub H);
+
+impl<H> Deref for Hooked<H> {
+    type Target = H;
+
+    fn deref(&self) -> &H {
+        &self.0
+    }
+}
+
+impl<H: StoreHooks> StoreReads for Hooked<H> {
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
+        self.0.list(listing)
+    }
+
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
+        self.0.get(point)
+    }
+
+    fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>> {
+        self.0.inner().table_as_of(today, mark)
+    }
+
+    fn next_boundary<'a>(&'a self, asked: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
+        self.0.inner().next_boundary(asked)
+    }
+
+    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
+        self.0.inner().recorded(asked)
+    }
+
+    fn aside(&self, kind: Aside, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+        self.0.aside(kind, of_guest, work)
+    }
+}
+
+impl<H: StoreHooks> StoreWrites for Hooked<H> {
+    fn apply<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>> {
+        self.0.apply(batches, first)
+    }
+
+    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        self.0.bring_due(instant)
+    }
+
+    fn preview<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+        limit_ms: u64,
+    ) -> StoreFuture<'a, Box<dyn Preview>> {
+        self.0.preview(batches, first, limit_ms)
+    }
+}
+
+impl<H: StoreHooks> StoreTransactions for Hooked<H> {
+    fn transactions<'a>(&'a self, project: &'a ProjectId) -> StoreFuture<'a, Vec<Transaction>> {
+        self.0.inner().transactions(project)
+    }
+
+    fn transaction<'a>(
+        &'a self,
+        project: &'a ProjectId,
+        id: &'a str,
+        operations: OperationsOf<'a>,
+    ) -> StoreFuture<'a, Option<Staged>> {
+        self.0.inner().transaction(project, id, operations)
+    }
+
+    fn kept_request<'a>(
+        &'a self,
+        project: &'a ProjectId,
+        key: &'a str,
+    ) -> StoreFuture<'a, Option<KeptRequest>> {
+        self.0.inner().kept_request(project, key)
+    }
+}
+
+// No test needs more of it than its defaults.
+impl<H: StoreHooks> StoreUsage for Hooked<H> {}
+
+impl<H: StoreHooks> StoreUpkeep for Hooked<H> {
+    fn load(&self) -> StoreFuture<'_, Loaded> {
+        self.0.upkeep().load()
+    }
+
+    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        self.0.upkeep().reserve(horizon)
+    }
+
+    fn rewind(&self) -> StoreFuture<'_, ()> {
+        self.0.upkeep().rewind()
+    }
+
+    fn tend(&self) -> StoreFuture<'_, bool> {
+        self.0.upkeep().tend()
+    }
+
+    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        self.0.upkeep().close(horizon)
+    }
+}
+
+/// What is applied, with `commit` in place of its commit.
+pub fn on_commit(
+    inner: Box<dyn Pending>,
+    commit: impl FnOnce(Box<dyn Pending>) -> StoreFuture<'static, Vec<Outcome>> + Send + 'static,
+) -> Box<dyn Pending> {
+    Box::new(HookedPending { inner, commit })
+}
+
+struct HookedPending<C> {
+    inner: Box<dyn Pending>,
+    commit: C,
+}
+
+impl<C> Pending for HookedPending<C>
+where
+    C: FnOnce(Box<dyn Pending>) -> StoreFuture<'static, Vec<Outcome>> + Send,
+{
+    fn outcomes(&self) -> &[Outcome] {
+        self.inner.outcomes()
+    }
+
+    fn due(&self) -> &[Changes] {
+        self.inner.due()
+    }
+
+    fn boundaries(&self) -> Boundaries {
+        self.inner.boundaries()
+    }
+
+    fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
+        (self.commit)(self.inner)
+    }
+}
