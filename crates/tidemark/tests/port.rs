@@ -470,8 +470,9 @@ fn erase_with_its_past(folder: &Folder) {
     assert_refused(&on(folder, "history d t r --project none"), 1, "none");
 }
 
-#[test]
-fn a_row_with_a_damaged_value_is_shown_and_erased_with_a_server_and_without() {
+/// Rows `r`, `s` and `whole` of `d/t`, and one of `d/u`; encrypted values of the first two are
+/// damaged.
+fn with_damage() -> Folder {
     let folder = Folder::new();
     let server = Running::start(&folder);
     let database = json!({"databaseId": "d", "name": "D"});
@@ -481,15 +482,69 @@ fn a_row_with_a_damaged_value_is_shown_and_erased_with_a_server_and_without() {
         {"key": "ssn", "type": "text", "encrypt": true},
     ]});
     server.call("POST", "/tablesdb/d/tables", &table);
-    for id in ["r", "s"] {
+    for id in ["r", "whole", "s"] {
         let data = json!({"near": format!("near {id}"), "ssn": "quicksilver"});
         let row = json!({"rowId": id, "data": data});
         server.call("POST", "/tablesdb/d/tables/t/rows", &row);
     }
+    let later = json!({"tableId": "u", "name": "U", "columns": [{"key": "n", "type": "integer"}]});
+    server.call("POST", "/tablesdb/d/tables", &later);
+    let row = json!({"rowId": "later", "data": {"n": 1}});
+    server.call("POST", "/tablesdb/d/tables/u/rows", &row);
     assert_eq!(server.stop(), Some(0));
     for id in ["r", "s"] {
         damage_behind(&folder.data(), &format!("near {id}"));
     }
+    folder
+}
+
+#[test]
+fn damaged_rows_are_left_out_of_an_export_and_named() {
+    let folder = with_damage();
+    let file = folder.join("d.jsonl");
+    let check = |words: &str| {
+        let done = on(&folder, &format!("{words} --output {}", file.display()));
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(3), "{said}");
+        let named = said.lines().take(2).collect::<Vec<_>>();
+        let name =
+            |id: &str| format!("Left out row {id} of d/t: an encrypted value of it is damaged.");
+        assert_eq!(named, [name("r"), name("s")]);
+        assert!(
+            said.ends_with("The export lacks 2 damaged rows, named above.\n"),
+            "{said}"
+        );
+        fs::read_to_string(&file).unwrap()
+    };
+    let offline = check("export d");
+    for part in [
+        r#""$id":"whole""#,
+        r#""$id":"later""#,
+        r#"{"end":{"rows":2}}"#,
+    ] {
+        assert!(offline.contains(part), "{offline}");
+    }
+    for part in [r#""$id":"r""#, r#""$id":"s""#] {
+        assert!(!offline.contains(part), "{offline}");
+    }
+    let records = check("export d --table t --format csv");
+    assert_eq!(records.lines().count(), 2, "{records}");
+    assert!(records.contains("near whole,quicksilver"), "{records}");
+    let server = Running::start(&folder);
+    assert_eq!(check("export d"), offline);
+    assert_eq!(server.stop(), Some(0));
+
+    let copy = Folder::new();
+    assert_eq!(Running::start(&copy).stop(), Some(0));
+    check("export d");
+    let read = on(&copy, &format!("import {}", file.display()));
+    assert!(read.status.success(), "{}", text(&read.stderr));
+    assert!(text(&on(&folder, "export d --table u").stdout).contains(r#""$id":"later""#));
+}
+
+#[test]
+fn a_row_with_a_damaged_value_is_shown_and_erased_with_a_server_and_without() {
+    let folder = with_damage();
     let erase = |id: &str| {
         let shown = on(&folder, &format!("history d t {id}"));
         let shown = text(&shown.stdout);

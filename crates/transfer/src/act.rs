@@ -30,12 +30,14 @@ pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<Told, Ref
             schema,
             after,
             rows_max,
+            leaves_out_damaged,
         } => {
             let wanted = ExportPage {
                 place: place(&path),
                 mark: Mark(mark),
                 after,
                 rows_max,
+                shows_damaged: leaves_out_damaged,
             };
             return page(engine, &administrator(&path.project)?, wanted, &schema).await;
         }
@@ -194,14 +196,20 @@ async fn page(
             ),
         });
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut damaged) = (Vec::new(), Vec::new());
     for row in &page.rows {
+        let span = row.span.as_ref();
+        if span.is_some_and(|span| !span.damaged.is_empty()) {
+            damaged.push(row.id.to_string());
+            continue;
+        }
         wire::encode_export_row(&page, row, true, &mut rows);
         rows.push(b'\n');
     }
     let end = PageEnd {
         rows: page.rows.len() as u64,
         last: page.rows.last().map_or(wanted.after, |row| row.seq),
+        damaged,
     };
     let head = json!(end);
     Ok(Told { head, rows })

@@ -53,6 +53,10 @@ pub enum Ask {
         after: i64,
         /// Most rows.
         rows_max: u32,
+        /// Whether rows of which an encrypted value is damaged are left out and named; otherwise
+        /// such a row refuses the page.
+        #[serde(default)]
+        leaves_out_damaged: bool,
     },
     /// The definition of a table as it is now.
     DescribeTable {
@@ -187,12 +191,15 @@ pub struct Version {
 }
 
 /// What stands before the rows of a page.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PageEnd {
-    /// How many rows follow.
+    /// How many rows were read: those that follow and those that were left out.
     pub rows: u64,
     /// The `$sequence` of the last one; the next page begins after it.
     pub last: i64,
+    /// The ids of those that were left out, because an encrypted value of theirs is damaged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
 /// What became of a table to create.
@@ -269,6 +276,7 @@ mod tests {
             schema: "1.2".to_owned(),
             after: 7,
             rows_max: 100,
+            leaves_out_damaged: true,
         };
         let bytes = frame(&ask, b"{}\n{}\n");
         let (read, rows) = unframe::<Ask>(&bytes).unwrap();

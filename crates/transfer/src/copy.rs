@@ -301,8 +301,9 @@ async fn sum_target(
     links: &mut links::Sums<'_>,
 ) -> Result<Checksum> {
     let mut sum = Checksum::default();
-    while let Some((rows, _)) = pages.next().await? {
-        for line in rows
+    while let Some(page) = pages.next().await? {
+        for line in page
+            .rows
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())
         {

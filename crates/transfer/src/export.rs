@@ -24,11 +24,21 @@ pub struct Exported {
     pub tables: u64,
     /// Rows of all tables.
     pub rows: u64,
+    /// Rows that were left out because an encrypted value of theirs is damaged.
+    pub damaged: u64,
     /// Where they were read.
     pub mark: i64,
 }
 
-/// Writes a database as JSON lines; with `table`, that table alone.
+impl Exported {
+    fn count(&mut self, page: &RowPage) {
+        self.rows += page.count;
+        self.damaged += page.damaged.len() as u64;
+    }
+}
+
+/// Writes a database as JSON lines; with `table`, that table alone. Rows of which an encrypted
+/// value is damaged are left out and given to `left_out`: table and row.
 ///
 /// # Errors
 /// When there is no such database or table, or writing fails.
@@ -37,6 +47,7 @@ pub async fn as_lines(
     database: &str,
     table: Option<&str>,
     out: &mut impl Write,
+    mut left_out: impl FnMut(&str, &str),
 ) -> Result<Exported> {
     let start = begin(target, database, table).await?;
     let mut say = |line: String| writeln!(out, "{line}").context("cannot write the export");
@@ -52,10 +63,12 @@ pub async fn as_lines(
     for table in &start.tables {
         let id = id_of(table);
         writeln!(out, "{}", json!({ "rows": id })).context("cannot write the export")?;
-        let mut pages = Pages::new(target, database, table, start.mark);
-        while let Some((rows, count)) = pages.next().await? {
-            out.write_all(&rows).context("cannot write the export")?;
-            done.rows += count;
+        let mut pages = Pages::without_damaged(target, database, table, start.mark);
+        while let Some(page) = pages.next().await? {
+            out.write_all(&page.rows)
+                .context("cannot write the export")?;
+            done.count(&page);
+            pages.name_damaged(&page, |row| left_out(id, row));
         }
         done.tables += 1;
     }
@@ -74,6 +87,7 @@ pub async fn as_csv(
     database: &str,
     table: &str,
     out: &mut impl Write,
+    mut left_out: impl FnMut(&str, &str),
 ) -> Result<Exported> {
     let start = begin(target, database, Some(table)).await?;
     let table = start
@@ -87,12 +101,13 @@ pub async fn as_csv(
         .context("cannot write the export")?;
     let mut done = Exported {
         tables: 1,
-        rows: 0,
         mark: start.mark,
+        ..Exported::default()
     };
-    let mut pages = Pages::new(target, database, table, start.mark);
-    while let Some((rows, count)) = pages.next().await? {
-        for line in rows
+    let mut pages = Pages::without_damaged(target, database, table, start.mark);
+    while let Some(page) = pages.next().await? {
+        for line in page
+            .rows
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())
         {
@@ -100,7 +115,8 @@ pub async fn as_csv(
                 .write_row(line, &mut out)
                 .context("cannot write the export")?;
         }
-        done.rows += count;
+        done.count(&page);
+        pages.name_damaged(&page, |row| left_out(id_of(table), row));
     }
     out.flush().context("cannot write the export")?;
     Ok(done)
@@ -125,6 +141,16 @@ fn id_of(table: &StartTable) -> &str {
     table.definition["id"].as_str().unwrap_or_default()
 }
 
+/// Some rows of a table.
+pub struct RowPage {
+    /// Each with its line end.
+    pub rows: Vec<u8>,
+    /// How many.
+    pub count: u64,
+    /// The ids of those that were left out.
+    damaged: Vec<String>,
+}
+
 /// The rows of one table, page after page, all at one mark.
 pub struct Pages<'a> {
     target: &'a mut Target,
@@ -133,6 +159,7 @@ pub struct Pages<'a> {
     mark: i64,
     after: i64,
     rows_max: u32,
+    leaves_out_damaged: bool,
     is_done: bool,
     bar: indicatif::ProgressBar,
 }
@@ -154,8 +181,27 @@ impl<'a> Pages<'a> {
             mark,
             after: 0,
             rows_max: FIRST_PAGE_ROWS,
+            leaves_out_damaged: false,
             is_done: false,
         }
+    }
+
+    /// As [`Pages::new`], but for rows of which an encrypted value is damaged.
+    fn without_damaged(
+        target: &'a mut Target,
+        database: &str,
+        table: &'a StartTable,
+        mark: i64,
+    ) -> Pages<'a> {
+        let mut pages = Pages::new(target, database, table, mark);
+        pages.leaves_out_damaged = true;
+        pages
+    }
+
+    /// Gives the rows that a page lacks to `name`, which may write to the terminal.
+    fn name_damaged(&self, page: &RowPage, name: impl FnMut(&str)) {
+        self.bar
+            .suspend(|| page.damaged.iter().map(String::as_str).for_each(name));
     }
 
     /// The store that is read, to write to it between two pages; they show none of it.
@@ -163,11 +209,11 @@ impl<'a> Pages<'a> {
         self.target
     }
 
-    /// The next rows, each with its line end, and how many; `None` after the last.
+    /// The next rows; `None` after the last.
     ///
     /// # Errors
     /// When the store refuses, or the schema changed since the start.
-    pub async fn next(&mut self) -> Result<Option<(Vec<u8>, u64)>> {
+    pub async fn next(&mut self) -> Result<Option<RowPage>> {
         if self.is_done {
             return Ok(None);
         }
@@ -177,6 +223,7 @@ impl<'a> Pages<'a> {
             schema: self.schema.to_owned(),
             after: self.after,
             rows_max: self.rows_max,
+            leaves_out_damaged: self.leaves_out_damaged,
         };
         let told = self.target.ask(&ask, &[]).await?;
         let end: PageEnd = target::head(&told)?;
@@ -188,7 +235,11 @@ impl<'a> Pages<'a> {
             return Ok(None);
         }
         self.rows_max = next_rows_max(self.rows_max, end.rows, told.rows.len() as u64);
-        Ok(Some((told.rows, end.rows)))
+        Ok(Some(RowPage {
+            rows: told.rows,
+            count: end.rows - end.damaged.len() as u64,
+            damaged: end.damaged,
+        }))
     }
 }
 

@@ -36,6 +36,9 @@ pub struct ExportPage<'a> {
     pub after: i64,
     /// Most rows of the page, at least 1.
     pub rows_max: u32,
+    /// Whether a row of which encrypted values are damaged is given without them, and their columns
+    /// named in [`model::Span::damaged`]; otherwise such a row refuses the page.
+    pub shows_damaged: bool,
 }
 
 impl Engine {
@@ -81,8 +84,13 @@ impl Engine {
         };
         let beyond = Test::Greater(Value::Int(wanted.after));
         let filter = Filter::Field(Field::Sequence, beyond);
-        self.whole_page(caller, wanted.place, filter, wanted.rows_max, Some(at))
-            .await
+        let rows = WholeRows {
+            filter,
+            max: wanted.rows_max,
+            at: Some(at),
+            shows_damaged: wanted.shows_damaged,
+        };
+        self.whole_page(caller, wanted.place, rows).await
     }
 
     /// Those of the named rows that exist now, with every column as a value; at most 500 ids.
@@ -98,21 +106,24 @@ impl Engine {
         authorize::need_key(caller, READ)?;
         let texts = ids.iter().map(|id| Value::Text(id.to_string())).collect();
         let filter = Filter::Field(Field::Id, Test::In(texts));
-        self.whole_page(caller, place, filter, ids.len() as u32, None)
-            .await
+        let rows = WholeRows {
+            filter,
+            max: ids.len() as u32,
+            at: None,
+            shows_damaged: false,
+        };
+        self.whole_page(caller, place, rows).await
     }
 
     async fn whole_page(
         &self,
         caller: &Caller,
         place: Place<'_>,
-        filter: Filter,
-        rows_max: u32,
-        at: Option<Coordinates>,
+        wanted: WholeRows,
     ) -> Result<Page, EngineError> {
         self.under_catalogue(async |catalogue| {
             let table = authorize::table(catalogue, caller, place)?;
-            let query = whole_rows(table, filter.clone(), rows_max, at);
+            let query = wanted.query(table);
             let listing = Listing {
                 query: &query,
                 rows: true,
@@ -121,7 +132,7 @@ impl Engine {
                 bytes_max: usize::MAX,
                 catalogue_epoch: catalogue.epoch,
                 of_guest: false,
-                shows_damaged: false,
+                shows_damaged: wanted.shows_damaged,
             };
             let rows = self.shared.store.list(listing).await?.answer.rows;
             Ok(Page {
@@ -135,26 +146,36 @@ impl Engine {
     }
 }
 
-/// Every column of the rows that `filter` names, in the order of `$sequence`.
-fn whole_rows(table: &Arc<Table>, filter: Filter, rows_max: u32, at: Option<Coordinates>) -> Query {
-    Query {
-        table: table.clone(),
-        filter,
-        order: Vec::new(),
-        tie: Direction::Asc,
-        random: false,
-        limit: rows_max.max(1),
-        offset: 0,
-        cursor: None,
-        selection: Selection::Some {
-            columns: (0..table.columns.len()).collect(),
-            fields: vec![Field::Id, Field::Sequence, Field::Created, Field::Updated],
-            permissions: true,
-        },
-        visibility: Visibility::Everything,
-        then: None,
-        at,
-        frame: Frame::One,
-        shows_span: false,
+/// Rows that are read with every column, in the order of `$sequence`.
+struct WholeRows {
+    filter: Filter,
+    max: u32,
+    at: Option<Coordinates>,
+    /// See [`ExportPage::shows_damaged`].
+    shows_damaged: bool,
+}
+
+impl WholeRows {
+    fn query(&self, table: &Arc<Table>) -> Query {
+        Query {
+            table: table.clone(),
+            filter: self.filter.clone(),
+            order: Vec::new(),
+            tie: Direction::Asc,
+            random: false,
+            limit: self.max.max(1),
+            offset: 0,
+            cursor: None,
+            selection: Selection::Some {
+                columns: (0..table.columns.len()).collect(),
+                fields: vec![Field::Id, Field::Sequence, Field::Created, Field::Updated],
+                permissions: true,
+            },
+            visibility: Visibility::Everything,
+            then: None,
+            at: self.at,
+            frame: Frame::One,
+            shows_span: self.shows_damaged,
+        }
     }
 }

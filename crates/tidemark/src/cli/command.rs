@@ -60,7 +60,8 @@ pub enum Command {
     /// Write a database to a file: schema, rows, permissions
     ///
     /// Every row is read at one mark, whatever is written meanwhile. Speaks to the server that
-    /// runs on the data directory, or opens the directory itself when none does.
+    /// runs on the data directory, or opens the directory itself when none does. The exit code is 3
+    /// where rows were left out because an encrypted value of theirs is damaged: each is named.
     Export(Box<ExportArgs>),
     /// Read a database from a file, or copy databases from another server
     ///

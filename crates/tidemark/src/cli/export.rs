@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use model::counted;
@@ -16,10 +17,13 @@ use super::{Outside, runtime};
 use crate::admin::client::Administration;
 use crate::config::{ExportSetup, FormatArg};
 
+/// The exit code of an export that lacks damaged rows and is whole otherwise.
+const LACKS_DAMAGED: u8 = 3;
+
 /// # Errors
 /// When the data directory cannot be reached, the database is not there, or nothing can be
 /// written.
-pub fn run(setup: ExportSetup, outside: Outside) -> Result<()> {
+pub fn run(setup: ExportSetup, outside: Outside) -> Result<ExitCode> {
     let done = runtime()?.block_on(async {
         let Outside { clock, rng, .. } = outside;
         let config = offline_engine(setup.directory.clone());
@@ -35,7 +39,12 @@ pub fn run(setup: ExportSetup, outside: Outside) -> Result<()> {
         counted(done.tables, "table"),
         done.mark
     );
-    Ok(())
+    if done.damaged == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = counted(done.damaged, "damaged row");
+    eprintln!("The export lacks {rows}, named above.");
+    Ok(ExitCode::from(LACKS_DAMAGED))
 }
 
 async fn write(target: &mut Target, setup: &ExportSetup) -> Result<Exported> {
@@ -75,9 +84,15 @@ async fn write_to(
     setup: &ExportSetup,
     out: &mut impl Write,
 ) -> Result<Exported> {
+    let database = &setup.database;
+    let left_out = |table: &str, row: &str| {
+        eprintln!("Left out row {row} of {database}/{table}: an encrypted value of it is damaged.");
+    };
     match (setup.format, &setup.table) {
-        (FormatArg::Csv, Some(table)) => export::as_csv(target, &setup.database, table, out).await,
-        (_, table) => export::as_lines(target, &setup.database, table.as_deref(), out).await,
+        (FormatArg::Csv, Some(table)) => {
+            export::as_csv(target, database, table, out, left_out).await
+        }
+        (_, table) => export::as_lines(target, database, table.as_deref(), out, left_out).await,
     }
 }
 

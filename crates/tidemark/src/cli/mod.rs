@@ -45,7 +45,8 @@ pub struct Outside {
 /// Reads the command line and does what it says.
 ///
 /// The exit code is 0 on success, 1 when the command failed (the reason stands in one line on
-/// standard error), 2 when the command line was not understood.
+/// standard error), 2 when the command line was not understood, 3 when an export lacks damaged rows
+/// and is whole otherwise.
 pub fn main(clock: Arc<dyn Clock>, rng: Rng, collect: fn(bool)) -> ExitCode {
     let outside = Outside {
         clock,
@@ -88,7 +89,7 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Project(command) => project::run(command, outside)?,
         Command::Key(command) => key::run(command, outside)?,
         Command::Doctor(args) => return doctor::run(&args, outside),
-        Command::Export(args) => export::run(args.check()?, outside)?,
+        Command::Export(args) => return export::run(args.check()?, outside),
         Command::Import(args) => return import::run(args.check()?, outside),
         Command::History(args) => past::history(&args, outside)?,
         Command::Erase(args) => past::erase(&args, outside)?,

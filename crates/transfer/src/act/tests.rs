@@ -95,6 +95,7 @@ impl Stage {
                 schema: start.tables[0].schema.clone(),
                 after,
                 rows_max,
+                leaves_out_damaged: false,
             },
             "",
         )?;
@@ -178,6 +179,7 @@ fn rows_that_are_there_are_left_alone_or_mended_or_refused() {
             schema: start.tables[0].schema.clone(),
             after: 0,
             rows_max: 10,
+            leaves_out_damaged: false,
         },
         "",
     );

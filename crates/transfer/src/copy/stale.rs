@@ -113,9 +113,9 @@ async fn take_unknown(
     let table = id_of(&here.definition);
     let path = target.path(database, table);
     let mut pages = Pages::new(target, database, &here, mark);
-    while let Some((rows, _)) = pages.next().await? {
+    while let Some(page) = pages.next().await? {
         let mut unknown = Vec::new();
-        for line in rows.split(|byte| *byte == b'\n') {
+        for line in page.rows.split(|byte| *byte == b'\n') {
             if line.is_empty() {
                 continue;
             }
