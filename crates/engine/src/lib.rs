@@ -21,7 +21,10 @@ mod transactions;
 mod write;
 
 pub use commit::quota::{Quotas, Taken};
-pub use error::{ColumnFault, EngineError, IndexFault, PIECES_MAX};
+pub use error::{
+    AccessError, ColumnFault, EngineError, IndexFault, PIECES_MAX, ReadError, SchemaError,
+    TransactionError, Unavailable, WriteError,
+};
 pub use list_cache::{Counts as ListCounts, Family};
 pub use query::json::{Room, read as read_json, read_within as read_json_within};
 pub use query::{Frame, QueryError, instant, mark};

@@ -13,8 +13,8 @@ use store::{Op, OperationsOf, Share, Staged, TransactionOp, WriteBatch};
 
 use crate::Engine;
 use crate::commit::batch::author;
-use crate::error::EngineError;
 use crate::error::refused::{answer, shown};
+use crate::error::{EngineError, TransactionError};
 use crate::request::asked::{Caller, ListContainers, Listed};
 use crate::request::authorize::{self, OF_GUESTS, OF_KEYS, READ_ROWS, WRITE_ROWS, owner};
 use crate::schema::listing::{self, Listable, TRANSACTIONS, no_such_attribute};
@@ -54,9 +54,9 @@ impl Engine {
     /// they come.
     ///
     /// # Errors
-    /// [`EngineError::Unauthorized`] when no table lets the caller write,
+    /// [`crate::AccessError::Unauthorized`] when no table lets the caller write,
     /// [`EngineError::Argument`] for a time that is too short or too long,
-    /// [`EngineError::TransactionsFull`] when the caller or the project has too many.
+    /// [`TransactionError::LimitReached`] when the caller or the project has too many.
     pub async fn create_transaction_from(
         &self,
         caller: &Caller,
@@ -90,7 +90,7 @@ impl Engine {
     /// The transaction `id`.
     ///
     /// # Errors
-    /// [`EngineError::TransactionNotFound`], also for one that is somebody else's.
+    /// [`TransactionError::NotFound`], also for one that is somebody else's.
     pub async fn get_transaction(
         &self,
         caller: &Caller,
@@ -104,7 +104,7 @@ impl Engine {
     /// none, because guests are not told apart.
     ///
     /// # Errors
-    /// [`EngineError::Query`] for a query that is not understood here.
+    /// [`crate::ReadError::Query`] for a query that is not understood here.
     pub async fn list_transactions(
         &self,
         caller: &Caller,
@@ -125,8 +125,8 @@ impl Engine {
     /// Ends a transaction without any effect.
     ///
     /// # Errors
-    /// [`EngineError::TransactionNotFound`], [`EngineError::TransactionEnded`],
-    /// [`EngineError::TransactionExpired`].
+    /// [`TransactionError::NotFound`], [`TransactionError::Ended`],
+    /// [`TransactionError::Expired`].
     pub async fn roll_back_transaction(
         &self,
         caller: &Caller,
@@ -142,7 +142,7 @@ impl Engine {
     /// Removes a transaction, whatever has become of it; what it committed stays.
     ///
     /// # Errors
-    /// [`EngineError::TransactionNotFound`].
+    /// [`TransactionError::NotFound`].
     pub async fn delete_transaction(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         let (known, _) = self
             .find(caller, WRITE_ROWS, id, OperationsOf::Nothing)
@@ -168,7 +168,7 @@ impl Engine {
         let found = store.transaction(&caller.project, id, operations).await?;
         found
             .filter(|(known, _)| may_see(&caller.actor, &known.owner))
-            .ok_or_else(|| EngineError::TransactionNotFound(shown(id)))
+            .ok_or_else(|| EngineError::Transaction(TransactionError::NotFound(shown(id))))
     }
 
     /// A transaction that the caller may see and that has not ended.
@@ -181,10 +181,10 @@ impl Engine {
     ) -> Result<Staged, EngineError> {
         let found = self.find(caller, scopes, id, operations).await?;
         if found.0.status != TransactionStatus::Pending {
-            return Err(EngineError::TransactionEnded(shown(id)));
+            return Err(TransactionError::Ended(shown(id)).into());
         }
         if found.0.expires <= self.shared.clock.now() {
-            return Err(EngineError::TransactionExpired(shown(id)));
+            return Err(TransactionError::Expired(shown(id)).into());
         }
         Ok(found)
     }

@@ -2,7 +2,10 @@
 
 mod stage;
 
-use engine::{Caller, Engine, EngineError, Family, ListRows, RowInput, TableChange};
+use engine::{
+    AccessError, Caller, Engine, EngineError, Family, ListRows, ReadError, RowInput, SchemaError,
+    TableChange,
+};
 use futures_executor::block_on;
 use model::{Actor, DatabaseId, DatabaseKind, KeyId, ProjectId, RowId, Scope};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, open, row};
@@ -11,16 +14,16 @@ use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, open, row};
 fn word<T>(result: Result<T, EngineError>) -> &'static str {
     match result {
         Ok(_) => "done",
-        Err(EngineError::Unauthorized) => "unauthorized",
-        Err(EngineError::RoleNotHeld(_)) => "role not held",
-        Err(EngineError::ScopeMissing(_)) => "scope missing",
-        Err(EngineError::RowNotFound(_)) => "no row",
-        Err(EngineError::TableNotFound(_)) => "no table",
-        Err(EngineError::DatabaseNotFound(_)) => "no database",
-        Err(EngineError::KeyExpired) => "key expired",
-        Err(EngineError::KeyUnknown) => "key unknown",
-        Err(EngineError::ProjectNotFound(_)) => "no project",
-        Err(EngineError::ProjectMissing) => "project missing",
+        Err(EngineError::Access(AccessError::Unauthorized)) => "unauthorized",
+        Err(EngineError::Access(AccessError::RoleNotHeld(_))) => "role not held",
+        Err(EngineError::Access(AccessError::ScopeMissing(_))) => "scope missing",
+        Err(EngineError::Read(ReadError::RowNotFound(_))) => "no row",
+        Err(EngineError::Schema(SchemaError::TableNotFound(_))) => "no table",
+        Err(EngineError::Schema(SchemaError::DatabaseNotFound(_))) => "no database",
+        Err(EngineError::Access(AccessError::KeyExpired)) => "key expired",
+        Err(EngineError::Access(AccessError::KeyUnknown)) => "key unknown",
+        Err(EngineError::Schema(SchemaError::ProjectNotFound(_))) => "no project",
+        Err(EngineError::Access(AccessError::ProjectMissing)) => "project missing",
         Err(other) => panic!("{other:?}"),
     }
 }
@@ -294,7 +297,10 @@ fn callers_are_made_of_a_project_and_a_key() {
     block_on(engine.create_key(new_key("lasting", 1, None))).unwrap();
     block_on(engine.create_key(new_key("brief", 2, Some(NEW_YEAR_US + 60_000_000)))).unwrap();
     let twice = block_on(engine.create_key(new_key("lasting", 3, None)));
-    assert_eq!(twice.unwrap_err(), EngineError::KeyExists);
+    assert_eq!(
+        twice.unwrap_err(),
+        EngineError::Schema(SchemaError::KeyExists)
+    );
 
     let actor = |project: Option<&str>, hash: Option<u8>| {
         let caller = engine.caller(project, hash.map(|byte| [byte; 32]).as_ref())?;
@@ -338,7 +344,7 @@ fn databases_of_projects_do_not_mix() {
         };
         let id = DatabaseId::new("d").unwrap();
         let refused = block_on(engine.create_database(&nobody, id, "D".into(), true, kind));
-        let named = EngineError::ProjectNotFound("nobody".to_owned());
+        let named = EngineError::Schema(SchemaError::ProjectNotFound("nobody".to_owned()));
         assert_eq!(refused.unwrap_err(), named);
     });
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use engine::{
     ColumnChange, ColumnFault, Engine, EngineError, Family, ListRows, NewColumn, NewIndex,
+    SchemaError,
 };
 use futures_executor::block_on;
 use model::{Direction, Field, Index, IndexColumn, IndexKind, IndexStatus, Mark, Timestamp};
@@ -207,7 +208,7 @@ fn no_column_outgrows_an_index_that_holds_it_whole() {
     let change = |size| block_on(engine.update_column(&key(), PLACE, "v", &resize(size)));
     change(768).unwrap();
     match change(769).unwrap_err() {
-        EngineError::Column(ColumnFault::IndexDependency(why)) => {
+        EngineError::Schema(SchemaError::Column(ColumnFault::IndexDependency(why))) => {
             assert!(
                 why.contains("`i`") && why.contains("`v`") && why.contains("768"),
                 "{why}"

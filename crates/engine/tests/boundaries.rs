@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use engine::{
-    BatchRead, Config, Engine, EngineError, Family, ListRows, NewRelationship, Place, RowInput,
-    WantedRows,
+    BatchRead, Config, Engine, EngineError, Family, ListRows, NewRelationship, Place, ReadError,
+    RowInput, WantedRows,
 };
 use futures_executor::block_on;
 use model::{Json, Mark, Page, Row, RowId, Timestamp};
@@ -229,7 +229,10 @@ fn a_row_that_has_ended_shows_no_commit_that_came_after_its_end() {
         commit_across(store, "ends");
         let read = block_on(engine.get_row(&key(), PLACE, &ends, &[]));
         assert!(!store.is_armed());
-        assert!(matches!(read, Err(EngineError::RowNotFound(_))), "{read:?}");
+        assert!(
+            matches!(read, Err(EngineError::Read(ReadError::RowNotFound(_)))),
+            "{read:?}"
+        );
     });
     with_rows(|store, engine| {
         let table = engine.prepare_table(&key(), PLACE).unwrap();

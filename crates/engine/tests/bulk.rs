@@ -5,7 +5,7 @@ mod stage;
 use std::sync::Arc;
 use std::thread;
 
-use engine::{Bulk, Engine, EngineError, Family, Increment, ListRows};
+use engine::{AccessError, Bulk, Engine, EngineError, Family, Increment, ListRows};
 use futures_executor::block_on;
 use model::{Json, RowId};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, open, row};
@@ -94,7 +94,7 @@ fn rows_that_come_meanwhile_neither_stop_it_nor_are_met() {
 #[test]
 fn bulk_writes_are_for_keys() {
     with_rows(1, |engine| {
-        let refused = |error| matches!(error, EngineError::ScopeMissing(_));
+        let refused = |error| matches!(error, EngineError::Access(AccessError::ScopeMissing(_)));
         let rows = vec![row("a", &[("n", 1)])];
         let upsert = block_on(engine.upsert_rows(&guest(), PLACE, rows, None));
         assert!(refused(upsert.unwrap_err()));

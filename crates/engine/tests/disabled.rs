@@ -4,7 +4,7 @@ mod stage;
 
 use std::sync::{Arc, Mutex};
 
-use engine::{Clock, Engine, EngineError, Family, ListRows, TableChange};
+use engine::{Clock, Engine, EngineError, Family, ListRows, SchemaError, TableChange};
 use futures_executor::block_on;
 use model::Timestamp;
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, row};
@@ -85,7 +85,10 @@ fn a_guest_gets_nothing_that_was_written_after_the_table_was_disabled() {
         } else {
             let answer = block_on(engine.list_rows(&guest(), &asked()));
             assert!(
-                matches!(answer, Err(EngineError::TableNotFound(_))),
+                matches!(
+                    answer,
+                    Err(EngineError::Schema(SchemaError::TableNotFound(_)))
+                ),
                 "{answer:?}"
             );
         }

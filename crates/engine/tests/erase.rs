@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use engine::{
     Act, BatchWrite, Caller, Engine, EngineError, Family, ListRows, NewColumn, NewIndex, NewTable,
-    Operation, Place, Request, RowInput, TimedTransaction, TransactionAct, TransactionOp,
+    Operation, Place, Request, RowInput, TimedTransaction, TransactionAct, TransactionError,
+    TransactionOp,
 };
 use futures_executor::block_on;
 use model::history::Range;
@@ -198,7 +199,10 @@ fn no_byte_of_an_erased_row_is_left_while_the_engine_runs() {
     for id in ["one", "many"] {
         let committed = block_on(engine.commit_transaction(&key(), id));
         assert!(
-            matches!(committed, Err(EngineError::TransactionEnded(_))),
+            matches!(
+                committed,
+                Err(EngineError::Transaction(TransactionError::Ended(_)))
+            ),
             "{committed:?}"
         );
     }

@@ -5,7 +5,7 @@ mod stage;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use engine::{
-    Bulk, Cached, Caller, Engine, EngineError, Family, ListAnswer, ListRows, TableChange,
+    Bulk, Cached, Caller, Engine, EngineError, Family, ListAnswer, ListRows, ReadError, TableChange,
 };
 use futures_executor::block_on;
 use model::{Json, RowId};
@@ -218,7 +218,7 @@ fn a_cursors_row_that_goes_takes_its_pages_away() {
             family: Family::Tables,
         };
         let refused = block_on(engine.list_rows(&key(), &asked)).unwrap_err();
-        assert_eq!(refused, EngineError::CursorNotFound(id));
+        assert_eq!(refused, EngineError::Read(ReadError::CursorNotFound(id)));
     });
 }
 

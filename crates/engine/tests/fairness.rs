@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use engine::{
     Act, BatchRead, Bulk, Caller, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn,
-    NewIndex, Operation, OptionsChange, Place, RowInput, WantedRows,
+    NewIndex, Operation, OptionsChange, Place, ReadError, RowInput, Unavailable, WantedRows,
 };
 use futures_executor::block_on;
 use model::{Actor, IndexStatus, Json, Mark, Role, RoleSet, RowId, Timestamp};
@@ -475,7 +475,10 @@ fn guests_who_try_much_take_no_place_from_writers_nor_from_keys() {
             }
         };
         let waiting_max = trials.len();
-        assert_eq!(refused, EngineError::TrialsBusy { waiting_max });
+        assert_eq!(
+            refused,
+            EngineError::Unavailable(Unavailable::DryRunsBusy { waiting_max })
+        );
         // Neither a write nor who has a key is refused for that.
         let write = enqueue(create(engine, OPEN, row("a", &[("n", 1)])));
         let of_key = enqueue(trial(&key));
@@ -612,7 +615,10 @@ fn a_list_that_is_stopped_at_its_limit_is_not_begun_again_by_those_who_joined_it
     for caller in [key(), guest()] {
         let (begun, answers) = lists_stopped_by(&StoreError::Timeout { limit_ms }, &caller);
         assert_eq!(begun, 1);
-        assert_eq!(answers, vec![EngineError::Timeout { limit_ms }; 4]);
+        assert_eq!(
+            answers,
+            vec![EngineError::Read(ReadError::Timeout { limit_ms }); 4]
+        );
     }
 }
 
@@ -623,13 +629,13 @@ fn a_list_for_which_no_thread_is_free_is_begun_again_by_keys_alone() {
     assert_eq!(begun, 1);
     assert_eq!(
         answers,
-        vec![EngineError::ReadersBusy { waiting_max: 1 }; 4]
+        vec![EngineError::Read(ReadError::ReadersBusy { waiting_max: 1 }); 4]
     );
     // What they joined may have been read for a guest, who has fewer places.
     let (begun, answers) = lists_stopped_by(&busy, &key());
     assert!(begun >= 4, "{begun}");
     assert_eq!(
         answers,
-        vec![EngineError::ReadersBusy { waiting_max: 1 }; 4]
+        vec![EngineError::Read(ReadError::ReadersBusy { waiting_max: 1 }); 4]
     );
 }

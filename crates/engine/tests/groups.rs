@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use engine::{Bulk, Config, Engine, EngineError, StoreError};
+use engine::{Bulk, Config, Engine, EngineError, ReadError, StoreError, Unavailable, WriteError};
 use futures_executor::block_on;
 use model::{Json, Mark, Marked, Page, Table, Value};
 use stage::gate::{Asked, Gate, enqueue, poll_once};
@@ -170,7 +170,9 @@ fn those_who_wait_share_a_commit_and_each_gets_a_mark_of_his_own() {
     let (store, engine) = fragile(directory.path());
     let before = engine.status().mark;
     let outcomes = together(&store, &engine, &["a", "b", "b", "c"]);
-    let exists = Err(EngineError::RowExists(model::RowId::new("b").unwrap()));
+    let exists = Err(EngineError::Write(WriteError::RowExists(
+        model::RowId::new("b").unwrap(),
+    )));
     assert_eq!(outcomes, [Ok(()), Ok(()), exists, Ok(())]);
     assert!(store.groups.lock().unwrap().ends_with(&[1, 4]));
     assert!(engine.status().mark.0 >= before.0 + 4, "held, a, b and c");
@@ -196,7 +198,7 @@ fn a_mark_that_is_being_written_is_waited_for() {
         let mark = held.join().unwrap();
         let refused = block_on(reached).unwrap_err();
         assert!(
-            matches!(refused, EngineError::FutureMark { .. }),
+            matches!(refused, EngineError::Read(ReadError::FutureMark { .. })),
             "{refused}"
         );
         assert!(engine.has_reached(mark) && !engine.has_reached(mark.next()));
@@ -219,7 +221,7 @@ fn a_full_queue_refuses_at_once() {
     for turn in 0..200 {
         let mut written = create(&engine, &format!("r{turn}"));
         match poll_once(&mut written) {
-            Poll::Ready(Err(EngineError::Overloaded)) => refused += 1,
+            Poll::Ready(Err(EngineError::Unavailable(Unavailable::Overloaded))) => refused += 1,
             Poll::Ready(other) => panic!("{other:?}"),
             Poll::Pending => waiting.push(written),
         }
@@ -277,12 +279,15 @@ fn end_writing_with(last: &str) {
     assert!(!block_on(engine.stopped()).is_empty());
     assert_eq!(
         block_on(create(&engine, "c")).map(drop),
-        Err(EngineError::Stopped)
+        Err(EngineError::Unavailable(Unavailable::Stopped))
     );
     assert!(is_there(&engine, "held"), "reads go on");
     // What was given the marks of that group may come up yet.
     let given = Mark(engine.horizon().0 + 1);
-    assert_eq!(block_on(engine.reach(given)), Err(EngineError::Stopped));
+    assert_eq!(
+        block_on(engine.reach(given)),
+        Err(EngineError::Unavailable(Unavailable::Stopped))
+    );
     engine.close().unwrap();
     drop((store, engine));
     let engine = stage::open(directory.path(), TickingClock::at(NEW_YEAR_US));

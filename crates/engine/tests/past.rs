@@ -3,8 +3,8 @@
 mod stage;
 
 use engine::{
-    BatchRead, Caller, Engine, EngineError, Family, Judged, ListRows, OptionsChange, RowInput,
-    TableChange, WantedRows,
+    AccessError, BatchRead, Caller, Engine, EngineError, Family, Judged, ListRows, OptionsChange,
+    ReadError, RowInput, TableChange, WantedRows,
 };
 use futures_executor::block_on;
 use model::{Json, Mark, Past, RowId, TableOptions};
@@ -133,7 +133,10 @@ fn only_keys_look_at_the_past_unless_the_owner_opens_it() {
         let mark = put(engine, granting(1, ANY));
         put(engine, granting(2, ANY));
         for got in ways(engine, &guest(), mark) {
-            assert_eq!(got, Err(EngineError::PastClosed(Past::Keys)));
+            assert_eq!(
+                got,
+                Err(EngineError::Access(AccessError::PastClosed(Past::Keys)))
+            );
         }
         for got in ways(engine, &key(), mark) {
             assert_eq!(got, Ok(()));
@@ -144,7 +147,11 @@ fn only_keys_look_at_the_past_unless_the_owner_opens_it() {
         }
         open_past_as(engine, "keys");
         for got in ways(engine, &guest(), mark) {
-            assert_eq!(got, Err(EngineError::PastClosed(Past::Keys)), "at once");
+            assert_eq!(
+                got,
+                Err(EngineError::Access(AccessError::PastClosed(Past::Keys))),
+                "at once"
+            );
         }
         assert_eq!(total(engine, &guest(), query("limit", "5")), Ok(1), "now");
     });
@@ -170,11 +177,17 @@ fn both_shows_what_the_caller_may_see_now_and_might_see_then() {
             assert_eq!(see(valid_at(when)), Ok(1));
         }
         for text in [query("versions", ""), query("validBetween", "\"min\",null")] {
-            assert_eq!(see(text), Err(EngineError::PastClosed(Past::Both)));
+            assert_eq!(
+                see(text),
+                Err(EngineError::Access(AccessError::PastClosed(Past::Both)))
+            );
         }
         let earlier = [as_of(changed), valid_at(published)];
         let mixed = list(engine, &guest(), &earlier);
-        assert_eq!(mixed, Err(EngineError::PastClosed(Past::Both)));
+        assert_eq!(
+            mixed,
+            Err(EngineError::Access(AccessError::PastClosed(Past::Both)))
+        );
         assert_eq!(
             total(engine, &key(), as_of(drafted)),
             Ok(1),
@@ -240,7 +253,7 @@ fn both_leaves_out_columns_that_are_gone() {
         ];
         assert!(matches!(
             list(engine, &guest(), &filtered),
-            Err(EngineError::Query(_))
+            Err(EngineError::Read(ReadError::Query(_)))
         ));
     });
 }

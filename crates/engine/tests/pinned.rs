@@ -3,8 +3,9 @@
 mod stage;
 
 use engine::{
-    Caller, ColumnChange, Engine, EngineError, Family, Judged, ListAnswer, ListRows, NewColumn,
-    OptionsChange, RowInput, TableChange, TimedTransaction, TransactionAct, TransactionOp,
+    AccessError, Caller, ColumnChange, Engine, EngineError, Family, Judged, ListAnswer, ListRows,
+    NewColumn, OptionsChange, ReadError, RowInput, TableChange, TimedTransaction, TransactionAct,
+    TransactionOp,
 };
 use futures_executor::block_on;
 use model::{Mark, RowId};
@@ -170,7 +171,10 @@ fn fixed_coordinates_are_read_once_and_stay_what_they_were() {
             ..by(key(), &[])
         };
         let absent = asked(engine, &absent, Some("b"));
-        assert!(matches!(absent, Err(EngineError::RowNotFound(_))));
+        assert!(matches!(
+            absent,
+            Err(EngineError::Read(ReadError::RowNotFound(_)))
+        ));
     });
 }
 
@@ -257,7 +261,10 @@ fn who_may_see_the_past_is_judged_by_today() {
         change_table(engine, &["read(\"any\")"], false);
         assert_eq!(see(guest()), Ok((1, false)));
         change_table(engine, &[], false);
-        assert_eq!(see(guest()), Err(EngineError::Unauthorized));
+        assert_eq!(
+            see(guest()),
+            Err(EngineError::Access(AccessError::Unauthorized))
+        );
     });
 }
 
@@ -344,7 +351,10 @@ fn grants_of_then_take_away_and_never_give() {
         assert_eq!(see(&guest(), open, today), Ok(3));
         assert_eq!(see(&guest(), open, then), Ok(1));
         change_table(engine, &[], false);
-        assert_eq!(see(&guest(), open, then), Err(EngineError::Unauthorized));
+        assert_eq!(
+            see(&guest(), open, then),
+            Err(EngineError::Access(AccessError::Unauthorized))
+        );
         // It is nothing without a time that it could be as of.
         let nothing = Ask {
             judged: then,
@@ -450,7 +460,10 @@ fn the_owner_says_for_how_long_clients_need_not_ask() {
             assert!(matches!(set(wrong), Err(EngineError::Argument { .. })));
         }
         let refused = engine.table_options(&guest(), PLACE);
-        assert!(matches!(refused, Err(EngineError::ScopeMissing(_))));
+        assert!(matches!(
+            refused,
+            Err(EngineError::Access(AccessError::ScopeMissing(_)))
+        ));
     });
 }
 

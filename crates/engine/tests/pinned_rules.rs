@@ -6,7 +6,9 @@ mod stage;
 
 use std::sync::Arc;
 
-use engine::{Caller, Engine, EngineError, Family, ListRows, OptionsChange, RowInput, TableChange};
+use engine::{
+    Caller, Engine, EngineError, Family, ListRows, OptionsChange, ReadError, RowInput, TableChange,
+};
 use futures_executor::block_on;
 use list_cache::Rule;
 use model::Mark;
@@ -127,7 +129,7 @@ fn the_past_goes_with_the_next_commit(engine: &Engine, _: &Gate) -> bool {
     create("b");
     let is_gone = |bypass| {
         let read = total(engine, &key(), then, bypass);
-        matches!(read, Err(EngineError::HistoryGone(_)))
+        matches!(read, Err(EngineError::Read(ReadError::HistoryGone(_))))
     };
     assert!(is_gone(true));
     is_gone(false)

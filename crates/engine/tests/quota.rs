@@ -5,7 +5,7 @@ mod stage;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{Bulk, Config, Counted, Engine, EngineError, Quotas};
+use engine::{Bulk, Config, Counted, Engine, EngineError, Quotas, WriteError};
 use futures_executor::block_on;
 use model::{Json, ProjectId};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, row};
@@ -36,11 +36,11 @@ fn change(engine: &Engine, m: i64) -> Result<u64, EngineError> {
 }
 
 fn full(held: u64) -> Result<(), EngineError> {
-    Err(EngineError::QuotaExceeded {
+    Err(EngineError::Write(WriteError::QuotaExceeded {
         what: Counted::Rows(ProjectId::new("p").unwrap()),
         held,
         max: 3,
-    })
+    }))
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_server_stores_so_many_bytes_and_what_makes_room_is_done_beyond() {
     let engine = open(directory.path(), quotas);
     for refused in [create(&engine, &["c"]), change(&engine, 5).map(drop)] {
         match refused {
-            Err(EngineError::QuotaExceeded { what, held, max }) => {
+            Err(EngineError::Write(WriteError::QuotaExceeded { what, held, max })) => {
                 assert_eq!((what, max), (Counted::Bytes, 4_096));
                 assert!(held > 4_096 && held.is_multiple_of(4_096), "{held} bytes");
             }

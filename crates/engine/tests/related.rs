@@ -212,7 +212,7 @@ fn an_answer_holds_so_many_related_rows_and_no_more() {
     let refused = block_on(engine.create_row(&key(), PLACE, many("t9", 0, 10_000)));
     assert!(matches!(
         refused.unwrap_err(),
-        engine::EngineError::TooManyRows { rows_max: 10_000 }
+        engine::EngineError::Write(engine::WriteError::TooManyRows { rows_max: 10_000 })
     ));
     for (id, from) in [("t3", 0), ("t4", 5_000)] {
         block_on(engine.create_row(&key(), PLACE, many(id, from, 5_000))).unwrap();
@@ -228,7 +228,10 @@ fn an_answer_holds_so_many_related_rows_and_no_more() {
     };
     let refused = block_on(engine.list_rows(&key(), &asked)).unwrap_err();
     assert!(
-        matches!(refused, engine::EngineError::Query(_)),
+        matches!(
+            refused,
+            engine::EngineError::Read(engine::ReadError::Query(_))
+        ),
         "{refused}"
     );
     let mut narrow = texts.clone();

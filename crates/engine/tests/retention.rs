@@ -3,7 +3,7 @@
 
 mod stage;
 
-use engine::{Engine, EngineError, Family, ListRows, OptionsChange, RowInput};
+use engine::{Engine, EngineError, Family, ListRows, OptionsChange, ReadError, RowInput};
 use futures_executor::block_on;
 use model::{Json, Mark, RowId, TableOptions, Timestamp};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
@@ -61,7 +61,9 @@ fn at(method: &str, us: i64) -> String {
 fn is_gone(engine: &Engine, texts: &[&str]) {
     let kept_from = line(engine);
     match list(engine, texts) {
-        Err(EngineError::HistoryGone(named)) => assert!(named >= kept_from, "{texts:?}"),
+        Err(EngineError::Read(ReadError::HistoryGone(named))) => {
+            assert!(named >= kept_from, "{texts:?}");
+        }
         other => panic!("{texts:?}: {other:?}"),
     }
 }

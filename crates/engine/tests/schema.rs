@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::{
     ColumnChange, ColumnFault, Engine, EngineError, Family, IndexFault, ListContainers, ListRows,
-    NewColumn, NewIndex,
+    NewColumn, NewIndex, ReadError, SchemaError,
 };
 use futures_executor::block_on;
 use model::{IndexStatus, Json, Mark, RowId, Value};
@@ -110,7 +110,7 @@ fn limits_that_are_not_given_are_kept() {
 
 fn fault<T: std::fmt::Debug>(outcome: Result<T, EngineError>) -> ColumnFault {
     match outcome.unwrap_err() {
-        EngineError::Column(fault) => fault,
+        EngineError::Schema(SchemaError::Column(fault)) => fault,
         other => panic!("{other:?}"),
     }
 }
@@ -229,7 +229,7 @@ fn what_breaks_a_rule_of_indexes_says_which() {
     let engine = stage(directory.path());
     let create = |new: &NewIndex| block_on(engine.create_index(&key(), PLACE, new));
     let fault = |outcome: Result<engine::IndexOf, EngineError>| match outcome.unwrap_err() {
-        EngineError::Index(fault) => fault,
+        EngineError::Schema(SchemaError::Index(fault)) => fault,
         other => panic!("{other:?}"),
     };
     assert!(matches!(
@@ -254,7 +254,7 @@ fn what_breaks_a_rule_of_indexes_says_which() {
     let absent = block_on(engine.delete_index(&key(), PLACE, "none")).unwrap_err();
     assert_eq!(
         absent,
-        EngineError::Index(IndexFault::NotFound("none".into()))
+        EngineError::Schema(SchemaError::Index(IndexFault::NotFound("none".into())))
     );
     for n in 1..61 {
         create(&index(&format!("i{n}"), "key", &["m"])).unwrap();
@@ -476,18 +476,24 @@ fn a_list_that_cannot_be_answered_says_why() {
     ] {
         let refused = listed(&engine, &[text], "").unwrap_err();
         assert!(
-            matches!(refused, EngineError::Query(_)),
+            matches!(refused, EngineError::Read(ReadError::Query(_))),
             "{text}: {refused}"
         );
     }
     let absent = listed(&engine, &[r#"{"method":"cursorAfter","values":["z"]}"#], "");
-    assert!(matches!(absent, Err(EngineError::CursorNotFound(_))));
+    assert!(matches!(
+        absent,
+        Err(EngineError::Read(ReadError::CursorNotFound(_)))
+    ));
     let by_size = r#"{"method":"orderAsc","attribute":"size"}"#;
     let null = listed(
         &engine,
         &[by_size, r#"{"method":"cursorAfter","values":["n"]}"#],
         "",
     );
-    assert!(matches!(null, Err(EngineError::CursorNull(_))));
+    assert!(matches!(
+        null,
+        Err(EngineError::Read(ReadError::CursorNull(_)))
+    ));
     engine.close().unwrap();
 }

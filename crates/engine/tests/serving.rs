@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use engine::{
     BatchRead, Cached, Clock, Config, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn,
-    NewRelationship, NewTable, Place, RowInput, TableChange, WantedRows,
+    NewRelationship, NewTable, Place, ReadError, RowInput, TableChange, Unavailable, WantedRows,
 };
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId, Timestamp};
@@ -158,7 +158,10 @@ fn a_cached_page_still_needs_its_cursor_row() {
     assert_eq!(list().unwrap().cached, KEPT);
     let id = RowId::new("a").unwrap();
     block_on(engine.delete_row(&key(), PLACE, id.clone(), None)).unwrap();
-    assert_eq!(list().unwrap_err(), EngineError::CursorNotFound(id));
+    assert_eq!(
+        list().unwrap_err(),
+        EngineError::Read(ReadError::CursorNotFound(id))
+    );
     engine.close().unwrap();
 }
 
@@ -205,7 +208,10 @@ fn a_cached_page_still_needs_its_cursor_row_to_be_seen() {
     block_on(engine.update_row(&key(), PLACE, granting("a", &[]), None)).unwrap();
     for ttl_s in [0, 60] {
         let id = RowId::new("a").unwrap();
-        assert_eq!(list(ttl_s).unwrap_err(), EngineError::CursorNotFound(id));
+        assert_eq!(
+            list(ttl_s).unwrap_err(),
+            EngineError::Read(ReadError::CursorNotFound(id))
+        );
     }
     engine.close().unwrap();
 }
@@ -265,7 +271,12 @@ fn a_clock_that_runs_ahead_stops_writes_until_it_is_believed() {
     clock.step_us(2 * 3_600_000_000);
     let refused = block_on(engine.create_row(&key(), PLACE, row("a", &[("n", 1)])));
     assert!(
-        matches!(refused, Err(EngineError::ClockImplausible { .. })),
+        matches!(
+            refused,
+            Err(EngineError::Unavailable(
+                Unavailable::ClockImplausible { .. }
+            ))
+        ),
         "{refused:?}"
     );
     clock.pass_ms(2 * 3_600_000);
@@ -312,7 +323,7 @@ fn a_start_with_a_clock_a_day_ahead_stops_writes_until_it_is_believed() {
         clock.step_us(-ahead_us);
         match written {
             Ok(_) => true,
-            Err(EngineError::ClockImplausible { .. }) => false,
+            Err(EngineError::Unavailable(Unavailable::ClockImplausible { .. })) => false,
             Err(error) => panic!("{error}"),
         }
     };
@@ -351,7 +362,10 @@ fn a_clock_that_runs_ahead_for_a_moment_moves_now_for_nobody() {
     add(&engine, "a");
     let hour = Mark(NEW_YEAR_US + 3_600_000_000);
     assert!(pinned.at.system < hour && horizon < hour);
-    assert!(matches!(future, Err(EngineError::FutureMark { .. })));
+    assert!(matches!(
+        future,
+        Err(EngineError::Read(ReadError::FutureMark { .. }))
+    ));
     assert!(engine.status().mark < hour && engine.status().horizon < hour);
     engine.close().unwrap();
 }
@@ -363,7 +377,10 @@ fn a_closed_engine_takes_no_writes() {
     furnish(&engine);
     engine.close().unwrap();
     let refused = block_on(engine.create_row(&key(), PLACE, row("a", &[("n", 1)])));
-    assert_eq!(refused.unwrap_err(), EngineError::Closing);
+    assert_eq!(
+        refused.unwrap_err(),
+        EngineError::Unavailable(Unavailable::Closing)
+    );
 }
 
 #[test]

@@ -3,7 +3,10 @@
 
 mod stage;
 
-use engine::{Caller, Engine, EngineError, Family, ListAnswer, ListRows, RowInput, TableChange};
+use engine::{
+    Caller, Engine, EngineError, Family, ListAnswer, ListRows, ReadError, RowInput, TableChange,
+    WriteError,
+};
 use futures_executor::block_on;
 use model::{Json, RowId};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open, row};
@@ -65,7 +68,10 @@ fn scheduled_rows_come_and_go_in_exact_lists_at_their_instants() {
     };
     assert_eq!(ids(&engine, &[]), (vec!["always".to_owned()], Some(false)));
     assert_eq!(ids(&engine, &[]), (vec!["always".to_owned()], Some(true)));
-    assert!(matches!(get("soon"), Err(EngineError::RowNotFound(_))));
+    assert!(matches!(
+        get("soon"),
+        Err(EngineError::Read(ReadError::RowNotFound(_)))
+    ));
     // Not before its instant …
     clock.step_us(SECOND_US - 100_000);
     assert_eq!(now(&engine), ["always"]);
@@ -83,7 +89,10 @@ fn scheduled_rows_come_and_go_in_exact_lists_at_their_instants() {
     assert_eq!(ids(&engine, &[]).1, Some(true));
     clock.step_us(2 * SECOND_US);
     assert_eq!(now(&engine), ["always"]);
-    assert!(matches!(get("soon"), Err(EngineError::RowNotFound(_))));
+    assert!(matches!(
+        get("soon"),
+        Err(EngineError::Read(ReadError::RowNotFound(_)))
+    ));
     engine.close().unwrap();
 }
 
@@ -134,9 +143,15 @@ fn ordinary_requests_meet_what_is_scheduled() {
     block_on(engine.create_row(&key(), PLACE, soon())).unwrap();
     // It is there from an instant on that an open-ended creation would cover.
     let again = block_on(engine.create_row(&key(), PLACE, row("a", &[("n", 1)])));
-    assert!(matches!(again, Err(EngineError::RowExists(_))));
+    assert!(matches!(
+        again,
+        Err(EngineError::Write(WriteError::RowExists(_)))
+    ));
     let change = block_on(engine.update_row(&key(), PLACE, row("a", &[("m", 1)]), None));
-    assert!(matches!(change, Err(EngineError::RowNotFound(_))));
+    assert!(matches!(
+        change,
+        Err(EngineError::Read(ReadError::RowNotFound(_)))
+    ));
     // An upsert makes the row now, and merges into what is scheduled.
     block_on(engine.upsert_row(&key(), PLACE, row("a", &[("m", 7)]), None)).unwrap();
     assert_eq!(ids(&engine, &[]).0, ["a"]);
@@ -180,7 +195,7 @@ fn lists_are_read_at_the_times_that_a_query_names() {
     assert_eq!(found(&[&whole]), 2);
     let future = list(&engine, &[&as_of(NEW_YEAR_US + 3_600 * SECOND_US)]);
     assert!(
-        matches!(future, Err(EngineError::FutureMark { .. })),
+        matches!(future, Err(EngineError::Read(ReadError::FutureMark { .. }))),
         "{future:?}"
     );
     engine.close().unwrap();
@@ -208,13 +223,19 @@ fn unique_values_are_unique_at_every_instant() {
     create(m("a", at(10 * SECOND_US), at(20 * SECOND_US))).unwrap();
     let clash = create(m("b", at(19 * SECOND_US), Json::Null));
     assert!(
-        matches!(clash, Err(EngineError::UniqueViolation { .. })),
+        matches!(
+            clash,
+            Err(EngineError::Write(WriteError::UniqueViolation { .. }))
+        ),
         "{clash:?}"
     );
     // An everyday row would clash when the scheduled one begins.
     let clash = create(row("c", &[("m", 1)]));
     assert!(
-        matches!(clash, Err(EngineError::UniqueViolation { .. })),
+        matches!(
+            clash,
+            Err(EngineError::Write(WriteError::UniqueViolation { .. }))
+        ),
         "{clash:?}"
     );
     // An index that comes later looks ahead, too.

@@ -6,8 +6,8 @@ mod stage;
 use std::sync::Arc;
 
 use engine::{
-    Act, Caller, Echo, Engine, EngineError, Family, ListContainers, ListRows, Operation, Place,
-    TransactionStatus,
+    AccessError, Act, Caller, Echo, Engine, EngineError, Family, ListContainers, ListRows,
+    Operation, Place, ReadError, SchemaError, TransactionError, TransactionStatus, WriteError,
 };
 use futures_executor::block_on;
 use model::{Actor, Json, Role, RoleSet, RowId, TableId};
@@ -95,7 +95,7 @@ fn a_user_sees_its_own_and_a_key_sees_all() {
         let refused = engine.create_transaction(&ann, "a", 60).await;
         assert_eq!(
             refused,
-            Err(EngineError::Unauthorized),
+            Err(EngineError::Access(AccessError::Unauthorized)),
             "no table lets it write"
         );
         let open = engine::NewTable {
@@ -107,13 +107,22 @@ fn a_user_sees_its_own_and_a_key_sees_all() {
             engine.create_transaction(caller, id, 60).await.unwrap();
         }
         let twice = engine.create_transaction(&ann, "b", 60).await;
-        assert_eq!(twice, Err(EngineError::TransactionExists("b".into())));
+        assert_eq!(
+            twice,
+            Err(EngineError::Transaction(TransactionError::Exists(
+                "b".into()
+            )))
+        );
         for (caller, seen) in [(&ann, "a"), (&bob, "b"), (&key, "abk")] {
             let listed = engine.list_transactions(caller, ALL).await.unwrap();
             let ids: String = listed.items.into_iter().map(|one| one.id).collect();
             assert_eq!(ids, seen);
         }
-        let missing = |id: &str| Err(EngineError::TransactionNotFound(id.into()));
+        let missing = |id: &str| {
+            Err(EngineError::Transaction(TransactionError::NotFound(
+                id.into(),
+            )))
+        };
         for id in ["a", "k", "none"] {
             assert_eq!(engine.get_transaction(&bob, id).await, missing(id));
             let committed = engine.commit_transaction(&bob, id).await;
@@ -190,7 +199,7 @@ fn a_commit_is_judged_by_the_schema_of_its_moment() {
         engine.commit_transaction(&key(), "one").await.unwrap();
         let refused = engine.commit_transaction(&key(), "two").await;
         assert!(
-            matches!(refused, Err(EngineError::Structure(_))),
+            matches!(refused, Err(EngineError::Write(WriteError::Structure(_)))),
             "{refused:?}"
         );
         engine
@@ -202,7 +211,10 @@ fn a_commit_is_judged_by_the_schema_of_its_moment() {
         engine.delete_table(&key(), T).await.unwrap();
         let refused = engine.commit_transaction(&key(), "three").await;
         let refused = refused.map(|done| done.answer);
-        assert_eq!(refused, Err(EngineError::TableNotFound("t".into())));
+        assert_eq!(
+            refused,
+            Err(EngineError::Schema(SchemaError::TableNotFound("t".into())))
+        );
         let failed = engine.get_transaction(&key(), "three").await.unwrap();
         assert_eq!(failed.status, TransactionStatus::Failed);
     });
@@ -218,11 +230,21 @@ fn a_transaction_goes_with_its_project() {
         engine.create_transaction(&key(), "t", 60).await.unwrap();
         engine.delete_project("p").await.unwrap();
         let create = engine.create_transaction(&key(), "t", 60).await;
-        assert_eq!(create, Err(EngineError::ProjectNotFound("p".into())));
+        assert_eq!(
+            create,
+            Err(EngineError::Schema(SchemaError::ProjectNotFound(
+                "p".into()
+            )))
+        );
         let project = model::ProjectId::new("p").unwrap();
         engine.create_project(project, "P".into()).await.unwrap();
         let found = engine.get_transaction(&key(), "t").await;
-        assert_eq!(found, Err(EngineError::TransactionNotFound("t".into())));
+        assert_eq!(
+            found,
+            Err(EngineError::Transaction(TransactionError::NotFound(
+                "t".into()
+            )))
+        );
     });
     engine.close().unwrap();
 }
@@ -248,7 +270,10 @@ fn of_too_many_transactions_those_that_ended_go_first() {
         }
         let full = engine.create_transaction(&key(), "more", 60).await;
         assert!(
-            matches!(full, Err(EngineError::TransactionsFull(_))),
+            matches!(
+                full,
+                Err(EngineError::Transaction(TransactionError::LimitReached(_)))
+            ),
             "{full:?}"
         );
         engine
@@ -257,7 +282,12 @@ fn of_too_many_transactions_those_that_ended_go_first() {
             .unwrap();
         engine.create_transaction(&key(), "more", 60).await.unwrap();
         let gone = engine.get_transaction(&key(), &name(7)).await;
-        assert_eq!(gone, Err(EngineError::TransactionNotFound(name(7))));
+        assert_eq!(
+            gone,
+            Err(EngineError::Transaction(TransactionError::NotFound(name(
+                7
+            ))))
+        );
         engine.get_transaction(&key(), &name(6)).await.unwrap();
     });
     engine.close().unwrap();
@@ -279,7 +309,10 @@ fn the_bytes_of_a_transaction_have_a_limit() {
         let half = store::staged::OPERATION_BYTES_MAX / 2;
         engine.stage(&key(), "t", vec![large(half)]).await.unwrap();
         let refused = engine.stage(&key(), "t", vec![large(half)]).await;
-        assert!(matches!(refused, Err(EngineError::TransactionTooLarge(_))));
+        assert!(matches!(
+            refused,
+            Err(EngineError::Transaction(TransactionError::TooLarge(_)))
+        ));
         engine
             .stage(&key(), "t", vec![large(half - 1_000)])
             .await
@@ -336,7 +369,10 @@ fn links_are_staged_with_their_rows() {
         let gone = operation(Act::Delete(id("a")));
         engine.stage(&key(), "t", vec![gone]).await.unwrap();
         let inside = engine.get_row_staged(&key(), "t", b, &id("b1"), &[]).await;
-        assert_eq!(inside.err(), Some(EngineError::RowNotFound(id("b1"))));
+        assert_eq!(
+            inside.err(),
+            Some(EngineError::Read(ReadError::RowNotFound(id("b1"))))
+        );
         engine.commit_transaction(&key(), "t").await.unwrap();
         assert_eq!(rows(&engine, None).await, [""; 0]);
     });

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use engine::{Caller, Engine, EngineError, ExportPage, IndexFault, Place};
+use engine::{
+    Caller, Engine, EngineError, ExportPage, IndexFault, Place, ReadError, SchemaError,
+    Unavailable, WriteError,
+};
 use hyper::StatusCode;
 use model::{Actor, Database, DatabaseId, DatabaseKind, KeyId, Mark, ProjectId, Scope, Table};
 use serde_json::{Value, json};
+use server::http::error::CLOCK_ADVICE;
 use server::http::{tidemark, wire};
 
 use super::ask::{Ask, PageEnd, Start, StartTable, TablePath, TablePut, Told};
@@ -124,23 +128,26 @@ fn place(path: &TablePath) -> Place<'_> {
 fn refusal(error: EngineError) -> Refusal {
     use EngineError as E;
     let status = match &error {
-        E::Store(_) | E::Overloaded | E::Closing | E::Stopped | E::Timeout { .. } => {
+        E::Store(_) | E::Unavailable(_) | E::Read(ReadError::Timeout { .. }) => {
             StatusCode::SERVICE_UNAVAILABLE
         }
-        E::ClockImplausible { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        E::ProjectNotFound(_) | E::DatabaseNotFound(_) | E::TableNotFound(_) => {
-            StatusCode::NOT_FOUND
-        }
-        E::DatabaseExists | E::TableExists | E::RowExists(_) | E::UniqueViolation { .. } => {
+        E::Schema(
+            SchemaError::ProjectNotFound(_)
+            | SchemaError::DatabaseNotFound(_)
+            | SchemaError::TableNotFound(_),
+        ) => StatusCode::NOT_FOUND,
+        E::Schema(SchemaError::DatabaseExists | SchemaError::TableExists)
+        | E::Write(WriteError::RowExists(_) | WriteError::UniqueViolation { .. }) => {
             StatusCode::CONFLICT
         }
         _ => StatusCode::BAD_REQUEST,
     };
     let message = match &error {
-        E::ProjectNotFound(id) => format!(
+        E::Schema(SchemaError::ProjectNotFound(id)) => format!(
             "{error} `tidemark project list` shows those there are, `tidemark project create {id}` \
              makes it."
         ),
+        E::Unavailable(Unavailable::ClockImplausible { .. }) => format!("{error} {CLOCK_ADVICE}"),
         _ => error.to_string(),
     };
     Refusal { status, message }
@@ -236,7 +243,9 @@ async fn put_database(
 fn exists<T>(found: Result<T, EngineError>) -> Result<Option<T>, Refusal> {
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(EngineError::DatabaseNotFound(_) | EngineError::TableNotFound(_)) => Ok(None),
+        Err(EngineError::Schema(
+            SchemaError::DatabaseNotFound(_) | SchemaError::TableNotFound(_),
+        )) => Ok(None),
         Err(error) => Err(refusal(error)),
     }
 }
@@ -281,9 +290,10 @@ async fn put_table(
                 (error, definition::without_search(&mut wanted))
             }
             // Earlier versions made it, and so do servers that look at fewer characters.
-            Err(EngineError::Index(IndexFault::TooLong { key, why })) => {
+            Err(EngineError::Schema(SchemaError::Index(IndexFault::TooLong { key, why }))) => {
                 let left_out = definition::without_index(&mut wanted, &key);
-                let error = EngineError::Index(IndexFault::TooLong { key, why });
+                let error =
+                    EngineError::Schema(SchemaError::Index(IndexFault::TooLong { key, why }));
                 (error, left_out.into_iter().collect())
             }
             Err(error) => return Err(refusal(error)),

@@ -96,7 +96,7 @@ pub const ROOMS: [Room; 16] = [
         name: "engine",
         kind: Kind::Active,
         ours: &["model", "query", "list-cache", "store"],
-        outside: Outside::Only(&["futures-channel", "futures-core", "futures-executor"]),
+        outside: Outside::Only(&["futures-channel", "futures-executor", "thiserror"]),
         outside_max: 3,
     },
     Room {

@@ -19,7 +19,7 @@ use crate::commit::change_limit;
 use crate::commit::quota::Held;
 use crate::commit::retention::RetentionFloors;
 use crate::commit::write_queue::{Until, Work, WriteQueue};
-use crate::error::EngineError;
+use crate::error::{EngineError, Unavailable};
 use crate::state::shared::Shared;
 use crate::state::tally::Written;
 
@@ -99,7 +99,7 @@ impl GroupCommit {
         }
         let left = self.queue.lock().end();
         for work in left {
-            work.refuse(EngineError::Stopped);
+            work.refuse(EngineError::Unavailable(Unavailable::Stopped));
         }
     }
 

@@ -24,7 +24,7 @@ use store::{
 };
 use store::{MatchingAct, Op, RelatedOp, RowAct, RowOp};
 
-use crate::error::EngineError;
+use crate::error::{EngineError, TransactionError};
 use crate::state::shared::Shared;
 
 /// Shortest time between two counts: so old a number of bytes may be.
@@ -217,7 +217,7 @@ impl Held {
 
     /// Counts what is refused because of open transactions.
     pub(crate) fn note(&self, refused: &EngineError) {
-        if let EngineError::TransactionsFull(_) = refused {
+        if let EngineError::Transaction(TransactionError::LimitReached(_)) = refused {
             self.transactions_refused.fetch_add(1, Ordering::Relaxed);
         }
     }

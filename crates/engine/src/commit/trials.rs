@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures_executor::block_on;
 use store::{Preview, StoreError, WriteBatch};
 
-use crate::error::EngineError;
+use crate::error::{EngineError, Unavailable};
 use crate::state::shared::Shared;
 
 /// Most trials of callers with a key that may wait.
@@ -67,7 +67,7 @@ pub(crate) struct Trials {
 
 impl Trials {
     /// # Errors
-    /// [`EngineError::TrialsBusy`] when as many wait as may.
+    /// [`Unavailable::DryRunsBusy`] when as many wait as may.
     pub(crate) fn push(&mut self, trial: Trial) -> Result<(), EngineError> {
         let (line, waiting_max) = if trial.is_of_guest {
             (&mut self.guests, GUESTS_WAITING_MAX)
@@ -75,7 +75,7 @@ impl Trials {
             (&mut self.keyed, WAITING_MAX)
         };
         if line.len() >= waiting_max {
-            return Err(EngineError::TrialsBusy { waiting_max });
+            return Err(Unavailable::DryRunsBusy { waiting_max }.into());
         }
         line.push_back(trial);
         Ok(())

@@ -12,8 +12,8 @@ use crate::commit::group::GroupCommit;
 use crate::commit::quota::Held;
 use crate::commit::trials::Trial;
 use crate::commit::write_queue::{Work, WriteQueue};
-use crate::error::EngineError;
 use crate::error::refused::refused;
+use crate::error::{EngineError, Unavailable};
 use crate::state::shared::Shared;
 use crate::state::tally::{Writes, Written};
 
@@ -105,7 +105,9 @@ impl Writer {
     ) -> Result<(), EngineError> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(work(reply))?;
-        answer.await.map_err(|_| EngineError::Stopped)?
+        answer
+            .await
+            .map_err(|_| EngineError::Unavailable(Unavailable::Stopped))?
     }
 
     /// Makes the writer look at the clock: a boundary has passed, and perhaps not by the clock
@@ -134,7 +136,7 @@ impl Writer {
         }
         if queue.waiting() >= self.waiting_max {
             self.written.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(EngineError::Overloaded);
+            return Err(Unavailable::Overloaded.into());
         }
         queue.push(work);
         drop(queue);
@@ -154,8 +156,8 @@ impl Writer {
     /// Why no more is taken.
     fn closing(&self) -> EngineError {
         match self.shared.stop.reason() {
-            Some(_) => EngineError::Stopped,
-            None => EngineError::Closing,
+            Some(_) => EngineError::Unavailable(Unavailable::Stopped),
+            None => EngineError::Unavailable(Unavailable::Closing),
         }
     }
 

@@ -3,93 +3,98 @@
 use model::counted;
 use store::{Applied, Container, Full, Outcome, Refusal, StoreError, TransactionRefusal};
 
-use crate::error::{ColumnFault, EngineError};
+use crate::error::{
+    AccessError, ColumnFault, EngineError, ReadError, SchemaError, TransactionError, Unavailable,
+    WriteError,
+};
 
 /// The refusal of a batch as the error its caller sees.
 pub(crate) fn refused(refusal: Refusal) -> EngineError {
     match refusal {
-        Refusal::RowExists(id) => EngineError::RowExists(id),
-        Refusal::RowNotFound(id) => EngineError::RowNotFound(id),
-        Refusal::RowForbidden(_) => EngineError::Unauthorized,
-        Refusal::RowMoved(id) => EngineError::RowMoved(id),
-        Refusal::Unique { index } => EngineError::UniqueViolation { index },
-        Refusal::Invalid(error) => EngineError::Structure(error),
-        Refusal::AssertFailed(id) => EngineError::AssertFailed(id),
+        Refusal::RowExists(id) => WriteError::RowExists(id).into(),
+        Refusal::RowNotFound(id) => ReadError::RowNotFound(id).into(),
+        Refusal::RowForbidden(_) => AccessError::Unauthorized.into(),
+        Refusal::RowMoved(id) => WriteError::RowMoved(id).into(),
+        Refusal::Unique { index } => WriteError::UniqueViolation { index }.into(),
+        Refusal::Invalid(error) => WriteError::Structure(error).into(),
+        Refusal::AssertFailed(id) => WriteError::AssertFailed(id).into(),
         Refusal::UniqueOverTime {
             columns,
             other,
             shared,
-        } => EngineError::UniqueOverTime {
+        } => EngineError::Write(WriteError::UniqueOverTime {
             columns,
             other,
             shared,
-        },
+        }),
         Refusal::ReferenceOverTime {
             column,
             related,
             target,
             missing,
-        } => EngineError::ReferenceOverTime {
+        } => EngineError::Write(WriteError::ReferenceOverTime {
             column,
             related: related.to_string(),
             target,
             missing,
-        },
-        Refusal::TooManyRows { rows_max } => EngineError::TooManyRows { rows_max },
-        Refusal::TooManyBytes { bytes_max } => EngineError::TooManyBytes { bytes_max },
+        }),
+        Refusal::TooManyRows { rows_max } => WriteError::TooManyRows { rows_max }.into(),
+        Refusal::TooManyBytes { bytes_max } => WriteError::TooManyBytes { bytes_max }.into(),
         Refusal::PiecesTooLarge { bytes_max } => too_large(bytes_max),
-        Refusal::HistoryGone(kept_from) => EngineError::HistoryGone(kept_from),
-        Refusal::CursorNotFound(id) => EngineError::CursorNotFound(id),
-        Refusal::CursorNull(id) => EngineError::CursorNull(id),
-        Refusal::ValuesTooLong { column, chars_max } => {
-            EngineError::Column(ColumnFault::InvalidResize(format!(
-                "Column `{column}`: a row holds more than {}.",
-                counted(u64::from(chars_max), "character")
-            )))
-        }
-        Refusal::ColumnsUsedUp { columns_max } => {
-            EngineError::Column(ColumnFault::LimitExceeded(format!(
-                "A table can have {columns_max} columns, deleted ones included, and this one has \
-                 had them."
-            )))
-        }
-        Refusal::LinkMissing { column, id } => EngineError::Relationship(format!(
-            "Column `{column}`: there is no row `{id}` to link to."
+        Refusal::HistoryGone(kept_from) => ReadError::HistoryGone(kept_from).into(),
+        Refusal::CursorNotFound(id) => ReadError::CursorNotFound(id).into(),
+        Refusal::CursorNull(id) => ReadError::CursorNull(id).into(),
+        Refusal::ValuesTooLong { column, chars_max } => values_too_long(&column, chars_max).into(),
+        Refusal::ColumnsUsedUp { columns_max } => columns_used_up(columns_max).into(),
+        Refusal::LinkMissing { column, id } => EngineError::Write(WriteError::Relationship(
+            format!("Column `{column}`: there is no row `{id}` to link to."),
         )),
-        Refusal::DeleteRestricted { id, related } => EngineError::DeleteRestricted {
-            id,
-            related: related.to_string(),
-        },
-        Refusal::Of { nth, refusal } => EngineError::OfOperation {
+        Refusal::DeleteRestricted { id, related } => {
+            EngineError::Write(WriteError::DeleteRestricted {
+                id,
+                related: related.to_string(),
+            })
+        }
+        Refusal::Of { nth, refusal } => EngineError::Transaction(TransactionError::OfOperation {
             nth,
             error: Box::new(refused(*refusal)),
-        },
+        }),
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         // The writer has it wait, and nobody sees it.
-        Refusal::Behind(_) | Refusal::Deferred => EngineError::Overloaded,
+        Refusal::Behind(_) | Refusal::Deferred => Unavailable::Overloaded.into(),
         Refusal::Transaction(refusal) => refused_transaction(refusal),
         Refusal::Repeated(repeated) => has_run(repeated.is_same),
-        Refusal::Full(Full { what, held, max }) => EngineError::QuotaExceeded { what, held, max },
-        Refusal::AnswerTooLarge { bytes_max } => answer_too_large(bytes_max),
+        Refusal::Full(Full { what, held, max }) => {
+            WriteError::QuotaExceeded { what, held, max }.into()
+        }
+        Refusal::AnswerTooLarge { bytes_max } => {
+            WriteError::StoredAnswerTooLarge { bytes_max }.into()
+        }
         Refusal::Exists(container) => exists(container),
         Refusal::NotFound(container, id) => not_found(container, id),
         Refusal::Failed(error) => error.into(),
     }
 }
 
+fn values_too_long(column: &str, chars_max: u32) -> ColumnFault {
+    let characters = counted(u64::from(chars_max), "character");
+    ColumnFault::InvalidResize(format!(
+        "Column `{column}`: a row holds more than {characters}."
+    ))
+}
+
+fn columns_used_up(columns_max: u32) -> ColumnFault {
+    ColumnFault::LimitExceeded(format!(
+        "A table can have {columns_max} columns, deleted ones included, and this one has had them."
+    ))
+}
+
 /// The refusal of a request under a key that is known, by whether it is the same one.
 fn has_run(is_same: bool) -> EngineError {
     if is_same {
-        EngineError::RequestRepeated
+        WriteError::RequestRepeated.into()
     } else {
-        EngineError::RequestKeyReused
-    }
-}
-
-fn answer_too_large(bytes_max: usize) -> EngineError {
-    EngineError::Argument {
-        name: "Idempotency-Key",
-        why: format!("The answer to keep would have more than {bytes_max} bytes."),
+        WriteError::RequestKeyReused.into()
     }
 }
 
@@ -105,19 +110,19 @@ fn too_large(bytes_max: usize) -> EngineError {
 
 fn exists(container: Container) -> EngineError {
     match container {
-        Container::Project => EngineError::ProjectExists,
-        Container::Key => EngineError::KeyExists,
-        Container::Database => EngineError::DatabaseExists,
-        Container::Table => EngineError::TableExists,
+        Container::Project => SchemaError::ProjectExists.into(),
+        Container::Key => SchemaError::KeyExists.into(),
+        Container::Database => SchemaError::DatabaseExists.into(),
+        Container::Table => SchemaError::TableExists.into(),
     }
 }
 
 fn not_found(container: Container, id: String) -> EngineError {
     match container {
-        Container::Project => EngineError::ProjectNotFound(id),
-        Container::Key => EngineError::KeyNotFound(id),
-        Container::Database => EngineError::DatabaseNotFound(id),
-        Container::Table => EngineError::TableNotFound(id),
+        Container::Project => SchemaError::ProjectNotFound(id).into(),
+        Container::Key => SchemaError::KeyNotFound(id).into(),
+        Container::Database => SchemaError::DatabaseNotFound(id).into(),
+        Container::Table => SchemaError::TableNotFound(id).into(),
     }
 }
 
@@ -130,15 +135,15 @@ pub(crate) fn shown(id: &str) -> String {
 pub(crate) fn refused_transaction(refusal: TransactionRefusal) -> EngineError {
     use TransactionRefusal as R;
     match refusal {
-        R::NotFound(id) => EngineError::TransactionNotFound(shown(&id)),
-        R::Exists(id) => EngineError::TransactionExists(shown(&id)),
-        R::Ended(id) => EngineError::TransactionEnded(shown(&id)),
-        R::Expired(id) => EngineError::TransactionExpired(shown(&id)),
-        R::LimitExceeded(why) => EngineError::TransactionTooLarge(why),
-        R::NoRoom(why) => EngineError::TransactionsFull(why),
+        R::NotFound(id) => TransactionError::NotFound(shown(&id)).into(),
+        R::Exists(id) => TransactionError::Exists(shown(&id)).into(),
+        R::Ended(id) => TransactionError::Ended(shown(&id)).into(),
+        R::Expired(id) => TransactionError::Expired(shown(&id)).into(),
+        R::LimitExceeded(why) => TransactionError::TooLarge(why).into(),
+        R::NoRoom(why) => TransactionError::LimitReached(why).into(),
         // The commit tries again before anybody sees this.
-        R::Moved => EngineError::Overloaded,
-        R::Conflict(id) => EngineError::TransactionConflict(id),
+        R::Moved => Unavailable::Overloaded.into(),
+        R::Conflict(id) => TransactionError::Conflict(id).into(),
     }
 }
 

@@ -11,7 +11,7 @@ use model::{Catalogue, Marked, Page};
 use store::{Aside, StoreError};
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, Unavailable};
 use crate::read::related::Gathering;
 use crate::request::asked::{Caller, ListAnswer};
 use crate::request::attempt::ATTEMPTS_MAX;
@@ -46,7 +46,7 @@ impl Engine {
     /// is given up, waits here, and begins again.
     ///
     /// # Errors
-    /// As for [`Engine::aside`]; [`EngineError::Overloaded`] when it had to wait too often.
+    /// As for [`Engine::aside`]; [`Unavailable::Overloaded`] when it had to wait too often.
     pub(crate) async fn read_apart<T: Send + 'static>(
         &self,
         of_guest: bool,
@@ -69,7 +69,7 @@ impl Engine {
             self.fix().await?;
             self.shared.marks.after(seen).await;
         }
-        Err(EngineError::Overloaded)
+        Err(Unavailable::Overloaded.into())
     }
 
     /// Reads on one snapshot: here while that is short, else on a thread for long reads.

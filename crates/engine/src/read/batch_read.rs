@@ -12,7 +12,7 @@ use query::{Filter, Frame, Query, Test, Visibility};
 use store::{Listing, Point};
 
 use crate::Engine;
-use crate::error::{EngineError, IndexFault};
+use crate::error::{EngineError, IndexFault, ReadError, SchemaError, WriteError};
 use crate::read::related::Gathering;
 use crate::read::rows::selection;
 use crate::request::asked::{Caller, Place};
@@ -102,7 +102,7 @@ impl Engine {
     /// that would make the answer too large, none is read.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseNotFound`], or what keeps all parts from being read.
+    /// [`SchemaError::DatabaseNotFound`], or what keeps all parts from being read.
     pub async fn read_batch(
         &self,
         caller: &Caller,
@@ -185,7 +185,10 @@ impl Engine {
                     }
                 };
                 // The parts before it are answered; of those behind it nothing is read.
-                is_full = matches!(part, Err(EngineError::AnswerTooLarge { .. }));
+                is_full = matches!(
+                    part,
+                    Err(EngineError::Read(ReadError::AnswerTooLarge { .. }))
+                );
                 parts.push(match part {
                     Err(error) if !is_full => return Err(error),
                     part => part,
@@ -234,14 +237,14 @@ fn unique_index<'t>(table: &'t Table, key: &str) -> Result<&'t Index, EngineErro
     let index = table.indexes.iter().find(named);
     let index = index.ok_or_else(|| {
         let key = key.chars().take(100).collect();
-        EngineError::Index(IndexFault::NotFound(key))
+        EngineError::Schema(SchemaError::Index(IndexFault::NotFound(key)))
     })?;
     if index.kind != IndexKind::Unique || !index.is_available() {
         let why = format!(
             "Index `{}` is not a unique index that can be used.",
             index.key
         );
-        return Err(EngineError::Index(IndexFault::Invalid(why)));
+        return Err(IndexFault::Invalid(why).into());
     }
     Ok(index)
 }
@@ -264,10 +267,10 @@ fn filter(table: &Table, index: &Index, key: &[Json]) -> Result<Filter, EngineEr
             Field::Id => Value::Text(json.as_str().unwrap_or_default().to_owned()),
             Field::Column(position) => table.columns[position]
                 .check_single(json)
-                .map_err(EngineError::Structure)?,
+                .map_err(WriteError::Structure)?,
             Field::Sequence | Field::Created | Field::Updated => {
                 let why = format!("Index `{}` has a column of times.", index.key);
-                return Err(EngineError::Index(IndexFault::Invalid(why)));
+                return Err(EngineError::from(IndexFault::Invalid(why)));
             }
         };
         Ok(Filter::Field(part.field, Test::In(vec![value])))

@@ -16,7 +16,7 @@ use query::{AskedTimes, AskedValid, Filter, Frame, Query, Test, Then, Visibility
 use store::{Listing, Point, StoreError};
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{AccessError, EngineError, ReadError, Unavailable, WriteError};
 use crate::read::paranoid::Hit;
 use crate::request::asked::{Cached, Caller, Fixed, Judged, ListAnswer, ListRows, Place};
 use crate::request::attempt::ATTEMPTS_MAX;
@@ -166,7 +166,7 @@ impl Engine {
     /// One row at the times that its queries name, as a list of one; `None` if they name none.
     ///
     /// # Errors
-    /// As for [`Engine::get_row`]; [`EngineError::FutureMark`], [`EngineError::HistoryGone`].
+    /// As for [`Engine::get_row`]; [`ReadError::FutureMark`], [`ReadError::HistoryGone`].
     pub async fn get_row_at(
         &self,
         caller: &Caller,
@@ -186,7 +186,9 @@ impl Engine {
         };
         match self.answer_at(caller, asked).await {
             // A row that cannot be read is not there.
-            Err(EngineError::Unauthorized) => Err(EngineError::RowNotFound(id.clone())),
+            Err(EngineError::Access(AccessError::Unauthorized)) => {
+                Err(ReadError::RowNotFound(id.clone()).into())
+            }
             answer => answer.map(Some),
         }
     }
@@ -228,13 +230,13 @@ impl Engine {
                 }
                 // A commit came between the choice of the mark and the read, or could be read
                 // before it was published.
-                Err(EngineError::HistoryGone(_)) if asked.is_of_now() => {
+                Err(EngineError::Read(ReadError::HistoryGone(_))) if asked.is_of_now() => {
                     self.shared.marks.after(seen).await;
                 }
                 answer => return answer,
             }
         }
-        Err(EngineError::Overloaded)
+        Err(Unavailable::Overloaded.into())
     }
 
     async fn answer_once(
@@ -420,7 +422,7 @@ impl Engine {
         let read_ms = self.shared.clock.elapsed_ms();
         let (rows, total) = self.rows_at(&query, how, catalogue_epoch).await?;
         if let (Some(id), true) = (how.only, rows.is_empty()) {
-            return Err(EngineError::RowNotFound(id.clone()));
+            return Err(ReadError::RowNotFound(id.clone()).into());
         }
         let page = Page {
             table: query.table,
@@ -468,7 +470,7 @@ impl AskedAt<'_> {
 fn might_see(table: &Table, caller: &Caller, mark: Mark) -> Result<Then, EngineError> {
     let is_seen = table.enabled || caller.actor.bypasses_grants();
     let visibility = query::visibility(table, &caller.actor).filter(|_| is_seen);
-    let visibility = visibility.ok_or(EngineError::Unauthorized)?;
+    let visibility = visibility.ok_or(AccessError::Unauthorized)?;
     Ok(Then {
         visibility,
         mark,
@@ -485,7 +487,7 @@ fn visible<'c>(
     authorize::need_scope(caller, READ_ROWS)?;
     let table = authorize::table(catalogue, caller, place)?;
     let visibility = query::visibility(table, &caller.actor);
-    Ok((table, visibility.ok_or(EngineError::Unauthorized)?))
+    Ok((table, visibility.ok_or(AccessError::Unauthorized)?))
 }
 
 /// Whether the table had the columns and grants of today at `mark`.
@@ -544,7 +546,7 @@ fn look_through(query: &mut Query, times: AskedTimes, mark: Mark) -> Result<(), 
         (AskedValid::Unsaid, true) => (mark.timestamp(), Frame::Versions(Period::ALWAYS)),
         (AskedValid::At(at), true) => {
             let instant = Period::new(at, Some(Timestamp(at.0.saturating_add(1))));
-            let instant = instant.map_err(EngineError::Structure)?;
+            let instant = instant.map_err(WriteError::Structure)?;
             (at, Frame::Versions(instant))
         }
         (AskedValid::Between(period), true) => (period.from(), Frame::Versions(period)),

@@ -9,7 +9,7 @@ use query::{Filter, Frame, Query, Test, Visibility};
 use store::Listing;
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, Unavailable};
 use crate::request::asked::{Caller, Place};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize;
@@ -45,7 +45,7 @@ impl Engine {
     /// Fixes the mark of an export. Reads at it give the same rows for ever.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseNotFound`].
+    /// [`crate::SchemaError::DatabaseNotFound`].
     pub async fn begin_export(
         &self,
         caller: &Caller,
@@ -62,7 +62,7 @@ impl Engine {
             let database = authorize::database(&before, caller, database)?.clone();
             return Ok(ExportStart { database, mark });
         }
-        Err(EngineError::Overloaded)
+        Err(Unavailable::Overloaded.into())
     }
 
     /// The next rows of a table in the order of `$sequence`, with every column as a value. They
@@ -70,7 +70,7 @@ impl Engine {
     /// export began with. Permissions are those of today, as in every read of an older mark.
     ///
     /// # Errors
-    /// [`EngineError::TableNotFound`], and whatever keeps a list from being read.
+    /// [`crate::SchemaError::TableNotFound`], and whatever keeps a list from being read.
     pub async fn export_page(
         &self,
         caller: &Caller,
@@ -96,7 +96,7 @@ impl Engine {
     /// Those of the named rows that exist now, with every column as a value; at most 500 ids.
     ///
     /// # Errors
-    /// [`EngineError::TableNotFound`], and whatever keeps a list from being read.
+    /// [`crate::SchemaError::TableNotFound`], and whatever keeps a list from being read.
     pub async fn rows_by_id(
         &self,
         caller: &Caller,

@@ -7,7 +7,7 @@ use query::Query;
 use store::Listing;
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, ReadError, Unavailable};
 use crate::request::asked::{Caller, Place};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::past;
@@ -29,7 +29,7 @@ impl Engine {
     /// settled now.
     ///
     /// # Errors
-    /// [`EngineError::FutureMark`], and whatever keeps a list from being
+    /// [`ReadError::FutureMark`], and whatever keeps a list from being
     /// read.
     pub async fn list_rows_pinned(
         &self,
@@ -93,7 +93,7 @@ impl Engine {
     /// is for the commit that runs, however long its sync takes.
     ///
     /// # Errors
-    /// [`EngineError::FutureMark`] for a mark that no commit has been given yet.
+    /// [`ReadError::FutureMark`] for a mark that no commit has been given yet.
     pub async fn reach(&self, mark: Mark) -> Result<(), EngineError> {
         if self.has_reached(mark) {
             return Ok(());
@@ -110,7 +110,7 @@ impl Engine {
             }
             self.writer.reserve().await?;
         }
-        Err(EngineError::Overloaded)
+        Err(Unavailable::Overloaded.into())
     }
 
     /// `mark`, once no commit can take it or one below it any more.
@@ -121,11 +121,11 @@ impl Engine {
             match marks.settle_at(mark, self.shared.now()) {
                 Ok(()) => return Ok(mark),
                 Err(Unsettled::Pending) => marks.after(seen).await,
-                Err(Unsettled::Stopped) => return Err(EngineError::Stopped),
+                Err(Unsettled::Stopped) => return Err(Unavailable::Stopped.into()),
                 Err(Unsettled::ReservationNeeded) => self.writer.reserve().await?,
                 Err(Unsettled::Future) => {
                     let horizon = marks.horizon();
-                    return Err(EngineError::FutureMark { mark, horizon });
+                    return Err(ReadError::FutureMark { mark, horizon }.into());
                 }
             }
         }

@@ -10,7 +10,7 @@ use query::{Query, Visibility};
 use store::Point;
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{AccessError, EngineError};
 use crate::read::paranoid::Hit;
 use crate::read::rows::related;
 use crate::request::asked::{Cached, Caller, ListAnswer, ListRows, Place};
@@ -62,7 +62,7 @@ impl Engine {
         Ok(PreparedTable {
             catalogue_epoch: catalogue.epoch,
             table: table.clone(),
-            visibility: visibility.ok_or(EngineError::Unauthorized)?,
+            visibility: visibility.ok_or(AccessError::Unauthorized)?,
         })
     }
 

@@ -14,7 +14,7 @@ use query::{Filter, Frame, Query, QueryError, RelatedNames, Test, Visibility, se
 use store::{Listed, Listing, Point, Preview, Snapshot, StoreError, TotalCap};
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, ReadError, Unavailable};
 use crate::request::asked::Caller;
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::turn::Turn;
@@ -190,7 +190,7 @@ impl<'a> Gathering<'a> {
 
     pub(crate) fn too_large(&self) -> EngineError {
         let bytes_max = self.bytes_max;
-        EngineError::AnswerTooLarge { bytes_max }
+        EngineError::Read(ReadError::AnswerTooLarge { bytes_max })
     }
 
     /// One row with related rows; `None` when it is not there, or not visible.
@@ -509,14 +509,14 @@ impl Engine {
             fixed.turn = turn;
             match read(&mut fixed).await {
                 // A commit came after the mark, and a table keeps no past.
-                Err(EngineError::HistoryGone(_)) => {}
+                Err(EngineError::Read(ReadError::HistoryGone(_))) => {}
                 answer => {
                     let (answer, mark) = (answer?, at.system);
                     return Ok(Marked { answer, mark });
                 }
             }
         }
-        Err(EngineError::Overloaded)
+        Err(Unavailable::Overloaded.into())
     }
 
     /// Coordinates that show all that anybody could see by now, and what `seen` shows.

@@ -11,7 +11,7 @@ use query::{Frame, Query, RelatedNames, Visibility};
 use store::{Listing, Point, Snapshot, StoreError};
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{AccessError, EngineError, ReadError, Unavailable};
 use crate::read::coordinates;
 use crate::read::paranoid::Hit;
 use crate::read::related::Gathering;
@@ -91,14 +91,14 @@ impl Engine {
                 answer => return answer,
             }
         }
-        Err(EngineError::Overloaded)
+        Err(Unavailable::Overloaded.into())
     }
 
     /// One row of now by its id. Of `texts`, only `select` is understood; for the times that others
     /// name see [`Engine::get_row_at`].
     ///
     /// # Errors
-    /// [`EngineError::RowNotFound`] also when the caller may not read it.
+    /// [`ReadError::RowNotFound`] also when the caller may not read it.
     pub async fn get_row(
         &self,
         caller: &Caller,
@@ -124,13 +124,13 @@ impl Engine {
         let table = authorize::table(catalogue, caller, place)?;
         // A row that cannot be read is not there: its existence is no more public than it is.
         let visibility = query::visibility(table, &caller.actor)
-            .ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
+            .ok_or_else(|| ReadError::RowNotFound(id.clone()))?;
         let selection = selection(table, texts)?;
         let related = related(table, texts)?;
         if !related.is_empty() {
             let get = get_with(table, id, (selection, visibility), related);
             let Marked { answer, mark } = self.in_turns(catalogue, caller, get).await?;
-            let answer = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
+            let answer = answer.ok_or_else(|| ReadError::RowNotFound(id.clone()))?;
             return Ok(Marked { answer, mark });
         }
         let point = Point {
@@ -144,7 +144,7 @@ impl Engine {
         };
         let of_guest = caller.is_guest();
         let Snapshot { answer, mark } = self.get_now(point, of_guest).await?;
-        let row = answer.ok_or_else(|| EngineError::RowNotFound(id.clone()))?;
+        let row = answer.ok_or_else(|| ReadError::RowNotFound(id.clone()))?;
         Ok(Marked {
             answer: Page {
                 table: table.clone(),
@@ -174,7 +174,7 @@ impl Engine {
             }
             self.reach(read.mark).await?;
         }
-        Err(EngineError::Overloaded)
+        Err(Unavailable::Overloaded.into())
     }
 
     /// The row of now as it is once what is due has been brought in.
@@ -243,7 +243,7 @@ impl Engine {
         authorize::need_scope(caller, READ_ROWS)?;
         let table = authorize::table(catalogue, caller, place)?;
         let visibility =
-            query::visibility(table, &caller.actor).ok_or(EngineError::Unauthorized)?;
+            query::visibility(table, &caller.actor).ok_or(AccessError::Unauthorized)?;
         let ast = query::parse(texts)?;
         Ok(query::resolve(&ast, table, visibility, None, &self.limits)?)
     }
@@ -253,10 +253,10 @@ impl Engine {
 /// missing for one caller only.
 fn failure_of(error: &EngineError) -> Option<Failure> {
     match error {
-        EngineError::Timeout { limit_ms } => Some(Failure::TimedOut {
+        EngineError::Read(ReadError::Timeout { limit_ms }) => Some(Failure::TimedOut {
             limit_ms: *limit_ms,
         }),
-        EngineError::ReadersBusy { waiting_max } => Some(Failure::Busy {
+        EngineError::Read(ReadError::ReadersBusy { waiting_max }) => Some(Failure::Busy {
             waiting_max: *waiting_max,
         }),
         _ => None,
@@ -265,8 +265,8 @@ fn failure_of(error: &EngineError) -> Option<Failure> {
 
 fn error_of(failure: Failure) -> EngineError {
     match failure {
-        Failure::TimedOut { limit_ms } => EngineError::Timeout { limit_ms },
-        Failure::Busy { waiting_max } => EngineError::ReadersBusy { waiting_max },
+        Failure::TimedOut { limit_ms } => EngineError::Read(ReadError::Timeout { limit_ms }),
+        Failure::Busy { waiting_max } => EngineError::Read(ReadError::ReadersBusy { waiting_max }),
     }
 }
 
@@ -468,7 +468,7 @@ impl Attempt<'_> {
         };
         match self.engine.shared.store.get(point).await?.answer {
             Some(_) => Ok(()),
-            None => Err(EngineError::CursorNotFound(cursor.row.clone())),
+            None => Err(ReadError::CursorNotFound(cursor.row.clone()).into()),
         }
     }
 

@@ -6,7 +6,7 @@ use model::Catalogue;
 use store::StoreError;
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, Unavailable};
 
 /// A read is begun anew so often when the schema changes under it.
 pub(crate) const ATTEMPTS_MAX: usize = 16;
@@ -16,7 +16,7 @@ impl Engine {
     /// with [`StoreError::CatalogueMoved`].
     ///
     /// # Errors
-    /// What `attempt` says; [`EngineError::Overloaded`] when the catalogue moved too often.
+    /// What `attempt` says; [`Unavailable::Overloaded`] when the catalogue moved too often.
     pub(crate) async fn under_catalogue<T>(
         &self,
         attempt: impl AsyncFnMut(&Arc<Catalogue>) -> Result<T, EngineError>,
@@ -43,6 +43,6 @@ impl Engine {
                 answer => return answer,
             }
         }
-        Err(EngineError::Overloaded)
+        Err(Unavailable::Overloaded.into())
     }
 }

@@ -9,7 +9,7 @@ use model::{
 use store::Guard;
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{AccessError, EngineError, SchemaError};
 use crate::request::asked::{Caller, Place};
 
 /// What reads of rows need.
@@ -22,7 +22,7 @@ impl Engine {
     /// known before anybody looks at a row.
     ///
     /// # Errors
-    /// [`EngineError::Unauthorized`] when no grant of the table allows it and grants of rows do
+    /// [`AccessError::Unauthorized`] when no grant of the table allows it and grants of rows do
     /// not count; a table or database that the caller does not see.
     pub fn need_grant(
         &self,
@@ -35,14 +35,14 @@ impl Engine {
         if may_any(table, &caller.actor, actions) {
             Ok(())
         } else {
-            Err(EngineError::Unauthorized)
+            Err(AccessError::Unauthorized.into())
         }
     }
 
     /// Whether the caller may write rows of any table, of this database if one is named.
     ///
     /// # Errors
-    /// [`EngineError::Unauthorized`] when there is no such table; a project or database that the
+    /// [`AccessError::Unauthorized`] when there is no such table; a project or database that the
     /// caller does not see.
     pub fn need_write_somewhere(
         &self,
@@ -57,7 +57,7 @@ impl Engine {
         if tables.any(|table| table.enabled && may_write(table, &caller.actor)) {
             Ok(())
         } else {
-            Err(EngineError::Unauthorized)
+            Err(AccessError::Unauthorized.into())
         }
     }
 }
@@ -70,12 +70,12 @@ fn may_any(table: &Table, actor: &Actor, actions: &[Action]) -> bool {
 }
 
 /// # Errors
-/// [`EngineError::ScopeMissing`] when the actor holds none of `scopes`.
+/// [`AccessError::ScopeMissing`] when the actor holds none of `scopes`.
 pub(crate) fn need_scope(caller: &Caller, scopes: &'static [Scope]) -> Result<(), EngineError> {
     if caller.actor.has_scope(scopes) {
         Ok(())
     } else {
-        Err(EngineError::ScopeMissing(scopes))
+        Err(AccessError::ScopeMissing(scopes).into())
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn need_scope(caller: &Caller, scopes: &'static [Scope]) -> Result<()
 pub(crate) fn need_key(caller: &Caller, scopes: &'static [Scope]) -> Result<(), EngineError> {
     match caller.actor {
         Actor::Key { .. } => need_scope(caller, scopes),
-        Actor::Guest | Actor::User { .. } => Err(EngineError::ScopeMissing(scopes)),
+        Actor::Guest | Actor::User { .. } => Err(AccessError::ScopeMissing(scopes).into()),
     }
 }
 
@@ -92,9 +92,9 @@ pub(crate) fn project<'a>(
     catalogue: &'a Catalogue,
     caller: &Caller,
 ) -> Result<&'a Arc<Project>, EngineError> {
-    catalogue
-        .project(caller.project.as_str())
-        .ok_or_else(|| EngineError::ProjectNotFound(caller.project.to_string()))
+    catalogue.project(caller.project.as_str()).ok_or_else(|| {
+        EngineError::Schema(SchemaError::ProjectNotFound(caller.project.to_string()))
+    })
 }
 
 /// A database as the caller sees it: a disabled one is there for keys only.
@@ -107,7 +107,11 @@ pub(crate) fn database<'a>(
         .databases
         .get(id)
         .filter(|database| database.enabled || caller.actor.bypasses_grants())
-        .ok_or_else(|| EngineError::DatabaseNotFound(id.chars().take(100).collect()))
+        .ok_or_else(|| {
+            EngineError::Schema(SchemaError::DatabaseNotFound(
+                id.chars().take(100).collect(),
+            ))
+        })
 }
 
 /// A table as the caller sees it: a disabled one is there for keys only.
@@ -120,7 +124,11 @@ pub(crate) fn table<'a>(
         .tables
         .get(place.table)
         .filter(|table| table.enabled || caller.actor.bypasses_grants())
-        .ok_or_else(|| EngineError::TableNotFound(place.table.chars().take(100).collect()))
+        .ok_or_else(|| {
+            EngineError::Schema(SchemaError::TableNotFound(
+                place.table.chars().take(100).collect(),
+            ))
+        })
 }
 
 /// Whether the actor may add rows; only the table can grant that.
@@ -141,7 +149,7 @@ pub(crate) fn may_write(table: &Table, actor: &Actor) -> bool {
 }
 
 /// # Errors
-/// [`EngineError::Unauthorized`] when no table that the caller sees may have a row that it may
+/// [`AccessError::Unauthorized`] when no table that the caller sees may have a row that it may
 /// write: what it staged could never be committed.
 pub(crate) fn need_some_write(catalogue: &Catalogue, caller: &Caller) -> Result<(), EngineError> {
     let databases = &project(catalogue, caller)?.databases;
@@ -153,7 +161,7 @@ pub(crate) fn need_some_write(catalogue: &Catalogue, caller: &Caller) -> Result<
     if tables.any(|table| table.enabled && may_write(table, &caller.actor)) {
         return Ok(());
     }
-    Err(EngineError::Unauthorized)
+    Err(AccessError::Unauthorized.into())
 }
 
 /// Who may do all of `actions` to a row of `table`, as the store is to judge it: the row has to
@@ -194,7 +202,7 @@ pub(crate) fn guard_patch(table: &Table, actor: &Actor, patch: &Patch) -> Guard 
 /// A caller without a key may grant only to roles it holds itself.
 ///
 /// # Errors
-/// [`EngineError::RoleNotHeld`] for the first other role.
+/// [`AccessError::RoleNotHeld`] for the first other role.
 pub(crate) fn may_grant(actor: &Actor, permissions: &[Permission]) -> Result<(), EngineError> {
     if actor.bypasses_grants() {
         return Ok(());
@@ -202,7 +210,7 @@ pub(crate) fn may_grant(actor: &Actor, permissions: &[Permission]) -> Result<(),
     let roles = actor.roles();
     let foreign = |role: &Role| !roles.holds(role);
     match permissions.iter().find(|grant| foreign(&grant.role)) {
-        Some(grant) => Err(EngineError::RoleNotHeld(grant.role.to_string())),
+        Some(grant) => Err(AccessError::RoleNotHeld(grant.role.to_string()).into()),
         None => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ use model::catalogue::SecretHash;
 use model::{Actor, Timestamp};
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{AccessError, EngineError, SchemaError};
 use crate::request::asked::Caller;
 
 /// Who asks, as of one catalogue.
@@ -24,8 +24,8 @@ impl Engine {
     /// request carries one.
     ///
     /// # Errors
-    /// [`EngineError::ProjectMissing`], [`EngineError::ProjectNotFound`],
-    /// [`EngineError::KeyUnknown`], [`EngineError::KeyExpired`].
+    /// [`AccessError::ProjectMissing`], [`SchemaError::ProjectNotFound`],
+    /// [`AccessError::KeyUnknown`], [`AccessError::KeyExpired`].
     pub fn caller(
         &self,
         project: Option<&str>,
@@ -46,20 +46,20 @@ impl Engine {
         let catalogue = self.shared.catalogue();
         let id = project
             .filter(|id| !id.is_empty())
-            .ok_or(EngineError::ProjectMissing)?;
+            .ok_or(AccessError::ProjectMissing)?;
         let project = catalogue
             .project(id)
-            .ok_or_else(|| EngineError::ProjectNotFound(id.chars().take(100).collect()))?;
+            .ok_or_else(|| SchemaError::ProjectNotFound(id.chars().take(100).collect()))?;
         let known = match key {
             None => None,
             Some(hash) => {
                 let key = catalogue.key(hash).filter(|key| key.project == project.id);
-                Some(key.ok_or(EngineError::KeyUnknown)?)
+                Some(key.ok_or(AccessError::KeyUnknown)?)
             }
         };
         let expires = known.and_then(|key| key.expires);
         if self.has_passed(expires) {
-            return Err(EngineError::KeyExpired);
+            return Err(AccessError::KeyExpired.into());
         }
         let actor = match known {
             None => Actor::Guest,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Actor, Column, Coordinates, Field, Index, Mark, Past, Table};
 use query::{AskedTimes, AskedValid};
 
-use crate::error::EngineError;
+use crate::error::{AccessError, EngineError};
 
 /// By which rule `actor` looks at other times.
 fn rule(table: &Table, actor: &Actor) -> Past {
@@ -18,11 +18,11 @@ fn rule(table: &Table, actor: &Actor) -> Past {
 }
 
 /// # Errors
-/// [`EngineError::PastClosed`] unless nothing but today's grants decides what the actor sees.
+/// [`AccessError::PastClosed`] unless nothing but today's grants decides what the actor sees.
 pub(crate) fn need_open(table: &Table, actor: &Actor) -> Result<(), EngineError> {
     match rule(table, actor) {
         Past::Now => Ok(()),
-        closed => Err(EngineError::PastClosed(closed)),
+        closed => Err(AccessError::PastClosed(closed).into()),
     }
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn need_open(table: &Table, actor: &Actor) -> Result<(), EngineError>
 /// known at one time of an earlier one, no one instant could say who might see it.
 ///
 /// # Errors
-/// [`EngineError::PastClosed`] if the actor may not look at such times at all.
+/// [`AccessError::PastClosed`] if the actor may not look at such times at all.
 pub(crate) fn judges_then(
     table: &Table,
     actor: &Actor,
@@ -46,7 +46,7 @@ pub(crate) fn judges_then(
     match rule(table, actor) {
         Past::Now => Ok(false),
         Past::Both if is_one_instant && !times.versions => Ok(true),
-        closed => Err(EngineError::PastClosed(closed)),
+        closed => Err(AccessError::PastClosed(closed).into()),
     }
 }
 

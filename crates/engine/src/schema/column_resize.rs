@@ -72,7 +72,7 @@ impl Engine {
                      shorter ones.",
                     after.key
                 );
-                return Err(EngineError::Column(ColumnFault::InvalidResize(why)));
+                return Err(ColumnFault::InvalidResize(why).into());
             }
             let mark = self.longer(catalogue, table, (at, least)).await?;
             let mark = mark.ok_or_else(|| {

@@ -9,7 +9,7 @@ use model::{
 use store::{Applied, CatalogueOp, SchemaChange};
 
 use crate::Engine;
-use crate::error::{ColumnFault, EngineError};
+use crate::error::{ColumnFault, EngineError, SchemaError};
 use crate::request::asked::{Caller, ColumnChange, ListContainers, Listed, NewColumn, Place};
 use crate::request::authorize;
 use crate::schema::definition::{self, Given, UNNUMBERED};
@@ -26,7 +26,7 @@ impl Engine {
     /// Adds a column. It has no value in the rows that are there, even if it is required.
     ///
     /// # Errors
-    /// [`EngineError::Column`] for the rule that the definition breaks.
+    /// [`SchemaError::Column`] for the rule that the definition breaks.
     pub async fn create_column(
         &self,
         caller: &Caller,
@@ -63,7 +63,7 @@ impl Engine {
     /// The table's columns in the order of their creation.
     ///
     /// # Errors
-    /// [`EngineError::Query`] for a query that cannot be asked here.
+    /// [`crate::ReadError::Query`] for a query that cannot be asked here.
     pub fn list_columns(
         &self,
         caller: &Caller,
@@ -80,7 +80,7 @@ impl Engine {
     /// Changes a column's key, limits, default, or whether it is required. Rows stay as they are.
     ///
     /// # Errors
-    /// [`EngineError::Column`] for the rule that the new definition breaks;
+    /// [`SchemaError::Column`] for the rule that the new definition breaks;
     /// [`ColumnFault::InvalidResize`] when a row holds a longer text than it would take.
     pub async fn update_column(
         &self,
@@ -171,7 +171,7 @@ fn after(before: &Table, applied: Applied) -> Option<Arc<Table>> {
 pub(crate) fn position(table: &Table, key: &str) -> Result<usize, EngineError> {
     table.position(key).ok_or_else(|| {
         let key = key.chars().take(100).collect();
-        EngineError::Column(ColumnFault::NotFound(key))
+        EngineError::Schema(SchemaError::Column(ColumnFault::NotFound(key)))
     })
 }
 
@@ -186,7 +186,7 @@ fn need_no_index(table: &Table, position: usize) -> Result<(), EngineError> {
         "Index `{}` names column `{key}`. Delete the index first.",
         index.key
     );
-    Err(EngineError::Column(ColumnFault::IndexDependency(why)))
+    Err(ColumnFault::IndexDependency(why).into())
 }
 
 /// The column as `change` leaves it: judged as a new definition that says all of it.
@@ -202,7 +202,7 @@ pub(crate) fn changed(
             kind_word(&before.kind),
             change.kind
         );
-        return Err(EngineError::Column(ColumnFault::TypeInvalid(why)));
+        return Err(ColumnFault::TypeInvalid(why).into());
     }
     let key = change.new_key.as_deref().unwrap_or(before.key.as_str());
     let mut new = NewColumn {
@@ -250,7 +250,7 @@ fn need_room_in_indexes(table: &Table, after: &Column) -> Result<(), EngineError
          Delete the index first.",
         index.key, after.key
     );
-    Err(EngineError::Column(ColumnFault::IndexDependency(why)))
+    Err(ColumnFault::IndexDependency(why).into())
 }
 
 /// The limits of a kind, as a definition says them.

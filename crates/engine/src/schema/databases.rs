@@ -21,7 +21,8 @@ impl Engine {
     /// Creates a database.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseExists`]; [`EngineError::Argument`] for an id that is a route's name.
+    /// [`crate::SchemaError::DatabaseExists`]; [`EngineError::Argument`] for an id that is a
+    /// route's name.
     pub async fn create_database(
         &self,
         caller: &Caller,
@@ -54,7 +55,7 @@ impl Engine {
     /// The database `id`.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseNotFound`].
+    /// [`crate::SchemaError::DatabaseNotFound`].
     pub fn get_database(&self, caller: &Caller, id: &str) -> Result<Arc<Database>, EngineError> {
         authorize::need_key(caller, READ)?;
         self.find_database(caller, id)
@@ -63,7 +64,7 @@ impl Engine {
     /// The project's databases in the order of their creation.
     ///
     /// # Errors
-    /// [`EngineError::Query`] for a query that is not understood here.
+    /// [`crate::ReadError::Query`] for a query that is not understood here.
     pub fn list_databases(
         &self,
         caller: &Caller,
@@ -80,7 +81,7 @@ impl Engine {
     /// Changes a database; `None` keeps.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseNotFound`].
+    /// [`crate::SchemaError::DatabaseNotFound`].
     pub async fn update_database(
         &self,
         caller: &Caller,
@@ -107,7 +108,7 @@ impl Engine {
     /// Deletes a database with all its tables and their history.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseNotFound`].
+    /// [`crate::SchemaError::DatabaseNotFound`].
     pub async fn delete_database(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         authorize::need_key(caller, WRITE)?;
         let database = self.find_database(caller, id)?;

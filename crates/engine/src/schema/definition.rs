@@ -9,7 +9,7 @@ use model::{
     Table, TableNumber, Timestamp, Value,
 };
 
-use crate::error::{ColumnFault, EngineError, IndexFault};
+use crate::error::{ColumnFault, EngineError, IndexFault, SchemaError};
 use crate::request::asked::{NewColumn, NewIndex, NewTable};
 
 /// Most columns, and most indexes, of one call (wire protocol, 2.2).
@@ -116,7 +116,7 @@ pub(crate) fn column(
             && column.key.as_str().eq_ignore_ascii_case(&new.key)
     };
     if table.columns.iter().any(is_taken) {
-        return Err(EngineError::Column(ColumnFault::Exists(new.key.clone())));
+        return Err(SchemaError::Column(ColumnFault::Exists(new.key.clone())).into());
     }
     let kind = kind(new, given)?;
     if new.encrypt {
@@ -173,7 +173,7 @@ fn argument(name: &'static str, error: &ModelError) -> EngineError {
 
 fn value_invalid(new: &NewColumn, why: &str) -> EngineError {
     let why = format!("Column `{}`: {why}.", new.key);
-    EngineError::Column(ColumnFault::ValueInvalid(why))
+    EngineError::Schema(SchemaError::Column(ColumnFault::ValueInvalid(why)))
 }
 
 fn kind(new: &NewColumn, given: Given) -> Result<ColumnKind, EngineError> {
@@ -189,7 +189,7 @@ fn kind(new: &NewColumn, given: Given) -> Result<ColumnKind, EngineError> {
                 "Column `{}`: type `{}` has no format `{format}`.",
                 new.key, new.kind
             );
-            return Err(EngineError::Column(ColumnFault::FormatUnsupported(why)));
+            return Err(ColumnFault::FormatUnsupported(why).into());
         }
         ("string", None) => ColumnKind::String {
             chars_max: size(new, STRING_CHARS_MAX)?,
@@ -316,13 +316,13 @@ fn default(column: &Column, json: Option<&Json>) -> Result<Option<Value>, Engine
     };
     if let Some(obstacle) = obstacle {
         let why = format!("Column `{}`: {obstacle} cannot have a default.", column.key);
-        return Err(EngineError::Column(ColumnFault::DefaultUnsupported(why)));
+        return Err(ColumnFault::DefaultUnsupported(why).into());
     }
     match column.check_single(json) {
         Ok(value) => Ok(Some(value)),
-        Err(error) => Err(EngineError::Column(ColumnFault::ValueInvalid(format!(
-            "The default does not fit: {error}"
-        )))),
+        Err(error) => Err(EngineError::Schema(SchemaError::Column(
+            ColumnFault::ValueInvalid(format!("The default does not fit: {error}")),
+        ))),
     }
 }
 
@@ -335,11 +335,11 @@ pub(crate) fn index(
 ) -> Result<Index, EngineError> {
     let key = IndexKey::new(&new.key).map_err(|error| argument(given.key, &error))?;
     if table.visible_indexes().any(|index| index.key == key) {
-        return Err(EngineError::Index(IndexFault::Exists(new.key.clone())));
+        return Err(SchemaError::Index(IndexFault::Exists(new.key.clone())).into());
     }
     if table.visible_indexes().count() >= INDEXES_MAX {
         let why = format!("A table has at most {INDEXES_MAX} indexes.");
-        return Err(EngineError::Index(IndexFault::LimitExceeded(why)));
+        return Err(IndexFault::LimitExceeded(why).into());
     }
     let mut columns = index_columns(table, new)?;
     let (kind, unset) = (index_kind(new, given)?, Timestamp(0));
@@ -378,7 +378,7 @@ fn index_kind(new: &NewIndex, given: Given) -> Result<IndexKind, EngineError> {
 fn index_columns(table: &Table, new: &NewIndex) -> Result<Vec<IndexColumn>, EngineError> {
     let invalid = |why: String| {
         let why = format!("Index `{}`: {why}.", new.key);
-        EngineError::Index(IndexFault::ColumnInvalid(why))
+        EngineError::Schema(SchemaError::Index(IndexFault::ColumnInvalid(why)))
     };
     if new.columns.is_empty() {
         return Err(invalid("it needs at least one column".into()));
@@ -433,28 +433,28 @@ fn index_field(table: &Table, new: &NewIndex, key: &str) -> Result<Field, Engine
     }
     let Some(position) = table.position(key) else {
         let why = format!("Index `{}` names the unknown column `{key}`.", new.key);
-        return Err(EngineError::Index(IndexFault::ColumnUnknown(why)));
+        return Err(IndexFault::ColumnUnknown(why).into());
     };
     if table.columns[position].relation().is_some() {
         let why = format!(
             "Index `{}`: the relationship `{key}` cannot be indexed; it is found without.",
             new.key
         );
-        return Err(EngineError::Column(ColumnFault::TypeInvalid(why)));
+        return Err(ColumnFault::TypeInvalid(why).into());
     }
     if table.columns[position].encrypt {
         let why = format!(
             "Index `{}`: the encrypted column `{key}` cannot be indexed.",
             new.key
         );
-        return Err(EngineError::Index(IndexFault::Invalid(why)));
+        return Err(IndexFault::Invalid(why).into());
     }
     if table.columns[position].array {
         let why = format!(
             "Index `{}`: the array column `{key}` cannot be indexed.",
             new.key
         );
-        return Err(EngineError::Index(IndexFault::Invalid(why)));
+        return Err(IndexFault::Invalid(why).into());
     }
     Ok(Field::Column(position))
 }
@@ -489,7 +489,7 @@ fn need_texts(table: &Table, new: &NewIndex, columns: &[IndexColumn]) -> Result<
         "Index `{}`: a fulltext index holds text columns only.",
         new.key
     );
-    Err(EngineError::Index(IndexFault::ColumnInvalid(why)))
+    Err(IndexFault::ColumnInvalid(why).into())
 }
 
 /// The reference bounds an index by its key's length; so do we: an application that fits us must
@@ -540,14 +540,14 @@ fn need_whole_key(
 }
 
 fn too_long(new: &NewIndex, why: &str) -> EngineError {
-    EngineError::Index(IndexFault::TooLong {
+    EngineError::Schema(SchemaError::Index(IndexFault::TooLong {
         key: new.key.clone(),
         why: format!(
             "Index `{}`: Index length is longer than the maximum: {INDEX_CHARS_MAX} characters. \
              {why}.",
             new.key
         ),
-    })
+    }))
 }
 
 /// The characters that the index holds of a row at most, were its columns held whole; of those

@@ -6,7 +6,7 @@ use model::{Field, Index, Scope, Table};
 use store::SchemaChange;
 
 use crate::Engine;
-use crate::error::{EngineError, IndexFault};
+use crate::error::{EngineError, IndexFault, SchemaError};
 use crate::request::asked::{Caller, ListContainers, Listed, NewIndex, Place};
 use crate::request::authorize;
 use crate::schema::definition::{self, Given, UNNUMBERED};
@@ -24,7 +24,7 @@ impl Engine {
     /// becomes so.
     ///
     /// # Errors
-    /// [`EngineError::Index`] for the rule that the definition breaks.
+    /// [`SchemaError::Index`] for the rule that the definition breaks.
     pub async fn create_index(
         &self,
         caller: &Caller,
@@ -60,7 +60,7 @@ impl Engine {
     /// The table, and its indexes in the order of their creation.
     ///
     /// # Errors
-    /// [`EngineError::Query`] for a query that cannot be asked here.
+    /// [`crate::ReadError::Query`] for a query that cannot be asked here.
     pub fn list_indexes(
         &self,
         caller: &Caller,
@@ -100,7 +100,7 @@ fn found<'t>(table: &'t Table, key: &str) -> Result<&'t Index, EngineError> {
         .find(|index| index.key.as_str() == key)
         .ok_or_else(|| {
             let key = key.chars().take(100).collect();
-            EngineError::Index(IndexFault::NotFound(key))
+            EngineError::Schema(SchemaError::Index(IndexFault::NotFound(key)))
         })
 }
 

@@ -13,7 +13,7 @@ use model::{
 use query::predicate::{compare_by, satisfies};
 use query::{Cursor, OrderKey, Query, QueryError, Side, Visibility};
 
-use crate::error::EngineError;
+use crate::error::{EngineError, ReadError};
 use crate::request::asked::{ListContainers, Listed};
 use crate::schema::definition::{column_type, index_status, index_type};
 
@@ -134,7 +134,7 @@ pub(crate) trait Listable {
 /// One page of `all`.
 ///
 /// # Errors
-/// [`EngineError::Query`] for what cannot be asked of such a list, or a cursor that names nothing.
+/// [`ReadError::Query`] for what cannot be asked of such a list, or a cursor that names nothing.
 pub(crate) fn page<T: Listable>(
     all: Vec<T>,
     attributes: &Arc<Table>,
@@ -211,9 +211,9 @@ impl<T: Listable> Ranked<T> {
             .iter()
             .find(|(item, _)| item.id() == cursor.row.as_str());
         match found {
-            None => Err(EngineError::CursorNotFound(cursor.row.clone())),
+            None => Err(ReadError::CursorNotFound(cursor.row.clone()).into()),
             Some((_, place)) if place.contains(&Value::Null) => {
-                Err(EngineError::CursorNull(cursor.row.clone()))
+                Err(ReadError::CursorNull(cursor.row.clone()).into())
             }
             Some((_, place)) => Ok(place.clone()),
         }

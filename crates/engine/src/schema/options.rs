@@ -28,7 +28,7 @@ impl Engine {
     /// The options of a table; for keys only.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseNotFound`], [`EngineError::TableNotFound`].
+    /// [`crate::SchemaError::DatabaseNotFound`], [`crate::SchemaError::TableNotFound`].
     pub fn table_options(
         &self,
         caller: &Caller,

@@ -8,7 +8,7 @@ use model::{ApiKey, Project, Scope, Timestamp, Value};
 use store::CatalogueOp;
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, SchemaError};
 use crate::request::asked::{Caller, ListContainers, Listed};
 use crate::request::authorize;
 use crate::schema::listing::{self, KEYS, Listable, no_such_attribute};
@@ -21,7 +21,7 @@ impl Engine {
     /// The caller's project.
     ///
     /// # Errors
-    /// [`EngineError::ProjectNotFound`].
+    /// [`SchemaError::ProjectNotFound`].
     pub fn own_project(&self, caller: &Caller) -> Result<Arc<Project>, EngineError> {
         authorize::need_key(caller, PROJECT)?;
         authorize::project(&self.catalogue(), caller).cloned()
@@ -30,7 +30,7 @@ impl Engine {
     /// The keys of the caller's project in the order of their creation.
     ///
     /// # Errors
-    /// [`EngineError::Query`] for a query that is not understood here.
+    /// [`crate::ReadError::Query`] for a query that is not understood here.
     pub fn list_own_keys(
         &self,
         caller: &Caller,
@@ -50,7 +50,7 @@ impl Engine {
     /// A key of the caller's project.
     ///
     /// # Errors
-    /// [`EngineError::KeyNotFound`].
+    /// [`SchemaError::KeyNotFound`].
     pub fn get_own_key(&self, caller: &Caller, id: &str) -> Result<Arc<ApiKey>, EngineError> {
         authorize::need_key(caller, READ)?;
         self.find_key(caller.project.as_str(), id)
@@ -59,7 +59,7 @@ impl Engine {
     /// Revokes a key of the caller's project, which may be the caller's own.
     ///
     /// # Errors
-    /// [`EngineError::KeyNotFound`].
+    /// [`SchemaError::KeyNotFound`].
     pub async fn revoke_own_key(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         authorize::need_key(caller, WRITE)?;
         let key = self.find_key(caller.project.as_str(), id)?;
@@ -70,7 +70,7 @@ impl Engine {
     /// What is said to a caller who asks for a key to be made or changed.
     pub fn refuse_new_key(&self, caller: &Caller) -> EngineError {
         let refused = authorize::need_key(caller, WRITE).err();
-        refused.unwrap_or(EngineError::KeyCreationDenied)
+        refused.unwrap_or(EngineError::Schema(SchemaError::KeyCreationDenied))
     }
 }
 

@@ -8,7 +8,7 @@ use model::{ApiKey, KeyId, Project, ProjectId, Scope, Timestamp};
 use store::CatalogueOp;
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, SchemaError};
 use crate::schema::containers::check_name;
 
 /// A key to create. Its secret stays with whoever made it.
@@ -32,7 +32,7 @@ impl Engine {
     /// Creates a project.
     ///
     /// # Errors
-    /// [`EngineError::ProjectExists`]; [`EngineError::Argument`] for the reserved id `console`.
+    /// [`SchemaError::ProjectExists`]; [`EngineError::Argument`] for the reserved id `console`.
     pub async fn create_project(
         &self,
         id: ProjectId,
@@ -67,7 +67,7 @@ impl Engine {
     /// Deletes a project with its keys, databases, tables and rows.
     ///
     /// # Errors
-    /// [`EngineError::ProjectNotFound`].
+    /// [`SchemaError::ProjectNotFound`].
     pub async fn delete_project(&self, id: &str) -> Result<(), EngineError> {
         let project = self.find_project(id)?;
         self.change_catalogue(None, CatalogueOp::DeleteProject(project.id.clone()))
@@ -78,7 +78,7 @@ impl Engine {
     /// Creates an API key.
     ///
     /// # Errors
-    /// [`EngineError::ProjectNotFound`], [`EngineError::KeyExists`].
+    /// [`SchemaError::ProjectNotFound`], [`SchemaError::KeyExists`].
     pub async fn create_key(&self, new: NewKey) -> Result<Arc<ApiKey>, EngineError> {
         check_name(&new.name)?;
         let project = self.find_project(new.project.as_str())?;
@@ -97,13 +97,15 @@ impl Engine {
             .await?;
         let catalogue = self.catalogue();
         let created = catalogue.key(&secret_hash).cloned();
-        created.ok_or_else(|| EngineError::KeyNotFound("revoked meanwhile".to_owned()))
+        created.ok_or_else(|| {
+            EngineError::Schema(SchemaError::KeyNotFound("revoked meanwhile".to_owned()))
+        })
     }
 
     /// The project's keys, in the order of creation.
     ///
     /// # Errors
-    /// [`EngineError::ProjectNotFound`].
+    /// [`SchemaError::ProjectNotFound`].
     pub fn list_keys(&self, project: &str) -> Result<Vec<Arc<ApiKey>>, EngineError> {
         let project = self.find_project(project)?;
         let catalogue = self.catalogue();
@@ -116,7 +118,7 @@ impl Engine {
     /// Revokes a key: it is refused from the next request on.
     ///
     /// # Errors
-    /// [`EngineError::ProjectNotFound`], [`EngineError::KeyNotFound`].
+    /// [`SchemaError::ProjectNotFound`], [`SchemaError::KeyNotFound`].
     pub async fn revoke_key(&self, project: &str, id: &str) -> Result<(), EngineError> {
         let key = self.find_key(project, id)?;
         let op = CatalogueOp::RevokeKey(key.project.clone(), key.id.clone());
@@ -126,11 +128,14 @@ impl Engine {
     pub(crate) fn find_key(&self, project: &str, id: &str) -> Result<Arc<ApiKey>, EngineError> {
         let mut keys = self.list_keys(project)?.into_iter();
         let found = keys.find(|key| key.id.as_str() == id);
-        found.ok_or_else(|| EngineError::KeyNotFound(id.chars().take(100).collect()))
+        found.ok_or_else(|| {
+            EngineError::Schema(SchemaError::KeyNotFound(id.chars().take(100).collect()))
+        })
     }
 
     fn find_project(&self, id: &str) -> Result<Arc<Project>, EngineError> {
-        let not_found = || EngineError::ProjectNotFound(id.chars().take(100).collect());
+        let not_found =
+            || EngineError::Schema(SchemaError::ProjectNotFound(id.chars().take(100).collect()));
         self.catalogue().project(id).cloned().ok_or_else(not_found)
     }
 }

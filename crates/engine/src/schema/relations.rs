@@ -9,7 +9,7 @@ use model::{
 use store::SchemaChange;
 
 use crate::Engine;
-use crate::error::{ColumnFault, EngineError};
+use crate::error::{ColumnFault, EngineError, SchemaError};
 use crate::request::asked::{Caller, Place};
 use crate::request::authorize;
 use crate::schema::columns::{WRITE, position};
@@ -46,7 +46,7 @@ impl Engine {
     /// relationship goes two ways. No row is linked yet.
     ///
     /// # Errors
-    /// [`EngineError::TableNotFound`] also for the related table, [`EngineError::Argument`],
+    /// [`SchemaError::TableNotFound`] also for the related table, [`EngineError::Argument`],
     /// [`ColumnFault::Exists`] for either key.
     pub async fn create_relationship(
         &self,
@@ -160,7 +160,7 @@ fn changed(
     let column = &table.columns[position(table, key)?];
     let Some(relation) = column.relation() else {
         let why = format!("Column `{}` is no relationship.", column.key);
-        return Err(EngineError::Column(ColumnFault::TypeInvalid(why)));
+        return Err(ColumnFault::TypeInvalid(why).into());
     };
     let on_delete = match change.on_delete.as_deref() {
         None => relation.on_delete,
@@ -204,5 +204,5 @@ fn need_free(table: &Table, key: &ColumnKey, own: Option<ColumnNumber>) -> Resul
 }
 
 fn exists(key: &ColumnKey) -> EngineError {
-    EngineError::Column(ColumnFault::Exists(key.to_string()))
+    EngineError::Schema(SchemaError::Column(ColumnFault::Exists(key.to_string())))
 }

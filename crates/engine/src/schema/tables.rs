@@ -20,7 +20,7 @@ impl Engine {
     /// Creates a table with its columns and indexes, all or nothing.
     ///
     /// # Errors
-    /// [`EngineError::TableExists`], or the first definition that breaks a rule.
+    /// [`crate::SchemaError::TableExists`], or the first definition that breaks a rule.
     pub async fn create_table(
         &self,
         caller: &Caller,
@@ -45,7 +45,7 @@ impl Engine {
     /// The table at `place`.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseNotFound`], [`EngineError::TableNotFound`].
+    /// [`crate::SchemaError::DatabaseNotFound`], [`crate::SchemaError::TableNotFound`].
     pub fn get_table(&self, caller: &Caller, place: Place<'_>) -> Result<Arc<Table>, EngineError> {
         authorize::need_key(caller, READ)?;
         self.find_table(caller, place)
@@ -54,8 +54,8 @@ impl Engine {
     /// The database's tables in the order of their creation.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseNotFound`]; [`EngineError::Query`] for a query that is not
-    /// understood here.
+    /// [`crate::SchemaError::DatabaseNotFound`]; [`crate::ReadError::Query`] for a query that is
+    /// not understood here.
     pub fn list_tables(
         &self,
         caller: &Caller,
@@ -74,7 +74,7 @@ impl Engine {
     /// before this call is served after it.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseNotFound`], [`EngineError::TableNotFound`].
+    /// [`crate::SchemaError::DatabaseNotFound`], [`crate::SchemaError::TableNotFound`].
     pub async fn update_table(
         &self,
         caller: &Caller,
@@ -110,7 +110,7 @@ impl Engine {
     /// Deletes a table with its rows and their history.
     ///
     /// # Errors
-    /// [`EngineError::DatabaseNotFound`], [`EngineError::TableNotFound`].
+    /// [`crate::SchemaError::DatabaseNotFound`], [`crate::SchemaError::TableNotFound`].
     pub async fn delete_table(&self, caller: &Caller, place: Place<'_>) -> Result<(), EngineError> {
         authorize::need_key(caller, WRITE)?;
         let table = self.find_table(caller, place)?;

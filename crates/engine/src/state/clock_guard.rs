@@ -3,7 +3,7 @@
 
 use model::{Mark, Timestamp};
 
-use crate::error::EngineError;
+use crate::error::{EngineError, Unavailable};
 
 /// A clock may be ahead of the last commit by the time elapsed plus an hour, where it is known how
 /// much that is: in a running server, and at a start on a machine that has run ever since.
@@ -79,16 +79,17 @@ impl ClockGuard {
     }
 
     /// # Errors
-    /// [`EngineError::ClockImplausible`] when the clock ran ahead of the time that passed.
+    /// [`Unavailable::ClockImplausible`] when the clock ran ahead of the time that passed.
     pub(crate) fn check(&self, now: Timestamp, elapsed_ms: u64) -> Result<(), EngineError> {
         let Some(last) = &self.last else {
             return Ok(());
         };
         let ahead_us = last.ahead_us(now, elapsed_ms);
         if ahead_us > last.ahead_max_us {
-            return Err(EngineError::ClockImplausible {
+            return Err(Unavailable::ClockImplausible {
                 ahead_s: (ahead_us / 1_000_000) as u64,
-            });
+            }
+            .into());
         }
         Ok(())
     }
@@ -110,7 +111,12 @@ mod tests {
         guard.committed(Mark(HOUR_US), 0);
         assert_eq!(guard.check(Timestamp(2 * HOUR_US), 0), Ok(()));
         let error = guard.check(Timestamp(2 * HOUR_US + 1), 0);
-        assert_eq!(error, Err(EngineError::ClockImplausible { ahead_s: 3_600 }));
+        assert_eq!(
+            error,
+            Err(EngineError::Unavailable(Unavailable::ClockImplausible {
+                ahead_s: 3_600
+            }))
+        );
         assert_eq!(guard.check(Timestamp(3 * HOUR_US), 3_600_000), Ok(()));
         assert_eq!(
             guard.check(Timestamp(0), 0),

@@ -72,7 +72,7 @@ impl Shared {
     }
 
     /// # Errors
-    /// [`EngineError::ClockImplausible`] when the clock cannot be believed.
+    /// [`crate::Unavailable::ClockImplausible`] when the clock cannot be believed.
     pub(crate) fn check_clock(&self) -> Result<(), EngineError> {
         let (now, elapsed_ms) = self.clocks();
         self.clock_guard().check(now, elapsed_ms)

@@ -10,8 +10,8 @@ use super::text::doer;
 use super::trial::kept;
 use crate::Engine;
 use crate::commit::batch::batch;
-use crate::error::EngineError;
 use crate::error::refused::refused;
+use crate::error::{EngineError, TransactionError, WriteError};
 use crate::request::asked::{Caller, Effect};
 use crate::request::authorize::WRITE_ROWS;
 use crate::write::plan::plan;
@@ -21,9 +21,9 @@ impl Engine {
     /// the transaction has failed.
     ///
     /// # Errors
-    /// [`EngineError::TransactionNotFound`], [`EngineError::TransactionEnded`],
-    /// [`EngineError::TransactionExpired`]; [`EngineError::TransactionConflict`],
-    /// [`EngineError::TransactionTooLarge`] when it would change more than 10,000 rows, and
+    /// [`TransactionError::NotFound`], [`TransactionError::Ended`],
+    /// [`TransactionError::Expired`]; [`TransactionError::Conflict`],
+    /// [`TransactionError::TooLarge`] when it would change more than 10,000 rows, and
     /// whatever keeps one of the operations from being done.
     pub async fn commit_transaction(
         &self,
@@ -117,14 +117,16 @@ impl Engine {
 /// What an error means inside a commit.
 fn conflict_of(error: EngineError) -> EngineError {
     match error {
-        EngineError::RowExists(id) => EngineError::TransactionConflict(id),
-        EngineError::TooManyRows { rows_max } => {
-            let why = format!("A transaction can change {rows_max} rows.");
-            EngineError::TransactionTooLarge(why)
+        EngineError::Write(WriteError::RowExists(id)) => {
+            EngineError::Transaction(TransactionError::Conflict(id))
         }
-        EngineError::TooManyBytes { bytes_max } => {
+        EngineError::Write(WriteError::TooManyRows { rows_max }) => {
+            let why = format!("A transaction can change {rows_max} rows.");
+            EngineError::Transaction(TransactionError::TooLarge(why))
+        }
+        EngineError::Write(WriteError::TooManyBytes { bytes_max }) => {
             let why = format!("A transaction can write rows of {bytes_max} bytes.");
-            EngineError::TransactionTooLarge(why)
+            EngineError::Transaction(TransactionError::TooLarge(why))
         }
         other => other,
     }

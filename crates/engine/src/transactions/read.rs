@@ -11,7 +11,7 @@ use store::{OperationsOf, Refusal, StoreError, WriteBatch};
 
 use super::trial::{Tried, batches, kept};
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, ReadError};
 use crate::read::related::{Gathering, Reads};
 use crate::read::rows::{get_with, related, selection};
 use crate::request::asked::{Caller, ListAnswer, ListRows, Place};
@@ -22,10 +22,11 @@ impl Engine {
     /// As [`Engine::list_rows`], inside a transaction; never from a cache.
     ///
     /// # Errors
-    /// [`EngineError::TransactionNotFound`], [`EngineError::TransactionEnded`],
-    /// [`EngineError::TransactionExpired`]; [`EngineError::Timeout`] when what was staged and the
-    /// read take too long (a second; a tenth of it without a key); [`EngineError::TrialsBusy`];
-    /// as for [`Engine::list_rows_judged`] for another time than now.
+    /// [`crate::TransactionError::NotFound`], [`crate::TransactionError::Ended`],
+    /// [`crate::TransactionError::Expired`]; [`ReadError::Timeout`] when what was staged and the
+    /// read take too long (a second; a tenth of it without a key);
+    /// [`crate::Unavailable::DryRunsBusy`]; as for [`Engine::list_rows_judged`] for another
+    /// time than now.
     pub async fn list_rows_staged(
         &self,
         caller: &Caller,
@@ -91,7 +92,7 @@ impl Engine {
     /// As [`Engine::get_row`], inside a transaction.
     ///
     /// # Errors
-    /// As for [`Engine::list_rows_staged`]; [`EngineError::RowNotFound`].
+    /// As for [`Engine::list_rows_staged`]; [`ReadError::RowNotFound`].
     pub async fn get_row_staged(
         &self,
         caller: &Caller,
@@ -117,7 +118,7 @@ impl Engine {
     ) -> Result<Marked<Page>, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
         let table = authorize::table(catalogue, caller, place)?;
-        let missing = || EngineError::RowNotFound(row.clone());
+        let missing = || EngineError::Read(ReadError::RowNotFound(row.clone()));
         let visibility = query::visibility(table, &caller.actor);
         let visibility = visibility.ok_or_else(missing)?;
         let selection = selection(table, texts)?;
@@ -168,7 +169,7 @@ impl Engine {
 /// a regular expression takes, or one step of the index of words.
 ///
 /// # Errors
-/// [`EngineError::Query`] for one of a caller without a key.
+/// [`ReadError::Query`] for one of a caller without a key.
 pub(super) fn need_key_for_texts(caller: &Caller, query: &Query) -> Result<(), EngineError> {
     if caller.actor.bypasses_grants() {
         return Ok(());

@@ -11,7 +11,7 @@ use store::{Listing, OperationsOf};
 
 use super::read::need_key_for_texts;
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{AccessError, EngineError, ReadError};
 use crate::read::coordinates::need_one_instant;
 use crate::read::related::Gathering;
 use crate::request::asked::{Caller, Judged, ListAnswer, ListRows};
@@ -25,7 +25,7 @@ impl Engine {
     /// As [`Engine::get_row_at`], inside a transaction; `None` if the queries name no times.
     ///
     /// # Errors
-    /// As for [`Engine::list_rows_staged`]; [`EngineError::RowNotFound`].
+    /// As for [`Engine::list_rows_staged`]; [`ReadError::RowNotFound`].
     pub async fn get_row_staged_at(
         &self,
         caller: &Caller,
@@ -40,7 +40,9 @@ impl Engine {
         let listed = self.list_staged_at(caller, id, (list, Some(row)), &timed);
         match listed.await {
             // A row that cannot be read is not there.
-            Err(EngineError::Unauthorized) => Err(EngineError::RowNotFound(row.clone())),
+            Err(EngineError::Access(AccessError::Unauthorized)) => {
+                Err(ReadError::RowNotFound(row.clone()).into())
+            }
             answer => answer.map(Some),
         }
     }
@@ -114,7 +116,7 @@ impl Engine {
         };
         let read = self.gather(catalogue, caller, trial, read).await?;
         if let (Some(row), true) = (only, read.answer.0.rows.is_empty()) {
-            return Err(EngineError::RowNotFound(row.clone()));
+            return Err(ReadError::RowNotFound(row.clone()).into());
         }
         let of_guest = caller.is_guest();
         self.uncached_answer(read, list.family, of_guest).await

@@ -13,7 +13,7 @@ use super::trial::{batches, kept};
 use crate::Engine;
 use crate::commit::batch::batch;
 use crate::error::refused::refused;
-use crate::error::{ColumnFault, EngineError};
+use crate::error::{ColumnFault, EngineError, SchemaError, WriteError};
 use crate::request::asked::{Caller, RowInput};
 use crate::request::authorize::WRITE_ROWS;
 use crate::write::operation::{Act, Operation};
@@ -51,9 +51,9 @@ impl Engine {
     /// and the caller must be permitted; anything else is judged by the commit.
     ///
     /// # Errors
-    /// [`EngineError::TransactionNotFound`], [`EngineError::TransactionEnded`],
-    /// [`EngineError::TransactionExpired`], [`EngineError::TransactionTooLarge`];
-    /// [`EngineError::RowNotFound`], and whatever keeps the caller out.
+    /// [`crate::TransactionError::NotFound`], [`crate::TransactionError::Ended`],
+    /// [`crate::TransactionError::Expired`], [`crate::TransactionError::TooLarge`];
+    /// [`crate::ReadError::RowNotFound`], and whatever keeps the caller out.
     pub async fn stage(
         &self,
         caller: &Caller,
@@ -174,7 +174,7 @@ fn attempt(
         Ok(_) if operation.row().is_none() => Ok(Attempt::Nothing),
         Ok(ops) => Ok(Attempt::Whole(batch(catalogue, caller, ops))),
         // Content is judged by the commit, but not whether the caller may change the row.
-        Err(EngineError::Structure(_) | EngineError::Relationship(_)) => {
+        Err(EngineError::Write(WriteError::Structure(_) | WriteError::Relationship(_))) => {
             let table = table(catalogue, caller, operation)?;
             Ok(match probe(table, caller, operation) {
                 Some(op) => Attempt::Probe(batch(catalogue, caller, vec![op])),
@@ -203,9 +203,11 @@ fn judge(
         Some(Err(refusal @ (Refusal::RowNotFound(_) | Refusal::RowForbidden(_)))) => {
             Err(refused(refusal))
         }
-        Some(Err(Refusal::Invalid(error))) if !operation.may_conflict() => Err(
-            EngineError::Column(ColumnFault::LimitExceeded(error.to_string())),
-        ),
+        Some(Err(Refusal::Invalid(error))) if !operation.may_conflict() => {
+            Err(EngineError::Schema(SchemaError::Column(
+                ColumnFault::LimitExceeded(error.to_string()),
+            )))
+        }
         _ => Ok(Judged::AsSent),
     }
 }

@@ -35,7 +35,7 @@ impl Engine {
     ///
     /// # Errors
     /// Of an atomic batch, what keeps one of its operations from being done;
-    /// [`EngineError::RequestKeyReused`].
+    /// [`crate::WriteError::RequestKeyReused`].
     pub async fn write_batch(
         &self,
         caller: &Caller,

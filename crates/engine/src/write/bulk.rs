@@ -19,8 +19,8 @@ use store::{Matched, MatchingAct, MatchingOp, Once, Op, Outcome, Refusal, WriteB
 
 use crate::Engine;
 use crate::commit::batch::batch;
-use crate::error::EngineError;
 use crate::error::refused::answer;
+use crate::error::{EngineError, Unavailable, WriteError};
 use crate::request::asked::{Caller, Effect, Place};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize::{self, WRITE_ROWS};
@@ -72,8 +72,8 @@ impl Engine {
     /// 10,000 rows.
     ///
     /// # Errors
-    /// [`EngineError::PayloadMissing`], [`EngineError::TooManyRows`], what keeps the caller,
-    /// the query or the content out; as [`EngineError::Partly`] if slices went before.
+    /// [`WriteError::PayloadMissing`], [`WriteError::TooManyRows`], what keeps the caller,
+    /// the query or the content out; as [`WriteError::Partly`] if slices went before.
     pub async fn update_rows(
         &self,
         caller: &Caller,
@@ -82,7 +82,7 @@ impl Engine {
     ) -> Result<Marked<Bulked>, EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
         if members.is_empty() {
-            return Err(EngineError::PayloadMissing);
+            return Err(WriteError::PayloadMissing.into());
         }
         self.write_matching(caller, asked, |table| update(table, &caller.actor, members))
             .await
@@ -92,8 +92,8 @@ impl Engine {
     /// [`Engine::update_rows`].
     ///
     /// # Errors
-    /// [`EngineError::TooManyRows`], what keeps the caller or the query out; as
-    /// [`EngineError::Partly`] if slices went before.
+    /// [`WriteError::TooManyRows`], what keeps the caller or the query out; as
+    /// [`WriteError::Partly`] if slices went before.
     pub async fn delete_rows(
         &self,
         caller: &Caller,
@@ -126,7 +126,7 @@ impl Engine {
                 Err(error) => return Err(progress.stopped(error)),
             }
         }
-        Err(progress.stopped(EngineError::Overloaded))
+        Err(progress.stopped(EngineError::Unavailable(Unavailable::Overloaded)))
     }
 
     /// Runs the next slice under this catalogue.
@@ -249,7 +249,7 @@ pub(crate) fn update(
         patch: content.patch,
         permissions: content.permissions,
         stamps: content.stamps,
-        range: times::range(members).map_err(EngineError::Structure)?,
+        range: times::range(members).map_err(WriteError::Structure)?,
     })
 }
 
@@ -377,10 +377,10 @@ impl Progress {
     fn stopped(&self, error: EngineError) -> EngineError {
         match self.total {
             0 => error,
-            rows => EngineError::Partly {
+            rows => EngineError::Write(WriteError::Partly {
                 rows,
                 error: Box::new(error),
-            },
+            }),
         }
     }
 }

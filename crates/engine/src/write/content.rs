@@ -7,7 +7,7 @@ use model::{
 };
 use store::Stamps;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, WriteError};
 use crate::request::authorize;
 
 /// Where the grants of a row are given; the other place is ignored.
@@ -44,8 +44,8 @@ pub(crate) struct Content {
 
 impl Content {
     /// # Errors
-    /// [`EngineError::Structure`] for what does not fit the table, [`EngineError::Argument`] for
-    /// permissions that cannot be read, [`EngineError::RoleNotHeld`].
+    /// [`WriteError::Structure`] for what does not fit the table, [`EngineError::Argument`] for
+    /// permissions that cannot be read, [`crate::AccessError::RoleNotHeld`].
     pub(crate) fn check(
         table: &Table,
         actor: &Actor,
@@ -59,9 +59,9 @@ impl Content {
         }
         let mut patch = Patch::default();
         for (key, json) in columns {
-            let position = table.named(key).map_err(EngineError::Structure)?;
+            let position = table.named(key).map_err(WriteError::Structure)?;
             let edit = edit(table, position, json, sent.may_operate);
-            patch.put(position, edit.map_err(EngineError::Structure)?);
+            patch.put(position, edit.map_err(WriteError::Structure)?);
         }
         Ok(Content {
             patch,
@@ -153,7 +153,7 @@ fn stamps(actor: &Actor, system: &[&(String, Json)]) -> Result<Stamps, EngineErr
             }
             other => {
                 let key = other.chars().take(100).collect();
-                return Err(EngineError::Structure(ModelError::UnknownColumn { key }));
+                return Err(WriteError::Structure(ModelError::UnknownColumn { key }).into());
             }
         };
         if actor.bypasses_grants() {
@@ -165,10 +165,10 @@ fn stamps(actor: &Actor, system: &[&(String, Json)]) -> Result<Stamps, EngineErr
 
 fn stamp_of(key: &str, json: &Json) -> Result<Option<Timestamp>, EngineError> {
     let invalid = |why: String| {
-        EngineError::Structure(ModelError::InvalidValue {
+        EngineError::Write(WriteError::Structure(ModelError::InvalidValue {
             column: key.to_owned(),
             why,
-        })
+        }))
     };
     match json {
         Json::Null => Ok(None),
@@ -185,27 +185,25 @@ fn stamp_of(key: &str, json: &Json) -> Result<Option<Timestamp>, EngineError> {
 /// What columns are to hold, by their positions. Links are ids of rows here.
 ///
 /// # Errors
-/// [`EngineError::Structure`]; [`EngineError::Relationship`] for links that rows of another table
+/// [`WriteError::Structure`]; [`WriteError::Relationship`] for links that rows of another table
 /// hold.
 pub(crate) fn values(
     table: &Table,
     members: &[(String, Json)],
 ) -> Result<Vec<(usize, Value)>, EngineError> {
     let value = |(key, json): &(String, Json)| {
-        let position = table.named(key).map_err(EngineError::Structure)?;
+        let position = table.named(key).map_err(WriteError::Structure)?;
         let column = &table.columns[position];
         if column
             .relation()
             .is_some_and(|relation| !relation.holds_links())
         {
-            return Err(EngineError::Relationship(format!(
+            return Err(WriteError::Relationship(format!(
                 "Column `{key}`: rows of the other table hold its links. Ask of those."
-            )));
+            ))
+            .into());
         }
-        Ok((
-            position,
-            column.check(json).map_err(EngineError::Structure)?,
-        ))
+        Ok((position, column.check(json).map_err(WriteError::Structure)?))
     };
     members.iter().map(value).collect()
 }

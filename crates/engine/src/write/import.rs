@@ -12,7 +12,7 @@ use model::{Catalogue, Json, Relation, RelationKind, RowId, Table};
 use store::{HoldOp, Op, RelatedOp};
 
 use crate::Engine;
-use crate::error::{ColumnFault, EngineError};
+use crate::error::{ColumnFault, EngineError, SchemaError, WriteError};
 use crate::read::related::beside;
 use crate::request::asked::{Caller, Place, RowInput};
 use crate::request::authorize::{self, WRITE_ROWS};
@@ -71,9 +71,9 @@ impl Engine {
     ///
     /// # Errors
     /// [`ColumnFault::NotFound`] for a column that is not there or holds no links,
-    /// [`EngineError::Relationship`] for a link that leads nowhere, or for several links where
-    /// there can be one; [`EngineError::RowNotFound`], [`EngineError::UniqueViolation`] for a link
-    /// that a row beside these holds.
+    /// [`WriteError::Relationship`] for a link that leads nowhere, or for several links where
+    /// there can be one; [`crate::ReadError::RowNotFound`], [`WriteError::UniqueViolation`] for a
+    /// link that a row beside these holds.
     pub async fn import_links(
         &self,
         caller: &Caller,
@@ -168,7 +168,7 @@ fn hold(
             "Column `{key}`: {} links where there can be one.",
             links.len()
         );
-        return Err(EngineError::Relationship(why));
+        return Err(WriteError::Relationship(why).into());
     }
     let related = beside(catalogue, table, relation);
     Ok(HoldOp {
@@ -202,6 +202,6 @@ fn holder<'t>(table: &'t Table, wanted: &LinkColumn) -> Result<(usize, &'t Relat
                 LinkColumn::Key(key) => key.clone(),
                 LinkColumn::Hidden { parent, key } => format!("{parent}/{key}"),
             };
-            EngineError::Column(ColumnFault::NotFound(key))
+            EngineError::Schema(SchemaError::Column(ColumnFault::NotFound(key)))
         })
 }

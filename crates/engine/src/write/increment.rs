@@ -7,7 +7,7 @@ use model::{
 use store::{Op, RowAct, RowOp, Stamps};
 
 use crate::Engine;
-use crate::error::{ColumnFault, EngineError};
+use crate::error::{ColumnFault, EngineError, SchemaError, WriteError};
 use crate::request::asked::{Caller, Place};
 use crate::request::authorize;
 
@@ -33,9 +33,9 @@ impl Engine {
     /// column without a value counts as 0.
     ///
     /// # Errors
-    /// [`EngineError::ColumnNotFound`], [`EngineError::NotNumeric`], [`EngineError::Argument`];
+    /// [`WriteError::ColumnNotFound`], [`WriteError::NotNumeric`], [`EngineError::Argument`];
     /// [`ColumnFault::LimitExceeded`] when the result would pass the bound or the column's own
-    /// limits; [`EngineError::RowNotFound`], or what keeps the caller out.
+    /// limits; [`crate::ReadError::RowNotFound`], or what keeps the caller out.
     pub async fn increment_row(
         &self,
         caller: &Caller,
@@ -57,9 +57,11 @@ impl Engine {
             })])
         });
         written.await.map_err(|error| match error {
-            EngineError::Structure(
+            EngineError::Write(WriteError::Structure(
                 error @ (ModelError::BoundExceeded { .. } | ModelError::InvalidValue { .. }),
-            ) => EngineError::Column(ColumnFault::LimitExceeded(error.to_string())),
+            )) => EngineError::Schema(SchemaError::Column(ColumnFault::LimitExceeded(
+                error.to_string(),
+            ))),
             other => other,
         })
     }
@@ -68,10 +70,10 @@ impl Engine {
 pub(crate) fn patch(table: &Table, asked: &Increment<'_>) -> Result<Patch, EngineError> {
     let position = table
         .position(asked.column)
-        .ok_or_else(|| EngineError::ColumnNotFound(asked.column.chars().take(100).collect()))?;
+        .ok_or_else(|| WriteError::ColumnNotFound(asked.column.chars().take(100).collect()))?;
     let column = &table.columns[position];
     if column.array || !matches!(column.kind.storage(), Storage::Int | Storage::Float) {
-        return Err(EngineError::NotNumeric(column.key.to_string()));
+        return Err(WriteError::NotNumeric(column.key.to_string()).into());
     }
     let invalid = |name, why: &str| EngineError::Argument {
         name,

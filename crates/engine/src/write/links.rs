@@ -13,7 +13,7 @@ use model::{Action, Catalogue, ColumnKey, Json, Relation, RowId, Table, Value};
 use store::batch::BATCH_ROWS_MAX;
 use store::{LinkOp, Op, RelatedOp};
 
-use crate::error::EngineError;
+use crate::error::{EngineError, WriteError};
 use crate::read::related::beside;
 use crate::request::asked::{Caller, Place, RowInput};
 use crate::request::authorize;
@@ -56,7 +56,7 @@ impl Linked<'_> {
 /// Takes the links out of a row's content.
 ///
 /// # Errors
-/// [`EngineError::Relationship`] for a value that is no link, and whatever keeps a related row from
+/// [`WriteError::Relationship`] for a value that is no link, and whatever keeps a related row from
 /// being written.
 pub(crate) fn take_apart<'r>(
     scene: Scene<'_>,
@@ -64,7 +64,7 @@ pub(crate) fn take_apart<'r>(
     row: &'r RowInput,
 ) -> Result<Linked<'r>, EngineError> {
     let mut count = 0;
-    let range = times::range(&row.members).map_err(EngineError::Structure)?;
+    let range = times::range(&row.members).map_err(WriteError::Structure)?;
     Writing {
         scene,
         depth: 0,
@@ -214,7 +214,7 @@ impl Writing<'_> {
             members,
             permissions: None,
         };
-        let own = times::range(&row.members).map_err(EngineError::Structure)?;
+        let own = times::range(&row.members).map_err(WriteError::Structure)?;
         let range = own.or(self.range);
         let mut inner = Writing {
             scene: self.scene,
@@ -322,7 +322,7 @@ fn held(ids: Vec<RowId>, relation: &Relation) -> Value {
 }
 
 fn refuse(key: &ColumnKey, why: String) -> EngineError {
-    EngineError::Relationship(format!("Column `{key}`: {why}."))
+    EngineError::Write(WriteError::Relationship(format!("Column `{key}`: {why}.")))
 }
 
 /// The selection that shows what the links in `members` lead to, as deep as they were written.

@@ -15,7 +15,7 @@ use store::staged::{REQUESTS_KEPT_US, request_text};
 use store::{AnswerOf, Done, Once};
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{AccessError, EngineError, WriteError};
 use crate::request::asked::{Caller, Effect, Request};
 use crate::request::authorize::{WRITE_ROWS, owner};
 
@@ -25,8 +25,8 @@ impl Engine {
     /// callers without a key.
     ///
     /// # Errors
-    /// [`EngineError::ScopeMissing`] when the key may write no rows, or no longer;
-    /// [`EngineError::RequestKeyReused`] when another request ran under its key.
+    /// [`AccessError::ScopeMissing`] when the key may write no rows, or no longer;
+    /// [`WriteError::RequestKeyReused`] when another request ran under its key.
     pub async fn kept_answer(&self, caller: &Caller) -> Result<Option<Vec<u8>>, EngineError> {
         let Some(request) = &caller.request else {
             return Ok(None);
@@ -36,7 +36,7 @@ impl Engine {
         };
         // As the key is now: it may have changed since the request began.
         if !api_key.scopes.iter().any(|held| WRITE_ROWS.contains(held)) {
-            return Err(EngineError::ScopeMissing(WRITE_ROWS));
+            return Err(AccessError::ScopeMissing(WRITE_ROWS).into());
         }
         let (store, key) = (&self.shared.store, self.stored_key(caller, request));
         let kept = store.kept_request(&caller.project, &key).await?;
@@ -44,7 +44,7 @@ impl Engine {
         match kept.filter(|kept| kept.at.0 >= kept_from) {
             None => Ok(None),
             Some(kept) if kept.request == request_text(request.print) => Ok(kept.answer),
-            Some(_) => Err(EngineError::RequestKeyReused),
+            Some(_) => Err(WriteError::RequestKeyReused.into()),
         }
     }
 

@@ -9,7 +9,7 @@ use store::batch::BATCH_ROWS_MAX;
 use store::{MatchingAct, MatchingOp, Op, Refusal, RowAct, RowOp, Stamps};
 
 use super::operation::{Act, Operation};
-use crate::error::EngineError;
+use crate::error::{EngineError, WriteError};
 use crate::request::asked::{Caller, Place};
 use crate::request::authorize::{self, WRITE_ROWS};
 use crate::request::times;
@@ -58,7 +58,7 @@ pub(crate) fn plan(
     match &operation.act {
         Act::Create(row) => {
             if row.members.is_empty() {
-                return Err(EngineError::RowDataMissing);
+                return Err(WriteError::RowDataMissing.into());
             }
             let linked = links::take_apart(scene, table, row)?;
             let grants_in = PermissionsIn::Parameter;
@@ -90,7 +90,7 @@ pub(crate) fn plan(
         Act::Delete(_) | Act::Increment { .. } => one(table, actor, operation).map(|op| vec![op]),
         Act::UpdateMany { texts, members } => {
             if members.is_empty() {
-                return Err(EngineError::PayloadMissing);
+                return Err(WriteError::PayloadMissing.into());
             }
             let act = bulk::update(table, actor, members)?;
             Ok(vec![matching(bulk::resolve(table, texts)?, act)])

@@ -6,7 +6,7 @@ use model::history::Range;
 use model::{Action, Actor, Edit, Patch, Table, Value};
 use store::{Refusal, RowAct, RowOp, TimedAct, TimedOp};
 
-use crate::error::EngineError;
+use crate::error::{AccessError, EngineError, WriteError};
 use crate::request::asked::RowInput;
 use crate::request::authorize;
 use crate::write::content::{Content, PermissionsIn, Sent};
@@ -57,7 +57,7 @@ pub(crate) fn insert(
     permissions_in: PermissionsIn,
 ) -> Result<RowOp, EngineError> {
     if !authorize::may_create(table, actor) {
-        return Err(EngineError::Unauthorized);
+        return Err(AccessError::Unauthorized.into());
     }
     let sent = Sent {
         may_operate: false,
@@ -66,7 +66,7 @@ pub(crate) fn insert(
     let mut content = Content::check(table, actor, sent)?;
     hold(&mut content.patch, held);
     let act = RowAct::Insert {
-        values: content.patch.start(table).map_err(EngineError::Structure)?,
+        values: content.patch.start(table).map_err(WriteError::Structure)?,
         permissions: content.permissions.unwrap_or_default(),
         stamps: content.stamps,
         guard: authorize::guard(table, actor, &[Action::Update]),

@@ -12,8 +12,8 @@ use store::{Applied, Once, Op, RowAct, RowOp, TimedDone, WriteBatch, WrittenRow}
 
 use crate::Engine;
 use crate::commit::batch::batch;
-use crate::error::EngineError;
 use crate::error::refused::answer;
+use crate::error::{EngineError, ReadError, WriteError};
 use crate::read::rows::get_with;
 use crate::request::asked::{Caller, Effect, Place, RowInput};
 use crate::request::authorize::{self, WRITE_ROWS};
@@ -31,7 +31,7 @@ impl Engine {
     /// Creates a row.
     ///
     /// # Errors
-    /// [`EngineError::RowExists`], [`EngineError::UniqueViolation`], or what keeps the caller or
+    /// [`WriteError::RowExists`], [`WriteError::UniqueViolation`], or what keeps the caller or
     /// the content out.
     pub async fn create_row(
         &self,
@@ -40,7 +40,7 @@ impl Engine {
         row: RowInput,
     ) -> Result<Marked<Page>, EngineError> {
         if row.members.is_empty() {
-            return Err(EngineError::RowDataMissing);
+            return Err(WriteError::RowDataMissing.into());
         }
         let plan = |catalogue: &Catalogue, table: &Arc<Table>| {
             let linked = links::take_apart(scene(catalogue, caller, place), table, &row)?;
@@ -78,8 +78,8 @@ impl Engine {
     /// Merges into an existing row. One that was changed after `unchanged_since` is left alone.
     ///
     /// # Errors
-    /// [`EngineError::PayloadMissing`] when nothing is set, [`EngineError::RowNotFound`],
-    /// [`EngineError::RowMoved`], or what keeps the caller or the content out.
+    /// [`WriteError::PayloadMissing`] when nothing is set, [`ReadError::RowNotFound`],
+    /// [`WriteError::RowMoved`], or what keeps the caller or the content out.
     pub async fn update_row(
         &self,
         caller: &Caller,
@@ -131,7 +131,7 @@ impl Engine {
     /// only. Grants come from each row's `$permissions`.
     ///
     /// # Errors
-    /// [`EngineError::RowExists`] when two rows have one id, else as for [`Engine::upsert_row`].
+    /// [`WriteError::RowExists`] when two rows have one id, else as for [`Engine::upsert_row`].
     pub async fn upsert_rows(
         &self,
         caller: &Caller,
@@ -141,7 +141,7 @@ impl Engine {
     ) -> Result<Marked<Page>, EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
         if rows.is_empty() {
-            return Err(EngineError::RowDataMissing);
+            return Err(WriteError::RowDataMissing.into());
         }
         need_duplicate_free(&rows)?;
         self.write_rows(caller, place, unchanged_since, |_, table| {
@@ -158,7 +158,7 @@ impl Engine {
     /// Deletes a row. Its history stays. Gives the mark of the commit.
     ///
     /// # Errors
-    /// [`EngineError::RowNotFound`], or [`EngineError::Unauthorized`] if the row exists.
+    /// [`ReadError::RowNotFound`], or [`crate::AccessError::Unauthorized`] if the row exists.
     pub async fn delete_row(
         &self,
         caller: &Caller,
@@ -283,7 +283,7 @@ impl Engine {
         let get = || get_with(&page.table, &row.id, what.clone(), names.clone());
         let mut read = self.in_turns(&catalogue, caller, get()).await;
         // What has been written is answered, whatever else waits.
-        if matches!(read, Err(EngineError::ReadersBusy { .. })) {
+        if matches!(read, Err(EngineError::Read(ReadError::ReadersBusy { .. }))) {
             read = self.on_one_snapshot(None, &catalogue, caller, get()).await;
         }
         // The row is written whatever becomes of this: somebody may have deleted it again, or
@@ -323,10 +323,10 @@ fn page_of(
 /// The operation, over the valid period that the row data asks for if it names any.
 ///
 /// # Errors
-/// [`EngineError::Structure`] for what is no time; [`EngineError::PastClosed`], because the answer
-/// shows what was valid there.
+/// [`WriteError::Structure`] for what is no time; [`crate::AccessError::PastClosed`], because the
+/// answer shows what was valid there.
 pub(crate) fn in_time(actor: &Actor, op: RowOp, row: &RowInput) -> Result<Op, EngineError> {
-    let Some(range) = times::range(&row.members).map_err(EngineError::Structure)? else {
+    let Some(range) = times::range(&row.members).map_err(WriteError::Structure)? else {
         return Ok(Op::Row(op));
     };
     past::need_open(&op.table, actor)?;
@@ -361,7 +361,7 @@ fn scene<'a>(catalogue: &'a Catalogue, caller: &'a Caller, place: Place<'a>) -> 
 /// Bulk writes carry no links (wire protocol, 2.4).
 pub(crate) fn need_no_relationships(table: &Table) -> Result<(), EngineError> {
     if table.has_relationships() {
-        return Err(EngineError::BulkOfRelationships(table.id.to_string()));
+        return Err(WriteError::BulkOfRelationships(table.id.to_string()).into());
     }
     Ok(())
 }
@@ -370,14 +370,14 @@ pub(crate) fn need_no_relationships(table: &Table) -> Result<(), EngineError> {
 pub(crate) fn need_duplicate_free(rows: &[RowInput]) -> Result<(), EngineError> {
     let mut ids = HashSet::new();
     match rows.iter().find(|row| !ids.insert(&row.id)) {
-        Some(twice) => Err(EngineError::RowExists(twice.id.clone())),
+        Some(twice) => Err(WriteError::RowExists(twice.id.clone()).into()),
         None => Ok(()),
     }
 }
 
 pub(crate) fn need_payload(row: &RowInput) -> Result<(), EngineError> {
     if row.members.is_empty() && row.permissions.is_none() {
-        return Err(EngineError::PayloadMissing);
+        return Err(WriteError::PayloadMissing.into());
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use store::{BoundaryOf, CatalogueOp, Listing, Op, Recorded, RecordsOf, TableCons
 use crate::Engine;
 use crate::commit::batch::batch;
 use crate::error::refused::answer;
-use crate::error::{EngineError, PIECES_MAX};
+use crate::error::{AccessError, EngineError, PIECES_MAX, ReadError, WriteError};
 use crate::request::asked::{Caller, Place};
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::past;
@@ -75,7 +75,7 @@ impl Engine {
     /// Raises the horizon to the clock, if that is ahead; the horizon.
     ///
     /// # Errors
-    /// [`EngineError::ScopeMissing`], [`EngineError::DatabaseNotFound`], or what keeps a
+    /// [`AccessError::ScopeMissing`], [`crate::SchemaError::DatabaseNotFound`], or what keeps a
     /// reservation from being stored.
     pub async fn heartbeat(&self, caller: &Caller, database: &str) -> Result<Mark, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
@@ -88,7 +88,7 @@ impl Engine {
     /// one.
     ///
     /// # Errors
-    /// [`EngineError::FutureMark`].
+    /// [`ReadError::FutureMark`].
     pub async fn settle(&self, named: Option<Mark>) -> Result<Mark, EngineError> {
         match named {
             Some(mark) => self.settled(mark).await,
@@ -99,7 +99,7 @@ impl Engine {
     /// Reads pieces or versions at a settled mark.
     ///
     /// # Errors
-    /// Whatever keeps the caller from reading; [`EngineError::TooManyPieces`].
+    /// Whatever keeps the caller from reading; [`ReadError::TooManyPieces`].
     pub async fn pieces(
         &self,
         caller: &Caller,
@@ -109,7 +109,7 @@ impl Engine {
         self.under_catalogue(async |catalogue| {
             let table = authorize::table(catalogue, caller, asked.place)?;
             let visibility =
-                query::visibility(table, &caller.actor).ok_or(EngineError::Unauthorized)?;
+                query::visibility(table, &caller.actor).ok_or(AccessError::Unauthorized)?;
             past::need_open(table, &caller.actor)?;
             let table = self.table_as_of(table, asked.at.system).await?;
             let query = pieces_query(&table, visibility, asked)?;
@@ -126,7 +126,7 @@ impl Engine {
             };
             let rows = self.shared.store.list(listing).await?.answer.rows;
             if asked.limit.is_none() && rows.len() > PIECES_MAX as usize {
-                return Err(EngineError::TooManyPieces);
+                return Err(ReadError::TooManyPieces.into());
             }
             Ok(PiecesRead { table, rows })
         })
@@ -210,8 +210,8 @@ impl Engine {
     /// and columns that refer to tables of the same database. For keys only.
     ///
     /// # Errors
-    /// [`EngineError::Argument`] for what cannot be declared, [`EngineError::UniqueOverTime`] and
-    /// [`EngineError::ReferenceOverTime`] for what does not hold now.
+    /// [`EngineError::Argument`] for what cannot be declared, [`WriteError::UniqueOverTime`] and
+    /// [`WriteError::ReferenceOverTime`] for what does not hold now.
     pub async fn constrain(
         &self,
         caller: &Caller,
@@ -275,7 +275,7 @@ fn pieces_query(
     }
     let mut order = Vec::new();
     if let Some((key, direction)) = &asked.order {
-        let position = table.named(key).map_err(EngineError::Structure)?;
+        let position = table.named(key).map_err(WriteError::Structure)?;
         need_plain(table, position)?;
         order.push(OrderKey {
             field: Field::Column(position),
@@ -318,7 +318,7 @@ fn constraints(
     let table = authorize::table(catalogue, caller, place)?;
     let refuse = |name, why: String| EngineError::Argument { name, why };
     let column = |key: &String, name| -> Result<ColumnNumber, EngineError> {
-        let position = table.named(key).map_err(EngineError::Structure)?;
+        let position = table.named(key).map_err(WriteError::Structure)?;
         let column = &table.columns[position];
         if column.array || column.relation().is_some() {
             let why = format!("column `{key}` holds lists or links");

@@ -10,8 +10,8 @@ use store::{
 
 use crate::Engine;
 use crate::commit::batch::batch;
-use crate::error::EngineError;
 use crate::error::refused::{answer, refused};
+use crate::error::{EngineError, TransactionError, WriteError};
 use crate::request::asked::{Caller, Effect, Place, RowInput};
 use crate::request::authorize::{self, WRITE_ROWS};
 use crate::write::content::values;
@@ -98,9 +98,9 @@ impl Engine {
     /// Commits a transaction, all or nothing; for keys only. It takes a mark whatever it changes.
     ///
     /// # Errors
-    /// [`EngineError::OfOperation`] with [`EngineError::RowExists`], [`EngineError::AssertFailed`],
-    /// [`EngineError::UniqueOverTime`], [`EngineError::ReferenceOverTime`], or what keeps the
-    /// content out; what keeps the caller out.
+    /// [`TransactionError::OfOperation`] with [`WriteError::RowExists`],
+    /// [`WriteError::AssertFailed`], [`WriteError::UniqueOverTime`],
+    /// [`WriteError::ReferenceOverTime`], or what keeps the content out; what keeps the caller out.
     pub async fn transact(
         &self,
         caller: &Caller,
@@ -159,9 +159,11 @@ fn affected(reports: &[usize], done: &[TimedDone]) -> Vec<bool> {
 }
 
 fn of_operation(nth: usize) -> impl Fn(EngineError) -> EngineError {
-    move |error| EngineError::OfOperation {
-        nth,
-        error: Box::new(error),
+    move |error| {
+        EngineError::Transaction(TransactionError::OfOperation {
+            nth,
+            error: Box::new(error),
+        })
     }
 }
 
@@ -250,7 +252,7 @@ fn parts(scene: Scene<'_>, op: &TransactionOp) -> Result<Vec<Op>, EngineError> {
 
 /// The act that writes this content.
 fn written(table: &Table, act: &TransactionAct, patch: Patch) -> Result<TimedAct, EngineError> {
-    let start = |patch: &Patch| patch.start(table).map_err(EngineError::Structure);
+    let start = |patch: &Patch| patch.start(table).map_err(WriteError::Structure);
     let (stamps, guard, permissions) = (Stamps::default(), Guard::Open, None);
     Ok(match act {
         TransactionAct::Insert(_) => TimedAct::Insert {

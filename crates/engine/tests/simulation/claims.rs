@@ -1,6 +1,6 @@
 //! What must be true of transactions once they have ended.
 
-use engine::EngineError;
+use engine::{EngineError, TransactionError};
 use model::Timestamp;
 
 use super::super::transact::{Claim, Inside};
@@ -60,7 +60,10 @@ impl World {
         expires: Timestamp,
         ended: &Result<(), EngineError>,
     ) -> Found {
-        let is_late = matches!(ended, Err(EngineError::TransactionExpired(_)));
+        let is_late = matches!(
+            ended,
+            Err(EngineError::Transaction(TransactionError::Expired(_)))
+        );
         self.tally.count("transactions that expired", is_late);
         self.tally.count("commits just in time", ended.is_ok());
         let now = self.clock.look();

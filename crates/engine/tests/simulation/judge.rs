@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::EngineError;
+use engine::{AccessError, EngineError, ReadError, SchemaError};
 use futures_executor::block_on;
 use model::{
     Catalogue, Field, Image, Mark, Page, RowId, Selection, Table, TableNumber, Timestamp, Value,
@@ -144,20 +144,20 @@ impl Judge {
     pub fn evaluate(&self, question: &Question, mark: Option<Mark>) -> Verdict {
         let actor = &question.caller.actor;
         let project = self.catalogue.project(PROJECT);
-        let project = project.ok_or_else(|| EngineError::ProjectNotFound(PROJECT.to_owned()))?;
+        let project = project.ok_or_else(|| SchemaError::ProjectNotFound(PROJECT.to_owned()))?;
         let is_seen = |enabled: bool| enabled || actor.bypasses_grants();
         let database = project.databases.get(question.database);
         let database = database
             .filter(|database| is_seen(database.enabled))
-            .ok_or_else(|| EngineError::DatabaseNotFound(question.database.to_owned()))?;
+            .ok_or_else(|| SchemaError::DatabaseNotFound(question.database.to_owned()))?;
         let table = database.tables.get(question.table);
         let table = table
             .filter(|table| is_seen(table.enabled))
-            .ok_or_else(|| EngineError::TableNotFound(question.table.to_owned()))?;
+            .ok_or_else(|| SchemaError::TableNotFound(question.table.to_owned()))?;
         let only = question.only.map(|id| RowId::new(id).expect("a legal id"));
         let visibility = query::visibility(table, actor).ok_or_else(|| match &only {
-            Some(id) => EngineError::RowNotFound(id.clone()),
-            None => EngineError::Unauthorized,
+            Some(id) => EngineError::Read(ReadError::RowNotFound(id.clone())),
+            None => EngineError::Access(AccessError::Unauthorized),
         })?;
         // The past is asked by the names of then.
         let table = match mark.filter(|_| question.times.is_some()) {
@@ -187,7 +187,7 @@ impl Judge {
         };
         let listed = block_on(self.store.list(listing))?.answer;
         if let Some(id) = only.filter(|_| listed.rows.is_empty()) {
-            return Err(EngineError::RowNotFound(id));
+            return Err(ReadError::RowNotFound(id).into());
         }
         let page = Page {
             table: table.clone(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use engine::{Engine, EngineError, Judged, ListAnswer};
+use engine::{Engine, EngineError, Judged, ListAnswer, ReadError};
 use model::{Mark, RowId};
 
 use super::super::domain;
@@ -193,7 +193,7 @@ impl World {
             return false;
         };
         let status = self.engine.status();
-        let is_refused = matches!(answer, Err(EngineError::FutureMark { .. }));
+        let is_refused = matches!(answer, Err(EngineError::Read(ReadError::FutureMark { .. })));
         is_refused && mark.timestamp() > self.clock.look() && mark > status.horizon
     }
 }

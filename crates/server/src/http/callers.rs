@@ -166,7 +166,10 @@ pub(super) mod tests {
         let (somebody, guest) = (find(Some(b"secret")), find(None));
         for made_up in 0..=SEEN_MAX {
             let nobody = ask(Some(format!("made up {made_up}").as_bytes()));
-            assert!(matches!(nobody, Err(EngineError::KeyUnknown)));
+            assert!(matches!(
+                nobody,
+                Err(EngineError::Access(engine::AccessError::KeyUnknown))
+            ));
         }
         assert_eq!(callers.seen.borrow().len(), 2);
         assert!(Rc::ptr_eq(&somebody, &find(Some(b"secret"))));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use engine::tally::{Count, Distribution, Histogram, TIMES_NS};
-use engine::{Cached, EngineError};
+use engine::{AccessError, Cached, EngineError};
 use hyper::StatusCode;
 
 use super::error::Kind;
@@ -276,8 +276,8 @@ impl ThreadCounts {
     /// Counts a request whose key was refused.
     pub fn key_refused(&self, error: &EngineError) {
         match error {
-            EngineError::KeyUnknown => self.keys_unknown.add(1),
-            EngineError::KeyExpired => self.keys_expired.add(1),
+            EngineError::Access(AccessError::KeyUnknown) => self.keys_unknown.add(1),
+            EngineError::Access(AccessError::KeyExpired) => self.keys_expired.add(1),
             _ => {}
         }
     }

@@ -1,13 +1,16 @@
 //! Failures as clients see them: the one place that knows statuses and `type` words.
 
+mod from_engine;
+
 use std::borrow::Cow;
 
-use engine::{ColumnFault, EngineError, Family, IndexFault, QueryError, StoreError};
+use engine::Family;
 use hyper::StatusCode;
-use model::ModelError;
 
 use super::reply::Reply;
 use super::wire;
+
+pub use from_engine::CLOCK_ADVICE;
 
 macro_rules! kinds {
     ($($name:ident $status:literal $kind:literal $(legacy $legacy:literal)?;)*) => {
@@ -123,17 +126,6 @@ kinds! {
 /// After how many seconds a request that met too much work may be sent again: queues of reads
 /// and writes hold seconds of work at most, and a client that asks at once only adds to them.
 const RETRY_AFTER_S: &str = "1";
-
-/// What a client reads of [`StoreError::Full`] and [`StoreError::OutcomeUnknown`], and the rest of
-/// what it reads of [`StoreError::SealBroken`], whose row it may see: rows are read by rights.
-const DISK_FULL: &str =
-    "The server's disk is full. Nothing was changed; writes go on when there is room again.";
-const OUTCOME_UNKNOWN: &str = "Whether this write is stored is not known: the server failed \
-     while it made it durable, and ends. It is stored whole or not at all. Read it before you \
-     send it again.";
-
-const SEAL_BROKEN: &str = "is damaged, or was not stored where it stands. The server's log says \
-     which. A list without that row, or without its encrypted columns, is not concerned.";
 
 /// A refusal, ready to be shaped.
 #[derive(Clone, Debug, PartialEq)]
@@ -288,177 +280,6 @@ impl ApiError {
         self.kind = kind;
         self
     }
-}
-
-impl From<EngineError> for ApiError {
-    /// Status and `type` are the wire contract. Inner detail goes to the log only.
-    fn from(error: EngineError) -> ApiError {
-        match error {
-            EngineError::Structure(error) => error.into(),
-            EngineError::Column(fault) => of_column(&fault),
-            EngineError::Store(error) => of_store(&error),
-            EngineError::Argument { name, why } => ApiError::invalid(name, why),
-            EngineError::Query(QueryError::TooLarge(why)) => ApiError::invalid("queries", why),
-            EngineError::OfOperation { nth, error } => {
-                ApiError::from(*error).of_part(Parts::Operations, nth)
-            }
-            EngineError::Partly { rows, error } => ApiError::from(*error).after(rows),
-            other => ApiError::new(kind_of(&other), other.to_string()),
-        }
-    }
-}
-
-fn kind_of_index(fault: &IndexFault) -> Kind {
-    match fault {
-        IndexFault::NotFound(_) => Kind::ColumnIndexNotFound,
-        IndexFault::Exists(_) => Kind::ColumnIndexExists,
-        IndexFault::ColumnUnknown(_) => Kind::ColumnUnknown,
-        IndexFault::Invalid(_) => Kind::IndexInvalid,
-        IndexFault::ColumnInvalid(_) | IndexFault::TooLong { .. } => Kind::ColumnIndexInvalid,
-        IndexFault::LimitExceeded(_) => Kind::ColumnIndexLimitExceeded,
-    }
-}
-
-/// No `_` arm: a new variant must answer before it compiles.
-fn kind_of(error: &EngineError) -> Kind {
-    use EngineError as E;
-    match error {
-        E::ProjectMissing => Kind::AccessForbidden,
-        E::ProjectNotFound(_) => Kind::ProjectNotFound,
-        E::KeyExpired => Kind::KeyExpired,
-        E::ScopeMissing(_) | E::KeyUnknown => Kind::UnauthorizedScope,
-        E::Unauthorized | E::RoleNotHeld(_) | E::PastClosed(_) => Kind::Unauthorized,
-        E::DatabaseNotFound(_) => Kind::DatabaseNotFound,
-        E::TableNotFound(_) => Kind::TableNotFound,
-        E::RowNotFound(_) => Kind::RowNotFound,
-        E::KeyNotFound(_) => Kind::KeyNotFound,
-        E::KeyCreationDenied => Kind::KeyCreationDenied,
-        E::ProjectExists => Kind::ProjectExists,
-        E::KeyExists => Kind::KeyExists,
-        E::DatabaseExists => Kind::DatabaseExists,
-        E::TableExists => Kind::TableExists,
-        E::RowExists(_) => Kind::RowExists,
-        E::RowMoved(_) => Kind::RowUpdateConflict,
-        E::ColumnNotFound(_) => Kind::ColumnNotFound,
-        E::NotNumeric(_) => Kind::AttributeTypeInvalid,
-        E::UniqueViolation { .. } => Kind::RowUniqueViolation,
-        E::AssertFailed(_) => Kind::AssertFailed,
-        E::UniqueOverTime { .. } => Kind::UniqueOverTime,
-        E::ReferenceOverTime { .. } => Kind::ReferenceOverTime,
-        E::FutureMark { .. } => Kind::FutureMark,
-        E::HistoryGone(_) => Kind::HistoryGone,
-        E::Relationship(_) => Kind::RelationshipValueInvalid,
-        E::DeleteRestricted { .. } => Kind::RowDeleteRestricted,
-        E::RowDataMissing => Kind::RowMissingData,
-        E::PayloadMissing => Kind::RowMissingPayload,
-        E::Index(fault) => kind_of_index(fault),
-        E::Unsupported(_) => Kind::FeatureUnsupported,
-        E::Query(_) => Kind::QueryInvalid,
-        E::CursorNotFound(_) => Kind::CursorNotFound,
-        E::CursorNull(_) => Kind::OrderNull,
-        E::Timeout { .. } => Kind::DatabaseTimeout,
-        E::AnswerTooLarge { .. } => Kind::AnswerTooLarge,
-        E::SortTooLarge { .. } => Kind::SortTooLarge,
-        E::RequestKeyReused | E::RequestRepeated => Kind::RequestKeyReused,
-        E::TransactionNotFound(_) => Kind::TransactionNotFound,
-        E::TransactionExists(_) => Kind::TransactionExists,
-        E::TransactionEnded(_) => Kind::TransactionNotReady,
-        E::TransactionExpired(_) => Kind::TransactionExpired,
-        E::TransactionConflict(_) => Kind::TransactionConflict,
-        E::TransactionTooLarge(_) => Kind::TransactionLimitExceeded,
-        E::TransactionsFull(_) => Kind::RateLimitExceeded,
-        E::QuotaExceeded { .. } => Kind::QuotaExceeded,
-        E::TooManyRows { .. }
-        | E::TooManyBytes { .. }
-        | E::BulkOfRelationships(_)
-        | E::TooManyPieces => Kind::BadRequest,
-        E::ReadersBusy { .. }
-        | E::TrialsBusy { .. }
-        | E::Overloaded
-        | E::Closing
-        | E::Stopped
-        | E::ClockImplausible { .. } => Kind::ServiceUnavailable,
-        E::Structure(_)
-        | E::Column(_)
-        | E::Store(_)
-        | E::Argument { .. }
-        | E::OfOperation { .. }
-        | E::Partly { .. } => unreachable!("answered before"),
-    }
-}
-
-impl From<ModelError> for ApiError {
-    fn from(error: ModelError) -> ApiError {
-        match error {
-            ModelError::InvalidPermission { .. } | ModelError::TooManyPermissions { .. } => {
-                ApiError::invalid("permissions", error.to_string())
-            }
-            ModelError::InvalidId { .. } => ApiError::invalid("rowId", error.to_string()),
-            ModelError::BoundExceeded { .. } => {
-                ApiError::new(Kind::ColumnLimitExceeded, error.to_string())
-            }
-            ModelError::EmptyPeriod { .. } => ApiError::new(Kind::InvalidRange, error.to_string()),
-            // The beginning is quoted by the wire protocol.
-            ModelError::InvalidValue { .. }
-            | ModelError::UnknownColumn { .. }
-            | ModelError::MissingColumn { .. }
-            | ModelError::NulCharacter => {
-                let message = format!("Invalid document structure: {error}");
-                ApiError::new(Kind::RowInvalidStructure, message)
-            }
-        }
-    }
-}
-
-fn of_column(fault: &ColumnFault) -> ApiError {
-    let kind = match fault {
-        ColumnFault::Exists(_) => Kind::ColumnExists,
-        // The reference refuses an unknown type while it reads parameters.
-        ColumnFault::UnknownType(why) => return ApiError::invalid("columns", why.clone()),
-        ColumnFault::DefaultUnsupported(_) => Kind::ColumnDefaultUnsupported,
-        ColumnFault::ValueInvalid(_) => Kind::ColumnValueInvalid,
-        ColumnFault::LimitExceeded(_) => Kind::ColumnLimitExceeded,
-        ColumnFault::FormatUnsupported(_) => Kind::ColumnFormatUnsupported,
-        ColumnFault::NotFound(_) => Kind::ColumnNotFound,
-        ColumnFault::TypeInvalid(_) => Kind::ColumnTypeInvalid,
-        ColumnFault::InvalidResize(_) => Kind::ColumnInvalidResize,
-        ColumnFault::IndexDependency(_) => Kind::ColumnIndexDependency,
-    };
-    ApiError::new(kind, fault.to_string())
-}
-
-fn of_store(error: &StoreError) -> ApiError {
-    let told = match error {
-        StoreError::Full => Some((Kind::StorageFull, DISK_FULL)),
-        StoreError::OutcomeUnknown { .. } => Some((Kind::OutcomeUnknown, OUTCOME_UNKNOWN)),
-        StoreError::Stopped => {
-            return EngineError::Stopped.into();
-        }
-        _ => None,
-    };
-    if let StoreError::SealBroken { row, .. } = error {
-        let of_row = row.as_ref().map(|id| format!(" of row `{id}`"));
-        let mut refusal = ApiError::new(
-            Kind::EncryptedValueInvalid,
-            format!(
-                "An encrypted value{} {SEAL_BROKEN}",
-                of_row.unwrap_or_default()
-            ),
-        );
-        refusal.detail = Some(error.to_string());
-        return refusal;
-    }
-    if let Some((kind, message)) = told {
-        let mut refusal = ApiError::new(kind, message);
-        refusal.detail = Some(error.to_string());
-        return refusal;
-    }
-    if !error.is_retryable() {
-        return ApiError::internal(error.to_string());
-    }
-    let mut unavailable = ApiError::new(Kind::ServiceUnavailable, "Try again later.");
-    unavailable.detail = Some(error.to_string());
-    unavailable
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use engine::{Caller, EngineError, Family, Identity, Judged, ListContainers, Place, Room};
+use engine::{
+    AccessError, Caller, EngineError, Family, Identity, Judged, ListContainers, Place, Room,
+};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
@@ -189,7 +191,7 @@ impl<'a> Asked<'a> {
         if caller.actor.has_scope(scopes) {
             Ok(caller)
         } else {
-            Err(EngineError::ScopeMissing(scopes).into())
+            Err(EngineError::Access(AccessError::ScopeMissing(scopes)).into())
         }
     }
 

@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
-use engine::{Clock, Engine, EngineError, Family};
+use engine::{Clock, Engine, EngineError, Family, ReadError};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -179,7 +179,7 @@ impl App {
     fn counted(&self, pieces: &[Bytes; 3], of_guest: bool) -> Result<Option<Untaken>, ApiError> {
         let bytes_max = self.shared.limits.answer_bytes_max;
         if pieces.iter().map(Bytes::len).sum::<usize>() > bytes_max {
-            return Err(EngineError::AnswerTooLarge { bytes_max }.into());
+            return Err(EngineError::Read(ReadError::AnswerTooLarge { bytes_max }).into());
         }
         self.sending.take(pieces, of_guest)
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use engine::{Act, Bulk, Bulked, Caller, EngineError, Increment};
+use engine::{Act, Bulk, Bulked, Caller, EngineError, Increment, ReadError};
 use hyper::StatusCode;
 use model::{Json, Marked, RowId};
 
@@ -139,7 +139,9 @@ pub async fn count(mut asked: Asked<'_>, is_down: bool) -> Result<Reply, ApiErro
     let written = engine.increment_row(&caller, asked.place(), &increment);
     let written = written.await.map_err(|error| match error {
         // The protocol has one answer for a row and for a column that is not there.
-        EngineError::RowNotFound(_) => ApiError::new(Kind::ColumnNotFound, error.to_string()),
+        EngineError::Read(ReadError::RowNotFound(_)) => {
+            ApiError::new(Kind::ColumnNotFound, error.to_string())
+        }
         other => other.into(),
     })?;
     Ok(shape.written(&asked, &caller, (1, written)).await)

@@ -3,6 +3,7 @@
 
 use engine::{
     Act, Caller, Echo, Effect, EngineError, Operation, TRANSACTION_TTL_S_DEFAULT, Transaction,
+    TransactionError,
 };
 use hyper::StatusCode;
 use model::{Json, RowId};
@@ -127,7 +128,9 @@ pub async fn stage(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         .stage(&caller, &asked.ids.transaction, operations);
     let (transaction, _) = staged.await.map_err(|error| match error {
         // The protocol has another answer here than where a transaction is committed.
-        EngineError::TransactionEnded(_) => ApiError::new(Kind::BadRequest, error.to_string()),
+        EngineError::Transaction(TransactionError::Ended(_)) => {
+            ApiError::new(Kind::BadRequest, error.to_string())
+        }
         other => other.into(),
     })?;
     Ok(Reply::created(wire::transaction(&transaction)))

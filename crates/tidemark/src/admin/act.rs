@@ -1,6 +1,6 @@
 //! What an administrator can do, how it travels, and how it is done.
 
-use engine::{Engine, EngineError, NewKey, Taken};
+use engine::{Engine, EngineError, NewKey, SchemaError, Taken};
 use hyper::{Method, StatusCode};
 use model::calendar::{iso_ms, parse_iso};
 use model::{ApiKey, KeyId, Project, ProjectId, Scope, Timestamp};
@@ -123,14 +123,18 @@ fn no_route() -> Refusal {
 
 fn refusal(error: EngineError) -> Refusal {
     let status = match &error {
-        EngineError::ProjectNotFound(_) | EngineError::KeyNotFound(_) => StatusCode::NOT_FOUND,
-        EngineError::ProjectExists | EngineError::KeyExists => StatusCode::CONFLICT,
+        EngineError::Schema(SchemaError::ProjectNotFound(_) | SchemaError::KeyNotFound(_)) => {
+            StatusCode::NOT_FOUND
+        }
+        EngineError::Schema(SchemaError::ProjectExists | SchemaError::KeyExists) => {
+            StatusCode::CONFLICT
+        }
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
     Refusal {
         status,
         message: match &error {
-            EngineError::ProjectNotFound(_) => format!(
+            EngineError::Schema(SchemaError::ProjectNotFound(_)) => format!(
                 "{error} `tidemark project list` shows those there are; name one with \
                  --project."
             ),

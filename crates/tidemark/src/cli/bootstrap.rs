@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use engine::{Engine, EngineError, NewKey};
+use engine::{Engine, EngineError, NewKey, SchemaError};
 use model::catalogue::SecretHash;
 use model::{KeyId, ProjectId, Scope};
 use ring::digest::{SHA256, digest};
@@ -118,7 +118,7 @@ async fn keep_environment_key(
         return Ok(());
     }
     match create_key(engine, project, ENVIRONMENT_KEY, "TIDEMARK_API_KEY", hash).await {
-        Err(EngineError::KeyExists) => Err(anyhow!(
+        Err(EngineError::Schema(SchemaError::KeyExists)) => Err(anyhow!(
             "TIDEMARK_API_KEY opens another project already; a secret opens one project only"
         )),
         made => Ok(made?),

@@ -1,6 +1,6 @@
 //! Columns, relationships and indexes that a table could not be created with.
 
-use engine::{Caller, Engine, EngineError, IndexFault, Place};
+use engine::{Caller, Engine, EngineError, IndexFault, Place, SchemaError};
 
 use super::{administrator, conflict, describe, place, refusal};
 use crate::ask::{PartPut, TablePath};
@@ -39,9 +39,10 @@ pub async fn put(
     match made {
         // Search indexes answer queries, not rows: a copy without them is a whole copy. Earlier
         // versions made longer ones.
-        Err(EngineError::Unsupported(_) | EngineError::Index(IndexFault::TooLong { .. }))
-            if matches!(part, Part::Index(_)) =>
-        {
+        Err(
+            EngineError::Unsupported(_)
+            | EngineError::Schema(SchemaError::Index(IndexFault::TooLong { .. })),
+        ) if matches!(part, Part::Index(_)) => {
             put.left_out
                 .push(definition::named_index(place.table, wanted));
         }

@@ -44,16 +44,22 @@ fn define(columns: Vec<NewColumn>, indexes: Vec<NewIndex>) -> Result<Table, Engi
 fn refused(columns: Vec<NewColumn>, indexes: Vec<NewIndex>) -> (&'static str, String) {
     let error = define(columns, indexes).expect_err("should be refused");
     let kind = match &error {
-        EngineError::Column(ColumnFault::Exists(_)) => "column exists",
-        EngineError::Column(ColumnFault::DefaultUnsupported(_)) => "default unsupported",
-        EngineError::Column(ColumnFault::ValueInvalid(_)) => "value invalid",
-        EngineError::Column(ColumnFault::FormatUnsupported(_)) => "format unsupported",
-        EngineError::Index(IndexFault::Exists(_)) => "index exists",
-        EngineError::Index(IndexFault::ColumnUnknown(_)) => "column unknown",
-        EngineError::Index(IndexFault::Invalid(_)) => "index invalid",
-        EngineError::Index(IndexFault::ColumnInvalid(_)) => "index column invalid",
-        EngineError::Index(IndexFault::TooLong { .. }) => "index too long",
-        EngineError::Index(IndexFault::LimitExceeded(_)) => "too many indexes",
+        EngineError::Schema(SchemaError::Column(ColumnFault::Exists(_))) => "column exists",
+        EngineError::Schema(SchemaError::Column(ColumnFault::DefaultUnsupported(_))) => {
+            "default unsupported"
+        }
+        EngineError::Schema(SchemaError::Column(ColumnFault::ValueInvalid(_))) => "value invalid",
+        EngineError::Schema(SchemaError::Column(ColumnFault::FormatUnsupported(_))) => {
+            "format unsupported"
+        }
+        EngineError::Schema(SchemaError::Index(IndexFault::Exists(_))) => "index exists",
+        EngineError::Schema(SchemaError::Index(IndexFault::ColumnUnknown(_))) => "column unknown",
+        EngineError::Schema(SchemaError::Index(IndexFault::Invalid(_))) => "index invalid",
+        EngineError::Schema(SchemaError::Index(IndexFault::ColumnInvalid(_))) => {
+            "index column invalid"
+        }
+        EngineError::Schema(SchemaError::Index(IndexFault::TooLong { .. })) => "index too long",
+        EngineError::Schema(SchemaError::Index(IndexFault::LimitExceeded(_))) => "too many indexes",
         EngineError::Argument { .. } => "argument",
         EngineError::Unsupported(_) => "unsupported",
         other => panic!("{other:?}"),

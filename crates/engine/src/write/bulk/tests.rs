@@ -232,9 +232,12 @@ fn an_order_that_decides_which_rows_match_is_one_commit() {
 #[test]
 fn what_was_done_before_a_failure_is_told() {
     let mut progress = Progress::default();
-    assert_eq!(progress.stopped(EngineError::Closing), EngineError::Closing);
+    assert_eq!(
+        progress.stopped(EngineError::Unavailable(Unavailable::Closing)),
+        EngineError::Unavailable(Unavailable::Closing)
+    );
     progress.total = 2_000;
-    let told = progress.stopped(EngineError::Closing);
+    let told = progress.stopped(EngineError::Unavailable(Unavailable::Closing));
     assert_eq!(
         told.to_string(),
         "The server is shutting down. Before that, 2000 rows were changed."

@@ -1,5 +1,8 @@
-use EngineError as E;
-use model::RowId;
+use engine::{
+    AccessError, ColumnFault, EngineError, IndexFault, QueryError, ReadError, SchemaError,
+    StoreError, TransactionError, Unavailable, WriteError,
+};
+use model::{ModelError, RowId};
 
 use super::*;
 
@@ -45,57 +48,127 @@ fn text() -> String {
     "x".to_owned()
 }
 
-/// Every engine error, with the kind it becomes.
-fn cases() -> Vec<(EngineError, Kind)> {
+fn access_cases() -> Vec<(AccessError, Kind)> {
+    use AccessError as A;
     vec![
-        (E::ProjectMissing, Kind::AccessForbidden),
-        (E::ProjectNotFound(text()), Kind::ProjectNotFound),
-        (E::KeyExpired, Kind::KeyExpired),
-        (E::ScopeMissing(&[]), Kind::UnauthorizedScope),
-        (E::Unauthorized, Kind::Unauthorized),
-        (E::RoleNotHeld(text()), Kind::Unauthorized),
-        (E::PastClosed(model::Past::Keys), Kind::Unauthorized),
-        (E::DatabaseNotFound(text()), Kind::DatabaseNotFound),
-        (E::TableNotFound(text()), Kind::TableNotFound),
-        (E::RowNotFound(row()), Kind::RowNotFound),
-        (E::KeyNotFound(text()), Kind::KeyNotFound),
-        (E::KeyCreationDenied, Kind::KeyCreationDenied),
-        (E::ProjectExists, Kind::ProjectExists),
-        (E::KeyExists, Kind::KeyExists),
-        (E::DatabaseExists, Kind::DatabaseExists),
-        (E::TableExists, Kind::TableExists),
-        (E::RowExists(row()), Kind::RowExists),
-        (E::UniqueViolation { index: None }, Kind::RowUniqueViolation),
-        (E::RowDataMissing, Kind::RowMissingData),
-        (E::PayloadMissing, Kind::RowMissingPayload),
-        (
-            E::Argument {
-                name: "name",
-                why: text(),
-            },
-            Kind::ArgumentInvalid,
-        ),
-        (E::Unsupported(text()), Kind::FeatureUnsupported),
-        (E::Query(QueryError::Syntax(text())), Kind::QueryInvalid),
-        (E::Query(QueryError::Invalid(text())), Kind::QueryInvalid),
-        (
-            E::Query(QueryError::TooLarge(text())),
-            Kind::ArgumentInvalid,
-        ),
-        (E::HistoryGone(model::Timestamp(5)), Kind::HistoryGone),
-        (E::CursorNotFound(row()), Kind::CursorNotFound),
-        (E::CursorNull(row()), Kind::OrderNull),
-        (E::Timeout { limit_ms: 1 }, Kind::DatabaseTimeout),
-        (E::SortTooLarge { bytes_max: 1 }, Kind::SortTooLarge),
-        (E::TooManyRows { rows_max: 1 }, Kind::BadRequest),
-        (E::TooManyBytes { bytes_max: 1 }, Kind::BadRequest),
-        (E::ReadersBusy { waiting_max: 1 }, Kind::ServiceUnavailable),
-        (E::TrialsBusy { waiting_max: 1 }, Kind::ServiceUnavailable),
-        (E::Overloaded, Kind::ServiceUnavailable),
-        (E::Closing, Kind::ServiceUnavailable),
-        (E::Stopped, Kind::ServiceUnavailable),
-        (E::ClockImplausible { ahead_s: 1 }, Kind::ServiceUnavailable),
+        (A::ProjectMissing, Kind::AccessForbidden),
+        (A::KeyExpired, Kind::KeyExpired),
+        (A::KeyUnknown, Kind::UnauthorizedScope),
+        (A::ScopeMissing(&[]), Kind::UnauthorizedScope),
+        (A::Unauthorized, Kind::Unauthorized),
+        (A::RoleNotHeld(text()), Kind::Unauthorized),
+        (A::PastClosed(model::Past::Keys), Kind::Unauthorized),
     ]
+}
+
+fn schema_cases() -> Vec<(SchemaError, Kind)> {
+    use SchemaError as S;
+    vec![
+        (S::ProjectNotFound(text()), Kind::ProjectNotFound),
+        (S::DatabaseNotFound(text()), Kind::DatabaseNotFound),
+        (S::TableNotFound(text()), Kind::TableNotFound),
+        (S::KeyNotFound(text()), Kind::KeyNotFound),
+        (S::KeyCreationDenied, Kind::KeyCreationDenied),
+        (S::ProjectExists, Kind::ProjectExists),
+        (S::KeyExists, Kind::KeyExists),
+        (S::DatabaseExists, Kind::DatabaseExists),
+        (S::TableExists, Kind::TableExists),
+    ]
+}
+
+fn read_cases() -> Vec<(ReadError, Kind)> {
+    use ReadError as R;
+    vec![
+        (R::RowNotFound(row()), Kind::RowNotFound),
+        (R::Query(QueryError::Syntax(text())), Kind::QueryInvalid),
+        (R::Query(QueryError::Invalid(text())), Kind::QueryInvalid),
+        (
+            R::Query(QueryError::TooLarge(text())),
+            Kind::ArgumentInvalid,
+        ),
+        (R::HistoryGone(model::Timestamp(5)), Kind::HistoryGone),
+        (R::CursorNotFound(row()), Kind::CursorNotFound),
+        (R::CursorNull(row()), Kind::OrderNull),
+        (R::Timeout { limit_ms: 1 }, Kind::DatabaseTimeout),
+        (R::AnswerTooLarge { bytes_max: 1 }, Kind::AnswerTooLarge),
+        (R::SortTooLarge { bytes_max: 1 }, Kind::SortTooLarge),
+        (R::ReadersBusy { waiting_max: 1 }, Kind::ServiceUnavailable),
+        (R::TooManyPieces, Kind::BadRequest),
+    ]
+}
+
+fn write_cases() -> Vec<(WriteError, Kind)> {
+    use WriteError as W;
+    let (held, max) = (1, 1);
+    vec![
+        (W::RowExists(row()), Kind::RowExists),
+        (W::RowMoved(row()), Kind::RowUpdateConflict),
+        (W::UniqueViolation { index: None }, Kind::RowUniqueViolation),
+        (W::RowDataMissing, Kind::RowMissingData),
+        (W::PayloadMissing, Kind::RowMissingPayload),
+        (W::NotNumeric(text()), Kind::AttributeTypeInvalid),
+        (W::Relationship(text()), Kind::RelationshipValueInvalid),
+        (W::AssertFailed(row()), Kind::AssertFailed),
+        (W::TooManyRows { rows_max: 1 }, Kind::BadRequest),
+        (W::TooManyBytes { bytes_max: 1 }, Kind::BadRequest),
+        (
+            W::QuotaExceeded {
+                what: engine::Counted::Bytes,
+                held,
+                max,
+            },
+            Kind::QuotaExceeded,
+        ),
+        (W::RequestKeyReused, Kind::RequestKeyReused),
+        (W::RequestRepeated, Kind::RequestKeyReused),
+        (
+            W::StoredAnswerTooLarge { bytes_max: 1 },
+            Kind::ArgumentInvalid,
+        ),
+    ]
+}
+
+fn transaction_cases() -> Vec<(TransactionError, Kind)> {
+    use TransactionError as T;
+    vec![
+        (T::NotFound(text()), Kind::TransactionNotFound),
+        (T::Exists(text()), Kind::TransactionExists),
+        (T::Ended(text()), Kind::TransactionNotReady),
+        (T::Expired(text()), Kind::TransactionExpired),
+        (T::Conflict(row()), Kind::TransactionConflict),
+        (T::TooLarge(text()), Kind::TransactionLimitExceeded),
+        (T::LimitReached(text()), Kind::RateLimitExceeded),
+    ]
+}
+
+fn unavailable_cases() -> Vec<(Unavailable, Kind)> {
+    use Unavailable as U;
+    let kind = Kind::ServiceUnavailable;
+    vec![
+        (U::DryRunsBusy { waiting_max: 1 }, kind),
+        (U::Overloaded, kind),
+        (U::Closing, kind),
+        (U::Stopped, kind),
+        (U::ClockImplausible { ahead_s: 1 }, kind),
+    ]
+}
+
+/// Errors that carry no other error, each with the kind it becomes.
+fn cases() -> Vec<(EngineError, Kind)> {
+    fn of<E: Into<EngineError>>(
+        cases: Vec<(E, Kind)>,
+    ) -> impl Iterator<Item = (EngineError, Kind)> {
+        cases.into_iter().map(|(error, kind)| (error.into(), kind))
+    }
+    let (name, why) = ("name", text());
+    let mut all = vec![
+        (EngineError::Argument { name, why }, Kind::ArgumentInvalid),
+        (EngineError::Unsupported(text()), Kind::FeatureUnsupported),
+    ];
+    all.extend(of(access_cases()).chain(of(schema_cases())));
+    all.extend(of(read_cases()).chain(of(write_cases())));
+    all.extend(of(transaction_cases()).chain(of(unavailable_cases())));
+    all
 }
 
 /// Laws of the model that row content or parameters break.
@@ -182,16 +255,16 @@ fn store_cases() -> Vec<(StoreError, Kind)> {
 fn inner_cases() -> impl Iterator<Item = (EngineError, Kind)> {
     let of_model = model_cases()
         .into_iter()
-        .map(|(error, kind)| (E::Structure(error), kind));
+        .map(|(error, kind)| (EngineError::Write(WriteError::Structure(error)), kind));
     let of_column = column_cases()
         .into_iter()
-        .map(|(fault, kind)| (E::Column(fault), kind));
+        .map(|(fault, kind)| (EngineError::Schema(SchemaError::Column(fault)), kind));
     let of_index = index_cases()
         .into_iter()
-        .map(|(fault, kind)| (E::Index(fault), kind));
+        .map(|(fault, kind)| (EngineError::Schema(SchemaError::Index(fault)), kind));
     let of_store = store_cases()
         .into_iter()
-        .map(|(error, kind)| (E::Store(error), kind));
+        .map(|(error, kind)| (EngineError::Store(error), kind));
     of_model.chain(of_column).chain(of_index).chain(of_store)
 }
 
@@ -218,7 +291,8 @@ fn quoted_beginnings_of_messages_are_kept() {
     let unknown = ModelError::UnknownColumn {
         key: "colour".into(),
     };
-    let said = ApiError::from(EngineError::Structure(unknown)).message(Family::Tables);
+    let said =
+        ApiError::from(EngineError::Write(WriteError::Structure(unknown))).message(Family::Tables);
     assert_eq!(
         said,
         "Invalid document structure: Unknown attribute: \"colour\"."
@@ -244,5 +318,24 @@ fn the_older_family_reads_its_own_words() {
     assert_eq!(
         error.message(Family::Documents),
         "Param \"documents\" is not optional."
+    );
+}
+
+#[test]
+fn texts_that_name_a_header_a_flag_or_a_command_are_whole() {
+    let text = |error: EngineError| ApiError::from(error).message(Family::Tables);
+    assert_eq!(
+        text(Unavailable::ClockImplausible { ahead_s: 7 }.into()),
+        "Writes are stopped: the clock is 7 s ahead of the last commit. Check the clock; if it is \
+         right, restart with --accept-clock."
+    );
+    assert_eq!(
+        text(WriteError::StoredAnswerTooLarge { bytes_max: 9 }.into()),
+        "Invalid `Idempotency-Key` param: The answer to keep would have more than 9 bytes."
+    );
+    assert_eq!(
+        text(SchemaError::KeyCreationDenied.into()),
+        "API keys are made on the server's command line, by `tidemark key create`, and are not \
+         changed; they can be revoked."
     );
 }

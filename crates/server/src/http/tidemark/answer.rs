@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{CommitRecord, EngineError, PiecesRead};
+use engine::{CommitRecord, EngineError, PiecesRead, ReadError};
 use model::history::{History, VersionNumber};
 use model::period::join;
 use model::timeline::{Aggregate, Number, timeline};
@@ -197,7 +197,7 @@ impl Histories {
             };
             let others = meeting(others, &version.valid);
             if pairs.len() + others.len() > pairs_max {
-                return Err(EngineError::TooManyPieces.into());
+                return Err(EngineError::Read(ReadError::TooManyPieces).into());
             }
             let periods: Vec<Period> = others.iter().map(|other| other.valid).collect();
             for pair in join(&[version.valid], &periods) {

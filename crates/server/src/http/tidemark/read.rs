@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use engine::{Caller, Engine, EngineError, Frame, Pieces, PiecesRead, Place};
+use engine::{Caller, Engine, EngineError, Frame, Pieces, PiecesRead, Place, ReadError};
 use model::timeline::{Aggregate, Gathered, Number};
 use model::{Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Value};
 use serde_json::{Value as Out, json};
@@ -144,7 +144,7 @@ impl Reading<'_> {
     /// The room that is left after so many.
     fn after(&self, count: usize) -> Result<usize, EngineError> {
         let left = self.room.get().checked_sub(count);
-        left.ok_or(EngineError::TooManyPieces)
+        left.ok_or(EngineError::Read(ReadError::TooManyPieces))
     }
 
     fn place<'p>(&'p self, table: &'p str) -> Place<'p> {

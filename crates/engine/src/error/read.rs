@@ -1,0 +1,70 @@
+//! Failures of reads.
+
+use model::{Mark, RowId, Timestamp};
+use query::QueryError;
+use store::StoreError;
+use thiserror::Error;
+
+/// Most pieces or versions that one read of this kind looks at: they are held in memory.
+pub const PIECES_MAX: u32 = 100_000;
+
+/// Why rows cannot be read.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum ReadError {
+    /// There is no such row, or the actor may not know of it.
+    #[error("No row `{0}`.")]
+    RowNotFound(RowId),
+    /// The query cannot be answered.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The cursor's row does not exist, or the caller may not know of it.
+    #[error("The cursor's row `{0}` does not exist.")]
+    CursorNotFound(RowId),
+    /// The cursor's row has no value in a column that the order uses.
+    #[error("The cursor's row `{0}` has no value in a column that the order uses.")]
+    CursorNull(RowId),
+    /// A read ran longer than allowed.
+    #[error("The query was stopped after {limit_ms} ms.")]
+    Timeout {
+        /// The limit.
+        limit_ms: u64,
+    },
+    /// The rows of the answer would take more bytes than one answer may.
+    #[error("{}", StoreError::AnswerTooLarge { bytes_max: *bytes_max })]
+    AnswerTooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// What must be sorted for the order takes more memory than one read may have.
+    #[error("{}", StoreError::SortTooLarge { bytes_max: *bytes_max })]
+    SortTooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// Too many long reads wait for their turn; try again later.
+    #[error("{}", StoreError::ReadersBusy { waiting_max: *waiting_max })]
+    ReadersBusy {
+        /// How many may wait.
+        waiting_max: usize,
+    },
+    /// More pieces than one read may look at.
+    #[error(
+        "At most {PIECES_MAX} pieces are looked at. Ask of one row, or of rows with certain values."
+    )]
+    TooManyPieces,
+    /// A mark that cannot be read yet.
+    #[error(
+        "Nobody can know at {} what will be known then; the horizon is {}.", .mark.0, .horizon.0
+    )]
+    FutureMark {
+        /// The mark.
+        mark: Mark,
+        /// The highest one that can be read.
+        horizon: Mark,
+    },
+    /// The request names a time before this one, from which the table keeps its past.
+    #[error(
+        "The table keeps what was known and valid from {} on. Ask for nothing before that.", .0.0
+    )]
+    HistoryGone(Timestamp),
+}
