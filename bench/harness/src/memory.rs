@@ -88,8 +88,10 @@ mod limit {
     pub const BODY_FREE: f64 = 16_384.0;
     /// `--list-cache`.
     pub const LIST_CACHE: f64 = 268_435_456.0;
-    /// Page cache of each thread that reads, and of the one that writes.
-    pub const PAGE_CACHE: f64 = 67_108_864.0;
+    /// Page cache of each thread that reads.
+    pub const READER_PAGES: f64 = 33_554_432.0;
+    /// Page cache of the thread that writes.
+    pub const WRITER_PAGES: f64 = 16_777_216.0;
 }
 
 /// What is read, in the order of a round.
@@ -240,9 +242,10 @@ fn resident(process: Process) -> Result<Slice> {
 /// beyond which no page cache of it grows.
 fn ceilings(sizes: &Sizes, database: f64) -> [f64; READ.len()] {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // One for each core answers, two for each core and at least four take long reads, one writes.
-    let threads = cores + (2 * cores).max(4) + 1;
-    let pages = threads as f64 * limit::PAGE_CACHE.min(database);
+    // One for each core answers, two for each core and at least four take long reads.
+    let readers = cores + (2 * cores).max(4);
+    let pages = readers as f64 * limit::READER_PAGES.min(database);
+    let pages = pages + limit::WRITER_PAGES.min(database);
     let quiet = limit::START + pages;
     let idle = quiet + f64::from(sizes.connections) * limit::HEAD;
     let bodies = quiet + limit::BODIES + f64::from(sizes.bodies) * (limit::BODY_FREE + limit::HEAD);
