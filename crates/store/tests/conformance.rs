@@ -3,7 +3,6 @@
 mod suite;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 
 use futures_executor::block_on;
@@ -12,8 +11,8 @@ use model::{
     TableNumber, Value,
 };
 use query::{Filter, OrderKey, Query, Test};
-use store::{Durability, Options, Refusal, SchemaChange, Store, StoreError};
-use suite::db::{COUNT, Db, PRICE, Place, column, encode_row, index, note};
+use store::{Refusal, SchemaChange, Store, StoreError};
+use suite::db::{COUNT, Db, PRICE, Place, column, index, note, options};
 use suite::related::{delete, held, holders, insert, last, link, relate};
 use suite::schema::change;
 
@@ -31,18 +30,6 @@ impl Embedded {
 
     fn directory(&self) -> std::path::PathBuf {
         self.root.path().join("data")
-    }
-}
-
-fn options(directory: &Path) -> Options {
-    Options {
-        directory: directory.to_owned(),
-        durability: Durability::Normal,
-        encode_row,
-        reader_cache_bytes: 8 << 20,
-        read_limit_ms: 60_000,
-        long_reads: suite::db::LONG_READS,
-        vfs: None,
     }
 }
 

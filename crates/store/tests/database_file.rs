@@ -3,32 +3,13 @@
 mod suite;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use model::{OnDelete, RelationKind};
 use rusqlite::Connection;
-use store::{Durability, Options, Store};
-use suite::db::Place;
+use suite::db::Directory;
 use suite::{related, search};
 
 const PAGE: &str = include_str!("../../../docs/data-format.md");
-
-struct Directory(tempfile::TempDir);
-
-impl Place for Directory {
-    fn open(&self) -> Arc<dyn Store> {
-        let options = Options {
-            directory: self.0.path().join("data"),
-            durability: Durability::Normal,
-            encode_row: suite::db::encode_row,
-            reader_cache_bytes: 8 << 20,
-            read_limit_ms: 60_000,
-            long_reads: suite::db::LONG_READS,
-            vfs: None,
-        };
-        store::open(options).unwrap()
-    }
-}
 
 /// Columns by table.
 type Tables = BTreeMap<String, Vec<String>>;
@@ -84,7 +65,7 @@ fn made(database: &Connection) -> Tables {
 
 #[test]
 fn page_names_every_table_and_column_of_a_database() {
-    let directory = Directory(tempfile::tempdir().unwrap());
+    let directory = Directory::new();
     let mut db = search::with_words(&directory);
     related::relate(&mut db, RelationKind::ManyToMany, OnDelete::SetNull);
     db.close();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::history::Range;
 use model::{IndexKind, Timestamp, Value};
 use store::{Durability, Note, Op, Options, SchemaChange, Store, TimedAct, TimedOp, WriteBatch};
-use suite::db::{CODE, Db, Place, TITLE, encode_row, index, note, row_id};
+use suite::db::{CODE, Db, Place, TITLE, index, note, options, row_id};
 use suite::schema::change;
 use testing::traces;
 
@@ -18,13 +18,8 @@ struct Embedded(tempfile::TempDir);
 impl Place for Embedded {
     fn open(&self) -> Arc<dyn Store> {
         store::open(Options {
-            directory: self.0.path().join("data"),
             durability: Durability::Full,
-            encode_row,
-            reader_cache_bytes: 8 << 20,
-            read_limit_ms: 60_000,
-            long_reads: suite::db::LONG_READS,
-            vfs: None,
+            ..options(&self.0.path().join("data"))
         })
         .unwrap()
     }

@@ -12,38 +12,15 @@ use model::{
 };
 use query::Visibility;
 use store::{
-    CatalogueOp, DUE_ROWS_MAX, Durability, Guard, Op, Options, Refusal, RowAct, SchemaChange,
-    Since, Stamps, Store, TableConstraints, TimedAct, TimedOp, TransactionRefusal,
+    CatalogueOp, DUE_ROWS_MAX, Guard, Op, Refusal, RowAct, SchemaChange, Since, Stamps,
+    TableConstraints, TimedAct, TimedOp, TransactionRefusal,
 };
 use suite::db::{
-    CODE, COUNT, Db, Place, TAGS, TITLE, encode_row, grants, index, note, notes_called, row_id,
+    CODE, COUNT, Db, Directory, TAGS, TITLE, grants, index, note, notes_called, row_id,
 };
 use suite::schema::change;
 
 const DAY_US: i64 = 86_400_000_000;
-
-struct Embedded(tempfile::TempDir);
-
-impl Embedded {
-    fn new() -> Embedded {
-        Embedded(tempfile::tempdir().unwrap())
-    }
-}
-
-impl Place for Embedded {
-    fn open(&self) -> Arc<dyn Store> {
-        store::open(Options {
-            directory: self.0.path().join("data"),
-            durability: Durability::Normal,
-            encode_row,
-            reader_cache_bytes: 8 << 20,
-            read_limit_ms: 60_000,
-            long_reads: suite::db::LONG_READS,
-            vfs: None,
-        })
-        .unwrap()
-    }
-}
 
 fn timed_in(table: &Arc<model::Table>, id: &str, range: Range, act: TimedAct) -> Op {
     Op::Timed(Box::new(TimedOp {
@@ -116,7 +93,7 @@ fn permissions_of(db: &Db, id: &str) -> String {
 
 #[test]
 fn nobody_takes_a_row_over_by_creating_it_at_another_time() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     db.ok(vec![db.insert("a", note("secret"))]);
     let past = within(0, DAY_US);
@@ -146,7 +123,7 @@ fn nobody_takes_a_row_over_by_creating_it_at_another_time() {
 
 #[test]
 fn what_a_row_was_before_it_was_created_again_is_judged_by_its_grants_then() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let open = &["read(\"any\")", "update(\"any\")"];
     for (id, is_over_period, is_in_one_batch) in
@@ -211,7 +188,7 @@ fn by_updated() -> Index {
 
 #[test]
 fn a_change_of_permissions_counts_where_the_time_of_change_is_unique() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     change(&mut db, SchemaChange::AddIndex(by_updated()));
     db.ok(vec![db.insert("a", note("a"))]);
@@ -245,7 +222,7 @@ fn a_change_of_permissions_counts_where_the_time_of_change_is_unique() {
 
 #[test]
 fn a_row_that_cannot_be_shown_stops_nobody() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let due = db.next.0 + DAY_US;
     db.ok(vec![db.insert("a", note("a")), db.insert("d", note("d"))]);
@@ -288,7 +265,7 @@ fn a_row_that_cannot_be_shown_stops_nobody() {
 
 #[test]
 fn a_row_with_an_end_gets_values_and_permissions_at_once() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let until = within(db.next.0, db.next.0 + DAY_US);
     db.ok(vec![timed(&db, "a", until, insert("a", &[], Guard::Open))]);
@@ -305,7 +282,7 @@ fn a_row_with_an_end_gets_values_and_permissions_at_once() {
 
 #[test]
 fn an_operation_that_changes_nothing_gives_back_what_it_met() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     db.ok(vec![db.insert("a", note("a"))]);
     let later = from(db.next.0 + DAY_US);
@@ -338,7 +315,7 @@ fn with_parts(db: &mut Db) -> Arc<model::Table> {
 
 #[test]
 fn a_row_that_others_refer_to_cannot_be_erased() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let parts = with_parts(&mut db);
     let year = db.next.0 + 365 * DAY_US;
@@ -362,7 +339,7 @@ fn a_row_that_others_refer_to_cannot_be_erased() {
 
 #[test]
 fn a_row_of_many_pieces_can_be_changed() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let parts = with_parts(&mut db);
     let put = |nth: i64| {
@@ -406,7 +383,7 @@ fn a_row_of_many_pieces_can_be_changed() {
 
 #[test]
 fn a_transaction_meets_what_others_did_to_rows_that_are_not_there() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let since = |mark| {
         Op::Since(Since {
@@ -460,7 +437,7 @@ fn a_transaction_meets_what_others_did_to_rows_that_are_not_there() {
 
 #[test]
 fn many_rows_hand_their_values_over_at_one_instant() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let due = db.next.0 + DAY_US;
     let each = DUE_ROWS_MAX / 2 + 1_000;
@@ -490,7 +467,7 @@ fn nth_code(nth: usize) -> String {
 
 #[test]
 fn a_key_is_declared_over_rows_of_many_versions() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let due = db.next.0 + DAY_US;
     let (mut one, mut other) = (note("a"), note("a"));
@@ -540,7 +517,7 @@ fn a_key_is_declared_over_rows_of_many_versions() {
 
 #[test]
 fn pieces_are_changed_only_as_far_as_they_fit_into_memory() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let mut values = note("a");
     values[TAGS] = Value::List(vec![Value::Text("x".repeat(1 << 20)); 4]);

@@ -17,33 +17,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use case::{Asked, Case};
-use db::{DATABASE, Db, PROJECT, Place};
+use db::{DATABASE, Db, Directory, PROJECT};
 use model::{DatabaseId, ProjectId, Table, TableId, Timestamp, Value};
 use query::{Dialect, names};
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
-use store::{CatalogueOp, Durability, Op, Options, RowAct, RowOp, Stamps, Store};
+use store::{CatalogueOp, Op, RowAct, RowOp, Stamps};
 
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../query/tests/golden");
 const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plans");
 const ROWS: usize = 2_000;
-
-struct Directory(tempfile::TempDir);
-
-impl Place for Directory {
-    fn open(&self) -> Arc<dyn Store> {
-        let options = Options {
-            directory: self.0.path().join("data"),
-            durability: Durability::Normal,
-            encode_row: db::encode_row,
-            reader_cache_bytes: 8 << 20,
-            read_limit_ms: 60_000,
-            long_reads: db::LONG_READS,
-            vfs: None,
-        };
-        store::open(options).unwrap()
-    }
-}
 
 /// The table of the cases, thrice: with its indexes, without, and with those of beginnings.
 struct Tables {
@@ -56,7 +39,7 @@ struct Tables {
 
 impl Tables {
     fn new() -> Tables {
-        let directory = Directory(tempfile::tempdir().unwrap());
+        let directory = Directory::new();
         let mut db = Db::open(&directory);
         db.ok(vec![Op::Catalogue(db::create_project(PROJECT))]);
         db.ok(vec![Op::Catalogue(db::create_database(DATABASE))]);

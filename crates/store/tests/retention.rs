@@ -14,7 +14,7 @@ use query::{Frame, Query};
 use store::{
     CatalogueOp, Durability, Guard, Op, Options, Refusal, Store, StoreError, TimedAct, TimedOp,
 };
-use suite::db::{CODE, Db, Place, TITLE, encode_row, note, row_id};
+use suite::db::{CODE, Db, Place, TITLE, note, options, row_id};
 
 const HOUR_US: i64 = 3_600_000_000;
 const ROWS: u64 = 12;
@@ -28,13 +28,8 @@ struct Embedded(tempfile::TempDir);
 impl Place for Embedded {
     fn open(&self) -> Arc<dyn Store> {
         store::open(Options {
-            directory: self.0.path().join("data"),
             durability: Durability::Full,
-            encode_row,
-            reader_cache_bytes: 8 << 20,
-            read_limit_ms: 60_000,
-            long_reads: suite::db::LONG_READS,
-            vfs: None,
+            ..options(&self.0.path().join("data"))
         })
         .unwrap()
     }

@@ -5,7 +5,6 @@ mod suite;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use futures_executor::block_on;
 use model::history::{Range, Until};
@@ -14,12 +13,12 @@ use model::{ColumnKind, Edit, Mark, Operator, Patch, ProjectId, Retention, Times
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use store::{
-    CatalogueOp, Counted, Durability, Full, Guard, MatchingAct, MatchingOp, Op, Options, Refusal,
-    Room, RowAct, SchemaChange, Stamps, Store, TimedAct, TimedOp, WriteBatch,
+    CatalogueOp, Counted, Full, Guard, MatchingAct, MatchingOp, Op, Refusal, Room, RowAct,
+    SchemaChange, Stamps, TimedAct, TimedOp, WriteBatch,
 };
 use suite::db::{
-    CODE, COUNT, Db, PROJECT, Place, TAGS, TITLE, column, create_database, create_project,
-    delete_table, encode_row, note, notes, notes_called, row_id,
+    CODE, COUNT, Db, Directory, PROJECT, TAGS, TITLE, column, create_database, create_project,
+    delete_table, note, notes, notes_called, row_id,
 };
 
 const HOUR_US: i64 = 3_600_000_000;
@@ -27,13 +26,7 @@ const ROWS: u64 = 12;
 /// What a version counts beside its values.
 const VERSION_BYTES: u64 = 100;
 
-struct Embedded(tempfile::TempDir);
-
-impl Embedded {
-    fn new() -> Embedded {
-        Embedded(tempfile::tempdir().unwrap())
-    }
-
+impl Directory {
     /// The database beside the store.
     fn database(&self) -> Connection {
         let entries = std::fs::read_dir(self.0.path().join("data")).unwrap();
@@ -75,21 +68,6 @@ fn bytes_of(database: &Connection, table: i64) -> u64 {
         }
     }
     bytes
-}
-
-impl Place for Embedded {
-    fn open(&self) -> Arc<dyn Store> {
-        store::open(Options {
-            directory: self.0.path().join("data"),
-            durability: Durability::Normal,
-            encode_row,
-            reader_cache_bytes: 8 << 20,
-            read_limit_ms: 60_000,
-            long_reads: suite::db::LONG_READS,
-            vfs: None,
-        })
-        .unwrap()
-    }
 }
 
 fn kept(db: &Db) -> BTreeMap<i64, u64> {
@@ -315,7 +293,7 @@ fn step(db: &mut Db, dice: &mut Dice) {
 
 #[test]
 fn whatever_is_done_a_counter_says_what_a_count_comes_to() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::open(&place);
     db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
     db.ok(vec![Op::Catalogue(create_database(suite::db::DATABASE))]);
@@ -351,7 +329,7 @@ fn whatever_is_done_a_counter_says_what_a_count_comes_to() {
 
 #[test]
 fn damaged_values_that_are_moved_count_as_they_are_stored() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::open(&place);
     db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
     db.ok(vec![Op::Catalogue(create_database(suite::db::DATABASE))]);
@@ -383,14 +361,14 @@ fn damaged_values_that_are_moved_count_as_they_are_stored() {
 }
 
 /// What a store without counters has left behind.
-fn make_older(place: &Embedded) {
+fn make_older(place: &Directory) {
     let older = "DROP TABLE table_bytes; PRAGMA user_version = 11;";
     place.database().execute_batch(older).unwrap();
 }
 
 #[test]
 fn what_was_stored_before_is_counted_in_slices_while_writes_go_on() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let insert = |db: &Db, id: String| {
         let mut values = note(&id);
@@ -449,7 +427,7 @@ fn step_of_rows(db: &mut Db, dice: &mut Dice) {
 
 #[test]
 fn a_table_that_goes_before_it_was_counted_leaves_nothing_to_count() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     db.ok(vec![db.insert("a", note("a"))]);
     db.close();
@@ -468,7 +446,7 @@ fn a_table_that_goes_before_it_was_counted_leaves_nothing_to_count() {
 
 #[test]
 fn whoever_looks_from_outside_sees_the_bytes_of_each_project() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     db.ok(vec![db.insert("a", note("a"))]);
     let held: u64 = kept(&db).values().sum();
@@ -493,7 +471,7 @@ fn within(db: &mut Db, bytes: u64, ops: Vec<Op>) -> Result<(), Refusal> {
 
 #[test]
 fn a_project_that_is_full_takes_what_adds_nothing() {
-    let place = Embedded::new();
+    let place = Directory::new();
     let mut db = Db::with_notes(&place);
     db.ok(vec![Op::Catalogue(CatalogueOp::CreateTable(Box::new(
         notes_called("beside"),

@@ -4,12 +4,10 @@
 #[allow(dead_code, reason = "written for the conformance suite, too")]
 mod db;
 
-use std::sync::Arc;
-
-use db::{COUNT, Db, Place, TITLE, note};
+use db::{COUNT, Db, Directory, TITLE, note};
 use model::{Coordinates, Direction, Field, Value};
 use query::{Cursor, OrderKey, Query, Side};
-use store::{Durability, MatchingAct, MatchingOp, Op, Options, Refusal, Store, StoreError};
+use store::{MatchingAct, MatchingOp, Op, Refusal, StoreError};
 
 /// What a sort may take (`store/sqlite/disk/sorts.rs`).
 const BOUND: StoreError = StoreError::SortTooLarge {
@@ -19,26 +17,9 @@ const BOUND: StoreError = StoreError::SortTooLarge {
 const ROWS: i64 = 4_700;
 const TITLE_BYTES: usize = 16_000;
 
-struct Directory(tempfile::TempDir);
-
-impl Place for Directory {
-    fn open(&self) -> Arc<dyn Store> {
-        store::open(Options {
-            directory: self.0.path().join("data"),
-            durability: Durability::Normal,
-            encode_row: db::encode_row,
-            reader_cache_bytes: 8 << 20,
-            read_limit_ms: 60_000,
-            long_reads: db::LONG_READS,
-            vfs: None,
-        })
-        .unwrap()
-    }
-}
-
 /// Rows `r0`, `r1` … in no order of their counts and titles, every fifth without a count.
 fn filled(rows: i64, title_bytes: usize) -> (Directory, Db) {
-    let directory = Directory(tempfile::tempdir().unwrap());
+    let directory = Directory::new();
     let mut db = Db::with_notes(&directory);
     for from in (0..rows).step_by(500) {
         let numbers = from..rows.min(from + 500);

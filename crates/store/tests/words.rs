@@ -2,34 +2,15 @@
 
 mod suite;
 
-use std::sync::Arc;
-
 use model::{Direction, IndexKind, IndexStatus, Table, Value};
 use rusqlite::Connection;
-use store::{Applied, CatalogueOp, Durability, Op, Options, SchemaChange, Store};
-use suite::db::{CODE, Db, Place, TITLE, index};
+use store::{Applied, CatalogueOp, Op, SchemaChange};
+use suite::db::{CODE, Db, Directory, TITLE, index};
 use suite::search;
-
-struct Directory(tempfile::TempDir);
-
-impl Place for Directory {
-    fn open(&self) -> Arc<dyn Store> {
-        let options = Options {
-            directory: self.0.path().join("data"),
-            durability: Durability::Normal,
-            encode_row: suite::db::encode_row,
-            reader_cache_bytes: 8 << 20,
-            read_limit_ms: 60_000,
-            long_reads: suite::db::LONG_READS,
-            vfs: None,
-        };
-        store::open(options).unwrap()
-    }
-}
 
 #[test]
 fn they_are_made_anew_when_the_rule_is_another() {
-    let directory = Directory(tempfile::tempdir().unwrap());
+    let directory = Directory::new();
     let mut db = search::with_words(&directory);
     db.ok(vec![db.insert("a", search::titled("some words", "1"))]);
     let number = db.table().number;
@@ -92,7 +73,7 @@ fn held(directory: &Directory, db: &Db, word: &str) -> Vec<i64> {
 
 #[test]
 fn one_over_many_rows_is_filled_by_slices_between_which_rows_change() {
-    let directory = Directory(tempfile::tempdir().unwrap());
+    let directory = Directory::new();
     let mut db = Db::with_notes(&directory);
     insert(&mut db, 0..2_500, "first");
     let number = index_titles(&mut db);
@@ -126,7 +107,7 @@ fn one_over_many_rows_is_filled_by_slices_between_which_rows_change() {
 
 #[test]
 fn a_slice_ends_with_the_row_that_fills_its_bytes_and_may_be_the_last() {
-    let directory = Directory(tempfile::tempdir().unwrap());
+    let directory = Directory::new();
     let mut db = Db::with_notes(&directory);
     insert(&mut db, 0..5, &"word ".repeat(120_000));
     let number = index_titles(&mut db);

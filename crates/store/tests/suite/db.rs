@@ -1,6 +1,7 @@
 //! A store under test with what an engine would keep beside it: catalogue and next mark.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_executor::block_on;
@@ -11,14 +12,43 @@ use model::{
 };
 use query::{Filter, Query, Visibility};
 use store::{
-    Applied, CatalogueOp, Guard, Listed, Listing, Loaded, LongReads, Op, Outcome, Point, Refusal,
-    RowAct, RowOp, Snapshot, Stamps, Store, StoreError, TotalCap, WriteBatch,
+    Applied, CatalogueOp, Durability, Guard, Listed, Listing, Loaded, LongReads, Op, Options,
+    Outcome, Point, Refusal, RowAct, RowOp, Snapshot, Stamps, Store, StoreError, TotalCap,
+    WriteBatch,
 };
 
 /// Somewhere a store can be opened, and opened again with what it held.
 pub trait Place {
     /// Opens the store; what was open there before has been closed.
     fn open(&self) -> Arc<dyn Store>;
+}
+
+/// A directory of a test's own, which goes with it.
+pub struct Directory(pub tempfile::TempDir);
+
+impl Directory {
+    pub fn new() -> Directory {
+        Directory(tempfile::tempdir().unwrap())
+    }
+}
+
+impl Place for Directory {
+    fn open(&self) -> Arc<dyn Store> {
+        store::open(options(&self.0.path().join("data"))).unwrap()
+    }
+}
+
+/// How the stores under test are opened where nothing else is said.
+pub fn options(directory: &Path) -> Options {
+    Options {
+        directory: directory.to_owned(),
+        durability: Durability::Normal,
+        encode_row,
+        reader_cache_bytes: 8 << 20,
+        read_limit_ms: 60_000,
+        long_reads: LONG_READS,
+        vfs: None,
+    }
 }
 
 pub const PROJECT: &str = "p1";
