@@ -3,6 +3,7 @@
 //! Wire shapes stand here and nowhere else. It knows nothing of SQL and of which database answers,
 //! of the environment and of the command line.
 
+pub mod defaults;
 pub mod http;
 pub mod offline;
 pub mod secret;

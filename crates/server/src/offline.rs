@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use engine::{Durability, LongReads};
 use model::TableOptions;
 
+use crate::defaults::{
+    DOWNTIME_MAX_H, LONG_READ_US, LONG_READS_WAITING_MAX, PAGE_ROWS_DEFAULT, hours_us,
+};
 use crate::http::wire::{encode_page, encode_row};
 
-/// Rows of a page when a query names no limit (wire protocol 1.5).
-pub const PAGE_ROWS_DEFAULT: u32 = 25;
 /// Most page cache of each reading thread; it grows as pages are read. The benchmark's table with
 /// its index takes 18 MB: with 16 MiB a scan of it found nothing in the cache and took twice as
 /// long.
@@ -19,15 +20,6 @@ const LONG_READS: LongReads = LongReads {
     threads: 1,
     waiting_max: LONG_READS_WAITING_MAX,
 };
-/// After how many microseconds a read is long (design page, HTTP): some 250 point reads, or 30
-/// lists by an index, could have been answered meanwhile.
-pub const LONG_READ_US: u64 = 1_000;
-/// Long reads that may wait for a thread. Each holds a request; at 10 ms each, which a capped
-/// total takes, four threads work this off in under a second.
-pub const LONG_READS_WAITING_MAX: usize = 256;
-/// How long a server may have been down, in hours: ninety days. A wrong clock is most often years
-/// ahead, and a server that rested over a holiday shall start.
-pub const DOWNTIME_MAX_H: u32 = 90 * 24;
 /// Writes that may wait for a commit; each holds a row or a batch of at most 100.
 const WRITES_WAITING_MAX: usize = 4_096;
 
@@ -52,9 +44,4 @@ pub fn offline_engine(directory: PathBuf) -> engine::Config {
         encode_row,
         encode_page,
     }
-}
-
-/// Hours in microseconds.
-pub fn hours_us(hours: u32) -> i64 {
-    i64::from(hours) * 3_600 * 1_000_000
 }

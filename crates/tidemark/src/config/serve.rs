@@ -9,14 +9,14 @@ use clap::{ArgAction, Args, ValueEnum, value_parser};
 use engine::{Clock, Durability, LongReads};
 use model::options::HISTORY_DAYS_MAX;
 use model::{Past, ProjectId, Retention, TableOptions};
+use server::defaults::{
+    DOWNTIME_MAX_H, LONG_READ_US, LONG_READS_WAITING_MAX, PAGE_ROWS_DEFAULT, hours_us,
+};
 use server::http::Rng;
 use server::http::counts::Counts;
 use server::http::forwarded::TrustedProxies;
 use server::http::tidemark::SetClock;
-use server::offline::{
-    DOWNTIME_MAX_H, LONG_READ_US, LONG_READS_WAITING_MAX, PAGE_ROWS_DEFAULT, hours_us,
-    offline_engine,
-};
+use server::offline::offline_engine;
 use server::secret::KeySecret;
 use server::serve::tls::TlsFiles;
 use server::serve::{Limits, ServeConfig, cores};
