@@ -11,21 +11,25 @@
 mod along;
 mod claim;
 mod diff;
+mod known;
 mod operation;
 mod plan;
 mod point;
 mod present;
 mod range;
+mod refusal;
 mod retain;
 mod version;
 
 pub use along::{Held, Stretch};
 pub use claim::Claim;
 pub use diff::Difference;
-pub use operation::{Act, Known, Merge, Operation, WriteRefusal};
+pub use known::Known;
+pub use operation::{Act, Merge, Operation};
 pub use plan::{Ending, NewVersion, Plan};
 pub use present::{Present, Refresh, Shown};
 pub use range::{Range, Until};
+pub use refusal::WriteRefusal;
 pub use retain::Retained;
 pub use version::{Cut, Piece, Rectangle, Version, VersionNumber};
 
