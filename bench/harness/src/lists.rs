@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
-use engine::{Caller, Clock, Engine, Family, ListRows, Place};
+use engine::{Caller, Clock, Engine, Family, ListRows, Place, View};
 use futures_executor::block_on;
 use model::{Actor, DatabaseId, KeyId, Page, ProjectId, Scope, TableId, Timestamp};
 use query::Query;
@@ -272,7 +272,11 @@ impl Contest<'_> {
             bypass: false,
             family: Family::Tables,
         };
-        let answer = block_on(self.opened.engine.list_rows(&self.opened.caller, &asked))?;
+        let answer = block_on(self.opened.engine.list_rows(
+            &self.opened.caller,
+            &asked,
+            View::CURRENT,
+        ))?;
         Ok((answer.rows, self.total.then_some(answer.total)))
     }
 

@@ -35,8 +35,9 @@ pub use read::export::{ExportPage, ExportStart};
 pub use read::paranoid::{Compared, Difference, Part, Report};
 pub use read::pinned::PinnedPage;
 pub use read::prepared::{PreparedList, PreparedTable};
+pub use read::view::{RowAnswer, View};
 pub use request::asked::{
-    Cached, Caller, ColumnChange, Effect, Fixed, Judged, ListAnswer, ListContainers, ListRows,
+    Cached, Caller, ColumnChange, Effect, Fixed, GrantsAsOf, ListAnswer, ListContainers, ListRows,
     Listed, NewColumn, NewIndex, NewTable, Place, Request, RowInput, TableChange, WriteAnswer,
 };
 pub use request::callers::Identity;

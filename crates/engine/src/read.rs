@@ -9,3 +9,4 @@ pub(crate) mod pinned;
 pub(crate) mod prepared;
 pub(crate) mod related;
 pub(crate) mod rows;
+pub(crate) mod view;

@@ -4,7 +4,7 @@ mod stage;
 
 use engine::{
     AccessError, Caller, Engine, EngineError, Family, ListRows, ReadError, RowInput, SchemaError,
-    TableChange,
+    TableChange, View,
 };
 use futures_executor::block_on;
 use model::{Actor, DatabaseId, DatabaseKind, KeyId, ProjectId, RowId, Scope};
@@ -37,7 +37,7 @@ fn listed(engine: &Engine, caller: &Caller) -> Result<u64, EngineError> {
         bypass: false,
         family: Family::Tables,
     };
-    block_on(engine.list_rows(caller, &asked)).map(|answer| answer.total)
+    block_on(engine.list_rows(caller, &asked, View::CURRENT)).map(|answer| answer.total)
 }
 
 fn granting(id: &str, permissions: &[&str]) -> RowInput {
@@ -87,7 +87,14 @@ fn check(grants: &[&str], row_security: bool, row_id: &str, expected: [&str; 5],
         }
         let outcomes = [
             word(list),
-            word(block_on(engine.get_row(&guest, PLACE, &id(row_id), &[]))),
+            word(block_on(stage::get_row(
+                engine,
+                &guest,
+                PLACE,
+                &id(row_id),
+                &[],
+                View::CURRENT,
+            ))),
             word(block_on(engine.update_row(
                 &guest,
                 PLACE,

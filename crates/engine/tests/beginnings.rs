@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::{
     ColumnChange, ColumnFault, Engine, EngineError, Family, ListRows, NewColumn, NewIndex,
-    SchemaError,
+    SchemaError, View,
 };
 use futures_executor::block_on;
 use model::{Direction, Field, Index, IndexColumn, IndexKind, IndexStatus, Mark, Timestamp};
@@ -73,7 +73,7 @@ fn ask(engine: &Engine, texts: &[String]) -> (Vec<u8>, u64) {
         bypass: true,
         family: Family::Tables,
     };
-    let answer = block_on(engine.list_rows(&key(), &asked)).unwrap();
+    let answer = block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap();
     (answer.rows.to_vec(), answer.total)
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use engine::{
     BatchRead, Config, Engine, EngineError, Family, ListRows, NewRelationship, Place, ReadError,
-    RowInput, WantedRows,
+    RowInput, View, WantedRows,
 };
 use futures_executor::block_on;
 use model::{Json, Mark, Page, Row, RowId, Timestamp};
@@ -180,7 +180,7 @@ fn list_of(engine: &Engine, place: Place<'_>, bypass: bool, texts: &[String]) ->
         bypass,
         family: Family::Tables,
     };
-    let answer = block_on(engine.list_rows(&key(), &list)).unwrap();
+    let answer = block_on(engine.list_rows(&key(), &list, View::CURRENT)).unwrap();
     let rows = String::from_utf8(answer.rows.to_vec()).unwrap();
     assert_eq!(answer.total, rows.lines().count() as u64, "{rows}");
     rows
@@ -227,7 +227,14 @@ fn a_row_that_has_ended_shows_no_commit_that_came_after_its_end() {
     let ends = RowId::new("ends").unwrap();
     with_rows(|store, engine| {
         commit_across(store, "ends");
-        let read = block_on(engine.get_row(&key(), PLACE, &ends, &[]));
+        let read = block_on(stage::get_row(
+            engine,
+            &key(),
+            PLACE,
+            &ends,
+            &[],
+            View::CURRENT,
+        ));
         assert!(!store.is_armed());
         assert!(
             matches!(read, Err(EngineError::Read(ReadError::RowNotFound(_)))),
@@ -264,7 +271,15 @@ fn end_in_part(store: &Arc<Hooked<Meanwhile>>) {
         meanwhile.clock.step_us(SECOND_US);
         // Whoever meets what is due has it brought in.
         let stays = RowId::new("stays").unwrap();
-        block_on(engine.get_row(&key(), PLACE, &stays, &[])).unwrap();
+        block_on(stage::get_row(
+            engine,
+            &key(),
+            PLACE,
+            &stays,
+            &[],
+            View::CURRENT,
+        ))
+        .unwrap();
         while !meanwhile.slice_waits.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }

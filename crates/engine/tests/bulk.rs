@@ -5,7 +5,7 @@ mod stage;
 use std::sync::Arc;
 use std::thread;
 
-use engine::{AccessError, Bulk, Engine, EngineError, Family, Increment, ListRows};
+use engine::{AccessError, Bulk, Engine, EngineError, Family, Increment, ListRows, View};
 use futures_executor::block_on;
 use model::{Json, RowId};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, open, row};
@@ -44,7 +44,9 @@ fn total(engine: &Engine, m: i64) -> u64 {
         bypass: false,
         family: Family::Tables,
     };
-    block_on(engine.list_rows(&key(), &asked)).unwrap().total
+    block_on(engine.list_rows(&key(), &asked, View::CURRENT))
+        .unwrap()
+        .total
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod stage;
 
 use std::sync::{Arc, Mutex};
 
-use engine::{Clock, Engine, EngineError, Family, ListRows, SchemaError, TableChange};
+use engine::{Clock, Engine, EngineError, Family, ListRows, SchemaError, TableChange, View};
 use futures_executor::block_on;
 use model::Timestamp;
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, row};
@@ -70,20 +70,20 @@ fn a_guest_gets_nothing_that_was_written_after_the_table_was_disabled() {
     add(&engine, "a");
     for (turn, by_name) in [false, true].into_iter().enumerate() {
         switch(&engine, true);
-        let before = block_on(engine.list_rows(&guest(), &asked())).unwrap();
+        let before = block_on(engine.list_rows(&guest(), &asked(), View::CURRENT)).unwrap();
         assert_eq!(before.total, turn as u64 + 1);
         let prepared = engine.prepare(&guest(), &asked()).unwrap().unwrap();
         let (acting, id) = (engine.clone(), format!("secret{turn}"));
         let act = move || {
             switch(&acting, false);
             add(&acting, &id);
-            block_on(acting.list_rows(&key(), &asked())).unwrap();
+            block_on(acting.list_rows(&key(), &asked(), View::CURRENT)).unwrap();
         };
         *clock.act.lock().unwrap() = Some(Box::new(act));
         if by_name {
             assert!(engine.held(&prepared).is_none());
         } else {
-            let answer = block_on(engine.list_rows(&guest(), &asked()));
+            let answer = block_on(engine.list_rows(&guest(), &asked(), View::CURRENT));
             assert!(
                 matches!(
                     answer,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use engine::{
     Act, BatchWrite, Caller, Engine, EngineError, Family, ListRows, NewColumn, NewIndex, NewTable,
     Operation, Place, Request, RowInput, TimedTransaction, TransactionAct, TransactionError,
-    TransactionOp,
+    TransactionOp, View,
 };
 use futures_executor::block_on;
 use model::history::Range;
@@ -78,7 +78,7 @@ fn list(engine: &Engine, texts: &[String]) -> String {
         bypass: false,
         family: Family::Tables,
     };
-    let answer = block_on(engine.list_rows(&key(), &list)).unwrap();
+    let answer = block_on(engine.list_rows(&key(), &list, View::CURRENT)).unwrap();
     String::from_utf8(answer.rows.to_vec()).unwrap()
 }
 
@@ -139,7 +139,9 @@ fn fill(engine: &Engine) {
             .await
             .unwrap();
         engine.roll_back_transaction(&key(), "ended").await.unwrap();
-        engine.get_row(&key(), NOTES, &id, &[]).await.unwrap();
+        stage::get_row(engine, &key(), NOTES, &id, &[], View::CURRENT)
+            .await
+            .unwrap();
     });
 }
 

@@ -5,7 +5,8 @@ mod stage;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use engine::{
-    Bulk, Cached, Caller, Engine, EngineError, Family, ListAnswer, ListRows, ReadError, TableChange,
+    Bulk, Cached, Caller, Engine, EngineError, Family, ListAnswer, ListRows, ReadError,
+    TableChange, View,
 };
 use futures_executor::block_on;
 use model::{Json, RowId};
@@ -36,7 +37,7 @@ fn ask_as(engine: &Engine, caller: &Caller, texts: &[&str], bypass: bool) -> Lis
         bypass,
         family: Family::Tables,
     };
-    block_on(engine.list_rows(caller, &asked)).unwrap()
+    block_on(engine.list_rows(caller, &asked, View::CURRENT)).unwrap()
 }
 
 fn ask(engine: &Engine, texts: &[&str]) -> ListAnswer {
@@ -217,7 +218,7 @@ fn a_cursors_row_that_goes_takes_its_pages_away() {
             bypass: false,
             family: Family::Tables,
         };
-        let refused = block_on(engine.list_rows(&key(), &asked)).unwrap_err();
+        let refused = block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap_err();
         assert_eq!(refused, EngineError::Read(ReadError::CursorNotFound(id)));
     });
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use engine::{
     Act, BatchRead, Bulk, Caller, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn,
-    NewIndex, Operation, OptionsChange, Place, ReadError, RowInput, Unavailable, WantedRows,
+    NewIndex, Operation, OptionsChange, Place, ReadError, RowInput, Unavailable, View, WantedRows,
 };
 use futures_executor::block_on;
 use model::{Actor, IndexStatus, Json, Mark, Role, RoleSet, RowId, Timestamp};
@@ -194,7 +194,7 @@ fn list(engine: &Engine, place: Place<'_>, queries: &[&str]) -> ListAnswer {
         bypass: false,
         family: Family::Tables,
     };
-    block_on(engine.list_rows(&key(), &asked)).unwrap()
+    block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap()
 }
 
 /// Half of the rows begin at one instant, and half of them end then and hand their numbers over.
@@ -450,7 +450,7 @@ fn guests_who_try_much_take_no_place_from_writers_nor_from_keys() {
         family: Family::Tables,
     };
     let trial = |caller| -> Asked<'_, _> {
-        let read = engine.list_rows_staged(caller, "t", &asked);
+        let read = engine.list_rows(caller, &asked, View::Staged("t"));
         Box::pin(async move { read.await.map(|answer| answer.total) })
     };
     block_on(engine.create_transaction(&user, "t", 600)).unwrap();
@@ -574,7 +574,7 @@ fn what_guests_read_counts_in_their_share() {
                 bypass: true,
                 family: Family::Tables,
             };
-            block_on(engine.list_rows(&caller, &asked)).unwrap();
+            block_on(engine.list_rows(&caller, &asked, View::CURRENT)).unwrap();
         }
         block_on(engine.list_rows_pinned(&caller, OPEN, &[], None)).unwrap();
         block_on(engine.read_batch(&caller, "d", &many(None))).unwrap();
@@ -600,7 +600,8 @@ fn lists_stopped_by(error: &StoreError, caller: &Caller) -> (usize, Vec<EngineEr
         bypass: false,
         family: Family::Tables,
     };
-    let lists = (0..4).map(|_| -> Asked<'_, _> { Box::pin(engine.list_rows(caller, &asked)) });
+    let lists = (0..4)
+        .map(|_| -> Asked<'_, _> { Box::pin(engine.list_rows(caller, &asked, View::CURRENT)) });
     let lists: Vec<_> = lists.map(enqueue).collect();
     let answers = lists.into_iter().map(|list| block_on(list).unwrap_err());
     let answers = answers.collect();

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use engine::{Bulk, Config, Engine, EngineError, ReadError, StoreError, Unavailable, WriteError};
+use engine::{
+    Bulk, Config, Engine, EngineError, ReadError, StoreError, Unavailable, View, WriteError,
+};
 use futures_executor::block_on;
 use model::{Json, Mark, Marked, Page, Table, Value};
 use stage::gate::{Asked, Gate, enqueue, poll_once};
@@ -138,7 +140,15 @@ fn together(store: &Fragile, engine: &Engine, ids: &[&str]) -> Vec<Result<(), En
 }
 
 fn is_there(engine: &Engine, id: &str) -> bool {
-    block_on(engine.get_row(&key(), PLACE, &model::RowId::new(id).unwrap(), &[])).is_ok()
+    block_on(stage::get_row(
+        engine,
+        &key(),
+        PLACE,
+        &model::RowId::new(id).unwrap(),
+        &[],
+        View::CURRENT,
+    ))
+    .is_ok()
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod stage;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::{Compared, Difference, Engine, Family, ListAnswer, ListRows, Part};
+use engine::{Compared, Difference, Engine, Family, ListAnswer, ListRows, Part, View};
 use futures_executor::block_on;
 use list_cache::Rule;
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
@@ -24,7 +24,7 @@ fn asked(texts: &[String]) -> ListRows<'_> {
 
 fn ask(engine: &Engine) -> ListAnswer {
     let texts = [IS_ONE.to_owned()];
-    block_on(engine.list_rows(&key(), &asked(&texts))).unwrap()
+    block_on(engine.list_rows(&key(), &asked(&texts), View::CURRENT)).unwrap()
 }
 
 fn add(engine: &Engine, id: &str) {
@@ -186,7 +186,7 @@ fn a_page_whose_cursor_has_lost_its_place_is_noticed() {
             total: false,
             ..asked(&texts)
         };
-        block_on(engine.list_rows(&key(), &rows_only)).unwrap()
+        block_on(engine.list_rows(&key(), &rows_only, View::CURRENT)).unwrap()
     };
     list();
     for rule in [
@@ -219,7 +219,7 @@ fn answers_at_fixed_coordinates_are_compared_as_well() {
             total,
             ..asked(&texts)
         };
-        let answer = block_on(engine.list_rows(&key(), &list)).unwrap();
+        let answer = block_on(engine.list_rows(&key(), &list, View::CURRENT)).unwrap();
         answer.cached.is_some_and(|cached| cached.is_hit)
     };
     engine.compare_hits(1, |_| ()).unwrap();

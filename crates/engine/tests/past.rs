@@ -3,8 +3,8 @@
 mod stage;
 
 use engine::{
-    AccessError, BatchRead, Caller, Engine, EngineError, Family, Judged, ListRows, OptionsChange,
-    ReadError, RowInput, TableChange, WantedRows,
+    AccessError, BatchRead, Caller, Engine, EngineError, Family, GrantsAsOf, ListRows,
+    OptionsChange, ReadError, RowInput, TableChange, View, WantedRows,
 };
 use futures_executor::block_on;
 use model::{Json, Mark, Past, RowId, TableOptions};
@@ -35,7 +35,7 @@ fn list(engine: &Engine, caller: &Caller, texts: &[String]) -> Result<(String, u
         bypass: false,
         family: Family::Tables,
     };
-    let answer = block_on(engine.list_rows_judged(caller, &asked, Judged::Today))?;
+    let answer = block_on(engine.list_rows(caller, &asked, View::Committed(GrantsAsOf::Today)))?;
     Ok((
         String::from_utf8_lossy(&answer.rows).into_owned(),
         answer.total,
@@ -99,10 +99,10 @@ fn ways(engine: &Engine, caller: &Caller, mark: Mark) -> Vec<Result<(), EngineEr
         bypass: false,
         family: Family::Tables,
     };
-    for judged in [Judged::Today, Judged::AsOf] {
+    for judged in [GrantsAsOf::Today, GrantsAsOf::Mark] {
         let texts = &texts[..1];
         let (list, id) = (asked(texts), id());
-        let read = engine.get_row_at(caller, &list, &id, judged);
+        let read = engine.get_row(caller, &list, &id, View::Committed(judged));
         got.push(block_on(read).map(drop));
     }
     let part = BatchRead {

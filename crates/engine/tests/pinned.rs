@@ -3,9 +3,9 @@
 mod stage;
 
 use engine::{
-    AccessError, Caller, ColumnChange, Engine, EngineError, Family, Judged, ListAnswer, ListRows,
-    NewColumn, OptionsChange, ReadError, RowInput, TableChange, TimedTransaction, TransactionAct,
-    TransactionOp,
+    AccessError, Caller, ColumnChange, Engine, EngineError, Family, GrantsAsOf, ListAnswer,
+    ListRows, NewColumn, OptionsChange, ReadError, RowInput, TableChange, TimedTransaction,
+    TransactionAct, TransactionOp, View,
 };
 use futures_executor::block_on;
 use model::{Mark, RowId};
@@ -27,7 +27,7 @@ struct Ask<'a> {
     caller: Caller,
     texts: &'a [&'a str],
     bypass: bool,
-    judged: Judged,
+    judged: GrantsAsOf,
 }
 
 fn asked(engine: &Engine, ask: &Ask<'_>, only: Option<&str>) -> Result<ListAnswer, EngineError> {
@@ -41,11 +41,11 @@ fn asked(engine: &Engine, ask: &Ask<'_>, only: Option<&str>) -> Result<ListAnswe
         family: Family::Tables,
     };
     match only {
-        None => block_on(engine.list_rows_judged(&ask.caller, &list, ask.judged)),
+        None => block_on(engine.list_rows(&ask.caller, &list, View::Committed(ask.judged))),
         Some(only) => {
             let only = id(only);
-            let read = engine.get_row_at(&ask.caller, &list, &only, ask.judged);
-            block_on(read).map(|answer| answer.expect("it names a time"))
+            let read = engine.get_row(&ask.caller, &list, &only, View::Committed(ask.judged));
+            block_on(read).map(stage::at_times)
         }
     }
 }
@@ -55,7 +55,7 @@ fn by(caller: Caller, texts: &'static [&'static str]) -> Ask<'static> {
         caller,
         texts,
         bypass: false,
-        judged: Judged::Today,
+        judged: GrantsAsOf::Today,
     }
 }
 
@@ -315,7 +315,7 @@ fn grants_of_then_take_away_and_never_give() {
                 .unwrap()
                 .mark
         };
-        let see = |caller: &Caller, mark: Mark, judged: Judged| {
+        let see = |caller: &Caller, mark: Mark, judged: GrantsAsOf| {
             let texts = as_of(mark);
             let ask = Ask {
                 texts: &[&texts],
@@ -324,7 +324,7 @@ fn grants_of_then_take_away_and_never_give() {
             };
             asked(engine, &ask, None).map(|answer| answer.total)
         };
-        let (today, then) = (Judged::Today, Judged::AsOf);
+        let (today, then) = (GrantsAsOf::Today, GrantsAsOf::Mark);
         // Granted since: what was hidden then stays hidden then.
         set("b", &["read(\"any\")"]);
         assert_eq!(see(&guest(), hidden, today), Ok(2));

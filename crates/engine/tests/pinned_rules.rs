@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use engine::{
     Caller, Engine, EngineError, Family, ListRows, OptionsChange, ReadError, RowInput, TableChange,
+    View,
 };
 use futures_executor::block_on;
 use list_cache::Rule;
@@ -61,7 +62,7 @@ fn total(engine: &Engine, caller: &Caller, as_of: Mark, bypass: bool) -> Result<
         bypass,
         family: Family::Tables,
     };
-    block_on(engine.list_rows(caller, &list)).map(|answer| answer.total)
+    block_on(engine.list_rows(caller, &list, View::CURRENT)).map(|answer| answer.total)
 }
 
 fn granting(permissions: &[&str]) -> RowInput {

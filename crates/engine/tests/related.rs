@@ -5,7 +5,7 @@ mod stage;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use engine::{Engine, ListRows, NewRelationship, Place, RowInput};
+use engine::{Engine, ListRows, NewRelationship, Place, RowInput, View};
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, open_store, row};
@@ -138,12 +138,20 @@ fn an_answer_with_related_rows_is_true_for_one_mark() {
     };
     // The write comes between the read of the rows and that of what they are related to.
     restless.until_write.store(2, Ordering::SeqCst);
-    let answer = block_on(engine.list_rows(&key(), &asked)).unwrap();
+    let answer = block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap();
     assert_eq!(restless.writes.load(Ordering::SeqCst), 1);
     assert_eq!((answer.total, answer.cached), (2, None));
     assert!(answer.mark > Mark(NEW_YEAR_US));
     let id = RowId::new("t2").unwrap();
-    let page = block_on(engine.get_row(&key(), PLACE, &id, &texts)).unwrap();
+    let page = block_on(stage::get_row(
+        &engine,
+        &key(),
+        PLACE,
+        &id,
+        &texts,
+        View::CURRENT,
+    ))
+    .unwrap();
     assert_eq!(links(&page.answer), [["b1"]]);
     assert!(
         answer.mark >= page.mark,
@@ -166,7 +174,15 @@ fn relationships_outlive_the_process() {
         before
     );
     let id = RowId::new("t1").unwrap();
-    let page = block_on(engine.get_row(&key(), PLACE, &id, &select())).unwrap();
+    let page = block_on(stage::get_row(
+        &engine,
+        &key(),
+        PLACE,
+        &id,
+        &select(),
+        View::CURRENT,
+    ))
+    .unwrap();
     assert_eq!(links(&page.answer), [["b1"]]);
     let refused = block_on(engine.delete_row(&key(), PLACE, id, None)).unwrap_err();
     assert_eq!(
@@ -226,7 +242,7 @@ fn an_answer_holds_so_many_related_rows_and_no_more() {
         bypass: false,
         family: engine::Family::Tables,
     };
-    let refused = block_on(engine.list_rows(&key(), &asked)).unwrap_err();
+    let refused = block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap_err();
     assert!(
         matches!(
             refused,
@@ -240,6 +256,6 @@ fn an_answer_holds_so_many_related_rows_and_no_more() {
         texts: &narrow,
         ..asked
     };
-    block_on(engine.list_rows(&key(), &asked)).unwrap();
+    block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap();
     engine.close().unwrap();
 }

@@ -3,7 +3,7 @@
 
 mod stage;
 
-use engine::{Engine, EngineError, Family, ListRows, OptionsChange, ReadError, RowInput};
+use engine::{Engine, EngineError, Family, ListRows, OptionsChange, ReadError, RowInput, View};
 use futures_executor::block_on;
 use model::{Json, Mark, RowId, TableOptions, Timestamp};
 use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
@@ -49,7 +49,7 @@ fn list(engine: &Engine, texts: &[&str]) -> Result<String, EngineError> {
         bypass: false,
         family: Family::Tables,
     };
-    let answer = block_on(engine.list_rows(&key(), &list))?;
+    let answer = block_on(engine.list_rows(&key(), &list, View::CURRENT))?;
     Ok(String::from_utf8(answer.rows.to_vec()).unwrap())
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::{
     ColumnChange, ColumnFault, Engine, EngineError, Family, IndexFault, ListContainers, ListRows,
-    NewColumn, NewIndex, ReadError, SchemaError,
+    NewColumn, NewIndex, ReadError, SchemaError, View,
 };
 use futures_executor::block_on;
 use model::{IndexStatus, Json, Mark, RowId, Value};
@@ -203,7 +203,9 @@ fn a_cached_list_does_not_outlive_its_schema() {
             bypass: false,
             family: Family::Tables,
         };
-        let cached = block_on(engine.list_rows(&key(), &asked)).unwrap().cached;
+        let cached = block_on(engine.list_rows(&key(), &asked, View::CURRENT))
+            .unwrap()
+            .cached;
         cached.map(|cached| cached.is_hit)
     };
     let check = |changes: &str, expected| assert_eq!(ask(), Some(expected), "{changes}");

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use engine::{
     BatchRead, Cached, Clock, Config, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn,
-    NewRelationship, NewTable, Place, ReadError, RowInput, TableChange, Unavailable, WantedRows,
+    NewRelationship, NewTable, Place, ReadError, RowInput, TableChange, Unavailable, View,
+    WantedRows,
 };
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId, Timestamp};
@@ -21,7 +22,7 @@ fn ask(engine: &Engine, place: Place<'_>, ttl_s: u32, total: bool) -> ListAnswer
         bypass: false,
         family: Family::Tables,
     };
-    block_on(engine.list_rows(&key(), &asked)).unwrap()
+    block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap()
 }
 
 fn cached(engine: &Engine, ttl_s: u32) -> Option<Cached> {
@@ -153,7 +154,7 @@ fn a_cached_page_still_needs_its_cursor_row() {
         bypass: false,
         family: Family::Tables,
     };
-    let list = || block_on(engine.list_rows(&key(), &asked));
+    let list = || block_on(engine.list_rows(&key(), &asked, View::CURRENT));
     assert_eq!(list().unwrap().cached, FRESH);
     assert_eq!(list().unwrap().cached, KEPT);
     let id = RowId::new("a").unwrap();
@@ -194,7 +195,7 @@ fn a_cached_page_still_needs_its_cursor_row_to_be_seen() {
             bypass: false,
             family: Family::Tables,
         };
-        block_on(engine.list_rows(&guest(), &asked))
+        block_on(engine.list_rows(&guest(), &asked, View::CURRENT))
     };
     for ttl_s in [0, 60] {
         list(ttl_s).unwrap();
@@ -469,7 +470,7 @@ fn large_pages_are_encoded_apart_and_small_ones_where_they_are_wanted() {
                 bypass: true,
                 family: Family::Tables,
             };
-            block_on(engine.list_rows(&key(), &asked)).unwrap();
+            block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap();
             ENCODED.lock().unwrap().drain(..).collect::<Vec<_>>()
         };
         let two = r#"{"method":"limit","values":[2]}"#;
@@ -534,10 +535,18 @@ fn one_row_of_many_bytes_is_read_apart_with_its_related_rows() {
         for (id, apart) in [("a", 0), ("larger", 1)] {
             let taken = || engine.store_counts().long_reads.taken;
             let (before, id) = (taken(), RowId::new(id).unwrap());
-            let read = block_on(engine.get_row(&key(), LARGE, &id, &texts)).unwrap();
+            let read = block_on(stage::get_row(
+                engine,
+                &key(),
+                LARGE,
+                &id,
+                &texts,
+                View::CURRENT,
+            ))
+            .unwrap();
             assert_eq!(read.answer.related.len(), 1);
             assert_eq!(taken() - before, apart, "{id}");
-            let inside = engine.get_row_staged(&caller, "empty", LARGE, &id, &texts);
+            let inside = stage::get_row(engine, &caller, LARGE, &id, &texts, View::Staged("empty"));
             assert_eq!(block_on(inside).unwrap().answer.related.len(), 1);
             assert_eq!(taken() - before, 2 * apart, "{id} inside a transaction");
         }

@@ -5,7 +5,7 @@ mod stage;
 
 use engine::{
     Caller, Engine, EngineError, Family, ListAnswer, ListRows, ReadError, RowInput, TableChange,
-    WriteError,
+    View, WriteError,
 };
 use futures_executor::block_on;
 use model::{Json, RowId};
@@ -36,6 +36,7 @@ fn list(engine: &Engine, queries: &[&str]) -> Result<ListAnswer, EngineError> {
             bypass: false,
             family: Family::Tables,
         },
+        View::CURRENT,
     ))
 }
 
@@ -64,7 +65,15 @@ fn scheduled_rows_come_and_go_in_exact_lists_at_their_instants() {
     let now = |engine: &Engine| ids(engine, &[]).0;
     let get = |id: &str| {
         let id = RowId::new(id).unwrap();
-        block_on(engine.get_row(&key(), PLACE, &id, &[])).map(|read| read.answer.rows.len())
+        block_on(stage::get_row(
+            &engine,
+            &key(),
+            PLACE,
+            &id,
+            &[],
+            View::CURRENT,
+        ))
+        .map(|read| read.answer.rows.len())
     };
     assert_eq!(ids(&engine, &[]), (vec!["always".to_owned()], Some(false)));
     assert_eq!(ids(&engine, &[]), (vec!["always".to_owned()], Some(true)));
@@ -279,7 +288,16 @@ fn a_write_over_a_period_that_changes_grants_alone_changes_them() {
     };
     block_on(engine.create_row(&key(), PLACE, granting(row("a", &[("n", 1)]), &[]))).unwrap();
     let id = RowId::new("a").unwrap();
-    let get = |caller: &Caller| block_on(engine.get_row(caller, PLACE, &id, &[]));
+    let get = |caller: &Caller| {
+        block_on(stage::get_row(
+            &engine,
+            caller,
+            PLACE,
+            &id,
+            &[],
+            View::CURRENT,
+        ))
+    };
     assert!(get(&guest()).is_err());
     // From a second on the row says what it says already.
     let mut same = row("a", &[]);

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use engine::{
     AccessError, Act, Caller, Echo, Engine, EngineError, Family, ListContainers, ListRows,
-    Operation, Place, ReadError, SchemaError, TransactionError, TransactionStatus, WriteError,
+    Operation, Place, ReadError, SchemaError, TransactionError, TransactionStatus, View,
+    WriteError,
 };
 use futures_executor::block_on;
 use model::{Actor, Json, Role, RoleSet, RowId, TableId};
@@ -65,8 +66,8 @@ async fn rows(engine: &Engine, transaction: Option<&str>) -> Vec<String> {
         family: Family::Tables,
     };
     let answer = match transaction {
-        Some(id) => engine.list_rows_staged(&key(), id, &asked).await,
-        None => engine.list_rows(&key(), &asked).await,
+        Some(id) => engine.list_rows(&key(), &asked, View::Staged(id)).await,
+        None => engine.list_rows(&key(), &asked, View::CURRENT).await,
     }
     .unwrap();
     let text = String::from_utf8(answer.rows.to_vec()).unwrap();
@@ -354,21 +355,19 @@ fn links_are_staged_with_their_rows() {
             .await
             .unwrap();
         let b = Place { table: "b", ..T };
-        let inside = engine
-            .get_row_staged(&key(), "t", b, &id("b1"), &[])
+        let inside = stage::get_row(&engine, &key(), b, &id("b1"), &[], View::Staged("t"))
             .await
             .unwrap();
         assert_eq!(inside.answer.rows[0].id, id("b1"));
         let related = [r#"{"method":"select","values":["*","down.*"]}"#.to_owned()];
-        let inside = engine
-            .get_row_staged(&key(), "t", T, &id("a"), &related)
+        let inside = stage::get_row(&engine, &key(), T, &id("a"), &related, View::Staged("t"))
             .await
             .unwrap();
         assert_eq!(inside.answer.related[0].page.rows[0].id, id("b1"));
         // The parent takes its rows along.
         let gone = operation(Act::Delete(id("a")));
         engine.stage(&key(), "t", vec![gone]).await.unwrap();
-        let inside = engine.get_row_staged(&key(), "t", b, &id("b1"), &[]).await;
+        let inside = stage::get_row(&engine, &key(), b, &id("b1"), &[], View::Staged("t")).await;
         assert_eq!(
             inside.err(),
             Some(EngineError::Read(ReadError::RowNotFound(id("b1"))))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use engine::{Caller, Clock, Engine, EngineError, Family, Judged, ListRows, Place};
+use engine::{Caller, Clock, Engine, EngineError, Family, ListRows, Place, RowAnswer, View};
 use model::{Actor, KeyId, ProjectId, RowId, Scope};
 use server::http::wire;
 use server::offline::offline_engine;
@@ -69,12 +69,10 @@ pub fn points(
                 };
                 let before = Instant::now();
                 let is_there = runtime.block_on(async {
-                    if is_past {
-                        let read = engine.get_row_at(&caller, &list, &id, Judged::Today);
-                        return Ok(read.await?.is_some());
-                    }
-                    let read = engine.get_row(&caller, place, &id, &[]).await?;
-                    let body = wire::encode_page(&read.answer, Family::Tables);
+                    let body = match engine.get_row(&caller, &list, &id, View::CURRENT).await? {
+                        RowAnswer::AtTimes(read) => return Ok(!read.rows.is_empty()),
+                        RowAnswer::Page(read) => wire::encode_page(&read.answer, Family::Tables),
+                    };
                     Ok::<_, EngineError>(!body.is_empty())
                 })?;
                 let took = before.elapsed();

@@ -18,7 +18,7 @@ use store::{Listing, Point, StoreError};
 use crate::Engine;
 use crate::error::{AccessError, EngineError, ReadError, Unavailable, WriteError};
 use crate::read::paranoid::Hit;
-use crate::request::asked::{Cached, Caller, Fixed, Judged, ListAnswer, ListRows, Place};
+use crate::request::asked::{Cached, Caller, Fixed, GrantsAsOf, ListAnswer, ListRows, Place};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::named_times::{Timed, timed};
@@ -31,7 +31,7 @@ struct AskedAt<'a> {
     /// One row, if only that is asked for.
     only: Option<&'a RowId>,
     timed: &'a Timed,
-    judged: Judged,
+    grants: GrantsAsOf,
 }
 
 /// How an answer is made.
@@ -67,14 +67,16 @@ impl Engine {
     /// today's columns go for them.
     ///
     /// # Errors
-    /// As for [`Engine::get_row_at`].
+    /// As for [`Engine::get_row`].
     pub fn prepare_past(
         &self,
         caller: &Caller,
         list: &ListRows<'_>,
-        judged: Judged,
+        grants: GrantsAsOf,
     ) -> Result<Option<PreparedPast>, EngineError> {
-        let Some(timed) = timed_judged(list.texts, judged)? else {
+        let timed = timed(list.texts)?;
+        need_mark(timed.as_ref(), grants)?;
+        let Some(timed) = timed else {
             return Ok(None);
         };
         need_one_instant(&timed)?;
@@ -87,7 +89,7 @@ impl Engine {
             list,
             only: None,
             timed: &timed,
-            judged,
+            grants,
         };
         // The grants of then are found where the row is read.
         if past::judges_then(table, &caller.actor, timed.times)? {
@@ -104,7 +106,7 @@ impl Engine {
     }
 
     /// One of these rows, if it is found without waiting. For the caller it was prepared for, who
-    /// must have been asked about anew. Whatever goes wrong, [`Engine::get_row_at`] says what it
+    /// must have been asked about anew. Whatever goes wrong, [`Engine::get_row`] says what it
     /// is.
     pub fn past_at_once(&self, past: &PreparedPast, id: &RowId) -> Option<ListAnswer> {
         let epoch = past.catalogue_epoch;
@@ -130,66 +132,45 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::list_rows`], of a list that names times by its queries, judged so.
-    ///
-    /// # Errors
-    /// As there; [`EngineError::Argument`] for [`Judged::AsOf`] without `asOf`.
-    pub async fn list_rows_judged(
-        &self,
-        caller: &Caller,
-        asked: &ListRows<'_>,
-        judged: Judged,
-    ) -> Result<ListAnswer, EngineError> {
-        match timed_judged(asked.texts, judged)? {
-            None => self.list_rows(caller, asked).await,
-            Some(timed) => self.list_at(caller, asked, &timed, judged).await,
-        }
-    }
-
     /// Lists rows at the times that the query names.
     pub(crate) async fn list_at(
         &self,
         caller: &Caller,
         list: &ListRows<'_>,
         timed: &Timed,
-        judged: Judged,
+        grants: GrantsAsOf,
     ) -> Result<ListAnswer, EngineError> {
         let asked = AskedAt {
             list,
             only: None,
             timed,
-            judged,
+            grants,
         };
         self.answer_at(caller, asked).await
     }
 
-    /// One row at the times that its queries name, as a list of one; `None` if they name none.
-    ///
-    /// # Errors
-    /// As for [`Engine::get_row`]; [`ReadError::FutureMark`], [`ReadError::HistoryGone`].
-    pub async fn get_row_at(
+    /// One row at the times that its queries name, as a list of one.
+    pub(crate) async fn get_row_at(
         &self,
         caller: &Caller,
         list: &ListRows<'_>,
         id: &RowId,
-        judged: Judged,
-    ) -> Result<Option<ListAnswer>, EngineError> {
-        let Some(timed) = timed_judged(list.texts, judged)? else {
-            return Ok(None);
-        };
-        need_one_instant(&timed)?;
+        timed: &Timed,
+        grants: GrantsAsOf,
+    ) -> Result<ListAnswer, EngineError> {
+        need_one_instant(timed)?;
         let asked = AskedAt {
             list,
             only: Some(id),
-            timed: &timed,
-            judged,
+            timed,
+            grants,
         };
         match self.answer_at(caller, asked).await {
             // A row that cannot be read is not there.
             Err(EngineError::Access(AccessError::Unauthorized)) => {
                 Err(ReadError::RowNotFound(id.clone()).into())
             }
-            answer => answer.map(Some),
+            answer => answer,
         }
     }
 
@@ -206,7 +187,7 @@ impl Engine {
             list,
             only,
             timed,
-            judged: Judged::Today,
+            grants: GrantsAsOf::Today,
         };
         let everything = Mark(Timestamp::END.0 - 1);
         self.view(catalogue, caller, asked, everything).await
@@ -364,7 +345,7 @@ impl Engine {
         if table.has_relationships() && !query::resolve_related(ast, &table)?.is_empty() {
             return refuse("related rows are selected as of now only");
         }
-        if asked.judged == Judged::AsOf {
+        if asked.grants == GrantsAsOf::Mark {
             query.then = Some(might_see(&table, caller, mark)?);
         }
         if let Some(id) = asked.only {
@@ -496,17 +477,16 @@ fn is_of_today(today: &Table, mark: Mark) -> bool {
     mark.0 >= today.updated.0.saturating_add(1_000)
 }
 
-/// The queries, if they name times and such a read can be judged so.
-fn timed_judged(texts: &[String], judged: Judged) -> Result<Option<Timed>, EngineError> {
-    let timed = timed(texts)?;
-    let names_mark = timed.as_ref();
-    let names_mark = names_mark.is_some_and(|timed| timed.times.system.is_some());
-    if judged == Judged::AsOf && !names_mark {
+/// # Errors
+/// [`EngineError::Argument`] for grants of a mark that is not named.
+pub(crate) fn need_mark(timed: Option<&Timed>, grants: GrantsAsOf) -> Result<(), EngineError> {
+    let names_mark = timed.is_some_and(|timed| timed.times.system.is_some());
+    if grants == GrantsAsOf::Mark && !names_mark {
         let why = "`as-of` needs the query `asOf`".to_owned();
         let name = "permissions";
         return Err(EngineError::Argument { name, why });
     }
-    Ok(timed)
+    Ok(())
 }
 
 /// # Errors

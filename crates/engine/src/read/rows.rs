@@ -15,24 +15,17 @@ use crate::error::{AccessError, EngineError, ReadError, Unavailable};
 use crate::read::coordinates;
 use crate::read::paranoid::Hit;
 use crate::read::related::Gathering;
-use crate::request::asked::{Cached, Caller, Judged, ListAnswer, ListRows, Place};
+use crate::request::asked::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize::{self, READ_ROWS};
-use crate::request::named_times::timed;
 
 impl Engine {
-    /// Lists rows. The answer may be cached: exact, or, with `ttl_s` above 0, up to that age.
-    ///
-    /// # Errors
-    /// Whatever keeps the caller from reading, or the query from being answered.
-    pub async fn list_rows(
+    /// A list of the present.
+    pub(crate) async fn list_current(
         &self,
         caller: &Caller,
         asked: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
-        if let Some(timed) = timed(asked.texts)? {
-            return self.list_at(caller, asked, &timed, Judged::Today).await;
-        }
         let mut was_torn = false;
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
@@ -94,12 +87,8 @@ impl Engine {
         Err(Unavailable::Overloaded.into())
     }
 
-    /// One row of now by its id. Of `texts`, only `select` is understood; for the times that others
-    /// name see [`Engine::get_row_at`].
-    ///
-    /// # Errors
-    /// [`ReadError::RowNotFound`] also when the caller may not read it.
-    pub async fn get_row(
+    /// One row of the present by its id. Of `texts`, only `select` is understood.
+    pub(crate) async fn get_row_current(
         &self,
         caller: &Caller,
         place: Place<'_>,

@@ -78,15 +78,15 @@ pub struct Fixed {
     pub max_age_s: u32,
 }
 
-/// By which grants a read of the past is judged.
+/// Whose grants decide what a read of the past shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Judged {
+pub enum GrantsAsOf {
     /// Those of today.
     #[default]
     Today,
     /// Those of today and those that were known at the mark it looks at: what either hides is not
     /// seen. `$permissions` are those of then.
-    AsOf,
+    Mark,
 }
 
 impl ListAnswer {

@@ -16,25 +16,19 @@ use crate::read::related::{Gathering, Reads};
 use crate::read::rows::{get_with, related, selection};
 use crate::request::asked::{Caller, ListAnswer, ListRows, Place};
 use crate::request::authorize::{self, READ_ROWS};
-use crate::request::named_times::timed;
+use crate::request::named_times::Timed;
 
 impl Engine {
-    /// As [`Engine::list_rows`], inside a transaction; never from a cache.
-    ///
-    /// # Errors
-    /// [`crate::TransactionError::NotFound`], [`crate::TransactionError::Ended`],
-    /// [`crate::TransactionError::Expired`]; [`ReadError::Timeout`] when what was staged and the
-    /// read take too long (a second; a tenth of it without a key);
-    /// [`crate::Unavailable::DryRunsBusy`]; as for [`Engine::list_rows_judged`] for another
-    /// time than now.
-    pub async fn list_rows_staged(
+    /// A list inside a transaction.
+    pub(crate) async fn list_staged(
         &self,
         caller: &Caller,
         id: &str,
         asked: &ListRows<'_>,
+        timed: Option<&Timed>,
     ) -> Result<ListAnswer, EngineError> {
-        if let Some(timed) = timed(asked.texts)? {
-            return self.list_staged_at(caller, id, (asked, None), &timed).await;
+        if let Some(timed) = timed {
+            return self.list_staged_at(caller, id, (asked, None), timed).await;
         }
         self.under_catalogue(async |catalogue| {
             let query = self.resolve(catalogue, caller, asked.place, asked.texts)?;
@@ -89,11 +83,8 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::get_row`], inside a transaction.
-    ///
-    /// # Errors
-    /// As for [`Engine::list_rows_staged`]; [`ReadError::RowNotFound`].
-    pub async fn get_row_staged(
+    /// One row inside a transaction.
+    pub(crate) async fn get_row_staged(
         &self,
         caller: &Caller,
         id: &str,

@@ -14,36 +14,31 @@ use crate::Engine;
 use crate::error::{AccessError, EngineError, ReadError};
 use crate::read::coordinates::need_one_instant;
 use crate::read::related::Gathering;
-use crate::request::asked::{Caller, Judged, ListAnswer, ListRows};
+use crate::request::asked::{Caller, GrantsAsOf, ListAnswer, ListRows};
 use crate::request::authorize::{self, READ_ROWS};
-use crate::request::named_times::{Timed, timed};
+use crate::request::named_times::Timed;
 
 /// A list, or one row of it.
 type Asked<'a> = (&'a ListRows<'a>, Option<&'a RowId>);
 
 impl Engine {
-    /// As [`Engine::get_row_at`], inside a transaction; `None` if the queries name no times.
-    ///
-    /// # Errors
-    /// As for [`Engine::list_rows_staged`]; [`ReadError::RowNotFound`].
-    pub async fn get_row_staged_at(
+    /// One row inside a transaction, at the times that its queries name.
+    pub(crate) async fn get_row_staged_at(
         &self,
         caller: &Caller,
         id: &str,
         list: &ListRows<'_>,
         row: &RowId,
-    ) -> Result<Option<ListAnswer>, EngineError> {
-        let Some(timed) = timed(list.texts)? else {
-            return Ok(None);
-        };
-        need_one_instant(&timed)?;
-        let listed = self.list_staged_at(caller, id, (list, Some(row)), &timed);
+        timed: &Timed,
+    ) -> Result<ListAnswer, EngineError> {
+        need_one_instant(timed)?;
+        let listed = self.list_staged_at(caller, id, (list, Some(row)), timed);
         match listed.await {
             // A row that cannot be read is not there.
             Err(EngineError::Access(AccessError::Unauthorized)) => {
                 Err(ReadError::RowNotFound(row.clone()).into())
             }
-            answer => answer.map(Some),
+            answer => answer,
         }
     }
 
@@ -59,10 +54,10 @@ impl Engine {
             let nothing = OperationsOf::Nothing;
             self.find_open(caller, READ_ROWS, id, nothing).await?;
             return match only {
-                None => self.list_at(caller, list, timed, Judged::Today).await,
+                None => self.list_at(caller, list, timed, GrantsAsOf::Today).await,
                 Some(row) => {
-                    let got = self.get_row_at(caller, list, row, Judged::Today).await?;
-                    Ok(got.expect("a time is named"))
+                    let read = self.get_row_at(caller, list, row, timed, GrantsAsOf::Today);
+                    read.await
                 }
             };
         }

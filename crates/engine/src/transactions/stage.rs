@@ -132,14 +132,14 @@ impl Engine {
                 Attempt::Probe(_) | Attempt::Nothing => None,
             };
             match judge(operation, whole.is_some(), outcome)? {
-                Judged::Row(applied) => {
+                GrantsAsOf::Row(applied) => {
                     let table = table(catalogue, caller, operation)?;
                     let unseen =
                         whole.and_then(|batch| Unseen::of(table, &caller.actor, &batch.ops));
                     echoes.push(echo(table, *applied, unseen.as_ref()));
                 }
-                Judged::AsSent => echoes.push(as_sent(catalogue, caller, operation)?),
-                Judged::Moved => return Ok(None),
+                GrantsAsOf::AsSent => echoes.push(as_sent(catalogue, caller, operation)?),
+                GrantsAsOf::Moved => return Ok(None),
             }
         }
         Ok(Some((tried.mark, echoes)))
@@ -186,7 +186,7 @@ fn attempt(
 }
 
 /// What an attempt came to.
-enum Judged {
+enum GrantsAsOf {
     Row(Box<Applied>),
     AsSent,
     Moved,
@@ -196,10 +196,10 @@ fn judge(
     operation: &Operation,
     is_whole: bool,
     outcome: Option<Outcome>,
-) -> Result<Judged, EngineError> {
+) -> Result<GrantsAsOf, EngineError> {
     match outcome {
-        Some(Ok(applied)) if is_whole => Ok(Judged::Row(Box::new(applied))),
-        Some(Err(Refusal::CatalogueMoved)) => Ok(Judged::Moved),
+        Some(Ok(applied)) if is_whole => Ok(GrantsAsOf::Row(Box::new(applied))),
+        Some(Err(Refusal::CatalogueMoved)) => Ok(GrantsAsOf::Moved),
         Some(Err(refusal @ (Refusal::RowNotFound(_) | Refusal::RowForbidden(_)))) => {
             Err(refused(refusal))
         }
@@ -208,7 +208,7 @@ fn judge(
                 ColumnFault::LimitExceeded(error.to_string()),
             )))
         }
-        _ => Ok(Judged::AsSent),
+        _ => Ok(GrantsAsOf::AsSent),
     }
 }
 

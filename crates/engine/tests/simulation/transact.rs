@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use engine::{Act, Engine, EngineError, ListAnswer, ListRows, Operation};
+use engine::{Act, Engine, EngineError, ListAnswer, ListRows, Operation, View};
 use model::{Json, RowId, Timestamp};
 
 use super::chance::Chance;
@@ -181,7 +181,7 @@ impl Staged {
                 family: engine::Family::Tables,
             };
             let before = ledger.now_stands();
-            let list = engine.list_rows_staged(caller, &id, &asked).await;
+            let list = engine.list_rows(caller, &asked, View::Staged(&id)).await;
             if let (Ok(list), Some(question)) = (list, self.question) {
                 *seen.lock().unwrap() = Some(Inside {
                     question,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use engine::{Engine, EngineError, Judged, ListAnswer, ReadError};
+use engine::{Engine, EngineError, GrantsAsOf, ListAnswer, ReadError, View};
 use model::{Mark, RowId};
 
 use super::super::domain;
@@ -208,15 +208,20 @@ pub(super) async fn at_other_time(
 ) -> Result<ListAnswer, EngineError> {
     let Some(id) = asked.only else {
         let list = super::list_of(&asked, false);
-        return engine.list_rows(&asked.caller, &list).await;
+        return engine.list_rows(&asked.caller, &list, View::CURRENT).await;
     };
     let id = RowId::new(id).expect("a legal id");
     if asked.times.is_none() {
         return row_of_now(&engine, &asked, &id).await;
     }
     let list = super::list_of(&asked, false);
-    let got = engine.get_row_at(&asked.caller, &list, &id, Judged::Today);
-    Ok(got.await?.expect("it names a time"))
+    let got = engine.get_row(
+        &asked.caller,
+        &list,
+        &id,
+        View::Committed(GrantsAsOf::Today),
+    );
+    Ok(stage::at_times(got.await?))
 }
 
 /// One row of now, as a list of one.
@@ -226,7 +231,7 @@ async fn row_of_now(
     id: &RowId,
 ) -> Result<ListAnswer, EngineError> {
     let place = super::list_of(asked, false).place;
-    let got = engine.get_row(&asked.caller, place, id, &[]).await?;
+    let got = stage::get_row(engine, &asked.caller, place, id, &[], View::CURRENT).await?;
     let rows = stage::encode_page(&got.answer, asked.family);
     Ok(ListAnswer {
         tag: engine.fingerprint(&rows),

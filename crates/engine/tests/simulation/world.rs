@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use engine::{Engine, EngineError, ListAnswer, ListRows, Place, PreparedList};
+use engine::{Engine, EngineError, ListAnswer, ListRows, Place, PreparedList, View};
 use list_cache::Rule;
 use model::{Marked, RowId, Timestamp};
 use store::{Outcome, TotalCap};
@@ -379,7 +379,7 @@ impl World {
             let held = prepared.and_then(|known| held(&engine, &known, &asked, &list));
             match held {
                 Some(answer) => Ok(answer),
-                None => engine.list_rows(&asked.caller, &list).await,
+                None => engine.list_rows(&asked.caller, &list, View::CURRENT).await,
             }
         };
         self.tally.count(

@@ -7,13 +7,13 @@ pub mod gate;
 use std::sync::Arc;
 
 use engine::{
-    Caller, Config, Durability, Engine, Family, LongReads, NewColumn, NewIndex, NewTable,
-    OptionsChange, Place, RowInput,
+    Caller, Config, Durability, Engine, EngineError, Family, ListAnswer, ListRows, LongReads,
+    NewColumn, NewIndex, NewTable, OptionsChange, Place, RowAnswer, RowInput, View,
 };
 use futures_executor::block_on;
 use model::{
-    Actor, Content, DatabaseId, DatabaseKind, Json, KeyId, Page, ProjectId, RowId, Scope, Table,
-    TableId, TableOptions, Value,
+    Actor, Content, DatabaseId, DatabaseKind, Json, KeyId, Marked, Page, ProjectId, RowId, Scope,
+    Table, TableId, TableOptions, Value,
 };
 use store::Store;
 pub use testing::TickingClock;
@@ -90,6 +90,36 @@ pub fn open_store(config: &Config) -> Arc<dyn Store> {
         vfs: None,
     })
     .expect("the directory is new or ours")
+}
+
+pub async fn get_row(
+    engine: &Engine,
+    caller: &Caller,
+    place: Place<'_>,
+    id: &RowId,
+    texts: &[String],
+    view: View<'_>,
+) -> Result<Marked<Page>, EngineError> {
+    let list = ListRows {
+        place,
+        texts,
+        total: false,
+        ttl_s: 0,
+        bypass: false,
+        family: Family::Tables,
+    };
+    match engine.get_row(caller, &list, id, view).await? {
+        RowAnswer::Page(page) => Ok(page),
+        RowAnswer::AtTimes(_) => panic!("it names no time"),
+    }
+}
+
+/// The answer to a read of a row that names a time.
+pub fn at_times(answer: RowAnswer) -> ListAnswer {
+    match answer {
+        RowAnswer::AtTimes(answer) => answer,
+        RowAnswer::Page(_) => panic!("it names a time"),
+    }
 }
 
 pub fn key() -> Caller {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use engine::{
-    AccessError, Caller, EngineError, Family, Identity, Judged, ListContainers, Place, Room,
+    AccessError, Caller, EngineError, Family, GrantsAsOf, Identity, ListContainers, Place, Room,
 };
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HeaderMap, HeaderName};
@@ -295,9 +295,9 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// By which grants a read of the past is judged.
-    pub fn judged(&self) -> Result<Judged, ApiError> {
-        judged(self.query.permissions.as_deref())
+    /// Whose grants decide what a read of the past shows.
+    pub fn grants(&self) -> Result<GrantsAsOf, ApiError> {
+        grants(self.query.permissions.as_deref())
     }
 
     /// A listing of containers, as the query string asks for it.
@@ -382,11 +382,11 @@ pub fn check_ttl(ttl_s: i64) -> Result<u32, ApiError> {
     }
 }
 
-/// By which grants a read is judged, as the parameter `permissions` says.
-pub fn judged(permissions: Option<&str>) -> Result<Judged, ApiError> {
+/// Whose grants decide what a read shows, as the parameter `permissions` says.
+pub fn grants(permissions: Option<&str>) -> Result<GrantsAsOf, ApiError> {
     match permissions {
-        None | Some("now") => Ok(Judged::Today),
-        Some("as-of") => Ok(Judged::AsOf),
+        None | Some("now") => Ok(GrantsAsOf::Today),
+        Some("as-of") => Ok(GrantsAsOf::Mark),
         Some(_) => Err(ApiError::invalid(
             "permissions",
             "Value must be `now` or `as-of`.",

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use engine::{Act, Caller, Engine, Judged, ListAnswer, ListRows, RowInput};
+use engine::{Act, Caller, Engine, GrantsAsOf, ListAnswer, ListRows, RowAnswer, RowInput, View};
 use hyper::StatusCode;
 use model::{Content, Json, Marked, Page, Row, RowId};
 
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, Sender, check_queries, check_ttl, judged};
+use super::extract::{Asked, Sender, check_queries, check_ttl, grants};
 use super::fields::Fields;
 use super::min_mark;
 use super::once::Shape;
@@ -33,54 +33,43 @@ pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
         bypass: asked.bypasses_cache(),
         family: asked.family,
     };
-    let engine = &asked.app.shared.engine;
-    let (judged, transaction) = (asked.judged()?, asked.query.transaction.as_deref());
-    if judged == Judged::AsOf {
-        need_none(transaction)?;
-        let answer = Box::pin(engine.list_rows_judged(&caller, &list, judged)).await?;
-        asked.app.counts.listed(answer.cached);
-        return Ok(Reply::list(answer, asked.words));
-    }
-    if let Some(id) = transaction_of(transaction) {
-        // Boxed, so that reads outside of transactions do not carry its state around.
-        let answer = Box::pin(engine.list_rows_staged(&caller, id, &list)).await?;
-        asked.app.counts.listed(answer.cached);
-        return Ok(Reply::list(answer, asked.words));
-    }
-    let answer = read_list(&asked, &caller, &list, judged).await?;
+    let view = view(asked.grants()?, asked.query.transaction.as_deref())?;
+    let answer = read_list(&asked, &caller, &list, view).await?;
     asked.app.counts.listed(answer.cached);
-    if answer.cached.is_some_and(|cached| cached.is_hit) {
+    if view == View::CURRENT && answer.cached.is_some_and(|cached| cached.is_hit) {
         remember_list(&asked, &caller, &list);
     }
     Ok(Reply::list(answer, asked.words))
 }
 
-/// A list of now. One that is kept for a `ttl` and that a commit may have altered could be older
+/// A list. One that is kept for a `ttl` and that a commit may have altered could be older
 /// than the mark which the request names; the exact one is not.
 async fn read_list(
     asked: &Asked<'_>,
     caller: &Caller,
     list: &ListRows<'_>,
-    judged: Judged,
+    view: View<'_>,
 ) -> Result<ListAnswer, ApiError> {
     let engine = &asked.app.shared.engine;
-    let answer = engine.list_rows_judged(caller, list, judged).await?;
+    let answer = engine.list_rows(caller, list, view).await?;
     if !answer.may_be_old() || min_mark::named(&asked.head.headers)?.is_none() {
         return Ok(answer);
     }
     let exact = ListRows { ttl_s: 0, ..*list };
-    let mut answer = Box::pin(engine.list_rows_judged(caller, &exact, judged)).await?;
+    let mut answer = Box::pin(engine.list_rows(caller, &exact, view)).await?;
     if let Some(cached) = &mut answer.cached {
         cached.is_stale = Some(false);
     }
     Ok(answer)
 }
 
-/// Inside a transaction nothing but the rows as its commit would leave them is read.
-fn need_none(transaction: Option<&str>) -> Result<(), ApiError> {
-    match transaction_of(transaction) {
-        None => Ok(()),
-        Some(_) => Err(ApiError::invalid(
+/// The state that a read shows. Inside a transaction nothing but the rows as its commit would leave
+/// them is read.
+fn view(grants: GrantsAsOf, transaction: Option<&str>) -> Result<View<'_>, ApiError> {
+    match (transaction_of(transaction), grants) {
+        (None, grants) => Ok(View::Committed(grants)),
+        (Some(id), GrantsAsOf::Today) => Ok(View::Staged(id)),
+        (Some(_), GrantsAsOf::Mark) => Err(ApiError::invalid(
             "permissions",
             "A read inside a transaction is judged by the grants of now.",
         )),
@@ -108,10 +97,10 @@ fn remember_table(asked: &Asked<'_>, caller: &Rc<Caller>) {
 }
 
 /// At a time that is over, more rows of the table are likely to be read.
-fn remember_past(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>, judged: Judged) {
+fn remember_past(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>, grants: GrantsAsOf) {
     let around = asked.target().and_then(repeated::around_row);
     remember(asked, around.map(|(around, _)| around), caller, |engine| {
-        let table = engine.prepare_past(caller, list, judged).ok()??;
+        let table = engine.prepare_past(caller, list, grants).ok()??;
         Some(Meaning::Past(Box::new(Past::new(table, asked.family))))
     });
 }
@@ -145,15 +134,9 @@ pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         bypass: asked.bypasses_cache(),
         family: asked.family,
     };
-    let judged = judged(fields.text("permissions")?.as_deref())?;
-    if judged == Judged::AsOf {
-        need_none(transaction.as_deref())?;
-    }
-    let engine = &asked.app.shared.engine;
-    let answer = match transaction {
-        Some(id) => engine.list_rows_staged(&caller, &id, &list).await?,
-        None => read_list(&asked, &caller, &list, judged).await?,
-    };
+    let grants = grants(fields.text("permissions")?.as_deref())?;
+    let view = view(grants, transaction.as_deref())?;
+    let answer = read_list(&asked, &caller, &list, view).await?;
     asked.app.counts.listed(answer.cached);
     Ok(Reply::list(answer, asked.words))
 }
@@ -162,51 +145,36 @@ pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
 pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
     let caller = asked.caller()?;
     let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
-    let (engine, texts) = (&asked.app.shared.engine, &asked.query.queries);
-    let judged = asked.judged()?;
-    if judged == Judged::AsOf {
-        need_none(asked.query.transaction.as_deref())?;
-    }
-    if let Some(transaction) = transaction_of(asked.query.transaction.as_deref()) {
-        let place = asked.place();
-        let list = ListRows {
-            place,
-            texts,
-            total: false,
-            ttl_s: 0,
-            bypass: asked.bypasses_cache(),
-            family: asked.family,
-        };
-        let read = Box::pin(engine.get_row_staged_at(&caller, transaction, &list, &id)).await?;
-        if let Some(answer) = read {
+    let view = view(asked.grants()?, asked.query.transaction.as_deref())?;
+    let list = ListRows {
+        place: asked.place(),
+        texts: &asked.query.queries,
+        total: false,
+        ttl_s: 0,
+        bypass: asked.bypasses_cache(),
+        family: asked.family,
+    };
+    match asked
+        .app
+        .shared
+        .engine
+        .get_row(&caller, &list, &id, view)
+        .await?
+    {
+        RowAnswer::AtTimes(answer) => {
             asked.app.counts.listed(answer.cached);
-            return Ok(Reply::row(answer, asked.words));
-        }
-        let read = engine.get_row_staged(&caller, transaction, place, &id, texts);
-        let read = Box::pin(read).await?;
-        return row(&asked, &caller, read).await;
-    }
-    if !texts.is_empty() || judged == Judged::AsOf {
-        let list = ListRows {
-            place: asked.place(),
-            texts,
-            total: false,
-            ttl_s: 0,
-            bypass: asked.bypasses_cache(),
-            family: asked.family,
-        };
-        let read = Box::pin(engine.get_row_at(&caller, &list, &id, judged)).await?;
-        if let Some(answer) = read {
-            asked.app.counts.listed(answer.cached);
-            if answer.fixed.is_some() {
-                remember_past(&asked, &caller, &list, judged);
+            if let (View::Committed(grants), Some(_)) = (view, answer.fixed) {
+                remember_past(&asked, &caller, &list, grants);
             }
-            return Ok(Reply::row(answer, asked.words));
+            Ok(Reply::row(answer, asked.words))
+        }
+        RowAnswer::Page(read) => {
+            if view == View::CURRENT {
+                remember_table(&asked, &caller);
+            }
+            row(&asked, &caller, read).await
         }
     }
-    let read = engine.get_row(&caller, asked.place(), &id, texts).await?;
-    remember_table(&asked, &caller);
-    row(&asked, &caller, read).await
 }
 
 /// A row that was read, with the rows that it is related to.
