@@ -23,7 +23,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_published_function() {
+    fn fingerprint_is_the_published_function() {
         // The specification of XXH3 gives this value for no bytes under the seed 0.
         assert_eq!(
             fingerprint(0, b""),

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_who_waits_is_woken_once_and_late_askers_get_the_result_at_once() {
+    fn waiters_are_woken_once_and_late_callers_get_the_result_at_once() {
         let (flight, bell) = (Flight::default(), Arc::new(Bell::default()));
         let waker = Waker::from(bell.clone());
         assert_eq!(flight.poll(&waker), Poll::Pending);

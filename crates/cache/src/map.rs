@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_leaves_is_handed_out() {
+    fn removed_entries_are_handed_out() {
         let map = map(10_000);
         let mut kept = std::collections::BTreeMap::new();
         for key in 0..1_000 {

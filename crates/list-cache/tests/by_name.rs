@@ -21,7 +21,7 @@ fn cached(contract: Contract) -> (World, Query, Names) {
 }
 
 #[test]
-fn what_is_cached_is_found_by_its_names_until_a_commit_takes_it() {
+fn lists_are_found_by_their_names_until_a_commit_removes_them() {
     let (mut world, query, names) = cached(EXACT);
     let (body, total, _) = world.read(&query);
     let found = world.lists.look(&names, 0).unwrap();

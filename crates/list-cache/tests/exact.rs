@@ -215,7 +215,7 @@ fn rows_before_a_cursor_are_bounded_on_their_other_side() {
 }
 
 #[test]
-fn what_a_caller_may_not_see_alters_nothing_for_him() {
+fn rows_a_caller_may_not_see_alter_none_of_its_lists() {
     let mut world = World::new();
     world.commit(&[("a", row(1, 1)), ("b", Some(image(1, 2, NOBODY)))]);
     let (mine, all) = (seen_by(&[&is("n", 1)], guests()), query(&[&is("n", 1)]));
@@ -262,7 +262,7 @@ fn two_who_miss<'a>(
 }
 
 #[test]
-fn those_who_miss_together_share_one_read() {
+fn misses_at_one_time_share_one_read() {
     let world = world();
     let first = page(2, 0);
     let (mut leader, fill, mut other, joined) = two_who_miss(&world, &first);
@@ -283,7 +283,7 @@ fn those_who_miss_together_share_one_read() {
 }
 
 #[test]
-fn whoever_waits_for_a_total_takes_no_rows_of_another_page() {
+fn waiters_for_a_total_take_no_rows_of_another_page() {
     let mut world = World::with(&[("a", 1, 1), ("b", 1, 2), ("c", 2, 3)]);
     let (first, other) = (page(1, 0), page(2, 0));
     world.ask(&first, EXACT);
@@ -329,7 +329,7 @@ fn a_read_that_fails_lets_the_others_read() {
 }
 
 #[test]
-fn nothing_stays_registered_that_is_nowhere() {
+fn registrations_end_with_their_lists() {
     let mut world = World::of_bytes(200_000);
     world.commit(&[("a", row(1, 1))]);
     let asked = |n: i64| query(&[&is("n", n), r#"{"method":"cursorAfter","values":["a"]}"#]);

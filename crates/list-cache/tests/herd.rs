@@ -25,7 +25,7 @@ fn waits(fetch: &mut ListFetch<'_>) -> Option<Waiter> {
 }
 
 #[test]
-fn who_wants_the_total_as_well_waits_for_one_who_does() {
+fn callers_with_a_total_wait_for_one_that_reads_it() {
     let world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
     let query = first_of_all();
     let mut of_rows = world.fetch_rows(&query, EXACT);
@@ -44,7 +44,7 @@ fn who_wants_the_total_as_well_waits_for_one_who_does() {
 }
 
 #[test]
-fn those_whose_total_moves_while_they_wait_for_rows_share_one_more_read() {
+fn waiters_whose_total_changes_share_one_more_read() {
     let mut world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
     let query = first_of_all();
     world.ask(&query, EXACT);

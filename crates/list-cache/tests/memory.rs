@@ -72,7 +72,7 @@ fn among(number: i64, count: i64) -> String {
 }
 
 #[test]
-fn what_it_says_it_takes_is_about_what_is_allocated() {
+fn counted_bytes_are_close_to_allocated_bytes() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let one_row = r#"{"method":"limit","values":[1]}"#;
     let many = |number| query(&[&among(number, 500), one_row]);
@@ -127,7 +127,7 @@ fn what_it_says_it_takes_is_about_what_is_allocated() {
 }
 
 #[test]
-fn nothing_is_left_of_tables_that_are_gone() {
+fn dropped_tables_leave_nothing() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let world = World::new();
     let late = |number: i64| {

@@ -98,7 +98,7 @@ fn a_commit_that_recasts_the_past_makes_older_answers_unreachable_from_before_it
 }
 
 #[test]
-fn it_shares_the_bound_with_other_lists_and_leaves_their_watches_alone() {
+fn pinned_lists_share_the_bound_and_leave_other_watches_alone() {
     let bytes_max = 64 << 10;
     let world = World::of_bytes(bytes_max);
     let all = query(&[]);

@@ -128,7 +128,7 @@ fn a_commit_keeps_later_askers_from_joining_but_not_the_fill() {
 }
 
 #[test]
-fn what_does_not_concern_a_read_leaves_it_open_to_others() {
+fn unrelated_commits_leave_a_read_open_to_others() {
     let mut world = world();
     let query = query(&[r#"{"method":"equal","attribute":"n","values":[5]}"#]);
     let changes = world.changes(&[("b", row(2, 2))]);
@@ -324,7 +324,7 @@ fn a_read_that_a_loss_overtakes_is_neither_joined_nor_kept() {
 }
 
 #[test]
-fn what_others_lose_leaves_a_read_open_and_kept() {
+fn rights_that_others_lose_leave_a_read_open_and_cached() {
     let mut world = World::with(&[("a", 1, 1), ("b", 1, 2)]);
     let query = query(&[IS_ONE]);
     let changes = world.changes(&[("a", Some(image(1, 1, NOBODY)))]);
@@ -369,7 +369,7 @@ fn more_rows_than_are_told_take_every_list_and_another_definition_takes_none() {
 }
 
 #[test]
-fn what_becomes_due_takes_rows_as_commits_do() {
+fn scheduled_rows_remove_lists_as_commits_do() {
     let mut world = World::with(&[("a", 1, 1), ("b", 2, 2)]);
     let due = world.changes(&[("a", None)]);
     for query in [query(&[IS_ONE]), query(&[IS_TWO])] {
@@ -391,7 +391,7 @@ fn what_becomes_due_takes_rows_as_commits_do() {
 }
 
 #[test]
-fn nothing_is_known_of_lists_that_are_gone() {
+fn removed_lists_leave_nothing() {
     let mut world = World::of_bytes(200_000);
     world.commit(&[("a", row(1, 1)), ("b", row(1, 2))]);
     world.ask(&all(), TTL);

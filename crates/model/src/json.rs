@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_written_as_json() {
+    fn values_are_written_as_json() {
         let text = |text: &str| Json::Text(text.to_owned());
         for (json, wanted) in [
             (Json::Null, "null"),

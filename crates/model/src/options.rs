@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_written_as_it_is_read() {
+    fn retention_is_written_as_it_is_read() {
         for text in ["keep", "none", "days(1)", "days(36525)"] {
             assert_eq!(Retention::parse(text).unwrap().to_string(), text);
         }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_look_is_written_as_it_is_read() {
+    fn access_to_the_past_is_written_as_it_is_read() {
         for text in ["keys", "both", "now"] {
             assert_eq!(Past::parse(text).unwrap().as_str(), text);
         }

@@ -147,7 +147,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_shared_and_what_is_left_make_up_the_whole() {
+    fn intersection_and_remainder_make_up_the_period() {
         let whole = period(10, 20);
         for (other, shared, left) in [
             (period(0, 10), None, [None, Some(whole)]),

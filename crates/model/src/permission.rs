@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_why() {
+    fn unreadable_permissions_say_why() {
         for (text, fragment) in [
             ("read", "must look like"),
             ("read(\"any\"", "closing parenthesis"),

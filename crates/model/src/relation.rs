@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_pointed_at_by_many_decides_over_them() {
+    fn parent_of_many_decides_over_its_children() {
         use OnDelete::{Cascade, SetNull};
         let deletion = |kind, side, two_way| relation(kind, side, two_way).deletion();
         for (kind, side, two_way, expected) in [

@@ -145,7 +145,7 @@ mod tests {
     use Direction::{Asc, Desc};
 
     #[test]
-    fn what_is_fixed_stands_first_and_the_order_after_it() {
+    fn advised_index_has_equalities_first_and_the_order_after_them() {
         check(&[A], &[], &[(ON_A, Asc)]);
         check(&[A, DOWN], &[], &[(ON_A, Asc), (ON_N, Desc)]);
         check(&[A, ABOVE, DOWN], &[], &[(ON_A, Asc), (ON_N, Desc)]);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_advised_where_an_index_does_as_well_or_none_can() {
+    fn advice_is_absent_where_an_index_exists_or_none_can_help() {
         check(&[A], &[&[(ON_A, Asc)]], &[]);
         check(&[A, DOWN], &[&[(ON_A, Asc), (ON_N, Asc)]], &[]);
         check(&[A, DOWN], &[&[(ON_A, Asc)]], &[(ON_A, Asc), (ON_N, Desc)]);

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_by_what_it_is() {
+    fn instants_of_other_forms_are_refused_by_their_form() {
         for (json, why) in [
             (text("2026"), "may be a year or microseconds"),
             (text("-7"), "may be a year or microseconds"),

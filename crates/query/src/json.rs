@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_says_where() {
+    fn malformed_json_is_refused_with_its_place() {
         check_refused(b"{\n  \"a\": tru }", "at line 2, column ");
         check_refused(b"", "EOF while parsing a value at line 1, column 0");
         check_refused(b"1 2", "trailing characters at line 1, column 3");

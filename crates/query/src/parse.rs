@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_query_object_says_why() {
+    fn malformed_query_objects_say_why() {
         for (text, expected) in [
             ("limit(1)", "Invalid query: Syntax error"),
             ("", "Invalid query: Syntax error"),

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_refused_in_one_line() {
+    fn malformed_expressions_are_refused_in_one_line() {
         for (text, part) in [
             ("(", "unclosed group"),
             ("a**(?=b)", "look-around"),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_small_enough() {
+    fn common_expressions_are_small_enough() {
         for text in [
             r"^[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}$",
             r"(?i)^\s*(red|green)\s+fox(es)?\b",

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_databases_read_holds_words_only() {
+    fn search_texts_for_databases_hold_words_only() {
         let search = Search::parse("a\" OR \"b* NEAR(c'd").unwrap();
         assert_eq!(
             search.to_fts5(),

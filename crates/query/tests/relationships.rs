@@ -213,7 +213,7 @@ fn one_link_is_looked_up_in_its_table_of_links_until_its_index_is_there() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_by_name() {
+fn unsupported_queries_of_relationships_are_refused_by_name() {
     for (text, why) in [
         (
             r#"{"method":"equal","attribute":"kids","values":["x"]}"#,

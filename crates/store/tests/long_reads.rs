@@ -516,7 +516,7 @@ fn work_of_keys_goes_before_that_of_guests() {
 }
 
 #[test]
-fn what_reads_on_a_thread_for_long_reads_stays_there() {
+fn long_reads_stay_on_their_thread() {
     let _alone = alone();
     // One that waited for another thread would wait for ever.
     let (_directory, db, query) = furnished(1, 1);

@@ -92,7 +92,7 @@ fn permissions_of(db: &Db, id: &str) -> String {
 }
 
 #[test]
-fn nobody_takes_a_row_over_by_creating_it_at_another_time() {
+fn rows_are_not_taken_over_by_creating_them_at_another_time() {
     let place = Directory::new();
     let mut db = Db::with_notes(&place);
     db.ok(vec![db.insert("a", note("secret"))]);
@@ -122,7 +122,7 @@ fn nobody_takes_a_row_over_by_creating_it_at_another_time() {
 }
 
 #[test]
-fn what_a_row_was_before_it_was_created_again_is_judged_by_its_grants_then() {
+fn rows_of_before_a_deletion_are_judged_by_their_grants_then() {
     let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let open = &["read(\"any\")", "update(\"any\")"];

@@ -243,7 +243,7 @@ fn check_line(db: &Db, line: i64) {
 }
 
 #[test]
-fn whoever_looks_at_the_line_or_above_sees_nothing_of_it() {
+fn readers_at_or_above_the_line_see_nothing_of_it() {
     let place = Embedded(tempfile::tempdir().unwrap());
     let mut dice = Dice(11);
     let versions = long_history(&place, &mut dice);

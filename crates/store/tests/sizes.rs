@@ -292,7 +292,7 @@ fn step(db: &mut Db, dice: &mut Dice) {
 }
 
 #[test]
-fn whatever_is_done_a_counter_says_what_a_count_comes_to() {
+fn counters_equal_counts_after_any_write() {
     let place = Directory::new();
     let mut db = Db::open(&place);
     db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
@@ -367,7 +367,7 @@ fn make_older(place: &Directory) {
 }
 
 #[test]
-fn what_was_stored_before_is_counted_in_slices_while_writes_go_on() {
+fn rows_of_older_files_are_counted_in_slices_while_writes_go_on() {
     let place = Directory::new();
     let mut db = Db::with_notes(&place);
     let insert = |db: &Db, id: String| {
@@ -445,7 +445,7 @@ fn a_table_that_goes_before_it_was_counted_leaves_nothing_to_count() {
 }
 
 #[test]
-fn whoever_looks_from_outside_sees_the_bytes_of_each_project() {
+fn bytes_of_each_project_are_seen_from_outside() {
     let place = Directory::new();
     let mut db = Db::with_notes(&place);
     db.ok(vec![db.insert("a", note("a"))]);

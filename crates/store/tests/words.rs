@@ -9,7 +9,7 @@ use suite::db::{CODE, Db, Directory, TITLE, index};
 use suite::search;
 
 #[test]
-fn they_are_made_anew_when_the_rule_is_another() {
+fn words_are_built_again_when_their_rule_changes() {
     let directory = Directory::new();
     let mut db = search::with_words(&directory);
     db.ok(vec![db.insert("a", search::titled("some words", "1"))]);

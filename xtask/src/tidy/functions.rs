@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_function_passes() {
+    fn function_lookalikes_pass() {
         let lines = "    x();\n".repeat(80);
         let rust = format!("type A = fn(u8) -> u8;\ntrait B {{ fn c(); }}\nmod d {{\n{lines}}}\n");
         let javascript = format!("if (a(b)) {{\n{lines}}}\nclass A {{\n{lines}}}\n");

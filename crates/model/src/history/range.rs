@@ -58,7 +58,7 @@ mod tests {
     use crate::period::tests::period;
 
     #[test]
-    fn what_is_not_said_is_from_the_mark_on_until_further_notice() {
+    fn range_is_from_the_mark_without_an_end_by_default() {
         let resolve = |from: Option<i64>, until| {
             let from = from.map(Timestamp);
             let next = |from: Timestamp| (from < Timestamp(30)).then_some(Timestamp(30));

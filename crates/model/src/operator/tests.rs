@@ -183,7 +183,7 @@ fn floats_stay_finite() {
 }
 
 #[test]
-fn what_may_not_be_passed_is_named() {
+fn arguments_out_of_bounds_are_named() {
     let column = any_int();
     let mut operator = Operator::read(&column, "increment", &[Json::Int(2), Json::Int(5)]).unwrap();
     let Operator::Arithmetic(arithmetic) = &mut operator else {
@@ -297,7 +297,7 @@ fn a_full_array_is_compared_with_as_many_values_in_few_comparisons() {
 }
 
 #[test]
-fn what_does_not_fit_an_array_is_refused() {
+fn array_operators_refuse_values_that_do_not_fit() {
     let tags = list(ColumnKind::Varchar { chars_max: 3 });
     let abc = || texts(&["a", "b", "a"]);
     gives(

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_a_period_without_an_end() {
+    fn period_without_an_end_is_followed_by_none() {
         let follows = [
             PeriodPredicate::Precedes,
             PeriodPredicate::ImmediatelyPrecedes,

@@ -246,7 +246,7 @@ proptest! {
 
     /// Above the line on both axes nothing changes when what lies below it is dropped.
     #[test]
-    fn what_is_dropped_below_a_line_is_missed_by_nobody_above_it(
+    fn versions_dropped_below_a_line_are_not_missed_above_it(
         transactions in transactions(),
         line in 0..=MARK_MAX,
     ) {

@@ -128,7 +128,7 @@ fn order_and_repetition_of_values_leave_no_trace() {
 }
 
 #[test]
-fn what_is_the_same_by_default_is_the_same() {
+fn filters_equal_by_default_have_one_form() {
     check_equal(&[], &[r#"{"method":"limit","values":[25]}"#]);
     check_equal(&[], &[r#"{"method":"offset","values":[0]}"#]);
     check_equal(&[], &[r#"{"method":"orderAsc","attribute":"$sequence"}"#]);
@@ -320,7 +320,7 @@ fn holds(filter: &crate::Filter, row: &Cells) -> bool {
 }
 
 #[test]
-fn who_was_allowed_then_is_part_of_it() {
+fn past_grants_are_part_of_the_form() {
     let now = query(&[]);
     let then = Query {
         then: Some(Then {

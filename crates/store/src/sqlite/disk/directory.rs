@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_is_named() {
+    fn files_in_place_of_directories_are_named() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");
         fs::write(&path, "").unwrap();

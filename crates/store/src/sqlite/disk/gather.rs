@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_nothing_over_an_unknown_layer() {
+    fn layer_is_absent_over_an_unknown_one() {
         assert_eq!(over(Some("no such layer"), true), None);
         assert_eq!(over(None, true).as_deref(), Some("gather-default"));
         assert_eq!(over(None, true), over(None, true));

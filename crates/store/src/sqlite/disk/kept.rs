@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_again_and_half_a_line_is_nothing() {
+    fn records_are_read_back_and_half_a_line_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Kept::read(folder.path()), None);
         let lineage = "ab".repeat(16);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_power_cut_may_take_is_not_written_down() {
+    fn records_hold_no_mark_that_a_power_cut_may_undo() {
         let folder = tempfile::tempdir().unwrap();
         let kept = || Kept::read(folder.path());
         let mark = || kept().unwrap().mark;

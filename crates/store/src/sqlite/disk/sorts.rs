@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_nothing_over_an_unknown_layer() {
+    fn layer_is_absent_over_an_unknown_one() {
         assert_eq!(over(Some("no such layer")), None);
         assert_eq!(over(None).as_deref(), Some("sorts-default"));
     }

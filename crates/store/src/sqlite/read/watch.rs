@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_count_has_another_limit() {
+    fn uncounted_work_has_another_limit() {
         begin_short(Duration::ZERO);
         assert!(!over() && !over());
         begin(Limit::Short(Duration::from_hours(1), Duration::ZERO));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_column_cannot_hold_is_called_damage() {
+    fn values_a_column_cannot_hold_are_called_damage() {
         for (stored, kind, array) in [
             (ValueRef::Integer(2), ColumnKind::Boolean, false),
             (ValueRef::Integer(1), ColumnKind::Text, false),

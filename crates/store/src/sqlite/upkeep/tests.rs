@@ -195,7 +195,7 @@ fn a_slice_of_upkeep_ends_with_the_row_that_fills_its_bytes() {
 }
 
 #[test]
-fn what_falls_due_comes_in_by_steps_until_its_bytes_are_full() {
+fn scheduled_rows_come_in_by_steps_until_their_bytes_are_full() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = writer(directory.path(), &table(1));
     let later = Timestamp(100);
