@@ -70,7 +70,7 @@ impl Aim {
     /// When a connection broke, an answer was no success, or a process is gone.
     pub fn load(&self, wrk: &Wrk, seconds: u64) -> Result<Slice> {
         let before = self.cpu_us()?;
-        let counted = wrk.run(self, seconds)?;
+        let counted = wrk.run(&self.url(), &self.headers, seconds)?;
         let cpu_us = (self.cpu_us()? - before) / counted.requests;
         Ok(Slice {
             value: counted.per_s,

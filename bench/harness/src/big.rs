@@ -10,6 +10,7 @@ use scenarios::seed::table;
 use serde_json::json;
 
 use crate::awake::Awake;
+use crate::big_table::{PATIENCE, Sizes, list};
 use crate::connection::Access;
 use crate::contrast::{Contrast, Turn};
 use crate::figure::{Figure, Goal};
@@ -36,21 +37,6 @@ pub struct Arguments {
     rows: Option<u32>,
 }
 
-/// How much is measured, and on what.
-#[derive(Clone, Copy, Debug)]
-pub struct Sizes {
-    /// Rows of the large table.
-    pub rows: u32,
-    /// Rounds of each contrast.
-    pub rounds: u32,
-    /// A slice of reads, in milliseconds.
-    pub slice_ms: u64,
-    /// The least slice beside a change of the schema, in milliseconds.
-    pub change_ms: u64,
-    /// Longest wait for what goes on in the background after a change.
-    pub settle: Duration,
-}
-
 const FULL: Sizes = Sizes {
     rows: 1_000_000,
     rounds: 5,
@@ -71,8 +57,6 @@ const SMALL_ROWS: u32 = 10_000;
 const GOAL: Goal = Goal::AtMost(2.0);
 /// Requests before the first timed one of a slice.
 const WARMUP_MS: u64 = 100;
-/// No answer of these takes longer.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
@@ -199,11 +183,6 @@ fn flawless(seen: Vec<Seen>) -> Result<Vec<u64>> {
         samples_ns.extend(seen.samples_ns);
     }
     Ok(samples_ns)
-}
-
-/// The published list without its total, read anew.
-pub fn list(access: &Access) -> Vec<u8> {
-    access.uncached(&format!("{}&total=false", answer::route(None)))
 }
 
 fn list_with_total(access: &Access) -> Vec<u8> {

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use crate::awake::Awake;
-use crate::change::wait_until_available;
+use crate::catalog::wait_until_available;
 use crate::connection::{Access, Connection};
 use crate::figure::{Figure, Goal};
 use crate::live::Live;

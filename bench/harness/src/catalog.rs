@@ -1,15 +1,15 @@
 //! Filling servers with rows of the catalog, and asking for them.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use scenarios::answer::{self, Expected};
 use scenarios::seed::generator::{Product, row_id};
 use scenarios::seed::table;
 use serde_json::{Value, json};
 
-use crate::change::wait_until_available;
 use crate::connection::{Access, Connection};
 use crate::live::{Live, without_surroundings};
 use crate::scratch::Scratch;
@@ -21,6 +21,11 @@ const TEXT_INDEXED: u32 = 32;
 /// Numbers of rows go up by this, so that no two reads in a row meet the same page; a prime, so
 /// that every row has its turn whatever the number of rows.
 const STEP: u64 = 7_919;
+
+/// How often an index is asked for its status: the resolution of the time it takes.
+const POLL: Duration = Duration::from_millis(20);
+/// An index of a million rows takes seconds; one that takes so long is lost.
+const BUILD_MAX: Duration = Duration::from_mins(10);
 
 /// Runs `tidemark seed catalog`, checks the list it makes, and says how long the seeding took.
 ///
@@ -79,6 +84,29 @@ pub fn seeded(
     }
     server.stop()?;
     Ok(directory)
+}
+
+/// Polls until the index is built.
+///
+/// # Errors
+/// When it fails, or is not built within [`BUILD_MAX`].
+pub fn wait_until_available(
+    connection: &mut Connection,
+    access: &Access,
+    route: &str,
+) -> Result<()> {
+    let request = access.request("GET", route, "");
+    let start = Instant::now();
+    while start.elapsed() < BUILD_MAX {
+        let index = connection.accepted(&request)?.body;
+        let index: Value = serde_json::from_slice(index).context("no JSON came back")?;
+        match index["status"].as_str() {
+            Some("available") => return Ok(()),
+            Some("processing") => thread::sleep(POLL),
+            other => bail!("the index is {other:?}: {}", index["error"]),
+        }
+    }
+    bail!("no index after {} s", BUILD_MAX.as_secs())
 }
 
 /// How much of a column an index holds: a text column may be longer than an index allows.

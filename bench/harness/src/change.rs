@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use scenarios::seed::table;
 use serde_json::{Value, json};
 
-use crate::big::{self, PATIENCE, Sizes};
-use crate::catalog;
+use crate::big_table::{self, PATIENCE, Sizes};
+use crate::catalog::{self, wait_until_available};
 use crate::connection::{Access, Connection};
 use crate::contrast::{Contrast, Turn};
 use crate::figure::{Figure, Goal};
@@ -19,10 +19,6 @@ use crate::traffic::{Client, Seen};
 
 /// The reader and the writer go on for so long before the change begins.
 const HEAD_START: Duration = Duration::from_millis(200);
-/// How often an index is asked for its status: the resolution of the time it takes.
-const POLL: Duration = Duration::from_millis(20);
-/// An index of a million rows takes seconds; one that takes so long is lost.
-const BUILD_MAX: Duration = Duration::from_mins(10);
 /// What is asked for beside a change: the names of the three, in the order of [`Slice`].
 const ASKED: [(&str, &str); 3] = [
     ("list", "indexed list without total"),
@@ -124,7 +120,7 @@ impl Stage<'_> {
 
     fn read(&self, may: impl Fn() -> bool) -> Vec<Seen> {
         let access = &self.server.access;
-        let list = big::list(access);
+        let list = big_table::list(access);
         let mut lists = |_| list.clone();
         let mut points =
             |number| catalog::point_read(access, table::TABLE, self.sizes.rows, number);
@@ -255,29 +251,6 @@ impl Change {
         };
         Ok(ASKED.into_iter().zip(turns).map(contrast).collect())
     }
-}
-
-/// Polls until the index is built.
-///
-/// # Errors
-/// When it fails, or is not built within [`BUILD_MAX`].
-pub fn wait_until_available(
-    connection: &mut Connection,
-    access: &Access,
-    route: &str,
-) -> Result<()> {
-    let request = access.request("GET", route, "");
-    let start = Instant::now();
-    while start.elapsed() < BUILD_MAX {
-        let index = connection.accepted(&request)?.body;
-        let index: Value = serde_json::from_slice(index).context("no JSON came back")?;
-        match index["status"].as_str() {
-            Some("available") => return Ok(()),
-            Some("processing") => thread::sleep(POLL),
-            other => bail!("the index is {other:?}: {}", index["error"]),
-        }
-    }
-    bail!("no index after {} s", BUILD_MAX.as_secs())
 }
 
 /// The greatest latency of all inserts; empty slices have none.

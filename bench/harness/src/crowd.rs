@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_says_decides_what_became_of_a_body() {
+    fn bodies_end_as_the_answer_says() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let said = |words: &[u8]| {
             let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -12,6 +12,7 @@ mod aim;
 mod bare;
 mod beside;
 mod big;
+mod big_table;
 mod builds;
 mod catalog;
 mod change;

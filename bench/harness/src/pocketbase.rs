@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_answer_is_compared_column_by_column() {
+    fn answers_are_compared_column_by_column() {
         let matches =
             |product: &Product| product.category == "electronics" && product.rating_tenths > 35;
         let mut products: Vec<Product> = (0..600).map(Product::new).filter(matches).collect();

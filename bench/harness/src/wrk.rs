@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail, ensure};
 use scenarios::seed::table;
 use serde_json::Value;
 
-use crate::aim::Aim;
 use crate::connection::Access;
 use crate::new_rows;
 
@@ -82,18 +81,18 @@ impl Wrk {
         })
     }
 
-    /// Asks for so many seconds.
+    /// Requests one address for so many seconds, with these header lines.
     ///
     /// # Errors
     /// When a connection broke, or an answer was no success.
-    pub fn run(&self, aim: &Aim, seconds: u64) -> Result<Counted> {
+    pub fn run(&self, url: &str, headers: &[String], seconds: u64) -> Result<Counted> {
         let load = Load {
             script: READS,
             threads: THREADS,
             connections: CONNECTIONS,
             seconds,
         };
-        self.put(&aim.url(), &aim.headers, &load)
+        self.put(url, headers, &load)
     }
 
     /// Inserts the rows of run `run` over `writers` connections for `seconds`.

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_floor_moved_is_no_difference_of_the_server() {
+    fn changes_of_the_floor_are_no_difference_of_the_server() {
         let with_floor = |exact_us: f64, floor_us: f64| {
             let mut all = exact(exact_us, 0.01);
             all.push(series("floor", Role::Floor, floor_us, 0.01));
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_at_a_fixed_rate_is_judged_by_a_floor_at_that_rate() {
+    fn fixed_rates_are_judged_by_a_floor_at_that_rate() {
         let paced = |per_s: f64, exact_us: f64, floor_us: f64| {
             let mut all = exact(exact_us, 0.01);
             all[0].asked_per_s = Some(per_s);
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_within_the_passes_of_a_run_is_no_difference() {
+    fn values_within_the_passes_of_a_run_are_no_difference() {
         let with_passes = |took_us: f64, rates: &[f64], count: u64| {
             let mut all = exact(took_us, 0.0);
             let pass = |per_s: &f64| Pass {

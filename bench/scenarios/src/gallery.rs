@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_says_of_itself_is_text_and_never_a_tag() {
+    fn texts_of_a_run_are_never_tags() {
         let folder = tempfile::tempdir().unwrap();
         let evil = "<meta http-equiv=refresh content=0>é";
         let named = [

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_run_holds_ends_no_script_and_is_read_back_whole() {
+    fn texts_of_a_run_end_no_script_and_are_read_back_whole() {
         let mut evil = run("a </script><b>&{{run}}", 3);
         evil.parameters
             .insert("endpoint".to_owned(), json!("<!--<script>{{title}}"));

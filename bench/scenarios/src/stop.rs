@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_first_is_named() {
+    fn first_signal_is_named() {
         let stop = Stop::default();
         stop.check().unwrap();
         stop.clone().ask("SIGINT");

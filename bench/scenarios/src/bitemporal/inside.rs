@@ -10,9 +10,9 @@ use model::{Actor, KeyId, ProjectId, RowId, Scope};
 use server::http::wire;
 use server::offline::offline_engine;
 
-use super::deep::{Filled, Shape, as_of_query, row_of};
 use super::drive::Driven;
 use super::figure::Tally;
+use super::filled::{Filled, Shape, as_of_query, row_of};
 use super::objects;
 use crate::run::Sample;
 

@@ -10,6 +10,7 @@ mod change;
 mod deep;
 mod drive;
 mod figure;
+mod filled;
 mod inside;
 mod objects;
 mod published;

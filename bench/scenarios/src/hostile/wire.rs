@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_by_how_it_ended() {
+    fn exchanges_without_an_answer_are_named_by_their_end() {
         let closed = &seen(&[], 1)[0];
         assert!(matches!(closed, Seen::Closed { is_within: false }));
         let cut = &seen(&["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"], 1)[0];

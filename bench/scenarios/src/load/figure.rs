@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_one_pass_only_is_not_told_of_all() {
+    fn notes_of_one_pass_only_are_left_out() {
         let mut figure = Figure::default();
         figure.add(share(1, None, 1.0));
         figure.add(share(1, Some(5.0), 1.0));

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_connecting_nor_a_last_long_answer_is_idleness() {
+    fn idle_time_excludes_connecting_and_a_last_long_answer() {
         let one = "0,0.01,0.01,0,0.11,1,200\n0.11,0,0,0,0.1,1,200\n0.21,0,0,0,0.01,1,200\n";
         let other = "0,0.1,0.1,0,0.21,1,200\n0.21,0,0,0,0.9,1,200\n";
         let listed = Listed::read(&format!("{HEAD}{one}{other}"), 2).unwrap();

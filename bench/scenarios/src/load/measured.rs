@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_cell_for_all_that_is_asked_and_passes_come_together_in_it() {
+    fn cells_exist_for_all_requests_and_join_their_passes() {
         let mut measured = Measured::none(&[1, 2], &[1, 32], &[90, 50]);
         let asked = |cell: &Cell| (cell.cores, cell.act, cell.connections);
         let [first, second, .., last] = measured.cells.as_slice() else {
