@@ -6,6 +6,7 @@
 pub mod defaults;
 pub mod http;
 pub mod offline;
+pub mod rng;
 pub mod secret;
 pub mod serve;
 pub mod watch;

@@ -6,7 +6,7 @@ use model::catalogue::SecretHash;
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq as _;
 
-use crate::http::Rng;
+use crate::rng::Rng;
 
 /// What stands before the random part: the reference's word for a stored key (wire protocol 6.7).
 const PREFIX: &str = "standard_";
@@ -53,9 +53,7 @@ impl KeySecret {
 
     /// What is stored of it.
     pub fn hash(&self) -> SecretHash {
-        let mut hash = [0; 32];
-        hash.copy_from_slice(digest(&SHA256, self.0.as_bytes()).as_ref());
-        hash
+        sha256(self.0.as_bytes())
     }
 }
 
@@ -86,9 +84,23 @@ pub fn hex(bytes: &[u8]) -> String {
         })
 }
 
+/// SHA-256 of a secret, which is what is stored of it.
+pub fn sha256(secret: &[u8]) -> SecretHash {
+    let hash = digest(&SHA256, secret);
+    hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sha256_is_the_published_one() {
+        // FIPS 180-4, the example message "abc".
+        let hash = sha256(b"abc");
+        assert_eq!(hash[..4], [0xba, 0x78, 0x16, 0xbf]);
+        assert_eq!(hash[28..], [0xf2, 0x00, 0x15, 0xad]);
+    }
 
     #[test]
     fn a_drawn_secret_has_the_form_of_the_reference() {

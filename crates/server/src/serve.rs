@@ -12,25 +12,25 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Clock, Engine};
+use engine::Engine;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
+use crate::http::Shared;
 use crate::http::cors::Origins;
-use crate::http::counts::Counts;
-use crate::http::forwarded::TrustedProxies;
-use crate::http::tidemark::SetClock;
-use crate::http::{Rng, Shared};
-use crate::watch::trace::Traces;
 
+mod config;
 mod connection;
 pub mod files;
+mod limits;
 mod refusal;
 pub mod tls;
 mod worker;
 
+pub use config::ServeConfig;
+pub use limits::Limits;
 use refusal::Refusals;
-use tls::{TlsError, TlsFiles};
+use tls::TlsError;
 use worker::Worker;
 
 /// How long accepting pauses when the system has no file handle or memory left for a connection.
@@ -55,96 +55,6 @@ const PARSERS_MAX: usize = 2;
 /// Threads the system lets this process run at once.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
-}
-
-/// How to serve. No limit has a default here: the caller decides.
-pub struct ServeConfig {
-    /// Where to listen. Port 0 lets the system choose; the callback of [`run`] says what it chose.
-    pub listen: SocketAddr,
-    /// Runtimes that answer requests, each on a thread of its own; at least one is started.
-    pub threads: usize,
-    /// What a connection and a request may take.
-    pub limits: Limits,
-    /// Pages of which hosts may call from a browser, beside those on this machine:
-    /// `example.com`, or `*.example.com` for all below it.
-    pub origins: Vec<String>,
-    /// Which proxies are believed when they say for whom they ask.
-    pub proxies: TrustedProxies,
-    /// Certificate and key; without them connections are plain.
-    pub tls: Option<TlsFiles>,
-    /// Whether each request writes a line to the log (level debug, target `access`).
-    pub access_log: bool,
-    /// Where each thread counts what it answers; of as many threads as there are.
-    pub counts: Arc<Counts>,
-    /// Where spans go; `None` for nowhere.
-    pub traces: Option<Arc<Traces>>,
-    /// Gives ids their time.
-    pub clock: Arc<dyn Clock>,
-    /// The clock of the engine, where clients set it by a header; only for tests.
-    pub test_clock: Option<Arc<SetClock>>,
-    /// Gives ids their chance.
-    pub rng: Rng,
-    /// Gives memory that a thread does not use back to the system; called now and then, with
-    /// whether the thread has nothing to do.
-    pub collect: fn(bool),
-}
-
-/// What a connection and a request may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Most open connections; one more is answered 503 and closed.
-    pub connections_max: usize,
-    /// Most bytes of a request's line and headers; hyper answers 431 beyond, at least 8,192.
-    pub head_bytes_max: usize,
-    /// Most bytes of a request's body; 413 beyond.
-    pub body_bytes_max: usize,
-    /// Most bytes of bodies that all requests with an API key together hold, beyond 16 KiB of
-    /// each; 503 beyond.
-    pub bodies_bytes_max: usize,
-    /// Most requests a second from one address without an API key; 429 beyond, and 0 for any
-    /// number.
-    pub guest_rate: u32,
-    /// The same of all other requests. One address has a quarter, or room for one body.
-    pub guest_bodies_bytes_max: usize,
-    /// Most bytes of the answer to a read; 400 beyond.
-    pub answer_bytes_max: usize,
-    /// Most bytes of answers that clients have not taken, of all answers together but for those of
-    /// up to 16 KiB; 503 beyond. Callers without a key may have half of it.
-    pub answers_bytes_max: usize,
-    /// Longest time from the first byte of a head, or from connecting, to the head's end, in
-    /// milliseconds.
-    pub head_ms: u64,
-    /// Longest time without a byte of a body, in milliseconds; 408 beyond. Each byte that comes
-    /// wins time, up to this much; see `rate_bytes_min`.
-    pub body_ms: u64,
-    /// Longest time without a byte in either direction between requests, in milliseconds. Also
-    /// the longest time a client may take for an answer, where each byte taken wins time.
-    pub idle_ms: u64,
-    /// So many bytes of a body, or of an answer, win a second; at least 1.
-    pub rate_bytes_min: u64,
-    /// Longest life of a stream, in milliseconds; its last line is 408 beyond.
-    pub stream_ms: u64,
-    /// Longest time that shutdown may take, in milliseconds.
-    pub drain_ms: u64,
-}
-
-/// Most of the time at the end that is kept for closing files, once requests are done; it is a
-/// fifth of a short one.
-const CLOSING_MS_MAX: u64 = 2_000;
-
-impl Limits {
-    /// How long requests that run at the end may take.
-    pub fn draining(&self) -> Duration {
-        let closing_ms = (self.drain_ms / 5).min(CLOSING_MS_MAX);
-        Duration::from_millis(self.drain_ms - closing_ms)
-    }
-
-    /// How much time so many bytes of a body or an answer win. What is won counts up to the
-    /// instant they moved and no further: it cannot be saved up.
-    pub fn won(&self, bytes: u64) -> Duration {
-        let won_us = u128::from(bytes) * 1_000_000 / u128::from(self.rate_bytes_min.max(1));
-        Duration::from_micros(u64::try_from(won_us).unwrap_or(u64::MAX))
-    }
 }
 
 /// How serving ended.

@@ -6,7 +6,6 @@ use model::{Json, RowId};
 use super::error::ApiError;
 use super::extract::{Asked, check_queries};
 use super::fields::Fields;
-use super::lines::{self, Does};
 use super::reply::Reply;
 use super::tidemark::{mark, time};
 use super::transactions::read_operation;
@@ -19,9 +18,6 @@ pub const OPERATIONS_MAX: usize = 1_000;
 
 /// `POST /v1/tidemark/databases/{database}/batch/reads`
 pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    if lines::are_sent(&asked.head.headers) {
-        return lines::answer(asked, Does::Read);
-    }
     let caller = asked.caller()?;
     let mut fields = asked.fields().await?;
     if !fields.holds("reads") {
@@ -102,9 +98,6 @@ fn key(json: Json) -> Vec<Json> {
 
 /// `POST /v1/tidemark/databases/{database}/batch/writes`
 pub async fn write(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    if lines::are_sent(&asked.head.headers) {
-        return lines::answer(asked, Does::Write);
-    }
     let caller = asked.writer_of_marks(asked.caller()?);
     let mut fields = asked.fields().await?;
     let is_atomic = fields.flag("atomic")?.unwrap_or(true);

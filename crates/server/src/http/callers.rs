@@ -11,9 +11,8 @@ use engine::{Caller, Engine, EngineError, Identity};
 use hyper::header::{HeaderName, HeaderValue};
 use model::catalogue::SecretHash;
 
-use super::extract::sha256;
 use super::heads::Heads;
-use crate::secret::is_same;
+use crate::secret::{is_same, sha256};
 
 /// The header that holds an API key.
 pub const X_APPWRITE_KEY: HeaderName = HeaderName::from_static("x-appwrite-key");

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use engine::Family;
 use hyper::StatusCode;
 
-use super::reply::Reply;
 use super::wire;
 
 pub use from_engine::CLOCK_ADVICE;
@@ -125,7 +124,7 @@ kinds! {
 
 /// After how many seconds a request that met too much work may be sent again: queues of reads
 /// and writes hold seconds of work at most, and a client that asks at once only adds to them.
-const RETRY_AFTER_S: &str = "1";
+pub(super) const RETRY_AFTER_S: &str = "1";
 
 /// A refusal, ready to be shaped.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,7 +135,7 @@ pub struct ApiError {
     /// What only the log may say.
     pub detail: Option<String>,
     /// The methods of the header `Allow`.
-    allow: Option<String>,
+    pub(super) allow: Option<String>,
     /// Rows that a bulk write had changed before it was refused.
     rows_before: u64,
     /// The part of the request that it is about, and its index. Refusals are returned by value
@@ -255,21 +254,6 @@ impl ApiError {
             Message::Invalid { name, why } => format!("Invalid `{}` param: {why}", word(name)),
             Message::Missing { name } => format!("Param \"{}\" is not optional.", word(name)),
         }
-    }
-
-    /// The answer to a client of this family.
-    pub fn reply(&self, family: Family) -> Reply {
-        let status = self.kind.status();
-        let message = self.message(family);
-        let body = wire::error(&message, status, self.kind.name(family), self.index());
-        let passes = [
-            StatusCode::SERVICE_UNAVAILABLE,
-            StatusCode::TOO_MANY_REQUESTS,
-        ];
-        let after_s = passes.contains(&status).then_some(RETRY_AFTER_S);
-        Reply::json(status, body)
-            .allowing(self.allow.as_deref())
-            .after_s(after_s)
     }
 }
 

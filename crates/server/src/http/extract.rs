@@ -6,14 +6,13 @@ use engine::{
     AccessError, Caller, EngineError, Family, GrantsAsOf, Identity, ListContainers, Place, Room,
 };
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::HeaderName;
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use model::calendar::parse_iso;
-use model::catalogue::SecretHash;
 use model::{Actor, ModelError, Scope, Timestamp};
-use ring::digest;
 
+use super::app::{App, Shared};
 use super::body::{self, Held};
 use super::body_budget::Share;
 use super::callers::{X_APPWRITE_JWT, X_APPWRITE_KEY, X_APPWRITE_PROJECT, secret_of};
@@ -21,12 +20,14 @@ use super::error::{ApiError, Kind};
 use super::fields::{Fields, read_flag};
 use super::forwarded::Client;
 use super::guest_turns::GuestTurns;
-use super::once::Named;
+use super::heads::header;
+use super::once::key::Named;
 use super::query_string::QueryString;
 use super::route::{Action, PathIds, Route};
 use super::unique::{UNIQUE, unique_id};
 use super::wire::{self, Words};
-use super::{App, Shared, media, query_string};
+use super::{media, query_string};
+use crate::secret::sha256;
 
 /// Longest age a reader may allow a cached list, in seconds (wire protocol, TTL list cache).
 const TTL_S_MAX: i64 = model::options::TTL_S_MAX as i64;
@@ -364,15 +365,6 @@ impl Sender<'_> {
     }
 }
 
-/// A header's text; `None` when it is absent, empty, or not plain ASCII.
-pub fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
-    headers
-        .get(name)?
-        .to_str()
-        .ok()
-        .filter(|text| !text.is_empty())
-}
-
 /// The age in seconds that a `ttl` parameter gives.
 pub fn check_ttl(ttl_s: i64) -> Result<u32, ApiError> {
     if (0..=TTL_S_MAX).contains(&ttl_s) {
@@ -410,23 +402,9 @@ pub fn check_queries(queries: Option<Vec<String>>) -> Result<Vec<String>, ApiErr
     Ok(queries)
 }
 
-/// SHA-256 of a secret, which is what is stored of it.
-pub fn sha256(secret: &[u8]) -> SecretHash {
-    let digest = digest::digest(&digest::SHA256, secret);
-    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sha256_is_the_published_one() {
-        // FIPS 180-4, the example message "abc".
-        let hash = sha256(b"abc");
-        assert_eq!(hash[..4], [0xba, 0x78, 0x16, 0xbf]);
-        assert_eq!(hash[28..], [0xf2, 0x00, 0x15, 0xad]);
-    }
 
     #[test]
     fn a_ttl_is_at_most_a_day() {

@@ -1,6 +1,7 @@
-//! The headers that decide whether a request can be answered at once, found in one walk.
+//! Headers of requests: one by its name, and those that decide whether a request can be answered
+//! at once, found in one walk.
 
-use hyper::header::{HeaderMap, HeaderValue};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 /// What a request sent of these headers; of each the first line.
 #[derive(Debug, Default)]
@@ -44,6 +45,15 @@ impl<'h> Heads<'h> {
         }
         heads
     }
+}
+
+/// A header's text; `None` when it is absent, empty, or not plain ASCII.
+pub fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers
+        .get(name)?
+        .to_str()
+        .ok()
+        .filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

@@ -5,12 +5,9 @@
 //! take its answers is not read from.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,17 +17,19 @@ use model::{Actor, Mark};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Shared;
-use super::answers::{Sending, Untaken};
+use super::answers::Sending;
+use super::app::Shared;
 use super::batch;
 use super::body::{LINE_PIECE_BYTES, Paced};
 use super::error::{ApiError, Kind};
 use super::extract::{Asked, PARSED_HERE_BYTES_MAX, Sender};
 use super::fields::Fields;
 use super::guest_turns::{GuestTurns, InTurns};
+use super::line_body::{Answers, Lines, NextLines};
 use super::media;
 use super::rate;
 use super::reply::Reply;
+use super::streams::Place;
 use super::transactions::read_operation;
 use super::wire::{self, Words};
 
@@ -43,49 +42,8 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 const DISCARDED_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
 /// Most lines that are done together: they share a snapshot, or the disk's sync.
 const LINES_AT_ONCE: usize = 100;
-/// Most streams of callers with a key at once: each may hold a line of the greatest length and
-/// the answers to a group.
-const STREAMS_MAX: usize = 64;
-/// The same of all others, who take none from a key.
-const GUEST_STREAMS_MAX: usize = 16;
-/// Of these one address has so many, so that one client cannot shut the others out.
-const ADDRESS_STREAMS_MAX: usize = GUEST_STREAMS_MAX / 4;
 /// How long a client may take at the end of the server to look for the last line.
 const PARTING: Duration = Duration::from_secs(1);
-
-/// The streams of all threads.
-#[derive(Debug)]
-pub struct Streams {
-    of_keys: AtomicUsize,
-    /// The network of each one that is open: see [`rate::group`].
-    of_guests: Mutex<Vec<u128>>,
-    /// Whether the server ends.
-    ending: watch::Sender<bool>,
-}
-
-impl Default for Streams {
-    fn default() -> Streams {
-        Streams {
-            of_keys: AtomicUsize::new(0),
-            of_guests: Mutex::default(),
-            ending: watch::Sender::new(false),
-        }
-    }
-}
-
-impl Streams {
-    /// Lets each stream answer the lines that it has taken, and end.
-    pub fn end(&self) {
-        self.ending.send_replace(true);
-    }
-
-    fn guests(&self) -> MutexGuard<'_, Vec<u128>> {
-        // No step on it can fail half-way.
-        self.of_guests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What each line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,127 +77,36 @@ pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
         let client = shared.proxies.client(asked.peer, &asked.head.headers);
         rate::group(client.address)
     });
-    let place = Place::take(&shared, network)?;
+    let place = Place::take(&shared.streams, network)?;
     let identity = asked.identity()?;
     let body = asked.take_body();
     let Some(body) = body else {
         return Err(ApiError::internal("the body was taken"));
     };
-    Ok(Reply::lines(Lines::of(Source {
-        body: Paced::new(body, &shared.limits, LINE_PIECE_BYTES),
-        identity,
-        until: Instant::now() + Duration::from_millis(shared.limits.stream_ms),
-        ending: shared.streams.ending.subscribe(),
-        database: asked.ids.database.to_string(),
-        words: asked.words,
-        does,
-        pending: Vec::new(),
-        wanted: VecDeque::new(),
-        sending: asked.app.sending.clone(),
-        turns: is_guest.then(|| asked.app.guest_turns.clone()),
-        is_over: false,
-        is_refused: false,
-        shared,
-        _place: place,
-    })))
+    Ok(Reply::lines(Lines::new(
+        Source {
+            body: Paced::new(body, &shared.limits, LINE_PIECE_BYTES),
+            identity,
+            until: Instant::now() + Duration::from_millis(shared.limits.stream_ms),
+            ending: shared.streams.ending.subscribe(),
+            database: asked.ids.database.to_string(),
+            words: asked.words,
+            does,
+            pending: Vec::new(),
+            wanted: VecDeque::new(),
+            sending: asked.app.sending.clone(),
+            turns: is_guest.then(|| asked.app.guest_turns.clone()),
+            is_over: false,
+            is_refused: false,
+            shared,
+            _place: place,
+        }
+        .next_in_turn(),
+    )))
 }
 
 fn is_guest(actor: &Actor) -> bool {
     !matches!(actor, Actor::Key { .. })
-}
-
-/// A stream among those that may be open.
-struct Place {
-    shared: Arc<Shared>,
-    /// Where a caller without a key is.
-    network: Option<u128>,
-}
-
-impl Place {
-    fn take(shared: &Arc<Shared>, network: Option<u128>) -> Result<Place, ApiError> {
-        if let Some(network) = network {
-            Place::take_for(&mut shared.streams.guests(), network)?;
-        } else {
-            let open = &shared.streams.of_keys;
-            if open.fetch_add(1, Ordering::Relaxed) >= STREAMS_MAX {
-                open.fetch_sub(1, Ordering::Relaxed);
-                return Err(too_many(STREAMS_MAX, "of API keys"));
-            }
-        }
-        Ok(Place {
-            shared: shared.clone(),
-            network,
-        })
-    }
-
-    fn take_for(open: &mut Vec<u128>, network: u128) -> Result<(), ApiError> {
-        if open.iter().filter(|one| **one == network).count() >= ADDRESS_STREAMS_MAX {
-            let whose = "without an API key from one address";
-            return Err(too_many(ADDRESS_STREAMS_MAX, whose));
-        }
-        if open.len() >= GUEST_STREAMS_MAX {
-            return Err(too_many(GUEST_STREAMS_MAX, "without an API key"));
-        }
-        open.push(network);
-        Ok(())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let streams = &self.shared.streams;
-        let Some(network) = self.network else {
-            streams.of_keys.fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
-        let mut open = streams.guests();
-        if let Some(place) = open.iter().position(|one| *one == network) {
-            open.swap_remove(place);
-        }
-    }
-}
-
-fn too_many(streams_max: usize, whose: &str) -> ApiError {
-    let message =
-        format!("At most {streams_max} streams {whose} may be open at once. Try again later.");
-    ApiError::new(Kind::ServiceUnavailable, message)
-}
-
-/// Lines, counted until the client has taken them.
-type Answers = (Bytes, Option<Untaken>);
-
-type Next = Pin<Box<dyn Future<Output = Option<(Answers, Source)>>>>;
-
-/// The answers, as far as they are there.
-pub struct Lines {
-    next: Option<Next>,
-}
-
-impl fmt::Debug for Lines {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Lines")
-    }
-}
-
-impl Lines {
-    fn of(source: Source) -> Lines {
-        Lines {
-            next: Some(source.next_in_turn()),
-        }
-    }
-
-    /// The next lines; `None` at the end.
-    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Answers>> {
-        let Some(next) = &mut self.next else {
-            return Poll::Ready(None);
-        };
-        let (lines, next) = match ready!(next.as_mut().poll(context)) {
-            Some((lines, source)) => (Some(lines), Some(source.next_in_turn())),
-            None => (None, None),
-        };
-        self.next = next;
-        Poll::Ready(lines)
-    }
 }
 
 /// What is asked, as far as it has come.
@@ -269,12 +136,13 @@ struct Source {
 }
 
 impl Source {
-    fn next_in_turn(self) -> Next {
+    fn next_in_turn(self) -> NextLines {
         let turns = self.turns.clone();
-        Box::pin(async move {
+        NextLines(Box::pin(async move {
             let next = pin!(self.next());
-            InTurns::of(turns.as_deref(), next).await
-        })
+            let next = InTurns::of(turns.as_deref(), next).await;
+            next.map(|(answers, source)| (answers, source.next_in_turn()))
+        }))
     }
 
     async fn next(mut self) -> Option<(Answers, Source)> {
@@ -588,6 +456,8 @@ fn take_lines(pending: &mut Vec<u8>, is_over: bool) -> Vec<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use hyper::header::{self, HeaderValue};
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 

@@ -9,8 +9,12 @@ use std::sync::Arc;
 
 use engine::{ASIDE_BYTES_MIN, Caller, Effect, Engine, Family, Request, WriteAnswer};
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderName};
 use model::{Mark, Marked, Page};
+
+pub mod key;
+
+pub use key::IDEMPOTENCY_KEY;
+use key::{Named, request_key};
 
 use super::error::ApiError;
 use super::extract::Asked;
@@ -18,19 +22,6 @@ use super::lines;
 use super::reply::Reply;
 use super::route::Action;
 use super::wire;
-
-/// Longest key of a request, in characters: room for a UUID and whatever a client puts before it.
-const KEY_CHARS_MAX: usize = 128;
-/// Names a request, so that it has its effect once however often it is sent.
-pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-
-/// A request that carries a key.
-#[derive(Clone, Debug)]
-pub struct Named {
-    key: String,
-    /// Stands for method, target and body.
-    print: u128,
-}
 
 impl Action {
     /// Whether it is done once where the request carries a key.
@@ -54,8 +45,14 @@ impl Action {
     }
 }
 
-/// Answers a write that carries a key.
-pub async fn perform(action: Action, mut asked: Asked<'_>) -> Result<Reply, ApiError> {
+/// Answers a write that carries a key, and that `write` carries out.
+pub async fn perform<'a, F>(
+    mut asked: Asked<'a>,
+    write: impl FnOnce(Asked<'a>) -> F,
+) -> Result<Reply, ApiError>
+where
+    F: Future<Output = Result<Reply, ApiError>>,
+{
     let app = asked.app;
     if lines::are_sent(&asked.head.headers) {
         let why = "A stream takes no key: what was answered need not be sent again.";
@@ -72,7 +69,7 @@ pub async fn perform(action: Action, mut asked: Asked<'_>) -> Result<Reply, ApiE
     if let Some(reply) = kept(engine, &caller).await? {
         return Ok(reply);
     }
-    let done = super::perform(action, asked).await;
+    let done = write(asked).await;
     // Also where it could not be done: the same request may have been done meanwhile.
     match kept(engine, &caller).await? {
         Some(reply) => Ok(reply),
@@ -92,24 +89,6 @@ async fn print(engine: &Engine, asked: &mut Asked<'_>) -> Result<u128, ApiError>
     let (method, target) = (&asked.head.method, &asked.head.uri);
     let told = format!("{method} {target} {body:032x}");
     Ok(engine.fingerprint(told.as_bytes()))
-}
-
-/// The key of the request, if it has one.
-///
-/// # Errors
-/// A header that is empty, too long, or holds something else than visible ASCII.
-fn request_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
-    let Some(value) = headers.get(&IDEMPOTENCY_KEY) else {
-        return Ok(None);
-    };
-    let is_legal = |key: &&str| {
-        (1..=KEY_CHARS_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    let key = value.to_str().ok().filter(is_legal);
-    key.map(Some).ok_or_else(|| {
-        let why = format!("The header must hold 1 to {KEY_CHARS_MAX} visible ASCII characters.");
-        ApiError::invalid("Idempotency-Key", why)
-    })
 }
 
 impl Asked<'_> {
@@ -220,30 +199,5 @@ impl Shape {
         let body = engine.aside(bytes, caller.is_guest(), work).await;
         let body = body.unwrap_or_else(|_| self.body(total, &page, family));
         Reply::json(self.status(), body).at(mark)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use hyper::header::HeaderValue;
-
-    use super::super::error::Kind;
-
-    use super::*;
-
-    #[test]
-    fn a_request_key_is_short_and_visible() {
-        let ask = |text: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(text).unwrap());
-            request_key(&headers).map(|key| key.map(str::to_owned))
-        };
-        assert_eq!(request_key(&HeaderMap::new()).unwrap(), None);
-        assert_eq!(ask("a-1:x").unwrap().as_deref(), Some("a-1:x"));
-        assert!(ask(&"x".repeat(128)).is_ok());
-        for wrong in ["", "a b", &"x".repeat(129)] {
-            let refused = ask(wrong).unwrap_err();
-            assert_eq!(refused.kind, Kind::ArgumentInvalid);
-        }
     }
 }

@@ -8,12 +8,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hyper::header::HeaderMap;
-
-use super::callers::X_APPWRITE_KEY;
-use super::error::{ApiError, Kind};
-use super::extract::Asked;
-use super::{App, Rng};
+use crate::rng::Rng;
 
 /// Places of each of the two halves: 128 KiB together.
 const PLACES: usize = 1 << 13;
@@ -22,7 +17,8 @@ const BURST_US: u64 = 1_000_000;
 
 /// The requests of all addresses that send no API key.
 pub struct GuestRate {
-    per_s: u32,
+    /// Requests of a second.
+    pub(super) per_s: u32,
     /// Where each half finds an address.
     seeds: [u64; 2],
     paid_to_us: [Box<[AtomicU64]>; 2],
@@ -46,7 +42,7 @@ impl GuestRate {
     }
 
     /// Whether this address may send a request now.
-    fn takes(&self, address: IpAddr, now_us: u64) -> bool {
+    pub(super) fn takes(&self, address: IpAddr, now_us: u64) -> bool {
         let who = group(address);
         let each_us = (BURST_US / u64::from(self.per_s)).max(1);
         let pay = |half: usize| {
@@ -86,35 +82,6 @@ fn mixed(who: u128, seed: u64) -> u64 {
     let low = fold(u128::from((who as u64) ^ seed) * u128::from(seed | 1));
     let high = ((who >> 64) as u64) ^ low.rotate_left(32);
     fold(u128::from(high ^ seed.rotate_left(17)) * u128::from(seed.rotate_left(41) | 1))
-}
-
-/// Refuses a request without an API key whose address has sent too many.
-///
-/// # Errors
-/// [`Kind::RateLimitExceeded`].
-pub fn admit(asked: &Asked<'_>) -> Result<(), ApiError> {
-    let app = asked.app;
-    let Some(rate) = &app.shared.guest_rate else {
-        return Ok(());
-    };
-    if asked.is_keyed() {
-        return Ok(());
-    }
-    let client = app.shared.proxies.client(asked.peer, &asked.head.headers);
-    if rate.takes(client.address, app.shared.clock.elapsed_ms() * 1_000) {
-        return Ok(());
-    }
-    app.counts.rate_refused();
-    let message = format!(
-        "This address may send {} requests a second without an API key, and has sent more.",
-        rate.per_s
-    );
-    Err(ApiError::new(Kind::RateLimitExceeded, message))
-}
-
-/// Whether a request must go the way on which [`admit`] judges it.
-pub fn is_judged(app: &App, headers: &HeaderMap) -> bool {
-    app.shared.guest_rate.is_some() && !headers.contains_key(&X_APPWRITE_KEY)
 }
 
 #[cfg(test)]

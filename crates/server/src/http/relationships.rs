@@ -3,12 +3,12 @@
 use engine::{NewRelationship, RelationshipChange};
 use model::{Json, Timestamp};
 
-use super::Rng;
 use super::error::ApiError;
 use super::extract::Asked;
 use super::reply::Reply;
 use super::unique::{UNIQUE, unique_id};
 use super::wire;
+use crate::rng::Rng;
 
 /// Rows inside rows are looked at so deep for ids that the server is to choose. Deeper ones are
 /// refused by the engine.

@@ -8,11 +8,13 @@
 //! there is none, or anything is out of the ordinary, the request goes the long way.
 
 mod answer;
+mod at_once;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-pub use answer::{AtOnce, List, Meaning, Past, RowOf, answer, around_row};
+pub use answer::{List, Meaning, Past, RowOf, answer, around_row};
+pub use at_once::AtOnce;
 use engine::{Caller, Engine};
 
 /// Sets of targets that a thread remembers: room for the thousand distinct lists of the mixed

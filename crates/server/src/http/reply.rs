@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::buf::Chain;
 use bytes::{Buf, Bytes};
-use engine::{Cached, ListAnswer};
+use engine::{Cached, Family, ListAnswer};
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -17,7 +17,8 @@ use model::Mark;
 
 use super::answers::Untaken;
 use super::cors::Origin;
-use super::lines::Lines;
+use super::error::{ApiError, RETRY_AFTER_S};
+use super::line_body::Lines;
 use super::min_mark::X_TIDEMARK_MARK;
 use super::{etag, wire};
 
@@ -428,6 +429,23 @@ pub(super) fn shared_bytes(bytes: Arc<[u8]>) -> Bytes {
         Bytes::new()
     } else {
         Bytes::from_owner(bytes)
+    }
+}
+
+impl ApiError {
+    /// The answer to a client of this family.
+    pub fn reply(&self, family: Family) -> Reply {
+        let status = self.kind.status();
+        let message = self.message(family);
+        let body = wire::error(&message, status, self.kind.name(family), self.index());
+        let passes = [
+            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::TOO_MANY_REQUESTS,
+        ];
+        let after_s = passes.contains(&status).then_some(RETRY_AFTER_S);
+        Reply::json(status, body)
+            .allowing(self.allow.as_deref())
+            .after_s(after_s)
     }
 }
 

@@ -5,22 +5,18 @@ use std::rc::Rc;
 
 use engine::{Act, Caller, Engine, GrantsAsOf, ListAnswer, ListRows, RowAnswer, RowInput, View};
 use hyper::StatusCode;
-use model::{Content, Json, Marked, Page, Row, RowId};
+use model::{Content, Marked, Page, Row, RowId};
 
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, Sender, check_queries, check_ttl, grants};
+use super::extract::{Asked, check_queries, check_ttl, grants};
 use super::fields::Fields;
 use super::min_mark;
 use super::once::Shape;
-use super::relationships::name_inner_rows;
 use super::repeated::{self, List, Meaning, Past, RowOf};
 use super::reply::Reply;
+use super::row_input::{ROWS_MAX, inner_row, name_inner};
 use super::transactions::{stage_row, stage_rows, transaction_in, transaction_of};
-use super::unique::UNIQUE;
 use super::wire;
-
-/// Most rows one request may create or upsert (wire protocol, limits).
-pub(super) const ROWS_MAX: usize = 100;
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/rows`
 pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
@@ -268,34 +264,12 @@ impl Creation {
     }
 }
 
-pub(super) fn name_inner(sender: Sender<'_>, members: &mut [(String, Json)]) {
-    name_inner_rows(members, sender.shared.clock.now(), sender.shared.rng);
-}
-
 fn missing(message: &'static str) -> ApiError {
     ApiError::new(Kind::RowMissingData, message)
 }
 
 fn contradiction(message: &'static str) -> ApiError {
     ApiError::new(Kind::BadRequest, message)
-}
-
-/// One of several rows. Its grants stay among its members, where the engine looks for them.
-pub(super) fn inner_row(sender: Sender<'_>, mut row: Fields) -> Result<RowInput, ApiError> {
-    let id = match row.take("$id") {
-        None => UNIQUE.to_owned(),
-        Some(Json::Text(id)) => id,
-        Some(other) => {
-            let why = format!("`$id` must be a string, got {}.", other.kind());
-            return Err(ApiError::invalid(sender.words.rows, why));
-        }
-    };
-    let id = sender.id(sender.words.rows, &id, RowId::new)?;
-    Ok(RowInput {
-        id,
-        members: row.rest(),
-        permissions: None,
-    })
 }
 
 /// `PATCH /v1/tablesdb/{database}/tables/{table}/rows/{row}`

@@ -11,7 +11,7 @@ use super::extract::{Asked, check_queries};
 use super::fields::Fields;
 use super::once::Shape;
 use super::reply::Reply;
-use super::rows::{ROWS_MAX, inner_row};
+use super::row_input::{ROWS_MAX, inner_row};
 use super::transactions::{stage_row, stage_rows, transaction_in};
 
 /// `PUT /v1/tablesdb/{database}/tables/{table}/rows`

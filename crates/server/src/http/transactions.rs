@@ -13,7 +13,7 @@ use super::extract::{Asked, Sender, check_queries};
 use super::fields::Fields;
 use super::rate;
 use super::reply::Reply;
-use super::rows::{ROWS_MAX, inner_row, name_inner};
+use super::row_input::{ROWS_MAX, inner_row, name_inner};
 use super::unique::unique_id;
 use super::wire;
 

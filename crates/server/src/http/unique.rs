@@ -6,7 +6,7 @@ use std::io::Write as _;
 use hyper::header::HeaderValue;
 use model::Timestamp;
 
-use super::Rng;
+use crate::rng::Rng;
 
 /// What clients send where the server is to choose an id.
 pub const UNIQUE: &str = "unique()";

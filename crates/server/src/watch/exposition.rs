@@ -12,15 +12,12 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::metric::{Kind, Metric, Value, metrics};
+use super::metric::{Kind, Metric, SECOND_NS, Value, metrics};
 use super::{Watch, classic};
 
 /// How long a text is given to others who ask: whoever connects may ask as often as they like, and
 /// each look costs the server some time.
 pub const FRESH: Duration = Duration::from_millis(500);
-
-/// Nanoseconds of a second.
-pub(super) const SECOND_NS: f64 = 1e9;
 
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,9 @@ use super::Seen;
 use super::log_lines;
 use super::process::Process;
 
+/// Nanoseconds of a second.
+pub(super) const SECOND_NS: f64 = 1e9;
+
 /// Most projects that have a series of their own.
 const PROJECTS_MAX: usize = 20;
 

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use server::http::counts::Counts;
 use server::http::forwarded::TrustedProxies;
 use server::http::tidemark::SetClock;
-use server::http::{extract, wire};
+use server::http::wire;
+use server::secret::sha256;
 use server::serve::tls::TlsFiles;
 use server::serve::{self, Drained, Limits, ServeConfig};
 use server::watch::Watch;
@@ -462,6 +463,6 @@ fn new_key(id: &str, secret: &str, scopes: Vec<Scope>) -> NewKey {
         name: id.into(),
         scopes,
         expires: None,
-        secret_hash: extract::sha256(secret.as_bytes()),
+        secret_hash: sha256(secret.as_bytes()),
     }
 }

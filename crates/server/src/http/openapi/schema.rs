@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::wire::Words;
 use crate::http::batch::{OPERATIONS_MAX, READS_MAX};
-use crate::http::rows::ROWS_MAX;
+use crate::http::row_input::ROWS_MAX;
 
 /// A schema by its name.
 pub(super) type Named = (&'static str, Value);

@@ -13,36 +13,8 @@ use super::super::cors::Origin;
 use super::super::heads::Heads;
 use super::super::min_mark::{self, X_TIDEMARK_MARK};
 use super::super::reply::{Reply, ReplyBody, X_REQUEST_ID, shared_bytes};
-use super::super::route::{Action, Routes};
 use super::super::wire::{self, Words};
 use super::super::{App, etag};
-
-/// Which routes are answered at once, by their places.
-#[derive(Clone, Copy, Debug)]
-pub struct AtOnce {
-    lists: [usize; 2],
-    rows: [usize; 2],
-}
-
-impl AtOnce {
-    /// Looks the routes up.
-    pub fn new(routes: &Routes) -> AtOnce {
-        let places =
-            |action| [Family::Tables, Family::Documents].map(|of| routes.position(action, of));
-        AtOnce {
-            lists: places(Action::ListRows),
-            rows: places(Action::GetRow),
-        }
-    }
-
-    fn list(&self, family: Family) -> usize {
-        self.lists[usize::from(family == Family::Documents)]
-    }
-
-    fn row(&self, family: Family) -> usize {
-        self.rows[usize::from(family == Family::Documents)]
-    }
-}
 
 /// What a target asks for.
 pub enum Meaning {

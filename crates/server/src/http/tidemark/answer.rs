@@ -10,8 +10,7 @@ use model::timeline::{Aggregate, Number, timeline};
 use model::{Content, Coordinates, Mark, Period, Row, Span, Table, Value, Version};
 use serde_json::{Value as Out, json};
 
-use super::json::{doc, from, to};
-use super::read::meta;
+use super::json::{doc, from, meta, to};
 use crate::http::error::{ApiError, Kind};
 
 /// A row as it was at one time: its columns, and how it is shown.

@@ -9,7 +9,7 @@ use model::Timestamp;
 use model::calendar::{DATETIME_MAX, DATETIME_MIN};
 
 use crate::http::error::ApiError;
-use crate::http::extract::header;
+use crate::http::heads::header;
 
 /// What the clock shows while a request is answered, in microseconds since 1970; without it, the
 /// horizon.

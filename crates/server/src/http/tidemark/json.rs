@@ -97,3 +97,9 @@ pub(super) fn sent(json: &Json) -> Out {
         }
     }
 }
+
+/// Metadata as it was sent.
+pub(super) fn meta(text: Option<&str>) -> Out {
+    let json = text.and_then(|text| engine::read_json(text.as_bytes()).ok());
+    json.map_or(Out::Null, |json| sent(&json))
+}

@@ -10,7 +10,7 @@ use serde_json::{Value as Out, json};
 
 use super::answer::{self, Histories};
 use super::in_its_words;
-use super::json::{doc, mark, period, sent, time};
+use super::json::{doc, mark, period, time};
 use crate::http::error::{ApiError, Parts};
 use crate::http::extract::Asked;
 use crate::http::fields::Fields;
@@ -392,10 +392,4 @@ fn number(values: &[Value], position: Option<usize>, aggregate: Aggregate) -> Op
         Some(Value::Float(float)) => Some(Number::Float(*float)),
         Some(_) => None,
     }
-}
-
-/// Metadata as it was sent.
-pub(super) fn meta(text: Option<&str>) -> Out {
-    let json = text.and_then(|text| engine::read_json(text.as_bytes()).ok());
-    json.map_or(Out::Null, |json| sent(&json))
 }

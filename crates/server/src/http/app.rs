@@ -1,0 +1,136 @@
+//! What the threads that answer requests share, and what the requests of one thread share.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::{Clock, Engine, EngineError, ReadError};
+use tokio_rustls::TlsAcceptor;
+
+use super::answers::{Answers, Sending, Untaken};
+use super::body_budget::Budget;
+use super::callers::Callers;
+use super::cors::Origins;
+use super::counts::{Counts, ThreadCounts};
+use super::error::ApiError;
+use super::forwarded::TrustedProxies;
+use super::guest_turns::GuestTurns;
+use super::rate::GuestRate;
+use super::repeated::{AtOnce, Repeated};
+use super::route::Routes;
+use super::streams::Streams;
+use super::tidemark::SetClock;
+use super::unique::RequestIds;
+use crate::rng::Rng;
+use crate::serve::{Limits, ServeConfig};
+use crate::watch::trace::Traces;
+
+/// What all threads share.
+pub struct Shared {
+    /// Answers everything.
+    pub engine: Arc<Engine>,
+    /// What a request may take.
+    pub limits: Limits,
+    /// Makes TLS of a connection; `None` leaves it plain.
+    pub tls: Option<TlsAcceptor>,
+    /// What all threads have answered.
+    pub counts: Arc<Counts>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// The clock of the engine, where clients set it.
+    pub(super) test_clock: Option<Arc<SetClock>>,
+    pub(super) rng: Rng,
+    /// See [`ServeConfig::collect`].
+    pub collect: fn(bool),
+    pub(super) origins: Origins,
+    pub(super) proxies: TrustedProxies,
+    pub(super) traces: Option<Arc<Traces>>,
+    pub(super) routes: Routes,
+    pub(super) at_once: AtOnce,
+    pub(super) bodies: Budget,
+    pub(super) guest_rate: Option<GuestRate>,
+    pub(super) answers: Arc<Answers>,
+    pub(crate) streams: Arc<Streams>,
+    pub(super) access_log: bool,
+}
+
+impl Shared {
+    /// Puts together what the threads need.
+    pub fn new(
+        engine: Arc<Engine>,
+        config: ServeConfig,
+        origins: Origins,
+        tls: Option<TlsAcceptor>,
+    ) -> Shared {
+        let routes = Routes::new();
+        Shared {
+            engine,
+            at_once: AtOnce::new(&routes),
+            counts: config.counts,
+            traces: config.traces,
+            limits: config.limits,
+            tls,
+            clock: config.clock,
+            test_clock: config.test_clock,
+            rng: config.rng,
+            collect: config.collect,
+            origins,
+            proxies: config.proxies,
+            routes,
+            guest_rate: GuestRate::new(config.limits.guest_rate, config.rng),
+            bodies: Budget::new(&config.limits),
+            answers: Answers::new(config.threads, config.limits.answers_bytes_max),
+            streams: Arc::default(),
+            access_log: config.access_log,
+        }
+    }
+}
+
+/// What the requests of one thread share.
+pub struct App {
+    /// What all threads share.
+    pub shared: Arc<Shared>,
+    pub(super) counts: Arc<ThreadCounts>,
+    pub(super) callers: Callers,
+    pub(super) repeated: Repeated,
+    pub(super) request_ids: RequestIds,
+    pub(super) sending: Rc<Sending>,
+    /// Of callers without a key.
+    pub guest_turns: Rc<GuestTurns>,
+    /// Of connections that do not yet agree on TLS, whoever opens them.
+    pub handshake_turns: Rc<GuestTurns>,
+}
+
+impl App {
+    /// The state of the thread with this number.
+    pub fn new(shared: Arc<Shared>, thread: usize) -> App {
+        let request_ids = RequestIds::new(thread, shared.rng);
+        App {
+            counts: shared.counts.thread(thread),
+            sending: Sending::new(shared.answers.clone(), thread),
+            shared,
+            callers: Callers::default(),
+            repeated: Repeated::new(),
+            request_ids,
+            guest_turns: Rc::default(),
+            handshake_turns: Rc::default(),
+        }
+    }
+
+    /// Counts the answer to a read until its client has taken it.
+    pub(super) fn counted(
+        &self,
+        pieces: &[Bytes; 3],
+        of_guest: bool,
+    ) -> Result<Option<Untaken>, ApiError> {
+        let bytes_max = self.shared.limits.answer_bytes_max;
+        if pieces.iter().map(Bytes::len).sum::<usize>() > bytes_max {
+            return Err(EngineError::Read(ReadError::AnswerTooLarge { bytes_max }).into());
+        }
+        self.sending.take(pieces, of_guest)
+    }
+
+    /// Tells the engine what this thread has answered without asking it for more than that.
+    pub fn report(&self) {
+        self.repeated.report(&self.shared.engine);
+    }
+}

@@ -1,0 +1,344 @@
+//! From a request to the function of its route, and from what that says to an answer.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Instant;
+
+use engine::Family;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response};
+
+use super::access::Asking;
+use super::answers::FREE_BYTES;
+use super::app::App;
+use super::callers::X_APPWRITE_KEY;
+use super::cors::Origin;
+use super::error::{ApiError, Kind};
+use super::extract::{self, Asked};
+use super::forwarded::Client;
+use super::guest_turns::InTurns;
+use super::lines::{self, Does};
+use super::reply::{self, Reply, ReplyBody};
+use super::route::{Action, Route, Routes};
+use super::{
+    batch, columns, databases, heads, health, indexes, min_mark, once, openapi, project,
+    relationships, repeated, rows, rows_bulk, tables, tidemark, transactions,
+};
+use crate::watch::trace::{Incoming as Trace, method_word};
+
+/// The answer to a list that this thread has given before and the cache still holds, if that is
+/// all there is to do.
+pub fn answer_at_once<B>(
+    app: &App,
+    peer: Client,
+    request: &Request<B>,
+) -> Option<Response<ReplyBody>> {
+    if app.shared.test_clock.is_some() || is_judged(app, request.headers()) {
+        return None;
+    }
+    let began = app.is_timed().then(Instant::now);
+    // Whatever goes wrong here is met again on the long way, and told there.
+    let answer = catch_unwind(AssertUnwindSafe(|| repeated::answer(app, request)));
+    let (response, route) = answer.unwrap_or_default()?;
+    let asking = Asking {
+        method: request.method(),
+        headers: request.headers(),
+        peer,
+    };
+    app.answered(asking, Some(app.shared.routes.at(route)), &response, began);
+    Some(response)
+}
+
+/// Answers one request of a connection that `peer` opened. Whatever goes wrong becomes an answer,
+/// too.
+pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Response<ReplyBody> {
+    let began = app.is_timed().then(Instant::now);
+    let (head, body) = request.into_parts();
+    let request_id = app.request_ids.name(head.headers.get(reply::X_REQUEST_ID));
+    let origin = app.shared.origins.judge(head.headers.get(header::ORIGIN));
+    let mut route = None;
+    let contained = contain(reply_to(app, (&head, peer), body, &origin, &mut route)).await;
+    let outcome = contained.unwrap_or_else(|panic| Err(ApiError::internal(panic)));
+    let outcome = outcome.and_then(|reply| counted(app, &head, route, reply));
+    let reply = outcome.unwrap_or_else(|error| {
+        log_failure(&error, &request_id, &head);
+        error.reply(Routes::family_of(head.uri.path()))
+    });
+    let response = reply.into_response(request_id, &origin);
+    let asking = Asking {
+        method: &head.method,
+        headers: &head.headers,
+        peer,
+    };
+    app.answered(asking, route, &response, began);
+    response
+}
+
+async fn reply_to<'a>(
+    app: &'a App,
+    (head, peer): (&Parts, Client),
+    body: Incoming,
+    origin: &Origin,
+    found: &mut Option<&'a Route>,
+) -> Result<Reply, ApiError> {
+    if head.method == Method::OPTIONS {
+        return Ok(Reply::preflight(origin));
+    }
+    if *origin == Origin::Foreign && heads::header(&head.headers, &X_APPWRITE_KEY).is_none() {
+        let message = "Pages of this origin may not call; configure it as an allowed origin.";
+        return Err(ApiError::new(Kind::UnknownOrigin, message));
+    }
+    if let Some(clock) = &app.shared.test_clock {
+        tidemark::set_clock(clock, &app.shared.engine, &head.headers)?;
+    }
+    let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
+    *found = Some(route);
+    let asked = Asked::new(app, (head, peer), (route, ids), body)?;
+    admit(&asked)?;
+    let turns = asked.turns();
+    let work = pin!(carried_out(route, asked));
+    InTurns::of(turns.map(|turns| &**turns), work).await
+}
+
+async fn carried_out(route: &Route, asked: Asked<'_>) -> Result<Reply, ApiError> {
+    let (app, head) = (asked.app, asked.head);
+    if route.action.waits_for_mark()
+        && let Some(mark) = min_mark::named(&head.headers)?
+    {
+        // Boxed, so that requests without the header do not carry its state around.
+        Box::pin(min_mark::reach(&app.shared.engine, mark)).await?;
+    }
+    let reply = match route.action {
+        Action::ListRows => rows::list(asked).await,
+        Action::GetRow => rows::get(asked).await,
+        other if other.takes_key() && head.headers.contains_key(&once::IDEMPOTENCY_KEY) => {
+            Box::pin(once::perform(asked, |asked| perform(other, asked))).await
+        }
+        // Boxed, so that the two routes above do not carry the state of all others around.
+        other => Box::pin(perform(other, asked)).await,
+    }?;
+    if route.method != Method::GET || !route.action.is_about_stored_things() {
+        return Ok(reply.untagged());
+    }
+    let engine = &app.shared.engine;
+    Ok(reply.unless_held(&head.headers, |body| engine.fingerprint(body)))
+}
+
+async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
+    match action {
+        Action::Ping => health::ping(&asked),
+        Action::Versions => Ok(health::versions()),
+        Action::Health => health::all(&asked),
+        Action::HealthVersion => Ok(health::version()),
+        Action::HealthDatabase => health::database(&asked),
+        Action::HealthCache => health::cache(&asked),
+        Action::HealthPubsub => health::pubsub(&asked),
+        Action::HealthStorage => health::storage(&asked),
+        Action::HealthTime => health::time(&asked),
+        Action::ListDatabases => databases::list(&asked),
+        Action::CreateDatabase => databases::create(asked).await,
+        Action::GetDatabase => databases::get(&asked),
+        Action::UpdateDatabase => databases::update(asked).await,
+        Action::DeleteDatabase => databases::delete(&asked).await,
+        Action::ListTables => tables::list(&asked),
+        Action::CreateTable => tables::create(asked).await,
+        Action::GetTable => tables::get(&asked),
+        Action::UpdateTable => tables::update(asked).await,
+        Action::DeleteTable => tables::delete(&asked).await,
+        Action::ListColumns => columns::list(&asked),
+        Action::CreateColumn(kind) => columns::create(asked, kind).await,
+        Action::GetColumn => columns::get(&asked),
+        Action::UpdateColumn(kind) => columns::update(asked, kind).await,
+        Action::DeleteColumn => columns::delete(&asked).await,
+        Action::CreateRelationship => relationships::create(asked).await,
+        Action::UpdateRelationship => relationships::update(asked).await,
+        Action::ListIndexes => indexes::list(&asked),
+        Action::CreateIndex => indexes::create(asked).await,
+        Action::GetIndex => indexes::get(&asked),
+        Action::DeleteIndex => indexes::delete(&asked).await,
+        Action::ListRows => rows::list(asked).await,
+        Action::QueryRows => rows::query(asked).await,
+        Action::CreateRows => rows::create(asked).await,
+        Action::GetRow => rows::get(asked).await,
+        Action::UpsertRow => rows::upsert(asked).await,
+        Action::UpdateRow => rows::update(asked).await,
+        Action::DeleteRow => rows::delete(asked).await,
+        Action::UpsertRows => rows_bulk::upsert(asked).await,
+        Action::UpdateRows => rows_bulk::update(asked).await,
+        Action::DeleteRows => rows_bulk::delete(asked).await,
+        Action::IncrementColumn => rows_bulk::count(asked, false).await,
+        Action::DecrementColumn => rows_bulk::count(asked, true).await,
+        Action::TidemarkStatus => tidemark::status(&asked),
+        Action::Describe => Ok(openapi::document_reply()),
+        Action::Transact => tidemark::transact(asked).await,
+        Action::ReadAtTimes => tidemark::read(asked).await,
+        Action::Heartbeat => tidemark::heartbeat(asked).await,
+        Action::Constrain => tidemark::constrain(asked).await,
+        Action::TableOptions => tidemark::options(&asked),
+        Action::SetTableOptions => tidemark::set_options(asked).await,
+        Action::ResetTests => tidemark::reset(asked).await,
+        Action::ListTransactions => transactions::list(asked).await,
+        Action::CreateTransaction => transactions::create(asked).await,
+        Action::GetTransaction => transactions::get(asked).await,
+        Action::UpdateTransaction => transactions::update(asked).await,
+        Action::DeleteTransaction => transactions::delete(asked).await,
+        Action::StageOperations => transactions::stage(asked).await,
+        Action::BatchRead => read_batch(asked).await,
+        Action::BatchWrite => write_batch(asked).await,
+        Action::GetProject => project::get(&asked),
+        Action::ListKeys => project::list_keys(&asked),
+        Action::GetKey => project::get_key(&asked),
+        Action::RevokeKey => project::revoke_key(&asked).await,
+        Action::DenyKey => Err(project::refuse_new_key(&asked)),
+        Action::NotBuilt => Err(not_built(&asked)),
+    }
+}
+
+async fn read_batch(asked: Asked<'_>) -> Result<Reply, ApiError> {
+    if lines::are_sent(&asked.head.headers) {
+        return lines::answer(asked, Does::Read);
+    }
+    batch::read(asked).await
+}
+
+async fn write_batch(asked: Asked<'_>) -> Result<Reply, ApiError> {
+    if lines::are_sent(&asked.head.headers) {
+        return lines::answer(asked, Does::Write);
+    }
+    batch::write(asked).await
+}
+
+fn not_built(asked: &Asked<'_>) -> ApiError {
+    ApiError::not_implemented(asked.app.shared.routes.allowed(asked.head.uri.path()))
+}
+
+/// Refuses a request without an API key whose address has sent too many.
+///
+/// # Errors
+/// [`Kind::RateLimitExceeded`].
+fn admit(asked: &Asked<'_>) -> Result<(), ApiError> {
+    let app = asked.app;
+    let Some(rate) = &app.shared.guest_rate else {
+        return Ok(());
+    };
+    if asked.is_keyed() {
+        return Ok(());
+    }
+    let client = app.shared.proxies.client(asked.peer, &asked.head.headers);
+    if rate.takes(client.address, app.shared.clock.elapsed_ms() * 1_000) {
+        return Ok(());
+    }
+    app.counts.rate_refused();
+    let message = format!(
+        "This address may send {} requests a second without an API key, and has sent more.",
+        rate.per_s
+    );
+    Err(ApiError::new(Kind::RateLimitExceeded, message))
+}
+
+/// Whether a request must go the way on which [`admit`] judges it.
+fn is_judged(app: &App, headers: &HeaderMap) -> bool {
+    app.shared.guest_rate.is_some() && !headers.contains_key(&X_APPWRITE_KEY)
+}
+
+/// The answer, counted until its client has taken it.
+///
+/// # Errors
+/// Of a read, one that is too large, or for which there is no room. Of a write none: it is done.
+fn counted(
+    app: &App,
+    head: &Parts,
+    route: Option<&Route>,
+    reply: Reply,
+) -> Result<Reply, ApiError> {
+    if reply.len_bytes() <= FREE_BYTES {
+        return Ok(reply);
+    }
+    let of_guest = extract::is_without_key(app, head);
+    if !route.is_some_and(Route::only_reads) {
+        let untaken = app.sending.owe(reply.pieces(), of_guest);
+        return Ok(reply.counted(untaken));
+    }
+    let untaken = app.counted(reply.pieces(), of_guest)?;
+    Ok(reply.counted(untaken))
+}
+
+/// Keeps a panic inside the request that caused it: other connections of the thread live on.
+async fn contain<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+        match polled {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(panic) => Poll::Ready(Err(format!("panic: {}", words_of(&*panic)))),
+        }
+    })
+    .await
+}
+
+fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without words")
+}
+
+/// How much of a path a line of the log holds: room for the ids of any legal one.
+const LOGGED_PATH_BYTES: usize = 250;
+
+fn log_failure(error: &ApiError, request_id: &HeaderValue, head: &Parts) {
+    let status = error.kind.status();
+    if !status.is_server_error() {
+        return;
+    }
+    let detail = match &error.detail {
+        Some(detail) => detail.clone(),
+        None => error.message(Family::Tables),
+    };
+    let path = head.uri.path();
+    tracing::warn!(
+        request = request_id.to_str().unwrap_or_default(),
+        method = method_word(&head.method),
+        path = &path[..path.floor_char_boundary(LOGGED_PATH_BYTES)],
+        status = status.as_u16(),
+        trace_id = Trace::of(&head.headers).map(|trace| trace.trace_id()),
+        detail,
+        "a request failed"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn poll_once<T>(work: impl Future<Output = T>) -> Poll<T> {
+        pin!(work)
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_panic_becomes_words() {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let outcome = poll_once(contain(async { panic!("no {}", "row") }));
+        std::panic::set_hook(hook);
+        assert_eq!(
+            outcome,
+            Poll::<Result<(), String>>::Ready(Err("panic: no row".into()))
+        );
+    }
+
+    #[test]
+    fn other_work_is_left_alone() {
+        assert_eq!(poll_once(contain(ready(5))), Poll::Ready(Ok(5)));
+        assert_eq!(poll_once(contain(pending::<()>())), Poll::Pending);
+    }
+}
