@@ -220,7 +220,7 @@ fn an_upsert_needs_update_or_create_as_the_row_is_there_or_not() {
 }
 
 #[test]
-fn nobody_grants_to_roles_he_does_not_hold_and_a_key_grants_to_all() {
+fn callers_grant_to_their_own_roles_only_and_keys_to_all() {
     with_engine(|engine| {
         change_table(engine, &["create(\"any\")"], false);
         let create = |caller: &Caller, id: &str, grant: &str| {
@@ -237,7 +237,7 @@ fn nobody_grants_to_roles_he_does_not_hold_and_a_key_grants_to_all() {
 }
 
 #[test]
-fn what_is_disabled_is_absent_except_for_keys() {
+fn disabled_containers_are_absent_except_for_keys() {
     with_engine(|engine| {
         change_table(engine, &["read(\"any\")"], false);
         let disable = TableChange {

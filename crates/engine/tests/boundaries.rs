@@ -301,7 +301,7 @@ fn very_many() -> impl Iterator<Item = RowInput> {
 }
 
 #[test]
-fn what_begins_and_ends_at_one_instant_is_seen_all_at_once() {
+fn rows_that_begin_and_end_at_one_instant_are_seen_together() {
     for bypass in [false, true] {
         with_rows(|store, engine| {
             block_on(engine.create_rows(&key(), PLACE, very_many().collect())).unwrap();
@@ -414,7 +414,7 @@ fn encode_across(page: &Page, family: Family) -> Vec<u8> {
 }
 
 #[test]
-fn what_passes_while_a_list_is_encoded_does_not_begin_it_again() {
+fn boundaries_that_pass_while_a_list_is_encoded_do_not_repeat_it() {
     let directory = tempfile::tempdir().unwrap();
     let clock = TickingClock::at(NEW_YEAR_US);
     let config = Config {

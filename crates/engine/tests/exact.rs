@@ -104,7 +104,7 @@ fn a_count_below_a_full_page_is_patched() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_read() {
+fn uncacheable_lists_are_read() {
     with_engine(|engine| {
         add(engine, "a", 1);
         let random = [r#"{"method":"orderRandom"}"#];
@@ -249,7 +249,7 @@ fn numbers(answer: &ListAnswer) -> Vec<i64> {
 
 /// Two rows that always hold the same number, one commit for both; a third comes and goes.
 #[test]
-fn nobody_reads_less_than_was_acknowledged_or_half_a_commit() {
+fn readers_see_no_less_than_was_acknowledged_and_no_half_commit() {
     with_engine(|engine| {
         for id in ["a", "b"] {
             add(engine, id, 0);

@@ -549,7 +549,7 @@ fn no_thread_for_long_reads_is_held_while_the_writer_is_busy() {
 }
 
 #[test]
-fn what_guests_read_counts_in_their_share() {
+fn reads_of_guests_count_in_their_share() {
     let site = site();
     let (engine, store) = (&*site.engine, &*site.store);
     block_on(create(engine, OPEN, row("a", &[("n", 1)]))).unwrap();

@@ -175,7 +175,7 @@ fn a_request_that_makes_the_commit_fail_takes_nothing_from_its_neighbours() {
 }
 
 #[test]
-fn those_who_wait_share_a_commit_and_each_gets_a_mark_of_his_own() {
+fn waiting_writers_share_a_commit_and_get_a_mark_each() {
     let directory = tempfile::tempdir().unwrap();
     let (store, engine) = fragile(directory.path());
     let before = engine.status().mark;

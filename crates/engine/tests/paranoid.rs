@@ -115,7 +115,7 @@ fn hits_that_are_found_by_name_are_compared_as_well() {
 }
 
 #[test]
-fn what_is_altered_meanwhile_says_nothing() {
+fn rows_altered_during_the_audit_are_no_mistake() {
     static REPORTED: AtomicUsize = AtomicUsize::new(0);
     fn count(_: &Difference) {
         REPORTED.fetch_add(1, Ordering::SeqCst);

@@ -179,7 +179,7 @@ fn fixed_coordinates_are_read_once_and_stay_what_they_were() {
 }
 
 #[test]
-fn what_is_yet_to_come_is_not_kept() {
+fn future_times_are_not_cached() {
     with_engine(|engine, clock| {
         let mark = create(engine, row("a", &[("n", 1)]));
         let then = as_of(mark);
@@ -230,7 +230,7 @@ fn an_erased_row_is_in_no_answer_any_more() {
 }
 
 #[test]
-fn who_may_see_the_past_is_judged_by_today() {
+fn access_to_the_past_is_judged_by_grants_of_today() {
     with_engine(|engine, _| {
         change_table(engine, &[], true);
         let mark = create(engine, granting("a", 1, &["read(\"any\")"]));
@@ -269,7 +269,7 @@ fn who_may_see_the_past_is_judged_by_today() {
 }
 
 #[test]
-fn what_a_row_was_in_another_life_is_judged_by_that_after_a_restart_too() {
+fn rows_of_before_a_deletion_keep_their_grants_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let clock = TickingClock::at(NEW_YEAR_US);
     let mut engine = open(directory.path(), clock.clone());

@@ -80,7 +80,7 @@ fn pass(engine: &Engine, clock: &TickingClock, steps: i64) {
 }
 
 #[test]
-fn what_was_known_or_valid_before_the_line_is_refused() {
+fn reads_before_the_line_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let clock = TickingClock::at(NEW_YEAR_US);
     let engine = open(directory.path(), clock.clone());

@@ -116,7 +116,7 @@ fn fault<T: std::fmt::Debug>(outcome: Result<T, EngineError>) -> ColumnFault {
 }
 
 #[test]
-fn what_breaks_a_rule_of_columns_says_which() {
+fn broken_rules_of_columns_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let engine = stage(directory.path());
     let update = |of: &str, change: &ColumnChange| {
@@ -226,7 +226,7 @@ fn a_cached_list_does_not_outlive_its_schema() {
 }
 
 #[test]
-fn what_breaks_a_rule_of_indexes_says_which() {
+fn broken_rules_of_indexes_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let engine = stage(directory.path());
     let create = |new: &NewIndex| block_on(engine.create_index(&key(), PLACE, new));

@@ -106,7 +106,7 @@ fn scheduled_rows_come_and_go_in_exact_lists_at_their_instants() {
 }
 
 #[test]
-fn what_is_scheduled_survives_a_restart() {
+fn scheduled_rows_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let clock = TickingClock::at(NEW_YEAR_US);
     let engine = open(directory.path(), clock.clone());

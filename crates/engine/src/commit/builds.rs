@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_is_tried_again_after_waits_that_double_up_to_the_longest() {
+    fn failed_builds_are_tried_again_after_waits_that_double() {
         let build = (TableNumber(1), 1);
         let mut failed = FailedBuilds::default();
         let mut now = Instant::now();

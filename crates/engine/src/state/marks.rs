@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matures_takes_no_mark_and_holds_later_ones_to_its_instant() {
+    fn boundaries_take_no_mark_and_hold_later_ones_to_their_instant() {
         let marks = marks();
         assert_eq!(marks.mature(NOON), Mark(NOON.0));
         assert_eq!(marks.horizon(), Mark(20));
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_passed_is_known_without_the_lock() {
+    fn passed_boundaries_are_known_without_the_lock() {
         let marks = marks();
         assert_eq!(marks.passed(), Mark(20));
         assert_eq!(marks.mature(NOON), marks.passed());

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_was_staged() {
+    fn stored_operations_equal_the_staged_ones() {
         check(Act::Create(row("a")));
         check(Act::Update(RowInput {
             permissions: None,

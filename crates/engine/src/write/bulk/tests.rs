@@ -230,7 +230,7 @@ fn an_order_that_decides_which_rows_match_is_one_commit() {
 }
 
 #[test]
-fn what_was_done_before_a_failure_is_told() {
+fn slices_done_before_a_failure_are_reported() {
     let mut progress = Progress::default();
     assert_eq!(
         progress.stopped(EngineError::Unavailable(Unavailable::Closing)),
