@@ -4,7 +4,7 @@ use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, EngineError,
 use model::{Json, RowId};
 
 use super::error::ApiError;
-use super::extract::{Asked, check_queries};
+use super::extract::{RequestContext, check_queries};
 use super::fields::Fields;
 use super::reply::Reply;
 use super::tidemark::{mark, time};
@@ -17,28 +17,28 @@ pub const READS_MAX: usize = 100;
 pub const OPERATIONS_MAX: usize = 1_000;
 
 /// `POST /v1/tidemark/databases/{database}/batch/reads`
-pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let mut fields = asked.fields().await?;
+pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let mut fields = context.fields().await?;
     if !fields.holds("reads") {
         return Err(ApiError::missing("reads"));
     }
     let parts = fields.objects("reads", READS_MAX)?;
     let parts = parts.into_iter().map(part).collect::<Result<Vec<_>, _>>()?;
     need_rows(parts.iter().map(|part| part.rows.count()).sum())?;
-    let engine = &asked.app.shared.engine;
+    let engine = &context.app.shared.engine;
     let read = engine
-        .read_batch(&caller, &asked.ids.database, &parts)
+        .read_batch(&caller, &context.ids.database, &parts)
         .await?;
     let results = read
         .answer
         .into_iter()
         .map(|part| part.map_err(ApiError::from));
     let results: Vec<Result<BatchPart, ApiError>> = results.collect();
-    let (mark, words) = (read.mark, asked.words);
+    let (mark, words) = (read.mark, context.words);
     let bytes = wire::size_bytes(&results);
     let of_guest = caller.is_guest();
-    asked.app.sending.need_room(bytes, of_guest)?;
+    context.app.sending.need_room(bytes, of_guest)?;
     let body = engine.aside(bytes, of_guest, move || {
         wire::batch_read(mark, &results, words)
     });
@@ -50,7 +50,7 @@ pub fn need_rows(count: usize) -> Result<(), ApiError> {
     if (1..=BATCH_ROWS_READ_MAX).contains(&count) {
         return Ok(());
     }
-    let why = format!("From 1 to {BATCH_ROWS_READ_MAX} rows can be asked for, got {count}.");
+    let why = format!("From 1 to {BATCH_ROWS_READ_MAX} rows can be context for, got {count}.");
     Err(ApiError::invalid("reads", why))
 }
 
@@ -97,9 +97,9 @@ fn key(json: Json) -> Vec<Json> {
 }
 
 /// `POST /v1/tidemark/databases/{database}/batch/writes`
-pub async fn write(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.writer_of_marks(asked.caller()?);
-    let mut fields = asked.fields().await?;
+pub async fn write(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.writer_of_marks(context.caller()?);
+    let mut fields = context.fields().await?;
     let is_atomic = fields.flag("atomic")?.unwrap_or(true);
     if !fields.holds("operations") {
         return Err(ApiError::missing("operations"));
@@ -109,20 +109,20 @@ pub async fn write(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         let why = "At least one operation is needed.";
         return Err(ApiError::invalid("operations", why));
     }
-    let database = asked.ids.database.to_string();
+    let database = context.ids.database.to_string();
     let operations = sent
         .into_iter()
-        .map(|fields| read_operation(asked.sender(), fields, Some(&database)))
+        .map(|fields| read_operation(context.sender(), fields, Some(&database)))
         .collect::<Result<_, _>>()?;
     let batch = BatchWrite {
         operations,
         is_atomic,
     };
-    let engine = &asked.app.shared.engine;
+    let engine = &context.app.shared.engine;
     let written = engine.write_batch(&caller, &batch).await?;
     let results: Vec<_> = written
         .into_iter()
         .map(|one: Result<_, EngineError>| one.map_err(ApiError::from))
         .collect();
-    Ok(Reply::ok(wire::batch_written(&results, asked.words)))
+    Ok(Reply::ok(wire::batch_written(&results, context.words)))
 }

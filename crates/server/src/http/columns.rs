@@ -4,30 +4,33 @@ use engine::{ColumnChange, NewColumn};
 use model::Json;
 
 use super::error::ApiError;
-use super::extract::Asked;
+use super::extract::RequestContext;
 use super::fields::Fields;
 use super::reply::Reply;
 use super::wire;
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/columns`
-pub fn list(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let engine = &asked.app.shared.engine;
-    let listed = engine.list_columns(&caller, asked.place(), asked.containers()?)?;
+pub fn list(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let engine = &context.app.shared.engine;
+    let listed = engine.list_columns(&caller, context.place(), context.containers()?)?;
     Ok(Reply::ok(wire::columns(
         listed.total,
         &listed.items,
-        asked.words,
+        context.words,
     )))
 }
 
 /// `POST /v1/tablesdb/{database}/tables/{table}/columns/{kind}`
-pub async fn create(mut asked: Asked<'_>, kind: &'static str) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let new = new_column(asked.fields().await?, kind)?;
-    let engine = &asked.app.shared.engine;
-    let made = engine.create_column(&caller, asked.place(), &new).await?;
-    Ok(Reply::accepted(wire::column(&made, asked.words)))
+pub async fn create(
+    mut context: RequestContext<'_>,
+    kind: &'static str,
+) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let new = new_column(context.fields().await?, kind)?;
+    let engine = &context.app.shared.engine;
+    let made = engine.create_column(&caller, context.place(), &new).await?;
+    Ok(Reply::accepted(wire::column(&made, context.words)))
 }
 
 fn new_column(mut fields: Fields, kind: &str) -> Result<NewColumn, ApiError> {
@@ -73,22 +76,25 @@ pub fn least(fields: &mut Fields, kind: &str) -> Result<Option<Json>, ApiError> 
 }
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/columns/{column}`
-pub fn get(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let engine = &asked.app.shared.engine;
-    let column = engine.get_column(&caller, asked.place(), &asked.ids.column)?;
-    Ok(Reply::ok(wire::column(&column, asked.words)))
+pub fn get(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let engine = &context.app.shared.engine;
+    let column = engine.get_column(&caller, context.place(), &context.ids.column)?;
+    Ok(Reply::ok(wire::column(&column, context.words)))
 }
 
 /// `PATCH /v1/tablesdb/{database}/tables/{table}/columns/{kind}/{column}`
-pub async fn update(mut asked: Asked<'_>, kind: &'static str) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let change = column_change(asked.fields().await?, kind)?;
-    let engine = &asked.app.shared.engine;
+pub async fn update(
+    mut context: RequestContext<'_>,
+    kind: &'static str,
+) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let change = column_change(context.fields().await?, kind)?;
+    let engine = &context.app.shared.engine;
     let changed = engine
-        .update_column(&caller, asked.place(), &asked.ids.column, &change)
+        .update_column(&caller, context.place(), &context.ids.column, &change)
         .await?;
-    Ok(Reply::ok(wire::column(&changed, asked.words)))
+    Ok(Reply::ok(wire::column(&changed, context.words)))
 }
 
 fn column_change(mut fields: Fields, kind: &'static str) -> Result<ColumnChange, ApiError> {
@@ -111,11 +117,11 @@ fn check_description(fields: &mut Fields) -> Result<(), ApiError> {
 }
 
 /// `DELETE /v1/tablesdb/{database}/tables/{table}/columns/{column}`
-pub async fn delete(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let engine = &asked.app.shared.engine;
+pub async fn delete(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let engine = &context.app.shared.engine;
     engine
-        .delete_column(&caller, asked.place(), &asked.ids.column)
+        .delete_column(&caller, context.place(), &context.ids.column)
         .await?;
     Ok(Reply::empty())
 }

@@ -18,7 +18,7 @@ use super::app::App;
 use super::callers::X_APPWRITE_KEY;
 use super::cors::Origin;
 use super::error::{ApiError, Kind};
-use super::extract::{self, Asked};
+use super::extract::{self, RequestContext};
 use super::forwarded::Client;
 use super::guest_turns::InTurns;
 use super::lines::{self, Does};
@@ -97,15 +97,15 @@ async fn reply_to<'a>(
     }
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
     *found = Some(route);
-    let asked = Asked::new(app, (head, peer), (route, ids), body)?;
-    admit(&asked)?;
-    let turns = asked.turns();
-    let work = pin!(carried_out(route, asked));
+    let context = RequestContext::new(app, (head, peer), (route, ids), body)?;
+    admit(&context)?;
+    let turns = context.turns();
+    let work = pin!(carried_out(route, context));
     InTurns::of(turns.map(|turns| &**turns), work).await
 }
 
-async fn carried_out(route: &Route, asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let (app, head) = (asked.app, asked.head);
+async fn carried_out(route: &Route, context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let (app, head) = (context.app, context.head);
     if route.action.waits_for_mark()
         && let Some(mark) = min_mark::named(&head.headers)?
     {
@@ -113,13 +113,13 @@ async fn carried_out(route: &Route, asked: Asked<'_>) -> Result<Reply, ApiError>
         Box::pin(min_mark::reach(&app.shared.engine, mark)).await?;
     }
     let reply = match route.action {
-        Action::ListRows => rows::list(asked).await,
-        Action::GetRow => rows::get(asked).await,
+        Action::ListRows => rows::list(context).await,
+        Action::GetRow => rows::get(context).await,
         other if other.takes_key() && head.headers.contains_key(&once::IDEMPOTENCY_KEY) => {
-            Box::pin(once::perform(asked, |asked| perform(other, asked))).await
+            Box::pin(once::perform(context, |context| perform(other, context))).await
         }
         // Boxed, so that the two routes above do not carry the state of all others around.
-        other => Box::pin(perform(other, asked)).await,
+        other => Box::pin(perform(other, context)).await,
     }?;
     if route.method != Method::GET || !route.action.is_about_stored_things() {
         return Ok(reply.untagged());
@@ -128,107 +128,110 @@ async fn carried_out(route: &Route, asked: Asked<'_>) -> Result<Reply, ApiError>
     Ok(reply.unless_held(&head.headers, |body| engine.fingerprint(body)))
 }
 
-async fn perform(action: Action, asked: Asked<'_>) -> Result<Reply, ApiError> {
+async fn perform(action: Action, context: RequestContext<'_>) -> Result<Reply, ApiError> {
     match action {
-        Action::Ping => health::ping(&asked),
+        Action::Ping => health::ping(&context),
         Action::Versions => Ok(health::versions()),
-        Action::Health => health::all(&asked),
+        Action::Health => health::all(&context),
         Action::HealthVersion => Ok(health::version()),
-        Action::HealthDatabase => health::database(&asked),
-        Action::HealthCache => health::cache(&asked),
-        Action::HealthPubsub => health::pubsub(&asked),
-        Action::HealthStorage => health::storage(&asked),
-        Action::HealthTime => health::time(&asked),
-        Action::ListDatabases => databases::list(&asked),
-        Action::CreateDatabase => databases::create(asked).await,
-        Action::GetDatabase => databases::get(&asked),
-        Action::UpdateDatabase => databases::update(asked).await,
-        Action::DeleteDatabase => databases::delete(&asked).await,
-        Action::ListTables => tables::list(&asked),
-        Action::CreateTable => tables::create(asked).await,
-        Action::GetTable => tables::get(&asked),
-        Action::UpdateTable => tables::update(asked).await,
-        Action::DeleteTable => tables::delete(&asked).await,
-        Action::ListColumns => columns::list(&asked),
-        Action::CreateColumn(kind) => columns::create(asked, kind).await,
-        Action::GetColumn => columns::get(&asked),
-        Action::UpdateColumn(kind) => columns::update(asked, kind).await,
-        Action::DeleteColumn => columns::delete(&asked).await,
-        Action::CreateRelationship => relationships::create(asked).await,
-        Action::UpdateRelationship => relationships::update(asked).await,
-        Action::ListIndexes => indexes::list(&asked),
-        Action::CreateIndex => indexes::create(asked).await,
-        Action::GetIndex => indexes::get(&asked),
-        Action::DeleteIndex => indexes::delete(&asked).await,
-        Action::ListRows => rows::list(asked).await,
-        Action::QueryRows => rows::query(asked).await,
-        Action::CreateRows => rows::create(asked).await,
-        Action::GetRow => rows::get(asked).await,
-        Action::UpsertRow => rows::upsert(asked).await,
-        Action::UpdateRow => rows::update(asked).await,
-        Action::DeleteRow => rows::delete(asked).await,
-        Action::UpsertRows => rows_bulk::upsert(asked).await,
-        Action::UpdateRows => rows_bulk::update(asked).await,
-        Action::DeleteRows => rows_bulk::delete(asked).await,
-        Action::IncrementColumn => rows_bulk::count(asked, false).await,
-        Action::DecrementColumn => rows_bulk::count(asked, true).await,
-        Action::TidemarkStatus => tidemark::status(&asked),
+        Action::HealthDatabase => health::database(&context),
+        Action::HealthCache => health::cache(&context),
+        Action::HealthPubsub => health::pubsub(&context),
+        Action::HealthStorage => health::storage(&context),
+        Action::HealthTime => health::time(&context),
+        Action::ListDatabases => databases::list(&context),
+        Action::CreateDatabase => databases::create(context).await,
+        Action::GetDatabase => databases::get(&context),
+        Action::UpdateDatabase => databases::update(context).await,
+        Action::DeleteDatabase => databases::delete(&context).await,
+        Action::ListTables => tables::list(&context),
+        Action::CreateTable => tables::create(context).await,
+        Action::GetTable => tables::get(&context),
+        Action::UpdateTable => tables::update(context).await,
+        Action::DeleteTable => tables::delete(&context).await,
+        Action::ListColumns => columns::list(&context),
+        Action::CreateColumn(kind) => columns::create(context, kind).await,
+        Action::GetColumn => columns::get(&context),
+        Action::UpdateColumn(kind) => columns::update(context, kind).await,
+        Action::DeleteColumn => columns::delete(&context).await,
+        Action::CreateRelationship => relationships::create(context).await,
+        Action::UpdateRelationship => relationships::update(context).await,
+        Action::ListIndexes => indexes::list(&context),
+        Action::CreateIndex => indexes::create(context).await,
+        Action::GetIndex => indexes::get(&context),
+        Action::DeleteIndex => indexes::delete(&context).await,
+        Action::ListRows => rows::list(context).await,
+        Action::QueryRows => rows::query(context).await,
+        Action::CreateRows => rows::create(context).await,
+        Action::GetRow => rows::get(context).await,
+        Action::UpsertRow => rows::upsert(context).await,
+        Action::UpdateRow => rows::update(context).await,
+        Action::DeleteRow => rows::delete(context).await,
+        Action::UpsertRows => rows_bulk::upsert(context).await,
+        Action::UpdateRows => rows_bulk::update(context).await,
+        Action::DeleteRows => rows_bulk::delete(context).await,
+        Action::IncrementColumn => rows_bulk::count(context, false).await,
+        Action::DecrementColumn => rows_bulk::count(context, true).await,
+        Action::TidemarkStatus => tidemark::status(&context),
         Action::Describe => Ok(openapi::document_reply()),
-        Action::Transact => tidemark::transact(asked).await,
-        Action::ReadAtTimes => tidemark::read(asked).await,
-        Action::Heartbeat => tidemark::heartbeat(asked).await,
-        Action::Constrain => tidemark::constrain(asked).await,
-        Action::TableOptions => tidemark::options(&asked),
-        Action::SetTableOptions => tidemark::set_options(asked).await,
-        Action::ResetTests => tidemark::reset(asked).await,
-        Action::ListTransactions => transactions::list(asked).await,
-        Action::CreateTransaction => transactions::create(asked).await,
-        Action::GetTransaction => transactions::get(asked).await,
-        Action::UpdateTransaction => transactions::update(asked).await,
-        Action::DeleteTransaction => transactions::delete(asked).await,
-        Action::StageOperations => transactions::stage(asked).await,
-        Action::BatchRead => read_batch(asked).await,
-        Action::BatchWrite => write_batch(asked).await,
-        Action::GetProject => project::get(&asked),
-        Action::ListKeys => project::list_keys(&asked),
-        Action::GetKey => project::get_key(&asked),
-        Action::RevokeKey => project::revoke_key(&asked).await,
-        Action::DenyKey => Err(project::refuse_new_key(&asked)),
-        Action::NotBuilt => Err(not_built(&asked)),
+        Action::Transact => tidemark::transact(context).await,
+        Action::ReadAtTimes => tidemark::read(context).await,
+        Action::Heartbeat => tidemark::heartbeat(context).await,
+        Action::Constrain => tidemark::constrain(context).await,
+        Action::TableOptions => tidemark::options(&context),
+        Action::SetTableOptions => tidemark::set_options(context).await,
+        Action::ResetTests => tidemark::reset(context).await,
+        Action::ListTransactions => transactions::list(context).await,
+        Action::CreateTransaction => transactions::create(context).await,
+        Action::GetTransaction => transactions::get(context).await,
+        Action::UpdateTransaction => transactions::update(context).await,
+        Action::DeleteTransaction => transactions::delete(context).await,
+        Action::StageOperations => transactions::stage(context).await,
+        Action::BatchRead => read_batch(context).await,
+        Action::BatchWrite => write_batch(context).await,
+        Action::GetProject => project::get(&context),
+        Action::ListKeys => project::list_keys(&context),
+        Action::GetKey => project::get_key(&context),
+        Action::RevokeKey => project::revoke_key(&context).await,
+        Action::DenyKey => Err(project::refuse_new_key(&context)),
+        Action::NotBuilt => Err(not_built(&context)),
     }
 }
 
-async fn read_batch(asked: Asked<'_>) -> Result<Reply, ApiError> {
-    if lines::are_sent(&asked.head.headers) {
-        return lines::answer(asked, Does::Read);
+async fn read_batch(context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    if lines::are_sent(&context.head.headers) {
+        return lines::answer(context, Does::Read);
     }
-    batch::read(asked).await
+    batch::read(context).await
 }
 
-async fn write_batch(asked: Asked<'_>) -> Result<Reply, ApiError> {
-    if lines::are_sent(&asked.head.headers) {
-        return lines::answer(asked, Does::Write);
+async fn write_batch(context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    if lines::are_sent(&context.head.headers) {
+        return lines::answer(context, Does::Write);
     }
-    batch::write(asked).await
+    batch::write(context).await
 }
 
-fn not_built(asked: &Asked<'_>) -> ApiError {
-    ApiError::not_implemented(asked.app.shared.routes.allowed(asked.head.uri.path()))
+fn not_built(context: &RequestContext<'_>) -> ApiError {
+    ApiError::not_implemented(context.app.shared.routes.allowed(context.head.uri.path()))
 }
 
 /// Refuses a request without an API key whose address has sent too many.
 ///
 /// # Errors
 /// [`Kind::RateLimitExceeded`].
-fn admit(asked: &Asked<'_>) -> Result<(), ApiError> {
-    let app = asked.app;
+fn admit(context: &RequestContext<'_>) -> Result<(), ApiError> {
+    let app = context.app;
     let Some(rate) = &app.shared.guest_rate else {
         return Ok(());
     };
-    if asked.is_keyed() {
+    if context.is_keyed() {
         return Ok(());
     }
-    let client = app.shared.proxies.client(asked.peer, &asked.head.headers);
+    let client = app
+        .shared
+        .proxies
+        .client(context.peer, &context.head.headers);
     if rate.takes(client.address, app.shared.clock.elapsed_ms() * 1_000) {
         return Ok(());
     }

@@ -63,12 +63,12 @@ fn has_known_key(app: &App, project: Option<&str>, head: &Parts) -> bool {
 
 /// The project that a request names; the query string wins over the header.
 fn project<'a>(query: &'a QueryString, head: &'a Parts) -> Option<&'a str> {
-    let asked = query.project.as_deref().filter(|id| !id.is_empty());
-    asked.or_else(|| header(&head.headers, &X_APPWRITE_PROJECT))
+    let context = query.project.as_deref().filter(|id| !id.is_empty());
+    context.or_else(|| header(&head.headers, &X_APPWRITE_PROJECT))
 }
 
 /// A request that has found its route.
-pub struct Asked<'a> {
+pub struct RequestContext<'a> {
     /// The thread's state.
     pub app: &'a App,
     /// Line and headers.
@@ -91,17 +91,17 @@ pub struct Asked<'a> {
     pub named: Option<Named>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestContext<'a> {
     /// Reads the query string; the body waits until a route wants it.
     pub fn new(
         app: &'a App,
         (head, peer): (&'a Parts, Client),
         (route, ids): (&Route, PathIds<'a>),
         body: Incoming,
-    ) -> Result<Asked<'a>, ApiError> {
+    ) -> Result<RequestContext<'a>, ApiError> {
         let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
         let words = wire::words(route.family);
-        Ok(Asked {
+        Ok(RequestContext {
             app,
             head,
             peer,
@@ -155,10 +155,10 @@ impl<'a> Asked<'a> {
         (!self.is_keyed()).then_some(&self.app.guest_turns)
     }
 
-    /// As [`Asked::caller`], to be looked up again while a long answer goes on.
+    /// As [`RequestContext::caller`], to be looked up again while a long answer goes on.
     ///
     /// # Errors
-    /// As [`Asked::caller`].
+    /// As [`RequestContext::caller`].
     pub fn identity(&self) -> Result<Identity, ApiError> {
         let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
         let engine = &self.app.shared.engine;
@@ -167,14 +167,14 @@ impl<'a> Asked<'a> {
 
     /// Whether the request wants no cached answer.
     pub fn bypasses_cache(&self) -> bool {
-        let asked = header(&self.head.headers, &X_TIDEMARK_CACHE);
-        asked.is_some_and(|asked| asked.eq_ignore_ascii_case("bypass"))
+        let context = header(&self.head.headers, &X_TIDEMARK_CACHE);
+        context.is_some_and(|context| context.eq_ignore_ascii_case("bypass"))
     }
 
     /// The caller of a route that only keys may use.
     ///
     /// # Errors
-    /// As [`Asked::caller`]; any caller without a key.
+    /// As [`RequestContext::caller`]; any caller without a key.
     pub fn key_caller(&self) -> Result<Rc<Caller>, ApiError> {
         let caller = self.caller()?;
         match caller.actor {
@@ -349,7 +349,7 @@ pub struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// As [`Asked::id`].
+    /// As [`RequestContext::id`].
     pub fn id<T>(
         &self,
         name: &'static str,

@@ -5,16 +5,16 @@ use std::time::Instant;
 use model::Scope;
 
 use super::error::ApiError;
-use super::extract::Asked;
+use super::extract::RequestContext;
 use super::reply::Reply;
 use super::wire::{self, WIRE_VERSION};
 
 const SCOPES: &[Scope] = &[Scope::HealthRead];
 
 /// `GET /v1/ping`: an unknown project is refused, none is needed.
-pub fn ping(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    if asked.project().is_some() {
-        asked.caller()?;
+pub fn ping(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    if context.project().is_some() {
+        context.caller()?;
     }
     Ok(Reply::text("Pong!"))
 }
@@ -32,47 +32,47 @@ pub fn version() -> Reply {
 
 /// `GET /v1/health`: whoever reads the answer knows that HTTP works. Like all others it fails once
 /// nothing is written any more.
-pub fn all(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    asked.caller_with(SCOPES)?;
-    let passes = asked.app.shared.engine.stop_reason().is_none();
+pub fn all(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    context.caller_with(SCOPES)?;
+    let passes = context.app.shared.engine.stop_reason().is_none();
     Ok(Reply::ok(wire::health("http", 0, passes)))
 }
 
 /// `GET /v1/health/db`
-pub fn database(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    Ok(Reply::ok(wire::statuses(&[measured("database", asked)?])))
+pub fn database(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(wire::statuses(&[measured("database", context)?])))
 }
 
 /// `GET /v1/health/cache`: fails once a cached list was found to differ from a fresh read, or
 /// nobody compares them any more though it was asked for.
-pub fn cache(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    Ok(Reply::ok(wire::statuses(&[measured("cache", asked)?])))
+pub fn cache(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(wire::statuses(&[measured("cache", context)?])))
 }
 
 /// `GET /v1/health/pubsub`
-pub fn pubsub(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    Ok(Reply::ok(wire::statuses(&[measured("pubsub", asked)?])))
+pub fn pubsub(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(wire::statuses(&[measured("pubsub", context)?])))
 }
 
 /// `GET /v1/health/storage` and `GET /v1/health/storage/local`
-pub fn storage(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    Ok(Reply::ok(measured("storage", asked)?))
+pub fn storage(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(measured("storage", context)?))
 }
 
 /// `GET /v1/health/time`: the machine's clock beside the time by which commits and reads go, in
 /// seconds. They differ while the clock cannot be believed; no other machine is asked.
-pub fn time(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    asked.caller_with(SCOPES)?;
-    let shared = &asked.app.shared;
+pub fn time(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    context.caller_with(SCOPES)?;
+    let shared = &context.app.shared;
     let (believed, clock) = (shared.engine.now(), shared.clock.now());
     Ok(Reply::ok(wire::health_time(believed, clock)))
 }
 
 /// All parts live in this process, so one question to the engine speaks for each of them.
-fn measured(name: &str, asked: &Asked<'_>) -> Result<Vec<u8>, ApiError> {
-    asked.caller_with(SCOPES)?;
+fn measured(name: &str, context: &RequestContext<'_>) -> Result<Vec<u8>, ApiError> {
+    context.caller_with(SCOPES)?;
     let began = Instant::now();
-    let engine = &asked.app.shared.engine;
+    let engine = &context.app.shared.engine;
     let status = engine.status();
     let differs = || engine.compared().is_some_and(|compared| !compared.passes());
     let passes = status.mark <= status.horizon

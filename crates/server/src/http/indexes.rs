@@ -1,52 +1,52 @@
 //! Indexes of a table: list, create, get, delete.
 
 use super::error::ApiError;
-use super::extract::Asked;
+use super::extract::RequestContext;
 use super::reply::Reply;
 use super::tables::new_index;
 use super::wire;
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/indexes`
-pub fn list(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let engine = &asked.app.shared.engine;
-    let (table, listed) = engine.list_indexes(&caller, asked.place(), asked.containers()?)?;
+pub fn list(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let engine = &context.app.shared.engine;
+    let (table, listed) = engine.list_indexes(&caller, context.place(), context.containers()?)?;
     Ok(Reply::ok(wire::indexes(
         &table,
         listed.total,
         &listed.items,
-        asked.words,
+        context.words,
     )))
 }
 
 /// `POST /v1/tablesdb/{database}/tables/{table}/indexes`
-pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let mut fields = asked.fields().await?;
+pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let mut fields = context.fields().await?;
     fields.text("description")?;
     if !fields.holds("columns") && !fields.holds("attributes") {
-        return Err(ApiError::missing(asked.words.columns));
+        return Err(ApiError::missing(context.words.columns));
     }
     let new = new_index(fields)?;
-    let engine = &asked.app.shared.engine;
-    let (table, made) = engine.create_index(&caller, asked.place(), &new).await?;
-    Ok(Reply::accepted(wire::index(&table, &made, asked.words)))
+    let engine = &context.app.shared.engine;
+    let (table, made) = engine.create_index(&caller, context.place(), &new).await?;
+    Ok(Reply::accepted(wire::index(&table, &made, context.words)))
 }
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/indexes/{index}`
-pub fn get(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let engine = &asked.app.shared.engine;
-    let (table, index) = engine.get_index(&caller, asked.place(), &asked.ids.index)?;
-    Ok(Reply::ok(wire::index(&table, &index, asked.words)))
+pub fn get(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let engine = &context.app.shared.engine;
+    let (table, index) = engine.get_index(&caller, context.place(), &context.ids.index)?;
+    Ok(Reply::ok(wire::index(&table, &index, context.words)))
 }
 
 /// `DELETE /v1/tablesdb/{database}/tables/{table}/indexes/{index}`
-pub async fn delete(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let engine = &asked.app.shared.engine;
+pub async fn delete(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let engine = &context.app.shared.engine;
     engine
-        .delete_index(&caller, asked.place(), &asked.ids.index)
+        .delete_index(&caller, context.place(), &context.ids.index)
         .await?;
     Ok(Reply::empty())
 }

@@ -22,7 +22,7 @@ use super::app::Shared;
 use super::batch;
 use super::body::{LINE_PIECE_BYTES, Paced};
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, PARSED_HERE_BYTES_MAX, Sender};
+use super::extract::{PARSED_HERE_BYTES_MAX, RequestContext, Sender};
 use super::fields::Fields;
 use super::guest_turns::{GuestTurns, InTurns};
 use super::line_body::{Answers, Lines, NextLines};
@@ -63,23 +63,23 @@ pub fn are_sent(headers: &HeaderMap) -> bool {
 ///
 /// # Errors
 /// What keeps the caller out; too many streams at once.
-pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    media::need_plain(&asked.head.headers)?;
-    let shared = asked.app.shared.clone();
+pub fn answer(mut context: RequestContext<'_>, does: Does) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    media::need_plain(&context.head.headers)?;
+    let shared = context.app.shared.clone();
     let is_guest = is_guest(&caller.actor);
     if is_guest {
-        asked
+        context
             .action
-            .need_right(&shared.engine, &caller, &asked.ids)?;
+            .need_right(&shared.engine, &caller, &context.ids)?;
     }
     let network = is_guest.then(|| {
-        let client = shared.proxies.client(asked.peer, &asked.head.headers);
+        let client = shared.proxies.client(context.peer, &context.head.headers);
         rate::group(client.address)
     });
     let place = Place::take(&shared.streams, network)?;
-    let identity = asked.identity()?;
-    let body = asked.take_body();
+    let identity = context.identity()?;
+    let body = context.take_body();
     let Some(body) = body else {
         return Err(ApiError::internal("the body was taken"));
     };
@@ -89,13 +89,13 @@ pub fn answer(mut asked: Asked<'_>, does: Does) -> Result<Reply, ApiError> {
             identity,
             until: Instant::now() + Duration::from_millis(shared.limits.stream_ms),
             ending: shared.streams.ending.subscribe(),
-            database: asked.ids.database.to_string(),
-            words: asked.words,
+            database: context.ids.database.to_string(),
+            words: context.words,
             does,
             pending: Vec::new(),
             wanted: VecDeque::new(),
-            sending: asked.app.sending.clone(),
-            turns: is_guest.then(|| asked.app.guest_turns.clone()),
+            sending: context.app.sending.clone(),
+            turns: is_guest.then(|| context.app.guest_turns.clone()),
             is_over: false,
             is_refused: false,
             shared,
@@ -353,12 +353,12 @@ impl Source {
             .into_iter()
             .map(|fields| read_operation(sender, fields?, Some(&self.database)));
         let operations: Vec<Result<_, ApiError>> = operations.collect();
-        let asked = BatchWrite {
+        let context = BatchWrite {
             operations: operations.iter().flatten().cloned().collect(),
             is_atomic: false,
         };
         let engine = &self.shared.engine;
-        let written = engine.write_batch(&self.identity.caller, &asked).await;
+        let written = engine.write_batch(&self.identity.caller, &context).await;
         let written = written.map_err(ApiError::from);
         let mut done = written.as_ref().map(|written| written.iter());
         for operation in &operations {

@@ -17,7 +17,7 @@ pub use key::IDEMPOTENCY_KEY;
 use key::{Named, request_key};
 
 use super::error::ApiError;
-use super::extract::Asked;
+use super::extract::RequestContext;
 use super::lines;
 use super::reply::Reply;
 use super::route::Action;
@@ -47,29 +47,29 @@ impl Action {
 
 /// Answers a write that carries a key, and that `write` carries out.
 pub async fn perform<'a, F>(
-    mut asked: Asked<'a>,
-    write: impl FnOnce(Asked<'a>) -> F,
+    mut context: RequestContext<'a>,
+    write: impl FnOnce(RequestContext<'a>) -> F,
 ) -> Result<Reply, ApiError>
 where
     F: Future<Output = Result<Reply, ApiError>>,
 {
-    let app = asked.app;
-    if lines::are_sent(&asked.head.headers) {
+    let app = context.app;
+    if lines::are_sent(&context.head.headers) {
         let why = "A stream takes no key: what was answered need not be sent again.";
         return Err(ApiError::invalid("Idempotency-Key", why));
     }
     let engine = &*app.shared.engine;
-    let key = request_key(&asked.head.headers)?;
+    let key = request_key(&context.head.headers)?;
     let named = Named {
         key: key.unwrap_or_default().to_owned(),
-        print: print(engine, &mut asked).await?,
+        print: print(engine, &mut context).await?,
     };
-    asked.named = Some(named);
-    let caller = asked.writer_of_marks(asked.caller()?);
+    context.named = Some(named);
+    let caller = context.writer_of_marks(context.caller()?);
     if let Some(reply) = kept(engine, &caller).await? {
         return Ok(reply);
     }
-    let done = write(asked).await;
+    let done = write(context).await;
     // Also where it could not be done: the same request may have been done meanwhile.
     match kept(engine, &caller).await? {
         Some(reply) => Ok(reply),
@@ -84,14 +84,14 @@ async fn kept(engine: &Engine, caller: &Caller) -> Result<Option<Reply>, ApiErro
     reply.transpose()
 }
 
-async fn print(engine: &Engine, asked: &mut Asked<'_>) -> Result<u128, ApiError> {
-    let body = engine.fingerprint(asked.load().await?);
-    let (method, target) = (&asked.head.method, &asked.head.uri);
+async fn print(engine: &Engine, context: &mut RequestContext<'_>) -> Result<u128, ApiError> {
+    let body = engine.fingerprint(context.load().await?);
+    let (method, target) = (&context.head.method, &context.head.uri);
     let told = format!("{method} {target} {body:032x}");
     Ok(engine.fingerprint(told.as_bytes()))
 }
 
-impl Asked<'_> {
+impl RequestContext<'_> {
     /// The caller as one who writes: what a request that carries a key has done is answered by
     /// `answer`, and kept.
     pub fn writer(
@@ -182,12 +182,12 @@ impl Shape {
     /// not at all, because they have been written.
     pub async fn written(
         self,
-        asked: &Asked<'_>,
+        context: &RequestContext<'_>,
         caller: &Caller,
         (total, written): (u64, Marked<Page>),
     ) -> Reply {
         let Marked { answer: page, mark } = written;
-        let (bytes, family) = (page.size_bytes(), asked.family);
+        let (bytes, family) = (page.size_bytes(), context.family);
         if bytes < ASIDE_BYTES_MIN {
             let body = self.body(total, &page, family);
             return Reply::json(self.status(), body).at(mark);
@@ -195,7 +195,7 @@ impl Shape {
         let page = Arc::new(page);
         let apart = page.clone();
         let work = move || self.body(total, &apart, family);
-        let engine = &asked.app.shared.engine;
+        let engine = &context.app.shared.engine;
         let body = engine.aside(bytes, caller.is_guest(), work).await;
         let body = body.unwrap_or_else(|_| self.body(total, &page, family));
         Reply::json(self.status(), body).at(mark)

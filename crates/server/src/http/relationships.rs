@@ -4,7 +4,7 @@ use engine::{NewRelationship, RelationshipChange};
 use model::{Json, Timestamp};
 
 use super::error::ApiError;
-use super::extract::Asked;
+use super::extract::RequestContext;
 use super::reply::Reply;
 use super::unique::{UNIQUE, unique_id};
 use super::wire;
@@ -15,38 +15,38 @@ use crate::rng::Rng;
 const DEPTH_MAX: usize = 4;
 
 /// `POST /v1/tablesdb/{database}/tables/{table}/columns/relationship`
-pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let mut fields = asked.fields().await?;
+pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let mut fields = context.fields().await?;
     let new = NewRelationship {
-        related: fields.required_text(asked.words.related_table_id)?,
+        related: fields.required_text(context.words.related_table_id)?,
         kind: fields.required_text("type")?,
         two_way: fields.flag("twoWay")?.unwrap_or(false),
         key: fields.text("key")?,
         partner_key: fields.text("twoWayKey")?,
         on_delete: fields.text("onDelete")?,
     };
-    let engine = &asked.app.shared.engine;
+    let engine = &context.app.shared.engine;
     let made = engine
-        .create_relationship(&caller, asked.place(), &new)
+        .create_relationship(&caller, context.place(), &new)
         .await?;
-    Ok(Reply::accepted(wire::column(&made, asked.words)))
+    Ok(Reply::accepted(wire::column(&made, context.words)))
 }
 
 /// `PATCH /v1/tablesdb/{database}/tables/{table}/columns/{column}/relationship`, and the other
 /// spelling.
-pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let mut fields = asked.fields().await?;
+pub async fn update(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let mut fields = context.fields().await?;
     let change = RelationshipChange {
         new_key: fields.text("newKey")?,
         on_delete: fields.text("onDelete")?,
     };
-    let engine = &asked.app.shared.engine;
+    let engine = &context.app.shared.engine;
     let changed = engine
-        .update_relationship(&caller, asked.place(), &asked.ids.column, &change)
+        .update_relationship(&caller, context.place(), &context.ids.column, &change)
         .await?;
-    Ok(Reply::ok(wire::column(&changed, asked.words)))
+    Ok(Reply::ok(wire::column(&changed, context.words)))
 }
 
 /// Gives every row inside a row's content an id, if it has none or asks for one. Only

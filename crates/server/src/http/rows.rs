@@ -8,7 +8,7 @@ use hyper::StatusCode;
 use model::{Content, Marked, Page, Row, RowId};
 
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, check_queries, check_ttl, grants};
+use super::extract::{RequestContext, check_queries, check_ttl, grants};
 use super::fields::Fields;
 use super::min_mark;
 use super::once::Shape;
@@ -19,36 +19,36 @@ use super::transactions::{stage_row, stage_rows, transaction_in, transaction_of}
 use super::wire;
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/rows`
-pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
+pub async fn list(context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
     let list = ListRows {
-        place: asked.place(),
-        texts: &asked.query.queries,
-        total: asked.total()?,
-        ttl_s: asked.ttl_s()?,
-        bypass: asked.bypasses_cache(),
-        family: asked.family,
+        place: context.place(),
+        texts: &context.query.queries,
+        total: context.total()?,
+        ttl_s: context.ttl_s()?,
+        bypass: context.bypasses_cache(),
+        family: context.family,
     };
-    let view = view(asked.grants()?, asked.query.transaction.as_deref())?;
-    let answer = read_list(&asked, &caller, &list, view).await?;
-    asked.app.counts.listed(answer.cached);
+    let view = view(context.grants()?, context.query.transaction.as_deref())?;
+    let answer = read_list(&context, &caller, &list, view).await?;
+    context.app.counts.listed(answer.cached);
     if view == View::CURRENT && answer.cached.is_some_and(|cached| cached.is_hit) {
-        remember_list(&asked, &caller, &list);
+        remember_list(&context, &caller, &list);
     }
-    Ok(Reply::list(answer, asked.words))
+    Ok(Reply::list(answer, context.words))
 }
 
 /// A list. One that is kept for a `ttl` and that a commit may have altered could be older
 /// than the mark which the request names; the exact one is not.
 async fn read_list(
-    asked: &Asked<'_>,
+    context: &RequestContext<'_>,
     caller: &Caller,
     list: &ListRows<'_>,
     view: View<'_>,
 ) -> Result<ListAnswer, ApiError> {
-    let engine = &asked.app.shared.engine;
+    let engine = &context.app.shared.engine;
     let answer = engine.list_rows(caller, list, view).await?;
-    if !answer.may_be_old() || min_mark::named(&asked.head.headers)?.is_none() {
+    if !answer.may_be_old() || min_mark::named(&context.head.headers)?.is_none() {
         return Ok(answer);
     }
     let exact = ListRows { ttl_s: 0, ..*list };
@@ -73,41 +73,56 @@ fn view(grants: GrantsAsOf, transaction: Option<&str>) -> Result<View<'_>, ApiEr
 }
 
 /// A list that was found in the cache is likely to be asked for again.
-fn remember_list(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
-    remember(asked, asked.target().map(Cow::from), caller, |engine| {
+fn remember_list(context: &RequestContext<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
+    remember(context, context.target().map(Cow::from), caller, |engine| {
         Some(match engine.prepare(caller, list).ok()? {
-            Some(list) => Meaning::List(Box::new(List::new(list, asked.family))),
+            Some(list) => Meaning::List(Box::new(List::new(list, context.family))),
             None => Meaning::Longer,
         })
     });
 }
 
 /// Of the table of a row that was found, more rows are likely to be read.
-fn remember_table(asked: &Asked<'_>, caller: &Rc<Caller>) {
-    let target = asked.target().filter(|target| !target.contains('?'));
+fn remember_table(context: &RequestContext<'_>, caller: &Rc<Caller>) {
+    let target = context.target().filter(|target| !target.contains('?'));
     let around = target.and_then(repeated::around_row);
-    remember(asked, around.map(|(around, _)| around), caller, |engine| {
-        let table = engine.prepare_table(caller, asked.place()).ok()?;
-        Some(Meaning::RowOf(RowOf::new(table, asked.family)))
-    });
+    remember(
+        context,
+        around.map(|(around, _)| around),
+        caller,
+        |engine| {
+            let table = engine.prepare_table(caller, context.place()).ok()?;
+            Some(Meaning::RowOf(RowOf::new(table, context.family)))
+        },
+    );
 }
 
 /// At a time that is over, more rows of the table are likely to be read.
-fn remember_past(asked: &Asked<'_>, caller: &Rc<Caller>, list: &ListRows<'_>, grants: GrantsAsOf) {
-    let around = asked.target().and_then(repeated::around_row);
-    remember(asked, around.map(|(around, _)| around), caller, |engine| {
-        let table = engine.prepare_past(caller, list, grants).ok()??;
-        Some(Meaning::Past(Box::new(Past::new(table, asked.family))))
-    });
+fn remember_past(
+    context: &RequestContext<'_>,
+    caller: &Rc<Caller>,
+    list: &ListRows<'_>,
+    grants: GrantsAsOf,
+) {
+    let around = context.target().and_then(repeated::around_row);
+    remember(
+        context,
+        around.map(|(around, _)| around),
+        caller,
+        |engine| {
+            let table = engine.prepare_past(caller, list, grants).ok()??;
+            Some(Meaning::Past(Box::new(Past::new(table, context.family))))
+        },
+    );
 }
 
 fn remember(
-    asked: &Asked<'_>,
+    context: &RequestContext<'_>,
     target: Option<Cow<'_, str>>,
     caller: &Rc<Caller>,
     meaning: impl FnOnce(&Engine) -> Option<Meaning>,
 ) {
-    let (engine, repeated) = (&*asked.app.shared.engine, &asked.app.repeated);
+    let (engine, repeated) = (&*context.app.shared.engine, &context.app.repeated);
     let Some(target) = target.filter(|target| !repeated.knows(engine, target, caller)) else {
         return;
     };
@@ -117,40 +132,40 @@ fn remember(
 }
 
 /// `POST /v1/tablesdb/{database}/tables/{table}/rows/query`
-pub async fn query(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let mut fields = asked.fields().await?;
+pub async fn query(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let mut fields = context.fields().await?;
     let transaction = transaction_in(&mut fields)?;
     let texts = check_queries(fields.texts("queries")?)?;
     let list = ListRows {
-        place: asked.place(),
+        place: context.place(),
         texts: &texts,
         total: fields.flag("total")?.unwrap_or(true),
         ttl_s: check_ttl(fields.integer("ttl")?.unwrap_or(0))?,
-        bypass: asked.bypasses_cache(),
-        family: asked.family,
+        bypass: context.bypasses_cache(),
+        family: context.family,
     };
     let grants = grants(fields.text("permissions")?.as_deref())?;
     let view = view(grants, transaction.as_deref())?;
-    let answer = read_list(&asked, &caller, &list, view).await?;
-    asked.app.counts.listed(answer.cached);
-    Ok(Reply::list(answer, asked.words))
+    let answer = read_list(&context, &caller, &list, view).await?;
+    context.app.counts.listed(answer.cached);
+    Ok(Reply::list(answer, context.words))
 }
 
 /// `GET /v1/tablesdb/{database}/tables/{table}/rows/{row}`
-pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
-    let view = view(asked.grants()?, asked.query.transaction.as_deref())?;
+pub async fn get(context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let id = context.id(context.words.row_id, &context.ids.row, RowId::new)?;
+    let view = view(context.grants()?, context.query.transaction.as_deref())?;
     let list = ListRows {
-        place: asked.place(),
-        texts: &asked.query.queries,
+        place: context.place(),
+        texts: &context.query.queries,
         total: false,
         ttl_s: 0,
-        bypass: asked.bypasses_cache(),
-        family: asked.family,
+        bypass: context.bypasses_cache(),
+        family: context.family,
     };
-    match asked
+    match context
         .app
         .shared
         .engine
@@ -158,68 +173,72 @@ pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
         .await?
     {
         RowAnswer::AtTimes(answer) => {
-            asked.app.counts.listed(answer.cached);
+            context.app.counts.listed(answer.cached);
             if let (View::Committed(grants), Some(_)) = (view, answer.fixed) {
-                remember_past(&asked, &caller, &list, grants);
+                remember_past(&context, &caller, &list, grants);
             }
-            Ok(Reply::row(answer, asked.words))
+            Ok(Reply::row(answer, context.words))
         }
         RowAnswer::Page(read) => {
             if view == View::CURRENT {
-                remember_table(&asked, &caller);
+                remember_table(&context, &caller);
             }
-            row(&asked, &caller, read).await
+            row(&context, &caller, read).await
         }
     }
 }
 
 /// A row that was read, with the rows that it is related to.
-async fn row(asked: &Asked<'_>, caller: &Caller, read: Marked<Page>) -> Result<Reply, ApiError> {
+async fn row(
+    context: &RequestContext<'_>,
+    caller: &Caller,
+    read: Marked<Page>,
+) -> Result<Reply, ApiError> {
     let Marked { answer: page, mark } = read;
-    let family = asked.family;
+    let family = context.family;
     // A body that is kept is copied, however large.
     let is_copied = |row: &Row| matches!(row.content, Content::Body(_));
     if page.related.is_empty() && page.rows.iter().all(is_copied) {
         return Ok(Reply::ok(wire::encode_page(&page, family)).at(mark));
     }
-    let (bytes, engine) = (page.size_bytes(), &asked.app.shared.engine);
+    let (bytes, engine) = (page.size_bytes(), &context.app.shared.engine);
     let encode = move || wire::encode_page(&page, family);
     let body = engine.aside(bytes, caller.is_guest(), encode);
     Ok(Reply::ok(body.await?).at(mark))
 }
 
 /// `POST /v1/tablesdb/{database}/tables/{table}/rows`, for one row or many.
-pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let mut fields = asked.fields().await?;
+pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let mut fields = context.fields().await?;
     let transaction = transaction_in(&mut fields)?;
-    let (engine, family) = (&asked.app.shared.engine, asked.family);
-    match Creation::read(&mut fields, &asked)? {
+    let (engine, family) = (&context.app.shared.engine, context.family);
+    match Creation::read(&mut fields, &context)? {
         Creation::One(row) => {
             if let Some(id) = transaction {
                 let (act, status) = (Act::Create(row), StatusCode::CREATED);
-                return stage_row(&asked, &caller, &id, act, status).await;
+                return stage_row(&context, &caller, &id, act, status).await;
             }
             let shape = Shape::Row(StatusCode::CREATED);
-            let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
-            let made = engine.create_row(&caller, asked.place(), row).await?;
-            Ok(shape.written(&asked, &caller, (1, made)).await)
+            let caller = context.writer(caller, move |effect| shape.reply(effect, family));
+            let made = engine.create_row(&caller, context.place(), row).await?;
+            Ok(shape.written(&context, &caller, (1, made)).await)
         }
         Creation::Many(rows) => {
             // The engine asks for a key as well; asked here, a guest learns of it before any
             // fault of the rows.
-            let caller = asked.key_caller()?;
-            let rows = rows.into_iter().map(|row| inner_row(asked.sender(), row));
+            let caller = context.key_caller()?;
+            let rows = rows.into_iter().map(|row| inner_row(context.sender(), row));
             let rows = rows.collect::<Result<Vec<_>, _>>()?;
             if let Some(id) = transaction {
                 let count = rows.len();
-                return stage_rows(&asked, &caller, &id, Act::CreateMany(rows), count).await;
+                return stage_rows(&context, &caller, &id, Act::CreateMany(rows), count).await;
             }
             let shape = Shape::Rows(StatusCode::CREATED);
-            let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
-            let made = engine.create_rows(&caller, asked.place(), rows).await?;
+            let caller = context.writer(caller, move |effect| shape.reply(effect, family));
+            let made = engine.create_rows(&caller, context.place(), rows).await?;
             let total = made.answer.rows.len() as u64;
-            Ok(shape.written(&asked, &caller, (total, made)).await)
+            Ok(shape.written(&context, &caller, (total, made)).await)
         }
     }
 }
@@ -231,8 +250,8 @@ enum Creation {
 }
 
 impl Creation {
-    fn read(fields: &mut Fields, asked: &Asked<'_>) -> Result<Creation, ApiError> {
-        let words = asked.words;
+    fn read(fields: &mut Fields, context: &RequestContext<'_>) -> Result<Creation, ApiError> {
+        let words = context.words;
         let id = fields.text(words.row_id)?;
         let data = fields.object("data")?;
         let permissions = fields.texts("permissions")?;
@@ -243,8 +262,8 @@ impl Creation {
             id,
         ) {
             (Some(mut members), true, Some(id)) => {
-                name_inner(asked.sender(), &mut members);
-                let id = asked.id(words.row_id, &id, RowId::new)?;
+                name_inner(context.sender(), &mut members);
+                let id = context.id(words.row_id, &id, RowId::new)?;
                 Ok(Creation::One(RowInput {
                     id,
                     members,
@@ -273,46 +292,53 @@ fn contradiction(message: &'static str) -> ApiError {
 }
 
 /// `PATCH /v1/tablesdb/{database}/tables/{table}/rows/{row}`
-pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let unchanged_since = asked.unchanged_since()?;
-    let (row, transaction) = change(&mut asked).await?;
+pub async fn update(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let unchanged_since = context.unchanged_since()?;
+    let (row, transaction) = change(&mut context).await?;
     if let Some(id) = transaction {
-        return stage_row(&asked, &caller, &id, Act::Update(row), StatusCode::OK).await;
+        return stage_row(&context, &caller, &id, Act::Update(row), StatusCode::OK).await;
     }
-    let (engine, family) = (&asked.app.shared.engine, asked.family);
+    let (engine, family) = (&context.app.shared.engine, context.family);
     let shape = Shape::Row(StatusCode::OK);
-    let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
-    let written = engine.update_row(&caller, asked.place(), row, unchanged_since);
+    let caller = context.writer(caller, move |effect| shape.reply(effect, family));
+    let written = engine.update_row(&caller, context.place(), row, unchanged_since);
     let written = written.await?;
-    Ok(shape.written(&asked, &caller, (1, written)).await)
+    Ok(shape.written(&context, &caller, (1, written)).await)
 }
 
 /// `PUT /v1/tablesdb/{database}/tables/{table}/rows/{row}`
-pub async fn upsert(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let unchanged_since = asked.unchanged_since()?;
-    let (row, transaction) = change(&mut asked).await?;
+pub async fn upsert(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let unchanged_since = context.unchanged_since()?;
+    let (row, transaction) = change(&mut context).await?;
     if let Some(id) = transaction {
-        return stage_row(&asked, &caller, &id, Act::Upsert(row), StatusCode::CREATED).await;
+        return stage_row(
+            &context,
+            &caller,
+            &id,
+            Act::Upsert(row),
+            StatusCode::CREATED,
+        )
+        .await;
     }
-    let (engine, family) = (&asked.app.shared.engine, asked.family);
+    let (engine, family) = (&context.app.shared.engine, context.family);
     // Documented elsewhere as 201, but 200 is what is sent and tested.
     let shape = Shape::Row(StatusCode::OK);
-    let caller = asked.writer(caller, move |effect| shape.reply(effect, family));
-    let written = engine.upsert_row(&caller, asked.place(), row, unchanged_since);
+    let caller = context.writer(caller, move |effect| shape.reply(effect, family));
+    let written = engine.upsert_row(&caller, context.place(), row, unchanged_since);
     let written = written.await?;
-    Ok(shape.written(&asked, &caller, (1, written)).await)
+    Ok(shape.written(&context, &caller, (1, written)).await)
 }
 
 /// The change of the row that the path names, and the transaction it belongs to.
-async fn change(asked: &mut Asked<'_>) -> Result<(RowInput, Option<String>), ApiError> {
-    let mut fields = asked.fields().await?;
+async fn change(context: &mut RequestContext<'_>) -> Result<(RowInput, Option<String>), ApiError> {
+    let mut fields = context.fields().await?;
     let transaction = transaction_in(&mut fields)?;
     let mut members = fields.object("data")?.unwrap_or_default();
-    name_inner(asked.sender(), &mut members);
+    name_inner(context.sender(), &mut members);
     let row = RowInput {
-        id: asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?,
+        id: context.id(context.words.row_id, &context.ids.row, RowId::new)?,
         members,
         permissions: fields.texts("permissions")?,
     };
@@ -320,18 +346,18 @@ async fn change(asked: &mut Asked<'_>) -> Result<(RowInput, Option<String>), Api
 }
 
 /// `DELETE /v1/tablesdb/{database}/tables/{table}/rows/{row}`
-pub async fn delete(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let transaction = transaction_in(&mut asked.fields().await?)?;
-    let unchanged_since = asked.unchanged_since()?;
-    let id = asked.id(asked.words.row_id, &asked.ids.row, RowId::new)?;
-    let by_query = transaction_of(asked.query.transaction.as_deref());
+pub async fn delete(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let transaction = transaction_in(&mut context.fields().await?)?;
+    let unchanged_since = context.unchanged_since()?;
+    let id = context.id(context.words.row_id, &context.ids.row, RowId::new)?;
+    let by_query = transaction_of(context.query.transaction.as_deref());
     if let Some(transaction) = transaction.as_deref().or(by_query) {
         let (act, status) = (Act::Delete(id), StatusCode::NO_CONTENT);
-        return stage_row(&asked, &caller, transaction, act, status).await;
+        return stage_row(&context, &caller, transaction, act, status).await;
     }
-    let engine = &asked.app.shared.engine;
-    let caller = asked.writer(caller, |_| Reply::empty());
-    let deleted = engine.delete_row(&caller, asked.place(), id, unchanged_since);
+    let engine = &context.app.shared.engine;
+    let caller = context.writer(caller, |_| Reply::empty());
+    let deleted = engine.delete_row(&caller, context.place(), id, unchanged_since);
     Ok(Reply::empty().at(deleted.await?))
 }

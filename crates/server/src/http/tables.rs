@@ -5,7 +5,7 @@ use model::{Json, TableId};
 
 use super::columns::least;
 use super::error::ApiError;
-use super::extract::Asked;
+use super::extract::RequestContext;
 use super::fields::Fields;
 use super::reply::Reply;
 use super::wire;
@@ -14,25 +14,25 @@ use super::wire;
 const DEFINITIONS_MAX: usize = 100;
 
 /// `GET /v1/tablesdb/{database}/tables`
-pub fn list(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let engine = &asked.app.shared.engine;
-    let listed = engine.list_tables(&caller, &asked.ids.database, asked.containers()?)?;
+pub fn list(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let engine = &context.app.shared.engine;
+    let listed = engine.list_tables(&caller, &context.ids.database, context.containers()?)?;
     Ok(Reply::ok(wire::tables(
         listed.total,
         &listed.items,
-        asked.words,
+        context.words,
     )))
 }
 
 /// `POST /v1/tablesdb/{database}/tables`
-pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let mut fields = asked.fields().await?;
-    let words = asked.words;
+pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let mut fields = context.fields().await?;
+    let words = context.words;
     let id = fields.required_text(words.table_id)?;
     let table = NewTable {
-        id: asked.id(words.table_id, &id, TableId::new)?,
+        id: context.id(words.table_id, &id, TableId::new)?,
         name: fields.required_text("name")?,
         permissions: fields.texts("permissions")?.unwrap_or_default(),
         row_security: fields.flag(words.row_security)?.unwrap_or(false),
@@ -40,11 +40,11 @@ pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         columns: definitions(&mut fields, words.columns, new_column)?,
         indexes: definitions(&mut fields, "indexes", new_index)?,
     };
-    let made = asked
+    let made = context
         .app
         .shared
         .engine
-        .create_table(&caller, &asked.ids.database, table)
+        .create_table(&caller, &context.ids.database, table)
         .await?;
     Ok(Reply::created(wire::table(&made, words)))
 }
@@ -135,43 +135,43 @@ fn optional<T>(
 }
 
 /// `GET /v1/tablesdb/{database}/tables/{table}`
-pub fn get(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let table = asked
+pub fn get(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let table = context
         .app
         .shared
         .engine
-        .get_table(&*asked.caller()?, asked.place())?;
-    Ok(Reply::ok(wire::table(&table, asked.words)))
+        .get_table(&*context.caller()?, context.place())?;
+    Ok(Reply::ok(wire::table(&table, context.words)))
 }
 
 /// `PUT /v1/tablesdb/{database}/tables/{table}`, which also purges the table's cached lists.
-pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let mut fields = asked.fields().await?;
+pub async fn update(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let mut fields = context.fields().await?;
     let change = TableChange {
         name: fields.text("name")?,
         permissions: fields.texts("permissions")?,
-        row_security: fields.flag(asked.words.row_security)?,
+        row_security: fields.flag(context.words.row_security)?,
         enabled: fields.flag("enabled")?,
         purge: fields.flag("purge")?.unwrap_or(false),
     };
-    let changed = asked
+    let changed = context
         .app
         .shared
         .engine
-        .update_table(&caller, asked.place(), change)
+        .update_table(&caller, context.place(), change)
         .await?;
-    Ok(Reply::ok(wire::table(&changed, asked.words)))
+    Ok(Reply::ok(wire::table(&changed, context.words)))
 }
 
 /// `DELETE /v1/tablesdb/{database}/tables/{table}`
-pub async fn delete(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    asked
+pub async fn delete(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    context
         .app
         .shared
         .engine
-        .delete_table(&caller, asked.place())
+        .delete_table(&caller, context.place())
         .await?;
     Ok(Reply::empty())
 }

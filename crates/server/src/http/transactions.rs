@@ -9,7 +9,7 @@ use hyper::StatusCode;
 use model::{Json, RowId};
 
 use super::error::{ApiError, Kind};
-use super::extract::{Asked, Sender, check_queries};
+use super::extract::{RequestContext, Sender, check_queries};
 use super::fields::Fields;
 use super::rate;
 use super::reply::Reply;
@@ -23,13 +23,13 @@ const OPERATIONS: &str = "operations";
 const OPERATIONS_MAX: usize = 100;
 
 /// `POST /v1/tablesdb/transactions`
-pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let ttl_s = asked.fields().await?.integer("ttl")?;
-    let id = new_id(&asked);
-    let engine = &asked.app.shared.engine;
-    let proxies = &asked.app.shared.proxies;
-    let client = proxies.client(asked.peer, &asked.head.headers);
+pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let ttl_s = context.fields().await?.integer("ttl")?;
+    let id = new_id(&context);
+    let engine = &context.app.shared.engine;
+    let proxies = &context.app.shared.proxies;
+    let client = proxies.client(context.peer, &context.head.headers);
     let (from, ttl_s) = (
         Some(rate::shown(client.address)),
         ttl_s.unwrap_or(TRANSACTION_TTL_S_DEFAULT),
@@ -42,8 +42,8 @@ pub async fn create(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
 
 /// An id of 36 characters, as long as ids can be: whoever knows the id of a guest's transaction
 /// may use it, so it holds 92 bits of chance.
-fn new_id(asked: &Asked<'_>) -> String {
-    let shared = &asked.app.shared;
+fn new_id(context: &RequestContext<'_>) -> String {
+    let shared = &context.app.shared;
     let mut chance = [0; 8];
     (shared.rng)(&mut chance);
     let id = unique_id(shared.clock.now(), shared.rng);
@@ -51,41 +51,41 @@ fn new_id(asked: &Asked<'_>) -> String {
 }
 
 /// `GET /v1/tablesdb/transactions`
-pub async fn list(asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let engine = &asked.app.shared.engine;
+pub async fn list(context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let engine = &context.app.shared.engine;
     let listed = engine
-        .list_transactions(&caller, asked.containers()?)
+        .list_transactions(&caller, context.containers()?)
         .await?;
     Ok(Reply::ok(wire::transactions(listed.total, &listed.items)))
 }
 
 /// `GET /v1/tablesdb/transactions/{transaction}`
-pub async fn get(asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let engine = &asked.app.shared.engine;
+pub async fn get(context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let engine = &context.app.shared.engine;
     let found = engine
-        .get_transaction(&caller, &asked.ids.transaction)
+        .get_transaction(&caller, &context.ids.transaction)
         .await?;
     Ok(Reply::ok(wire::transaction(&found)))
 }
 
 /// `PATCH /v1/tablesdb/transactions/{transaction}`
-pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let mut fields = asked.fields().await?;
+pub async fn update(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let mut fields = context.fields().await?;
     let commit = fields.flag("commit")?.unwrap_or(false);
     let rollback = fields.flag("rollback")?.unwrap_or(false);
     if commit == rollback {
         let message = "Either `commit` or `rollback` must be true, and not both.";
         return Err(ApiError::new(Kind::BadRequest, message));
     }
-    let (engine, id) = (&asked.app.shared.engine, &asked.ids.transaction);
+    let (engine, id) = (&context.app.shared.engine, &context.ids.transaction);
     if !commit {
         let ended = engine.roll_back_transaction(&caller, id).await?;
         return Ok(Reply::ok(wire::transaction(&ended)));
     }
-    let caller = asked.writer(caller, |effect| match effect {
+    let caller = context.writer(caller, |effect| match effect {
         Effect::Transaction(ended) => Reply::ok(wire::transaction(ended)),
         _ => unreachable!("a transaction is committed"),
     });
@@ -94,20 +94,20 @@ pub async fn update(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
 }
 
 /// `DELETE /v1/tablesdb/transactions/{transaction}`
-pub async fn delete(asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    let engine = &asked.app.shared.engine;
+pub async fn delete(context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let engine = &context.app.shared.engine;
     engine
-        .delete_transaction(&caller, &asked.ids.transaction)
+        .delete_transaction(&caller, &context.ids.transaction)
         .await?;
     Ok(Reply::empty())
 }
 
 /// `POST /v1/tablesdb/transactions/{transaction}/operations`
-pub async fn stage(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
-    asked.need_no_key()?;
-    let mut fields = asked.fields().await?;
+pub async fn stage(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    context.need_no_key()?;
+    let mut fields = context.fields().await?;
     let sent = fields.list(OPERATIONS)?;
     let sent = sent.ok_or_else(|| ApiError::missing(OPERATIONS))?;
     if sent.is_empty() {
@@ -119,13 +119,13 @@ pub async fn stage(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     }
     let operations = sent
         .into_iter()
-        .map(|json| read_operation(asked.sender(), Fields::within(OPERATIONS, json)?, None))
+        .map(|json| read_operation(context.sender(), Fields::within(OPERATIONS, json)?, None))
         .collect::<Result<Vec<_>, _>>()?;
-    let staged = asked
+    let staged = context
         .app
         .shared
         .engine
-        .stage(&caller, &asked.ids.transaction, operations);
+        .stage(&caller, &context.ids.transaction, operations);
     let (transaction, _) = staged.await.map_err(|error| match error {
         // The protocol has another answer here than where a transaction is committed.
         EngineError::Transaction(TransactionError::Ended(_)) => {
@@ -296,19 +296,19 @@ pub fn transaction_in(fields: &mut Fields) -> Result<Option<String>, ApiError> {
 
 /// Stages what a route of rows would do, to the table of its path.
 pub async fn stage_act(
-    asked: &Asked<'_>,
+    context: &RequestContext<'_>,
     caller: &Caller,
     transaction: &str,
     act: Act,
 ) -> Result<(Transaction, Echo), ApiError> {
-    asked.need_no_key()?;
+    context.need_no_key()?;
     let operation = Operation {
-        database: asked.ids.database.to_string(),
-        table: asked.ids.table.to_string(),
+        database: context.ids.database.to_string(),
+        table: context.ids.table.to_string(),
         act,
-        unchanged_since: asked.unchanged_since()?,
+        unchanged_since: context.unchanged_since()?,
     };
-    let engine = &asked.app.shared.engine;
+    let engine = &context.app.shared.engine;
     let staged = engine.stage(caller, transaction, vec![operation]).await?;
     let (transaction, echoes) = staged;
     let echo = echoes.into_iter().next().unwrap_or(Echo::Nothing);
@@ -317,18 +317,18 @@ pub async fn stage_act(
 
 /// Stages a change of one row, and answers what it would be.
 pub async fn stage_row(
-    asked: &Asked<'_>,
+    context: &RequestContext<'_>,
     caller: &Caller,
     transaction: &str,
     act: Act,
     status: StatusCode,
 ) -> Result<Reply, ApiError> {
-    let (_, echo) = stage_act(asked, caller, transaction, act).await?;
+    let (_, echo) = stage_act(context, caller, transaction, act).await?;
     Ok(match echo {
-        Echo::Row(page) => Reply::json(status, wire::encode_page(&page, asked.family)),
+        Echo::Row(page) => Reply::json(status, wire::encode_page(&page, context.family)),
         Echo::Sent { table, row } => {
-            let now = asked.app.shared.clock.now();
-            Reply::json(status, wire::sent_row(&table, &row, now, asked.words))
+            let now = context.app.shared.clock.now();
+            Reply::json(status, wire::sent_row(&table, &row, now, context.words))
         }
         Echo::Nothing => Reply::empty(),
     })
@@ -336,14 +336,14 @@ pub async fn stage_row(
 
 /// Stages a change of many rows, of which it is known that there are `total`, or 0.
 pub async fn stage_rows(
-    asked: &Asked<'_>,
+    context: &RequestContext<'_>,
     caller: &Caller,
     transaction: &str,
     act: Act,
     total: usize,
 ) -> Result<Reply, ApiError> {
-    stage_act(asked, caller, transaction, act).await?;
-    Ok(Reply::ok(wire::staged_rows(total as u64, asked.words)))
+    stage_act(context, caller, transaction, act).await?;
+    Ok(Reply::ok(wire::staged_rows(total as u64, context.words)))
 }
 
 #[cfg(test)]

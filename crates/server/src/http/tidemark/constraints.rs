@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::in_its_words;
 use crate::http::error::{ApiError, Kind};
-use crate::http::extract::Asked;
+use crate::http::extract::RequestContext;
 use crate::http::fields::Fields;
 use crate::http::reply::Reply;
 
@@ -49,11 +49,11 @@ impl Declared {
 }
 
 /// `PUT /v1/tidemark/databases/{database}/tables/{table}/constraints`
-pub async fn constrain(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.key_caller()?;
-    let declared = Declared::read(&mut asked.fields().await?)?;
-    let engine = &asked.app.shared.engine;
-    let done = engine.constrain(&caller, asked.place(), &declared.unique, &declared.refs);
+pub async fn constrain(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    let declared = Declared::read(&mut context.fields().await?)?;
+    let engine = &context.app.shared.engine;
+    let done = engine.constrain(&caller, context.place(), &declared.unique, &declared.refs);
     done.await.map_err(in_its_words)?;
     let refs = declared.refs.iter();
     let refs: Vec<_> = refs
@@ -65,17 +65,17 @@ pub async fn constrain(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
 
 /// `POST /v1/tidemark/test/reset`: empties the project's databases, forgets every mark, and makes
 /// the database `cases` with the tables asked for. Only where the clock is set by clients.
-pub async fn reset(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.key_caller()?;
-    if asked.app.shared.test_clock.is_none() {
+pub async fn reset(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    if context.app.shared.test_clock.is_none() {
         return Err(ApiError::new(
             Kind::RouteNotFound,
             "Only a server with --test-clock can be reset.",
         ));
     }
-    let mut fields = asked.fields().await?;
+    let mut fields = context.fields().await?;
     let tables = fields.object("tables")?.unwrap_or_default();
-    let engine = &asked.app.shared.engine;
+    let engine = &context.app.shared.engine;
     let all = engine::ListContainers {
         texts: &[],
         search: "",
@@ -100,7 +100,7 @@ pub async fn reset(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let mut declared = Vec::new();
     for (id, json) in tables {
         let mut fields = Fields::within("tables", json)?;
-        make_table(&asked, &caller, &id, &mut fields).await?;
+        make_table(&context, &caller, &id, &mut fields).await?;
         declared.push((id, Declared::read(&mut fields)?));
     }
     for (table, Declared { unique, refs }) in &declared {
@@ -115,7 +115,7 @@ pub async fn reset(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
 }
 
 async fn make_table(
-    asked: &Asked<'_>,
+    context: &RequestContext<'_>,
     caller: &Caller,
     id: &str,
     fields: &mut Fields,
@@ -131,7 +131,7 @@ async fn make_table(
         columns: columns.collect::<Result<_, _>>()?,
         indexes: Vec::new(),
     };
-    let engine = &asked.app.shared.engine;
+    let engine = &context.app.shared.engine;
     engine.create_table(caller, CASES, table).await?;
     Ok(())
 }

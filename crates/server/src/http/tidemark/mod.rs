@@ -15,7 +15,7 @@ mod transaction;
 use serde_json::json;
 
 use super::error::{ApiError, Kind};
-use super::extract::Asked;
+use super::extract::RequestContext;
 use super::reply::Reply;
 
 pub use answer::rectangles;
@@ -27,9 +27,9 @@ pub use read::read;
 pub use transaction::transact;
 
 /// `GET /v1/tidemark/status`
-pub fn status(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    asked.caller()?;
-    let status = asked.app.shared.engine.status();
+pub fn status(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    context.caller()?;
+    let status = context.app.shared.engine.status();
     let body = json!({
         "role": "both",
         "mark": status.mark.0,
@@ -40,12 +40,12 @@ pub fn status(asked: &Asked<'_>) -> Result<Reply, ApiError> {
 }
 
 /// `POST /v1/tidemark/databases/{database}/heartbeat`
-pub async fn heartbeat(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.caller()?;
+pub async fn heartbeat(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
     // It says nothing, but a connection whose body nobody reads cannot be used again.
-    asked.load().await?;
-    let engine = &asked.app.shared.engine;
-    let horizon = engine.heartbeat(&caller, &asked.ids.database).await?;
+    context.load().await?;
+    let engine = &context.app.shared.engine;
+    let horizon = engine.heartbeat(&caller, &context.ids.database).await?;
     let body = json!({ "horizon": horizon.0 });
     Ok(Reply::ok(body.to_string().into_bytes()))
 }

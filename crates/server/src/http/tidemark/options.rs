@@ -5,29 +5,29 @@ use model::{TableOptions, Timestamp};
 use serde_json::{Value, json};
 
 use crate::http::error::ApiError;
-use crate::http::extract::Asked;
+use crate::http::extract::RequestContext;
 use crate::http::reply::Reply;
 use crate::http::wire;
 
 /// `GET /v1/tidemark/databases/{database}/tables/{table}/options`
-pub fn options(asked: &Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.key_caller()?;
-    let engine = &asked.app.shared.engine;
-    Ok(shown(engine.table_options(&caller, asked.place())?))
+pub fn options(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    let engine = &context.app.shared.engine;
+    Ok(shown(engine.table_options(&caller, context.place())?))
 }
 
 /// `PATCH /v1/tidemark/databases/{database}/tables/{table}/options`
-pub async fn set_options(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.key_caller()?;
-    let mut fields = asked.fields().await?;
+pub async fn set_options(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    let mut fields = context.fields().await?;
     let change = OptionsChange {
         pinned_max_age_s: fields.integer("pinnedMaxAge")?,
         history: fields.text("history")?,
         past: fields.text("past")?,
         ttl_max_s: fields.integer("ttlMax")?,
     };
-    let engine = &asked.app.shared.engine;
-    let set = engine.set_table_options(&caller, asked.place(), &change);
+    let engine = &context.app.shared.engine;
+    let set = engine.set_table_options(&caller, context.place(), &change);
     Ok(shown(set.await?))
 }
 

@@ -12,7 +12,7 @@ use super::answer::{self, Histories};
 use super::in_its_words;
 use super::json::{doc, mark, period, time};
 use crate::http::error::{ApiError, Parts};
-use crate::http::extract::Asked;
+use crate::http::extract::RequestContext;
 use crate::http::fields::Fields;
 use crate::http::reply::Reply;
 
@@ -20,15 +20,15 @@ use crate::http::reply::Reply;
 const READS_MAX: usize = 100;
 
 /// `POST /v1/tidemark/databases/{database}/reads`: one read, or several in `reads`.
-pub async fn read(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.key_caller()?;
-    let mut fields = asked.fields().await?;
-    let engine = &asked.app.shared.engine;
+pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    let mut fields = context.fields().await?;
+    let engine = &context.app.shared.engine;
     let room = Cell::new(engine::PIECES_MAX as usize);
     let reading = |fields| Reading {
         engine,
         caller: caller.clone(),
-        database: &asked.ids.database,
+        database: &context.ids.database,
         fields,
         room: &room,
     };
@@ -135,8 +135,8 @@ impl Reading<'_> {
         .await
     }
 
-    async fn read(&self, asked: Pieces<'_>) -> Result<PiecesRead, ApiError> {
-        let read = self.engine.pieces(&self.caller, &asked).await?;
+    async fn read(&self, context: Pieces<'_>) -> Result<PiecesRead, ApiError> {
+        let read = self.engine.pieces(&self.caller, &context).await?;
         self.room.set(self.after(read.rows.len())?);
         Ok(read)
     }
@@ -284,13 +284,13 @@ impl Reading<'_> {
     async fn period(&mut self, at: Coordinates) -> Result<Out, ApiError> {
         let (table, id) = (self.table("table")?, self.id()?);
         let relation = self.fields.required_text("relation")?;
-        let asked = period(&mut self.fields, "period")?;
+        let context = period(&mut self.fields, "period")?;
         let predicate = PeriodPredicate::named(&relation).ok_or_else(|| {
             let names = PeriodPredicate::ALL.map(PeriodPredicate::as_str).join(", ");
             ApiError::invalid("relation", format!("Value must be one of {names}."))
         })?;
         let found = self.pieces_of(&table, id.as_ref(), at.system).await?;
-        Ok(found.where_period(|valid| predicate.holds(valid, &asked)))
+        Ok(found.where_period(|valid| predicate.holds(valid, &context)))
     }
 
     async fn pieces_of(
@@ -307,9 +307,9 @@ impl Reading<'_> {
 
     async fn allen(&mut self, at: Coordinates) -> Result<Out, ApiError> {
         let (table, id) = (self.table("table")?, self.required_id()?);
-        let asked = period(&mut self.fields, "period")?;
+        let context = period(&mut self.fields, "period")?;
         let found = self.pieces_of(&table, Some(&id), at.system).await?;
-        Ok(found.classified(|valid| Allen::of(valid, &asked).as_str()))
+        Ok(found.classified(|valid| Allen::of(valid, &context).as_str()))
     }
 
     async fn join(&mut self, at: Coordinates) -> Result<Out, ApiError> {
@@ -323,11 +323,11 @@ impl Reading<'_> {
     async fn timeline(&mut self, at: Coordinates) -> Result<Out, ApiError> {
         let table = self.table("table")?;
         let (aggregate, column) = self.function()?;
-        let asked = period(&mut self.fields, "period")?;
+        let context = period(&mut self.fields, "period")?;
         let found = self.pieces_of(&table, None, at.system).await?;
         let position = found.position(column.as_deref())?;
         let value = |value: &[Value]| number(value, position, aggregate);
-        Ok(found.timeline(aggregate, &asked, value))
+        Ok(found.timeline(aggregate, &context, value))
     }
 
     /// What differs between two points, and the second of them.

@@ -10,14 +10,14 @@ use serde_json::{Value as Out, json};
 use super::in_its_words;
 use super::json::{mark, read, sent, time};
 use crate::http::error::{ApiError, Parts};
-use crate::http::extract::Asked;
+use crate::http::extract::RequestContext;
 use crate::http::fields::Fields;
 use crate::http::reply::Reply;
 
 /// `POST /v1/tidemark/databases/{database}/transactions`
-pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
-    let caller = asked.key_caller()?;
-    let mut fields = asked.fields().await?;
+pub async fn transact(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    let mut fields = context.fields().await?;
     let meta = fields.take("meta").map(|meta| sent(&meta).to_string());
     let min_mark = mark(&mut fields, "minMark")?;
     let ops = fields.objects("ops", engine::OPERATIONS_MAX)?;
@@ -26,11 +26,11 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
     let ops = ops.collect::<Result<Vec<_>, _>>()?;
     let about = ops.iter().map(|op| (op.table.clone(), op.id.clone()));
     let about: Arc<[About]> = about.collect();
-    let engine = &asked.app.shared.engine;
+    let engine = &context.app.shared.engine;
     if let Some(min_mark) = min_mark {
         engine.settle(Some(min_mark)).await.map_err(in_its_words)?;
     }
-    let caller = asked.writer_at(caller, {
+    let caller = context.writer_at(caller, {
         let about = about.clone();
         move |effect, mark| match effect {
             Effect::Timed(affected) => done(mark, &about, affected),
@@ -38,7 +38,7 @@ pub async fn transact(mut asked: Asked<'_>) -> Result<Reply, ApiError> {
         }
     });
     let transaction = TimedTransaction { ops, meta };
-    let transacted = engine.transact(&caller, &asked.ids.database, &transaction);
+    let transacted = engine.transact(&caller, &context.ids.database, &transaction);
     let transacted = transacted.await.map_err(in_its_words)?;
     Ok(done(transacted.mark, &about, &transacted.affected).at(transacted.mark))
 }
