@@ -10,7 +10,7 @@ use hyper::StatusCode;
 use model::{Actor, Database, DatabaseId, DatabaseKind, KeyId, Mark, ProjectId, Scope, Table};
 use serde_json::{Value, json};
 use server::http::error::CLOCK_ADVICE;
-use server::http::{tidemark, wire};
+use server::http::{native, wire};
 
 use super::ask::{Ask, PageEnd, Start, StartTable, TablePath, TablePut, Told};
 use super::definition;
@@ -160,7 +160,7 @@ fn describe_wire(bytes: &[u8]) -> Value {
 fn describe(table: &Table) -> Value {
     let words = wire::words(engine::Family::Tables);
     let mut described = definition::table(&describe_wire(&wire::table(table, words)));
-    definition::add_options(&mut described, &tidemark::options_shown(table.options));
+    definition::add_options(&mut described, &native::options_shown(table.options));
     described
 }
 

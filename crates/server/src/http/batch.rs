@@ -6,8 +6,8 @@ use model::{Json, RowId};
 use super::error::ApiError;
 use super::extract::{RequestContext, check_queries};
 use super::fields::Fields;
+use super::native::{mark, time};
 use super::reply::Reply;
-use super::tidemark::{mark, time};
 use super::transactions::read_operation;
 use super::wire;
 

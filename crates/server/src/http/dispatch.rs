@@ -25,8 +25,8 @@ use super::lines::{self, Does};
 use super::reply::{self, Reply, ReplyBody};
 use super::route::{Action, Route, Routes};
 use super::{
-    batch, columns, databases, heads, health, indexes, min_mark, once, openapi, project,
-    relationships, repeated, rows, rows_bulk, tables, tidemark, transactions,
+    batch, columns, databases, heads, health, indexes, min_mark, native, once, openapi, project,
+    relationships, repeated, rows, rows_bulk, tables, transactions,
 };
 use crate::watch::trace::{Incoming as Trace, method_word};
 
@@ -93,7 +93,7 @@ async fn reply_to<'a>(
         return Err(ApiError::new(Kind::UnknownOrigin, message));
     }
     if let Some(clock) = &app.shared.test_clock {
-        tidemark::set_clock(clock, &app.shared.engine, &head.headers)?;
+        native::set_clock(clock, &app.shared.engine, &head.headers)?;
     }
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
     *found = Some(route);
@@ -172,15 +172,15 @@ async fn perform(action: Action, context: RequestContext<'_>) -> Result<Reply, A
         Action::DeleteRows => rows_bulk::delete(context).await,
         Action::IncrementColumn => rows_bulk::count(context, false).await,
         Action::DecrementColumn => rows_bulk::count(context, true).await,
-        Action::TidemarkStatus => tidemark::status(&context),
+        Action::TidemarkStatus => native::status(&context),
         Action::Describe => Ok(openapi::document_reply()),
-        Action::Transact => tidemark::transact(context).await,
-        Action::ReadAtTimes => tidemark::read(context).await,
-        Action::Heartbeat => tidemark::heartbeat(context).await,
-        Action::Constrain => tidemark::constrain(context).await,
-        Action::TableOptions => tidemark::options(&context),
-        Action::SetTableOptions => tidemark::set_options(context).await,
-        Action::ResetTests => tidemark::reset(context).await,
+        Action::Transact => native::transact(context).await,
+        Action::ReadAtTimes => native::read(context).await,
+        Action::Heartbeat => native::heartbeat(context).await,
+        Action::Constrain => native::constrain(context).await,
+        Action::TableOptions => native::options(&context),
+        Action::SetTableOptions => native::set_options(context).await,
+        Action::ResetTests => native::reset(context).await,
         Action::ListTransactions => transactions::list(context).await,
         Action::CreateTransaction => transactions::create(context).await,
         Action::GetTransaction => transactions::get(context).await,

@@ -9,7 +9,7 @@ use super::limits::Limits;
 use super::tls::TlsFiles;
 use crate::http::counts::Counts;
 use crate::http::forwarded::TrustedProxies;
-use crate::http::tidemark::SetClock;
+use crate::http::native::SetClock;
 use crate::rng::Rng;
 use crate::watch::trace::Traces;
 

@@ -15,7 +15,7 @@ use model::{KeyId, ProjectId, Scope, TableOptions, Timestamp};
 use serde_json::{Value, json};
 use server::http::counts::Counts;
 use server::http::forwarded::TrustedProxies;
-use server::http::tidemark::SetClock;
+use server::http::native::SetClock;
 use server::http::wire;
 use server::secret::sha256;
 use server::serve::tls::TlsFiles;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use engine::{Compared, Difference, Durability, Engine, EngineError, StoreError};
 use server::http::Rng;
-use server::http::tidemark::SetClock;
+use server::http::native::SetClock;
 use server::serve::{self, Drained, ServeConfig, ServeError};
 use server::watch::listener::Listener;
 use server::watch::trace::Traces;

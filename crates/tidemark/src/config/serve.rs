@@ -15,7 +15,7 @@ use server::defaults::{
 use server::http::Rng;
 use server::http::counts::Counts;
 use server::http::forwarded::TrustedProxies;
-use server::http::tidemark::SetClock;
+use server::http::native::SetClock;
 use server::offline::offline_engine;
 use server::secret::KeySecret;
 use server::serve::tls::TlsFiles;

@@ -4,7 +4,7 @@ use engine::{Engine, Frame, Pieces, TimedTransaction, TransactionAct, Transactio
 use model::history::Range;
 use model::{Coordinates, Period, RowId};
 use serde_json::{Value, json};
-use server::http::tidemark;
+use server::http::native;
 
 use super::{administrator, place, refusal};
 use crate::ask::TablePath;
@@ -37,7 +37,7 @@ pub(super) async fn history(
         frame: Frame::Versions(Period::ALWAYS),
     };
     let read = engine.pieces(&caller, &asked).await.map_err(refusal)?;
-    let versions = tidemark::rectangles(&read, at);
+    let versions = native::rectangles(&read, at);
     Ok(json!({ "tt": system.0, "versions": versions }))
 }
 
