@@ -13,11 +13,11 @@ use super::callers::Callers;
 use super::cors::Origins;
 use super::counts::{Counts, ThreadCounts};
 use super::error::ApiError;
+use super::fast_path::{FastPath, FastRoutes};
 use super::forwarded::TrustedProxies;
 use super::guest_turns::GuestTurns;
 use super::native::SetClock;
 use super::rate::GuestRate;
-use super::repeated::{AtOnce, Repeated};
 use super::route::Routes;
 use super::streams::Streams;
 use super::unique::RequestIds;
@@ -45,7 +45,7 @@ pub struct Shared {
     pub(super) proxies: TrustedProxies,
     pub(super) traces: Option<Arc<Traces>>,
     pub(super) routes: Routes,
-    pub(super) at_once: AtOnce,
+    pub(super) fast_routes: FastRoutes,
     pub(super) bodies: Budget,
     pub(super) guest_rate: Option<GuestRate>,
     pub(super) answers: Arc<Answers>,
@@ -64,7 +64,7 @@ impl Shared {
         let routes = Routes::new();
         Shared {
             engine,
-            at_once: AtOnce::new(&routes),
+            fast_routes: FastRoutes::new(&routes),
             counts: config.counts,
             traces: config.traces,
             limits: config.limits,
@@ -91,7 +91,7 @@ pub struct App {
     pub shared: Arc<Shared>,
     pub(super) counts: Arc<ThreadCounts>,
     pub(super) callers: Callers,
-    pub(super) repeated: Repeated,
+    pub(super) fast_path: FastPath,
     pub(super) request_ids: RequestIds,
     pub(super) sending: Rc<Sending>,
     /// Of callers without a key.
@@ -109,7 +109,7 @@ impl App {
             sending: Sending::new(shared.answers.clone(), thread),
             shared,
             callers: Callers::default(),
-            repeated: Repeated::new(),
+            fast_path: FastPath::new(),
             request_ids,
             guest_turns: Rc::default(),
             handshake_turns: Rc::default(),
@@ -131,6 +131,6 @@ impl App {
 
     /// Tells the engine what this thread has answered without asking it for more than that.
     pub fn report(&self) {
-        self.repeated.report(&self.shared.engine);
+        self.fast_path.report(&self.shared.engine);
     }
 }

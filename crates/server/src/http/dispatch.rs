@@ -25,8 +25,8 @@ use super::lines::{self, Does};
 use super::reply::{self, Reply, ReplyBody};
 use super::route::{Action, Route, Routes};
 use super::{
-    batch, columns, databases, heads, health, indexes, min_mark, native, once, openapi, project,
-    relationships, repeated, rows, rows_bulk, tables, transactions,
+    batch, columns, databases, fast_path, heads, health, indexes, min_mark, native, once, openapi,
+    project, relationships, rows, rows_bulk, tables, transactions,
 };
 use crate::watch::trace::{Incoming as Trace, method_word};
 
@@ -42,7 +42,7 @@ pub fn answer_at_once<B>(
     }
     let began = app.is_timed().then(Instant::now);
     // Whatever goes wrong here is met again on the long way, and told there.
-    let answer = catch_unwind(AssertUnwindSafe(|| repeated::answer(app, request)));
+    let answer = catch_unwind(AssertUnwindSafe(|| fast_path::answer(app, request)));
     let (response, route) = answer.unwrap_or_default()?;
     let asking = Asking {
         method: request.method(),

@@ -9,10 +9,10 @@ use model::{Content, Marked, Page, Row, RowId};
 
 use super::error::{ApiError, Kind};
 use super::extract::{RequestContext, check_queries, check_ttl, grants};
+use super::fast_path::{self, CachedPlan, List, Past, RowOf};
 use super::fields::Fields;
 use super::min_mark;
 use super::once::Shape;
-use super::repeated::{self, List, Meaning, Past, RowOf};
 use super::reply::Reply;
 use super::row_input::{ROWS_MAX, inner_row, name_inner};
 use super::transactions::{stage_row, stage_rows, transaction_in, transaction_of};
@@ -76,8 +76,8 @@ fn view(grants: GrantsAsOf, transaction: Option<&str>) -> Result<View<'_>, ApiEr
 fn remember_list(context: &RequestContext<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
     remember(context, context.target().map(Cow::from), caller, |engine| {
         Some(match engine.prepare(caller, list).ok()? {
-            Some(list) => Meaning::List(Box::new(List::new(list, context.family))),
-            None => Meaning::Longer,
+            Some(list) => CachedPlan::List(Box::new(List::new(list, context.family))),
+            None => CachedPlan::Longer,
         })
     });
 }
@@ -85,14 +85,14 @@ fn remember_list(context: &RequestContext<'_>, caller: &Rc<Caller>, list: &ListR
 /// Of the table of a row that was found, more rows are likely to be read.
 fn remember_table(context: &RequestContext<'_>, caller: &Rc<Caller>) {
     let target = context.target().filter(|target| !target.contains('?'));
-    let around = target.and_then(repeated::around_row);
+    let around = target.and_then(fast_path::around_row);
     remember(
         context,
         around.map(|(around, _)| around),
         caller,
         |engine| {
             let table = engine.prepare_table(caller, context.place()).ok()?;
-            Some(Meaning::RowOf(RowOf::new(table, context.family)))
+            Some(CachedPlan::RowOf(RowOf::new(table, context.family)))
         },
     );
 }
@@ -104,14 +104,14 @@ fn remember_past(
     list: &ListRows<'_>,
     grants: GrantsAsOf,
 ) {
-    let around = context.target().and_then(repeated::around_row);
+    let around = context.target().and_then(fast_path::around_row);
     remember(
         context,
         around.map(|(around, _)| around),
         caller,
         |engine| {
             let table = engine.prepare_past(caller, list, grants).ok()??;
-            Some(Meaning::Past(Box::new(Past::new(table, context.family))))
+            Some(CachedPlan::Past(Box::new(Past::new(table, context.family))))
         },
     );
 }
@@ -120,14 +120,14 @@ fn remember(
     context: &RequestContext<'_>,
     target: Option<Cow<'_, str>>,
     caller: &Rc<Caller>,
-    meaning: impl FnOnce(&Engine) -> Option<Meaning>,
+    plan: impl FnOnce(&Engine) -> Option<CachedPlan>,
 ) {
-    let (engine, repeated) = (&*context.app.shared.engine, &context.app.repeated);
-    let Some(target) = target.filter(|target| !repeated.knows(engine, target, caller)) else {
+    let (engine, fast_path) = (&*context.app.shared.engine, &context.app.fast_path);
+    let Some(target) = target.filter(|target| !fast_path.knows(engine, target, caller)) else {
         return;
     };
-    if let Some(meaning) = meaning(engine) {
-        repeated.remember(engine, &target, caller.clone(), meaning);
+    if let Some(plan) = plan(engine) {
+        fast_path.remember(engine, &target, caller.clone(), plan);
     }
 }
 

@@ -1,21 +1,21 @@
-//! What is asked again and again.
+//! Requests that were answered before.
 //!
 //! A thread remembers what a request target meant. Of a list that was answered from the cache:
-//! under which names the cache holds it, and which headers went before it. Of a row: its table, and
-//! the time at which it was read, if that is over.
-//! Asked by the same caller, it is answered again without being parsed, as long as the catalogue
-//! is the same. Whether the list is still in the cache is asked each time, and rows are read; where
-//! there is none, or anything is out of the ordinary, the request goes the long way.
+//! under which names the cache holds it, and which headers preceded it. Of a row: its table, and
+//! the time at which it was read, if that is over. The same request of the same caller is then
+//! answered without being parsed, while the catalogue is the same. The cache is looked up each
+//! time, and rows are read. Where the cache has no answer, or anything is out of the ordinary, the
+//! request is dispatched as any other.
 
 mod answer;
-mod at_once;
+mod fast_routes;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-pub use answer::{List, Meaning, Past, RowOf, answer, around_row};
-pub use at_once::AtOnce;
+pub use answer::{CachedPlan, List, Past, RowOf, answer, around_row};
 use engine::{Caller, Engine};
+pub use fast_routes::FastRoutes;
 
 /// Sets of targets that a thread remembers: room for the thousand distinct lists of the mixed
 /// workload, spread unevenly.
@@ -27,7 +27,7 @@ const WAYS: usize = 4;
 const KNOWN_BYTES_MAX: usize = 4_096;
 
 /// What one thread remembers.
-pub struct Repeated {
+pub struct FastPath {
     sets: RefCell<Vec<Set>>,
     /// The catalogue under which all of it was learnt.
     catalogue_epoch: Cell<u64>,
@@ -41,44 +41,46 @@ struct Known {
     fingerprint: u128,
     target: Box<str>,
     caller: Rc<Caller>,
-    meaning: Meaning,
+    plan: CachedPlan,
 }
 
-impl Repeated {
+impl FastPath {
     /// Remembers nothing yet.
-    pub fn new() -> Repeated {
-        Repeated {
+    pub fn new() -> FastPath {
+        FastPath {
             sets: RefCell::new((0..SETS).map(|_| Set::default()).collect()),
             catalogue_epoch: Cell::new(0),
         }
     }
 
     /// Remembers what `target`, of which there is something to learn, means when `caller` sends it.
-    pub fn remember(&self, engine: &Engine, target: &str, caller: Rc<Caller>, meaning: Meaning) {
-        let meaning = match meaning {
-            Meaning::List(list) if target.len() + list.prepared.size_bytes() > KNOWN_BYTES_MAX => {
-                Meaning::Longer
+    pub fn remember(&self, engine: &Engine, target: &str, caller: Rc<Caller>, plan: CachedPlan) {
+        let plan = match plan {
+            CachedPlan::List(list)
+                if target.len() + list.prepared.size_bytes() > KNOWN_BYTES_MAX =>
+            {
+                CachedPlan::Longer
             }
-            meaning => meaning,
+            plan => plan,
         };
         self.forget_older(engine);
         let fingerprint = engine.fingerprint(target.as_bytes());
         let mut sets = self.sets.borrow_mut();
         let set = &mut sets[fingerprint as usize % SETS];
-        // An older meaning of the same request goes first, then whatever was asked longest ago.
+        // An older plan of the same request goes first, then whatever was asked longest ago.
         let gives_way = |known: &Option<Rc<Known>>| {
             let known = known.as_ref();
             known.is_none_or(|known| known.is(fingerprint, target, &caller))
         };
         let position = set.iter().position(gives_way).unwrap_or(WAYS - 1);
-        if let Some(Meaning::List(list)) = set[position].as_ref().map(|known| &known.meaning) {
+        if let Some(CachedPlan::List(list)) = set[position].as_ref().map(|known| &known.plan) {
             list.report(engine);
         }
         set[position] = Some(Rc::new(Known {
             fingerprint,
             target: target.into(),
             caller,
-            meaning,
+            plan,
         }));
         set[..=position].rotate_right(1);
     }
@@ -90,10 +92,10 @@ impl Repeated {
             return true;
         }
         let known = self.find(engine, target, caller);
-        known.is_some_and(|known| match &known.meaning {
+        known.is_some_and(|known| match &known.plan {
             // Not where it was purged since, say.
-            Meaning::List(list) => engine.held(&list.prepared).is_some(),
-            Meaning::RowOf(_) | Meaning::Past(_) | Meaning::Longer => true,
+            CachedPlan::List(list) => engine.held(&list.prepared).is_some(),
+            CachedPlan::RowOf(_) | CachedPlan::Past(_) | CachedPlan::Longer => true,
         })
     }
 
@@ -101,7 +103,7 @@ impl Repeated {
     pub fn report(&self, engine: &Engine) {
         let sets = self.sets.borrow();
         for known in sets.iter().flatten().flatten() {
-            if let Meaning::List(list) = &known.meaning {
+            if let CachedPlan::List(list) = &known.plan {
                 list.report(engine);
             }
         }
@@ -118,7 +120,7 @@ impl Repeated {
         }
         for known in self.sets.borrow_mut().iter_mut().flatten() {
             if let Some(known) = known.take()
-                && let Meaning::List(list) = &known.meaning
+                && let CachedPlan::List(list) = &known.plan
             {
                 list.report(engine);
             }
@@ -140,9 +142,9 @@ impl Repeated {
     }
 }
 
-impl Default for Repeated {
-    fn default() -> Repeated {
-        Repeated::new()
+impl Default for FastPath {
+    fn default() -> FastPath {
+        FastPath::new()
     }
 }
 
@@ -167,19 +169,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (engine, runtime) = engine_with_project(folder.path());
         let caller = Callers::default().find(&engine, Some("p"), None).unwrap();
-        let repeated = Repeated::new();
-        repeated.remember(&engine, "/a", caller.clone(), Meaning::Longer);
-        assert!(repeated.knows(&engine, "/a", &caller));
-        assert!(!repeated.knows(&engine, "/b", &caller));
+        let fast_path = FastPath::new();
+        fast_path.remember(&engine, "/a", caller.clone(), CachedPlan::Longer);
+        assert!(fast_path.knows(&engine, "/a", &caller));
+        assert!(!fast_path.knows(&engine, "/b", &caller));
         let other = ProjectId::new("q").unwrap();
         let made = engine.create_project(other, "Q".to_owned());
         runtime.block_on(made).unwrap();
-        repeated.report(&engine);
-        let sets = repeated.sets.borrow();
+        fast_path.report(&engine);
+        let sets = fast_path.sets.borrow();
         assert!(sets.iter().flatten().all(Option::is_none));
         drop(sets);
-        repeated.remember(&engine, "/a", caller.clone(), Meaning::Longer);
-        assert!(repeated.knows(&engine, "/a", &caller));
+        fast_path.remember(&engine, "/a", caller.clone(), CachedPlan::Longer);
+        assert!(fast_path.knows(&engine, "/a", &caller));
         engine.close().unwrap();
     }
 }

@@ -17,7 +17,7 @@ use super::super::wire::{self, Words};
 use super::super::{App, etag};
 
 /// What a target asks for.
-pub enum Meaning {
+pub enum CachedPlan {
     /// A list.
     List(Box<List>),
     /// A row, whose id follows.
@@ -73,7 +73,7 @@ pub fn around_row(target: &str) -> Option<(Cow<'_, str>, &str)> {
     Some((around, id))
 }
 
-/// The answer to a request whose meaning is remembered, if it can be given at once, and the place
+/// The answer to a request whose plan is remembered, if it can be given at once, and the place
 /// of its route.
 pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>, usize)> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -101,15 +101,15 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
     };
     let around = around_row(target).filter(|(_, id)| !is_of_list(id));
     let (around, id) = around.unwrap_or((target.into(), ""));
-    let known = app.repeated.find(engine, &around, &caller)?;
+    let known = app.fast_path.find(engine, &around, &caller)?;
     let origin = app.shared.origins.judge(heads.origin);
     if origin == Origin::Foreign {
         return None;
     }
     let of_request = |app: &App| app.request_ids.name(heads.request_id);
     let asked = heads.held.map(|_| headers);
-    match &known.meaning {
-        Meaning::List(list) => {
+    match &known.plan {
+        CachedPlan::List(list) => {
             let answer = engine.held(&list.prepared)?;
             if min_mark.is_some() && answer.may_be_old() {
                 return None;
@@ -118,9 +118,9 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             list.answers.set(list.answers.get() + 1);
             let of_request = (of_request(app), &origin);
             let response = list.response(answer, asked, of_request, (app, is_guest(&caller)))?;
-            Some((response, app.shared.at_once.list(list.family)))
+            Some((response, app.shared.fast_routes.list(list.family)))
         }
-        Meaning::RowOf(table) => {
+        CachedPlan::RowOf(table) => {
             let Marked { answer: body, mark } = table.read(engine, id)?;
             let tag = etag::of_body(engine.fingerprint(&body));
             let mut answered = table.headers.clone();
@@ -135,14 +135,14 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
                 of_request,
                 (app, is_guest(&caller)),
             )?;
-            Some((response, app.shared.at_once.row(table.family)))
+            Some((response, app.shared.fast_routes.row(table.family)))
         }
-        Meaning::Past(past) => {
+        CachedPlan::Past(past) => {
             let reply = past.reply(app, id, (headers, &caller))?;
-            let route = app.shared.at_once.row(past.words.family());
+            let route = app.shared.fast_routes.row(past.words.family());
             Some((reply.into_response(of_request(app), &origin), route))
         }
-        Meaning::Longer => None,
+        CachedPlan::Longer => None,
     }
 }
 

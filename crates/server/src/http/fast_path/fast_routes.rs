@@ -6,17 +6,17 @@ use super::super::route::{Action, Routes};
 
 /// Which routes are answered at once, by their places.
 #[derive(Clone, Copy, Debug)]
-pub struct AtOnce {
+pub struct FastRoutes {
     lists: [usize; 2],
     rows: [usize; 2],
 }
 
-impl AtOnce {
+impl FastRoutes {
     /// Looks the routes up.
-    pub fn new(routes: &Routes) -> AtOnce {
+    pub fn new(routes: &Routes) -> FastRoutes {
         let places =
             |action| [Family::Tables, Family::Documents].map(|of| routes.position(action, of));
-        AtOnce {
+        FastRoutes {
             lists: places(Action::ListRows),
             rows: places(Action::GetRow),
         }
