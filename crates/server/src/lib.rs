@@ -9,4 +9,4 @@ pub mod offline;
 pub mod rng;
 pub mod secret;
 pub mod serve;
-pub mod watch;
+pub mod telemetry;

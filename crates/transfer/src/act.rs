@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use server::http::error::CLOCK_ADVICE;
 use server::http::{native, wire};
 
-use super::ask::{Ask, PageEnd, Start, StartTable, TablePath, TablePut, Told};
+use super::ask::{Ask, PageEnd, PortResponse, Start, StartTable, TablePath, TablePut};
 use super::definition;
 use crate::refusal::Refusal;
 
@@ -23,7 +23,7 @@ const AUTHOR: &str = "admin";
 ///
 /// # Errors
 /// When it makes no sense, or the engine refuses; 5xx where trying again may help.
-pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<Told, Refusal> {
+pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<PortResponse, Refusal> {
     let head = match ask {
         Ask::BeginExport { project, database } => {
             json!(begin(engine, &administrator(&project)?, &database).await?)
@@ -85,7 +85,7 @@ pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<Told, Ref
             enabled,
         } => enable(engine, &project, &database, enabled).await?,
     };
-    Ok(Told {
+    Ok(PortResponse {
         head,
         rows: Vec::new(),
     })
@@ -192,7 +192,7 @@ async fn page(
     caller: &Caller,
     wanted: ExportPage<'_>,
     expected: &str,
-) -> Result<Told, Refusal> {
+) -> Result<PortResponse, Refusal> {
     let page = engine.export_page(caller, wanted).await.map_err(refusal)?;
     if schema(&page.table) != expected {
         return Err(Refusal {
@@ -219,7 +219,7 @@ async fn page(
         damaged,
     };
     let head = json!(end);
-    Ok(Told { head, rows })
+    Ok(PortResponse { head, rows })
 }
 
 async fn put_database(

@@ -233,7 +233,7 @@ pub struct RowsPut {
 
 /// An answer.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct PortResponse {
     /// The first line.
     pub head: Value,
     /// The rows after it, each with its line end.

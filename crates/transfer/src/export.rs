@@ -225,8 +225,8 @@ impl<'a> Pages<'a> {
             rows_max: self.rows_max,
             leaves_out_damaged: self.leaves_out_damaged,
         };
-        let told = self.target.ask(&ask, &[]).await?;
-        let end: PageEnd = target::head(&told)?;
+        let response = self.target.ask(&ask, &[]).await?;
+        let end: PageEnd = target::head(&response)?;
         self.is_done = end.rows < u64::from(self.rows_max);
         self.after = end.last;
         self.bar.inc(end.rows);
@@ -234,9 +234,9 @@ impl<'a> Pages<'a> {
             self.is_done = true;
             return Ok(None);
         }
-        self.rows_max = next_rows_max(self.rows_max, end.rows, told.rows.len() as u64);
+        self.rows_max = next_rows_max(self.rows_max, end.rows, response.rows.len() as u64);
         Ok(Some(RowPage {
-            rows: told.rows,
+            rows: response.rows,
             count: end.rows - end.damaged.len() as u64,
             damaged: end.damaged,
         }))

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::act;
-use super::ask::{Ask, PartPut, ROUTE, RowsPut, TablePath, Told, frame, unframe};
+use super::ask::{Ask, PartPut, PortResponse, ROUTE, RowsPut, TablePath, frame, unframe};
 use super::refusal::Refusal;
 use super::schema::{Schema, Step};
 
@@ -38,7 +38,7 @@ impl StoreAccess {
     ///
     /// # Errors
     /// The [`Refusal`] itself where the store refused, else what broke.
-    pub async fn port(&mut self, ask: &Ask, rows: &[u8]) -> Result<Told> {
+    pub async fn port(&mut self, ask: &Ask, rows: &[u8]) -> Result<PortResponse> {
         match self {
             StoreAccess::Offline(engine) => Ok(act::perform(engine, ask.clone(), rows).await?),
             StoreAccess::Running(client) => {
@@ -65,7 +65,7 @@ impl StoreAccess {
     }
 }
 
-async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<Told> {
+async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<PortResponse> {
     let request = Request::post(ROUTE)
         .header(HOST, "tidemark")
         .body(Full::from(frame(ask, rows)))?;
@@ -76,7 +76,7 @@ async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<Told> {
     if answer.status.is_success() {
         let (head, rows) = unframe(&answer.body)?;
         let rows = rows.to_vec();
-        return Ok(Told { head, rows });
+        return Ok(PortResponse { head, rows });
     }
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let message = body["message"]
@@ -106,7 +106,7 @@ impl Target {
     ///
     /// # Errors
     /// The [`Refusal`] itself where the store refused, else what broke.
-    pub async fn ask(&mut self, ask: &Ask, rows: &[u8]) -> Result<Told> {
+    pub async fn ask(&mut self, ask: &Ask, rows: &[u8]) -> Result<PortResponse> {
         let mut attempt = 0;
         loop {
             match self.store.port(ask, rows).await {
@@ -238,8 +238,9 @@ impl Target {
 
 /// # Errors
 /// When the running server is of another version and answers in another form.
-pub fn head<T: for<'de> Deserialize<'de>>(told: &Told) -> Result<T> {
-    T::deserialize(&told.head).context("the running server answered in another form; is it older?")
+pub fn head<T: for<'de> Deserialize<'de>>(response: &PortResponse) -> Result<T> {
+    T::deserialize(&response.head)
+        .context("the running server answered in another form; is it older?")
 }
 
 fn is_busy(error: &anyhow::Error) -> bool {

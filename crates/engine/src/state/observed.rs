@@ -116,11 +116,11 @@ struct Slow {
     threshold: Duration,
     tell: TellSlow,
     began: Instant,
-    told: Mutex<Told>,
+    reported: Mutex<ReportRate>,
 }
 
 #[derive(Default)]
-struct Told {
+struct ReportRate {
     second: u64,
     count: u64,
     untold: u64,
@@ -134,7 +134,7 @@ impl Engine {
             threshold,
             tell,
             began: Instant::now(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
         };
         // A second one is not wanted.
         let _ = self.observed.slow.set(slow);
@@ -308,12 +308,12 @@ impl Slow {
     /// How many were not told before, if one more may be told now.
     fn may_tell(&self) -> Option<u64> {
         let second = self.began.elapsed().as_secs();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.next(second)
+        let mut rate = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        rate.next(second)
     }
 }
 
-impl Told {
+impl ReportRate {
     fn next(&mut self, second: u64) -> Option<u64> {
         if self.second != second {
             (self.second, self.count) = (second, 0);
@@ -332,11 +332,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_are_told_a_second_and_the_rest_is_counted() {
-        let mut told = Told::default();
-        let of_first = (0..15).filter_map(|_| told.next(7)).count();
+    fn ten_are_reported_a_second_and_the_rest_is_counted() {
+        let mut rate = ReportRate::default();
+        let of_first = (0..15).filter_map(|_| rate.next(7)).count();
         assert_eq!(of_first, 10);
-        assert_eq!(told.next(8), Some(5), "the next second begins anew");
-        assert_eq!(told.next(8), Some(0));
+        assert_eq!(rate.next(8), Some(5), "the next second begins anew");
+        assert_eq!(rate.next(8), Some(0));
     }
 }

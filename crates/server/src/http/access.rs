@@ -10,7 +10,7 @@ use super::forwarded::Client;
 use super::reply::{self, ReplyBody};
 use super::route::Route;
 use super::{App, Shared};
-use crate::watch::trace::{Incoming, Request as Traced, method_word};
+use crate::telemetry::trace::{Incoming, Request as Traced, method_word};
 
 /// A request, for those who hear of it.
 #[derive(Clone, Copy)]

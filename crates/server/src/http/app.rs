@@ -23,7 +23,7 @@ use super::streams::Streams;
 use super::unique::RequestIds;
 use crate::rng::Rng;
 use crate::serve::{Limits, ServeConfig};
-use crate::watch::trace::Traces;
+use crate::telemetry::trace::Traces;
 
 /// What all threads share.
 pub struct Shared {

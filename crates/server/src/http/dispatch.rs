@@ -28,7 +28,7 @@ use super::{
     batch, columns, databases, fast_path, heads, health, indexes, min_mark, native, once, openapi,
     project, relationships, rows, rows_bulk, tables, transactions,
 };
-use crate::watch::trace::{Incoming as Trace, method_word};
+use crate::telemetry::trace::{Incoming as Trace, method_word};
 
 /// The answer to a list that this thread has given before and the cache still holds, if that is
 /// all there is to do.

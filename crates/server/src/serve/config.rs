@@ -11,7 +11,7 @@ use crate::http::counts::Counts;
 use crate::http::forwarded::TrustedProxies;
 use crate::http::native::SetClock;
 use crate::rng::Rng;
-use crate::watch::trace::Traces;
+use crate::telemetry::trace::Traces;
 
 /// How to serve. No limit has a default here: the caller decides.
 pub struct ServeConfig {

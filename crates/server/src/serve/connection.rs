@@ -46,7 +46,7 @@ enum Phase {
 
 /// What a connection was told from outside its task.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Told {
+enum ConnectionCommand {
     Nothing,
     Drain,
     Close,
@@ -60,7 +60,7 @@ pub struct Connection {
     moved_ms: Cell<u64>,
     /// Bytes of the last answer that were taken since the last sweep.
     sent_bytes: Cell<u64>,
-    told: Cell<Told>,
+    command: Cell<ConnectionCommand>,
     /// Whether the next answer is the last one.
     ends: Cell<bool>,
     waker: RefCell<Option<Waker>>,
@@ -121,7 +121,7 @@ impl Connection {
             now_ms: Cell::new(now_ms),
             moved_ms: Cell::new(now_ms),
             sent_bytes: Cell::new(0),
-            told: Cell::new(Told::Nothing),
+            command: Cell::new(ConnectionCommand::Nothing),
             ends: Cell::new(false),
             waker: RefCell::new(None),
             turn: Turn::new(),
@@ -143,7 +143,7 @@ impl Connection {
 
     /// Tells it to end: at once when no request is in work, after that request otherwise.
     pub fn drain(&self) {
-        self.tell(Told::Drain);
+        self.tell(ConnectionCommand::Drain);
     }
 
     /// Whether a byte has moved since it was looked over last.
@@ -170,7 +170,7 @@ impl Connection {
             Phase::Quiet => self.is_quiet(now_ms, limits),
         };
         if over {
-            self.tell(Told::Close);
+            self.tell(ConnectionCommand::Close);
         }
     }
 
@@ -178,8 +178,8 @@ impl Connection {
         now_ms.saturating_sub(self.moved_ms.get()) >= limits.idle_ms
     }
 
-    fn tell(&self, told: Told) {
-        self.told.set(told);
+    fn tell(&self, command: ConnectionCommand) {
+        self.command.set(command);
         if let Some(waker) = self.waker.borrow().as_ref() {
             waker.wake_by_ref();
         }
@@ -251,9 +251,9 @@ pub async fn serve(stream: TcpStream, peer: IpAddr, connection: &Rc<Connection>,
     let shaken = poll_fn(|cx| {
         connection.await_orders(cx.waker());
         connection.turn.begin();
-        match connection.told.replace(Told::Nothing) {
-            Told::Nothing => Pin::new(&mut shaking).poll(cx).map(Some),
-            Told::Drain | Told::Close => Poll::Ready(None),
+        match connection.command.replace(ConnectionCommand::Nothing) {
+            ConnectionCommand::Nothing => Pin::new(&mut shaking).poll(cx).map(Some),
+            ConnectionCommand::Drain | ConnectionCommand::Close => Poll::Ready(None),
         }
     });
     match shaken.await {
@@ -302,10 +302,10 @@ async fn exchange(
     let ended = poll_fn(|cx| {
         connection.await_orders(cx.waker());
         connection.turn.begin();
-        match connection.told.replace(Told::Nothing) {
-            Told::Nothing => {}
-            Told::Drain => serving.as_mut().graceful_shutdown(),
-            Told::Close => return Poll::Ready(Ok(())),
+        match connection.command.replace(ConnectionCommand::Nothing) {
+            ConnectionCommand::Nothing => {}
+            ConnectionCommand::Drain => serving.as_mut().graceful_shutdown(),
+            ConnectionCommand::Close => return Poll::Ready(Ok(())),
         }
         serving.as_mut().poll(cx)
     });
@@ -443,7 +443,7 @@ mod tests {
     /// Looks the connection over at `now_ms`; says whether it was told to close.
     fn closes_at(connection: &Connection, now_ms: u64) -> bool {
         connection.look_over(now_ms, &LIMITS);
-        connection.told.replace(Told::Nothing) == Told::Close
+        connection.command.replace(ConnectionCommand::Nothing) == ConnectionCommand::Close
     }
 
     #[test]

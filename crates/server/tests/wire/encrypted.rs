@@ -3,7 +3,7 @@
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use server::watch::metric::{Value as Metered, metrics};
+use server::telemetry::metric::{Value as Metered, metrics};
 use testing::{damage_behind, traces};
 
 use crate::site::{Answer, KEY, PROJECT, Site};

@@ -8,8 +8,8 @@ use engine::{Quotas, TransactionsBound};
 use openmetrics_parser::openmetrics::parse_openmetrics;
 use openmetrics_parser::prometheus::parse_prometheus;
 use server::serve::Limits;
-use server::watch::exposition::{Exposition, FRESH, Format};
-use server::watch::metric::{Kind, Metric, metrics};
+use server::telemetry::exposition::{Exposition, FRESH, Format};
+use server::telemetry::metric::{Kind, Metric, metrics};
 
 use crate::site::{KEY, LIMITS, PROJECT, QUOTAS, Site};
 

@@ -20,7 +20,7 @@ use server::http::wire;
 use server::secret::sha256;
 use server::serve::tls::TlsFiles;
 use server::serve::{self, Drained, Limits, ServeConfig};
-use server::watch::Watch;
+use server::telemetry::Telemetry;
 use testing::WallClock;
 use tokio::sync::oneshot;
 
@@ -92,7 +92,7 @@ pub struct Site {
     pub address: SocketAddr,
     pub runtime: tokio::runtime::Runtime,
     pub engine: Arc<Engine>,
-    watch: Arc<Watch>,
+    watch: Arc<Telemetry>,
     clock: Arc<WallClock>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
@@ -252,7 +252,7 @@ impl Site {
         let (bound, address) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let counts = Counts::new(2);
-        let watch = Watch::new(engine.clone(), counts.clone(), 1 << 20, clock.clone());
+        let watch = Telemetry::new(engine.clone(), counts.clone(), 1 << 20, clock.clone());
         let http = ServeConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             threads: 2,
@@ -325,7 +325,7 @@ impl Site {
     }
 
     /// What can be seen of it.
-    pub fn watch(&self) -> Arc<Watch> {
+    pub fn watch(&self) -> Arc<Telemetry> {
         self.watch.clone()
     }
 

@@ -13,7 +13,7 @@ use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
 use serde_json::Value;
 use server::http::Rng;
-use server::watch::told::Told;
+use server::telemetry::snapshot::TopSnapshot;
 use tokio::net::UnixStream;
 use transfer::target::{ANSWER_MAX, StoreAccess};
 
@@ -137,7 +137,7 @@ async fn connect(directory: &Path) -> Result<Option<UnixStream>> {
 ///
 /// # Errors
 /// When it does not answer, or not in a way that is understood.
-pub async fn tell_top(directory: &Path, within: Duration) -> Result<Option<Told>> {
+pub async fn tell_top(directory: &Path, within: Duration) -> Result<Option<TopSnapshot>> {
     let Some(stream) = connect(directory).await? else {
         return Ok(None);
     };
@@ -153,10 +153,10 @@ pub async fn tell_top(directory: &Path, within: Duration) -> Result<Option<Told>
     };
     let answer = tokio::time::timeout(within, asking).await;
     let answer = answer.context("the running server did not answer in time")??;
-    let told = serde_json::from_slice(&answer.body).ok();
-    let told = told.filter(|_| answer.status.is_success());
+    let snapshot = serde_json::from_slice(&answer.body).ok();
+    let snapshot = snapshot.filter(|_| answer.status.is_success());
     let why = || anyhow!("the running server does not know `tidemark top`; is it older?");
-    told.ok_or_else(why).map(Some)
+    snapshot.ok_or_else(why).map(Some)
 }
 
 async fn ask(client: &mut Client, act: &Act) -> Result<Value> {

@@ -21,10 +21,10 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use server::http::Rng;
-use server::watch::exposition::Exposition;
-use server::watch::{Watch, listener};
+use server::telemetry::exposition::Exposition;
+use server::telemetry::{Telemetry, listener};
 use tokio::net::{UnixListener, UnixStream};
-use transfer::ask::Told;
+use transfer::ask::PortResponse;
 use transfer::refusal::Refusal;
 
 use super::act;
@@ -52,7 +52,7 @@ pub struct Socket {
 /// What the socket's tasks share.
 struct Administrator {
     engine: Arc<Engine>,
-    watch: Arc<Watch>,
+    watch: Arc<Telemetry>,
     exposition: Arc<Exposition>,
     rng: Rng,
 }
@@ -101,7 +101,7 @@ impl Socket {
     }
 
     /// Serves until its task is dropped. Runs where tasks may stay on their thread.
-    pub async fn serve(self, engine: Arc<Engine>, watch: Arc<Watch>, rng: Rng) {
+    pub async fn serve(self, engine: Arc<Engine>, watch: Arc<Telemetry>, rng: Rng) {
         let administrator = Rc::new(Administrator {
             engine,
             exposition: Arc::new(Exposition::new(watch.clone())),
@@ -156,12 +156,12 @@ async fn answer(
     if request.uri().path() == TOP {
         // Not logged: it is asked once a second.
         let watch = administrator.watch.clone();
-        let told = move || {
-            let told = serde_json::to_vec(&watch.tell());
-            let told = told.expect("names and numbers can be written");
-            json_answer(StatusCode::OK, told)
+        let response = move || {
+            let response = serde_json::to_vec(&watch.tell());
+            let response = response.expect("names and numbers can be written");
+            json_answer(StatusCode::OK, response)
         };
-        return apart(told).await;
+        return apart(response).await;
     }
     let line = format!("{} {}", request.method(), request.uri().path());
     let (status, body) = match administrator.perform(request).await {
@@ -195,7 +195,10 @@ fn json_answer(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
 /// A step of an export or import. Not logged one by one: there may be thousands.
 async fn answer_port(request: Request<Incoming>, engine: Arc<Engine>) -> Response<Full<Bytes>> {
     let (status, body) = match port_step(request, engine).await {
-        Ok(told) => (StatusCode::OK, transfer::ask::frame(&told.head, &told.rows)),
+        Ok(response) => (
+            StatusCode::OK,
+            transfer::ask::frame(&response.head, &response.rows),
+        ),
         Err(refusal) => {
             let body = json!({ "message": refusal.message });
             (refusal.status, body.to_string().into_bytes())
@@ -207,7 +210,10 @@ async fn answer_port(request: Request<Incoming>, engine: Arc<Engine>) -> Respons
         .expect("the status is constant")
 }
 
-async fn port_step(request: Request<Incoming>, engine: Arc<Engine>) -> Result<Told, Refusal> {
+async fn port_step(
+    request: Request<Incoming>,
+    engine: Arc<Engine>,
+) -> Result<PortResponse, Refusal> {
     let body = Limited::new(request.into_body(), transfer::ask::REQUEST_BYTES_MAX);
     let body = body.collect().await;
     let body = body

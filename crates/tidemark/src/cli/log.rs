@@ -6,7 +6,7 @@
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Context, Result};
-use server::watch::log_lines;
+use server::telemetry::log_lines;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;

@@ -17,9 +17,9 @@ use engine::{Compared, Difference, Durability, Engine, EngineError, StoreError};
 use server::http::Rng;
 use server::http::native::SetClock;
 use server::serve::{self, Drained, ServeConfig, ServeError};
-use server::watch::listener::Listener;
-use server::watch::trace::Traces;
-use server::watch::{Watch, slow::tell_slow};
+use server::telemetry::listener::Listener;
+use server::telemetry::trace::Traces;
+use server::telemetry::{Telemetry, slow::tell_slow};
 use tokio::sync::oneshot;
 
 use super::bootstrap::{self, Prepared};
@@ -143,7 +143,7 @@ fn serve_until(
         engine.tell_slow(threshold, tell_slow);
     }
     let (counts, clock) = (http.counts.clone(), outside.clock.clone());
-    let watch = Watch::new(engine.clone(), counts, list_cache_bytes, clock);
+    let watch = Telemetry::new(engine.clone(), counts, list_cache_bytes, clock);
     let opening = Opening {
         engine: &engine,
         watch: Arc::new(watch),
@@ -306,7 +306,7 @@ fn tell_compared(compared: Compared) {
 /// What the moment between binding the port and the first request needs.
 struct Opening<'a> {
     engine: &'a Arc<Engine>,
-    watch: Arc<Watch>,
+    watch: Arc<Telemetry>,
     metrics_listen: Option<SocketAddr>,
     rng: Rng,
     directory: &'a Path,

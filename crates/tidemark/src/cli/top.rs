@@ -12,7 +12,7 @@ use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::style::Print;
 use crossterm::terminal::{self, Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen};
 use crossterm::{cursor, execute, queue};
-use server::watch::told::Told;
+use server::telemetry::snapshot::TopSnapshot;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::signals::StopSignals;
@@ -72,9 +72,9 @@ struct Looking {
 }
 
 impl Looking {
-    fn look(&self) -> Result<Told> {
-        let told = self.runtime.block_on(tell_top(&self.directory, LOOK_MAX))?;
-        told.ok_or_else(|| {
+    fn look(&self) -> Result<TopSnapshot> {
+        let snapshot = self.runtime.block_on(tell_top(&self.directory, LOOK_MAX))?;
+        snapshot.ok_or_else(|| {
             anyhow!(
                 "no server runs on the data directory {}. Give its path with --data",
                 self.directory.display()
@@ -120,12 +120,12 @@ fn live(looking: Looking, interval: Duration) -> Result<()> {
             is_asked = ask.send(()).is_ok();
         }
         for heard in heard.try_iter() {
-            let Heard::Told(told) = heard else {
+            let Heard::Snapshot(snapshot) = heard else {
                 return Ok(());
             };
             is_asked = false;
             is_new = true;
-            picture.take(*told);
+            picture.take(*snapshot);
         }
         let key = key(WAKING)?;
         is_new |= key.is_some();
@@ -140,7 +140,7 @@ fn live(looking: Looking, interval: Duration) -> Result<()> {
 /// What the thread that looks has to say.
 enum Heard {
     /// What the server told, or why it did not.
-    Told(Box<Result<Told>>),
+    Snapshot(Box<Result<TopSnapshot>>),
     /// A signal asks to stop.
     Stop,
 }
@@ -162,10 +162,10 @@ fn look_apart(looking: Looking) -> Result<(UnboundedSender<()>, Receiver<Heard>)
                     }
                     tokio::select! {
                         _ = signals.next() => Heard::Stop,
-                        told = tell_top(&directory, LOOK_MAX) => {
+                        snapshot = tell_top(&directory, LOOK_MAX) => {
                             let nobody = || anyhow!("no server runs");
-                            let told = told.and_then(|told| told.ok_or_else(nobody));
-                            Heard::Told(Box::new(told))
+                            let snapshot = snapshot.and_then(|found| found.ok_or_else(nobody));
+                            Heard::Snapshot(Box::new(snapshot))
                         }
                     }
                 }
@@ -184,8 +184,8 @@ fn look_apart(looking: Looking) -> Result<(UnboundedSender<()>, Receiver<Heard>)
 
 /// What is on the screen.
 struct Picture {
-    before: Option<Told>,
-    now: Told,
+    before: Option<TopSnapshot>,
+    now: TopSnapshot,
     is_held: bool,
     /// Since when the server does not answer, and why.
     silent: Option<(Instant, String)>,
@@ -193,10 +193,10 @@ struct Picture {
 
 impl Picture {
     /// A server that does not answer leaves the picture as it is: it may be starting again.
-    fn take(&mut self, told: Result<Told>) {
-        match told {
-            Ok(told) => {
-                self.before = Some(std::mem::replace(&mut self.now, told));
+    fn take(&mut self, snapshot: Result<TopSnapshot>) {
+        match snapshot {
+            Ok(snapshot) => {
+                self.before = Some(std::mem::replace(&mut self.now, snapshot));
                 self.silent = None;
             }
             Err(error) => {

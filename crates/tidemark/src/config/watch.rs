@@ -8,8 +8,8 @@ use anyhow::{Result, anyhow};
 use clap::{Args, value_parser};
 use client::Endpoint;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
-use server::watch::collector::ROUTE;
-use server::watch::trace::TraceSetup;
+use server::telemetry::collector::ROUTE;
+use server::telemetry::trace::TraceSetup;
 
 use super::{given, listen_address};
 

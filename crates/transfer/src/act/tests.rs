@@ -49,7 +49,7 @@ impl Stage {
         stage
     }
 
-    fn ask(&self, ask: Ask, rows: &str) -> Result<Told, Refusal> {
+    fn ask(&self, ask: Ask, rows: &str) -> Result<PortResponse, Refusal> {
         self.runtime
             .block_on(perform(&self.engine, ask, rows.as_bytes()))
     }
@@ -88,7 +88,7 @@ impl Stage {
         after: i64,
         rows_max: u32,
     ) -> Result<(PageEnd, Vec<i64>), Refusal> {
-        let told = self.ask(
+        let response = self.ask(
             Ask::ExportPage {
                 path: path(),
                 mark: start.mark,
@@ -99,14 +99,14 @@ impl Stage {
             },
             "",
         )?;
-        let rows = String::from_utf8(told.rows).unwrap();
+        let rows = String::from_utf8(response.rows).unwrap();
         let n = |line: &str| {
             serde_json::from_str::<Value>(line).unwrap()["n"]
                 .as_i64()
                 .unwrap()
         };
         Ok((
-            serde_json::from_value(told.head).unwrap(),
+            serde_json::from_value(response.head).unwrap(),
             rows.lines().map(n).collect(),
         ))
     }
@@ -172,7 +172,7 @@ fn a_table_that_became_another_ends_the_export() {
 fn rows_that_are_there_are_left_alone_or_mended_or_refused() {
     let stage = Stage::new();
     let start = stage.begin();
-    let told = stage.ask(
+    let response = stage.ask(
         Ask::ExportPage {
             path: path(),
             mark: start.mark,
@@ -183,7 +183,7 @@ fn rows_that_are_there_are_left_alone_or_mended_or_refused() {
         },
         "",
     );
-    let lines = String::from_utf8(told.unwrap().rows).unwrap();
+    let lines = String::from_utf8(response.unwrap().rows).unwrap();
     let mark = stage.engine.status().mark;
     let same = RowsPut {
         same: 5,

@@ -1,7 +1,7 @@
 //! One frame of `tidemark top`, as plain text.
 
-use server::watch::held::Held;
-use server::watch::told::{QueryTold, RouteTold, Told};
+use server::telemetry::held::Held;
+use server::telemetry::snapshot::{QuerySample, RouteSample, TopSnapshot};
 
 use crate::cli::table;
 
@@ -13,9 +13,9 @@ const NAME_CHARS_MIN: usize = 12;
 /// What is shown of a server between two looks at it.
 pub struct Frame<'a> {
     /// The first look; `None` shows what came since the server's start.
-    pub before: Option<&'a Told>,
+    pub before: Option<&'a TopSnapshot>,
     /// The second look.
-    pub now: &'a Told,
+    pub now: &'a TopSnapshot,
 }
 
 /// How much fits on a screen.
@@ -76,17 +76,17 @@ impl Frame<'_> {
     }
 
     /// The first look, unless the server was started anew since.
-    fn earlier(&self) -> Option<&Told> {
+    fn earlier(&self) -> Option<&TopSnapshot> {
         self.before.filter(|before| before.up_ms <= self.now.up_ms)
     }
 
     /// How much was counted between the looks.
-    fn more(&self, of: impl Fn(&Told) -> u64) -> u64 {
+    fn more(&self, of: impl Fn(&TopSnapshot) -> u64) -> u64 {
         let before = self.earlier().map_or(0, &of);
         of(self.now).saturating_sub(before)
     }
 
-    fn rate(&self, of: impl Fn(&Told) -> u64) -> String {
+    fn rate(&self, of: impl Fn(&TopSnapshot) -> u64) -> String {
         per_s(self.more(of) as f64 / self.over_s())
     }
 
@@ -113,8 +113,9 @@ impl Frame<'_> {
     }
 
     fn requests(&self) -> Vec<String> {
-        let sum =
-            |of: fn(&RouteTold) -> u64| move |told: &Told| told.routes.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&RouteSample) -> u64| {
+            move |snapshot: &TopSnapshot| snapshot.routes.iter().map(of).sum::<u64>()
+        };
         let took = self.took();
         vec![
             begun("requests", &self.rate(sum(|route| route.answers))),
@@ -126,8 +127,8 @@ impl Frame<'_> {
     }
 
     fn lists(&self) -> Vec<String> {
-        let (now, all) = (self.now, |told: &Told| {
-            told.hits + told.misses + told.bypasses
+        let (now, all) = (self.now, |snapshot: &TopSnapshot| {
+            snapshot.hits + snapshot.misses + snapshot.bypasses
         });
         let held = format!(
             "{} of {} in {} entries",
@@ -139,11 +140,14 @@ impl Frame<'_> {
             begun("lists", &self.rate(all)),
             format!(
                 "hits {}",
-                share(self.more(|told| told.hits), self.more(all))
+                share(self.more(|snapshot| snapshot.hits), self.more(all))
             ),
             held,
-            format!("invalidated {}", self.rate(|told| told.invalidations)),
-            format!("evicted {}", self.rate(|told| told.evictions)),
+            format!(
+                "invalidated {}",
+                self.rate(|snapshot| snapshot.invalidations)
+            ),
+            format!("evicted {}", self.rate(|snapshot| snapshot.evictions)),
         ]
     }
 
@@ -151,13 +155,13 @@ impl Frame<'_> {
         let now = self.now;
         let sync = self.earlier();
         let sync = sync.map_or(now.sync.clone(), |before| now.sync.since(&before.sync));
-        let commits = self.more(|told| told.commits);
-        let of_commit = self.more(|told| told.commit_requests);
+        let commits = self.more(|snapshot| snapshot.commits);
+        let of_commit = self.more(|snapshot| snapshot.commit_requests);
         let each = of_commit as f64 / commits.max(1) as f64;
         let [p50, p99] = [0.5, 0.99].map(|share| time(sync.quantile(share)));
         vec![
-            begun("commits", &self.rate(|told| told.commits)),
-            format!("rows {}", self.rate(|told| told.commit_rows)),
+            begun("commits", &self.rate(|snapshot| snapshot.commits)),
+            format!("rows {}", self.rate(|snapshot| snapshot.commit_rows)),
             format!("{each:.1} requests each"),
             format!("sync p50 {p50} p99 {p99}"),
             format!("waiting {}", now.writes_waiting),
@@ -167,10 +171,13 @@ impl Frame<'_> {
 
     fn long_reads(&self) -> Vec<String> {
         vec![
-            begun("long reads", &self.rate(|told| told.long_reads)),
+            begun("long reads", &self.rate(|snapshot| snapshot.long_reads)),
             format!("running {}", self.now.long_running),
             format!("waiting {}", self.now.long_waiting),
-            format!("slow queries {}", self.rate(|told| told.slow_queries)),
+            format!(
+                "slow queries {}",
+                self.rate(|snapshot| snapshot.slow_queries)
+            ),
         ]
     }
 
@@ -184,18 +191,22 @@ impl Frame<'_> {
     }
 
     /// The routes that were asked for between the looks, and how often.
-    fn asked_routes(&self) -> Vec<(u64, RouteTold)> {
-        let earlier = |route: &RouteTold| {
+    fn asked_routes(&self) -> Vec<(u64, RouteSample)> {
+        let earlier = |route: &RouteSample| {
             let before = self.earlier()?;
-            let is_same =
-                |told: &&RouteTold| (&told.method, &told.route) == (&route.method, &route.route);
+            let is_same = |snapshot: &&RouteSample| {
+                (&snapshot.method, &snapshot.route) == (&route.method, &route.route)
+            };
             before.routes.iter().find(is_same)
         };
         let routes = self.now.routes.iter().map(|route| {
             let before = earlier(route);
-            let answers = route.answers - before.map_or(0, |told| told.answers.min(route.answers));
-            let took = before.map_or(route.took.clone(), |told| route.took.since(&told.took));
-            let route = RouteTold {
+            let answers =
+                route.answers - before.map_or(0, |snapshot| snapshot.answers.min(route.answers));
+            let took = before.map_or(route.took.clone(), |snapshot| {
+                route.took.since(&snapshot.took)
+            });
+            let route = RouteSample {
                 took,
                 ..route.clone()
             };
@@ -208,7 +219,7 @@ impl Frame<'_> {
         let mut routes = self.asked_routes();
         routes.sort_by_key(|(answers, route)| (std::cmp::Reverse(*answers), route.route.clone()));
         routes.truncate(LINES_MAX);
-        let line = |(answers, route): &(u64, RouteTold)| {
+        let line = |(answers, route): &(u64, RouteSample)| {
             let name = match route.route.as_str() {
                 "" => "(no route)".to_owned(),
                 pattern => format!("{} {pattern}", route.method),
@@ -228,14 +239,15 @@ impl Frame<'_> {
     }
 
     fn queries(&self) -> Vec<Asked> {
-        let earlier = |query: &QueryTold| {
+        let earlier = |query: &QuerySample| {
             let before = self.earlier()?;
-            let is_same =
-                |told: &&QueryTold| (&told.table, &told.shape) == (&query.table, &query.shape);
+            let is_same = |snapshot: &&QuerySample| {
+                (&snapshot.table, &snapshot.shape) == (&query.table, &query.shape)
+            };
             before.queries.iter().find(is_same)
         };
         let queries = self.now.queries.iter().map(|query| {
-            let none = QueryTold::default();
+            let none = QuerySample::default();
             let before = earlier(query).unwrap_or(&none);
             let hits = query.hits.saturating_sub(before.hits);
             let reads = query.reads.saturating_sub(before.reads);
@@ -433,24 +445,24 @@ fn span(seconds: u64) -> String {
 mod tests {
     use super::*;
 
-    fn told(up_ms: u64, answers: u64) -> Told {
+    fn snapshot(up_ms: u64, answers: u64) -> TopSnapshot {
         let held = |count: u64| Held {
             bounds: vec![100_000, 1_000_000],
             counts: vec![count, 0, 0],
         };
-        Told {
+        TopSnapshot {
             version: "1".into(),
             up_ms,
-            routes: vec![RouteTold {
+            routes: vec![RouteSample {
                 method: "GET".into(),
                 route: "/v1/x".into(),
                 answers,
                 took: held(answers),
-                ..RouteTold::default()
+                ..RouteSample::default()
             }],
             hits: answers * 3 / 4,
             misses: answers / 4,
-            queries: vec![QueryTold {
+            queries: vec![QuerySample {
                 table: "p/d/t".into(),
                 shape: "all rows".into(),
                 hits: answers * 3 / 4,
@@ -458,12 +470,12 @@ mod tests {
                 read_ns: answers / 4 * 2_000_000,
                 slowest_ns: 3_000_000_000,
             }],
-            ..Told::default()
+            ..TopSnapshot::default()
         }
     }
 
     #[track_caller]
-    fn check(before: Option<&Told>, now: &Told, parts: &[&str]) {
+    fn check(before: Option<&TopSnapshot>, now: &TopSnapshot, parts: &[&str]) {
         let text = Frame { before, now }.text(Size::ENDLESS);
         for part in parts {
             assert!(text.contains(part), "`{part}` is not in\n{text}");
@@ -472,7 +484,7 @@ mod tests {
 
     #[test]
     fn rates_are_those_between_two_looks() {
-        let (before, now) = (told(60_000, 4_000), told(62_000, 12_000));
+        let (before, now) = (snapshot(60_000, 4_000), snapshot(62_000, 12_000));
         let parts = [
             "up 1 min",
             "requests     4,000/s",
@@ -486,9 +498,9 @@ mod tests {
 
     #[test]
     fn a_server_that_was_started_anew_or_does_nothing_is_shown_as_well() {
-        let (before, now) = (told(60_000, 4_000), told(1_000, 40));
+        let (before, now) = (snapshot(60_000, 4_000), snapshot(1_000, 40));
         check(Some(&before), &now, &["up 1 s", "requests        40/s"]);
-        let quiet = told(60_000, 4_000);
+        let quiet = snapshot(60_000, 4_000);
         check(
             Some(&quiet),
             &quiet,
@@ -497,22 +509,22 @@ mod tests {
     }
 
     /// A busy server: eight routes, eight queries.
-    fn busy(up_ms: u64, answers: u64) -> Told {
-        let mut told = told(up_ms, answers);
+    fn busy(up_ms: u64, answers: u64) -> TopSnapshot {
+        let mut snapshot = snapshot(up_ms, answers);
         let long = "/v1/tablesdb/{database}/tables/{table}/rows/{row}/".to_owned();
-        told.routes = (0..8)
-            .map(|nth| RouteTold {
+        snapshot.routes = (0..8)
+            .map(|nth| RouteSample {
                 route: format!("{long}{nth}"),
-                ..told.routes[0].clone()
+                ..snapshot.routes[0].clone()
             })
             .collect();
-        told.queries = (0..8)
-            .map(|nth| QueryTold {
+        snapshot.queries = (0..8)
+            .map(|nth| QuerySample {
                 shape: format!("equal(\"a column with a long name {nth}\") orderDesc(\"b\")"),
-                ..told.queries[0].clone()
+                ..snapshot.queries[0].clone()
             })
             .collect();
-        told
+        snapshot
     }
 
     #[test]

@@ -25,7 +25,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::LocalSet;
 
-use super::Watch;
+use super::Telemetry;
 use super::exposition::{Exposition, Format};
 
 /// Most connections that are read from at once; more wait. A server is scraped by one or two.
@@ -54,7 +54,7 @@ impl Listener {
     ///
     /// # Errors
     /// When the address is taken or none of this machine, or no thread can be started.
-    pub fn start(address: SocketAddr, watch: Arc<Watch>) -> io::Result<Listener> {
+    pub fn start(address: SocketAddr, watch: Arc<Telemetry>) -> io::Result<Listener> {
         let listener = StdListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -95,7 +95,7 @@ impl Drop for Listener {
 }
 
 /// Answers until it is dropped.
-async fn serve(listener: StdListener, watch: Arc<Watch>) -> io::Result<Infallible> {
+async fn serve(listener: StdListener, watch: Arc<Telemetry>) -> io::Result<Infallible> {
     let listener = TcpListener::from_std(listener)?;
     let exposition = Rc::new(Exposition::new(watch));
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));

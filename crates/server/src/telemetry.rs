@@ -19,13 +19,13 @@ pub mod log_lines;
 pub mod metric;
 pub mod process;
 pub mod slow;
-pub mod told;
+pub mod snapshot;
 pub mod trace;
 
 use process::Process;
 
 /// Where there is something to see.
-pub struct Watch {
+pub struct Telemetry {
     engine: Arc<Engine>,
     counts: Arc<Counts>,
     list_cache_bytes_max: u64,
@@ -65,15 +65,15 @@ pub struct Seen {
     pub process: Process,
 }
 
-impl Watch {
+impl Telemetry {
     /// Of the server that answers by `engine` and counts in `counts`.
     pub fn new(
         engine: Arc<Engine>,
         counts: Arc<Counts>,
         list_cache_bytes_max: u64,
         clock: Arc<dyn Clock>,
-    ) -> Watch {
-        Watch {
+    ) -> Telemetry {
+        Telemetry {
             began_s: clock.now().0 as f64 / 1e6,
             began_ms: clock.elapsed_ms(),
             engine,

@@ -4,19 +4,19 @@ use engine::AskedLists;
 use serde::{Deserialize, Serialize};
 
 use super::held::Held;
-use super::{Seen, Watch};
+use super::{Seen, Telemetry};
 
 /// All that a frame shows, since the start of the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(missing_docs, reason = "each field is named like what it counts")]
-pub struct Told {
+pub struct TopSnapshot {
     pub version: String,
     pub up_ms: u64,
     pub connections: usize,
     pub resident_bytes: u64,
     pub cpu_s: f64,
-    pub routes: Vec<RouteTold>,
+    pub routes: Vec<RouteSample>,
     pub hits: u64,
     pub misses: u64,
     pub bypasses: u64,
@@ -36,13 +36,13 @@ pub struct Told {
     pub long_running: usize,
     pub long_waiting: usize,
     pub slow_queries: u64,
-    pub queries: Vec<QueryTold>,
+    pub queries: Vec<QuerySample>,
 }
 
 /// One route.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct RouteTold {
+pub struct RouteSample {
     /// Its method; empty where no route was found.
     pub method: String,
     /// Its pattern; empty where no route was found.
@@ -60,7 +60,7 @@ pub struct RouteTold {
 /// Lists of one shape.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct QueryTold {
+pub struct QuerySample {
     /// Project, database and table, joined by slashes.
     pub table: String,
     /// What is asked, without values.
@@ -75,25 +75,25 @@ pub struct QueryTold {
     pub slowest_ns: u64,
 }
 
-impl Watch {
+impl Telemetry {
     /// Looks, for `tidemark top`. From the first time on, answers are timed.
-    pub fn tell(&self) -> Told {
+    pub fn tell(&self) -> TopSnapshot {
         self.begin_timing();
         let seen = self.look();
-        Told {
+        TopSnapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            queries: self.asked().into_iter().map(QueryTold::from).collect(),
+            queries: self.asked().into_iter().map(QuerySample::from).collect(),
             routes: routes(&seen),
-            ..Told::from(&seen)
+            ..TopSnapshot::from(&seen)
         }
     }
 }
 
-impl From<&Seen> for Told {
-    fn from(seen: &Seen) -> Told {
+impl From<&Seen> for TopSnapshot {
+    fn from(seen: &Seen) -> TopSnapshot {
         let (answered, status, writes) = (&seen.answered, &seen.status, &seen.writes);
         let memory = seen.process.memory;
-        Told {
+        TopSnapshot {
             up_ms: seen.up_ms,
             connections: answered.connections,
             resident_bytes: memory.map_or(0, |memory| memory.resident_bytes),
@@ -117,46 +117,48 @@ impl From<&Seen> for Told {
             long_running: seen.store.long_reads.running,
             long_waiting: seen.store.long_reads.waiting,
             slow_queries: seen.slow_queries,
-            ..Told::default()
+            ..TopSnapshot::default()
         }
     }
 }
 
-fn routes(seen: &Seen) -> Vec<RouteTold> {
-    let mut routes: Vec<RouteTold> = Vec::new();
+fn routes(seen: &Seen) -> Vec<RouteSample> {
+    let mut routes: Vec<RouteSample> = Vec::new();
     for answers in &seen.answered.answers {
         // They come ordered by route.
-        let is_same =
-            |told: &RouteTold| (&told.method, &told.route) == (&answers.method, &answers.route);
+        let is_same = |sample: &RouteSample| {
+            (&sample.method, &sample.route) == (&answers.method, &answers.route)
+        };
         if !routes.last().is_some_and(is_same) {
-            routes.push(RouteTold {
+            routes.push(RouteSample {
                 method: answers.method.clone(),
                 route: answers.route.clone(),
-                ..RouteTold::default()
+                ..RouteSample::default()
             });
         }
-        let told = routes.last_mut().expect("one of this route stands there");
-        told.answers += answers.count;
+        let sample = routes.last_mut().expect("one of this route stands there");
+        sample.answers += answers.count;
         match answers.status.unwrap_or_default() {
-            400..500 => told.refusals += answers.count,
-            500.. => told.failures += answers.count,
+            400..500 => sample.refusals += answers.count,
+            500.. => sample.failures += answers.count,
             _ => {}
         }
     }
     for times in &seen.answered.times {
-        let of =
-            |told: &&mut RouteTold| (&told.method, &told.route) == (&times.method, &times.route);
-        if let Some(told) = routes.iter_mut().find(of) {
-            told.took = Held::from(&times.took_ns);
+        let of = |sample: &&mut RouteSample| {
+            (&sample.method, &sample.route) == (&times.method, &times.route)
+        };
+        if let Some(sample) = routes.iter_mut().find(of) {
+            sample.took = Held::from(&times.took_ns);
         }
     }
     routes
 }
 
-impl From<AskedLists> for QueryTold {
-    fn from(asked: AskedLists) -> QueryTold {
+impl From<AskedLists> for QuerySample {
+    fn from(asked: AskedLists) -> QuerySample {
         let (project, database) = (asked.project.as_str(), asked.database.as_str());
-        QueryTold {
+        QuerySample {
             table: format!("{project}/{database}/{}", asked.table.as_str()),
             shape: asked.shape,
             hits: asked.hits,

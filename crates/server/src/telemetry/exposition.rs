@@ -13,7 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::metric::{Kind, Metric, SECOND_NS, Value, metrics};
-use super::{Watch, classic};
+use super::{Telemetry, classic};
 
 /// How long a text is given to others who ask: whoever connects may ask as often as they like, and
 /// each look costs the server some time.
@@ -62,14 +62,14 @@ impl Format {
 
 /// Writes what is seen when it is asked.
 pub struct Exposition {
-    watch: Arc<Watch>,
+    watch: Arc<Telemetry>,
     /// The last text of each format, and when it was written.
     written: [Mutex<Option<(Instant, Bytes)>>; 2],
 }
 
 impl Exposition {
     /// Of this server.
-    pub fn new(watch: Arc<Watch>) -> Exposition {
+    pub fn new(watch: Arc<Telemetry>) -> Exposition {
         Exposition {
             watch,
             written: Default::default(),
