@@ -1,9 +1,9 @@
 //! The one writer: its queue, its groups, and what they publish.
 
+pub(crate) mod activation;
 pub(crate) mod batch;
 pub(crate) mod builds;
 pub(crate) mod change_limit;
-pub(crate) mod due;
 pub(crate) mod group;
 pub(crate) mod quota;
 pub(crate) mod retention;

@@ -149,7 +149,7 @@ pub struct Status {
     pub mark: Mark,
     /// Highest mark that was given or read.
     pub horizon: Mark,
-    /// As of when rows that begin or end by themselves were brought in last: no mark to come is
+    /// As of when rows that begin or end by themselves were activated last: no mark to come is
     /// below it.
     pub matured: Mark,
     /// The identity of the store's one history.

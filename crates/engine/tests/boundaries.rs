@@ -33,8 +33,8 @@ struct Meanwhile {
     reads: AtomicUsize,
     /// A boundary passes while the next commit is made durable.
     commits_across: Arc<AtomicBool>,
-    /// What is due cannot be brought in.
-    brings_nothing: AtomicBool,
+    /// What is due cannot be activated.
+    activates_nothing: AtomicBool,
     /// So many slices of it come in before the next read is over.
     slices: AtomicUsize,
     /// Another one waits for that.
@@ -100,8 +100,8 @@ impl StoreHooks for Meanwhile {
         })
     }
 
-    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
-        if self.brings_nothing.load(Ordering::SeqCst) {
+    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        if self.activates_nothing.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(StoreError::Full)));
         }
         let take = |left: usize| left.checked_sub(1);
@@ -113,7 +113,7 @@ impl StoreHooks for Meanwhile {
             self.slice_waits.store(true, Ordering::SeqCst);
             std::thread::yield_now();
         }
-        self.inner.bring_due(instant)
+        self.inner.activate_due(instant)
     }
 }
 
@@ -129,7 +129,7 @@ fn with_rows(test: impl FnOnce(&Arc<Hooked<Meanwhile>>, &Engine)) {
         act: Mutex::default(),
         reads: AtomicUsize::new(0),
         commits_across: Arc::default(),
-        brings_nothing: AtomicBool::new(false),
+        activates_nothing: AtomicBool::new(false),
         slices: AtomicUsize::new(usize::MAX),
         slice_waits: AtomicBool::new(false),
     }));
@@ -160,7 +160,7 @@ fn update(engine: &Engine, row: RowInput) {
 /// Just before a read, a commit becomes visible that has taken longer than the boundary.
 fn commit_across(store: &Arc<Hooked<Meanwhile>>, id: &'static str) {
     let meanwhile = store.clone();
-    store.brings_nothing.store(true, Ordering::SeqCst);
+    store.activates_nothing.store(true, Ordering::SeqCst);
     store.arm(0, move |engine| {
         meanwhile.commits_across.store(true, Ordering::SeqCst);
         update(engine, row(id, &[("m", 7)]));
@@ -204,12 +204,12 @@ fn a_list_shows_no_commit_without_what_began_and_ended_before_it() {
 #[test]
 fn a_list_of_an_overdue_table_passes_the_next_boundary_as_well() {
     with_rows(|store, engine| {
-        // The first boundary has passed and was not brought in; another one follows.
+        // The first boundary has passed and was not activated; another one follows.
         let mut later = row("later", &[("n", 1)]);
         let instant = Json::Int(NEW_YEAR_US + 2 * SECOND_US);
         later.members.push(("$validTo".to_owned(), instant));
         block_on(engine.create_row(&key(), PLACE, later)).unwrap();
-        store.brings_nothing.store(true, Ordering::SeqCst);
+        store.activates_nothing.store(true, Ordering::SeqCst);
         store.clock.step_us(SECOND_US);
         assert!(list(engine, false, &[]).contains(" later "));
         commit_across(store, "stays");
@@ -256,7 +256,7 @@ fn the_parts_of_one_answer_are_on_one_side_of_a_boundary() {
         let meanwhile = store.clone();
         store.arm(2, move |engine| {
             meanwhile.clock.step_us(SECOND_US);
-            assert!(read_all(engine)[2], "it has been brought in");
+            assert!(read_all(engine)[2], "it has been activated");
         });
         assert_eq!(read_all(engine), [true, false, true]);
         assert!(!store.is_armed());
@@ -269,7 +269,7 @@ fn end_in_part(store: &Arc<Hooked<Meanwhile>>) {
     store.slices.store(1, Ordering::SeqCst);
     store.arm(0, move |engine| {
         meanwhile.clock.step_us(SECOND_US);
-        // Whoever meets what is due has it brought in.
+        // Whoever meets what is due has it activated.
         let stays = RowId::new("stays").unwrap();
         block_on(stage::get_row(
             engine,
@@ -375,7 +375,7 @@ fn a_filter_on_related_rows_is_answered_while_nothing_can_be_brought_in() {
             };
             let notes = [over("begun", "$validFrom"), over("ended", "$validTo")];
             write_notes(engine, notes.into_iter().chain([row("new", &[])]));
-            store.brings_nothing.store(true, Ordering::SeqCst);
+            store.activates_nothing.store(true, Ordering::SeqCst);
             store.clock.step_us(SECOND_US);
             let rows = list_notes(engine, bypass);
             let has = |id: &str| rows.contains(&format!(" {id} "));

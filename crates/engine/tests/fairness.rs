@@ -118,13 +118,13 @@ impl StoreHooks for Noted {
         self.inner.apply(batches, first)
     }
 
-    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
         if self.slices_open.fetch_sub(1, Ordering::SeqCst) == 0 {
             self.slices.close();
         }
         self.slices.pass();
         self.note(Step::Slice);
-        self.inner.bring_due(instant)
+        self.inner.activate_due(instant)
     }
 
     fn preview<'a>(
@@ -244,7 +244,7 @@ fn very_many_rows_that_become_due_at_once_hold_up_a_write_for_one_slice() {
     store.slices_open.store(0, Ordering::SeqCst);
     site.clock.step_us(DUE_IN_US);
     let fifth = r#"{"method":"equal","attribute":"n","values":[4]}"#;
-    // Whoever meets what is due has it brought in.
+    // Whoever meets what is due has it activated.
     assert_eq!(list(engine, PLACE, &[fifth]).total, 1);
     store.slices.wait_until_reached();
     let writes = vec![
@@ -290,7 +290,7 @@ fn very_many_rows_that_become_due_at_once_hold_up_a_write_for_one_slice() {
     assert_eq!(block_on(matching).unwrap().answer.total, 1);
     let steps = [steps, store.take_steps()].concat();
     let slices = steps.iter().filter(|step| **step == Step::Slice).count();
-    // The first group brings in as many more for the write that looks at all.
+    // The first group activates as many more for the write that looks at all.
     assert_eq!(slices + 1, due / DUE_ROWS_MAX, "{steps:?}");
     list(engine, PLACE, &[fifth]);
     let found = list(engine, PLACE, &[fifth]);

@@ -193,7 +193,7 @@ const HAPPENS: &[&str] = &[
     "misses within a ttl",
     "clock steps back",
     "boundaries that passed",
-    "what was due brought in",
+    "what was due activated",
     "commits that failed",
     "groups of several commits",
     "groups that report tables",

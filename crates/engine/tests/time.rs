@@ -84,13 +84,13 @@ fn scheduled_rows_come_and_go_in_exact_lists_at_their_instants() {
     // Not before its instant …
     clock.step_us(SECOND_US - 100_000);
     assert_eq!(now(&engine), ["always"]);
-    // … and from it on, whether or not the writer has come to bring it in.
+    // … and from it on, whether or not the writer has come to activate it.
     clock.step_us(100_000);
     assert_eq!(now(&engine), ["always", "soon"]);
     assert_eq!(get("soon"), Ok(1));
     let equal = r#"{"method":"equal","attribute":"n","values":[2]}"#;
     assert_eq!(ids(&engine, &[equal]).0, ["soon"]);
-    // A write brings in what is due before it looks.
+    // A write activates what is due before it looks.
     let moved = valid("soon", 5, Json::Null, Json::Text("next".to_owned()));
     block_on(engine.update_row(&key(), PLACE, moved, None)).unwrap();
     assert_eq!(ids(&engine, &[equal]).0, Vec::<String>::new());

@@ -30,7 +30,7 @@ pub struct Batch {
 
 impl Batch {
     /// Makes what became due a change like any other, if `counts`.
-    pub(crate) fn take_in_due(&mut self, counts: bool) {
+    pub(crate) fn include_due(&mut self, counts: bool) {
         let (due, tables) = (
             std::mem::take(&mut self.due),
             std::mem::take(&mut self.due_tables),

@@ -1,6 +1,6 @@
 //! When tables change by themselves: rows that are scheduled begin and end without a commit.
 //!
-//! An exact list of a table ends at the table's next boundary. Until what is due has been brought
+//! An exact list of a table ends at the table's next boundary. Until what is due has been activated
 //! in, which counts as a change like any other, no list of it is exact.
 
 use std::collections::BTreeMap;

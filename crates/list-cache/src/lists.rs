@@ -104,7 +104,7 @@ impl ListCache {
     /// # Panics
     /// When another commit is in flight.
     pub fn withhold(&self, mut batch: Batch) -> Withheld {
-        batch.take_in_due(self.rules.hold(Rule::DueRowsAreChanges));
+        batch.include_due(self.rules.hold(Rule::DueRowsAreChanges));
         let next = [self.boundaries.next(), Arc::clone(&batch.next)];
         let recast = std::mem::take(&mut batch.recast);
         self.raise_fences(&recast);
@@ -173,7 +173,7 @@ impl ListCache {
     }
 
     /// A number that has risen once something of the table that was to change by itself does so no
-    /// more: it has been brought in, or was called off.
+    /// more: it has been activated, or was called off.
     pub fn passages(&self, table: TableNumber) -> u64 {
         self.boundaries.passages(table)
     }
@@ -184,7 +184,7 @@ impl ListCache {
     }
 
     /// Whether something of the table was to change by itself up to `now`, and has not been
-    /// brought in: then no list of it is to be looked for, nor kept.
+    /// activated: then no list of it is to be looked for, nor kept.
     pub fn is_overdue(&self, table: TableNumber, now: Timestamp) -> bool {
         self.boundaries.is_passed(table, now) && self.rules.hold(Rule::ListsEndAtBoundaries)
     }

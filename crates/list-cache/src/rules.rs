@@ -82,7 +82,7 @@ rules! {
     /// it to him.
     LossesEndAges;
     /// A table whose next boundary has passed serves nothing that is cached, until what is due
-    /// has been brought in.
+    /// has been activated.
     ListsEndAtBoundaries;
     /// What becomes due alters lists as a commit does.
     DueRowsAreChanges;

@@ -64,7 +64,7 @@ pub enum Frame {
     /// What is valid at the instant of the coordinates; without them, the rows of now.
     #[default]
     One,
-    /// What the rows of now will be once all that is due at this instant has been brought in; or
+    /// What the rows of now will be once all that is due at this instant has been activated; or
     /// at a later one, if something that was due then has come in already.
     Due(Timestamp),
     /// Every piece, as known at the mark of the coordinates, that shares an instant with this.

@@ -254,7 +254,7 @@ pub struct LinkOp {
     pub guard: Guard,
 }
 
-/// Sets which links a row holds, and leaves its `$updatedAt` as it is: the row is brought in from
+/// Sets which links a row holds, and leaves its `$updatedAt` as it is: the row is brought from
 /// elsewhere, where it held them already.
 #[derive(Clone, Debug)]
 pub struct HoldOp {

@@ -43,7 +43,7 @@ pub use written::{Matched, TimedDone, WrittenRow};
 /// The next instant at which a table's rows of now change by themselves, for tables that have one.
 pub type Boundaries = Arc<BTreeMap<TableNumber, Timestamp>>;
 
-/// Most rows that one call of [`StoreWrites::bring_due`] brings in, and [`StoreWrites::apply`]
+/// Most rows that one call of [`StoreWrites::activate_due`] activates, and [`StoreWrites::apply`]
 /// beside those that its batches name: writers wait for so many. Fewer where they hold 8 MiB.
 pub const DUE_ROWS_MAX: usize = 1_000;
 
@@ -134,7 +134,7 @@ pub trait StoreWrites {
     /// The first batch that changes something gets the mark `first`, each further one the next
     /// mark; a batch that is refused, or changes nothing, takes none. One that fails, in whatever
     /// way, takes nothing from its neighbours, even if the database ends the transaction over it.
-    /// What is due by its mark, and it looks at, is brought in before: [`Refusal::Behind`] when
+    /// What is due by its mark, and it looks at, is activated before: [`Refusal::Behind`] when
     /// that is more than one commit brings in. Batches behind much that was written are not run:
     /// [`Refusal::Deferred`].
     ///
@@ -155,7 +155,7 @@ pub trait StoreWrites {
     ///
     /// # Errors
     /// What the database says.
-    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
+    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
 
     /// Runs each batch whole or not at all, to look at what would be: nobody else ever sees it, and
     /// nothing of it stays. `first` is a mark that was never given.
@@ -306,7 +306,7 @@ pub trait Pending: Send {
     /// What became of each batch, in order.
     fn outcomes(&self) -> &[Outcome];
 
-    /// What became due before, or between, the batches, and was brought into what is shown now.
+    /// What became due before, or between, the batches, and was activated into what is shown now.
     fn due(&self) -> &[Changes];
 
     /// The next valid-time boundary of each table that has one, once this is committed.

@@ -111,7 +111,7 @@ pub enum Refusal {
     /// The catalogue is not the one the operations were checked under.
     CatalogueMoved,
     /// More is due in this table than one commit brings in, and the batch looks at all of it:
-    /// after some calls of [`crate::StoreWrites::bring_due`] it can run.
+    /// after some calls of [`crate::StoreWrites::activate_due`] it can run.
     Behind(TableNumber),
     /// Those before it in the group have written as much as one commit is to
     /// ([`crate::batch::GROUP_IMAGE_BYTES_MAX`]). It was not run, and can be in the next group.

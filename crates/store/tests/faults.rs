@@ -587,9 +587,11 @@ impl StoreHooks for Retrying {
         Box::pin(std::future::ready(pending))
     }
 
-    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
-        let brought = self.faults.call(|| block_on(self.inner.bring_due(instant)));
-        Box::pin(std::future::ready(brought))
+    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        let activated = self
+            .faults
+            .call(|| block_on(self.inner.activate_due(instant)));
+        Box::pin(std::future::ready(activated))
     }
 }
 

@@ -251,7 +251,7 @@ fn a_row_that_cannot_be_shown_stops_nobody() {
     let mut db = Db::open(&place);
     db.next = Mark(due + 1);
     db.ok(vec![db.insert("e", note("e"))]);
-    let pending = block_on(db.store.bring_due(Timestamp(due + 2))).unwrap();
+    let pending = block_on(db.store.activate_due(Timestamp(due + 2))).unwrap();
     block_on(pending.commit()).unwrap();
     assert_eq!(db.ids(), ["a", "d", "c", "e"]);
     // It is as it was written, and is shown as soon as it fits.
@@ -453,7 +453,7 @@ fn many_rows_hand_their_values_over_at_one_instant() {
     }
     assert_eq!(db.ids().len(), each);
     for _ in 0..2 {
-        let pending = block_on(db.store.bring_due(Timestamp(due))).unwrap();
+        let pending = block_on(db.store.activate_due(Timestamp(due))).unwrap();
         block_on(pending.commit()).unwrap();
     }
     let ids = db.ids();

@@ -286,7 +286,7 @@ fn a_row_that_is_due_with_a_damaged_value_holds_up_no_other() {
     let mut db = Db::open(&place);
     assert!(is_refused(&db, "ends"));
     let due = Timestamp(later.0 + 1);
-    let pending = futures_executor::block_on(db.store.bring_due(due)).unwrap();
+    let pending = futures_executor::block_on(db.store.activate_due(due)).unwrap();
     futures_executor::block_on(pending.commit()).unwrap();
     assert!(db.load().boundaries.is_empty(), "nothing is left to do");
     assert_holds(&db.get("whole").unwrap(), &table, &values("whole", "whole"));

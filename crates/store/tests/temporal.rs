@@ -376,9 +376,9 @@ impl World {
             .collect()
     }
 
-    /// Brings in what is due.
+    /// Activates what is due.
     fn pass(&self, row: &Row, instant: i64) {
-        let pending = block_on(self.store.bring_due(row.instant(instant))).unwrap();
+        let pending = block_on(self.store.activate_due(row.instant(instant))).unwrap();
         block_on(pending.commit()).unwrap();
     }
 }
@@ -476,7 +476,7 @@ fn play(world: &World, row: &Row, sequence: &[Transaction]) -> Log {
     let last = *instants().last().unwrap();
     for instant in horizon + 1..=last {
         let now = doc(&grid, instant, i64::MAX);
-        // Before what is due is brought in, and after.
+        // Before what is due is activated, and after.
         let due = world.list(row, None, Frame::Due(row.instant(instant)));
         assert_eq!(
             due.first().map(|area| area.4),

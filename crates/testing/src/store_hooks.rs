@@ -50,9 +50,9 @@ pub trait StoreHooks: Send + Sync {
         self.inner().apply(batches, first)
     }
 
-    /// See [`StoreWrites::bring_due`].
-    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
-        self.inner().bring_due(instant)
+    /// See [`StoreWrites::activate_due`].
+    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        self.inner().activate_due(instant)
     }
 
     /// See [`StoreWrites::preview`].
@@ -112,8 +112,8 @@ impl<H: StoreHooks> StoreWrites for Hooked<H> {
         self.0.apply(batches, first)
     }
 
-    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
-        self.0.bring_due(instant)
+    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+        self.0.activate_due(instant)
     }
 
     fn preview<'a>(

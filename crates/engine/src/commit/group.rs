@@ -31,7 +31,7 @@ const BATCH_WAIT: Duration = Duration::from_micros(300);
 /// rows a second, with the longer wait 3,280; eight 1,117 and 1,308.
 const BATCH_WAIT_MAX: Duration = Duration::from_millis(2);
 /// The writer looks at the clock so often while something is scheduled, since the clock may be
-/// set; and tries so often again what is due and cannot be brought in.
+/// set; and tries so often again what is due and cannot be activated.
 const CLOCK_WATCH: Duration = Duration::from_secs(1);
 /// After so long no further trial is begun in a group. Whoever writes waits for one that runs
 /// longer, and no more.
@@ -57,7 +57,7 @@ pub(crate) struct GroupCommit {
     /// Whether indexes may be waiting to be built. Which ones, the catalogue says: so none is
     /// forgotten over a restart.
     builds_are_due: bool,
-    /// When what is due could not be brought in, and why.
+    /// When what is due could not be activated, and why.
     last_due_failure: Option<(Instant, EngineError)>,
     failed_builds: FailedBuilds,
     /// Which tables let go of their past, and when.
@@ -108,7 +108,7 @@ impl GroupCommit {
         let mut groups_since_upkeep = 0;
         while self.shared.stop.reason().is_none() {
             // Each time, so that an endless line of writes cannot hold up what is due.
-            self.bring_due();
+            self.activate_due();
             upkeep_is_due |= self.raise_lines();
             if self.failed_builds.are_due(Instant::now()) {
                 self.builds_are_due = true;
@@ -207,10 +207,13 @@ impl GroupCommit {
                 }
                 Work::Reserve { reply } => reservations.push(reply),
                 // A caller that went away needs no answer.
-                Work::BringDue { instant, reply } => match self.brought(instant) {
-                    Some(brought) => drop(reply.send(brought)),
+                Work::ActivateDue { instant, reply } => match self.activated(instant) {
+                    Some(activated) => drop(reply.send(activated)),
                     None => {
-                        self.put_aside(Until::Brought(instant), Work::BringDue { instant, reply });
+                        self.put_aside(
+                            Until::Activated(instant),
+                            Work::ActivateDue { instant, reply },
+                        );
                     }
                 },
                 Work::Rewind { reply } => {
@@ -240,7 +243,7 @@ impl GroupCommit {
                         deferred.push(Work::Write { batch, reply });
                     }
                     (Ok(Err(Refusal::Behind(table))), None) => {
-                        self.put_aside(Until::TableBrought(table), Work::Write { batch, reply });
+                        self.put_aside(Until::TableActivated(table), Work::Write { batch, reply });
                     }
                     (Ok(Err(Refusal::Behind(_))), Some(error)) => drop(reply.send(Err(error))),
                     (outcome, _) => {
@@ -266,7 +269,7 @@ impl GroupCommit {
     /// written by then goes before them.
     fn run_trials(&self) {
         let began = Instant::now();
-        // A trial brings in all that is due, and has little time.
+        // A trial activates all that is due, and has little time.
         while !self.shared.is_due() || self.has_just_failed() {
             let trial_began = Instant::now();
             if trial_began - began >= TRIALS_TAKE_MAX {
@@ -355,12 +358,12 @@ impl GroupCommit {
         })
     }
 
-    /// Brings in a part of what is due, if anything is. What cannot be brought in is tried again
+    /// Activates a part of what is due, if anything is. What cannot be activated is tried again
     /// with the next group, or a while later; reads go without it.
-    fn bring_due(&mut self) {
+    fn activate_due(&mut self) {
         if self.shared.is_due() && !self.has_just_failed() {
-            let brought = self.bring_some_due();
-            self.last_due_failure = brought.err().map(|error| (Instant::now(), error));
+            let activated = self.activate_some_due();
+            self.last_due_failure = activated.err().map(|error| (Instant::now(), error));
         }
     }
 
@@ -374,8 +377,8 @@ impl GroupCommit {
     }
 
     /// What became of all that was due at the instant; `None` while more is to come.
-    fn brought(&self, instant: Timestamp) -> Option<Result<(), EngineError>> {
-        if Until::Brought(instant).has_come(&self.shared) {
+    fn activated(&self, instant: Timestamp) -> Option<Result<(), EngineError>> {
+        if Until::Activated(instant).has_come(&self.shared) {
             return Some(Ok(()));
         }
         // A clock that steps back does not make it any less due.
@@ -385,11 +388,11 @@ impl GroupCommit {
 
     /// In the order of a commit: apply, withhold, commit, publish. No mark is given, and none to
     /// come is below the instant.
-    fn bring_some_due(&mut self) -> Result<(), EngineError> {
+    fn activate_some_due(&mut self) -> Result<(), EngineError> {
         let shared = &self.shared;
         let instant = shared.marks.mature(shared.now()).timestamp();
-        let pending = self.call(|store| block_on(store.bring_due(instant)))?;
-        shared.bring_in(&pending.boundaries());
+        let pending = self.call(|store| block_on(store.activate_due(instant)))?;
+        shared.note_activation(&pending.boundaries());
         let withheld = shared.lists.withhold(due(&*pending));
         let committed = self.heed(block_on(pending.commit()));
         shared.lists.publish(withheld, committed.is_ok());
@@ -527,13 +530,13 @@ impl GroupCommit {
             return Ok(outcomes);
         }
         // What had become due at their mark comes in with them.
-        let brings = !pending.due().is_empty();
-        if brings {
-            shared.bring_in(&pending.boundaries());
+        let activates = !pending.due().is_empty();
+        if activates {
+            shared.note_activation(&pending.boundaries());
         }
         let withheld = shared.lists.withhold(due(&*pending));
         let committed = self.heed(block_on(pending.commit()));
-        if committed.is_ok() && brings {
+        if committed.is_ok() && activates {
             shared.marks.pass(first);
         } else {
             shared.marks.abandon();

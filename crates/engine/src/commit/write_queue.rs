@@ -33,8 +33,8 @@ pub(crate) enum Work {
     Rewind {
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
-    /// Before it is answered, all that was due at the instant has been brought in.
-    BringDue {
+    /// Before it is answered, all that was due at the instant has been activated.
+    ActivateDue {
         instant: Timestamp,
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
@@ -45,7 +45,7 @@ impl Work {
     pub(crate) fn moves_catalogue(&self) -> bool {
         match self {
             Work::Write { batch, .. } => batch.ops.iter().any(|op| matches!(op, Op::Catalogue(_))),
-            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => false,
+            Work::Reserve { .. } | Work::ActivateDue { .. } | Work::Rewind { .. } => false,
         }
     }
 
@@ -53,7 +53,7 @@ impl Work {
     pub(crate) fn is_keyed(&self) -> bool {
         match self {
             Work::Write { batch, .. } => batch.author.is_some(),
-            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => true,
+            Work::Reserve { .. } | Work::ActivateDue { .. } | Work::Rewind { .. } => true,
         }
     }
 
@@ -61,7 +61,7 @@ impl Work {
     pub(crate) fn refuse(self, error: EngineError) {
         match self {
             Work::Write { reply, .. } => drop(reply.send(Err(error))),
-            Work::Reserve { reply } | Work::Rewind { reply } | Work::BringDue { reply, .. } => {
+            Work::Reserve { reply } | Work::Rewind { reply } | Work::ActivateDue { reply, .. } => {
                 drop(reply.send(Err(error)));
             }
         }
@@ -71,7 +71,7 @@ impl Work {
     fn size(&self) -> (usize, usize) {
         match self {
             Work::Write { batch, .. } => (batch.rows_max(), batch.bytes()),
-            Work::Reserve { .. } | Work::BringDue { .. } | Work::Rewind { .. } => (0, 0),
+            Work::Reserve { .. } | Work::ActivateDue { .. } | Work::Rewind { .. } => (0, 0),
         }
     }
 }
@@ -79,17 +79,17 @@ impl Work {
 /// What work waits for that was put aside.
 pub(crate) enum Until {
     /// That nothing is due any more at the instant.
-    Brought(Timestamp),
+    Activated(Timestamp),
     /// That nothing is due any more in the table.
-    TableBrought(TableNumber),
+    TableActivated(TableNumber),
 }
 
 impl Until {
     /// Whether it has come.
     pub(crate) fn has_come(&self, shared: &Shared) -> bool {
         match self {
-            Until::Brought(instant) => shared.lists.first_boundary() > *instant,
-            Until::TableBrought(table) => {
+            Until::Activated(instant) => shared.lists.first_boundary() > *instant,
+            Until::TableActivated(table) => {
                 let now = shared.marks.matured().timestamp();
                 !shared.lists.is_overdue(*table, now)
             }

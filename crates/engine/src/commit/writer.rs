@@ -89,9 +89,9 @@ impl Writer {
         self.ask(|reply| Work::Reserve { reply }).await
     }
 
-    /// Has what is due at the instant brought in.
-    pub(crate) async fn bring_due(&self, instant: Timestamp) -> Result<(), EngineError> {
-        self.ask(|reply| Work::BringDue { instant, reply }).await
+    /// Has what is due at the instant activated.
+    pub(crate) async fn activate_due(&self, instant: Timestamp) -> Result<(), EngineError> {
+        self.ask(|reply| Work::ActivateDue { instant, reply }).await
     }
 
     /// Forgets every mark.

@@ -53,7 +53,7 @@ impl Engine {
         mut read: impl AsyncFnMut(&Engine, &Turn<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
-            self.settle_due().await?;
+            self.wait_until_activated().await?;
             let seen = self.shared.marks.publications();
             let engine = self.this.upgrade().ok_or(StoreError::Interrupted)?;
             let once = move |stop: &AtomicBool| {

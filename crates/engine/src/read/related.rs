@@ -492,7 +492,7 @@ impl Engine {
         mut read: impl AsyncFnMut(&mut Gathering<'e>) -> Result<T, EngineError>,
     ) -> Result<Marked<T>, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
-            self.settle_due().await?;
+            self.wait_until_activated().await?;
             let before = self.shared.before(None);
             let bytes_max = self.answer_bytes_max;
             let store = Reads::Store(self);

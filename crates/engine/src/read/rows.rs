@@ -166,7 +166,7 @@ impl Engine {
         Err(Unavailable::Overloaded.into())
     }
 
-    /// The row of now as it is once what is due has been brought in.
+    /// The row of now as it is once what is due has been activated.
     async fn get_overdue(
         &self,
         point: Point<'_>,
@@ -312,7 +312,7 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// What the rows of now will say once what is due has been brought in.
+    /// What the rows of now will say once what is due has been activated.
     async fn answer_at(&self, now: Timestamp) -> Result<ListAnswer, EngineError> {
         let query = Query {
             frame: Frame::Due(now),

@@ -40,7 +40,7 @@ struct State {
     reserved: Mark,
     /// Lowest mark of the batch between assignment and publication.
     pending: Option<Mark>,
-    /// As of when what is due was brought in: no mark to come is below it, but it is not known
+    /// As of when what is due was activated: no mark to come is below it, but it is not known
     /// yet what there will be at it.
     matured: Mark,
     /// What is pending stays so.
@@ -118,24 +118,24 @@ impl Marks {
         self.settle(self.lock());
     }
 
-    /// The batch took no mark, but what it brought in is shown as of `mark`, durably: no mark to
+    /// The batch took no mark, but what it activated is shown as of `mark`, durably: no mark to
     /// come is below it.
     pub(crate) fn pass(&self, mark: Mark) {
         let mut state = self.lock();
-        self.bring(&mut state, mark);
+        self.raise_activated_to(&mut state, mark);
         self.settle(state);
     }
 
-    /// The mark as of which what is due is brought in: no mark to come is below it. That takes
+    /// The mark as of which what is due is activated: no mark to come is below it. That takes
     /// none itself, so the next commit may have this very one.
     pub(crate) fn mature(&self, clock: Timestamp) -> Mark {
         let mut state = self.lock();
         let mark = Mark(clock.0).max(state.horizon);
-        self.bring(&mut state, mark);
+        self.raise_activated_to(&mut state, mark);
         state.matured
     }
 
-    fn bring(&self, state: &mut State, mark: Mark) {
+    fn raise_activated_to(&self, state: &mut State, mark: Mark) {
         state.matured = state.matured.max(mark);
         self.passed.fetch_max(mark.0, Ordering::Release);
     }
@@ -145,7 +145,7 @@ impl Marks {
         self.passed.fetch_max(mark.0, Ordering::Release);
     }
 
-    /// As of when what is due was brought in last.
+    /// As of when what is due was activated last.
     pub(crate) fn matured(&self) -> Mark {
         self.lock().matured
     }
@@ -229,7 +229,7 @@ impl Marks {
         self.lock().horizon
     }
 
-    /// The higher one of the horizon and of when what is due was brought in last.
+    /// The higher one of the horizon and of when what is due was activated last.
     pub(crate) fn passed(&self) -> Mark {
         Mark(self.passed.load(Ordering::Acquire))
     }

@@ -1,4 +1,4 @@
-//! Rows brought in from elsewhere, with the links between them.
+//! Rows brought from elsewhere, with the links between them.
 //!
 //! All rows come first and their links after them: a link may lead to a row that comes later, and
 //! tables may lead to each other in circles. Between the two a row has no links; it never has one

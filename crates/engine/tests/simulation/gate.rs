@@ -59,8 +59,8 @@ pub struct Move {
     pub outcomes: Vec<Outcome>,
     /// When each table changes next by itself, once that group is visible.
     pub boundaries: Boundaries,
-    /// Whether it brings in what had become due.
-    pub brings: bool,
+    /// Whether it activates what had become due.
+    pub activates: bool,
 }
 
 #[derive(Default)]
@@ -75,8 +75,8 @@ struct State {
     fate: Fate,
     outcomes: Vec<Outcome>,
     boundaries: Boundaries,
-    /// How many changes that had become due it brings in.
-    brings: usize,
+    /// How many changes that had become due it activates.
+    activates: usize,
     /// How many gates the writer passes when a reader is next at this moment.
     surprises: Option<(Moment, usize)>,
     /// What such looks have let the writer do.
@@ -123,11 +123,11 @@ impl Gate {
     }
 
     /// The writer has applied a group.
-    pub fn applied(&self, outcomes: &[Outcome], boundaries: &Boundaries, brings: usize) {
+    pub fn applied(&self, outcomes: &[Outcome], boundaries: &Boundaries, activates: usize) {
         let mut state = self.lock();
         state.outcomes = outcomes.to_vec();
         state.boundaries = boundaries.clone();
-        state.brings = brings;
+        state.activates = activates;
         drop(state);
         self.stop(Stop::Applied);
     }
@@ -161,7 +161,7 @@ impl Gate {
             to,
             outcomes: state.outcomes.clone(),
             boundaries: state.boundaries.clone(),
-            brings: state.brings > 0,
+            activates: state.activates > 0,
         })
     }
 

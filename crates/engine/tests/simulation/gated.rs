@@ -230,9 +230,9 @@ impl StoreHooks for Gated {
         })
     }
 
-    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
         Box::pin(async move {
-            let inner = self.inner.bring_due(instant).await?;
+            let inner = self.inner.activate_due(instant).await?;
             Ok(self.hold(inner))
         })
     }

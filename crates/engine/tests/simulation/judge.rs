@@ -298,7 +298,7 @@ impl Judge {
         is_other
     }
 
-    /// A group became visible. One that brought in what was due is no other state: it was said
+    /// A group became visible. One that activated what was due is no other state: it was said
     /// before, from the versions, what it shows.
     pub fn committed(&mut self, outcomes: &[Outcome], boundaries: Boundaries, now_ms: u64) {
         let applied = || outcomes.iter().flatten();

@@ -528,7 +528,7 @@ impl World {
                 self.tally.count("groups that only stage", true);
             }
             (Stop::Withheld, Stop::Committed) => {
-                self.tally.count("what was due brought in", moved.brings);
+                self.tally.count("what was due activated", moved.activates);
                 let now_ms = self.now_ms();
                 self.judge
                     .committed(&moved.outcomes, moved.boundaries, now_ms);

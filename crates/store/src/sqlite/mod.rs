@@ -273,7 +273,7 @@ impl StoreWrites for SqliteStore {
         Box::pin(ready(self.begin(batches, first)))
     }
 
-    fn bring_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
+    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
         Box::pin(ready(self.begin_due(instant)))
     }
 

@@ -55,7 +55,7 @@ impl Previewing {
             if writer.deadline.is_past() {
                 return Err(StoreError::Interrupted);
             }
-            writer.bring_all(mark.timestamp())?;
+            writer.activate_all(mark.timestamp())?;
             let outcome = match writer.run(batch, mark) {
                 Ok(applied) => {
                     if applied.mark.is_some() {

@@ -377,9 +377,9 @@ impl Reader {
         let Frame::Due(now) = query.frame else {
             return Ok(None);
         };
-        let brought = brought(&self.connection)?;
-        Ok((brought > now).then(|| Query {
-            frame: Frame::Due(brought),
+        let activated = activated(&self.connection)?;
+        Ok((activated > now).then(|| Query {
+            frame: Frame::Due(activated),
             ..query.clone()
         }))
     }
@@ -617,7 +617,7 @@ fn place_of(row: &rusqlite::Row<'_>, query: &Query) -> Step<Vec<Value>> {
 const STAMP_COLUMNS: usize = 2;
 
 /// The last instant of which the rows of now show anything.
-fn brought(connection: &Connection) -> rusqlite::Result<Timestamp> {
+fn activated(connection: &Connection) -> rusqlite::Result<Timestamp> {
     let mut statement = connection.prepare_cached("SELECT x_at FROM meta")?;
     statement.query_row((), |row| row.get(0)).map(Timestamp)
 }

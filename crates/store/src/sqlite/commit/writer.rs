@@ -287,8 +287,8 @@ impl Writer {
         &self.state
     }
 
-    /// Takes in what such a run has brought in.
-    pub(crate) fn take_in_due(&mut self, state: State, touched: Touched) {
+    /// Takes in what such a run has activated.
+    pub(crate) fn include_due(&mut self, state: State, touched: Touched) {
         self.state = state;
         if touched.len() > 0 {
             self.due.push(touched.into_changes());

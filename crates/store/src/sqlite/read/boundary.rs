@@ -7,7 +7,7 @@ use model::{Coordinates, RowId, Table, Timestamp};
 use query::{emit, names};
 use rusqlite::{OptionalExtension, named_params};
 
-use super::{OF_KEYS, Reader, Readers, Step, brought, past, read_stamp};
+use super::{OF_KEYS, Reader, Readers, Step, activated, past, read_stamp};
 use crate::sqlite::schema::tables::END;
 use crate::{BoundaryOf, StoreFuture};
 
@@ -47,7 +47,7 @@ impl Reader {
         let mark = read_stamp(&mut stamp, asked.catalogue_epoch)?;
         let at = asked.at;
         past::check_table(&asked.table, at.system, at.valid, mark)?;
-        let is_of_now = at.system >= mark && at.valid >= brought(&self.connection)?;
+        let is_of_now = at.system >= mark && at.valid >= activated(&self.connection)?;
         let sql = match &asked.id {
             Some(_) => of_row(&asked.table),
             None if is_of_now => of_schedule(&asked.table),
@@ -90,7 +90,7 @@ fn of_row(table: &Table) -> String {
     ))
 }
 
-/// Of all rows as they are known now, from what has been brought in on: the first one that is
+/// Of all rows as they are known now, from what has been activated on: the first one that is
 /// scheduled, and those that are due before, row by row.
 fn of_schedule(table: &Table) -> String {
     let schedule = names::schedule(table.number);

@@ -6,7 +6,7 @@
 /// - `meta`, one row: written in each commit and read in each snapshot, whose stamp it is.
 ///   `words` names the rule by which full-text indexes were made.
 ///   `x_at` is the last instant of which the tables of now show anything: when something was
-///   committed, or what was due brought in, of which a part may be left.
+///   committed, or what was due activated, of which a part may be left.
 /// - `tx`: one row a commit; `n` is dense, so that a gap is seen. `tx_row`: what it touched.
 /// - The catalogue over time: a row holds from the mark `sf` until the mark `st`. User columns
 ///   have numbers that name the physical columns and are never given twice.

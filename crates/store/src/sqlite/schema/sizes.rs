@@ -29,7 +29,7 @@ const VERSION_BYTES: i64 = 100;
 /// manual, "Limits"), and a table may have had 1,500 columns.
 const TERMS_MAX: usize = 64;
 
-/// The format that brought them.
+/// The format that introduced them.
 pub(crate) const FIRST_FORMAT: i64 = 12;
 
 /// By how many bytes the open transaction has changed which tables.

@@ -19,7 +19,7 @@ use crate::sqlite::schema::sizes::{self, Growth, Slice};
 use crate::sqlite::schema::tables::END;
 
 /// Which versions nobody can see any more who looks at the line `?1` or above it. A row that is due
-/// and was not brought in is left alone until it is.
+/// and was not activated is left alone until it is.
 fn is_below(table: TableNumber) -> String {
     format!(
         "twin = 0 AND (st <= ?1 OR CASE WHEN cut_tt <= ?1 THEN cut_vt ELSE vt END <= ?1) \

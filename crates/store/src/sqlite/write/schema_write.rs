@@ -1,5 +1,5 @@
 //! Changes of a table's columns and indexes. A column comes, goes or is renamed in the catalogue
-//! alone, whatever the table's size: rows are brought along by the upkeep, in slices.
+//! alone, whatever the table's size: rows are converted by the upkeep, in slices.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! What becomes due: rows that were scheduled begin and end without a commit.
 //!
-//! The writer brings them in at their instant (`commit.rs`). Until it has, a read of now does not
+//! The writer activates them at their instant (`commit.rs`). Until it has, a read of now does not
 //! wait for it, for it may stand behind a large write: it takes the rows that are due from the
 //! versions, and nothing of it is cached.
 //!
@@ -31,7 +31,7 @@ pub(crate) struct Before {
 
 impl Shared {
     /// Now, as reads and marks have it: the clock may have stepped back since the last commit, or
-    /// since something was brought in.
+    /// since something was activated.
     pub(crate) fn instant(&self) -> Timestamp {
         self.now().max(self.marks.passed().timestamp())
     }
@@ -71,8 +71,8 @@ impl Shared {
         }
     }
 
-    /// Before a commit that brings in what is due, and leaves these boundaries.
-    pub(crate) fn bring_in(&self, left: &Boundaries) {
+    /// Before a commit that activates what is due, and leaves these boundaries.
+    pub(crate) fn note_activation(&self, left: &Boundaries) {
         let now = self.instant();
         if left.values().any(|at| *at <= now) {
             self.slices.fetch_add(1, Ordering::Release);
@@ -108,7 +108,7 @@ impl Shared {
 
 impl Engine {
     /// The instant it is now, if what the table shows now is behind it; then the writer is told to
-    /// bring in what is due.
+    /// activate what is due.
     pub(crate) fn overdue(&self, table: TableNumber) -> Option<Timestamp> {
         let overdue = self.shared.overdue(table);
         if overdue.is_some() {
@@ -118,9 +118,9 @@ impl Engine {
     }
 
     /// Waits until nothing is due, for reads that go from table to table.
-    pub(crate) async fn settle_due(&self) -> Result<(), EngineError> {
+    pub(crate) async fn wait_until_activated(&self) -> Result<(), EngineError> {
         if self.shared.is_due() {
-            self.writer.bring_due(self.shared.instant()).await?;
+            self.writer.activate_due(self.shared.instant()).await?;
         }
         Ok(())
     }

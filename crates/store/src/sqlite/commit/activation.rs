@@ -151,7 +151,7 @@ impl Run<'_> {
 }
 
 impl Writer {
-    /// Runs one batch after what it looks at was brought in, of which at most `left` rows more
+    /// Runs one batch after what it looks at was activated, of which at most `left` rows more
     /// that it does not name.
     pub(crate) fn run_settled(
         &mut self,
@@ -170,7 +170,7 @@ impl Writer {
         looks
             .rows
             .retain(|table, _| self.is_overdue(*table, instant));
-        self.bring_named(&looks.rows, instant)
+        self.activate_named(&looks.rows, instant)
             .map_err(End::WithAll)?;
         if looks.tables.is_empty() {
             let ran = self.run(batch, mark);
@@ -181,8 +181,8 @@ impl Writer {
         }
         // What stands in the way may be due to go.
         looks.tables.extend(looks.rows.keys());
-        let brought = self.bring(instant, *left, Some(&looks.tables));
-        *left -= brought.map_err(End::WithAll)?.min(*left);
+        let activated = self.activate(instant, *left, Some(&looks.tables));
+        *left -= activated.map_err(End::WithAll)?.min(*left);
         let mut tables = looks.tables.iter();
         match tables.find(|table| self.is_overdue(**table, instant)) {
             Some(table) => Err(End::Alone(Refusal::Behind(*table))),
@@ -199,14 +199,14 @@ impl Writer {
         boundary.is_some_and(|at| *at <= instant)
     }
 
-    /// Brings in all that is due at `instant`.
-    pub(crate) fn bring_all(&mut self, instant: Timestamp) -> Result<(), StoreError> {
-        self.bring(instant, usize::MAX, None).map(drop)
+    /// Activates all that is due at `instant`.
+    pub(crate) fn activate_all(&mut self, instant: Timestamp) -> Result<(), StoreError> {
+        self.activate(instant, usize::MAX, None).map(drop)
     }
 
-    /// Inside the open transaction: brings in what is due at `instant`, of `only` these tables if
+    /// Inside the open transaction: activates what is due at `instant`, of `only` these tables if
     /// some are named, and at most `count_max` rows; how many.
-    fn bring(
+    fn activate(
         &mut self,
         instant: Timestamp,
         count_max: usize,
@@ -218,7 +218,7 @@ impl Writer {
         self.show_due(instant, |run| run.import_rows(instant, count_max, only))
     }
 
-    fn bring_named(
+    fn activate_named(
         &mut self,
         rows: &BTreeMap<TableNumber, BTreeSet<RowId>>,
         instant: Timestamp,
@@ -253,7 +253,7 @@ impl Writer {
             Err(Halt::Refused(refusal)) => return Err(no_refusal(&refusal)),
         };
         let (state, touched) = (run.state, run.touched);
-        self.take_in_due(state, touched);
+        self.include_due(state, touched);
         if count > 0 {
             // Whether or not a batch takes the mark of this instant.
             self.store_instant(instant)?;
@@ -261,14 +261,14 @@ impl Writer {
         Ok(count)
     }
 
-    /// See [`crate::StoreWrites::bring_due`]: the transaction stays open.
+    /// See [`crate::StoreWrites::activate_due`]: the transaction stays open.
     ///
     /// # Errors
     /// What the database says; then no transaction is open.
     pub(crate) fn begin_due(&mut self, instant: Timestamp) -> Result<(), StoreError> {
         self.begin()?;
-        let brought = self.bring(instant, DUE_ROWS_MAX, None);
-        let stored = brought.and_then(|_| self.store_instant(instant));
+        let activated = self.activate(instant, DUE_ROWS_MAX, None);
+        let stored = activated.and_then(|_| self.store_instant(instant));
         if stored.is_err() {
             self.rollback();
         }
