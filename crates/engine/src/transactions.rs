@@ -2,7 +2,7 @@
 //!
 //! What is staged stands on disk and is nothing but text there: no row is touched and no lock is
 //! held before the commit, which makes one batch of it, with one mark. What a commit would do is
-//! found out by trying it (`trial`): for the answer to whoever stages, and for reads inside the
+//! found out by trying it (`dry_run`): for the answer to whoever stages, and for reads inside the
 //! transaction, which therefore see what they would see after a commit at that moment.
 
 use std::net::IpAddr;
@@ -20,11 +20,11 @@ use crate::request::authorize::{self, OF_GUESTS, OF_KEYS, READ_ROWS, WRITE_ROWS,
 use crate::schema::listing::{self, Listable, TRANSACTIONS, no_such_attribute};
 
 mod commit;
+mod dry_run;
 mod read;
 mod read_at;
 mod stage;
 mod text;
-mod trial;
 
 pub use stage::Echo;
 pub use store::{Transaction, TransactionStatus};

@@ -50,7 +50,7 @@ struct Noted {
 enum Step {
     Slice,
     Group(usize),
-    Trial,
+    DryRun,
     Build,
 }
 
@@ -133,7 +133,7 @@ impl StoreHooks for Noted {
         first: Mark,
         limit_ms: u64,
     ) -> StoreFuture<'a, Box<dyn Preview>> {
-        self.note(Step::Trial);
+        self.note(Step::DryRun);
         self.inner.preview(batches, first, limit_ms)
     }
 }
@@ -449,7 +449,7 @@ fn guests_who_try_much_take_no_place_from_writers_nor_from_keys() {
         bypass: false,
         family: Family::Tables,
     };
-    let trial = |caller| -> Asked<'_, _> {
+    let dry_run = |caller| -> Asked<'_, _> {
         let read = engine.list_rows(caller, &asked, View::Staged("t"));
         Box::pin(async move { read.await.map(|answer| answer.total) })
     };
@@ -466,33 +466,33 @@ fn guests_who_try_much_take_no_place_from_writers_nor_from_keys() {
         let held = scope.spawn(|| block_on(create(engine, OPEN, row("held", &[("n", 1)]))));
         store.groups.wait_until_reached();
         store.take_steps();
-        let mut trials = Vec::new();
+        let mut dry_runs = Vec::new();
         let refused = loop {
-            let mut one = trial(&user);
+            let mut one = dry_run(&user);
             match poll_once(&mut one) {
-                Poll::Pending => trials.push(one),
+                Poll::Pending => dry_runs.push(one),
                 Poll::Ready(answer) => break answer.unwrap_err(),
             }
         };
-        let waiting_max = trials.len();
+        let waiting_max = dry_runs.len();
         assert_eq!(
             refused,
             EngineError::Unavailable(Unavailable::DryRunsBusy { waiting_max })
         );
         // Neither a write nor who has a key is refused for that.
         let write = enqueue(create(engine, OPEN, row("a", &[("n", 1)])));
-        let of_key = enqueue(trial(&key));
+        let of_key = enqueue(dry_run(&key));
         assert_eq!(engine.writes().waiting, 1);
         store.groups.open();
         assert_eq!(held.join().unwrap(), Ok(()));
         assert_eq!(block_on(write), Ok(()));
         // It goes before those of guests, after the group that was held.
         assert_eq!(block_on(of_key), Ok(2));
-        for trial in trials {
-            assert!(block_on(trial).unwrap() >= 2);
+        for dry_run in dry_runs {
+            assert!(block_on(dry_run).unwrap() >= 2);
         }
         let steps = store.take_steps();
-        let tried = steps.iter().filter(|step| **step == Step::Trial).count();
+        let tried = steps.iter().filter(|step| **step == Step::DryRun).count();
         assert_eq!(tried, waiting_max + 1);
     });
     engine.close().unwrap();

@@ -33,9 +33,9 @@ const BATCH_WAIT_MAX: Duration = Duration::from_millis(2);
 /// The writer looks at the clock so often while something is scheduled, since the clock may be
 /// set; and tries so often again what is due and cannot be activated.
 const CLOCK_WATCH: Duration = Duration::from_secs(1);
-/// After so long no further trial is begun in a group. Whoever writes waits for one that runs
+/// After so long no further dry run is begun in a group. Whoever writes waits for one that runs
 /// longer, and no more.
-const TRIALS_TAKE_MAX: Duration = Duration::from_millis(20);
+const DRY_RUNS_TAKE_MAX: Duration = Duration::from_millis(20);
 /// Under steady load a piece of upkeep is done after so many groups.
 const UPKEEP_EVERY_GROUPS: u32 = 64;
 
@@ -123,7 +123,7 @@ impl GroupCommit {
                     self.batch_target = answered + self.queue.lock().ready();
                     groups_since_upkeep += 1;
                 }
-                Taken::Trials => self.run_trials(),
+                Taken::DryRuns => self.run_dry_runs(),
                 Taken::Due => {}
                 Taken::Nothing => groups_since_upkeep = UPKEEP_EVERY_GROUPS,
                 Taken::End => return,
@@ -161,12 +161,12 @@ impl GroupCommit {
                 if queue.waiting() > 0 {
                     return Taken::Due;
                 }
-                queue.trials.clear();
+                queue.dry_runs.clear();
                 return Taken::End;
             }
-            let until_trial = queue.trials.until_next(Instant::now());
-            if until_trial.is_some_and(|until| until.is_zero()) {
-                return Taken::Trials;
+            let until_dry_run = queue.dry_runs.until_next(Instant::now());
+            if until_dry_run.is_some_and(|until| until.is_zero()) {
+                return Taken::DryRuns;
             }
             let rest = self.upkeep_rest();
             if has_other_work && rest.is_zero() {
@@ -184,7 +184,7 @@ impl GroupCommit {
                 return Taken::Due;
             }
             let until_upkeep = has_other_work.then_some(rest);
-            let waits = [until_trial, until_due, until_upkeep, until_retry];
+            let waits = [until_dry_run, until_due, until_upkeep, until_retry];
             let longest = waits.into_iter().flatten().min();
             queue = self.queue.wait(queue, longest);
         }
@@ -256,7 +256,7 @@ impl GroupCommit {
             }
             self.queue.lock().put_back(deferred);
         }
-        self.run_trials();
+        self.run_dry_runs();
         leaves_upkeep
     }
 
@@ -264,29 +264,29 @@ impl GroupCommit {
         self.queue.lock().put_aside(until, work);
     }
 
-    /// Runs trials, after the answers, so that whoever commits waits for none of the same group.
+    /// Runs dry runs, after the answers, so that whoever commits waits for none of the same group.
     /// When they have taken their time the others wait for the next group, and what is to be
     /// written by then goes before them.
-    fn run_trials(&self) {
+    fn run_dry_runs(&self) {
         let began = Instant::now();
-        // A trial activates all that is due, and has little time.
+        // A dry run activates all that is due, and has little time.
         while !self.shared.is_due() || self.has_just_failed() {
-            let trial_began = Instant::now();
-            if trial_began - began >= TRIALS_TAKE_MAX {
+            let dry_run_began = Instant::now();
+            if dry_run_began - began >= DRY_RUNS_TAKE_MAX {
                 return;
             }
-            let Some(trial) = self.queue.lock().trials.next(trial_began) else {
+            let Some(dry_run) = self.queue.lock().dry_runs.next(dry_run_began) else {
                 return;
             };
-            let is_of_guest = trial.is_of_guest;
+            let is_of_guest = dry_run.is_of_guest;
             // Who waits for it finds no answer, if it cannot be run.
             let _ = self.call(|_| {
-                trial.run(&self.shared);
+                dry_run.run(&self.shared);
                 Ok(())
             });
             if is_of_guest {
-                let took = trial_began.elapsed();
-                self.queue.lock().trials.guest_took(trial_began, took);
+                let took = dry_run_began.elapsed();
+                self.queue.lock().dry_runs.guest_took(dry_run_began, took);
             }
         }
     }
@@ -569,8 +569,8 @@ fn changed_rows(outcomes: &[Outcome]) -> u64 {
 
 enum Taken {
     Group(Vec<Work>),
-    /// Trials may begin, and there is nothing to write.
-    Trials,
+    /// Dry runs may begin, and there is nothing to write.
+    DryRuns,
     /// Something is due.
     Due,
     Nothing,

@@ -8,7 +8,7 @@ use futures_channel::oneshot;
 use model::{TableNumber, Timestamp};
 use store::{Op, Outcome, WriteBatch};
 
-use crate::commit::trials::Trials;
+use crate::commit::dry_runs::DryRuns;
 use crate::error::EngineError;
 use crate::state::shared::Shared;
 
@@ -102,7 +102,7 @@ pub(crate) struct Queue {
     waiting: VecDeque<Work>,
     /// Work that waits for what is due, slice by slice, and lets others go before it meanwhile.
     aside: Vec<(Until, Work)>,
-    pub(crate) trials: Trials,
+    pub(crate) dry_runs: DryRuns,
     pub(crate) closing: bool,
     /// Somebody has met something that is due.
     pub(crate) is_woken: bool,
@@ -135,7 +135,7 @@ impl Queue {
     /// Takes no more, and gives up what waits.
     pub(crate) fn end(&mut self) -> Vec<Work> {
         self.closing = true;
-        self.trials.clear();
+        self.dry_runs.clear();
         let aside = std::mem::take(&mut self.aside).into_iter();
         let waiting = std::mem::take(&mut self.waiting);
         waiting

@@ -8,9 +8,9 @@ use futures_channel::oneshot;
 use model::Timestamp;
 use store::{Op, Outcome, Refusal, Room, StoreError, WriteBatch};
 
+use crate::commit::dry_runs::DryRun;
 use crate::commit::group::GroupCommit;
 use crate::commit::quota::Held;
-use crate::commit::trials::Trial;
 use crate::commit::write_queue::{Work, WriteQueue};
 use crate::error::refused::refused;
 use crate::error::{EngineError, Unavailable};
@@ -117,13 +117,13 @@ impl Writer {
         self.queue.notify();
     }
 
-    /// Runs `trial` on the writer's thread, in its turn.
-    pub(crate) fn run_trial(&self, trial: Trial) -> Result<(), EngineError> {
+    /// Queues `dry_run` for the writer's thread, in its turn.
+    pub(crate) fn enqueue_dry_run(&self, dry_run: DryRun) -> Result<(), EngineError> {
         let mut queue = self.queue.lock();
         if queue.closing {
             return Err(self.closing());
         }
-        queue.trials.push(trial)?;
+        queue.dry_runs.push(dry_run)?;
         drop(queue);
         self.queue.notify();
         Ok(())
@@ -144,12 +144,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Why a trial got no answer.
+    /// Why a dry run got no answer.
     pub(crate) fn gave_up(&self) -> EngineError {
         if self.queue.lock().closing {
             return self.closing();
         }
-        let detail = "a trial broke down".to_owned();
+        let detail = "a dry run broke down".to_owned();
         EngineError::Store(StoreError::Panicked { detail })
     }
 

@@ -6,8 +6,8 @@ use store::{
     TransactionStatus,
 };
 
+use super::dry_run::kept;
 use super::text::doer;
-use super::trial::kept;
 use crate::Engine;
 use crate::commit::batch::batch;
 use crate::error::refused::refused;

@@ -9,7 +9,7 @@ use model::{Catalogue, Marked, Page, RowId, Table};
 use query::{Query, QueryError, RelatedNames};
 use store::{OperationsOf, Refusal, StoreError, WriteBatch};
 
-use super::trial::{Tried, batches, kept};
+use super::dry_run::{DryRunOutcome, batches, kept};
 use crate::Engine;
 use crate::error::{EngineError, ReadError};
 use crate::read::related::{Gathering, Reads};
@@ -34,9 +34,9 @@ impl Engine {
             let query = self.resolve(catalogue, caller, asked.place, asked.texts)?;
             need_key_for_texts(caller, &query)?;
             let related = related(&query.table, asked.texts)?;
-            let trial = self.staged_of(catalogue, caller, id, asked.place, &query.table);
-            let trial = trial.await?;
-            self.list_tried(catalogue, caller, (query, related), trial, asked)
+            let staged = self.staged_of(catalogue, caller, id, asked.place, &query.table);
+            let staged = staged.await?;
+            self.list_tried(catalogue, caller, (query, related), staged, asked)
                 .await
         })
         .await
@@ -47,31 +47,31 @@ impl Engine {
         catalogue: &Arc<Catalogue>,
         caller: &Caller,
         (query, related): (Query, Vec<RelatedNames>),
-        trial: Vec<WriteBatch>,
+        staged: Vec<WriteBatch>,
         asked: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
         let total = asked.total.then_some(self.total_cap);
         let read =
             async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
-        let read = self.gather(catalogue, caller, trial, read).await?;
+        let read = self.read_staged(catalogue, caller, staged, read).await?;
         let of_guest = caller.is_guest();
         self.uncached_answer(read, asked.family, of_guest).await
     }
 
     /// Reads what the batches would leave.
-    pub(super) async fn gather<T: Send + 'static>(
+    pub(super) async fn read_staged<T: Send + 'static>(
         &self,
         catalogue: &Arc<Catalogue>,
         caller: &Caller,
-        trial: Vec<WriteBatch>,
+        staged: Vec<WriteBatch>,
         mut read: impl AsyncFnMut(&mut Gathering<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Marked<T>, EngineError> {
-        if trial.is_empty() {
+        if staged.is_empty() {
             return self.in_turns(catalogue, caller, read).await;
         }
         let (catalogue, who) = (Arc::clone(catalogue), caller.clone());
         let bytes_max = self.answer_bytes_max;
-        let tried = self.tried(caller, trial, move |preview| {
+        let tried = self.tried(caller, staged, move |preview| {
             let reads = Reads::Preview(preview);
             let mut reading = Gathering::new(reads, &catalogue, &who, None, bytes_max);
             Ok(block_on(read(&mut reading)))
@@ -114,9 +114,9 @@ impl Engine {
         let visibility = visibility.ok_or_else(missing)?;
         let selection = selection(table, texts)?;
         let related = related(table, texts)?;
-        let trial = self.staged_of(catalogue, caller, id, place, table).await?;
+        let staged = self.staged_of(catalogue, caller, id, place, table).await?;
         let read = get_with(table, row, (selection, visibility), related);
-        let Marked { answer, mark } = self.gather(catalogue, caller, trial, read).await?;
+        let Marked { answer, mark } = self.read_staged(catalogue, caller, staged, read).await?;
         let answer = answer.ok_or_else(missing)?;
         Ok(Marked { answer, mark })
     }
@@ -146,8 +146,8 @@ impl Engine {
         caller: &Caller,
         batches: Vec<WriteBatch>,
         look: impl FnOnce(&dyn store::Preview) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<Tried<T>, EngineError> {
-        let tried = self.try_out(caller, batches, look).await?;
+    ) -> Result<DryRunOutcome<T>, EngineError> {
+        let tried = self.dry_run(caller, batches, look).await?;
         let has_moved = |outcome: &store::Outcome| matches!(outcome, Err(Refusal::CatalogueMoved));
         if tried.outcomes.iter().any(has_moved) {
             return Err(StoreError::CatalogueMoved.into());

@@ -85,8 +85,8 @@ impl Engine {
         let query = self.view_staged(catalogue, caller, asked, timed).await?;
         need_key_for_texts(caller, &query)?;
         let table = authorize::table(catalogue, caller, list.place)?;
-        let trial = self.staged_of(catalogue, caller, id, list.place, table);
-        let trial = trial.await?;
+        let staged = self.staged_of(catalogue, caller, id, list.place, table);
+        let staged = staged.await?;
         let total = list.total.then_some(self.total_cap);
         let epoch = catalogue.epoch;
         let read = async move |reading: &mut Gathering<'_>| {
@@ -109,7 +109,7 @@ impl Engine {
             };
             Ok((page, listed.total))
         };
-        let read = self.gather(catalogue, caller, trial, read).await?;
+        let read = self.read_staged(catalogue, caller, staged, read).await?;
         if let (Some(row), true) = (only, read.answer.0.rows.is_empty()) {
             return Err(ReadError::RowNotFound(row.clone()).into());
         }

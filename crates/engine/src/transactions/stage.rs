@@ -8,8 +8,8 @@ use store::{
     TransactionOp, WriteBatch,
 };
 
+use super::dry_run::{batches, kept};
 use super::text::{self, Kept};
-use super::trial::{batches, kept};
 use crate::Engine;
 use crate::commit::batch::batch;
 use crate::error::refused::refused;
@@ -119,7 +119,7 @@ impl Engine {
             Attempt::Whole(batch) | Attempt::Probe(batch) => Some(batch.clone()),
             Attempt::Nothing => None,
         }));
-        let tried = self.try_out(caller, all, |_| Ok(())).await?;
+        let tried = self.dry_run(caller, all, |_| Ok(())).await?;
         let mut outcomes = tried.outcomes.into_iter().skip(first);
         let mut echoes = Vec::with_capacity(operations.len());
         for (operation, attempt) in operations.iter().zip(&attempts) {

@@ -77,7 +77,7 @@ impl World {
     }
 }
 
-/// The rows without the times at which they were created and changed: a trial has others.
+/// The rows without the times at which they were created and changed: a dry run has others.
 fn timeless(page: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(page);
     let row = |line: &str| {

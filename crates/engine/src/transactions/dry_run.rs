@@ -8,13 +8,13 @@ use super::text::doer;
 use super::text::{self, Kept};
 use crate::Engine;
 use crate::commit::batch::batch;
-use crate::commit::trials::Trial;
+use crate::commit::dry_runs::DryRun;
 use crate::error::EngineError;
 use crate::request::asked::Caller;
 use crate::write::plan::plan;
 
-/// What a trial said.
-pub(super) struct Tried<T> {
+/// What a dry run said.
+pub(super) struct DryRunOutcome<T> {
     pub(super) outcomes: Vec<Outcome>,
     /// The mark of the state it was tried on.
     pub(super) mark: Mark,
@@ -23,16 +23,16 @@ pub(super) struct Tried<T> {
 
 impl Engine {
     /// Tries the batches one after the other, each whole or not at all, and then looks.
-    pub(super) async fn try_out<T: Send + 'static>(
+    pub(super) async fn dry_run<T: Send + 'static>(
         &self,
         caller: &Caller,
         batches: Vec<WriteBatch>,
         look: impl FnOnce(&dyn Preview) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<Tried<T>, EngineError> {
+    ) -> Result<DryRunOutcome<T>, EngineError> {
         let (reply, answer) = oneshot::channel();
         let look = move |preview: Result<&dyn Preview, StoreError>| {
             let tried = preview.and_then(|preview| {
-                Ok(Tried {
+                Ok(DryRunOutcome {
                     outcomes: preview.outcomes().to_vec(),
                     mark: preview.mark(),
                     seen: look(preview)?,
@@ -41,7 +41,7 @@ impl Engine {
             // A caller that went away needs no answer.
             let _ = reply.send(tried);
         };
-        self.writer.run_trial(Trial {
+        self.writer.enqueue_dry_run(DryRun {
             batches,
             is_of_guest: !caller.actor.bypasses_grants(),
             look: Box::new(look),

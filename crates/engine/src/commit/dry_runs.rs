@@ -1,8 +1,8 @@
-//! Whose trial is next, and how much of the writer's time they may have.
+//! The queues of dry runs, and the share of the writer's time that they may take.
 //!
-//! While a trial runs nobody can write. So trials wait in lines of their own, which do not fill up
-//! that of the writes, and those of callers without a key get a share of the time: of such callers
-//! there may be many that mean harm.
+//! A dry run blocks all writes. So dry runs wait in queues of their own, which leave the queue of
+//! writes free, and those of callers without a key get only a share of the time, because many of
+//! them may be hostile.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,26 +13,26 @@ use store::{Preview, StoreError, WriteBatch};
 use crate::error::{EngineError, Unavailable};
 use crate::state::shared::Shared;
 
-/// Most trials of callers with a key that may wait.
+/// Most dry runs of callers with a key that may wait.
 const WAITING_MAX: usize = 256;
-/// Most trials of callers without one that may wait.
+/// Most dry runs of callers without one that may wait.
 const GUESTS_WAITING_MAX: usize = 64;
-/// After a trial of a guest the writer is free of them for so many times what it took: they have
+/// After a dry run of a guest the writer is free of them for so many times what it took: they have
 /// a fifth of its time.
 const REST: u32 = 4;
-/// So much of that rest may be still to come when the next one begins: trials that take a part of
+/// So much of that rest may be still to come when the next one begins: dry runs that take a part of
 /// a millisecond, as most do, need not wait for the rest of each.
 const REST_OWED_MAX: Duration = Duration::from_millis(100);
 
-/// How long one trial may keep writers waiting. At the 18.7 microseconds a change that the
+/// How long one dry run may keep writers waiting. At the 18.7 microseconds a change that the
 /// bitemporal page measured (section 7), a transaction of as many rows as one commit may change
 /// takes a fifth of it; the rest is for what a read inside it looks at.
-const TRIAL_MS_MAX: u64 = 1_000;
+const DRY_RUN_MS_MAX: u64 = 1_000;
 /// The same for callers without a key, of whom there may be many that mean harm.
-const TRIAL_OF_GUEST_MS_MAX: u64 = 100;
+const DRY_RUN_OF_GUEST_MS_MAX: u64 = 100;
 
 /// Batches to try, and what to look at then.
-pub(crate) struct Trial {
+pub(crate) struct DryRun {
     pub(crate) batches: Vec<WriteBatch>,
     pub(crate) is_of_guest: bool,
     pub(crate) look: Box<Look>,
@@ -40,14 +40,14 @@ pub(crate) struct Trial {
 
 type Look = dyn FnOnce(Result<&dyn Preview, StoreError>) + Send;
 
-impl Trial {
+impl DryRun {
     /// Runs it. Blocks.
     pub(crate) fn run(self, shared: &Shared) {
         let first = shared.marks.untaken(shared.now());
         let limit_ms = if self.is_of_guest {
-            TRIAL_OF_GUEST_MS_MAX
+            DRY_RUN_OF_GUEST_MS_MAX
         } else {
-            TRIAL_MS_MAX
+            DRY_RUN_MS_MAX
         };
         let preview = shared.store.preview(&self.batches, first, limit_ms);
         match block_on(preview) {
@@ -57,19 +57,19 @@ impl Trial {
     }
 }
 
-/// The trials that wait.
+/// The dry runs that wait.
 #[derive(Default)]
-pub(crate) struct Trials {
-    keyed: VecDeque<Trial>,
-    guests: VecDeque<Trial>,
+pub(crate) struct DryRuns {
+    keyed: VecDeque<DryRun>,
+    guests: VecDeque<DryRun>,
     rest: Rest,
 }
 
-impl Trials {
+impl DryRuns {
     /// # Errors
     /// [`Unavailable::DryRunsBusy`] when as many wait as may.
-    pub(crate) fn push(&mut self, trial: Trial) -> Result<(), EngineError> {
-        let (line, waiting_max) = if trial.is_of_guest {
+    pub(crate) fn push(&mut self, dry_run: DryRun) -> Result<(), EngineError> {
+        let (line, waiting_max) = if dry_run.is_of_guest {
             (&mut self.guests, GUESTS_WAITING_MAX)
         } else {
             (&mut self.keyed, WAITING_MAX)
@@ -77,7 +77,7 @@ impl Trials {
         if line.len() >= waiting_max {
             return Err(Unavailable::DryRunsBusy { waiting_max }.into());
         }
-        line.push_back(trial);
+        line.push_back(dry_run);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl Trials {
     }
 
     /// The next one that may begin.
-    pub(crate) fn next(&mut self, now: Instant) -> Option<Trial> {
+    pub(crate) fn next(&mut self, now: Instant) -> Option<DryRun> {
         let keyed = self.keyed.pop_front();
         keyed.or_else(|| {
             let is_rested = self.rest.left(now).is_zero();
@@ -104,13 +104,13 @@ impl Trials {
         })
     }
 
-    /// A trial of a guest that began then has taken so long.
+    /// A dry run of a guest that began then has taken so long.
     pub(crate) fn guest_took(&mut self, began: Instant, took: Duration) {
         self.rest.owe(began, took);
     }
 }
 
-/// The time that the writer is to be free of guests' trials.
+/// The time that the writer is to be free of guests' dry runs.
 #[derive(Default)]
 struct Rest {
     until: Option<Instant>,
@@ -133,7 +133,7 @@ impl Rest {
 mod tests {
     use super::*;
 
-    /// Who asks for trial after trial of `took` each, from `now` on: how many begin in `within`.
+    /// A caller asks for one dry run after another of `took` each, from `now` on: how many begin.
     fn begun(took: Duration, within: Duration) -> u32 {
         let (mut rest, began) = (Rest::default(), Instant::now());
         let mut now = began;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn short_trials_after_a_pause_follow_each_other_at_once() {
+    fn short_dry_runs_after_a_pause_follow_each_other_at_once() {
         let took = Duration::from_micros(100);
         let mut rest = Rest::default();
         let mut now = Instant::now();
