@@ -11,8 +11,8 @@ use crate::batch::{
 use crate::refusal::Refusal;
 use crate::sqlite::disk::checkpoint::Backlog;
 use crate::sqlite::disk::deadline::Deadline;
-use crate::sqlite::disk::gather;
 use crate::sqlite::disk::kept::Keeping;
+use crate::sqlite::disk::wal_coalescing;
 use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::row_sql::RowTexts;
 use crate::sqlite::schema::sizes::Totals;
@@ -93,7 +93,7 @@ impl Writer {
         let deadline = Deadline::watch(&mut connection)?;
         let totals = Totals::load(&connection, &state.catalogue)?;
         // What opening has written is committed.
-        gather::keep(&mut connection);
+        wal_coalescing::keep(&mut connection);
         Ok(Writer {
             connection,
             coding,
@@ -343,7 +343,7 @@ impl Writer {
         let counted = self.state.growth.write(&self.connection);
         match counted.and_then(|()| self.execute("COMMIT")) {
             Ok(()) => {
-                gather::keep(&mut self.connection);
+                wal_coalescing::keep(&mut self.connection);
                 let catalogue = &self.state.catalogue;
                 let is_same = Arc::ptr_eq(catalogue, &self.committed.catalogue);
                 let moved = (!is_same).then_some(&**catalogue);
@@ -359,7 +359,7 @@ impl Writer {
             }
             Err(error) => {
                 self.rollback();
-                Err(match gather::void(&mut self.connection) {
+                Err(match wal_coalescing::void(&mut self.connection) {
                     Ok(()) => error,
                     Err(second) => {
                         let detail = format!("{error} And then: {second}");

@@ -24,7 +24,7 @@ use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 
 use super::connection::{self, Location};
-use super::keeper::Keeper;
+use super::wal_reader_pin::WalReaderPin;
 use crate::StoreError;
 
 /// So many bytes of log not carried over yet start a checkpoint (SQLite's own default of 1,000
@@ -40,7 +40,7 @@ const CUT_AGAIN: Duration = Duration::from_secs(1);
 /// What the writer knows of the log, and whom it tells.
 pub(crate) struct Backlog {
     log: Arc<Log>,
-    keeper: Arc<Keeper>,
+    reader_pin: Arc<WalReaderPin>,
     sender: SyncSender<()>,
 }
 
@@ -63,12 +63,12 @@ impl Backlog {
     /// Called before each transaction: nobody stays in the log while it is written. After an error
     /// SQLite may need all of it, and a reader that never leaves would be waited for in vain.
     pub(crate) fn clear(&self) {
-        self.keeper.leave();
+        self.reader_pin.leave();
     }
 
     /// Called after each transaction that was given up.
     pub(crate) fn settle(&self) {
-        self.keeper.move_on();
+        self.reader_pin.move_on();
     }
 
     /// Called after each commit: wakes the thread if enough has gathered. Never waits.
@@ -125,9 +125,9 @@ pub(crate) fn start(
     // A connection that has read nothing does not know of the log, and its checkpoints do nothing
     // (`sqlite3PagerCheckpoint`).
     own.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
-    let keeper = Arc::new(Keeper::open(location));
+    let reader_pin = Arc::new(WalReaderPin::open(location));
     let (sender, receiver) = sync_channel(1);
-    let (seen, kept) = (Arc::clone(&log), Arc::clone(&keeper));
+    let (seen, kept) = (Arc::clone(&log), Arc::clone(&reader_pin));
     let thread = thread::Builder::new()
         .name("checkpoint".to_owned())
         .spawn(move || run(&own, (&seen, &kept), &receiver))
@@ -140,7 +140,7 @@ pub(crate) fn start(
     };
     let backlog = Backlog {
         log,
-        keeper,
+        reader_pin,
         sender,
     };
     Ok((backlog, checkpointer))
@@ -174,7 +174,7 @@ fn has_patience(asked_before: i32) -> bool {
     asked_before < READERS_PATIENCE
 }
 
-fn run(connection: &Connection, (log, keeper): (&Log, &Keeper), receiver: &Receiver<()>) {
+fn run(connection: &Connection, (log, reader_pin): (&Log, &WalReaderPin), receiver: &Receiver<()>) {
     loop {
         let is_told = if log.is_to_be_cut.load(Ordering::Acquire) {
             receiver.recv_timeout(CUT_AGAIN)
@@ -186,7 +186,7 @@ fn run(connection: &Connection, (log, keeper): (&Log, &Keeper), receiver: &Recei
         }
         // A failed checkpoint loses nothing: what it would have carried over is in the log, and
         // the next report tries again.
-        let _ = keeper.aside(|| {
+        let _ = reader_pin.without(|| {
             carry_over(connection, log)?;
             cut(connection, log)
         });

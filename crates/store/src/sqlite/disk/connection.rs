@@ -9,8 +9,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::functions;
-use super::gather;
 use super::sorts;
+use super::wal_coalescing;
 use crate::Durability;
 
 /// Statements kept prepared by the writer: about eight for each table that is being written to.
@@ -73,9 +73,9 @@ pub(crate) fn open_writer(
     let sorting = sorts::over(location.vfs);
     let below = sorting.as_deref().or(location.vfs);
     let (synchronous, layer) = match durability {
-        Durability::Full => ("FULL", gather::over(below, true)),
+        Durability::Full => ("FULL", wal_coalescing::over(below, true)),
         // Readers see commits that were not synced: nothing may be kept back from the system.
-        Durability::Normal => ("NORMAL", gather::over(below, false)),
+        Durability::Normal => ("NORMAL", wal_coalescing::over(below, false)),
     };
     let connection = open(Location {
         vfs: layer.as_deref().or(below),

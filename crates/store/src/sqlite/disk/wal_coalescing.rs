@@ -43,14 +43,14 @@ use crate::StoreError;
 
 /// Most bytes kept back, and so written at once: what SQLite's unix layer takes in one call
 /// (`seekAndWriteFd` keeps the low 17 bits of a length). It holds 31 pages.
-const GATHERED_BYTES_MAX: usize = 0x1_ffff;
+const COALESCED_BYTES_MAX: usize = 0x1_ffff;
 
 /// The log as SQLite holds it. SQLite requires `base` first; the file of the layer below follows
 /// in the same allocation.
 #[repr(C)]
 struct Log {
     base: sqlite3_file,
-    gathered: *mut Gathered,
+    coalesced: *mut Coalesced,
 }
 
 /// Calls a method of the file below. Only for functions that SQLite calls, since it is SQLite that
@@ -66,7 +66,7 @@ macro_rules! below {
 }
 
 /// Neighbouring bytes that were not written yet, and where the ones begin that may go again.
-struct Gathered {
+struct Coalesced {
     /// Where in the file they begin.
     offset: i64,
     bytes: Vec<u8>,
@@ -77,9 +77,9 @@ struct Gathered {
     uncommitted_from: i64,
 }
 
-impl Gathered {
-    fn new(is_on: bool) -> Gathered {
-        Gathered {
+impl Coalesced {
+    fn new(is_on: bool) -> Coalesced {
+        Coalesced {
             offset: 0,
             bytes: Vec::new(),
             is_on,
@@ -90,8 +90,8 @@ impl Gathered {
 
 /// All that the connection has written to its log is committed.
 pub(crate) fn keep(connection: &mut Connection) {
-    if let Some((_, gathered)) = log_of(connection) {
-        gathered.uncommitted_from = i64::MAX;
+    if let Some((_, coalesced)) = log_of(connection) {
+        coalesced.uncommitted_from = i64::MAX;
     }
 }
 
@@ -101,11 +101,11 @@ pub(crate) fn keep(connection: &mut Connection) {
 /// # Errors
 /// What the layer below says; then nobody knows what the log holds behind its last commit.
 pub(crate) fn void(connection: &mut Connection) -> Result<(), StoreError> {
-    let Some((file, gathered)) = log_of(connection) else {
+    let Some((file, coalesced)) = log_of(connection) else {
         return Ok(());
     };
-    gathered.bytes.clear();
-    let end = gathered.uncommitted_from;
+    coalesced.bytes.clear();
+    let end = coalesced.uncommitted_from;
     if end == i64::MAX {
         return Ok(());
     }
@@ -122,12 +122,12 @@ pub(crate) fn void(connection: &mut Connection) -> Result<(), StoreError> {
         let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
         return Err(StoreError::from(error));
     }
-    gathered.uncommitted_from = i64::MAX;
+    coalesced.uncommitted_from = i64::MAX;
     Ok(())
 }
 
 /// The connection's log with what is kept of it, if it is one of this layer.
-fn log_of(connection: &mut Connection) -> Option<(*mut sqlite3_file, &mut Gathered)> {
+fn log_of(connection: &mut Connection) -> Option<(*mut sqlite3_file, &mut Coalesced)> {
     let mut file: *mut sqlite3_file = ptr::null_mut();
     // SAFETY: the connection is open. The operation writes one pointer, to a file that lives as
     // long as the connection keeps to its mode of journal.
@@ -146,16 +146,16 @@ fn log_of(connection: &mut Connection) -> Option<(*mut sqlite3_file, &mut Gather
     // and while the connection is borrowed here, nobody else uses the file.
     unsafe {
         let is_ours = ptr::eq((*file).pMethods, &raw const METHODS);
-        is_ours.then(|| (file, &mut *(*file.cast::<Log>()).gathered))
+        is_ours.then(|| (file, &mut *(*file.cast::<Log>()).coalesced))
     }
 }
 
 /// The name of the layer over the one called `below`, or over the default one; `None` when there is
-/// no such layer. `gathers`: for a connection that syncs each commit; otherwise nothing is kept
+/// no such layer. `coalesces`: for a connection that syncs each commit; otherwise nothing is kept
 /// back.
-pub(crate) fn over(below: Option<&str>, gathers: bool) -> Option<String> {
-    let (what, open): (&str, layer::Open) = if gathers {
-        ("gather", open_gathering)
+pub(crate) fn over(below: Option<&str>, coalesces: bool) -> Option<String> {
+    let (what, open): (&str, layer::Open) = if coalesces {
+        ("coalesce", open_coalescing)
     } else {
         ("pass", open_passing)
     };
@@ -187,7 +187,7 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
 
 /// Defines how a layer opens a file.
 macro_rules! opening_methods {
-    ($($name:ident = $gathers:literal;)*) => {$(
+    ($($name:ident = $coalesces:literal;)*) => {$(
         unsafe extern "C" fn $name(
             layer: *mut sqlite3_vfs,
             name: sqlite3_filename,
@@ -196,13 +196,13 @@ macro_rules! opening_methods {
             flags_out: *mut c_int,
         ) -> c_int {
             // SAFETY: SQLite's own arguments.
-            unsafe { open(layer, name, file, flags, flags_out, $gathers) }
+            unsafe { open(layer, name, file, flags, flags_out, $coalesces) }
         }
     )*};
 }
 
 opening_methods! {
-    open_gathering = true;
+    open_coalescing = true;
     open_passing = false;
 }
 
@@ -214,7 +214,7 @@ unsafe fn open(
     file: *mut sqlite3_file,
     flags: c_int,
     flags_out: *mut c_int,
-    gathers: bool,
+    coalesces: bool,
 ) -> c_int {
     // SAFETY: SQLite hands over this layer, `szOsFile` bytes for the file, and arguments that the
     // layer below may have as they are.
@@ -227,8 +227,8 @@ unsafe fn open(
         (*log).base.pMethods = ptr::null();
         let code = layer::open_below(layer, name, file_below(file), flags, flags_out);
         if code == ffi::SQLITE_OK {
-            let gathers = gathers && is_safe(device_characteristics(file));
-            (*log).gathered = Box::into_raw(Box::new(Gathered::new(gathers)));
+            let coalesces = coalesces && is_safe(device_characteristics(file));
+            (*log).coalesced = Box::into_raw(Box::new(Coalesced::new(coalesces)));
             (*log).base.pMethods = &raw const METHODS;
         }
         code
@@ -270,7 +270,7 @@ macro_rules! writing_methods {
     ($($name:ident = $method:ident($($argument:ident: $kind:ty),*);)*) => {$(
         unsafe extern "C" fn $name(file: *mut sqlite3_file $(, $argument: $kind)*) -> c_int {
             // SAFETY: SQLite calls this with a log that `open` filled in.
-            match unsafe { write_gathered(file) } {
+            match unsafe { write_coalesced(file) } {
                 ffi::SQLITE_OK => below!(file, $method $(, $argument)*),
                 code => code,
             }
@@ -290,16 +290,16 @@ writing_methods! {
 /// # Safety
 /// `file` was filled in by [`open`], and nobody else uses it: a connection is used by one thread
 /// at a time.
-unsafe fn write_gathered(file: *mut sqlite3_file) -> c_int {
+unsafe fn write_coalesced(file: *mut sqlite3_file) -> c_int {
     // SAFETY: the caller's promise.
-    let gathered = unsafe { &mut *(*file.cast::<Log>()).gathered };
-    if gathered.bytes.is_empty() {
+    let coalesced = unsafe { &mut *(*file.cast::<Log>()).coalesced };
+    if coalesced.bytes.is_empty() {
         return ffi::SQLITE_OK;
     }
-    let (from, length) = (gathered.bytes.as_ptr(), gathered.bytes.len() as c_int);
-    let code = below!(file, xWrite, from.cast(), length, gathered.offset);
+    let (from, length) = (coalesced.bytes.as_ptr(), coalesced.bytes.len() as c_int);
+    let code = below!(file, xWrite, from.cast(), length, coalesced.offset);
     if code == ffi::SQLITE_OK {
-        gathered.bytes.clear();
+        coalesced.bytes.clear();
     }
     code
 }
@@ -311,29 +311,29 @@ unsafe extern "C" fn write(
     offset: sqlite3_int64,
 ) -> c_int {
     // SAFETY: SQLite calls this with a log that `open` filled in, and with `length` bytes.
-    let (gathered, bytes) = unsafe {
+    let (coalesced, bytes) = unsafe {
         let bytes = slice::from_raw_parts(from.cast::<u8>(), length as usize);
-        (&mut *(*file.cast::<Log>()).gathered, bytes)
+        (&mut *(*file.cast::<Log>()).coalesced, bytes)
     };
     // Also what is kept back, and what fails: it may have been written all the same.
-    gathered.uncommitted_from = gathered.uncommitted_from.min(offset);
-    if gathered.takes(offset, bytes) {
+    coalesced.uncommitted_from = coalesced.uncommitted_from.min(offset);
+    if coalesced.takes(offset, bytes) {
         return ffi::SQLITE_OK;
     }
     // SAFETY: as above.
-    match unsafe { write_gathered(file) } {
-        ffi::SQLITE_OK if gathered.takes(offset, bytes) => ffi::SQLITE_OK,
+    match unsafe { write_coalesced(file) } {
+        ffi::SQLITE_OK if coalesced.takes(offset, bytes) => ffi::SQLITE_OK,
         ffi::SQLITE_OK => below!(file, xWrite, from, length, offset),
         code => code,
     }
 }
 
-impl Gathered {
+impl Coalesced {
     /// Keeps `bytes` back, unless they lie elsewhere than after what is kept already, or would be
     /// too many, or there is no memory for them.
     fn takes(&mut self, offset: i64, bytes: &[u8]) -> bool {
         let is_next = self.bytes.is_empty() || self.offset + self.bytes.len() as i64 == offset;
-        let fits = self.bytes.len() + bytes.len() <= GATHERED_BYTES_MAX;
+        let fits = self.bytes.len() + bytes.len() <= COALESCED_BYTES_MAX;
         if !self.is_on || !is_next || !fits || self.bytes.try_reserve(bytes.len()).is_err() {
             return false;
         }
@@ -349,8 +349,8 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     // SAFETY: SQLite calls this once, with a log that `open` filled in.
     unsafe {
         // What is left belongs to no commit: those were synced.
-        let _ = write_gathered(file);
-        drop(Box::from_raw((*file.cast::<Log>()).gathered));
+        let _ = write_coalesced(file);
+        drop(Box::from_raw((*file.cast::<Log>()).coalesced));
     }
     below!(file, xClose)
 }
@@ -361,34 +361,34 @@ mod tests {
 
     #[test]
     fn neighbours_are_kept_and_strangers_are_not() {
-        let mut gathered = Gathered::new(true);
-        assert!(gathered.takes(32, b"head"));
-        assert!(gathered.takes(36, b"page"));
-        assert!(!gathered.takes(36, b"again"), "not behind what is kept");
-        assert!(!gathered.takes(41, b"gap"));
+        let mut coalesced = Coalesced::new(true);
+        assert!(coalesced.takes(32, b"head"));
+        assert!(coalesced.takes(36, b"page"));
+        assert!(!coalesced.takes(36, b"again"), "not behind what is kept");
+        assert!(!coalesced.takes(41, b"gap"));
         assert_eq!(
-            (gathered.offset, &gathered.bytes[..]),
+            (coalesced.offset, &coalesced.bytes[..]),
             (32, &b"headpage"[..])
         );
     }
 
     #[test]
     fn no_piece_is_longer_than_the_layer_below_takes() {
-        let mut gathered = Gathered::new(true);
+        let mut coalesced = Coalesced::new(true);
         let page = [0; 4_096];
         let taken = (0..100)
-            .take_while(|n| gathered.takes(n * 4_096, &page))
+            .take_while(|n| coalesced.takes(n * 4_096, &page))
             .count();
         assert_eq!(taken, 31);
-        assert!(!gathered.takes(31 * 4_096, &page));
-        gathered.bytes.clear();
-        assert!(!gathered.takes(0, &vec![0; 1 << 17]));
+        assert!(!coalesced.takes(31 * 4_096, &page));
+        coalesced.bytes.clear();
+        assert!(!coalesced.takes(0, &vec![0; 1 << 17]));
     }
 
     #[test]
     fn layer_is_absent_over_an_unknown_one() {
         assert_eq!(over(Some("no such layer"), true), None);
-        assert_eq!(over(None, true).as_deref(), Some("gather-default"));
+        assert_eq!(over(None, true).as_deref(), Some("coalesce-default"));
         assert_eq!(over(None, true), over(None, true));
         assert_eq!(over(None, false).as_deref(), Some("pass-default"));
     }

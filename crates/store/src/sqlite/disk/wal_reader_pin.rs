@@ -6,8 +6,8 @@
 //! calls took a tenth of a point read (docs/performance.md). So one reader stays at the latest
 //! commit.
 //!
-//! A reader in the log keeps the log from starting again, and from being mended after an error. So
-//! this one steps aside while somebody writes and while a checkpoint runs. Afterwards it stays at
+//! A reader in the log keeps the log from starting again, and from being repaired after an error.
+//! So this one lets go of its snapshot during writes and checkpoints. Afterwards it stays at
 //! the new end; where everything was carried over it finds its place beside the log.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,25 +18,25 @@ use rusqlite::{Connection, OpenFlags};
 use super::connection::Location;
 
 /// Shared by the writer, which moves it on, and the thread for checkpoints; it ends with both.
-pub(crate) struct Keeper(Mutex<State>);
+pub(crate) struct WalReaderPin(Mutex<State>);
 
 struct State {
     /// `None` where none could be opened: reads then ask for themselves.
     connection: Option<Connection>,
-    /// How many have asked it to step aside.
-    aside: usize,
+    /// How many callers want it released.
+    released: usize,
 }
 
-impl Keeper {
+impl WalReaderPin {
     /// One that stays at the latest commit.
-    pub(crate) fn open(location: Location<'_>) -> Keeper {
+    pub(crate) fn open(location: Location<'_>) -> WalReaderPin {
         let connection = open(location).ok();
-        let keeper = Keeper(Mutex::new(State {
+        let reader_pin = WalReaderPin(Mutex::new(State {
             connection,
-            aside: 0,
+            released: 0,
         }));
-        keeper.move_on();
-        keeper
+        reader_pin.move_on();
+        reader_pin
     }
 
     /// Goes to the latest commit. Where that fails it stays nowhere, which only costs time.
@@ -50,14 +50,14 @@ impl Keeper {
     }
 
     /// Stays nowhere while `work` is done.
-    pub(crate) fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn without<T>(&self, work: impl FnOnce() -> T) -> T {
         let mut state = self.lock();
-        state.aside += 1;
+        state.released += 1;
         state.leave();
         drop(state);
         let answer = work();
         let mut state = self.lock();
-        state.aside -= 1;
+        state.released -= 1;
         state.move_on();
         answer
     }
@@ -71,7 +71,7 @@ impl Keeper {
 impl State {
     fn move_on(&mut self) {
         self.leave();
-        if self.aside == 0
+        if self.released == 0
             && let Some(connection) = &self.connection
         {
             let _ = stay(connection);
