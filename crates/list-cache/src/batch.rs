@@ -19,7 +19,7 @@ pub struct Batch {
     pub unseen: Vec<TableNumber>,
     /// Tables whose past looks otherwise from now on: a row was erased, or other grants judge what
     /// it once was.
-    pub recast: Vec<TableNumber>,
+    pub past_changed: Vec<TableNumber>,
     /// Rows that a boundary has passed, before and after.
     pub due: Vec<Arc<Vec<Change>>>,
     /// Tables of which more rows became due than images were kept of.

@@ -91,8 +91,8 @@ impl Key {
         }
     }
 
-    /// Appends the name of the answer to `query` at fixed coordinates, behind these numbers: fence,
-    /// schema and permission epochs, and the line of its table.
+    /// Appends the name of the answer to `query` at fixed coordinates, behind these numbers: past
+    /// epoch, schema and permission epochs, and the line of its table.
     pub(crate) fn write_pinned(
         out: &mut Vec<u8>,
         query: &Query,

@@ -14,9 +14,9 @@ use query::{Frame, Query};
 use crate::batch::Batch;
 use crate::boundaries::{Boundaries, Next};
 use crate::entry::{Content, Entry, Held, Rows, StaleFlag, Total};
-use crate::fences::Fences;
 use crate::invalidated::DeferredTotal;
 use crate::key::{Contract, Key};
+use crate::past_epochs::PastEpochs;
 use crate::purges::Purges;
 use crate::registry::{Counts, Registry};
 use crate::rules::{Rule, Rules};
@@ -41,7 +41,7 @@ pub struct Bounds {
 pub struct ListCache {
     pub(crate) entries: WeightedMap<Key, Entry>,
     bytes_max: u64,
-    pub(crate) fences: RwLock<Fences>,
+    pub(crate) past_epochs: RwLock<PastEpochs>,
     purges: RwLock<Purges>,
     purges_of_all: AtomicU64,
     watched: Mutex<Watched>,
@@ -64,7 +64,7 @@ pub(crate) type Locked<'a> = MutexGuard<'a, Watched>;
 pub struct Withheld {
     totals: Vec<DeferredTotal>,
     /// Tables whose answers at fixed coordinates cannot be looked for.
-    recast: Vec<TableNumber>,
+    past_changed: Vec<TableNumber>,
     /// When tables change next if it is given up, and if it becomes visible.
     next: [Next; 2],
 }
@@ -79,7 +79,7 @@ impl ListCache {
         ListCache {
             entries: WeightedMap::new(entries, weight::entry),
             bytes_max: bounds.bytes_max,
-            fences: RwLock::default(),
+            past_epochs: RwLock::default(),
             purges: RwLock::default(),
             purges_of_all: AtomicU64::new(0),
             watched: Mutex::default(),
@@ -106,8 +106,8 @@ impl ListCache {
     pub fn withhold(&self, mut batch: Batch) -> Withheld {
         batch.include_due(self.rules.hold(Rule::DueRowsAreChanges));
         let next = [self.boundaries.next(), Arc::clone(&batch.next)];
-        let recast = std::mem::take(&mut batch.recast);
-        self.raise_fences(&recast);
+        let past_changed = std::mem::take(&mut batch.past_changed);
+        self.raise_past_epochs(&past_changed);
         if self.rules.hold(Rule::BoundariesAreMovedBefore) {
             self.boundaries.expect(&batch.next);
         }
@@ -128,7 +128,7 @@ impl ListCache {
         }
         let mut withheld = Withheld {
             totals: invalidated.totals,
-            recast,
+            past_changed,
             next,
         };
         if !self.rules.hold(Rule::TotalsWaitForPublish) {
@@ -148,7 +148,7 @@ impl ListCache {
         let gone = self.put_back(&mut locked, &mut withheld, committed);
         drop(locked);
         drop(gone);
-        self.settle_fences(&withheld.recast);
+        self.settle_past_epochs(&withheld.past_changed);
         let [given_up, visible] = withheld.next;
         if self.rules.hold(Rule::BoundariesAreMovedBefore) || committed {
             self.boundaries

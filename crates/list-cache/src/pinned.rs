@@ -3,8 +3,8 @@
 //! What was known at a settled mark stays so: no commit alters these answers, none is asked about
 //! them, and they do not expire. Only how the past is judged by today can change: a row is erased,
 //! others may see what it once was, the table has another schema or other grants. The last two
-//! stand in the table's epochs; for the first two each table has a **fence**, a number that rises
-//! with every such commit. All three are part of the name, so nothing that was kept before is
+//! stand in the table's epochs; for the first two each table has a **past epoch**, a number that
+//! rises with every such commit. All three are part of the name, so nothing that was kept before is
 //! found after it. While such a commit is in flight nothing is found and nothing is kept.
 
 use std::sync::PoisonError;
@@ -21,7 +21,7 @@ use crate::rules::Rule;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinnedName {
     key: Key,
-    /// The numbers that make older answers unreachable: fence, schema, permissions.
+    /// The numbers that make older answers unreachable: past epoch, schema, permissions.
     pub epochs: [u64; 3],
 }
 
@@ -39,18 +39,21 @@ impl ListCache {
         if options.history == Retention::None && rules.hold(Rule::NothingIsPinnedThatGoes) {
             return None;
         }
-        let fences = self.fences.read().unwrap_or_else(PoisonError::into_inner);
-        let fence = fences.of(table.number)?;
-        drop(fences);
+        let past_epochs = self
+            .past_epochs
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let past_epoch = past_epochs.of(table.number)?;
+        drop(past_epochs);
         let mut bytes = Vec::with_capacity(256);
-        let epochs = [fence, table.schema_epoch, table.permission_epoch];
-        let [fence, schema, permission] = epochs;
+        let epochs = [past_epoch, table.schema_epoch, table.permission_epoch];
+        let [past_epoch, schema, permission] = epochs;
         // Below the line nothing is answered, whatever was kept before it rose.
         let mut line = options.kept_from.0.cast_unsigned();
         if !rules.hold(Rule::PinnedNamesHoldTheLine) {
             line = 0;
         }
-        let numbers = [fence, schema, permission, line];
+        let numbers = [past_epoch, schema, permission, line];
         Key::write_pinned(&mut bytes, query, family, total, numbers);
         Some(PinnedName {
             key: Key::new(&bytes),
@@ -86,34 +89,43 @@ impl ListCache {
 
     /// Forgets every answer at fixed coordinates: marks are given anew.
     pub fn forget_pinned(&self) {
-        let mut fences = self.fences.write().unwrap_or_else(PoisonError::into_inner);
-        fences.raised.purge_all();
-        drop(fences);
+        let mut past_epochs = self
+            .past_epochs
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        past_epochs.raised.purge_all();
+        drop(past_epochs);
         self.entries.retain(|key, _| !key.is_pinned());
     }
 
     /// Before a commit can be seen by anybody.
-    pub(crate) fn raise_fences(&self, recast: &[TableNumber]) {
-        if recast.is_empty() {
+    pub(crate) fn raise_past_epochs(&self, past_changed: &[TableNumber]) {
+        if past_changed.is_empty() {
             return;
         }
-        let mut fences = self.fences.write().unwrap_or_else(PoisonError::into_inner);
+        let mut past_epochs = self
+            .past_epochs
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         if self.rules().hold(Rule::RecastsAreFences) {
-            for table in recast {
-                fences.raised.purge(*table);
+            for table in past_changed {
+                past_epochs.raised.purge(*table);
             }
         }
         if self.rules().hold(Rule::FencesStandInFlight) {
-            fences.in_flight = recast.to_vec();
+            past_epochs.in_flight = past_changed.to_vec();
         }
     }
 
     /// After it became visible, or was given up.
-    pub(crate) fn settle_fences(&self, recast: &[TableNumber]) {
-        if recast.is_empty() {
+    pub(crate) fn settle_past_epochs(&self, past_changed: &[TableNumber]) {
+        if past_changed.is_empty() {
             return;
         }
-        let mut fences = self.fences.write().unwrap_or_else(PoisonError::into_inner);
-        fences.in_flight = Vec::new();
+        let mut past_epochs = self
+            .past_epochs
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        past_epochs.in_flight = Vec::new();
     }
 }

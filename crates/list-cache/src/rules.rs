@@ -70,7 +70,7 @@ rules! {
     UnregisterByNumber;
     /// What is evicted between two looks of one answer counts as altered.
     EvictedCountsAsAltered;
-    /// A purge also fences off reads that are open within a `ttl`.
+    /// A purge also bars reads that are open within a `ttl`.
     PurgeIsAFence;
     /// A purge takes exact lists as well.
     PurgeTakesExactLists;
@@ -88,7 +88,7 @@ rules! {
     DueRowsAreChanges;
     /// A commit that schedules something moves the boundary of its table before it is visible.
     BoundariesAreMovedBefore;
-    /// A commit that recasts the past of a table raises its fence.
+    /// A commit that changes the past of a table raises its past epoch.
     RecastsAreFences;
     /// While such a commit is in flight, no answer at fixed coordinates is found or kept.
     FencesStandInFlight;

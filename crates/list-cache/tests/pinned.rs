@@ -1,4 +1,4 @@
-//! Answers at fixed coordinates: kept until the past is recast, and never overtaken by a commit
+//! Answers at fixed coordinates: kept until the past is changed, and never overtaken by a commit
 //! that does.
 
 mod stage;
@@ -41,9 +41,9 @@ fn keep(lists: &ListCache, us: i64) {
     assert!(is_kept(lists, us));
 }
 
-fn recast(table: TableNumber) -> Batch {
+fn past_changed(table: TableNumber) -> Batch {
     Batch {
-        recast: vec![table],
+        past_changed: vec![table],
         ..Batch::default()
     }
 }
@@ -74,12 +74,12 @@ fn an_answer_is_kept_by_its_coordinates_family_and_total_whatever_is_committed()
 }
 
 #[test]
-fn a_commit_that_recasts_the_past_makes_older_answers_unreachable_from_before_it_is_seen() {
+fn a_commit_that_changes_the_past_makes_older_answers_unreachable_from_before_it_is_seen() {
     let world = World::new();
     for committed in [true, false] {
         keep(&world.lists, 5);
         let before = name(&world.lists, 5).unwrap();
-        let withheld = world.lists.withhold(recast(TABLE));
+        let withheld = world.lists.withhold(past_changed(TABLE));
         assert!(name(&world.lists, 5).is_none(), "neither found nor kept");
         // A read that was open already is kept where nobody looks.
         world.lists.keep_pinned(before.clone(), pinned(10));
@@ -89,7 +89,7 @@ fn a_commit_that_recasts_the_past_makes_older_answers_unreachable_from_before_it
         assert!(!is_kept(&world.lists, 5));
     }
     keep(&world.lists, 5);
-    let withheld = world.lists.withhold(recast(TableNumber(TABLE.0 + 1)));
+    let withheld = world.lists.withhold(past_changed(TableNumber(TABLE.0 + 1)));
     assert!(is_kept(&world.lists, 5), "another table");
     world.lists.publish(withheld, true);
     assert!(is_kept(&world.lists, 5));

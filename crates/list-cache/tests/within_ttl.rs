@@ -147,7 +147,7 @@ fn unrelated_commits_leave_a_read_open_to_others() {
 }
 
 #[test]
-fn a_purge_takes_one_tables_lists_and_fences_off_open_reads() {
+fn a_purge_takes_one_tables_lists_and_bars_open_reads() {
     let mut world = world();
     let (query, slow) = (all(), query(&[r#"{"method":"limit","values":[9]}"#]));
     let elsewhere = {

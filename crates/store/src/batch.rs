@@ -494,7 +494,7 @@ pub struct Applied {
     pub changes: Changes,
     /// Tables whose past looks otherwise from now on: a row was erased, or other grants judge who
     /// sees what it once was.
-    pub recast: Vec<TableNumber>,
+    pub past_changed: Vec<TableNumber>,
     /// Of these, the tables in which rows were erased.
     pub erased: Vec<TableNumber>,
     /// What changed in the catalogue, in order.

@@ -610,7 +610,7 @@ fn batch(pending: &dyn Pending, catalogue: &Catalogue) -> Batch {
             Changes::Images(changes) => batch.images.push(changes.clone()),
             Changes::Tables(numbers) => batch.unseen.extend(numbers),
         }
-        batch.recast.extend(&applied.recast);
+        batch.past_changed.extend(&applied.past_changed);
         for change in &applied.catalogue {
             extend_with_tables(&mut batch, change, catalogue);
         }

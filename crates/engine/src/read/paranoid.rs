@@ -102,7 +102,7 @@ pub(crate) struct Hit {
 enum Kept {
     /// Of a list of now.
     While(Freshness),
-    /// Of an answer at fixed coordinates, which has another name once its past is recast.
+    /// Of an answer at fixed coordinates, which has another name once its past is changed.
     As(PinnedName),
 }
 

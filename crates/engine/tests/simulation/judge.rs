@@ -349,8 +349,12 @@ impl Judge {
                 }
                 Changes::Tables(tables) => tables.clone(),
             };
-            // Of a row that is not there now no image tells, but that its table was recast.
-            for table in touched.into_iter().chain(applied.recast.iter().copied()) {
+            // Of a row that is not there now no image tells, only that the past of its table
+            // changed.
+            for table in touched
+                .into_iter()
+                .chain(applied.past_changed.iter().copied())
+            {
                 *self.regranted.entry(table).or_default() += 1;
             }
         }

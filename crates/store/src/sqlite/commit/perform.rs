@@ -183,7 +183,7 @@ impl Run<'_> {
             } else {
                 self.touched.into_changes()
             },
-            recast: self.recast.into(),
+            past_changed: self.past_changed.into(),
             erased: self.erased_in.into(),
             catalogue: self.catalogue,
             keeps: self.staged.keeps() || self.is_begun,

@@ -19,7 +19,7 @@ use crate::sqlite::schema::sizes::Totals;
 use crate::sqlite::schema::state::State;
 use crate::sqlite::write::halt::Halt;
 use crate::sqlite::write::matching::SEARCH_MAX;
-use crate::sqlite::write::run::{Recast, Run};
+use crate::sqlite::write::run::{Run, TableSet};
 use crate::sqlite::write::staged_run::StagedRun;
 use crate::sqlite::write::timed_rows::Timed;
 use crate::sqlite::write::touched::Touched;
@@ -232,8 +232,8 @@ impl Writer {
             shows_no_row: false,
             constrained: false,
             is_begun: false,
-            recast: Recast::default(),
-            erased_in: Recast::default(),
+            past_changed: TableSet::default(),
+            erased_in: TableSet::default(),
         };
         let (ran, written_bytes) = run.run(batch);
         self.written_bytes += written_bytes;
@@ -274,8 +274,8 @@ impl Writer {
             shows_no_row: false,
             constrained: false,
             is_begun: false,
-            recast: Recast::default(),
-            erased_in: Recast::default(),
+            past_changed: TableSet::default(),
+            erased_in: TableSet::default(),
             search_left: SEARCH_MAX,
             finds_left: BATCH_ROWS_MAX,
             staged: StagedRun::default(),

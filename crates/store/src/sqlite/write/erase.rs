@@ -58,7 +58,7 @@ impl Run<'_> {
         self.fail_transactions_on(table, id)?;
         self.timed.forget(number, id);
         self.touched.erase(table, id);
-        self.recast.add(number);
+        self.past_changed.add(number);
         self.erased_in.add(number);
         self.take_in_boundary(number)?;
         if erased > 0 {

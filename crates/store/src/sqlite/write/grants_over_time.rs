@@ -88,7 +88,7 @@ impl Run<'_> {
         };
         let comes_with_row = grants.comes_with_row || !was_granted;
         if was_granted {
-            self.recast.add(table.number);
+            self.past_changed.add(table.number);
         }
         let seq_and_mark = params![seq, self.mark.0];
         self.statement(&target.sql.drop_grants)?

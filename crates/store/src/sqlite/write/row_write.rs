@@ -638,7 +638,7 @@ impl Run<'_> {
     fn close_grants(&self, target: &Target<'_>, seq: i64) -> Step<()> {
         let seq_and_mark = params![seq, self.mark.0];
         // They judge what the row was before, too.
-        self.recast.add(target.table.number);
+        self.past_changed.add(target.table.number);
         if self.touched.was_there(target.table, target.id).is_some() {
             self.statement(&target.sql.drop_grants)?
                 .execute(seq_and_mark)?;

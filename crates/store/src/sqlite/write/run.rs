@@ -57,23 +57,23 @@ pub(crate) struct Run<'w> {
     pub(crate) constrained: bool,
     /// Whether it wrote a part of an index, which no reader sees before all of it is there.
     pub(crate) is_begun: bool,
-    /// See [`crate::Applied::recast`].
-    pub(crate) recast: Recast,
+    /// See [`crate::Applied::past_changed`].
+    pub(crate) past_changed: TableSet,
     /// See [`crate::Applied::erased`].
-    pub(crate) erased_in: Recast,
+    pub(crate) erased_in: TableSet,
 }
 
 /// Tables whose past looks otherwise.
 #[derive(Default)]
-pub(crate) struct Recast(RefCell<BTreeSet<TableNumber>>);
+pub(crate) struct TableSet(RefCell<BTreeSet<TableNumber>>);
 
-impl From<Recast> for Vec<TableNumber> {
-    fn from(recast: Recast) -> Vec<TableNumber> {
-        recast.0.into_inner().into_iter().collect()
+impl From<TableSet> for Vec<TableNumber> {
+    fn from(past_changed: TableSet) -> Vec<TableNumber> {
+        past_changed.0.into_inner().into_iter().collect()
     }
 }
 
-impl Recast {
+impl TableSet {
     pub(crate) fn add(&self, table: TableNumber) {
         self.0.borrow_mut().insert(table);
     }

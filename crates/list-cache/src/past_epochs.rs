@@ -4,15 +4,15 @@ use model::TableNumber;
 
 use crate::purges::Purges;
 
-/// The fences of all tables.
+/// The past epochs of all tables.
 #[derive(Default)]
-pub(crate) struct Fences {
+pub(crate) struct PastEpochs {
     pub(crate) raised: Purges,
-    /// Tables that the commit in flight recasts.
+    /// Tables whose past the commit in flight changes.
     pub(crate) in_flight: Vec<TableNumber>,
 }
 
-impl Fences {
+impl PastEpochs {
     /// The number that the names of answers about a table hold; `None` while the commit in flight
     /// raises it.
     pub(crate) fn of(&self, table: TableNumber) -> Option<u64> {
