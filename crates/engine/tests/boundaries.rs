@@ -51,7 +51,7 @@ impl Meanwhile {
         self.act.lock().unwrap().is_some()
     }
 
-    fn look_away(&self) {
+    fn pause_for_test(&self) {
         let read = self.reads.fetch_add(1, Ordering::SeqCst);
         let act = self.act.lock().unwrap().take_if(|(at, _)| *at == read);
         if let (Some((_, act)), Some(engine)) = (act, self.engine.get()) {
@@ -69,7 +69,7 @@ impl StoreHooks for Meanwhile {
     }
 
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
-        self.look_away();
+        self.pause_for_test();
         let read = self.inner.list(listing);
         if self.slice_waits.load(Ordering::SeqCst) {
             self.slices.store(usize::MAX, Ordering::SeqCst);
@@ -78,7 +78,7 @@ impl StoreHooks for Meanwhile {
     }
 
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
-        self.look_away();
+        self.pause_for_test();
         self.inner.get(point)
     }
 

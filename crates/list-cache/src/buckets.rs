@@ -17,7 +17,7 @@ pub(crate) const BUCKET_GROUPS_MAX: usize = 2_048;
 pub(crate) const RESIDUAL_GROUPS_MAX: usize = 1_024;
 
 /// Where a group stands in the index of its table.
-pub(crate) enum Home {
+pub(crate) enum Placement {
     /// In these buckets.
     Buckets(Vec<(Field, u64)>),
     /// Among those that are asked about every change.
@@ -26,18 +26,18 @@ pub(crate) enum Home {
     Undecidable,
 }
 
-impl Home {
+impl Placement {
     /// Bytes that it and the places it stands for take, about.
     pub(crate) fn size_bytes(&self) -> usize {
         match self {
-            Home::Buckets(places) => {
+            Placement::Buckets(places) => {
                 places.len()
                     * (size_of::<(Field, u64)>()
                         + size_of::<Post>()
                         + weight::hashed::<(u64, Vec<Post>)>())
             }
-            Home::Residual => size_of::<Post>(),
-            Home::Undecidable => size_of::<u32>(),
+            Placement::Residual => size_of::<Post>(),
+            Placement::Undecidable => size_of::<u32>(),
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) struct Buckets {
 
 impl Buckets {
     /// Where a group with this filter may stand; `None` if there is no room for it.
-    pub(crate) fn home(&self, filter: &Filter, rules: &Rules) -> Option<Home> {
+    pub(crate) fn placement(&self, filter: &Filter, rules: &Rules) -> Option<Placement> {
         let mut sets = equalities(filter);
         if sets.is_empty() && !rules.hold(Rule::EachAlternativeHasAnEquality) {
             sets = loose_equalities(filter);
@@ -114,24 +114,24 @@ impl Buckets {
         let least = sets.into_iter().map(hashed).min_by_key(crowd);
         let Some(least) = least else {
             return (self.residual.len() < rules.bound(RESIDUAL_GROUPS_MAX))
-                .then_some(Home::Residual);
+                .then_some(Placement::Residual);
         };
         let is_full = |(_, hash): &(Field, u64)| {
             let groups = self.posts.get(hash);
             groups.is_some_and(|groups| groups.len() >= rules.bound(BUCKET_GROUPS_MAX))
         };
-        (!least.iter().any(is_full)).then_some(Home::Buckets(least))
+        (!least.iter().any(is_full)).then_some(Placement::Buckets(least))
     }
 
     /// Takes in a group with this filter.
-    pub(crate) fn enter(&mut self, home: &Home, group: u32, filter: &Filter) {
-        match home {
-            Home::Undecidable => {}
-            Home::Residual => {
+    pub(crate) fn enter(&mut self, placement: &Placement, group: u32, filter: &Filter) {
+        match placement {
+            Placement::Undecidable => {}
+            Placement::Residual => {
                 let guards = Guards::of(filter, &[]);
                 self.residual.push(Post { group, guards });
             }
-            Home::Buckets(places) => {
+            Placement::Buckets(places) => {
                 // What all of its buckets are of needs no second look.
                 let known: Vec<Field> = places.iter().map(|(field, _)| *field).collect();
                 let guards = Guards::of(filter, if places.len() == 1 { &known } else { &[] });
@@ -149,11 +149,11 @@ impl Buckets {
         }
     }
 
-    pub(crate) fn leave(&mut self, home: &Home, group: u32) {
-        match home {
-            Home::Undecidable => {}
-            Home::Residual => remove(&mut self.residual, group),
-            Home::Buckets(places) => {
+    pub(crate) fn leave(&mut self, placement: &Placement, group: u32) {
+        match placement {
+            Placement::Undecidable => {}
+            Placement::Residual => remove(&mut self.residual, group),
+            Placement::Buckets(places) => {
                 for (field, hash) in places {
                     if let Some(posts) = self.posts.get_mut(hash) {
                         remove(posts, group);

@@ -173,7 +173,7 @@ impl ListCache {
         if is_exact || held.rows.is_none() {
             held.rows = self.rows(names.rows(), contract, now_ms);
         }
-        self.rules().look_away();
+        self.rules().pause_for_test();
         if let Some(name) = names.total()
             && (is_exact || held.total.is_none())
         {

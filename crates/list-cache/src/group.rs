@@ -6,8 +6,8 @@ use model::{Change, Field, Image, Role};
 use query::predicate::{field_of, satisfies};
 use query::{Filter, Query, Visibility};
 
-use crate::buckets::Home;
-use crate::rank::Reach;
+use crate::buckets::Placement;
+use crate::rank::RankBounds;
 use crate::rules::{Rule, Rules};
 use crate::watch::{Matches, Watch};
 use crate::weight;
@@ -21,18 +21,18 @@ pub(crate) struct Group {
     /// What the filter looks at.
     fields: Vec<Field>,
     /// Where it stands in the index of its table.
-    pub(crate) home: Home,
+    pub(crate) placement: Placement,
     pub(crate) watches: Vec<Watch>,
     /// The number of the change that it was asked about last.
     pub(crate) asked: u64,
 }
 
 impl Group {
-    pub(crate) fn new(form: Arc<[u8]>, query: &Query, home: Home) -> Group {
+    pub(crate) fn new(form: Arc<[u8]>, query: &Query, placement: Placement) -> Group {
         let mut fields = Vec::new();
         let mut filter = Filter::All(Vec::new());
         // Nobody asks what memory cannot decide.
-        if !matches!(home, Home::Undecidable) {
+        if !matches!(placement, Placement::Undecidable) {
             collect_fields(&query.filter, &mut fields);
             filter = query.filter.clone();
         }
@@ -41,7 +41,7 @@ impl Group {
             filter,
             visibility: query.visibility.clone(),
             fields,
-            home,
+            placement,
             // Rows and total, mostly.
             watches: Vec::with_capacity(2),
             asked: 0,
@@ -66,12 +66,12 @@ impl Group {
                 weight::shared(texts.sum::<usize>() + roles.iter().len() * size_of::<Role>())
             }
         };
-        size_of::<(Group, Reach)>()
+        size_of::<(Group, RankBounds)>()
             + weight::shared(self.form.len())
             + weight::hashed::<(Arc<[u8]>, u32)>()
             + weight::filter(&self.filter)
             + weight::fields(&self.fields)
-            + self.home.size_bytes()
+            + self.placement.size_bytes()
             + roles
     }
 
@@ -82,7 +82,7 @@ impl Group {
 
     /// Whether memory can decide which rows are meant.
     pub(crate) fn is_decidable(&self) -> bool {
-        !matches!(self.home, Home::Undecidable)
+        !matches!(self.placement, Placement::Undecidable)
     }
 
     /// On which sides of the change the row is among those that are meant.

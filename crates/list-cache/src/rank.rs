@@ -208,7 +208,7 @@ impl Fields {
 /// How far the pages of a group reach, and what its filter looks at: enough to pass over it when a
 /// row changes beyond all of them and matches as it did before.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reach {
+pub(crate) struct RankBounds {
     fields: Fields,
     /// Pages that are not known to end.
     endless: u32,
@@ -218,10 +218,10 @@ pub(crate) struct Reach {
     has_other_orders: bool,
 }
 
-impl Reach {
+impl RankBounds {
     /// Of a group without pages, whose filter looks at these.
-    pub(crate) fn of(fields: &[Field]) -> Reach {
-        Reach {
+    pub(crate) fn of(fields: &[Field]) -> RankBounds {
+        RankBounds {
             fields: Fields::of(fields),
             endless: 0,
             ends: [None; 2],

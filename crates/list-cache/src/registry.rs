@@ -167,8 +167,8 @@ impl Registry {
             let matches = group.matches(change, rules);
             delta += i64::from(matches.after) - i64::from(matches.before);
             let is_some = matches != Matches::NONE;
-            if (is_some && watch.feels(change, matches, rules))
-                || (rules.hold(Rule::CursorRow) && watch.feels_cursor(change))
+            if (is_some && watch.is_affected_by(change, matches, rules))
+                || (rules.hold(Rule::CursorRow) && watch.is_cursor_affected_by(change))
             {
                 return true;
             }

@@ -103,10 +103,10 @@ rules! {
 pub struct Rules {
     #[cfg(feature = "test-switches")]
     off: std::sync::atomic::AtomicU64,
-    /// See [`Rules::narrow`]; 0 leaves bounds as they are.
+    /// See [`Rules::limit_watches`]; 0 leaves bounds as they are.
     #[cfg(feature = "test-switches")]
     bound_max: std::sync::atomic::AtomicUsize,
-    /// See [`Rules::cramp`]; 0 leaves the share as it is.
+    /// See [`Rules::limit_entry_share`]; 0 leaves the share as it is.
     #[cfg(feature = "test-switches")]
     share: std::sync::atomic::AtomicU64,
     #[cfg(feature = "test-switches")]
@@ -141,14 +141,14 @@ impl Rules {
 
     /// Watches so many lists of a table, a bucket and a filter at most, so that a test can pass
     /// these bounds.
-    pub fn narrow(&self, bound_max: usize) {
+    pub fn limit_watches(&self, bound_max: usize) {
         self.bound_max
             .store(bound_max, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Lets one entry take up to one part in `share` of the capacity, so that a few entries fill
     /// it, and nearly each new one evicts another.
-    pub fn cramp(&self, share: u64) {
+    pub fn limit_entry_share(&self, share: u64) {
         self.share
             .store(share, std::sync::atomic::Ordering::Relaxed);
     }
@@ -160,7 +160,7 @@ impl Rules {
         let _ = self.between_looks.0.set(Box::new(act));
     }
 
-    pub(crate) fn look_away(&self) {
+    pub(crate) fn pause_for_test(&self) {
         if let Some(act) = self.between_looks.0.get() {
             act();
         }
@@ -203,5 +203,5 @@ impl Rules {
     }
 
     #[expect(clippy::unused_self, reason = "the switches exist in test builds only")]
-    pub(crate) fn look_away(&self) {}
+    pub(crate) fn pause_for_test(&self) {}
 }

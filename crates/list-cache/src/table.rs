@@ -7,11 +7,11 @@ use model::{Change, RowId, Value};
 use query::predicate::is_decidable;
 use query::{Filter, Query};
 
-use crate::buckets::{Buckets, Home, Question, RESIDUAL_GROUPS_MAX};
+use crate::buckets::{Buckets, Placement, Question, RESIDUAL_GROUPS_MAX};
 use crate::entry::StaleFlag;
 use crate::group::Group;
 use crate::invalidated::Invalidated;
-use crate::rank::{Fields, Ranks, Reach};
+use crate::rank::{Fields, RankBounds, Ranks};
 use crate::rules::{Rule, Rules};
 use crate::watch::Watch;
 
@@ -24,7 +24,7 @@ const GROUP_WATCHES_MAX: usize = 2_048;
 pub(crate) struct TableWatches {
     groups: Vec<Option<Group>>,
     /// How far each group reaches, by its place.
-    reaches: Vec<Reach>,
+    rank_bounds: Vec<RankBounds>,
     free: Vec<u32>,
     by_form: HashMap<Arc<[u8]>, u32>,
     buckets: Buckets,
@@ -37,14 +37,14 @@ pub(crate) struct TableWatches {
     watch_count: u64,
     /// Numbers the changes that were asked about.
     asked: u64,
-    room: Room,
+    scratch: Scratch,
     /// Groups with totals that the commit moves.
     tallied: Vec<u32>,
 }
 
 /// What asking about one change takes; kept for its capacity.
 #[derive(Default)]
-struct Room {
+struct Scratch {
     /// The ranks of the row that changes.
     before: Ranks,
     after: Ranks,
@@ -68,18 +68,18 @@ impl TableWatches {
             let count = group.map_or(0, |group| group.watches.len());
             return (count < rules.bound(GROUP_WATCHES_MAX)).then_some(*slot);
         }
-        let home = self.home(&query.filter, rules)?;
+        let placement = self.placement(&query.filter, rules)?;
         let form = Arc::<[u8]>::from(form);
-        let group = Group::new(form.clone(), query, home);
-        let reach = Reach::of(group.fields());
+        let group = Group::new(form.clone(), query, placement);
+        let bounds = RankBounds::of(group.fields());
         let slot = self.free.pop().unwrap_or_else(|| {
             self.groups.push(None);
-            self.reaches.push(reach);
+            self.rank_bounds.push(bounds);
             self.groups.len() as u32 - 1
         });
-        self.reaches[slot as usize] = reach;
-        self.buckets.enter(&group.home, slot, &query.filter);
-        if matches!(group.home, Home::Undecidable) {
+        self.rank_bounds[slot as usize] = bounds;
+        self.buckets.enter(&group.placement, slot, &query.filter);
+        if matches!(group.placement, Placement::Undecidable) {
             self.undecidable.push(slot);
         }
         self.by_form.insert(form, slot);
@@ -88,11 +88,12 @@ impl TableWatches {
     }
 
     /// Where a group with this filter may stand; `None` if there is no room for it.
-    fn home(&self, filter: &Filter, rules: &Rules) -> Option<Home> {
+    fn placement(&self, filter: &Filter, rules: &Rules) -> Option<Placement> {
         if is_decidable(filter) {
-            return self.buckets.home(filter, rules);
+            return self.buckets.placement(filter, rules);
         }
-        (self.undecidable.len() < rules.bound(RESIDUAL_GROUPS_MAX)).then_some(Home::Undecidable)
+        (self.undecidable.len() < rules.bound(RESIDUAL_GROUPS_MAX))
+            .then_some(Placement::Undecidable)
     }
 
     /// The group at this place.
@@ -105,7 +106,7 @@ impl TableWatches {
             self.cursors.entry(row.clone()).or_default().push(slot);
         }
         if watch.is_endless() {
-            self.reaches[slot as usize].add_endless();
+            self.rank_bounds[slot as usize].add_endless();
         }
         self.watch_count += 1;
         self.group_mut(slot)
@@ -122,9 +123,9 @@ impl TableWatches {
         let was_endless = watch.is_endless();
         watch.set_last(last);
         if let (true, Some(edge)) = (was_endless, watch.edge) {
-            let reach = &mut self.reaches[slot as usize];
-            reach.remove_endless();
-            reach.add_end(edge);
+            let bounds = &mut self.rank_bounds[slot as usize];
+            bounds.remove_endless();
+            bounds.add_end(edge);
         }
     }
 
@@ -184,28 +185,28 @@ impl TableWatches {
                 self.drop_group(slot, invalidated, rules);
             }
         }
-        let mut room = std::mem::take(&mut self.room);
-        room.before.set(change, change.before.as_ref());
-        room.after.set(change, change.after.as_ref());
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.before.set(change, change.before.as_ref());
+        scratch.after.set(change, change.after.as_ref());
         let question = Question {
             change,
             changed: Fields::changed(change),
-            before: &room.before,
-            after: &room.after,
+            before: &scratch.before,
+            after: &scratch.after,
         };
         self.buckets
-            .concerned(&question, &mut room.concerned, rules);
-        for slot in room.concerned.drain(..) {
-            let reach = &self.reaches[slot as usize];
-            if !reach.leaves_out(question.changed, question.before, question.after, rules) {
+            .concerned(&question, &mut scratch.concerned, rules);
+        for slot in scratch.concerned.drain(..) {
+            let bounds = &self.rank_bounds[slot as usize];
+            if !bounds.leaves_out(question.changed, question.before, question.after, rules) {
                 self.ask_group(slot, &question, invalidated, rules);
             }
         }
-        self.room = room;
+        self.scratch = scratch;
         if rules.hold(Rule::CursorRow) {
             for slot in self.cursors.get(&change.id).cloned().unwrap_or_default() {
-                let feels = |watch: &Watch| watch.feels_cursor(change);
-                self.fell(slot, feels, invalidated, rules);
+                let is_affected_by = |watch: &Watch| watch.is_cursor_affected_by(change);
+                self.invalidate_where(slot, is_affected_by, invalidated, rules);
             }
         }
     }
@@ -240,14 +241,15 @@ impl TableWatches {
         if is_tallied {
             self.tallied.push(slot);
         }
-        let feels = |watch: &Watch| {
-            !watch.is_out_of_reach(question, matches, rules) && watch.feels(change, matches, rules)
+        let is_affected_by = |watch: &Watch| {
+            !watch.is_out_of_reach(question, matches, rules)
+                && watch.is_affected_by(change, matches, rules)
         };
-        self.fell(slot, feels, invalidated, rules);
+        self.invalidate_where(slot, is_affected_by, invalidated, rules);
     }
 
     /// Takes away what is altered.
-    fn fell(
+    fn invalidate_where(
         &mut self,
         slot: u32,
         is_stale: impl Fn(&Watch) -> bool,
@@ -295,7 +297,7 @@ impl TableWatches {
             {
                 watch.settle(slot, cap, invalidated, rules);
             }
-            self.fell(slot, Watch::is_moved, invalidated, rules);
+            self.invalidate_where(slot, Watch::is_moved, invalidated, rules);
         }
     }
 
@@ -316,7 +318,7 @@ impl TableWatches {
     }
 
     fn drop_group(&mut self, slot: u32, invalidated: &mut Invalidated, rules: &Rules) {
-        self.fell(slot, |_| true, invalidated, rules);
+        self.invalidate_where(slot, |_| true, invalidated, rules);
     }
 
     fn group_mut(&mut self, slot: u32) -> Option<&mut Group> {
@@ -326,7 +328,7 @@ impl TableWatches {
     /// A watch has left its group.
     fn forget_page(&mut self, watch: &Watch, slot: u32) {
         if watch.is_endless() {
-            self.reaches[slot as usize].remove_endless();
+            self.rank_bounds[slot as usize].remove_endless();
         }
         let Some(row) = watch.cursor() else { return };
         if let Some(slots) = self.cursors.get_mut(row) {
@@ -344,8 +346,8 @@ impl TableWatches {
         let Some(group) = self.groups[slot as usize].take_if(is_empty) else {
             return;
         };
-        self.buckets.leave(&group.home, slot);
-        if matches!(group.home, Home::Undecidable) {
+        self.buckets.leave(&group.placement, slot);
+        if matches!(group.placement, Placement::Undecidable) {
             self.undecidable.retain(|known| *known != slot);
         }
         self.by_form.remove(&group.form);

@@ -86,9 +86,9 @@ impl Watch {
     }
 
     /// Whether the change, of a row that matches on some side, may alter the rows.
-    pub(crate) fn feels(&self, change: &Change, matches: Matches, rules: &Rules) -> bool {
+    pub(crate) fn is_affected_by(&self, change: &Change, matches: Matches, rules: &Rules) -> bool {
         match &self.subject {
-            Subject::Rows(page) => page.feels(change, matches, rules),
+            Subject::Rows(page) => page.is_affected_by(change, matches, rules),
             Subject::Total(_) => false,
         }
     }
@@ -121,9 +121,11 @@ impl Watch {
         }
     }
 
-    pub(crate) fn feels_cursor(&self, change: &Change) -> bool {
+    pub(crate) fn is_cursor_affected_by(&self, change: &Change) -> bool {
         match &self.subject {
-            Subject::Rows(page) => page.cursor() == Some(&change.id) && page.feels_cursor(change),
+            Subject::Rows(page) => {
+                page.cursor() == Some(&change.id) && page.is_cursor_affected_by(change)
+            }
             Subject::Total(_) => false,
         }
     }
@@ -228,7 +230,7 @@ impl Page {
     }
 
     /// Whether a change of a row that matches on some side may alter the page.
-    pub(crate) fn feels(&self, change: &Change, matches: Matches, rules: &Rules) -> bool {
+    pub(crate) fn is_affected_by(&self, change: &Change, matches: Matches, rules: &Rules) -> bool {
         let Some(last) = &self.last else {
             return rules.hold(Rule::WindowOfFullPagesOnly);
         };
@@ -252,7 +254,7 @@ impl Page {
 
     /// Whether a change of the cursor's row may alter the page: if it came, went, moved, or others
     /// may see it.
-    pub(crate) fn feels_cursor(&self, change: &Change) -> bool {
+    pub(crate) fn is_cursor_affected_by(&self, change: &Change) -> bool {
         let (Some(before), Some(after)) = (&change.before, &change.after) else {
             return true;
         };

@@ -255,7 +255,7 @@ fn a_table_has_too_many_ranges(rule: Option<Rule>) -> bool {
             r#"{{"method":"greaterThan","attribute":"n","values":[{n}]}}"#
         )])
     };
-    world.lists.rules().narrow(20);
+    world.lists.rules().limit_watches(20);
     for n in -40..0 {
         world.ask(&above(n), EXACT);
     }
@@ -366,7 +366,7 @@ fn rows_beyond_the_bound_are_evicted_before_the_commit(rule: Option<Rule>) -> bo
     world.commit(&[("a", row(1, 1))]);
     world.commit(&[("b", row(1, 2))]);
     world.switch_off(rule);
-    world.lists.rules().narrow(1);
+    world.lists.rules().limit_watches(1);
     let changes = world.changes(&[("d", row(4, 0))]);
     {
         let other = stage::query(&[r#"{"method":"lessThan","attribute":"n","values":[0]}"#]);

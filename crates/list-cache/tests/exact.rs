@@ -356,7 +356,7 @@ fn registrations_end_with_their_lists() {
 #[test]
 fn beyond_the_bound_of_a_table_any_change_of_it_drops_a_list() {
     let mut world = world();
-    world.lists.rules().narrow(256);
+    world.lists.rules().limit_watches(256);
     let asked = |n: i64| query(&[&above(n)]);
     for n in 10..1_010 {
         world.ask(&asked(n), EXACT);

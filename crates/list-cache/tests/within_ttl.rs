@@ -406,7 +406,7 @@ fn removed_lists_leave_nothing() {
     drop(world.fetch(&seen_by(&[IS_ONE], guests()), TTL).step(0));
     world.lists.purge(TABLE);
     assert_eq!(world.lists.counts().shown, 0);
-    world.lists.rules().narrow(1);
+    world.lists.rules().limit_watches(1);
     for n in 0..5 {
         let filter = format!(r#"{{"method":"greaterThan","attribute":"n","values":[{n}]}}"#);
         world.ask(&stage::query(&[&filter]), TTL);

@@ -39,7 +39,7 @@ pub fn choose_total_index(query: &Query) -> Option<Choice> {
 
 /// What must be looked at to find the first so many matches in order of `$sequence`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum ScanExtent {
     /// Hardly more than those: each row matches, ids decide, or an index gives them in order.
     Matches,
     /// All matches, wherever they stand: an index leads to them in another order.
@@ -49,24 +49,24 @@ pub enum Reach {
 }
 
 /// How far a search for matches in order of `$sequence` reaches.
-pub fn reach(query: &Query) -> Reach {
+pub fn scan_extent(query: &Query) -> ScanExtent {
     if matches!(&query.filter, Filter::All(branches) if branches.is_empty()) {
-        return Reach::Matches;
+        return ScanExtent::Matches;
     }
     let demands = demands(&query.filter);
     let by_row =
         |(field, demand): &(Field, Demand)| field::is_distinct(*field) && *demand > Demand::Range;
     if demands.iter().any(by_row) {
-        return Reach::Matches;
+        return ScanExtent::Matches;
     }
     let by_sequence = OrderKey {
         field: Field::Sequence,
         direction: Direction::Asc,
     };
     match choose(query, &[by_sequence]) {
-        Some(choice) if choice.in_order => Reach::Matches,
-        Some(_) => Reach::AllMatches,
-        None => Reach::Rows,
+        Some(choice) if choice.in_order => ScanExtent::Matches,
+        Some(_) => ScanExtent::AllMatches,
+        None => ScanExtent::Rows,
     }
 }
 

@@ -12,7 +12,7 @@ use model::{
     Actor, Catalogue, Direction, Field, Json, Mark, Marked, Page, Row, Selection, Table, Timestamp,
     Value,
 };
-use query::index_choice::{Reach, reach};
+use query::index_choice::{ScanExtent, scan_extent};
 use query::{Filter, Limits, OrderKey, Query, QueryError, Side, Test, Visibility};
 use store::batch::BATCH_ROWS_MAX;
 use store::{Matched, MatchingAct, MatchingOp, Once, Op, Outcome, Refusal, WriteBatch};
@@ -299,10 +299,10 @@ impl Progress {
         if !goes_by_sequence(query) || (is_first && (query.offset > 0 || query.cursor.is_some())) {
             return false;
         }
-        match reach(query) {
-            Reach::Matches => false,
-            Reach::AllMatches => !is_first,
-            Reach::Rows => true,
+        match scan_extent(query) {
+            ScanExtent::Matches => false,
+            ScanExtent::AllMatches => !is_first,
+            ScanExtent::Rows => true,
         }
     }
 
@@ -323,10 +323,10 @@ impl Progress {
                 return None;
             }
             (query.offset, query.cursor) = (0, None);
-            narrow(&mut query, Test::Greater(Value::Int(done_to)));
+            add_condition(&mut query, Test::Greater(Value::Int(done_to)));
         }
         if let Some(last) = looks_to.or(self.end) {
-            narrow(&mut query, Test::LessEqual(Value::Int(last)));
+            add_condition(&mut query, Test::LessEqual(Value::Int(last)));
         }
         let left = u64::from(query.limit).saturating_sub(self.total);
         if left == 0 {
@@ -414,7 +414,7 @@ fn goes_by_sequence(query: &Query) -> bool {
     takes_all || (!query.random && is_default && !goes_back)
 }
 
-fn narrow(query: &mut Query, test: Test) {
+fn add_condition(query: &mut Query, test: Test) {
     let all = Filter::All(Vec::new());
     let filter = std::mem::replace(&mut query.filter, all);
     query.filter = Filter::All(vec![filter, Filter::Field(Field::Sequence, test)]);

@@ -143,8 +143,8 @@ impl RunKind {
     /// Moves the bounds that some kinds have elsewhere.
     pub fn bound(self, engine: &Engine) {
         match self {
-            RunKind::Narrow => engine.list_rules().narrow(NARROW),
-            RunKind::Cramped => engine.list_rules().cramp(CRAMPED_SHARE),
+            RunKind::Narrow => engine.list_rules().limit_watches(NARROW),
+            RunKind::Cramped => engine.list_rules().limit_entry_share(CRAMPED_SHARE),
             _ => {}
         }
     }
