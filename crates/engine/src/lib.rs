@@ -26,12 +26,12 @@ pub use error::{
     TransactionError, Unavailable, WriteError,
 };
 pub use list_cache::{Counts as ListCounts, Family};
-pub use query::json::{Room, read as read_json, read_within as read_json_within};
+pub use query::json::{JsonBudget, read as read_json, read_within as read_json_within};
 pub use query::{Frame, QueryError, instant, mark};
-pub use read::aside::ASIDE_BYTES_MIN;
 pub use read::batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
 pub use read::coordinates::PreparedPast;
 pub use read::export::{ExportPage, ExportStart};
+pub use read::offload::OFFLOAD_BYTES_MIN;
 pub use read::paranoid::{Compared, Difference, Part, Report};
 pub use read::pinned::PinnedPage;
 pub use read::prepared::{PreparedList, PreparedTable};

@@ -1,9 +1,9 @@
 //! Reading rows: now, at other times, cached or not.
 
-pub(crate) mod aside;
 pub(crate) mod batch_read;
 pub(crate) mod coordinates;
 pub(crate) mod export;
+pub(crate) mod offload;
 pub(crate) mod paranoid;
 pub(crate) mod pinned;
 pub(crate) mod prepared;

@@ -224,7 +224,7 @@ impl Engine {
             author: author(&caller.actor),
             unchanged_since: None,
             note: None,
-            room: store::Room::Any,
+            space: store::SpaceLimit::Any,
         };
         let applied = answer(self.writer.commit(batch).await?);
         let applied = applied.inspect_err(|refused| self.held.note(refused))?;

@@ -264,7 +264,7 @@ fn add_whole_index(directory: &std::path::Path) {
         author: None,
         unchanged_since: None,
         note: None,
-        room: store::Room::Any,
+        space: store::SpaceLimit::Any,
     };
     let mark = loaded.horizon.next();
     let pending = block_on(store.apply(&[batch], mark)).unwrap();

@@ -21,7 +21,7 @@ use stage::{
     row,
 };
 use store::{
-    Aside, CatalogueOp, DUE_ROWS_MAX, Listed, Listing, Op, Pending, Preview, SchemaChange,
+    CatalogueOp, DUE_ROWS_MAX, Listed, Listing, OffloadKind, Op, Pending, Preview, SchemaChange,
     Snapshot, Store, StoreError, StoreFuture, Work, WriteBatch,
 };
 use testing::{Hooked, StoreHooks};
@@ -86,9 +86,9 @@ impl StoreHooks for Noted {
         self.inner.list(listing)
     }
 
-    fn aside(&self, kind: Aside, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+    fn offload(&self, kind: OffloadKind, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
         self.of_guests.lock().unwrap().push(of_guest);
-        self.inner.aside(kind, of_guest, work)
+        self.inner.offload(kind, of_guest, work)
     }
 
     fn apply<'a>(

@@ -304,7 +304,7 @@ fn write_many_rows(directory: &std::path::Path) {
             author: None,
             unchanged_since: None,
             note: None,
-            room: store::Room::Any,
+            space: store::SpaceLimit::Any,
         };
         let pending = block_on(store.apply(&[batch], mark)).unwrap();
         assert!(block_on(pending.commit()).unwrap()[0].is_ok());

@@ -37,14 +37,14 @@ pub(crate) struct TableWatches {
     watch_count: u64,
     /// Numbers the changes that were asked about.
     asked: u64,
-    scratch: Scratch,
+    scratch: ChangeScratch,
     /// Groups with totals that the commit moves.
     tallied: Vec<u32>,
 }
 
 /// What asking about one change takes; kept for its capacity.
 #[derive(Default)]
-struct Scratch {
+struct ChangeScratch {
     /// The ranks of the row that changes.
     before: Ranks,
     after: Ranks,

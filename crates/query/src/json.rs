@@ -49,16 +49,16 @@ impl From<serde_json::Error> for JsonError {
 /// strings, which are never more than the text has. Of a text of brackets they take 40 times its
 /// length.
 #[derive(Debug)]
-pub struct Room {
+pub struct JsonBudget {
     left: Cell<usize>,
     bytes_max: usize,
     is_exceeded: Cell<bool>,
 }
 
-impl Room {
-    /// Room of which nothing is taken.
-    pub fn new(bytes_max: usize) -> Room {
-        Room {
+impl JsonBudget {
+    /// A budget of which nothing is taken.
+    pub fn new(bytes_max: usize) -> JsonBudget {
+        JsonBudget {
             left: Cell::new(bytes_max),
             bytes_max,
             is_exceeded: Cell::new(false),
@@ -102,7 +102,7 @@ const GROWTH_MIN: usize = 4;
 /// # Errors
 /// As for [`read_within`], of which there is no bound.
 pub fn read(text: &[u8]) -> Result<Json, JsonError> {
-    read_within(text, &Room::new(usize::MAX))
+    read_within(text, &JsonBudget::new(usize::MAX))
 }
 
 /// As [`read`], of a text that may be of any length and comes from anybody.
@@ -110,10 +110,10 @@ pub fn read(text: &[u8]) -> Result<Json, JsonError> {
 /// # Errors
 /// [`JsonError`] when the text is not JSON or not UTF-8, nests deeper than [`DEPTH_MAX`], holds
 /// a number beyond the doubles, or an escape that is half of a surrogate pair; or when there is
-/// not enough `room` for it.
-pub fn read_within(text: &[u8], room: &Room) -> Result<Json, JsonError> {
+/// not enough `budget` for it.
+pub fn read_within(text: &[u8], budget: &JsonBudget) -> Result<Json, JsonError> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let json = Reader { depth: 0, room }.deserialize(&mut deserializer)?;
+    let json = Reader { depth: 0, budget }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(json)
 }
@@ -122,7 +122,7 @@ pub fn read_within(text: &[u8], room: &Room) -> Result<Json, JsonError> {
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     depth: usize,
-    room: &'a Room,
+    budget: &'a JsonBudget,
 }
 
 impl<'a> Reader<'a> {
@@ -186,7 +186,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let inner = self.inner()?;
         let mut list = Vec::new();
         while let Some(element) = elements.next_element_seed(inner)? {
-            self.room.push(&mut list, element)?;
+            self.budget.push(&mut list, element)?;
         }
         Ok(Json::List(list))
     }
@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut object = Vec::new();
         while let Some(key) = members.next_key::<String>()? {
             let member = (key, members.next_value_seed(inner)?);
-            self.room.push(&mut object, member)?;
+            self.budget.push(&mut object, member)?;
         }
         Ok(Json::Object(object))
     }
@@ -275,14 +275,14 @@ mod tests {
             ("{\"\":0}", value + GROWTH_MIN * member),
         ] {
             let text = format!("[{}]", vec![unit; 1_024].join(","));
-            let room = Room::new(1_024 * each);
-            assert!(read_within(text.as_bytes(), &room).is_ok(), "{unit}");
-            assert_eq!(room.taken(), 1_024 * each, "{unit}");
-            let less = Room::new(1_024 * each - 1);
+            let budget = JsonBudget::new(1_024 * each);
+            assert!(read_within(text.as_bytes(), &budget).is_ok(), "{unit}");
+            assert_eq!(budget.taken(), 1_024 * each, "{unit}");
+            let less = JsonBudget::new(1_024 * each - 1);
             let refused = read_within(text.as_bytes(), &less).unwrap_err();
             assert!(less.is_exceeded(), "{refused}");
         }
-        let broken = Room::new(1_000);
+        let broken = JsonBudget::new(1_000);
         assert!(read_within(b"[1,", &broken).is_err() && !broken.is_exceeded());
     }
 

@@ -54,12 +54,12 @@ pub struct WriteBatch {
     /// whatever it changes, and is recorded with what the author says of it.
     pub note: Option<Note>,
     /// What there is room for.
-    pub room: Room,
+    pub space: SpaceLimit,
 }
 
 /// What there is room for, as far as quotas are held against a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Room {
+pub enum SpaceLimit {
     /// For all of it.
     #[default]
     Any,
@@ -378,7 +378,7 @@ pub enum CatalogueOp {
         enabled: Option<bool>,
     },
     /// Sets what the owner of a table decides about its past; `None` keeps. Its line rises as far
-    /// as that asks for, and what lies below goes bit by bit by [`crate::StoreUpkeep::tend`].
+    /// as that asks for, and what lies below goes in slices by [`crate::StoreUpkeep::run_upkeep`].
     SetOptions {
         /// The table.
         number: TableNumber,
@@ -391,7 +391,8 @@ pub enum CatalogueOp {
         /// See [`model::TableOptions::ttl_max_s`].
         ttl_max_s: Option<u32>,
     },
-    /// Removes a table: at once for readers, its rows bit by bit by [`crate::StoreUpkeep::tend`].
+    /// Removes a table: at once for readers, its rows in slices by
+    /// [`crate::StoreUpkeep::run_upkeep`].
     DeleteTable(ProjectId, DatabaseId, TableId),
     /// Replaces what must hold of a table's rows over valid time. Refused with
     /// [`Refusal::UniqueOverTime`] or [`Refusal::ReferenceOverTime`] when it does not hold now.

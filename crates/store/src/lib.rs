@@ -26,7 +26,7 @@ mod written;
 
 pub use batch::{
     Applied, CatalogueOp, Changes, HoldOp, LinkOp, MatchingAct, MatchingOp, Note, Op, Outcome,
-    RelatedOp, Room, SchemaChange, TableConstraints, WriteBatch,
+    RelatedOp, SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
 };
 pub use error::StoreError;
 pub use refusal::{Container, Counted, Full, Refusal};
@@ -53,8 +53,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 
 /// What the engine asks of a database: all of it. Each one must pass `tests/conformance.rs`.
 ///
-/// One writer: what is in [`StoreWrites`], `reserve` and `tend` are called by one caller at a time,
-/// and no two [`Pending`] exist at once. Reads come from anywhere, at any time.
+/// One writer: what is in [`StoreWrites`], `reserve` and `run_upkeep` are called by one caller at a
+/// time, and no two [`Pending`] exist at once. Reads come from anywhere, at any time.
 pub trait Store:
     StoreReads + StoreWrites + StoreTransactions + StoreUsage + StoreUpkeep + Send + Sync
 {
@@ -121,7 +121,7 @@ pub trait StoreReads {
     ///
     /// # Errors
     /// [`StoreError::ReadersBusy`] when too much of its kind waits; [`StoreError::Interrupted`].
-    fn aside(&self, _kind: Aside, _of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+    fn offload(&self, _kind: OffloadKind, _of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
         work(&AtomicBool::new(false));
         Box::pin(ready(Ok(())))
     }
@@ -242,7 +242,7 @@ pub trait StoreUpkeep {
     /// One bounded piece of upkeep: at most 1,000 rows of dropped tables removed, row bodies of
     /// older schemas written anew, or versions below their table's line let go of; it ends with the
     /// row that fills 8 MiB. Says whether more is waiting. Takes no mark.
-    fn tend(&self) -> StoreFuture<'_, bool>;
+    fn run_upkeep(&self) -> StoreFuture<'_, bool>;
 
     /// Ends background work and closes the database; `horizon` is the highest mark ever read,
     /// and replaces what was reserved ahead.
@@ -274,7 +274,7 @@ pub type Work = Box<dyn FnOnce(&AtomicBool) + Send>;
 
 /// What kind of work a thread for long reads is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aside {
+pub enum OffloadKind {
     /// It reads, and waits for its turn as reads do.
     Read,
     /// It makes an answer of what was read, which is held until it is done: so it goes before

@@ -117,7 +117,7 @@ fn a_new_column_leaves_stale_bodies_to_the_upkeep() {
     let stale = format!("SELECT count(*) FROM t1 WHERE body_epoch <> {epoch}");
     let left = "SELECT count(*) FROM upkeep";
     assert_eq!((count(&stale), count(left)), (2, 1));
-    while block_on(db.store.tend()).unwrap() {}
+    while block_on(db.store.run_upkeep()).unwrap() {}
     assert_eq!((count(&stale), count(left)), (0, 0));
 }
 

@@ -606,9 +606,9 @@ impl StoreUpkeep for Retrying {
         Box::pin(std::future::ready(reserved))
     }
 
-    fn tend(&self) -> StoreFuture<'_, bool> {
-        let tended = self.faults.call(|| block_on(self.inner.tend()));
-        Box::pin(std::future::ready(tended))
+    fn run_upkeep(&self) -> StoreFuture<'_, bool> {
+        let done = self.faults.call(|| block_on(self.inner.run_upkeep()));
+        Box::pin(std::future::ready(done))
     }
 
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {

@@ -18,8 +18,8 @@ use futures_executor::block_on;
 use model::{Coordinates, Field, Selection, Table, Value};
 use query::{Filter, Pattern, Query, Search, Test, Visibility};
 use store::{
-    Aside, Durability, Listed, Listing, LongReads, Options, Point, Snapshot, Store, StoreError,
-    StoreFuture,
+    Durability, Listed, Listing, LongReads, OffloadKind, Options, Point, Snapshot, Store,
+    StoreError, StoreFuture,
 };
 
 /// Enough that listing them takes many thousand steps of SQLite's machine.
@@ -425,7 +425,7 @@ fn work_on_what_was_read_goes_before_reads_that_wait() {
             let name = std::thread::current().name().map(str::to_owned);
             noted.send((name, gate().encoded)).unwrap();
         };
-        db.store.aside(Aside::Answer, false, Box::new(work))
+        db.store.offload(OffloadKind::Answer, false, Box::new(work))
     };
     drop(work());
     let mut wanted = work();
@@ -460,12 +460,12 @@ fn guests_fill_their_part_and_keys_are_answered() {
     assert_eq!(refused, StoreError::ReadersBusy { waiting_max: 2 });
     // What guests have read is answered by any thread: that is short.
     for (kind, of_guest) in [
-        (Aside::Read, false),
-        (Aside::Answer, false),
-        (Aside::Answer, true),
-        (Aside::Read, false),
+        (OffloadKind::Read, false),
+        (OffloadKind::Answer, false),
+        (OffloadKind::Answer, true),
+        (OffloadKind::Read, false),
     ] {
-        let mut answer = db.store.aside(kind, of_guest, Box::new(|_| {}));
+        let mut answer = db.store.offload(kind, of_guest, Box::new(|_| {}));
         let began = Instant::now();
         while is_pending(&mut answer) {
             let waits = began.elapsed();
@@ -491,17 +491,17 @@ fn work_of_keys_goes_before_that_of_guests() {
     until_somebody_waits();
     let (noted, seen) = std::sync::mpsc::channel();
     let queue = [
-        (Aside::Read, true),
-        (Aside::Answer, true),
-        (Aside::Read, false),
-        (Aside::Answer, false),
+        (OffloadKind::Read, true),
+        (OffloadKind::Answer, true),
+        (OffloadKind::Read, false),
+        (OffloadKind::Answer, false),
     ];
     let mut waiting: Vec<_> = queue
         .iter()
         .map(|(kind, of_guest)| {
             let (noted, what) = (noted.clone(), (*kind, *of_guest));
             let work = Box::new(move |_: &AtomicBool| noted.send(what).unwrap());
-            db.store.aside(*kind, *of_guest, work)
+            db.store.offload(*kind, *of_guest, work)
         })
         .collect();
     assert!(waiting.iter_mut().all(is_pending));
@@ -537,9 +537,9 @@ fn long_reads_stay_on_their_thread() {
             let name = std::thread::current().name().map(str::to_owned);
             noted.send((name, listed)).unwrap();
         });
-        block_on(store.aside(Aside::Answer, false, inner)).unwrap();
+        block_on(store.offload(OffloadKind::Answer, false, inner)).unwrap();
     };
-    block_on(db.store.aside(Aside::Read, false, Box::new(work))).unwrap();
+    block_on(db.store.offload(OffloadKind::Read, false, Box::new(work))).unwrap();
     let (name, listed) = found.try_recv().unwrap();
     assert_whole(listed);
     assert_eq!(name.as_deref(), Some("reads-0"));

@@ -527,7 +527,7 @@ fn a_read_under_another_catalogue_is_noticed() {
         .ok(vec![Op::Catalogue(db::delete_table("indexed"))]);
     let moved = || Err(StoreError::CatalogueMoved);
     assert_eq!(read(&world, old), (moved(), moved()));
-    while block_on(world.db.store.tend()).unwrap() {}
+    while block_on(world.db.store.run_upkeep()).unwrap() {}
     // Now the physical table is gone, too: what was prepared for it finds nothing.
     assert_eq!(read(&world, old), (moved(), moved()));
     assert_eq!(read(&world, world.db.catalogue.epoch), (moved(), moved()));

@@ -259,7 +259,7 @@ fn readers_at_or_above_the_line_see_nothing_of_it() {
     assert!(all_versions.len() > 100, "{}", all_versions.len());
     let mut slices = 0;
     loop {
-        let is_more = block_on(db.store.tend()).unwrap();
+        let is_more = block_on(db.store.run_upkeep()).unwrap();
         slices += 1;
         db.next = Mark(end);
         assert_eq!(seen(&db, line), kept, "after slice {slices}");
@@ -319,7 +319,7 @@ fn a_table_without_history_keeps_what_is_believed_of_now_and_later_only() {
     for nth in 0..300 {
         if nth == 150 {
             keep(&mut db, Retention::None);
-            while block_on(db.store.tend()).unwrap() {}
+            while block_on(db.store.run_upkeep()).unwrap() {}
         }
         let mark = take(&mut db, &mut dice, nth);
         if let Some(mark) = mark.filter(|_| nth >= 150) {

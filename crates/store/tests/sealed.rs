@@ -177,7 +177,7 @@ fn a_column_that_is_added_encrypted_is_so_and_others_stay_as_they_were() {
     let secret = Value::Text(SECRET.to_owned());
     db.ok(vec![db.update("r", vec![(at, secret.clone())])]);
     // Bodies of the older schema are written anew.
-    while futures_executor::block_on(db.store.tend()).unwrap() {}
+    while futures_executor::block_on(db.store.run_upkeep()).unwrap() {}
     assert_eq!(traces(&place.0, SECRET), Vec::<String>::new());
     let mut wanted = suite::db::note("plain");
     wanted.push(secret);
@@ -232,7 +232,7 @@ fn a_value_that_was_altered_holds_up_no_upkeep() {
     db.close();
     meddle(&place, &format!("UPDATE {now} SET {title} = x''"));
     let db = Db::open(&place);
-    while futures_executor::block_on(db.store.tend()).unwrap() {}
+    while futures_executor::block_on(db.store.run_upkeep()).unwrap() {}
     db.close();
     let left = place
         .database()

@@ -13,8 +13,8 @@ use model::{ColumnKind, Edit, Mark, Operator, Patch, ProjectId, Retention, Times
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use store::{
-    CatalogueOp, Counted, Full, Guard, MatchingAct, MatchingOp, Op, Refusal, Room, RowAct,
-    SchemaChange, Stamps, TimedAct, TimedOp, WriteBatch,
+    CatalogueOp, Counted, Full, Guard, MatchingAct, MatchingOp, Op, Refusal, RowAct, SchemaChange,
+    SpaceLimit, Stamps, TimedAct, TimedOp, WriteBatch,
 };
 use suite::db::{
     CODE, COUNT, Db, Directory, PROJECT, TAGS, TITLE, column, create_database, create_project,
@@ -307,7 +307,7 @@ fn counters_equal_counts_after_any_write() {
     for nth in 0..1_200 {
         step(&mut db, &mut dice);
         if dice.below(4) == 0 {
-            block_on(db.store.tend()).unwrap();
+            block_on(db.store.run_upkeep()).unwrap();
         }
         if dice.below(100) == 0 {
             let next = db.next;
@@ -402,7 +402,7 @@ fn rows_of_older_files_are_counted_in_slices_while_writes_go_on() {
         db.ok(vec![insert(&db, format!("new{slices}"))]);
         let counted = place.counted();
         assert!(kept(&db) < counted, "{slices} slices");
-        let is_more = block_on(db.store.tend()).unwrap();
+        let is_more = block_on(db.store.run_upkeep()).unwrap();
         slices += 1;
         if !is_more {
             break;
@@ -439,7 +439,7 @@ fn a_table_that_goes_before_it_was_counted_leaves_nothing_to_count() {
     )))]);
     db.ok(vec![db.insert("b", note("b"))]);
     assert_eq!(kept(&db), place.counted());
-    while block_on(db.store.tend()).unwrap() {}
+    while block_on(db.store.run_upkeep()).unwrap() {}
     assert_eq!(kept(&db), place.counted());
     assert!(kept(&db).values().sum::<u64>() > VERSION_BYTES);
 }
@@ -463,7 +463,7 @@ fn bytes_of_each_project_are_seen_from_outside() {
 
 fn within(db: &mut Db, bytes: u64, ops: Vec<Op>) -> Result<(), Refusal> {
     let batch = WriteBatch {
-        room: Room::ProjectBytes(bytes),
+        space: SpaceLimit::ProjectBytes(bytes),
         ..db.batch(ops)
     };
     db.commit(&[batch]).remove(0).map(drop)
@@ -487,7 +487,7 @@ fn a_project_that_is_full_takes_what_adds_nothing() {
     assert_eq!(kept(&db).values().sum::<u64>(), 2 * held);
     // What is in the same group counts.
     let batch = |db: &Db, id: &str| WriteBatch {
-        room: Room::ProjectBytes(3 * held),
+        space: SpaceLimit::ProjectBytes(3 * held),
         ..db.batch(vec![db.insert(id, note(id))])
     };
     let group = [batch(&db, "c"), batch(&db, "d"), batch(&db, "e")];

@@ -82,7 +82,7 @@ fn apply(store: &dyn Store, op: store::Op, mark: i64) {
         author: None,
         unchanged_since: None,
         note: None,
-        room: store::Room::Any,
+        space: store::SpaceLimit::Any,
     };
     let pending = block_on(store.apply(&[batch], Mark(mark))).unwrap();
     block_on(pending.commit()).unwrap().remove(0).unwrap();
@@ -171,7 +171,7 @@ impl World {
                 self.change_schema(SchemaChange::AddColumn(int_column(3, "z")), mark);
                 self.change_schema(SchemaChange::AddIndex(index_over_x()), mark + 1);
             }
-            2 => while block_on(self.store.tend()).unwrap() {},
+            2 => while block_on(self.store.run_upkeep()).unwrap() {},
             3 => self.restart(true),
             4 => {
                 let index = self.table.indexes[0].number;
@@ -180,7 +180,7 @@ impl World {
                 self.change_schema(SchemaChange::DropColumn(column), mark + 1);
             }
             _ => {
-                while block_on(self.store.tend()).unwrap() {}
+                while block_on(self.store.run_upkeep()).unwrap() {}
                 self.restart(true);
             }
         }
@@ -193,7 +193,7 @@ impl World {
             author: None,
             unchanged_since: None,
             note: Some(Note::default()),
-            room: store::Room::Any,
+            space: store::SpaceLimit::Any,
         };
         let pending = block_on(self.store.apply(&[batch], Mark(row.since + mark))).unwrap();
         // What was refused takes no mark, and what became due at it is not due.

@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use model::{Mark, ProjectId, Row, Table, Timestamp};
 use store::{
-    Aside, Boundaries, BoundaryOf, Changes, KeptRequest, Listed, Listing, Loaded, OperationsOf,
-    Outcome, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreFuture,
-    StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Work,
-    WriteBatch,
+    Boundaries, BoundaryOf, Changes, KeptRequest, Listed, Listing, Loaded, OffloadKind,
+    OperationsOf, Outcome, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store,
+    StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction,
+    Work, WriteBatch,
 };
 
 /// The methods of a store that tests change; those that are not written are those of
@@ -34,9 +34,9 @@ pub trait StoreHooks: Send + Sync {
         self.inner().get(point)
     }
 
-    /// See [`StoreReads::aside`]. Here the work is done on the caller's thread, so that a test
+    /// See [`StoreReads::offload`]. Here the work is done on the caller's thread, so that a test
     /// decides when it is.
-    fn aside(&self, _kind: Aside, _of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+    fn offload(&self, _kind: OffloadKind, _of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
         work(&AtomicBool::new(false));
         Box::pin(ready(Ok(())))
     }
@@ -98,8 +98,8 @@ impl<H: StoreHooks> StoreReads for Hooked<H> {
         self.0.inner().recorded(asked)
     }
 
-    fn aside(&self, kind: Aside, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
-        self.0.aside(kind, of_guest, work)
+    fn offload(&self, kind: OffloadKind, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+        self.0.offload(kind, of_guest, work)
     }
 }
 
@@ -165,8 +165,8 @@ impl<H: StoreHooks> StoreUpkeep for Hooked<H> {
         self.0.upkeep().rewind()
     }
 
-    fn tend(&self) -> StoreFuture<'_, bool> {
-        self.0.upkeep().tend()
+    fn run_upkeep(&self) -> StoreFuture<'_, bool> {
+        self.0.upkeep().run_upkeep()
     }
 
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {

@@ -1,7 +1,7 @@
 //! A batch as the writer takes it: operations of a caller under a catalogue.
 
 use model::{Actor, Catalogue};
-use store::{Op, Room, WriteBatch};
+use store::{Op, SpaceLimit, WriteBatch};
 
 use crate::request::asked::Caller;
 
@@ -13,7 +13,7 @@ pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> Wri
         author: author(&caller.actor),
         unchanged_since: None,
         note: None,
-        room: Room::Any,
+        space: SpaceLimit::Any,
     }
 }
 

@@ -113,7 +113,7 @@ pub(crate) fn next_build(
         author: None,
         unchanged_since: None,
         note: None,
-        room: store::Room::Any,
+        space: store::SpaceLimit::Any,
     };
     Some(((table.number, number), batch))
 }

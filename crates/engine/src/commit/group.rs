@@ -130,7 +130,7 @@ impl GroupCommit {
             }
             let rests = !self.upkeep_rest().is_zero();
             if upkeep_is_due && !rests && groups_since_upkeep >= UPKEEP_EVERY_GROUPS {
-                upkeep_is_due = self.tend();
+                upkeep_is_due = self.run_upkeep();
                 groups_since_upkeep = 0;
             }
         }
@@ -210,7 +210,7 @@ impl GroupCommit {
                 Work::ActivateDue { instant, reply } => match self.activated(instant) {
                     Some(activated) => drop(reply.send(activated)),
                     None => {
-                        self.put_aside(
+                        self.defer(
                             Until::Activated(instant),
                             Work::ActivateDue { instant, reply },
                         );
@@ -243,7 +243,7 @@ impl GroupCommit {
                         deferred.push(Work::Write { batch, reply });
                     }
                     (Ok(Err(Refusal::Behind(table))), None) => {
-                        self.put_aside(Until::TableActivated(table), Work::Write { batch, reply });
+                        self.defer(Until::TableActivated(table), Work::Write { batch, reply });
                     }
                     (Ok(Err(Refusal::Behind(_))), Some(error)) => drop(reply.send(Err(error))),
                     (outcome, _) => {
@@ -260,8 +260,8 @@ impl GroupCommit {
         leaves_upkeep
     }
 
-    fn put_aside(&self, until: Until, work: Work) {
-        self.queue.lock().put_aside(until, work);
+    fn defer(&self, until: Until, work: Work) {
+        self.queue.lock().defer(until, work);
     }
 
     /// Runs dry runs, after the answers, so that whoever commits waits for none of the same group.
@@ -304,7 +304,7 @@ impl GroupCommit {
 
     /// One piece of upkeep: an index that waits, or a slice of rows. Says whether more is
     /// waiting. A slice that fails is met again by the next write, which reports it.
-    fn tend(&mut self) -> bool {
+    fn run_upkeep(&mut self) -> bool {
         if self.builds_are_due {
             let next = next_build(&self.shared.catalogue(), &self.failed_builds);
             if let Some((build, batch)) = next {
@@ -322,7 +322,8 @@ impl GroupCommit {
             }
             self.builds_are_due = false;
         }
-        self.call(|store| block_on(store.tend())).unwrap_or(false)
+        self.call(|store| block_on(store.run_upkeep()))
+            .unwrap_or(false)
     }
 
     /// Raises the lines of tables that let go of their past, where that is due. Says whether there
@@ -479,7 +480,7 @@ impl GroupCommit {
                 .mature(Timestamp(first.0 + batches.len() as i64));
         }
         let Some(last) = last_mark(pending.outcomes()) else {
-            return self.commit_aside(pending, first);
+            return self.commit_unseen(pending, first);
         };
         let apply_ns = nanoseconds(began);
         let batch = batch(&*pending, &shared.catalogue());
@@ -516,7 +517,7 @@ impl GroupCommit {
 
     /// Nothing was changed that a reader sees: the outcomes stand, and at most transactions of
     /// clients, or keys of their requests, have to be made durable.
-    fn commit_aside(
+    fn commit_unseen(
         &self,
         pending: Box<dyn Pending>,
         first: Mark,

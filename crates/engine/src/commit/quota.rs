@@ -19,7 +19,7 @@ use model::{Catalogue, Direction, ProjectId, Selection, Table, TableNumber};
 use query::{Filter, Frame, Query, Visibility};
 use store::staged::Bound;
 use store::{
-    Counted, Full, Listing, OpenTransactions, Room, Store, TimedAct, TimedOp, TotalCap,
+    Counted, Full, Listing, OpenTransactions, SpaceLimit, Store, TimedAct, TimedOp, TotalCap,
     TransactionOp, WriteBatch,
 };
 use store::{MatchingAct, Op, RelatedOp, RowAct, RowOp};
@@ -178,7 +178,7 @@ impl Held {
             }
         }
         if self.project_bytes_max > 0 {
-            batch.room = Room::ProjectBytes(self.project_bytes_max);
+            batch.space = SpaceLimit::ProjectBytes(self.project_bytes_max);
         }
         Ok(())
     }

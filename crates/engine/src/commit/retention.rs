@@ -64,7 +64,7 @@ impl RetentionFloors {
             author: None,
             unchanged_since: None,
             note: None,
-            room: store::Room::Any,
+            space: store::SpaceLimit::Any,
         })
     }
 

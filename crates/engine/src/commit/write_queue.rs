@@ -76,7 +76,7 @@ impl Work {
     }
 }
 
-/// What work waits for that was put aside.
+/// What work waits for that was deferred.
 pub(crate) enum Until {
     /// That nothing is due any more at the instant.
     Activated(Timestamp),
@@ -101,7 +101,7 @@ impl Until {
 pub(crate) struct Queue {
     waiting: VecDeque<Work>,
     /// Work that waits for what is due, slice by slice, and lets others go before it meanwhile.
-    aside: Vec<(Until, Work)>,
+    deferred: Vec<(Until, Work)>,
     pub(crate) dry_runs: DryRuns,
     pub(crate) closing: bool,
     /// Somebody has met something that is due.
@@ -111,15 +111,15 @@ pub(crate) struct Queue {
 impl Queue {
     /// Requests that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.len() + self.aside.len()
+        self.waiting.len() + self.deferred.len()
     }
 
     pub(crate) fn push(&mut self, work: Work) {
         self.waiting.push_back(work);
     }
 
-    pub(crate) fn put_aside(&mut self, until: Until, work: Work) {
-        self.aside.push((until, work));
+    pub(crate) fn defer(&mut self, until: Until, work: Work) {
+        self.deferred.push((until, work));
     }
 
     /// Takes back work that its group had no room for. That of API keys goes before all others;
@@ -136,18 +136,18 @@ impl Queue {
     pub(crate) fn end(&mut self) -> Vec<Work> {
         self.closing = true;
         self.dry_runs.clear();
-        let aside = std::mem::take(&mut self.aside).into_iter();
+        let deferred = std::mem::take(&mut self.deferred).into_iter();
         let waiting = std::mem::take(&mut self.waiting);
         waiting
             .into_iter()
-            .chain(aside.map(|(_, work)| work))
+            .chain(deferred.map(|(_, work)| work))
             .collect()
     }
 
     /// Lets those go on, before all others, whose wait is over.
     pub(crate) fn rejoin(&mut self, mut is_over: impl FnMut(&Until) -> bool) {
         let over: Vec<_> = self
-            .aside
+            .deferred
             .extract_if(.., |(until, _)| is_over(until))
             .collect();
         for (_, work) in over.into_iter().rev() {
@@ -256,7 +256,7 @@ mod tests {
                 author: author.map(str::to_owned),
                 unchanged_since: None,
                 note: None,
-                room: store::Room::Any,
+                space: store::SpaceLimit::Any,
             },
             reply: oneshot::channel().0,
         };

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use futures_channel::oneshot;
 use model::Timestamp;
-use store::{Op, Outcome, Refusal, Room, StoreError, WriteBatch};
+use store::{Op, Outcome, Refusal, SpaceLimit, StoreError, WriteBatch};
 
 use crate::commit::dry_runs::DryRun;
 use crate::commit::group::GroupCommit;
@@ -77,7 +77,7 @@ impl Writer {
                 self.held.refused(&full);
                 return Err(refused(Refusal::Full(full)));
             }
-            batch.room = Room::None(full);
+            batch.space = SpaceLimit::None(full);
         }
         let (reply, answer) = oneshot::channel();
         self.enqueue(Work::Write { batch, reply })?;

@@ -24,7 +24,7 @@ impl Engine {
             author: caller.and_then(|caller| author(&caller.actor)),
             unchanged_since: None,
             note: None,
-            room: store::Room::Any,
+            space: store::SpaceLimit::Any,
         };
         answer(self.writer.commit(batch).await?)
     }

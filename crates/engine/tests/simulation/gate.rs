@@ -71,7 +71,7 @@ struct State {
     open: bool,
     /// The writer is gone.
     dead: bool,
-    tends: bool,
+    runs_upkeep: bool,
     fate: Fate,
     outcomes: Vec<Outcome>,
     boundaries: Boundaries,
@@ -114,7 +114,7 @@ impl Gate {
     /// The writer has nothing to do. Whether it is to do upkeep, and whether the gates are open.
     pub fn idle(&self) -> (bool, bool) {
         let state = self.hold(Stop::Idle);
-        (state.tends, state.open)
+        (state.runs_upkeep, state.open)
     }
 
     /// The writer has withheld a group. Whether its commit fails.
@@ -148,10 +148,10 @@ impl Gate {
     }
 
     /// Lets the writer go on to the next gate. `None` if it is gone.
-    pub fn advance(&self, tends: bool) -> Option<Move> {
+    pub fn advance(&self, runs_upkeep: bool) -> Option<Move> {
         let mut state = self.lock();
         let from = state.at.take()?;
-        state.tends = tends;
+        state.runs_upkeep = runs_upkeep;
         self.moved.notify_all();
         drop(state);
         let to = self.wait()?;

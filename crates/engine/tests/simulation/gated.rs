@@ -241,11 +241,11 @@ impl StoreHooks for Gated {
 impl StoreUpkeep for Gated {
     /// The writer comes here when it has nothing to do. Whatever upkeep there is, more seems to
     /// be waiting, so that it comes back.
-    fn tend(&self) -> StoreFuture<'_, bool> {
+    fn run_upkeep(&self) -> StoreFuture<'_, bool> {
         Box::pin(async move {
-            let (tends, is_open) = self.gate.idle();
-            if tends || is_open {
-                self.inner.tend().await?;
+            let (runs_upkeep, is_open) = self.gate.idle();
+            if runs_upkeep || is_open {
+                self.inner.run_upkeep().await?;
             }
             Ok(!is_open)
         })

@@ -272,8 +272,8 @@ impl World {
         let by_ms = self
             .chance
             .weighed(&[(4, 1), (2, 300), (2, 2_000), (1, -1_500)]);
-        // Transactions expire after a minute, and tables let go of what is a day old. No commit takes
-        // so long: the clock would not be believed after it.
+        // Transactions expire after a minute, and tables let go of what is a day old. No commit
+        // takes so long: the clock would not be believed after it.
         let by_ms = match self.chance.below(if self.travels { 6 } else { 1 }) {
             4 if self.stop == Stop::Idle => 25 * 3_600_000,
             5 => 61_000,
@@ -505,8 +505,8 @@ impl World {
             self.before_commit();
         }
         self.decide();
-        let tends = self.chance.one_in(3);
-        let moved = self.gated.gate.advance(tends);
+        let runs_upkeep = self.chance.one_in(3);
+        let moved = self.gated.gate.advance(runs_upkeep);
         self.take_in(moved.ok_or("the writer is gone")?);
         self.poll_writes()
     }

@@ -39,7 +39,7 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let bytes = wire::size_bytes(&results);
     let of_guest = caller.is_guest();
     context.app.sending.need_room(bytes, of_guest)?;
-    let body = engine.aside(bytes, of_guest, move || {
+    let body = engine.offload(bytes, of_guest, move || {
         wire::batch_read(mark, &results, words)
     });
     Ok(Reply::ok(body.await?))

@@ -128,13 +128,13 @@ pub async fn delete(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Family, Room};
+    use engine::{Family, JsonBudget};
     use model::Json;
 
     use super::*;
 
     fn fields(body: &str) -> Fields {
-        Fields::read(body.as_bytes(), &Room::new(1_000)).unwrap()
+        Fields::read(body.as_bytes(), &JsonBudget::new(1_000)).unwrap()
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use engine::{
-    AccessError, Caller, EngineError, Family, GrantsAsOf, Identity, ListContainers, Place, Room,
+    AccessError, Caller, EngineError, Family, GrantsAsOf, Identity, JsonBudget, ListContainers,
+    Place,
 };
 use hyper::body::{Body as _, Incoming};
 use hyper::header::HeaderName;
@@ -262,17 +263,17 @@ impl<'a> RequestContext<'a> {
         };
         let bytes_max = self.app.shared.limits.body_bytes_max;
         let (fields, taken) = if held.bytes().len() > PARSED_HERE_BYTES_MAX {
-            let room = Room::new(match self.share()? {
+            let budget = JsonBudget::new(match self.share()? {
                 Share::Keys => bytes_max,
                 Share::Guests(_) => (bytes_max / GUESTS_ROOM_PART).max(GUESTS_ROOM_MIN),
             });
             let bytes = held.shared();
-            let read = move || (Fields::read(&bytes, &room), room.taken());
+            let read = move || (Fields::read(&bytes, &budget), budget.taken());
             let parsed = tokio::task::spawn_blocking(read).await;
             parsed.map_err(|broken| ApiError::internal(broken.to_string()))?
         } else {
-            let room = Room::new(bytes_max);
-            (Fields::read(held.bytes(), &room), room.taken())
+            let budget = JsonBudget::new(bytes_max);
+            (Fields::read(held.bytes(), &budget), budget.taken())
         };
         let fields = fields?;
         held.count_parsed(taken, || self.share())?;

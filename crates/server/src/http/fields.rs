@@ -1,6 +1,6 @@
 //! The members of a JSON body, taken out one by one with their types checked.
 
-use engine::Room;
+use engine::JsonBudget;
 use model::Json;
 
 use super::error::{ApiError, Kind};
@@ -27,14 +27,14 @@ impl Fields {
     ///
     /// # Errors
     /// Bytes that are not JSON, or JSON that is not an object; one for which there is not enough
-    /// `room`.
-    pub fn read(body: &[u8], room: &Room) -> Result<Fields, ApiError> {
+    /// `budget`.
+    pub fn read(body: &[u8], budget: &JsonBudget) -> Result<Fields, ApiError> {
         if body.trim_ascii().is_empty() {
             return Ok(Fields::default());
         }
         let refuse = |message: String| ApiError::new(Kind::BadRequest, message);
-        let read = |text: &[u8]| match engine::read_json_within(text, room) {
-            Err(why) if room.is_exceeded() => Err(ApiError::new(
+        let read = |text: &[u8]| match engine::read_json_within(text, budget) {
+            Err(why) if budget.is_exceeded() => Err(ApiError::new(
                 Kind::PayloadTooLarge,
                 format!("The body holds {why}."),
             )),
@@ -208,8 +208,8 @@ impl Fields {
         let json = match self.take(name) {
             None => return Ok(None),
             Some(Json::Text(text)) => {
-                let room = Room::new(INSIDE_BYTES_MAX);
-                engine::read_json_within(text.as_bytes(), &room).ok()
+                let budget = JsonBudget::new(INSIDE_BYTES_MAX);
+                engine::read_json_within(text.as_bytes(), &budget).ok()
             }
             Some(other) => Some(other),
         };
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     fn fields(body: &str) -> Fields {
-        Fields::read(body.as_bytes(), &Room::new(1_000)).unwrap()
+        Fields::read(body.as_bytes(), &JsonBudget::new(1_000)).unwrap()
     }
 
     fn message<T: std::fmt::Debug>(outcome: Result<T, ApiError>) -> String {
@@ -273,7 +273,7 @@ mod tests {
             assert_eq!(fields(body).rest(), []);
         }
         for body in ["[1]", "5", "\"a\"", "{", "\u{0}", "{\"a\":}"] {
-            let error = Fields::read(body.as_bytes(), &Room::new(1_000)).unwrap_err();
+            let error = Fields::read(body.as_bytes(), &JsonBudget::new(1_000)).unwrap_err();
             assert_eq!(error.kind, Kind::BadRequest, "{body}");
         }
     }

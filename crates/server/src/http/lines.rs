@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, Identity, Room};
+use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, Identity, JsonBudget};
 use hyper::header::HeaderMap;
 use model::{Actor, Mark};
 use tokio::sync::watch;
@@ -298,7 +298,7 @@ impl Source {
         let lines = self
             .shared
             .engine
-            .aside(bytes, self.is_guest(), lines)
+            .offload(bytes, self.is_guest(), lines)
             .await?;
         let pieces = [lines.into(), Bytes::new(), Bytes::new()];
         let untaken = self.sending.take(&pieces, self.is_guest())?;
@@ -384,7 +384,7 @@ fn ends() -> ApiError {
 
 /// The objects of lines: those of many bytes are read on a thread that parses large bodies.
 async fn parsed(lines: Vec<Vec<u8>>) -> Vec<Result<Fields, ApiError>> {
-    let one = |line: &Vec<u8>| Fields::read(line, &Room::new(LINE_BYTES_MAX));
+    let one = |line: &Vec<u8>| Fields::read(line, &JsonBudget::new(LINE_BYTES_MAX));
     let read = move |lines: Vec<Vec<u8>>| lines.iter().map(one).collect();
     let (count, bytes) = (lines.len(), lines.iter().map(Vec::len).sum::<usize>());
     if bytes <= PARSED_HERE_BYTES_MAX {

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use engine::{ASIDE_BYTES_MIN, Caller, Effect, Engine, Family, Request, WriteAnswer};
+use engine::{Caller, Effect, Engine, Family, OFFLOAD_BYTES_MIN, Request, WriteAnswer};
 use hyper::StatusCode;
 use model::{Mark, Marked, Page};
 
@@ -188,7 +188,7 @@ impl Shape {
     ) -> Reply {
         let Marked { answer: page, mark } = written;
         let (bytes, family) = (page.size_bytes(), context.family);
-        if bytes < ASIDE_BYTES_MIN {
+        if bytes < OFFLOAD_BYTES_MIN {
             let body = self.body(total, &page, family);
             return Reply::json(self.status(), body).at(mark);
         }
@@ -196,7 +196,7 @@ impl Shape {
         let apart = page.clone();
         let work = move || self.body(total, &apart, family);
         let engine = &context.app.shared.engine;
-        let body = engine.aside(bytes, caller.is_guest(), work).await;
+        let body = engine.offload(bytes, caller.is_guest(), work).await;
         let body = body.unwrap_or_else(|_| self.body(total, &page, family));
         Reply::json(self.status(), body).at(mark)
     }

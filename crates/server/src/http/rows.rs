@@ -203,7 +203,7 @@ async fn row(
     }
     let (bytes, engine) = (page.size_bytes(), &context.app.shared.engine);
     let encode = move || wire::encode_page(&page, family);
-    let body = engine.aside(bytes, caller.is_guest(), encode);
+    let body = engine.offload(bytes, caller.is_guest(), encode);
     Ok(Reply::ok(body.await?).at(mark))
 }
 

@@ -348,7 +348,7 @@ pub async fn stage_rows(
 
 #[cfg(test)]
 mod tests {
-    use engine::{Family, Room};
+    use engine::{Family, JsonBudget};
 
     use super::*;
 
@@ -357,11 +357,12 @@ mod tests {
         assert_eq!(transaction_of(None), None);
         assert_eq!(transaction_of(Some("")), None);
         assert_eq!(transaction_of(Some("t")), Some("t"));
-        let mut fields = Fields::read(br#"{"transactionId":""}"#, &Room::new(1_000)).unwrap();
+        let mut fields = Fields::read(br#"{"transactionId":""}"#, &JsonBudget::new(1_000)).unwrap();
         assert_eq!(transaction_in(&mut fields).unwrap(), None);
-        let mut fields = Fields::read(br#"{"transactionId":"t"}"#, &Room::new(1_000)).unwrap();
+        let mut fields =
+            Fields::read(br#"{"transactionId":"t"}"#, &JsonBudget::new(1_000)).unwrap();
         assert_eq!(transaction_in(&mut fields).unwrap().as_deref(), Some("t"));
-        let mut fields = Fields::read(br#"{"transactionId":5}"#, &Room::new(1_000)).unwrap();
+        let mut fields = Fields::read(br#"{"transactionId":5}"#, &JsonBudget::new(1_000)).unwrap();
         let refused = transaction_in(&mut fields).unwrap_err();
         assert_eq!(refused.kind, Kind::ArgumentInvalid);
     }

@@ -42,7 +42,7 @@ use self::schema::coding::Coding;
 use self::schema::{catalogue_read, fulltext, migrate};
 use crate::batch::{Changes, Outcome, WriteBatch};
 use crate::{
-    Aside, Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded,
+    Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded, OffloadKind,
     OpenTransactions, OperationsOf, Options, Pending, Point, Preview, Recorded, RecordsOf,
     Snapshot, Staged, Store, StoreError, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep,
     StoreUsage, StoreWrites, Transaction, Work,
@@ -259,8 +259,8 @@ impl StoreReads for SqliteStore {
         Box::pin(ready(self.readers.explain(query)))
     }
 
-    fn aside(&self, kind: Aside, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
-        self.readers.aside(kind, of_guest, work)
+    fn offload(&self, kind: OffloadKind, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+        self.readers.offload(kind, of_guest, work)
     }
 }
 
@@ -361,8 +361,8 @@ impl StoreUpkeep for SqliteStore {
         Box::pin(ready(self.shared.with_writer(Writer::rewind)))
     }
 
-    fn tend(&self) -> StoreFuture<'_, bool> {
-        Box::pin(ready(self.shared.with_writer(Writer::tend)))
+    fn run_upkeep(&self) -> StoreFuture<'_, bool> {
+        Box::pin(ready(self.shared.with_writer(Writer::run_upkeep)))
     }
 
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {

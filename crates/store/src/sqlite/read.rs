@@ -37,8 +37,8 @@ use super::schema::bind::Bound;
 use super::schema::codec;
 use super::schema::coding::Coding;
 use crate::{
-    Aside, Listed, Listing, LongReadCounts, Options, Point, Snapshot, StoreError, StoreFuture,
-    TotalCap, Work,
+    Listed, Listing, LongReadCounts, OffloadKind, Options, Point, Snapshot, StoreError,
+    StoreFuture, TotalCap, Work,
 };
 
 mod boundary;
@@ -214,16 +214,16 @@ impl Readers {
         if let Some(stop) = pool::stop_of_this() {
             return Box::pin(ready(read(stop)));
         }
-        match self.pool.run(Aside::Read, of_guest, read) {
+        match self.pool.run(OffloadKind::Read, of_guest, read) {
             Ok(waiting) => Box::pin(waiting),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
 
-    /// What [`crate::StoreReads::aside`] promises.
-    pub(super) fn aside(
+    /// What [`crate::StoreReads::offload`] promises.
+    pub(super) fn offload(
         &self,
-        kind: Aside,
+        kind: OffloadKind,
         of_guest: bool,
         work: Work,
     ) -> StoreFuture<'static, ()> {
@@ -233,7 +233,7 @@ impl Readers {
         }
         let (asked, waiting_max) = (Instant::now(), self.pool.waiting_max(of_guest));
         let work = move |stop: Arc<AtomicBool>| {
-            if kind == Aside::Read && asked.elapsed().as_secs() >= WAIT_S_MAX {
+            if kind == OffloadKind::Read && asked.elapsed().as_secs() >= WAIT_S_MAX {
                 return Err(StoreError::ReadersBusy { waiting_max });
             }
             work(&stop);
@@ -407,10 +407,10 @@ impl Reader {
         };
         let (mut rows, last_place) = self.by_shape(shared, &statement, |found| {
             let (mut rows, mut last_place) = (Vec::new(), None);
-            let mut room = Room::of(listing);
+            let mut budget = ListingBudget::of(listing);
             while let Some(row) = found.next()? {
                 let one = shape.read(row, 0)?;
-                watch::moved(room.take(&one)?)?;
+                watch::moved(budget.take(&one)?)?;
                 rows.push(one);
                 if place && rows.len() == query.limit as usize {
                     last_place = Some(place_of(row, query)?);
@@ -578,14 +578,14 @@ impl Reader {
 }
 
 /// How many bytes the rows of a list may still take.
-struct Room {
+struct ListingBudget {
     bytes_max: usize,
     left: usize,
 }
 
-impl Room {
-    fn of(listing: Listing<'_>) -> Room {
-        Room {
+impl ListingBudget {
+    fn of(listing: Listing<'_>) -> ListingBudget {
+        ListingBudget {
             bytes_max: listing.bytes_max,
             left: listing.bytes_max,
         }

@@ -22,11 +22,11 @@ use crate::StoreError;
 
 impl Writer {
     /// Does one slice; says whether more is waiting.
-    pub(super) fn tend(&mut self) -> Result<bool, StoreError> {
+    pub(super) fn run_upkeep(&mut self) -> Result<bool, StoreError> {
         if next_task(&self.connection)?.is_none() {
             return Ok(false);
         }
-        self.aside(|writer| {
+        self.in_own_transaction(|writer| {
             let Some((number, task, from)) = next_task(&writer.connection)? else {
                 return Ok(false);
             };
@@ -34,7 +34,7 @@ impl Writer {
                 Task::Drop => remove_slice(&writer.connection, number)?.then_some(from),
                 Task::Bodies => writer.encode_slice(number, from)?,
                 Task::Forget => {
-                    let table = writer.tended(number)?;
+                    let table = writer.table_of_task(number)?;
                     forget_slice(&writer.connection, &writer.state.growth, &table, from)?
                 }
                 Task::Count => writer.count_slice(number, from)?,
@@ -62,7 +62,7 @@ impl Writer {
         Ok(rest)
     }
 
-    fn tended(&self, number: TableNumber) -> Result<Arc<Table>, StoreError> {
+    fn table_of_task(&self, number: TableNumber) -> Result<Arc<Table>, StoreError> {
         let table = self.committed.catalogue.table_by_number(number);
         let gone = || corrupt(format!("upkeep of table {}, which is gone", number.0));
         table.cloned().ok_or_else(gone)
@@ -70,7 +70,7 @@ impl Writer {
 
     /// Encodes the stale bodies among the next rows after `$sequence` `from`; where to go on.
     fn encode_slice(&self, number: TableNumber, from: i64) -> Result<Option<i64>, StoreError> {
-        let table = &*self.tended(number)?;
+        let table = &*self.table_of_task(number)?;
         if table.columns.iter().any(|column| column.encrypt) {
             return self.clear_slice(table, from);
         }

@@ -307,7 +307,7 @@ pub fn deletion_takes_all_that_was_inside(place: &dyn Place) {
 }
 
 fn block_on_tend(db: &Db) -> bool {
-    futures_executor::block_on(db.store.tend()).unwrap()
+    futures_executor::block_on(db.store.run_upkeep()).unwrap()
 }
 
 pub fn numbers_are_never_given_twice(place: &dyn Place) {

@@ -123,7 +123,7 @@ impl Db {
             author: Some("tests".to_owned()),
             unchanged_since: None,
             note: None,
-            room: store::Room::Any,
+            space: store::SpaceLimit::Any,
         }
     }
 

@@ -126,5 +126,5 @@ cases! {
         a_deleted_row_stays_readable_at_its_time
         permissions_of_today_judge_the_past
         the_horizon_survives
-        tend_removes_deleted_tables_in_slices;
+        run_upkeep_removes_deleted_tables_in_slices;
 }

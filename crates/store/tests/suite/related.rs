@@ -380,7 +380,7 @@ pub fn a_relationship_goes_with_its_table(place: &dyn Place) {
     db.ok(vec![Op::Catalogue(delete_table("notes"))]);
     assert_eq!(db.table_called("others").relations().count(), 0);
     assert_eq!(describe(&db.load().catalogue), describe(&db.catalogue));
-    while block_on(db.store.tend()).unwrap() {}
+    while block_on(db.store.run_upkeep()).unwrap() {}
     let others = db.table_called("others");
     db.ok(vec![delete(&others, "o1")]);
 }

@@ -56,8 +56,8 @@ fn add(key: &str) -> SchemaChange {
     SchemaChange::AddColumn(text_column(key, 100))
 }
 
-fn tend(db: &Db) {
-    while block_on(db.store.tend()).unwrap() {}
+fn run_upkeep(db: &Db) {
+    while block_on(db.store.run_upkeep()).unwrap() {}
 }
 
 fn note_and(title: &str, more: &[Value]) -> Vec<Value> {
@@ -181,13 +181,13 @@ pub fn rows_read_alike_before_and_after_upkeep(place: &dyn Place) {
     db.close();
     let mut db = Db::open(place);
     check(&db);
-    tend(&db);
+    run_upkeep(&db);
     check(&db);
     // Two changes before the upkeep comes, then the deletion of the table: nothing is left over.
     change(&mut db, add("more"));
     change(&mut db, SchemaChange::DropColumn(ColumnNumber(8)));
     db.ok(vec![Op::Catalogue(delete_table("notes"))]);
-    tend(&db);
+    run_upkeep(&db);
 }
 
 pub fn a_rename_changes_the_catalogue_only(place: &dyn Place) {
@@ -345,7 +345,7 @@ pub fn a_dropped_column_is_gone_and_stays_in_the_past(place: &dyn Place) {
     assert_holds(&db.get("still").unwrap(), &table, &without("one"));
     db.ok(vec![db.update("moved", vec![(7, text("new"))])]);
     db.ok(vec![db.delete("gone")]);
-    tend(&db);
+    run_upkeep(&db);
     let moved = note_and("three", &[text("new")]);
     assert_holds(&db.get("moved").unwrap(), &table, &moved);
     for (id, title) in [("still", "one"), ("gone", "two"), ("moved", "three")] {

@@ -120,7 +120,7 @@ pub fn an_index_of_words_goes_with_its_table(place: &dyn Place) {
     db.ok(vec![db.insert("a", titled("some words", "1"))]);
     let number = db.table().number;
     db.ok(vec![Op::Catalogue(delete_table(db.table().id.as_str()))]);
-    while futures_executor::block_on(db.store.tend()).unwrap() {}
+    while futures_executor::block_on(db.store.run_upkeep()).unwrap() {}
     let mut table = notes();
     let title = &[(TITLE, Direction::Asc)];
     table

@@ -176,10 +176,10 @@ pub fn the_horizon_survives(place: &dyn Place) {
     );
 }
 
-pub fn tend_removes_deleted_tables_in_slices(place: &dyn Place) {
+pub fn run_upkeep_removes_deleted_tables_in_slices(place: &dyn Place) {
     let mut db = Db::with_notes(place);
-    let tend = |db: &Db| block_on(db.store.tend()).unwrap();
-    assert!(!tend(&db), "nothing to do");
+    let run_upkeep = |db: &Db| block_on(db.store.run_upkeep()).unwrap();
+    assert!(!run_upkeep(&db), "nothing to do");
     let second = Op::Catalogue(store::CatalogueOp::CreateTable(Box::new(notes_called(
         "second",
     ))));
@@ -191,12 +191,12 @@ pub fn tend_removes_deleted_tables_in_slices(place: &dyn Place) {
     db.ok(vec![Op::Catalogue(delete_table("second"))]);
     let mark = db.load().mark;
     let mut slices = 1;
-    while tend(&db) {
+    while run_upkeep(&db) {
         slices += 1;
     }
     // 1,500 rows and 1,500 versions, and an empty table: at least three full slices.
     assert!(slices >= 4, "{slices}");
-    assert!(!tend(&db));
+    assert!(!run_upkeep(&db));
     assert_eq!(db.load().mark, mark, "upkeep takes no mark");
     let again = Op::Catalogue(store::CatalogueOp::CreateTable(Box::new(notes_called(
         "notes",

@@ -246,7 +246,7 @@ impl Writer {
         instant: Timestamp,
         show: impl FnOnce(&mut Run<'_>) -> Step<usize>,
     ) -> Result<usize, StoreError> {
-        let mut run = self.run_aside(instant);
+        let mut run = self.run_without_batch(instant);
         let count = match show(&mut run) {
             Ok(count) => count,
             Err(Halt::Failed(error)) => return Err(error),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::TableNumber;
 use rusqlite::{ToSql, params};
 
-use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, Room, WriteBatch};
+use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, SpaceLimit, WriteBatch};
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::state::State;
@@ -52,7 +52,7 @@ impl Run<'_> {
             let ran = self.op(op, &mut done);
             ran.map_err(|halt| halt.of(batch, Some(nth)))?;
         }
-        if let Room::None(full) = &batch.room {
+        if let SpaceLimit::None(full) = &batch.space {
             return Err(Refusal::Full(full.clone()).into());
         }
         self.end_timed()?;
@@ -67,7 +67,7 @@ impl Run<'_> {
         if !changes_nothing {
             self.forget_past()?;
             self.totals.need_project_bytes(
-                &batch.room,
+                &batch.space,
                 &self.state.catalogue,
                 &self.state.growth,
             )?;

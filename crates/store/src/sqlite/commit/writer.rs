@@ -256,7 +256,7 @@ impl Writer {
     }
 
     /// A run of no batch, for what becomes due at `instant`.
-    pub(crate) fn run_aside(&mut self, instant: Timestamp) -> Run<'_> {
+    pub(crate) fn run_without_batch(&mut self, instant: Timestamp) -> Run<'_> {
         Run {
             connection: &self.connection,
             coding: &self.coding,
@@ -387,7 +387,7 @@ impl Writer {
     }
 
     /// Runs `change` in a transaction of its own that takes no mark. Durable when it returns.
-    pub(crate) fn aside<T>(
+    pub(crate) fn in_own_transaction<T>(
         &mut self,
         change: impl FnOnce(&mut Writer) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -410,7 +410,7 @@ impl Writer {
 
     /// Stores the horizon; see [`crate::StoreUpkeep::reserve`] and [`crate::StoreUpkeep::close`].
     pub(crate) fn store_horizon(&mut self, horizon: Mark) -> Result<(), StoreError> {
-        self.aside(|writer| {
+        self.in_own_transaction(|writer| {
             writer.state.horizon = horizon.max(writer.state.mark);
             writer.state.write(&writer.connection)?;
             Ok(())

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use futures_channel::oneshot;
 
-use crate::{Aside, LongReadCounts, LongReads, StoreError};
+use crate::{LongReadCounts, LongReads, OffloadKind, StoreError};
 
 thread_local! {
     /// What stops the work that this thread does, if it is one for long reads.
@@ -97,7 +97,7 @@ struct Queue {
 struct Job {
     run: Box<dyn FnOnce() + Send>,
     of_guest: bool,
-    kind: Aside,
+    kind: OffloadKind,
     /// Raised when nobody waits for it any more.
     stop: Arc<AtomicBool>,
 }
@@ -142,7 +142,7 @@ impl Pool {
     /// [`StoreError::ReadersBusy`] when the queue of its kind and share is full.
     pub(super) fn run<T: Send + 'static>(
         &self,
-        kind: Aside,
+        kind: OffloadKind,
         of_guest: bool,
         read: impl FnOnce(Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<Waiting<T>, StoreError> {
@@ -253,7 +253,7 @@ impl Drop for Pool {
 
 /// A job that runs `work`, and the wait for what comes of it.
 fn job<T: Send + 'static>(
-    kind: Aside,
+    kind: OffloadKind,
     of_guest: bool,
     work: impl FnOnce(Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
 ) -> (Job, Waiting<T>) {
@@ -282,8 +282,8 @@ impl State {
             &mut self.of_keys
         };
         match job.kind {
-            Aside::Read => &mut share.reads,
-            Aside::Answer => &mut share.answers,
+            OffloadKind::Read => &mut share.reads,
+            OffloadKind::Answer => &mut share.answers,
         }
     }
 }
@@ -308,7 +308,7 @@ impl Job {
     }
 
     fn is_guest_read(&self) -> bool {
-        self.of_guest && self.kind == Aside::Read
+        self.of_guest && self.kind == OffloadKind::Read
     }
 }
 
@@ -439,7 +439,7 @@ mod tests {
         };
         let pool = Pool::with_idle(limits, IDLE_MAX);
         let (release, released) = oneshot::channel::<()>();
-        let held = pool.run(Aside::Read, false, |_| Ok(block_on(released).is_ok()));
+        let held = pool.run(OffloadKind::Read, false, |_| Ok(block_on(released).is_ok()));
         let order = Arc::<Mutex<Vec<bool>>>::default();
         let run = |of_guest: bool| {
             let order = order.clone();
@@ -447,7 +447,7 @@ mod tests {
                 order.lock().unwrap().push(of_guest);
                 Ok(())
             };
-            pool.run(Aside::Read, of_guest, note).unwrap()
+            pool.run(OffloadKind::Read, of_guest, note).unwrap()
         };
         let keys: Vec<_> = (0..20).map(|_| run(false)).collect();
         let guests: Vec<_> = (0..3).map(|_| run(true)).collect();
@@ -473,7 +473,7 @@ mod tests {
         for round in 0..200_u64 {
             let waiting: Vec<Waiting<u64>> = (0..20)
                 .map(|nth| {
-                    pool.run(Aside::Read, nth % 2 == 0, move |_| Ok(nth))
+                    pool.run(OffloadKind::Read, nth % 2 == 0, move |_| Ok(nth))
                         .unwrap()
                 })
                 .collect();
@@ -488,7 +488,7 @@ mod tests {
             assert!(began.elapsed() < Duration::from_mins(1), "they stay");
             std::thread::yield_now();
         }
-        let last = pool.run(Aside::Answer, false, |_| Ok(1)).unwrap();
+        let last = pool.run(OffloadKind::Answer, false, |_| Ok(1)).unwrap();
         assert_eq!(block_on(last), Ok(1));
     }
 }

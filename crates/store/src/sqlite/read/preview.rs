@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::cursor::cursor_values;
 use super::row::Shape;
-use super::{Halt, Room, Step, bind};
+use super::{Halt, ListingBudget, Step, bind};
 use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::disk::sorts;
 use crate::sqlite::schema::coding::Coding;
@@ -69,10 +69,10 @@ impl Reading<'_> {
         };
         let mut prepared = self.connection.prepare(&statement.sql)?;
         let mut found = bind(&mut prepared, &statement.parameters)?;
-        let (mut rows, mut room) = (Vec::new(), Room::of(listing));
+        let (mut rows, mut budget) = (Vec::new(), ListingBudget::of(listing));
         while let Some(row) = found.next()? {
             let row = shape.read(row, 0)?;
-            room.take(&row)?;
+            budget.take(&row)?;
             rows.push(row);
         }
         let place = query.cursor.as_ref();

@@ -20,7 +20,7 @@ use super::coding::NUMBER_BYTES;
 use super::columns::column_type;
 use super::tasks::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
 use crate::StoreError;
-use crate::batch::Room;
+use crate::batch::SpaceLimit;
 use crate::refusal::{Counted, Full, Refusal};
 
 /// What a version counts for its id, its times and its place, beside its values.
@@ -177,11 +177,11 @@ impl Totals {
     /// bytes away is done in a project that is full, too.
     pub(crate) fn need_project_bytes(
         &self,
-        room: &Room,
+        space: &SpaceLimit,
         catalogue: &Catalogue,
         growth: &Growth,
     ) -> Result<(), Refusal> {
-        let Room::ProjectBytes(max) = *room else {
+        let SpaceLimit::ProjectBytes(max) = *space else {
             return Ok(());
         };
         let own = growth.own.borrow();

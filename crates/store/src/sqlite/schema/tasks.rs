@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::StoreError;
 use crate::sqlite::disk::fault::corrupt;
 
-/// Most rows removed or written anew in one slice (contract of [`crate::StoreUpkeep::tend`]).
+/// Most rows removed or written anew in one slice (contract of [`crate::StoreUpkeep::run_upkeep`]).
 pub(crate) const SLICE_ROWS_MAX: usize = 1_000;
 /// So many rows are removed before it is looked how large they were.
 pub(crate) const STEP_ROWS: usize = 16;

@@ -6,7 +6,7 @@ use crate::sqlite::commit::writer::Writer;
 impl Writer {
     /// See [`crate::StoreUpkeep::rewind`].
     pub(crate) fn rewind(&mut self) -> Result<(), StoreError> {
-        self.aside(|writer| {
+        self.in_own_transaction(|writer| {
             writer
                 .connection
                 .execute_batch("DELETE FROM tx; DELETE FROM tx_row; UPDATE meta SET x_at = 0;")?;

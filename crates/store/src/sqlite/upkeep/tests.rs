@@ -133,7 +133,7 @@ fn commit(writer: &mut Writer, mark: i64, ops: Vec<Op>) {
         author: None,
         unchanged_since: None,
         note: None,
-        room: crate::batch::Room::Any,
+        space: crate::batch::SpaceLimit::Any,
     };
     let outcomes = writer.apply(&[batch], Mark(mark)).unwrap();
     assert!(outcomes[0].is_ok(), "{:?}", outcomes[0]);
@@ -151,11 +151,11 @@ fn large() -> Value {
 }
 
 /// How many of `sql` there are left after each slice of `task`.
-fn tended(writer: &mut Writer, task: Task, sql: &str) -> Vec<usize> {
+fn run_to_end(writer: &mut Writer, task: Task, sql: &str) -> Vec<usize> {
     let ask = "INSERT INTO upkeep (tab, task, seq) VALUES (1, ?1, 0)";
     writer.connection.execute(ask, [task.as_str()]).unwrap();
     let mut left = Vec::new();
-    while writer.tend().unwrap() {
+    while writer.run_upkeep().unwrap() {
         left.push(count(writer, sql));
     }
     left.push(count(writer, sql));
@@ -171,7 +171,7 @@ fn a_slice_of_upkeep_ends_with_the_row_that_fills_its_bytes() {
     commit(&mut writer, 1, (0..20).map(insert).collect());
     writer.committed.catalogue = catalogue(&table(2));
     let stale = "SELECT count(*) FROM t1 WHERE body_epoch = 1";
-    assert_eq!(tended(&mut writer, Task::Bodies, stale), [12, 4, 0]);
+    assert_eq!(run_to_end(&mut writer, Task::Bodies, stale), [12, 4, 0]);
 
     let empty = |n| {
         Op::Row(RowOp {
@@ -191,7 +191,7 @@ fn a_slice_of_upkeep_ends_with_the_row_that_fills_its_bytes() {
     writer.committed.catalogue = catalogue(&forgetful);
     let old = "SELECT count(*) FROM t1_v WHERE octet_length(c1) > 0";
     assert_eq!(count(&writer, old), 20);
-    assert_eq!(tended(&mut writer, Task::Forget, old), [12, 4, 0]);
+    assert_eq!(run_to_end(&mut writer, Task::Forget, old), [12, 4, 0]);
 }
 
 #[test]
@@ -251,11 +251,11 @@ fn bodies_of_an_older_schema_are_encoded_again_in_slices() {
         .execute(ask, [Task::Bodies.as_str()])
         .unwrap();
     let mut done = Vec::new();
-    while writer.tend().unwrap() {
+    while writer.run_upkeep().unwrap() {
         done.push(bodies(&writer, "2"));
     }
     assert_eq!(done, [1_000, 2_000]);
     assert_eq!(bodies(&writer, "2"), 2_500);
     assert_eq!(writer.committed.mark, Mark(1), "upkeep takes no mark");
-    assert!(!writer.tend().unwrap());
+    assert!(!writer.run_upkeep().unwrap());
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use futures_channel::oneshot;
 use list_cache::Family;
 use model::{Catalogue, Marked, Page};
-use store::{Aside, StoreError};
+use store::{OffloadKind, StoreError};
 
 use crate::Engine;
 use crate::error::{EngineError, Unavailable};
@@ -17,8 +17,9 @@ use crate::request::asked::{Caller, ListAnswer};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::turn::Turn;
 
-/// Work on so many bytes or more is done aside: on fewer it takes some tenths of a millisecond.
-pub const ASIDE_BYTES_MIN: usize = 256 << 10;
+/// Work on so many bytes or more is done on a thread for long reads: on fewer it takes some tenths
+/// of a millisecond.
+pub const OFFLOAD_BYTES_MIN: usize = 256 << 10;
 
 impl Engine {
     /// Does work on so many bytes: here while they are few, else on a thread for long reads, ahead
@@ -27,16 +28,16 @@ impl Engine {
     ///
     /// # Errors
     /// [`StoreError::ReadersBusy`] when as much work waits as reads may.
-    pub async fn aside<T: Send + 'static>(
+    pub async fn offload<T: Send + 'static>(
         &self,
         bytes: usize,
         of_guest: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        if bytes < ASIDE_BYTES_MIN {
+        if bytes < OFFLOAD_BYTES_MIN {
             return Ok(work());
         }
-        self.handed_over((Aside::Answer, of_guest), |_| work())
+        self.handed_over((OffloadKind::Answer, of_guest), |_| work())
             .await
     }
 
@@ -46,7 +47,7 @@ impl Engine {
     /// is given up, waits here, and begins again.
     ///
     /// # Errors
-    /// As for [`Engine::aside`]; [`Unavailable::Overloaded`] when it had to wait too often.
+    /// As for [`Engine::offload`]; [`Unavailable::Overloaded`] when it had to wait too often.
     pub(crate) async fn read_apart<T: Send + 'static>(
         &self,
         of_guest: bool,
@@ -60,7 +61,9 @@ impl Engine {
                 let answer = at_once(read(&engine, &Turn::apart(stop)));
                 (read, answer)
             };
-            let (again, answer) = self.handed_over((Aside::Read, of_guest), once).await?;
+            let (again, answer) = self
+                .handed_over((OffloadKind::Read, of_guest), once)
+                .await?;
             if let Some(answer) = answer {
                 return answer;
             }
@@ -99,13 +102,13 @@ impl Engine {
 
     async fn handed_over<T: Send + 'static>(
         &self,
-        (kind, of_guest): (Aside, bool),
+        (kind, of_guest): (OffloadKind, bool),
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let (reply, mut answer) = oneshot::channel();
         // Nobody may be waiting any more.
         let work = Box::new(move |stop: &AtomicBool| drop(reply.send(work(stop))));
-        self.shared.store.aside(kind, of_guest, work).await?;
+        self.shared.store.offload(kind, of_guest, work).await?;
         let done = answer.try_recv().ok().flatten();
         // It broke down, and said so where it did.
         Ok(done.ok_or(StoreError::Interrupted)?)
@@ -119,7 +122,7 @@ impl Engine {
         of_guest: bool,
     ) -> Result<(u128, Arc<[u8]>), EngineError> {
         let (encode, seed) = (self.shared.encode_page, self.seed);
-        self.aside(page.size_bytes(), of_guest, move || {
+        self.offload(page.size_bytes(), of_guest, move || {
             let body = encode(&page, family);
             // Large rows are not held beside two copies of what is made of them.
             drop(page);
