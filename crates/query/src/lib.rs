@@ -5,6 +5,7 @@
 
 pub mod advice;
 pub mod ast;
+mod canonical;
 pub mod dialect;
 pub mod emit;
 pub mod equalities;

@@ -6,6 +6,7 @@
 
 use model::{Direction, Field, Selection, Table, Value};
 
+use crate::canonical::{Canonical, canonical};
 use crate::query::{Cursor, Filter, Frame, Query, Side, Test};
 use crate::search::Search;
 use crate::visibility::Visibility;
@@ -108,45 +109,25 @@ impl Form<'_> {
     }
 
     fn write_filter(&self, out: &mut Vec<u8>, filter: &Filter) {
-        match filter {
-            Filter::All(_) => self.write_branches(out, filter, 0),
-            Filter::Any(_) => self.write_branches(out, filter, 1),
-            Filter::Field(field, test) => {
+        let form = |branch: &Filter| {
+            let mut form = Vec::new();
+            self.write_filter(&mut form, branch);
+            form
+        };
+        let (tag, forms) = match canonical(filter, form) {
+            Canonical::Condition(field, test) => {
                 out.push(2);
-                self.write_field(out, *field);
-                write_test(out, test);
+                self.write_field(out, field);
+                return write_test(out, test);
             }
-        }
-    }
-
-    /// Branches of branches of the same kind count as branches; one branch stands for itself.
-    fn write_branches(&self, out: &mut Vec<u8>, filter: &Filter, tag: u8) {
-        let mut forms = Vec::new();
-        self.collect_branches(&mut forms, filter, tag);
-        forms.sort_unstable();
-        forms.dedup();
-        if let [form] = forms.as_slice() {
-            return out.extend(form);
-        }
+            Canonical::Single(form) => return out.extend(form),
+            Canonical::All(forms) => (0, forms),
+            Canonical::Any(forms) => (1, forms),
+        };
         out.push(tag);
         write_length(out, forms.len());
         for form in forms {
             write_bytes(out, &form);
-        }
-    }
-
-    fn collect_branches(&self, forms: &mut Vec<Vec<u8>>, filter: &Filter, tag: u8) {
-        match (filter, tag) {
-            (Filter::All(branches), 0) | (Filter::Any(branches), 1) => {
-                for branch in branches {
-                    self.collect_branches(forms, branch, tag);
-                }
-            }
-            _ => {
-                let mut form = Vec::new();
-                self.write_filter(&mut form, filter);
-                forms.push(form);
-            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use model::{Direction, Field, Selection, Table};
 
+use crate::canonical::{Canonical, canonical};
 use crate::query::{Filter, OrderKey, Query, Side, Test};
 
 /// Longest shape, in bytes, before its number stands for the rest: room for a dozen conditions. A
@@ -103,72 +104,35 @@ fn field_number(field: Field) -> u64 {
 }
 
 fn filter_number(filter: &Filter) -> u64 {
-    let flat = leaves(filter);
-    if let Some((kind, branches)) = flat {
-        let mut numbers: Vec<u64> = branches.into_iter().map(filter_number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        if let [only] = numbers.as_slice() {
-            // One branch stands for itself, whatever kind it was a branch of.
-            return *only;
-        }
-        let sum = numbers.into_iter().fold(0, u64::wrapping_add);
-        return mix(mix(sum, 3), kind);
-    }
-    match filter {
-        Filter::Field(field, test) => mix(field_number(*field) + 11, tag(test)),
-        Filter::All(_) | Filter::Any(_) => unreachable!("these have leaves"),
-    }
-}
-
-/// The branches of a filter that has some, those of the same kind below it taken up.
-fn leaves(filter: &Filter) -> Option<(u64, Vec<&Filter>)> {
-    fn gather<'f>(filter: &'f Filter, is_all: bool, into: &mut Vec<&'f Filter>) {
-        let branches = match filter {
-            Filter::All(branches) if is_all => branches,
-            Filter::Any(branches) if !is_all => branches,
-            other => return into.push(other),
-        };
-        for branch in branches {
-            gather(branch, is_all, into);
-        }
-    }
-    let is_all = match filter {
-        Filter::All(_) => true,
-        Filter::Any(_) => false,
-        Filter::Field(..) => return None,
+    let (kind, numbers) = match canonical(filter, filter_number) {
+        Canonical::Condition(field, test) => return mix(field_number(field) + 11, tag(test)),
+        Canonical::Single(number) => return number,
+        Canonical::Any(numbers) => (1, numbers),
+        Canonical::All(numbers) => (2, numbers),
     };
-    let mut into = Vec::new();
-    gather(filter, is_all, &mut into);
-    Some((u64::from(is_all) + 1, into))
+    let sum = numbers.into_iter().fold(0, u64::wrapping_add);
+    mix(mix(sum, 3), kind)
 }
 
 /// What must hold, each condition a text.
 fn conditions(table: &Table, filter: &Filter) -> Vec<String> {
-    match leaves(filter) {
-        Some((kind, branches)) => {
-            let mut texts: Vec<String> = branches
-                .into_iter()
-                .map(|branch| match conditions(table, branch) {
-                    several if several.len() > 1 => format!("and({})", several.join(", ")),
-                    mut one => one.pop().unwrap_or_default(),
-                })
-                .collect();
-            texts.sort_unstable();
-            texts.dedup();
-            let is_any = kind == 1;
-            if is_any && texts.len() > 1 {
-                vec![format!("or({})", texts.join(", "))]
-            } else {
-                texts
-            }
+    let (is_all, branches) = match canonical(filter, |branch| conditions(table, branch)) {
+        Canonical::Condition(field, test) => {
+            return vec![format!("{}(\"{}\")", word(test), name(table, field))];
         }
-        None => match filter {
-            Filter::Field(field, test) => {
-                vec![format!("{}(\"{}\")", word(test), name(table, *field))]
-            }
-            Filter::All(_) | Filter::Any(_) => unreachable!("these have leaves"),
-        },
+        Canonical::Single(conditions) => return conditions,
+        Canonical::All(branches) => (true, branches),
+        Canonical::Any(branches) => (false, branches),
+    };
+    let text = |mut branch: Vec<String>| match branch.len() {
+        1 => branch.remove(0),
+        _ => format!("and({})", branch.join(", ")),
+    };
+    let mut texts: Vec<String> = branches.into_iter().map(text).collect();
+    texts.sort_unstable();
+    match is_all {
+        true => texts,
+        false => vec![format!("or({})", texts.join(", "))],
     }
 }
 
@@ -267,6 +231,7 @@ mod tests {
     const A: &str = r#"{"method":"equal","attribute":"a","values":["x"]}"#;
     const A_OTHER: &str = r#"{"method":"equal","attribute":"a","values":["y","z"]}"#;
     const N: &str = r#"{"method":"greaterThan","attribute":"n","values":[5]}"#;
+    const DISTINCT: &str = r#"{"method":"isNotNull","attribute":"a"}"#;
     const DOWN: &str = r#"{"method":"orderDesc","attribute":"n"}"#;
 
     #[test]
@@ -314,6 +279,10 @@ mod tests {
         let either = format!(r#"{{"method":"or","values":[{N},{A}]}}"#);
         let either_turned = format!(r#"{{"method":"or","values":[{A_OTHER},{N}]}}"#);
         let both = format!(r#"{{"method":"and","values":[{A},{N}]}}"#);
+        let pair = |first: &str| format!(r#"{{"method":"and","values":[{first},{N}]}}"#);
+        let (one, other) = (pair(A), pair(A_OTHER));
+        let same_twice = format!(r#"{{"method":"or","values":[{one},{other}]}}"#);
+        let nested = format!(r#"{{"method":"and","values":[{DISTINCT},{same_twice}]}}"#);
         let page = r#"{"method":"limit","values":[7]}"#;
         let skip = r#"{"method":"offset","values":[7]}"#;
         let select = r#"{"method":"select","values":["a"]}"#;
@@ -330,6 +299,9 @@ mod tests {
             vec![&either],
             vec![&either_turned],
             vec![&either, A],
+            vec![&same_twice],
+            vec![&nested],
+            vec![DISTINCT, A, N],
             vec![A, DOWN],
             vec![DOWN],
             vec![A, skip],
