@@ -285,16 +285,16 @@ fn write_many_rows(directory: &std::path::Path) {
     let database = &loaded.catalogue.project("p").unwrap().databases["d"];
     let table = &database.tables["t"];
     let insert = |n: i64| {
-        Op::Row(RowOp {
-            table: table.clone(),
-            id: RowId::new(&format!("r{n}")).unwrap(),
-            act: RowAct::Insert {
+        Op::Row(RowOp::now(
+            table.clone(),
+            RowId::new(&format!("r{n}")).unwrap(),
+            RowAct::Insert {
                 values: vec![Value::Null, Value::Int(n / 2)],
                 permissions: vec![],
                 stamps: Stamps::default(),
                 guard: store::Guard::Open,
             },
-        })
+        ))
     };
     let mut mark = loaded.horizon.next();
     for slice in 0..=10 {

@@ -6,14 +6,13 @@ use model::history::Range;
 use model::{
     ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
     Mark, Past, Patch, Permission, ProjectId, Retention, RowId, Table, TableId, TableNumber,
-    Timestamp, Value,
+    Timestamp,
 };
 use query::Query;
 
 use crate::refusal::{Full, Refusal};
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
 use crate::staged::{Once, Since, Transaction, TransactionOp};
-use crate::timed::{TimedAct, TimedOp};
 use crate::written::{Matched, TimedDone, WrittenRow};
 
 /// Most rows one batch may change, and most that its searches may find, together.
@@ -87,11 +86,10 @@ impl WriteBatch {
                 RelatedOp::Link(op) => op.holders.len().max(1),
                 RelatedOp::Need { .. }
                 | RelatedOp::Write(_)
-                | RelatedOp::Over(_)
                 | RelatedOp::Free(_)
                 | RelatedOp::Hold(_) => 1,
             },
-            Op::Row(_) | Op::Timed(_) | Op::Catalogue(_) | Op::Transaction(_) => 1,
+            Op::Row(_) | Op::Catalogue(_) | Op::Transaction(_) => 1,
             Op::Since(_) | Op::Once(_) => 0,
         };
         self.ops.iter().map(rows).sum()
@@ -101,26 +99,10 @@ impl WriteBatch {
 impl WriteBatch {
     /// About so many bytes of values it brings along.
     pub fn bytes(&self) -> usize {
-        let patch = |patch: &Patch| patch.size_bytes();
-        let values = |values: &[Value]| values.iter().map(Value::size_bytes).sum();
-        let row = |op: &RowOp| match &op.act {
-            RowAct::Insert { values: all, .. } => values(all),
-            RowAct::Update { patch: some, .. } | RowAct::Put { patch: some, .. } => patch(some),
-            RowAct::Delete { .. } => 0,
-        };
-        let timed = |op: &TimedOp| match &op.act {
-            TimedAct::Insert { values: all, .. } | TimedAct::Put { values: all, .. } => values(all),
-            TimedAct::Update { patch: some, .. } | TimedAct::Patch { patch: some, .. } => {
-                patch(some)
-            }
-            _ => 0,
-        };
         let bytes = |op: &Op| match op {
-            Op::Row(op) => row(op),
-            Op::Timed(op) => timed(op),
+            Op::Row(op) => op.size_bytes(),
             Op::Related(op) => match &**op {
-                RelatedOp::Write(op) => row(op),
-                RelatedOp::Over(op) => timed(op),
+                RelatedOp::Write(op) => op.size_bytes(),
                 _ => 0,
             },
             _ => 0,
@@ -145,10 +127,8 @@ impl WriteBatch {
     pub(crate) fn last_on(&self, table: TableNumber, id: &RowId) -> Option<usize> {
         self.ops.iter().rposition(|op| match op {
             Op::Row(op) => op.table.number == table && op.id == *id,
-            Op::Timed(op) => op.table.number == table && op.id == *id,
             Op::Related(op) => match &**op {
                 RelatedOp::Write(op) => op.table.number == table && op.id == *id,
-                RelatedOp::Over(op) => op.table.number == table && op.id == *id,
                 RelatedOp::Link(op) => op.table.number == table && op.holders.contains(id),
                 RelatedOp::Need { .. } | RelatedOp::Free(_) | RelatedOp::Hold(_) => false,
             },
@@ -160,6 +140,7 @@ impl WriteBatch {
     /// row along relationships.
     pub(crate) fn meets_rows_again(&self) -> bool {
         let goes_on = |op: &Op| match op {
+            Op::Row(op) if op.range.is_some() => true,
             Op::Row(op) => {
                 matches!(op.act, RowAct::Delete { .. }) && op.table.relations().next().is_some()
             }
@@ -167,7 +148,7 @@ impl WriteBatch {
                 let is_ranged = matches!(op.act, MatchingAct::Update { range: Some(_), .. });
                 is_ranged || op.query.table.relations().next().is_some()
             }
-            Op::Related(_) | Op::Timed(_) | Op::Catalogue(_) => true,
+            Op::Related(_) | Op::Catalogue(_) => true,
             Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
         };
         self.ops.len() > 1 || self.ops.iter().any(goes_on)
@@ -183,8 +164,6 @@ pub enum Op {
     Matching(Box<MatchingOp>),
     /// On rows at the other end of a relationship.
     Related(Box<RelatedOp>),
-    /// On a row, over a valid period.
-    Timed(Box<TimedOp>),
     /// On a container.
     Catalogue(CatalogueOp),
     /// On a transaction of a client.
@@ -199,7 +178,7 @@ impl Op {
     /// Whether it was checked against a catalogue, which must not have changed since.
     pub(crate) fn needs_catalogue(&self) -> bool {
         match self {
-            Op::Row(_) | Op::Matching(_) | Op::Related(_) | Op::Timed(_) => true,
+            Op::Row(_) | Op::Matching(_) | Op::Related(_) => true,
             Op::Catalogue(_) | Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
         }
     }
@@ -225,8 +204,6 @@ pub enum RelatedOp {
     },
     /// Writes a row.
     Write(RowOp),
-    /// Writes a row over a valid period.
-    Over(Box<TimedOp>),
     /// Gives rows a link, and takes it from all others.
     Link(LinkOp),
     /// Takes one row's links away, unless it holds those that it is to hold.

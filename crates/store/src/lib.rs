@@ -21,7 +21,6 @@ mod refusal;
 mod row_op;
 mod sqlite;
 pub mod staged;
-mod timed;
 mod written;
 
 pub use batch::{
@@ -30,14 +29,13 @@ pub use batch::{
 };
 pub use error::StoreError;
 pub use refusal::{Container, Counted, Full, Refusal};
-pub use row_op::{Guard, RowAct, RowOp, Stamps};
+pub use row_op::{Guard, RowAct, RowAssertion, RowOp, Stamps};
 pub use sqlite::disk::directory::accept_loss;
 pub use sqlite::inspect::{DAMAGED_ROWS_MAX, Damage, Inspection, inspect};
 pub use staged::{
     AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Share, Since, StagedOperation,
     Transaction, TransactionOp, TransactionRefusal, TransactionStatus,
 };
-pub use timed::{TimedAct, TimedClaim, TimedOp};
 pub use written::{Matched, TimedDone, WrittenRow};
 
 /// The next instant at which a table's rows of now change by themselves, for tables that have one.

@@ -1,5 +1,6 @@
 //! Why a batch is refused.
 
+use model::history::WriteRefusal;
 use model::{ModelError, Period, ProjectId, RowId, TableId, TableNumber, Timestamp};
 
 use crate::error::StoreError;
@@ -129,6 +130,18 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Of an operation on the row `id`, by the rules of the time axes.
+    pub(crate) fn of_write(refusal: WriteRefusal, id: &RowId) -> Refusal {
+        match refusal {
+            WriteRefusal::EmptyRange { from, to } => {
+                Refusal::Invalid(ModelError::EmptyPeriod { from, to })
+            }
+            WriteRefusal::Exists { .. } => Refusal::RowExists(id.clone()),
+            WriteRefusal::AssertFailed => Refusal::AssertFailed(id.clone()),
+            WriteRefusal::Invalid(error) => Refusal::Invalid(error),
+        }
+    }
+
     /// Whether it says something about the operation, in whatever state the server is and whoever
     /// sent it before.
     pub(crate) fn is_about_content(&self) -> bool {

@@ -1,67 +1,156 @@
-//! Operations on one row from now on, as they go into a batch.
+//! Operations on one row, as they go into a batch.
 
 use std::sync::Arc;
 
-use model::{Action, Patch, Permission, RoleSet, RowId, Table, Timestamp, Value};
+use model::history::Range;
+use model::{Action, Mark, Patch, Permission, RoleSet, RowId, Table, Timestamp, Value};
 
 use crate::refusal::Refusal;
 
-/// An operation on one row, valid from the batch's mark until further notice.
+/// An operation on one row. Where its period reaches into what the row is now, the current row
+/// follows.
 #[derive(Clone, Debug)]
 pub struct RowOp {
     /// The table, as of the batch's catalogue.
     pub table: Arc<Table>,
     /// The row.
     pub id: RowId,
+    /// Over which valid period, reported in [`crate::Applied::timed`]; `None` is from the batch's
+    /// mark until further notice, reported in [`crate::Applied::rows`]. An erasure and a claim
+    /// do not look at it.
+    pub range: Option<Range>,
     /// What happens to it.
     pub act: RowAct,
+    /// Whether operations go by the letter of the case language: a merge writes a piece also where
+    /// it changes nothing, and what meets no piece is no error. Otherwise a merge that finds
+    /// equal values leaves them, and an update or a deletion that meets no piece is
+    /// [`Refusal::RowNotFound`].
+    pub is_literal: bool,
 }
 
-/// What happens to a row.
+impl RowOp {
+    /// An operation from the batch's mark until further notice.
+    pub fn now(table: Arc<Table>, id: RowId, act: RowAct) -> RowOp {
+        RowOp {
+            table,
+            id,
+            range: None,
+            act,
+            is_literal: false,
+        }
+    }
+
+    /// An operation over a valid period.
+    pub fn over(table: Arc<Table>, id: RowId, range: Range, act: RowAct) -> RowOp {
+        RowOp::now(table, id, act).within(range)
+    }
+
+    /// The same over a valid period.
+    #[must_use]
+    pub fn within(self, range: Range) -> RowOp {
+        RowOp {
+            range: Some(range),
+            ..self
+        }
+    }
+
+    /// The same by the letter of the case language.
+    #[must_use]
+    pub fn literal(self) -> RowOp {
+        RowOp {
+            is_literal: true,
+            ..self
+        }
+    }
+
+    /// Its period, as one of the time axes.
+    pub(crate) fn period(&self) -> Range {
+        self.range.unwrap_or_default()
+    }
+
+    /// About so many bytes of values it brings along.
+    pub(crate) fn size_bytes(&self) -> usize {
+        match &self.act {
+            RowAct::Insert { values, .. } | RowAct::Replace { values, .. } => {
+                values.iter().map(Value::size_bytes).sum()
+            }
+            RowAct::Update { patch, .. } | RowAct::Put { patch, .. } => patch.size_bytes(),
+            RowAct::Delete { .. } | RowAct::Erase | RowAct::Assert(_) => 0,
+        }
+    }
+}
+
+/// What happens to a row over the period of the operation.
 #[derive(Clone, Debug)]
 pub enum RowAct {
-    /// Fails with [`Refusal::RowExists`] when the row is there.
+    /// Fails with [`Refusal::RowExists`] when the row is there at any instant of the period, and
+    /// when it is there, or will be, at any other that is not past, unless the guard lets it be
+    /// updated: the row would get these grants as a whole.
     Insert {
         /// One value for each column.
         values: Vec<Value>,
-        /// The row's grants.
+        /// The row's grants, from now on.
         permissions: Vec<Permission>,
         /// Times a key set by hand.
         stamps: Stamps,
-        /// Who may update a row of this id that is there: see [`crate::TimedAct::Insert`].
+        /// Who may write beside what is there.
         guard: Guard,
     },
-    /// Merges into an existing row. One that changes nothing writes nothing.
+    /// Merges into every piece. From now on, one that changes nothing writes nothing.
     Update {
         /// The columns to set.
         patch: Patch,
-        /// New grants; `None` keeps the old ones.
+        /// New grants; `None` keeps those it has.
         permissions: Option<Vec<Permission>>,
         /// Times a key set by hand.
         stamps: Stamps,
         /// Who may.
         guard: Guard,
     },
-    /// Merges into an existing row, or inserts.
+    /// Merges into every piece, and makes the row in the gaps.
     Put {
-        /// The columns to set when the row is there. Its operators run on an insertion, too.
+        /// The columns to set where the row is. Its operators run in gaps, too.
         patch: Patch,
-        /// The content when it is not, before operators have run, or why there can be none.
+        /// The content in gaps, before operators have run, or why there can be none.
         insert: Result<Vec<Value>, Box<Refusal>>,
-        /// New grants; `None` keeps the old ones.
+        /// New grants; `None` keeps those it has.
         permissions: Option<Vec<Permission>>,
-        /// The grants when it is inserted.
+        /// The grants of a row that is made.
         insert_permissions: Vec<Permission>,
         /// Times a key set by hand.
         stamps: Stamps,
-        /// Who may update.
+        /// Who may merge into what is there.
         guard: Guard,
     },
-    /// Fails with [`Refusal::RowNotFound`] when the row is absent.
+    /// The row has exactly this value.
+    Replace {
+        /// One value for each column.
+        values: Vec<Value>,
+        /// New grants; `None` keeps those it has.
+        permissions: Option<Vec<Permission>>,
+        /// Who may write over what is there.
+        guard: Guard,
+    },
+    /// The row is absent. From now on, [`Refusal::RowNotFound`] when it is absent already.
     Delete {
         /// Who may.
         guard: Guard,
     },
+    /// Every version at every mark disappears, and the row's place in the records of commits.
+    Erase,
+    /// Nothing; but the batch is refused with [`Refusal::AssertFailed`] unless it holds.
+    Assert(RowAssertion),
+}
+
+/// What a batch may claim of a row before it goes on.
+#[derive(Clone, Debug)]
+pub enum RowAssertion {
+    /// The row is there, or is not, at an instant; `None` is the batch's mark.
+    Exists(bool, Option<Timestamp>),
+    /// The row is there at an instant, with these values in these columns.
+    Equals(Vec<(usize, Value)>, Option<Timestamp>),
+    /// No commit after this one changed anything of the row.
+    UnchangedSince(Mark),
 }
 
 /// Times that a key caller set by hand; `None` is the commit's own time.

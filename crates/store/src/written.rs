@@ -23,7 +23,7 @@ pub struct Matched {
     pub rows: Vec<Row>,
 }
 
-/// What became of a [`crate::TimedOp`].
+/// What became of a [`crate::RowOp`].
 #[derive(Clone, Debug)]
 pub struct TimedDone {
     /// Whether anything changed.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::history::Range;
 use model::{IndexKind, Timestamp, Value};
-use store::{Durability, Note, Op, Options, SchemaChange, Store, TimedAct, TimedOp, WriteBatch};
+use store::{Durability, Note, Op, Options, RowAct, RowOp, SchemaChange, Store, WriteBatch};
 use suite::db::{CODE, Db, Place, TITLE, index, note, options, row_id};
 use suite::schema::change;
 use testing::traces;
@@ -25,14 +25,8 @@ impl Place for Embedded {
     }
 }
 
-fn timed(db: &Db, id: &str, range: Range, act: TimedAct) -> Op {
-    Op::Timed(Box::new(TimedOp {
-        table: db.table(),
-        id: row_id(id),
-        range,
-        act,
-        is_literal: true,
-    }))
+fn timed(db: &Db, id: &str, range: Range, act: RowAct) -> Op {
+    Op::Row(RowOp::over(db.table(), row_id(id), range, act).literal())
 }
 
 #[test]
@@ -65,7 +59,7 @@ fn no_byte_of_an_erased_row_is_left() {
         from: Some(Timestamp(first.0 + 3_600_000_000)),
         ..Range::default()
     };
-    let put = TimedAct::Put {
+    let put = RowAct::Replace {
         values,
         permissions: None,
         guard: store::Guard::Open,
@@ -84,7 +78,7 @@ fn no_byte_of_an_erased_row_is_left() {
             &db,
             "quicksilver-id",
             Range::default(),
-            TimedAct::Erase,
+            RowAct::Erase,
         )])
     };
     let erased = db.commit(&[batch]).remove(0).unwrap();

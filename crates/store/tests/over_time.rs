@@ -12,8 +12,8 @@ use model::{
 };
 use query::Visibility;
 use store::{
-    CatalogueOp, DUE_ROWS_MAX, Guard, Op, Refusal, RowAct, SchemaChange, Since, Stamps,
-    TableConstraints, TimedAct, TimedOp, TransactionRefusal,
+    CatalogueOp, DUE_ROWS_MAX, Guard, Op, Refusal, RowAct, RowOp, SchemaChange, Since, Stamps,
+    TableConstraints, TransactionRefusal,
 };
 use suite::db::{
     CODE, COUNT, Db, Directory, TAGS, TITLE, grants, index, note, notes_called, row_id,
@@ -22,17 +22,11 @@ use suite::schema::change;
 
 const DAY_US: i64 = 86_400_000_000;
 
-fn timed_in(table: &Arc<model::Table>, id: &str, range: Range, act: TimedAct) -> Op {
-    Op::Timed(Box::new(TimedOp {
-        table: Arc::clone(table),
-        id: row_id(id),
-        range,
-        act,
-        is_literal: false,
-    }))
+fn timed_in(table: &Arc<model::Table>, id: &str, range: Range, act: RowAct) -> Op {
+    Op::Row(RowOp::over(Arc::clone(table), row_id(id), range, act))
 }
 
-fn timed(db: &Db, id: &str, range: Range, act: TimedAct) -> Op {
+fn timed(db: &Db, id: &str, range: Range, act: RowAct) -> Op {
     timed_in(&db.table(), id, range, act)
 }
 
@@ -62,8 +56,8 @@ fn seen_by(role: &str) -> Visibility {
     Visibility::Granted(Arc::new(roles))
 }
 
-fn insert(title: &str, permissions: &[&str], guard: Guard) -> TimedAct {
-    TimedAct::Insert {
+fn insert(title: &str, permissions: &[&str], guard: Guard) -> RowAct {
+    RowAct::Insert {
         values: note(title),
         permissions: grants(permissions),
         stamps: Stamps::default(),
@@ -71,8 +65,8 @@ fn insert(title: &str, permissions: &[&str], guard: Guard) -> TimedAct {
     }
 }
 
-fn update(patch: Vec<(usize, Value)>, permissions: Option<Vec<Permission>>) -> TimedAct {
-    TimedAct::Update {
+fn update(patch: Vec<(usize, Value)>, permissions: Option<Vec<Permission>>) -> RowAct {
+    RowAct::Update {
         patch: patch.into(),
         permissions,
         stamps: Stamps::default(),
@@ -161,7 +155,7 @@ fn rows_of_before_a_deletion_are_judged_by_their_grants_then() {
         assert!(sees(&db, "any", present).is_some(), "{id}");
         assert_eq!(sees(&db, "user:ann", present), None, "{id}");
         // Neither does a write over the past show it, or make it the new row's.
-        let all = TimedAct::Update {
+        let all = RowAct::Update {
             patch: vec![(COUNT, Value::Int(8))].into(),
             permissions: None,
             stamps: Stamps::default(),
@@ -194,7 +188,7 @@ fn a_change_of_permissions_counts_where_the_time_of_change_is_unique() {
     db.ok(vec![db.insert("a", note("a"))]);
     db.ok(vec![db.grant("a", &["read(\"any\")"])]);
     let scheduled = |db: &Db, updated: Timestamp| {
-        let act = TimedAct::Insert {
+        let act = RowAct::Insert {
             values: note("b"),
             permissions: vec![],
             stamps: Stamps {
@@ -325,14 +319,14 @@ fn a_row_that_others_refer_to_cannot_be_erased() {
         db.ok(vec![op]);
         let range = from(range.from.unwrap().0 + DAY_US);
         db.ok(vec![timed(&db, id, range, insert(id, &[], Guard::Open))]);
-        let erase = timed_in(&parts, id, Range::default(), TimedAct::Erase);
+        let erase = timed_in(&parts, id, Range::default(), RowAct::Erase);
         let refusal = db.refused(vec![erase.clone()]);
         assert!(
             matches!(refusal, Refusal::ReferenceOverTime { .. }),
             "{refusal:?}"
         );
         // Together with what refers to it, it can.
-        let both = vec![timed(&db, id, Range::default(), TimedAct::Erase), erase];
+        let both = vec![timed(&db, id, Range::default(), RowAct::Erase), erase];
         db.ok(both);
     }
 }
@@ -345,7 +339,7 @@ fn a_row_of_many_pieces_can_be_changed() {
     let put = |nth: i64| {
         let mut values = note("p");
         (values[COUNT], values[CODE]) = (Value::Int(nth), Value::Null);
-        let act = TimedAct::Put {
+        let act = RowAct::Replace {
             values,
             permissions: None,
             guard: Guard::Open,
@@ -372,7 +366,7 @@ fn a_row_of_many_pieces_can_be_changed() {
         &parts,
         "p",
         within(70, 80),
-        TimedAct::Delete { guard: Guard::Open },
+        RowAct::Delete { guard: Guard::Open },
     );
     let refusal = db.refused(vec![gap]);
     let Refusal::ReferenceOverTime { missing, .. } = refusal else {
@@ -473,7 +467,7 @@ fn a_key_is_declared_over_rows_of_many_versions() {
     let (mut one, mut other) = (note("a"), note("a"));
     (one[CODE], other[CODE]) = (Value::Null, Value::Null);
     let piece = |nth: i64| {
-        let act = TimedAct::Put {
+        let act = RowAct::Replace {
             values: one.clone(),
             permissions: None,
             guard: Guard::Open,
@@ -481,7 +475,7 @@ fn a_key_is_declared_over_rows_of_many_versions() {
         timed(&db, "a", within(nth * 10, nth * 10 + 10), act)
     };
     db.ok((0..9_000).map(piece).collect());
-    let act = TimedAct::Put {
+    let act = RowAct::Replace {
         values: other,
         permissions: None,
         guard: Guard::Open,
@@ -522,7 +516,7 @@ fn pieces_are_changed_only_as_far_as_they_fit_into_memory() {
     let mut values = note("a");
     values[TAGS] = Value::List(vec![Value::Text("x".repeat(1 << 20)); 4]);
     let put = |nth: i64| {
-        let act = TimedAct::Put {
+        let act = RowAct::Replace {
             values: values.clone(),
             permissions: None,
             guard: Guard::Open,

@@ -145,11 +145,11 @@ fn insert(table: &Arc<Table>, number: usize) -> Op {
         stamps: Stamps::default(),
         guard: store::Guard::Open,
     };
-    Op::Row(RowOp {
-        table: table.clone(),
-        id: db::row_id(&format!("r{number}")),
+    Op::Row(RowOp::now(
+        table.clone(),
+        db::row_id(&format!("r{number}")),
         act,
-    })
+    ))
 }
 
 #[test]

@@ -12,7 +12,7 @@ use model::history::{Range, Until};
 use model::{Coordinates, Mark, Period, Retention, Timestamp, Value};
 use query::{Frame, Query};
 use store::{
-    CatalogueOp, Durability, Guard, Op, Options, Refusal, Store, StoreError, TimedAct, TimedOp,
+    CatalogueOp, Durability, Guard, Op, Options, Refusal, RowAct, RowOp, Store, StoreError,
 };
 use suite::db::{CODE, Db, Place, TITLE, note, options, row_id};
 
@@ -48,14 +48,8 @@ impl Dice {
     }
 }
 
-fn timed(db: &Db, id: &str, range: Range, act: TimedAct) -> Op {
-    Op::Timed(Box::new(TimedOp {
-        table: db.table(),
-        id: row_id(id),
-        range,
-        act,
-        is_literal: true,
-    }))
+fn timed(db: &Db, id: &str, range: Range, act: RowAct) -> Op {
+    Op::Row(RowOp::over(db.table(), row_id(id), range, act).literal())
 }
 
 /// One step of a history: everyday changes, and periods that begin and end in past and future.
@@ -87,7 +81,7 @@ fn step(db: &Db, dice: &mut Dice, nth: u64) -> Op {
                 until,
             };
             let guard = Guard::Open;
-            timed(db, &id, range, TimedAct::Delete { guard })
+            timed(db, &id, range, RowAct::Delete { guard })
         }
         _ => {
             let low = dice.below(96) as i64 - 72;
@@ -101,7 +95,7 @@ fn step(db: &Db, dice: &mut Dice, nth: u64) -> Op {
                 from: Some(from),
                 until,
             };
-            let put = TimedAct::Put {
+            let put = RowAct::Replace {
                 values,
                 permissions: None,
                 guard: Guard::Open,
@@ -290,7 +284,7 @@ fn readers_at_or_above_the_line_see_nothing_of_it() {
         until: Until::At(Timestamp(line)),
     };
     let guard = Guard::Open;
-    let refused = db.refused(vec![timed(&db, "r1", below, TimedAct::Delete { guard })]);
+    let refused = db.refused(vec![timed(&db, "r1", below, RowAct::Delete { guard })]);
     assert_eq!(refused, Refusal::HistoryGone(Timestamp(line)));
     for nth in 0..200 {
         take(&mut db, &mut dice, nth);

@@ -13,8 +13,8 @@ use model::{Mark, OnDelete, Selection, Table, Timestamp, Value};
 use query::{Visibility, names};
 use rusqlite::Connection;
 use store::{
-    CatalogueOp, Durability, Note, Op, Options, RecordsOf, Refusal, RowAct, SchemaChange, Store,
-    StoreError, TimedAct, TimedOp, WriteBatch, inspect,
+    CatalogueOp, Durability, Note, Op, Options, RecordsOf, Refusal, RowAct, RowOp, SchemaChange,
+    Store, StoreError, WriteBatch, inspect,
 };
 use suite::db::{
     COUNT, DATABASE, DUE, Db, PROJECT, Place, TAGS, TITLE, assert_holds, create_database,
@@ -88,17 +88,19 @@ fn values(title: &str, code: &str) -> Vec<Value> {
     values
 }
 
-fn timed(db: &Db, id: &str, from: Timestamp, act: TimedAct) -> Op {
-    Op::Timed(Box::new(TimedOp {
-        table: db.table(),
-        id: row_id(id),
-        range: Range {
-            from: Some(from),
-            ..Range::default()
-        },
-        act,
-        is_literal: true,
-    }))
+fn timed(db: &Db, id: &str, from: Timestamp, act: RowAct) -> Op {
+    Op::Row(
+        RowOp::over(
+            db.table(),
+            row_id(id),
+            Range {
+                from: Some(from),
+                ..Range::default()
+            },
+            act,
+        )
+        .literal(),
+    )
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn no_byte_of_an_encrypted_value_rests_readable_and_all_of_them_come_back() {
     db.ok(vec![db.update("r4", vec![(TITLE, again.clone())])]);
     db.ok(vec![db.update("r5", vec![(TITLE, Value::Null)])]);
     let later = Timestamp(marks[0].0 + 3_600_000_000);
-    let put = TimedAct::Put {
+    let put = RowAct::Replace {
         values: values(&format!("later {SECRET}"), "plain later"),
         permissions: None,
         guard: store::Guard::Open,
@@ -262,7 +264,7 @@ fn a_row_that_is_due_with_a_damaged_value_holds_up_no_other() {
     let began = db.mark_of(db.insert("ends", values("ends", "ends")));
     db.ok(vec![db.insert("stays", values("stays", "stays"))]);
     let later = Timestamp(began.0 + 3_600_000_000);
-    let put = |id: &str| TimedAct::Put {
+    let put = |id: &str| RowAct::Replace {
         values: values(id, id),
         permissions: None,
         guard: store::Guard::Open,
@@ -271,9 +273,9 @@ fn a_row_that_is_due_with_a_damaged_value_holds_up_no_other() {
         db.ok(vec![timed(&db, id, later, put(id))]);
     }
     let guard = store::Guard::Open;
-    db.ok(vec![timed(&db, "ends", later, TimedAct::Delete { guard })]);
+    db.ok(vec![timed(&db, "ends", later, RowAct::Delete { guard })]);
     let mut elsewhere = timed(&db, "other", later, put("other"));
-    if let Op::Timed(op) = &mut elsewhere {
+    if let Op::Row(op) = &mut elsewhere {
         op.table = db.table_called("plain");
     }
     db.ok(vec![elsewhere]);
@@ -335,9 +337,9 @@ fn a_row_with_a_damaged_value_can_be_deleted_and_erased() {
     let deleted = db.ok(vec![db.delete("deleted")]);
     // Their images would lack what cannot be read: all lists of the table are made again.
     assert_eq!(deleted.changes, store::Changes::Tables(vec![table.number]));
-    let mut erase = timed(&db, "erased", Timestamp::BOT, TimedAct::Erase);
-    if let Op::Timed(op) = &mut erase {
-        op.range = Range::default();
+    let mut erase = timed(&db, "erased", Timestamp::BOT, RowAct::Erase);
+    if let Op::Row(op) = &mut erase {
+        op.range = Some(Range::default());
     }
     db.ok(vec![erase]);
     assert!(db.ids().is_empty());
@@ -353,11 +355,11 @@ fn a_row_with_a_damaged_value_can_be_deleted_and_erased() {
 }
 
 fn over(mut op: Op, from: Timestamp, until: Until) -> Op {
-    if let Op::Timed(op) = &mut op {
-        op.range = Range {
+    if let Op::Row(op) = &mut op {
+        op.range = Some(Range {
             from: Some(from),
             until,
-        };
+        });
     }
     op
 }
@@ -368,13 +370,13 @@ fn damaged_over_periods(place: &Embedded, mut db: Db) -> (Db, Timestamp) {
     let began = db.mark_of(db.insert("ends", values("ends", "ends")));
     db.ok(vec![db.insert("parted", values("parted", "parted"))]);
     let at = |hours: i64| Timestamp(began.0 + hours * 3_600_000_000);
-    let put = |id: &str| TimedAct::Put {
+    let put = |id: &str| RowAct::Replace {
         values: values(id, id),
         permissions: None,
         guard: store::Guard::Open,
     };
     let guard = store::Guard::Open;
-    db.ok(vec![timed(&db, "ends", at(1), TimedAct::Delete { guard })]);
+    db.ok(vec![timed(&db, "ends", at(1), RowAct::Delete { guard })]);
     db.ok(vec![timed(&db, "comes", at(2), put("comes"))]);
     db.ok(vec![timed(&db, "pieces", at(-2), put("pieces"))]);
     db.ok(vec![timed(&db, "pieces", at(-1), put("pieces"))]);
@@ -410,13 +412,13 @@ fn a_damaged_row_that_was_written_over_periods_can_be_deleted() {
         Until::At(Timestamp(began.0 + 2 * hour)),
     );
     let guard = store::Guard::Open;
-    let delete = timed(&db, "parted", from, TimedAct::Delete { guard });
+    let delete = timed(&db, "parted", from, RowAct::Delete { guard });
     db.ok(vec![over(delete, from, until)]);
     assert!(is_refused(&db, "parted"));
     // A change of a part needs the rest; what is put over a period as a whole does not.
     let mut patch = model::Patch::default();
     patch.put(COUNT, model::Edit::Set(Value::Int(1)));
-    let update = TimedAct::Update {
+    let update = RowAct::Update {
         patch,
         permissions: None,
         stamps: store::Stamps::default(),
@@ -425,7 +427,7 @@ fn a_damaged_row_that_was_written_over_periods_can_be_deleted() {
     let refused = db.refused(vec![timed(&db, "parted", began, update)]);
     let is_broken = matches!(refused, Refusal::Failed(StoreError::SealBroken { .. }));
     assert!(is_broken, "{refused:?}");
-    let put = TimedAct::Put {
+    let put = RowAct::Replace {
         values: values("again", "parted"),
         permissions: None,
         guard: store::Guard::Open,
@@ -468,9 +470,9 @@ fn a_row_is_deleted_though_damaged_ones_hold_links_to_it() {
     db.ok(vec![db.insert("ends", linked("ends"))]);
     let at = |hours: i64| Timestamp(began.0 + hours * 3_600_000_000);
     let guard = store::Guard::Open;
-    db.ok(vec![timed(&db, "ends", at(1), TimedAct::Delete { guard })]);
+    db.ok(vec![timed(&db, "ends", at(1), RowAct::Delete { guard })]);
     db.ok(vec![db.insert("parted", linked("parted"))]);
-    let put = TimedAct::Put {
+    let put = RowAct::Replace {
         values: linked("parted"),
         permissions: None,
         guard: store::Guard::Open,
@@ -522,7 +524,7 @@ fn a_damaged_row_is_mended_by_values_in_the_place_of_what_is_damaged() {
     }
     let guard = store::Guard::Open;
     let end = Timestamp(began.0 + 3_600_000_000);
-    db.ok(vec![timed(&db, "ends", end, TimedAct::Delete { guard })]);
+    db.ok(vec![timed(&db, "ends", end, RowAct::Delete { guard })]);
     let table = db.table();
     let [title, tags] = [TITLE, TAGS].map(|at| names::column(table.columns[at].number));
     let (now, versions) = (names::now(table.number), names::versions(table.number));

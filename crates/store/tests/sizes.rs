@@ -13,8 +13,8 @@ use model::{ColumnKind, Edit, Mark, Operator, Patch, ProjectId, Retention, Times
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use store::{
-    CatalogueOp, Counted, Full, Guard, MatchingAct, MatchingOp, Op, Refusal, RowAct, SchemaChange,
-    SpaceLimit, Stamps, TimedAct, TimedOp, WriteBatch,
+    CatalogueOp, Counted, Full, Guard, MatchingAct, MatchingOp, Op, Refusal, RowAct, RowOp,
+    SchemaChange, SpaceLimit, Stamps, WriteBatch,
 };
 use suite::db::{
     CODE, COUNT, Db, Directory, PROJECT, TAGS, TITLE, column, create_database, create_project,
@@ -120,14 +120,8 @@ impl Dice {
     }
 }
 
-fn timed(db: &Db, id: &str, range: Range, act: TimedAct) -> Op {
-    Op::Timed(Box::new(TimedOp {
-        table: db.table(),
-        id: row_id(id),
-        range,
-        act,
-        is_literal: false,
-    }))
+fn timed(db: &Db, id: &str, range: Range, act: RowAct) -> Op {
+    Op::Row(RowOp::over(db.table(), row_id(id), range, act))
 }
 
 fn adding() -> Patch {
@@ -194,10 +188,10 @@ fn rows_op(db: &Db, dice: &mut Dice) -> Op {
             },
         ),
         9 => matching(db, dice),
-        10 => timed(db, &id, dice.range(db), TimedAct::Delete { guard }),
-        11 => timed(db, &id, Range::default(), TimedAct::Erase),
+        10 => timed(db, &id, dice.range(db), RowAct::Delete { guard }),
+        11 => timed(db, &id, Range::default(), RowAct::Erase),
         12 => {
-            let update = TimedAct::Update {
+            let update = RowAct::Update {
                 patch,
                 permissions,
                 stamps,
@@ -206,7 +200,7 @@ fn rows_op(db: &Db, dice: &mut Dice) -> Op {
             timed(db, &id, dice.range(db), update)
         }
         _ => {
-            let put = TimedAct::Put {
+            let put = RowAct::Replace {
                 values,
                 permissions,
                 guard,
@@ -336,7 +330,7 @@ fn damaged_values_that_are_moved_count_as_they_are_stored() {
     db.ok(vec![sealed_notes()]);
     let hour = |nth: i64| Timestamp(db.next.0 + nth * HOUR_US);
     let (from, cut, again) = (hour(1), hour(3), hour(5));
-    let put = TimedAct::Put {
+    let put = RowAct::Replace {
         values: note("sealed"),
         permissions: None,
         guard: Guard::Open,
@@ -354,7 +348,7 @@ fn damaged_values_that_are_moved_count_as_they_are_stored() {
     // One piece becomes two, on both sides of what is deleted.
     let guard = Guard::Open;
     let gap = later(cut, Until::At(again));
-    let ops = vec![timed(&db, "a", gap, TimedAct::Delete { guard })];
+    let ops = vec![timed(&db, "a", gap, RowAct::Delete { guard })];
     db.ok(ops);
     assert!(kept(&db)[&number] > before[&number]);
     assert_eq!(kept(&db), place.counted());
@@ -392,12 +386,12 @@ fn rows_of_older_files_are_counted_in_slices_while_writes_go_on() {
         for _ in 0..40 {
             let id = format!("old{}-{}", dice.below(7), dice.below(500));
             let range = Range::default();
-            let erased = timed(&db, &id, range, TimedAct::Erase);
+            let erased = timed(&db, &id, range, RowAct::Erase);
             db.ok(vec![erased]);
             step_of_rows(&mut db, &mut dice);
         }
         let last = format!("old6-{}", 499 - slices);
-        let erased = timed(&db, &last, Range::default(), TimedAct::Erase);
+        let erased = timed(&db, &last, Range::default(), RowAct::Erase);
         db.ok(vec![erased]);
         db.ok(vec![insert(&db, format!("new{slices}"))]);
         let counted = place.counted();
@@ -499,7 +493,7 @@ fn a_project_that_is_full_takes_what_adds_nothing() {
     // Another version counts, however little it changes; one of another table as well.
     let ops = vec![db.update("a", vec![(COUNT, Value::Int(1))])];
     assert_eq!(within(&mut db, 2 * held, ops).map_err(|_| ()), Err(()));
-    let erase = |db: &Db, id: &str| timed(db, id, Range::default(), TimedAct::Erase);
+    let erase = |db: &Db, id: &str| timed(db, id, Range::default(), RowAct::Erase);
     let ops = vec![db.delete("c")];
     assert_eq!(within(&mut db, 1, ops), Ok(()), "it adds no version");
     let ops = vec![erase(&db, "c"), erase(&db, "b"), db.insert("f", note("f"))];

@@ -28,8 +28,8 @@ use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, TestRng, Tes
 use query::{Filter, Frame, Query, Test, Visibility};
 use sequence::{Columns, Doc, Kind, Op, Transaction, transactions};
 use store::{
-    CatalogueOp, Durability, Guard, Listing, Note, Options, Point, Refusal, SchemaChange, Stamps,
-    Store, TimedAct, TimedClaim, TimedOp, TotalCap, WriteBatch,
+    CatalogueOp, Durability, Guard, Listing, Note, Options, Point, Refusal, RowAct, RowAssertion,
+    RowOp, SchemaChange, Stamps, Store, TotalCap, WriteBatch,
 };
 use suite::db::{DATABASE, PROJECT, column, create_database, create_project, notes_called};
 
@@ -219,31 +219,28 @@ impl World {
         let at = |at: Option<i64>| at.map(|at| Timestamp(row.since + at));
         let (range, act) = match op {
             Op::Write(kind, range, set) => (row.range(range), self.act(kind, set)),
-            Op::Erase => (Range::default(), TimedAct::Erase),
+            Op::Erase => (Range::default(), RowAct::Erase),
             Op::Exists { expected, at: when } => {
-                let claim = TimedClaim::Exists(expected, at(when));
-                (Range::default(), TimedAct::Assert(claim))
+                let claim = RowAssertion::Exists(expected, at(when));
+                (Range::default(), RowAct::Assert(claim))
             }
             Op::HasX { x, at: when } => {
-                let claim = TimedClaim::Equals(vec![(0, int(x))], at(when));
-                (Range::default(), TimedAct::Assert(claim))
+                let claim = RowAssertion::Equals(vec![(0, int(x))], at(when));
+                (Range::default(), RowAct::Assert(claim))
             }
             Op::UnchangedSince(since) => {
-                let claim = TimedClaim::UnchangedSince(Mark(row.since + since));
-                (Range::default(), TimedAct::Assert(claim))
+                let claim = RowAssertion::UnchangedSince(Mark(row.since + since));
+                (Range::default(), RowAct::Assert(claim))
             }
         };
         let is_literal = !matches!(op, Op::Write(Kind::UpdateWhereDifferent, ..));
-        store::Op::Timed(Box::new(TimedOp {
-            table: Arc::clone(&self.table),
-            id: row.id.clone(),
-            range,
-            act,
+        store::Op::Row(RowOp {
             is_literal,
-        }))
+            ..RowOp::over(Arc::clone(&self.table), row.id.clone(), range, act)
+        })
     }
 
-    fn act(&self, kind: Kind, set: Columns) -> TimedAct {
+    fn act(&self, kind: Kind, set: Columns) -> RowAct {
         let whole = set.merged(Doc::default());
         let mut values = vec![int(whole.x), int(whole.y)];
         values.resize(self.table.columns.len(), Value::Null);
@@ -253,32 +250,32 @@ impl World {
         let stamps = Stamps::default();
         let guard = Guard::Open;
         match kind {
-            Kind::Insert => TimedAct::Insert {
+            Kind::Insert => RowAct::Insert {
                 values,
                 permissions: Grantee::Row.parse(["read(\"any\")"]).unwrap(),
                 stamps,
                 guard,
             },
-            Kind::Put => TimedAct::Put {
+            Kind::Put => RowAct::Replace {
                 values,
                 permissions: None,
                 guard,
             },
-            Kind::Patch => TimedAct::Patch {
+            Kind::Patch => RowAct::Put {
                 patch,
-                gap: Ok(values),
+                insert: Ok(values),
                 permissions: None,
                 insert_permissions: Vec::new(),
                 stamps,
                 guard,
             },
-            Kind::Update | Kind::UpdateWhereDifferent => TimedAct::Update {
+            Kind::Update | Kind::UpdateWhereDifferent => RowAct::Update {
                 patch,
                 permissions: None,
                 stamps,
                 guard,
             },
-            Kind::Delete => TimedAct::Delete { guard },
+            Kind::Delete => RowAct::Delete { guard },
         }
     }
 

@@ -19,8 +19,8 @@ use model::{Catalogue, Direction, ProjectId, Selection, Table, TableNumber};
 use query::{Filter, Frame, Query, Visibility};
 use store::staged::Bound;
 use store::{
-    Counted, Full, Listing, OpenTransactions, SpaceLimit, Store, TimedAct, TimedOp, TotalCap,
-    TransactionOp, WriteBatch,
+    Counted, Full, Listing, OpenTransactions, SpaceLimit, Store, TotalCap, TransactionOp,
+    WriteBatch,
 };
 use store::{MatchingAct, Op, RelatedOp, RowAct, RowOp};
 
@@ -377,14 +377,12 @@ struct Growth<'a> {
 fn growth(op: &Op) -> Option<Growth<'_>> {
     match op {
         Op::Row(op) => of_row(op),
-        Op::Timed(op) => of_timed(op),
         Op::Matching(op) => match op.act {
             MatchingAct::Update { .. } => Some(Growth { row_of: None }),
             MatchingAct::Delete => None,
         },
         Op::Related(op) => match &**op {
             RelatedOp::Write(op) => of_row(op),
-            RelatedOp::Over(op) => of_timed(op),
             RelatedOp::Link(_) => Some(Growth { row_of: None }),
             RelatedOp::Need { .. } | RelatedOp::Free(_) | RelatedOp::Hold(_) => None,
         },
@@ -395,20 +393,11 @@ fn growth(op: &Op) -> Option<Growth<'_>> {
 
 fn of_row(op: &RowOp) -> Option<Growth<'_>> {
     let row_of = match op.act {
-        RowAct::Insert { .. } | RowAct::Put { .. } => Some(&op.table.project),
-        RowAct::Update { .. } => None,
-        RowAct::Delete { .. } => return None,
-    };
-    Some(Growth { row_of })
-}
-
-fn of_timed(op: &TimedOp) -> Option<Growth<'_>> {
-    let row_of = match op.act {
-        TimedAct::Insert { .. } | TimedAct::Put { .. } | TimedAct::Patch { .. } => {
+        RowAct::Insert { .. } | RowAct::Replace { .. } | RowAct::Put { .. } => {
             Some(&op.table.project)
         }
-        TimedAct::Update { .. } => None,
-        TimedAct::Delete { .. } | TimedAct::Erase | TimedAct::Assert(_) => return None,
+        RowAct::Update { .. } => None,
+        RowAct::Delete { .. } | RowAct::Erase | RowAct::Assert(_) => return None,
     };
     Some(Growth { row_of })
 }

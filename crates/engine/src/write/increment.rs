@@ -50,11 +50,11 @@ impl Engine {
                 permissions: None,
                 stamps: Stamps::default(),
             };
-            Ok(vec![Op::Row(RowOp {
-                table: table.clone(),
-                id: asked.id.clone(),
+            Ok(vec![Op::Row(RowOp::now(
+                table.clone(),
+                asked.id.clone(),
                 act,
-            })])
+            ))])
         });
         written.await.map_err(|error| match error {
             EngineError::Write(WriteError::Structure(

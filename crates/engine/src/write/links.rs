@@ -11,14 +11,14 @@ use std::sync::Arc;
 use model::history::Range;
 use model::{Action, Catalogue, ColumnKey, Json, Relation, RowId, Table, Value};
 use store::batch::BATCH_ROWS_MAX;
-use store::{LinkOp, Op, RelatedOp};
+use store::{LinkOp, Op, RelatedOp, RowOp};
 
 use crate::error::{EngineError, WriteError};
 use crate::read::related::beside;
 use crate::request::asked::{Caller, Place, RowInput};
 use crate::request::authorize;
 use crate::request::times;
-use crate::write::row_ops::{over, put};
+use crate::write::row_ops::put;
 
 /// How deep rows may be written inside rows (wire protocol, 2.4).
 const DEPTH_MAX: usize = 3;
@@ -225,10 +225,7 @@ impl Writing<'_> {
         let inner = inner.take_apart(table, &row)?;
         let op = put(table, &self.scene.caller.actor, &inner.row, &inner.held)?;
         linked.before.extend(inner.before);
-        let op = match range {
-            Some(range) => RelatedOp::Over(Box::new(over(op, range))),
-            None => RelatedOp::Write(op),
-        };
+        let op = RelatedOp::Write(RowOp { range, ..op });
         linked.before.push(Op::Related(Box::new(op)));
         linked.before.extend(inner.after);
         Ok(())

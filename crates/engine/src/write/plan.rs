@@ -17,7 +17,7 @@ use crate::write::bulk;
 use crate::write::content::PermissionsIn;
 use crate::write::increment::{self, Increment};
 use crate::write::links::{self, Scene};
-use crate::write::row_ops::{insert, over, put, update};
+use crate::write::row_ops::{insert, put, update};
 use crate::write::rows_write::{in_time, need_duplicate_free, need_no_relationships, need_payload};
 
 const ALWAYS: Range = Range {
@@ -128,11 +128,7 @@ fn one(table: &Arc<Table>, actor: &Actor, operation: &Operation) -> Result<Op, E
         }
         _ => unreachable!("the caller matched these two"),
     };
-    Ok(Op::Row(RowOp {
-        table: table.clone(),
-        id: id.clone(),
-        act,
-    }))
+    Ok(Op::Row(RowOp::now(table.clone(), id.clone(), act)))
 }
 
 fn change(table: &Table, actor: &Actor, patch: Patch) -> RowAct {
@@ -185,15 +181,11 @@ pub(crate) fn probe(table: &Arc<Table>, caller: &Caller, operation: &Operation) 
         }
         _ => return None,
     };
-    let op = RowOp {
-        table: table.clone(),
-        id: row.id.clone(),
-        act,
-    };
+    let op = RowOp::now(table.clone(), row.id.clone(), act);
     Some(match times::range(&row.members) {
         Ok(None) => Op::Row(op),
-        Ok(Some(range)) => Op::Timed(Box::new(over(op, range))),
+        Ok(Some(range)) => Op::Row(op.within(range)),
         // The commit will say that this is no time.
-        Err(_) => Op::Timed(Box::new(over(op, ALWAYS))),
+        Err(_) => Op::Row(op.within(ALWAYS)),
     })
 }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use model::history::Range;
 use model::{Action, Actor, Edit, Patch, Table, Value};
-use store::{Refusal, RowAct, RowOp, TimedAct, TimedOp};
+use store::{Refusal, RowAct, RowOp};
 
 use crate::error::{AccessError, EngineError, WriteError};
 use crate::request::asked::RowInput;
@@ -35,11 +34,7 @@ pub(crate) fn update(
         permissions: content.permissions,
         stamps: content.stamps,
     };
-    Ok(RowOp {
-        table: table.clone(),
-        id: row.id.clone(),
-        act,
-    })
+    Ok(RowOp::now(table.clone(), row.id.clone(), act))
 }
 
 /// Adds the columns that hold links.
@@ -71,11 +66,7 @@ pub(crate) fn insert(
         stamps: content.stamps,
         guard: authorize::guard(table, actor, &[Action::Update]),
     };
-    Ok(RowOp {
-        table: table.clone(),
-        id: row.id.clone(),
-        act,
-    })
+    Ok(RowOp::now(table.clone(), row.id.clone(), act))
 }
 
 /// An upsert, with what an insertion would be or why there could be none: which of the two it
@@ -104,63 +95,5 @@ pub(crate) fn put(
         permissions: content.permissions,
         stamps: content.stamps,
     };
-    Ok(RowOp {
-        table: table.clone(),
-        id: row.id.clone(),
-        act,
-    })
-}
-
-/// The operation over a valid period.
-pub(crate) fn over(op: RowOp, range: Range) -> TimedOp {
-    TimedOp {
-        table: op.table,
-        id: op.id,
-        range,
-        act: timed(op.act),
-        is_literal: false,
-    }
-}
-
-fn timed(act: RowAct) -> TimedAct {
-    match act {
-        RowAct::Insert {
-            values,
-            permissions,
-            stamps,
-            guard,
-        } => TimedAct::Insert {
-            values,
-            permissions,
-            stamps,
-            guard,
-        },
-        RowAct::Update {
-            patch,
-            permissions,
-            stamps,
-            guard,
-        } => TimedAct::Update {
-            patch,
-            permissions,
-            stamps,
-            guard,
-        },
-        RowAct::Put {
-            patch,
-            insert,
-            permissions,
-            insert_permissions,
-            stamps,
-            guard,
-        } => TimedAct::Patch {
-            patch,
-            gap: insert,
-            permissions,
-            insert_permissions,
-            stamps,
-            guard,
-        },
-        RowAct::Delete { guard } => TimedAct::Delete { guard },
-    }
+    Ok(RowOp::now(table.clone(), row.id.clone(), act))
 }

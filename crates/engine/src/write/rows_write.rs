@@ -21,7 +21,7 @@ use crate::request::past;
 use crate::request::times;
 use crate::write::content::PermissionsIn;
 use crate::write::links::{self, Scene};
-use crate::write::row_ops::{insert, over, put, update};
+use crate::write::row_ops::{insert, put, update};
 use crate::write::unseen::Unseen;
 
 /// Makes the operation on a row: of its table, who writes, what was sent, and the links to hold.
@@ -170,11 +170,7 @@ impl Engine {
             .write_rows(caller, place, unchanged_since, |_, table| {
                 let guard = authorize::guard(table, &caller.actor, &[Action::Delete]);
                 let act = RowAct::Delete { guard };
-                Ok(vec![Op::Row(RowOp {
-                    table: table.clone(),
-                    id: id.clone(),
-                    act,
-                })])
+                Ok(vec![Op::Row(RowOp::now(table.clone(), id.clone(), act))])
             })
             .await?;
         Ok(page.mark)
@@ -195,8 +191,10 @@ impl Engine {
             let ops = build(catalogue, table)?;
             let are_timed: Vec<bool> = ops
                 .iter()
-                .filter(|op| matches!(op, Op::Row(_) | Op::Timed(_)))
-                .map(|op| matches!(op, Op::Timed(_)))
+                .filter_map(|op| match op {
+                    Op::Row(op) => Some(op.range.is_some()),
+                    _ => None,
+                })
                 .collect();
             let unseen = Unseen::of(table, &caller.actor, &ops);
             let mut batch = WriteBatch {
@@ -330,7 +328,7 @@ pub(crate) fn in_time(actor: &Actor, op: RowOp, row: &RowInput) -> Result<Op, En
         return Ok(Op::Row(op));
     };
     past::need_open(&op.table, actor)?;
-    Ok(Op::Timed(Box::new(over(op, range))))
+    Ok(Op::Row(op.within(range)))
 }
 
 /// Whether the catalogue has the table, and with these columns.

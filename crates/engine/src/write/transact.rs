@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::history::Range;
 use model::{Json, Mark, Patch, RowId, Table, Timestamp};
 use store::{
-    Guard, Note, Op, Outcome, Refusal, Stamps, TimedAct, TimedClaim, TimedDone, TimedOp, WriteBatch,
+    Guard, Note, Op, Outcome, Refusal, RowAct, RowAssertion, RowOp, Stamps, TimedDone, WriteBatch,
 };
 
 use crate::Engine;
@@ -193,7 +193,7 @@ fn plan(scene: Scene<'_>, ops: &[TransactionOp]) -> Result<Planned, EngineError>
     let mut reports = Vec::with_capacity(ops.len());
     for (nth, op) in ops.iter().enumerate() {
         let parts = parts(scene, op).map_err(of_operation(nth))?;
-        let is_reported = |op: &&Op| matches!(op, Op::Timed(_));
+        let is_reported = |op: &&Op| matches!(op, Op::Row(_));
         reports.push(parts.iter().filter(is_reported).count());
         planned.parts_of.extend(parts.iter().map(|_| nth));
         planned.ops.extend(parts);
@@ -210,15 +210,8 @@ fn parts(scene: Scene<'_>, op: &TransactionOp) -> Result<Vec<Op>, EngineError> {
         table: &op.table,
     };
     let table = authorize::table(scene.catalogue, scene.caller, place)?;
-    let timed = |act| {
-        Op::Timed(Box::new(TimedOp {
-            table: Arc::clone(table),
-            id: op.id.clone(),
-            range: op.range,
-            act,
-            is_literal: true,
-        }))
-    };
+    let timed =
+        |act| Op::Row(RowOp::over(Arc::clone(table), op.id.clone(), op.range, act).literal());
     let content = match &op.act {
         TransactionAct::Insert(members)
         | TransactionAct::Put(members)
@@ -226,11 +219,11 @@ fn parts(scene: Scene<'_>, op: &TransactionOp) -> Result<Vec<Op>, EngineError> {
         | TransactionAct::Update(members) => members,
         TransactionAct::Delete => {
             let guard = Guard::Open;
-            return Ok(vec![timed(TimedAct::Delete { guard })]);
+            return Ok(vec![timed(RowAct::Delete { guard })]);
         }
-        TransactionAct::Erase => return Ok(vec![timed(TimedAct::Erase)]),
+        TransactionAct::Erase => return Ok(vec![timed(RowAct::Erase)]),
         TransactionAct::Assert(claims) => {
-            let claim = |claim| Ok(timed(TimedAct::Assert(asserted(table, claim)?)));
+            let claim = |claim| Ok(timed(RowAct::Assert(asserted(table, claim)?)));
             return claims.iter().map(claim).collect();
         }
     };
@@ -251,25 +244,25 @@ fn parts(scene: Scene<'_>, op: &TransactionOp) -> Result<Vec<Op>, EngineError> {
 }
 
 /// The act that writes this content.
-fn written(table: &Table, act: &TransactionAct, patch: Patch) -> Result<TimedAct, EngineError> {
+fn written(table: &Table, act: &TransactionAct, patch: Patch) -> Result<RowAct, EngineError> {
     let start = |patch: &Patch| patch.start(table).map_err(WriteError::Structure);
     let (stamps, guard, permissions) = (Stamps::default(), Guard::Open, None);
     Ok(match act {
-        TransactionAct::Insert(_) => TimedAct::Insert {
+        TransactionAct::Insert(_) => RowAct::Insert {
             values: start(&patch)?,
             permissions: Vec::new(),
             stamps,
             guard,
         },
-        TransactionAct::Put(_) => TimedAct::Put {
+        TransactionAct::Put(_) => RowAct::Replace {
             values: start(&patch)?,
             permissions,
             guard,
         },
         TransactionAct::Patch(_) => {
             let gap = patch.start(table);
-            TimedAct::Patch {
-                gap: gap.map_err(|error| Box::new(Refusal::Invalid(error))),
+            RowAct::Put {
+                insert: gap.map_err(|error| Box::new(Refusal::Invalid(error))),
                 patch,
                 permissions,
                 insert_permissions: Vec::new(),
@@ -277,7 +270,7 @@ fn written(table: &Table, act: &TransactionAct, patch: Patch) -> Result<TimedAct
                 guard,
             }
         }
-        TransactionAct::Update(_) => TimedAct::Update {
+        TransactionAct::Update(_) => RowAct::Update {
             patch,
             permissions,
             stamps,
@@ -289,17 +282,17 @@ fn written(table: &Table, act: &TransactionAct, patch: Patch) -> Result<TimedAct
     })
 }
 
-fn asserted(table: &Table, claim: &RowClaim) -> Result<TimedClaim, EngineError> {
+fn asserted(table: &Table, claim: &RowClaim) -> Result<RowAssertion, EngineError> {
     Ok(match claim {
-        RowClaim::Exists(expected, at) => TimedClaim::Exists(*expected, *at),
+        RowClaim::Exists(expected, at) => RowAssertion::Exists(*expected, *at),
         RowClaim::Equals(members, at) => {
             let values = values(table, members)?;
             // A failed claim would tell a key that may only write that its guess was wrong.
             for (position, _) in &values {
                 temporal::need_plain(table, *position)?;
             }
-            TimedClaim::Equals(values, *at)
+            RowAssertion::Equals(values, *at)
         }
-        RowClaim::UnchangedSince(mark) => TimedClaim::UnchangedSince(*mark),
+        RowClaim::UnchangedSince(mark) => RowAssertion::UnchangedSince(*mark),
     })
 }

@@ -9,7 +9,7 @@ use model::{
     Table, Value,
 };
 use query::json;
-use store::{Op, RowAct, TimedAct};
+use store::{Op, RowAct};
 
 /// A write by a caller to whom the table as a whole does not grant reading.
 #[derive(Clone, Debug)]
@@ -80,10 +80,6 @@ fn patch(op: &Op) -> Option<&Patch> {
     match op {
         Op::Row(op) => match &op.act {
             RowAct::Update { patch, .. } | RowAct::Put { patch, .. } => Some(patch),
-            RowAct::Insert { .. } | RowAct::Delete { .. } => None,
-        },
-        Op::Timed(op) => match &op.act {
-            TimedAct::Update { patch, .. } | TimedAct::Patch { patch, .. } => Some(patch),
             _ => None,
         },
         _ => None,

@@ -159,11 +159,7 @@ impl World {
                 ids.iter().map(|id| act(chance, id, step)).collect();
             for (table, rows) in self.tables.iter().zip(&mut rows) {
                 let op = |(id, act, _): &(String, RowAct, &str)| {
-                    Op::Row(RowOp {
-                        table: table.clone(),
-                        id: db::row_id(id),
-                        act: act.clone(),
-                    })
+                    Op::Row(RowOp::now(table.clone(), db::row_id(id), act.clone()))
                 };
                 let applied = self.db.ok(acts.iter().map(op).collect());
                 for ((id, act, role), written) in acts.iter().zip(applied.rows) {

@@ -240,11 +240,7 @@ impl Db {
     }
 
     pub fn op(&self, id: &str, act: RowAct) -> Op {
-        Op::Row(RowOp {
-            table: self.table(),
-            id: row_id(id),
-            act,
-        })
+        Op::Row(RowOp::now(self.table(), row_id(id), act))
     }
 
     pub fn get(&self, id: &str) -> Option<Row> {

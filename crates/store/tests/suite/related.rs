@@ -60,24 +60,24 @@ pub fn last(table: &Table) -> usize {
 pub fn insert(table: &Arc<Table>, id: &str, links: Value) -> Op {
     let mut values = note(id);
     values.push(links);
-    Op::Row(RowOp {
-        table: table.clone(),
-        id: row_id(id),
-        act: RowAct::Insert {
+    Op::Row(RowOp::now(
+        table.clone(),
+        row_id(id),
+        RowAct::Insert {
             values,
             permissions: vec![],
             stamps: Stamps::default(),
             guard: store::Guard::Open,
         },
-    })
+    ))
 }
 
 pub fn delete(table: &Arc<Table>, id: &str) -> Op {
-    Op::Row(RowOp {
-        table: table.clone(),
-        id: row_id(id),
-        act: RowAct::Delete { guard: Guard::Open },
-    })
+    Op::Row(RowOp::now(
+        table.clone(),
+        row_id(id),
+        RowAct::Delete { guard: Guard::Open },
+    ))
 }
 
 pub fn link(id: &str) -> Value {

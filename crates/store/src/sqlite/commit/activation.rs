@@ -36,7 +36,6 @@ impl Looks {
         for op in &batch.ops {
             match op {
                 Op::Row(op) => looks.at_row(catalogue, &op.table, &op.id),
-                Op::Timed(op) => looks.at_row(catalogue, &op.table, &op.id),
                 Op::Matching(op) => looks.at_table(catalogue, &op.query.table),
                 Op::Related(op) => looks.at_table(catalogue, related_table(op)),
                 Op::Catalogue(CatalogueOp::Constrain { table, .. }) => {
@@ -87,7 +86,6 @@ fn related_table(op: &RelatedOp) -> &Table {
     match op {
         RelatedOp::Need { table, .. } => table,
         RelatedOp::Write(op) => &op.table,
-        RelatedOp::Over(op) => &op.table,
         RelatedOp::Link(op) => &op.table,
         RelatedOp::Free(op) | RelatedOp::Hold(op) => &op.table,
     }

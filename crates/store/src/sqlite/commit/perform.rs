@@ -90,24 +90,27 @@ impl Run<'_> {
     }
 
     fn op(&mut self, op: &Op, done: &mut Reports<'_>) -> Step<()> {
-        if !matches!(op, Op::Timed(_)) {
-            // Whatever else there is looks at the table of now.
+        let over = match op {
+            Op::Row(op) if op.range.is_some() => Some(op),
+            _ => None,
+        };
+        if over.is_none() {
+            // Whatever else there is looks at the current rows.
             self.catch_up()?;
         }
-        let is_of_rows = matches!(
-            op,
-            Op::Row(_) | Op::Matching(_) | Op::Related(_) | Op::Timed(_)
-        );
+        let is_of_rows = matches!(op, Op::Row(_) | Op::Matching(_) | Op::Related(_));
         self.row_ops += usize::from(is_of_rows);
         match op {
             // The operation was checked under a catalogue that this very batch has changed.
             _ if is_of_rows && !self.catalogue.is_empty() => {
                 return Err(Refusal::CatalogueMoved.into());
             }
-            Op::Row(op) => done.rows.push(self.row_op(op)?),
+            Op::Row(op) => match over {
+                Some(op) => done.timed.push(self.timed_op(op)?),
+                None => done.rows.push(self.row_op(op)?),
+            },
             Op::Matching(op) => done.matched.push(self.matching_op(op)?),
             Op::Related(op) => self.related_op(op)?,
-            Op::Timed(op) => done.timed.push(self.timed_op(op)?),
             Op::Catalogue(op) => self.catalogue_op(op)?,
             Op::Transaction(op) => self.transaction_op(op)?,
             Op::Since(since) => self.hold_since(*since),

@@ -14,6 +14,7 @@ use super::probes::BELIEVED_END;
 use crate::batch::{BATCH_ROWS_MAX, LinkOp};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, Stamps};
+use crate::row_op::{RowAct, RowOp};
 use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::tables::END;
 use crate::sqlite::write::halt::Step;
@@ -22,7 +23,6 @@ use crate::sqlite::write::related::{Tie, linked, need_few, relinked};
 use crate::sqlite::write::run::Run;
 use crate::sqlite::write::version_write::VERSIONS_TO_NEXT;
 use crate::sqlite::write::versions::{self, Stored};
-use crate::timed::{TimedAct, TimedOp, refused};
 
 impl Run<'_> {
     /// A row that may be read by whoever links to it, and was known at some time.
@@ -78,7 +78,7 @@ impl Run<'_> {
             boundaries.min()
         };
         let resolved = range.resolve(self.mark, next);
-        Ok(resolved.map_err(|refusal| refused(refusal, &op.target))?)
+        Ok(resolved.map_err(|refusal| Refusal::of_write(refusal, &op.target))?)
     }
 
     /// Gives each piece of the row `id` in the period a link to the target of `op`, or takes it
@@ -116,7 +116,7 @@ impl Run<'_> {
         for (piece, value) in changes {
             let mut patch = Patch::default();
             patch.put(op.column, Edit::Set(value));
-            let act = TimedAct::Update {
+            let act = RowAct::Update {
                 patch,
                 permissions: None,
                 stamps: Stamps::default(),
@@ -137,7 +137,7 @@ impl Run<'_> {
                 // What is there now goes whole, and takes its own ties along.
                 if !piece.contains(now) && linked(&value)?.contains(id) {
                     let guard = Guard::Open;
-                    let act = TimedAct::Delete { guard };
+                    let act = RowAct::Delete { guard };
                     self.timed_op(&over(&tie.related, holder, piece, act))?;
                 }
             }
@@ -254,17 +254,16 @@ impl Run<'_> {
     }
 }
 
-pub(crate) fn over(table: &Arc<Table>, id: &RowId, valid: Period, act: TimedAct) -> TimedOp {
-    TimedOp {
-        table: Arc::clone(table),
-        id: id.clone(),
-        range: Range {
+pub(crate) fn over(table: &Arc<Table>, id: &RowId, valid: Period, act: RowAct) -> RowOp {
+    RowOp::over(
+        Arc::clone(table),
+        id.clone(),
+        Range {
             from: Some(valid.from()),
             until: Until::At(valid.end()),
         },
         act,
-        is_literal: false,
-    }
+    )
 }
 
 /// Whether `t` holds a link to `?1`.

@@ -9,10 +9,10 @@ use super::links_over_time::over;
 use crate::batch::LinkOp;
 use crate::refusal::Refusal;
 use crate::row_op::Guard;
+use crate::row_op::{RowAct, RowOp};
 use crate::sqlite::write::halt::{Halt, Step};
 use crate::sqlite::write::related::{linked, need_few, partner};
 use crate::sqlite::write::run::Run;
-use crate::timed::{TimedAct, TimedOp};
 use crate::written::TimedDone;
 
 /// What is left to do when a row has gone over a period.
@@ -26,8 +26,8 @@ enum Left {
 impl Run<'_> {
     /// Runs one operation over a valid period. By the letter of the case language a deletion and
     /// an erasure do what the row's relationships say; otherwise whoever made the operation did.
-    pub(crate) fn timed_op(&mut self, op: &TimedOp) -> Step<TimedDone> {
-        let goes = matches!(op.act, TimedAct::Delete { .. } | TimedAct::Erase);
+    pub(crate) fn timed_op(&mut self, op: &RowOp) -> Step<TimedDone> {
+        let goes = matches!(op.act, RowAct::Delete { .. } | RowAct::Erase);
         if !goes || !op.is_literal || op.table.relations().next().is_none() {
             return self.timed_op_alone(op);
         }
@@ -41,14 +41,14 @@ impl Run<'_> {
     }
 
     /// Over which period the row goes; `None` where the operation will be refused.
-    fn period_of_going(&mut self, op: &TimedOp) -> Step<Option<Period>> {
-        if let TimedAct::Erase = op.act {
+    fn period_of_going(&mut self, op: &RowOp) -> Step<Option<Period>> {
+        if let RowAct::Erase = op.act {
             return Ok(Some(Period::ALWAYS));
         }
         let target = self.target(&op.table, &op.id);
         self.part_twin(&target)?;
-        let known = self.known_for(&target, op.range)?;
-        Ok(self.resolved(op.range, &known).ok())
+        let known = self.known_for(&target, op.period())?;
+        Ok(self.resolved(op.period(), &known).ok())
     }
 
     /// What is left to do when the row goes over the period; to be asked while it is there.
@@ -107,7 +107,7 @@ impl Run<'_> {
                 Left::End(table, id, valid) => {
                     let further = self.left_by(&table, &id, valid)?;
                     let guard = Guard::Open;
-                    let op = over(&table, &id, valid, TimedAct::Delete { guard });
+                    let op = over(&table, &id, valid, RowAct::Delete { guard });
                     match self.timed_op_alone(&op) {
                         Ok(_) => left.extend(further),
                         // It has gone on another way, and what it left with it.

@@ -114,16 +114,16 @@ fn insert(table: &Table, number: i64) -> Op {
 }
 
 fn insert_of(table: &Table, number: i64, value: Value) -> Op {
-    Op::Row(RowOp {
-        table: Arc::new(table.clone()),
-        id: RowId::new(&format!("r{number}")).unwrap(),
-        act: RowAct::Insert {
+    Op::Row(RowOp::now(
+        Arc::new(table.clone()),
+        RowId::new(&format!("r{number}")).unwrap(),
+        RowAct::Insert {
             values: vec![value],
             permissions: vec![],
             stamps: Stamps::default(),
             guard: crate::Guard::Open,
         },
-    })
+    ))
 }
 
 fn commit(writer: &mut Writer, mark: i64, ops: Vec<Op>) {
@@ -174,16 +174,16 @@ fn a_slice_of_upkeep_ends_with_the_row_that_fills_its_bytes() {
     assert_eq!(run_to_end(&mut writer, Task::Bodies, stale), [12, 4, 0]);
 
     let empty = |n| {
-        Op::Row(RowOp {
-            table: Arc::new(table(2)),
-            id: id(n),
-            act: RowAct::Update {
+        Op::Row(RowOp::now(
+            Arc::new(table(2)),
+            id(n),
+            RowAct::Update {
                 patch: vec![(0, Value::Null)].into(),
                 permissions: None,
                 stamps: Stamps::default(),
                 guard: crate::Guard::Open,
             },
-        })
+        ))
     };
     commit(&mut writer, 2, (0..20).map(empty).collect());
     let mut forgetful = table(2);
@@ -200,20 +200,22 @@ fn scheduled_rows_come_in_by_steps_until_their_bytes_are_full() {
     let mut writer = writer(directory.path(), &table(1));
     let later = Timestamp(100);
     let begins = |n: i64| {
-        Op::Timed(Box::new(crate::TimedOp {
-            table: Arc::new(table(1)),
-            id: RowId::new(&format!("r{n}")).unwrap(),
-            range: model::history::Range {
-                from: Some(later),
-                until: model::history::Until::Open,
-            },
-            act: crate::TimedAct::Put {
-                values: vec![large()],
-                permissions: None,
-                guard: crate::Guard::Open,
-            },
-            is_literal: true,
-        }))
+        Op::Row(
+            crate::RowOp::over(
+                Arc::new(table(1)),
+                RowId::new(&format!("r{n}")).unwrap(),
+                model::history::Range {
+                    from: Some(later),
+                    until: model::history::Until::Open,
+                },
+                crate::RowAct::Replace {
+                    values: vec![large()],
+                    permissions: None,
+                    guard: crate::Guard::Open,
+                },
+            )
+            .literal(),
+        )
     };
     let rows = 3 * STEP_ROWS as i64;
     commit(&mut writer, 1, (0..rows).map(begins).collect());

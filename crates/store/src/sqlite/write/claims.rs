@@ -11,35 +11,36 @@ use super::halt::{Halt, Step};
 use super::row_write::Target;
 use super::run::Run;
 use super::versions::{self, Asserted};
+use crate::refusal::Refusal;
+use crate::row_op::RowAssertion;
 use crate::sqlite::schema::tables::END;
-use crate::timed::{TimedClaim, refused};
 
 impl Run<'_> {
     /// # Errors
     /// [`crate::Refusal::AssertFailed`] unless it holds.
-    pub(crate) fn assert_claim(&self, target: &Target<'_>, claim: &TimedClaim) -> Step<()> {
+    pub(crate) fn assert_claim(&self, target: &Target<'_>, claim: &RowAssertion) -> Step<()> {
         let at = match claim {
-            TimedClaim::Exists(_, at) | TimedClaim::Equals(_, at) => *at,
-            TimedClaim::UnchangedSince(_) => None,
+            RowAssertion::Exists(_, at) | RowAssertion::Equals(_, at) => *at,
+            RowAssertion::UnchangedSince(_) => None,
         };
         let at = at.unwrap_or(self.mark.timestamp());
         let within = (at, Timestamp(at.0.saturating_add(1)));
         let (source, id) = (self.source(), target.id.as_str());
         let known = versions::known_within(source, target.table, id, within)?;
         let test = |asserted: &Arc<Asserted>| match claim {
-            TimedClaim::Equals(values, _) => values
+            RowAssertion::Equals(values, _) => values
                 .iter()
                 .all(|(position, value)| asserted.values[*position] == *value),
-            TimedClaim::Exists(..) | TimedClaim::UnchangedSince(_) => true,
+            RowAssertion::Exists(..) | RowAssertion::UnchangedSince(_) => true,
         };
         let at = Some(at);
         let (claim, last_change) = match claim {
-            TimedClaim::Exists(expected, _) => {
+            RowAssertion::Exists(expected, _) => {
                 let expected = *expected;
                 (Claim::Exists { expected, at }, None)
             }
-            TimedClaim::Equals(..) => (Claim::Matches { test: &test, at }, None),
-            TimedClaim::UnchangedSince(since) => {
+            RowAssertion::Equals(..) => (Claim::Matches { test: &test, at }, None),
+            RowAssertion::UnchangedSince(since) => {
                 (Claim::UnchangedSince(*since), self.last_change(target)?)
             }
         };
@@ -49,7 +50,7 @@ impl Run<'_> {
         };
         Plan::new(Operation::Assert(claim), self.mark, known)
             .map(drop)
-            .map_err(|refusal| Halt::Refused(refused(refusal, target.id)))
+            .map_err(|refusal| Halt::Refused(Refusal::of_write(refusal, target.id)))
     }
 
     /// The mark of the last commit that changed anything of the row. What the table has let go of

@@ -10,8 +10,8 @@ use rusqlite::params;
 use super::halt::Step;
 use super::row_write::Target;
 use super::run::Run;
+use crate::row_op::RowAct;
 use crate::sqlite::schema::bind::permissions_text;
-use crate::timed::TimedAct;
 
 /// What an operation may bring along for a row.
 pub(crate) struct Grants<'a> {
@@ -24,19 +24,19 @@ pub(crate) struct Grants<'a> {
 }
 
 /// What the operation says of grants.
-pub(crate) fn grants_of(act: &TimedAct) -> Grants<'_> {
+pub(crate) fn grants_of(act: &RowAct) -> Grants<'_> {
     match act {
-        TimedAct::Insert { permissions, .. } => Grants {
+        RowAct::Insert { permissions, .. } => Grants {
             new: Some(permissions),
             first: permissions,
             comes_with_row: true,
         },
-        TimedAct::Put { permissions, .. } => Grants {
+        RowAct::Replace { permissions, .. } => Grants {
             new: permissions.as_deref(),
             first: permissions.as_deref().unwrap_or_default(),
             comes_with_row: true,
         },
-        TimedAct::Patch {
+        RowAct::Put {
             permissions,
             insert_permissions,
             ..
@@ -45,12 +45,12 @@ pub(crate) fn grants_of(act: &TimedAct) -> Grants<'_> {
             first: insert_permissions,
             comes_with_row: true,
         },
-        TimedAct::Update { permissions, .. } => Grants {
+        RowAct::Update { permissions, .. } => Grants {
             new: permissions.as_deref(),
             first: &[],
             comes_with_row: false,
         },
-        TimedAct::Delete { .. } | TimedAct::Erase | TimedAct::Assert(_) => Grants {
+        RowAct::Delete { .. } | RowAct::Erase | RowAct::Assert(_) => Grants {
             new: None,
             first: &[],
             comes_with_row: false,

@@ -13,11 +13,11 @@ use crate::StoreError;
 use crate::batch::{BATCH_ROWS_MAX, MatchingAct, MatchingOp};
 use crate::refusal::Refusal;
 use crate::row_op::Guard;
+use crate::row_op::{RowAct, RowOp};
 use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::disk::sorts;
 use crate::sqlite::read::cursor::cursor_values;
 use crate::sqlite::schema::bind::Bound;
-use crate::timed::{TimedAct, TimedOp};
 use crate::written::Matched;
 
 /// How long the searches of one batch may keep other writers waiting. Whoever hands the operation
@@ -160,18 +160,17 @@ impl Run<'_> {
                 stamps,
                 range: Some(range),
             } => {
-                let over = TimedOp {
-                    table: Arc::clone(&op.query.table),
-                    id: id.clone(),
-                    range: *range,
-                    act: TimedAct::Update {
+                let over = RowOp::over(
+                    Arc::clone(&op.query.table),
+                    id.clone(),
+                    *range,
+                    RowAct::Update {
                         patch: patch.clone(),
                         permissions: permissions.clone(),
                         stamps: *stamps,
                         guard: Guard::Open,
                     },
-                    is_literal: false,
-                };
+                );
                 let shown = row(id, current.seq, &current.image, None);
                 match self.timed_op(&over) {
                     Ok(done) => Ok(Some(done.row.unwrap_or(shown))),

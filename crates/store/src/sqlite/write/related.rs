@@ -20,9 +20,8 @@ use super::row_write::{Current, Target};
 use super::run::Run;
 use crate::batch::{BATCH_ROWS_MAX, HoldOp, LinkOp, RelatedOp};
 use crate::refusal::Refusal;
-use crate::row_op::{Guard, Stamps};
+use crate::row_op::{Guard, RowAct, Stamps};
 use crate::sqlite::disk::fault::corrupt;
-use crate::timed::TimedAct;
 
 /// The rows that one row is related to through one of its table's columns.
 pub(crate) struct Tie {
@@ -58,8 +57,10 @@ impl Run<'_> {
                     self.need(table, id, guard, column)
                 }
             }
-            RelatedOp::Write(op) => self.row_op(op).map(drop),
-            RelatedOp::Over(op) => self.timed_op(op).map(drop),
+            RelatedOp::Write(op) => match op.range {
+                Some(_) => self.timed_op(op).map(drop),
+                None => self.row_op(op).map(drop),
+            },
             RelatedOp::Link(op) => self.link(op),
             RelatedOp::Free(op) => self.free(op),
             RelatedOp::Hold(op) => self.hold(op),
@@ -225,7 +226,7 @@ impl Run<'_> {
             let guard = Guard::Open;
             match row {
                 Some(row) => self.delete(&target, row)?,
-                None => self.detour(&target, TimedAct::Delete { guard }).map(drop)?,
+                None => self.detour(&target, RowAct::Delete { guard }).map(drop)?,
             }
             for tie in ties {
                 match tie.relation.deletion() {

@@ -30,7 +30,6 @@ use crate::sqlite::schema::coding::Damaged;
 use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
 use crate::sqlite::schema::sizes;
-use crate::timed::TimedAct;
 use crate::written::WrittenRow;
 
 /// A row that an operation is about.
@@ -129,6 +128,11 @@ impl Run<'_> {
                 .map(Some)
             }
             RowAct::Put { .. } => self.put(&target, &op.act).map(Some),
+            RowAct::Replace { .. } | RowAct::Erase | RowAct::Assert(_) => {
+                let done = self.timed_op(op)?;
+                self.catch_up()?;
+                Ok(done.row)
+            }
             RowAct::Delete { guard } => {
                 let row = match self.current_to_go(&target)? {
                     Some(row) => row,
@@ -152,7 +156,7 @@ impl Run<'_> {
     fn delete_scheduled(&mut self, target: &Target<'_>, op: &RowOp, guard: &Guard) -> Step<()> {
         if op.table.relations().next().is_none() {
             let guard = guard.clone();
-            return self.detour(target, TimedAct::Delete { guard }).map(drop);
+            return self.detour(target, RowAct::Delete { guard }).map(drop);
         }
         if let Some(seq) = self.known_seq(target)? {
             if !self.permits_seq(target, seq, guard)? {
@@ -182,15 +186,7 @@ impl Run<'_> {
                 self.update(target, row, patch, permissions.as_deref(), *stamps)
             }
             None if self.is_scheduled(target)? => {
-                let act = TimedAct::Patch {
-                    patch: patch.clone(),
-                    gap: insert.clone(),
-                    permissions: permissions.clone(),
-                    insert_permissions: insert_permissions.clone(),
-                    stamps: *stamps,
-                    guard: guard.clone(),
-                };
-                let row = self.detour(target, act)?;
+                let row = self.detour(target, act.clone())?;
                 let row = row.ok_or_else(|| corrupt("a row that was put is not there"))?;
                 let row = row.whole()?;
                 Ok(self::row(target.id, row.seq, &row.image, None))
@@ -441,7 +437,7 @@ impl Run<'_> {
         permissions: Option<&[Permission]>,
         stamps: Stamps,
     ) -> Step<Row> {
-        let act = TimedAct::Update {
+        let act = RowAct::Update {
             patch: patch.clone(),
             permissions: permissions.map(<[Permission]>::to_vec),
             stamps,
@@ -456,7 +452,7 @@ impl Run<'_> {
     pub(crate) fn delete(&mut self, target: &Target<'_>, row: Current) -> Step<()> {
         if !row.is_everyday {
             let guard = Guard::Open;
-            return self.detour(target, TimedAct::Delete { guard }).map(drop);
+            return self.detour(target, RowAct::Delete { guard }).map(drop);
         }
         self.end_piece(target, &row)?;
         self.statement(&target.sql.delete_now)?

@@ -21,12 +21,11 @@ use super::run::Run;
 use super::versions::{self, Asserted, Stored};
 use crate::batch::BATCH_ROWS_MAX;
 use crate::refusal::Refusal;
-use crate::row_op::{Guard, Stamps};
+use crate::row_op::{Guard, RowAct, RowAssertion, RowOp, Stamps};
 use crate::sqlite::schema::coding::Damaged;
 use crate::sqlite::schema::columns::column_list;
 use crate::sqlite::schema::sizes;
 use crate::sqlite::schema::tables::END;
-use crate::timed::{TimedAct, TimedClaim, TimedOp, refused};
 use crate::written::TimedDone;
 
 /// Versions that a range up to the next boundary looks at: the one before it, the one it begins
@@ -43,8 +42,8 @@ type Merging<'a> =
 
 impl Run<'_> {
     /// Runs one operation, which has no effect on other rows.
-    pub(crate) fn timed_op_alone(&mut self, op: &TimedOp) -> Step<TimedDone> {
-        if let TimedAct::Erase = op.act {
+    pub(crate) fn timed_op_alone(&mut self, op: &RowOp) -> Step<TimedDone> {
+        if let RowAct::Erase = op.act {
             return self.erase(&op.table, &op.id);
         }
         let target = Target {
@@ -54,14 +53,14 @@ impl Run<'_> {
         };
         self.need_kept_past(op)?;
         self.part_twin(&target)?;
-        if let TimedAct::Assert(claim) = &op.act {
+        if let RowAct::Assert(claim) = &op.act {
             self.assert_claim(&target, claim)?;
             return Ok(TimedDone {
                 is_affected: false,
                 row: None,
             });
         }
-        let known = self.known_for(&target, op.range)?;
+        let known = self.known_for(&target, op.period())?;
         let seq = self.known_seq(&target)?;
         let is_again = self.creates_again(&target, op, seq)?;
         if !is_again {
@@ -69,8 +68,8 @@ impl Run<'_> {
         }
         self.need_plain_values(op, &known)?;
         let plan = self.plan(&target, op, &known)?;
-        let needs_piece = matches!(op.act, TimedAct::Update { .. } | TimedAct::Delete { .. });
-        if needs_piece && !op.is_literal && !self.meets_any(op.range, &known) {
+        let needs_piece = matches!(op.act, RowAct::Update { .. } | RowAct::Delete { .. });
+        if needs_piece && !op.is_literal && !self.meets_any(op.period(), &known) {
             return Err(Refusal::RowNotFound(op.id.clone()).into());
         }
         let mut grants = grants_of(&op.act);
@@ -131,16 +130,10 @@ impl Run<'_> {
 
     /// Does an ordinary operation, valid from the mark on, to a row of which more is known than
     /// that it is there until further notice; the row as it became, `None` if it is not there.
-    pub(crate) fn detour(&mut self, target: &Target<'_>, act: TimedAct) -> Step<Option<Current>> {
+    pub(crate) fn detour(&mut self, target: &Target<'_>, act: RowAct) -> Step<Option<Current>> {
         let table = self.state.catalogue.table_by_number(target.table.number);
         let table = table.ok_or(Refusal::CatalogueMoved)?;
-        let op = TimedOp {
-            table: Arc::clone(table),
-            id: target.id.clone(),
-            range: Range::default(),
-            act,
-            is_literal: false,
-        };
+        let op = RowOp::over(Arc::clone(table), target.id.clone(), Range::default(), act);
         self.timed_op(&op)?;
         self.catch_up()?;
         self.current_found(target)
@@ -166,14 +159,14 @@ impl Run<'_> {
 
     /// # Errors
     /// [`Refusal::HistoryGone`] for what would be forgotten at once, or is forgotten already.
-    fn need_kept_past(&self, op: &TimedOp) -> Step<()> {
+    fn need_kept_past(&self, op: &RowOp) -> Step<()> {
         let line = op.table.options.line(self.mark.timestamp());
         let is_gone = match &op.act {
-            TimedAct::Assert(TimedClaim::Exists(_, at) | TimedClaim::Equals(_, at)) => {
+            RowAct::Assert(RowAssertion::Exists(_, at) | RowAssertion::Equals(_, at)) => {
                 at.is_some_and(|at| at < line)
             }
-            TimedAct::Assert(TimedClaim::UnchangedSince(_)) => false,
-            _ => matches!(op.range.until, Until::At(end) if end <= line),
+            RowAct::Assert(RowAssertion::UnchangedSince(_)) => false,
+            _ => matches!(op.period().until, Until::At(end) if end <= line),
         };
         if is_gone {
             return Err(Refusal::HistoryGone(line).into());
@@ -224,29 +217,29 @@ impl Run<'_> {
     fn judge_timed(
         &self,
         target: &Target<'_>,
-        op: &TimedOp,
+        op: &RowOp,
         seq: Option<i64>,
         known: &[Stored],
     ) -> Step<()> {
         let guard = match &op.act {
-            TimedAct::Insert { guard, .. }
-            | TimedAct::Put { guard, .. }
-            | TimedAct::Patch { guard, .. }
-            | TimedAct::Update { guard, .. }
-            | TimedAct::Delete { guard } => guard,
-            TimedAct::Erase | TimedAct::Assert(_) => return Ok(()),
+            RowAct::Insert { guard, .. }
+            | RowAct::Replace { guard, .. }
+            | RowAct::Put { guard, .. }
+            | RowAct::Update { guard, .. }
+            | RowAct::Delete { guard } => guard,
+            RowAct::Erase | RowAct::Assert(_) => return Ok(()),
         };
         let Some(seq) = seq else { return Ok(()) };
         if !self.permits_seq(target, seq, guard)?
-            || self.meets_former_life(target, op.range, (seq, guard), known)?
+            || self.meets_former_life(target, op.period(), (seq, guard), known)?
         {
             return Err(match op.act {
-                TimedAct::Insert { .. } => Refusal::RowExists(target.id.clone()),
+                RowAct::Insert { .. } => Refusal::RowExists(target.id.clone()),
                 _ => Refusal::RowForbidden(target.id.clone()),
             }
             .into());
         }
-        if let TimedAct::Insert { .. } = op.act {
+        if let RowAct::Insert { .. } = op.act {
             return Ok(());
         }
         self.need_unmoved(target, seq)?;
@@ -262,9 +255,9 @@ impl Run<'_> {
 
     /// Whether the operation creates a row anew that was known before: one that is not there, and
     /// will not be, from the mark on.
-    fn creates_again(&self, target: &Target<'_>, op: &TimedOp, seq: Option<i64>) -> Step<bool> {
-        let begins_now = op.range.from_at(self.mark) >= self.mark.timestamp();
-        Ok(matches!(op.act, TimedAct::Insert { .. })
+    fn creates_again(&self, target: &Target<'_>, op: &RowOp, seq: Option<i64>) -> Step<bool> {
+        let begins_now = op.period().from_at(self.mark) >= self.mark.timestamp();
+        Ok(matches!(op.act, RowAct::Insert { .. })
             && begins_now
             && seq.is_some()
             && self.timed.find(target.table.number, target.id).is_none()
@@ -300,9 +293,9 @@ impl Run<'_> {
     /// link to it.
     /// Whatever ends pieces, or writes others in their place, needs nothing: what remains of a
     /// piece is copied as it is sealed.
-    fn need_plain_values(&self, op: &TimedOp, known: &[Stored]) -> Step<()> {
-        let (TimedAct::Update { patch, .. } | TimedAct::Patch { patch, .. }, Ok(range)) =
-            (&op.act, self.resolved(op.range, known))
+    fn need_plain_values(&self, op: &RowOp, known: &[Stored]) -> Step<()> {
+        let (RowAct::Update { patch, .. } | RowAct::Put { patch, .. }, Ok(range)) =
+            (&op.act, self.resolved(op.period(), known))
         else {
             return Ok(());
         };
@@ -316,12 +309,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn plan(
-        &self,
-        target: &Target<'_>,
-        op: &TimedOp,
-        known: &[Stored],
-    ) -> Step<Plan<Arc<Asserted>>> {
+    fn plan(&self, target: &Target<'_>, op: &RowOp, known: &[Stored]) -> Step<Plan<Arc<Asserted>>> {
         let created = known.first().map(|version| version.value.created);
         let fresh = |values: &[model::Value], stamps: Stamps, created: Option<Timestamp>| {
             let now = self.mark.timestamp();
@@ -333,38 +321,41 @@ impl Run<'_> {
             })
         };
         let run = |act: Act<'_, Arc<Asserted>>| {
-            let operation = Operation::Write(act, op.range);
+            let operation = Operation::Write(act, op.period());
             let known = Known {
                 versions: known,
                 last_change: None,
             };
             let plan = Plan::new(operation, self.mark, known);
-            plan.map_err(|refusal| Halt::Refused(refused(refusal, target.id)))
+            plan.map_err(|refusal| Halt::Refused(Refusal::of_write(refusal, target.id)))
         };
         let plan = match &op.act {
-            TimedAct::Insert { values, stamps, .. } => {
+            RowAct::Insert { values, stamps, .. } => {
                 run(Act::Insert(fresh(values, *stamps, None)))?
             }
-            TimedAct::Put { values, .. } => {
+            RowAct::Replace { values, .. } => {
                 run(Act::Put(fresh(values, Stamps::default(), created)))?
             }
-            TimedAct::Delete { .. } => run(Act::Delete)?,
-            TimedAct::Update { patch, stamps, .. } => {
+            RowAct::Delete { .. } => run(Act::Delete)?,
+            RowAct::Update { patch, stamps, .. } => {
                 let mut merge = self.merge(target, op, patch, *stamps, None);
                 run(Act::Update(&mut *merge))?
             }
-            TimedAct::Patch {
-                patch, gap, stamps, ..
+            RowAct::Put {
+                patch,
+                insert,
+                stamps,
+                ..
             } => {
-                if let (Err(refusal), false) = (gap, self.covers(op.range, known)) {
+                if let (Err(refusal), false) = (insert, self.covers(op.period(), known)) {
                     return Err(Refusal::clone(refusal).into());
                 }
-                let gap = gap.as_ref().ok();
+                let gap = insert.as_ref().ok();
                 let gap = gap.map(|values| fresh(values, *stamps, created));
                 let mut merge = self.merge(target, op, patch, *stamps, gap);
                 run(Act::Patch(&mut *merge))?
             }
-            TimedAct::Erase | TimedAct::Assert(_) => unreachable!("they make no plan"),
+            RowAct::Erase | RowAct::Assert(_) => unreachable!("they make no plan"),
         };
         let rows_max = BATCH_ROWS_MAX;
         if plan.endings.len() + plan.writes.len() > 2 * rows_max {
@@ -376,7 +367,7 @@ impl Run<'_> {
     fn merge<'a>(
         &'a self,
         target: &'a Target<'_>,
-        op: &'a TimedOp,
+        op: &'a RowOp,
         patch: &'a Patch,
         stamps: Stamps,
         gap: Option<Arc<Asserted>>,
@@ -549,14 +540,14 @@ impl Run<'_> {
         &self,
         target: &Target<'_>,
         seq: Option<i64>,
-        op: &TimedOp,
+        op: &RowOp,
         known: &[Stored],
     ) -> Step<Option<Row>> {
-        let shows = !op.is_literal && !matches!(op.act, TimedAct::Delete { .. });
+        let shows = !op.is_literal && !matches!(op.act, RowAct::Delete { .. });
         let Some(seq) = seq.filter(|_| shows) else {
             return Ok(None);
         };
-        let Ok(range) = self.resolved(op.range, known) else {
+        let Ok(range) = self.resolved(op.period(), known) else {
             return Ok(None);
         };
         let pieces = known.iter().filter_map(Stored::piece_now);
