@@ -16,8 +16,8 @@ mod error;
 mod read;
 mod request;
 mod schema;
+mod staged_transactions;
 mod state;
-mod transactions;
 mod write;
 
 pub use commit::quota::{Quotas, Taken};
@@ -36,16 +36,20 @@ pub use read::paranoid::{Compared, Difference, Part, Report};
 pub use read::pinned::PinnedPage;
 pub use read::prepared::{PreparedList, PreparedTable};
 pub use read::view::{RowAnswer, View};
-pub use request::asked::{
+pub use request::callers::Identity;
+pub use request::inputs::{
     Cached, Caller, ColumnChange, Effect, Fixed, GrantsAsOf, ListAnswer, ListContainers, ListRows,
     Listed, NewColumn, NewIndex, NewTable, Place, Request, RowInput, TableChange, WriteAnswer,
 };
-pub use request::callers::Identity;
 pub use schema::definition::{column_type, index_status, index_type};
 pub use schema::indexes::IndexOf;
 pub use schema::options::OptionsChange;
 pub use schema::projects::NewKey;
 pub use schema::relations::{NewRelationship, RelationshipChange};
+pub use staged_transactions::{
+    Echo, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN, Transaction,
+    TransactionStatus, status_text,
+};
 pub use state::clock::Clock;
 pub use state::clock_guard::DRIFT_MAX_US;
 pub use state::observed::{Asked as AskedLists, SlowQuery, TellSlow};
@@ -55,17 +59,13 @@ pub use store::{
     Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, Inspection,
     LongReadCounts, LongReads, StoreError, accept_loss, inspect,
 };
-pub use transactions::{
-    Echo, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN, Transaction,
-    TransactionStatus, status_text,
-};
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};
 pub use write::import::{LinkColumn, RowLinks};
 pub use write::increment::Increment;
 pub use write::operation::{Act, Operation};
 pub use write::temporal::{CommitRecord, Pieces, PiecesRead, RECORDS_MAX};
-pub use write::transact::{
+pub use write::temporal_transaction::{
     META_BYTES_MAX, OPERATIONS_MAX, RowClaim, TimedTransaction, Transacted, TransactionAct,
     TransactionOp,
 };

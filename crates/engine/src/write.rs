@@ -12,5 +12,5 @@ pub(crate) mod plan;
 pub(crate) mod row_ops;
 pub(crate) mod rows_write;
 pub(crate) mod temporal;
-pub(crate) mod transact;
+pub(crate) mod temporal_transaction;
 pub(crate) mod unseen;

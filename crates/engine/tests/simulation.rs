@@ -35,12 +35,12 @@ mod question;
 mod stage;
 #[path = "simulation/tally.rs"]
 mod tally;
+#[path = "simulation/temporal_transaction.rs"]
+mod temporal_transaction;
 #[path = "simulation/timed.rs"]
 mod timed;
 #[path = "simulation/times.rs"]
 mod times;
-#[path = "simulation/transact.rs"]
-mod transact;
 #[path = "simulation/world.rs"]
 mod world;
 #[path = "simulation/write.rs"]

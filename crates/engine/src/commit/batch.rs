@@ -3,7 +3,7 @@
 use model::{Actor, Catalogue};
 use store::{Op, SpaceLimit, WriteBatch};
 
-use crate::request::asked::Caller;
+use crate::request::inputs::Caller;
 
 /// Operations that are done together, or not at all.
 pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> WriteBatch {

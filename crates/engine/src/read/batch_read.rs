@@ -15,8 +15,8 @@ use crate::Engine;
 use crate::error::{EngineError, IndexFault, ReadError, SchemaError, WriteError};
 use crate::read::related::Gathering;
 use crate::read::rows::selection;
-use crate::request::asked::{Caller, Place};
 use crate::request::authorize::{self, READ_ROWS};
+use crate::request::inputs::{Caller, Place};
 use crate::request::past;
 use crate::request::turn::Turn;
 

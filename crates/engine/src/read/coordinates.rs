@@ -18,9 +18,9 @@ use store::{Listing, Point, StoreError};
 use crate::Engine;
 use crate::error::{AccessError, EngineError, ReadError, Unavailable, WriteError};
 use crate::read::paranoid::Hit;
-use crate::request::asked::{Cached, Caller, Fixed, GrantsAsOf, ListAnswer, ListRows, Place};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize::{self, READ_ROWS};
+use crate::request::inputs::{Cached, Caller, Fixed, GrantsAsOf, ListAnswer, ListRows, Place};
 use crate::request::named_times::{Timed, timed};
 use crate::request::past;
 

@@ -10,9 +10,9 @@ use store::Listing;
 
 use crate::Engine;
 use crate::error::{EngineError, Unavailable};
-use crate::request::asked::{Caller, Place};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize;
+use crate::request::inputs::{Caller, Place};
 
 const READ: &[Scope] = &[Scope::RowsRead];
 

@@ -13,8 +13,8 @@ use store::{OffloadKind, StoreError};
 use crate::Engine;
 use crate::error::{EngineError, Unavailable};
 use crate::read::related::Gathering;
-use crate::request::asked::{Caller, ListAnswer};
 use crate::request::attempt::ATTEMPTS_MAX;
+use crate::request::inputs::{Caller, ListAnswer};
 use crate::request::turn::Turn;
 
 /// Work on so many bytes or more is done on a thread for long reads: on fewer it takes some tenths

@@ -8,8 +8,8 @@ use store::Listing;
 
 use crate::Engine;
 use crate::error::{EngineError, ReadError, Unavailable};
-use crate::request::asked::{Caller, Place};
 use crate::request::attempt::ATTEMPTS_MAX;
+use crate::request::inputs::{Caller, Place};
 use crate::request::past;
 use crate::state::marks::Unsettled;
 

@@ -13,8 +13,8 @@ use crate::Engine;
 use crate::error::{AccessError, EngineError};
 use crate::read::paranoid::Hit;
 use crate::read::rows::related;
-use crate::request::asked::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::request::authorize::{self, READ_ROWS};
+use crate::request::inputs::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::request::named_times::timed;
 use crate::state::observed::Shape;
 

@@ -15,8 +15,8 @@ use store::{Listed, Listing, Point, Preview, Snapshot, StoreError, TotalCap};
 
 use crate::Engine;
 use crate::error::{EngineError, ReadError, Unavailable};
-use crate::request::asked::Caller;
 use crate::request::attempt::ATTEMPTS_MAX;
+use crate::request::inputs::Caller;
 use crate::request::turn::Turn;
 
 /// How deep relationships can be selected (wire protocol, 2.4).

@@ -15,9 +15,9 @@ use crate::error::{AccessError, EngineError, ReadError, Unavailable};
 use crate::read::coordinates;
 use crate::read::paranoid::Hit;
 use crate::read::related::Gathering;
-use crate::request::asked::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize::{self, READ_ROWS};
+use crate::request::inputs::{Cached, Caller, ListAnswer, ListRows, Place};
 
 impl Engine {
     /// A list of the present.

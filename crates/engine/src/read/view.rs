@@ -5,7 +5,7 @@ use model::{Marked, Page, RowId};
 use crate::Engine;
 use crate::error::EngineError;
 use crate::read::coordinates::need_mark;
-use crate::request::asked::{Caller, GrantsAsOf, ListAnswer, ListRows};
+use crate::request::inputs::{Caller, GrantsAsOf, ListAnswer, ListRows};
 use crate::request::named_times::timed;
 
 /// The state of the rows that a read shows.

@@ -10,7 +10,7 @@ use store::Guard;
 
 use crate::Engine;
 use crate::error::{AccessError, EngineError, SchemaError};
-use crate::request::asked::{Caller, Place};
+use crate::request::inputs::{Caller, Place};
 
 /// What reads of rows need.
 pub(crate) const READ_ROWS: &[Scope] = &[Scope::RowsRead];

@@ -5,7 +5,7 @@ use model::{Actor, Timestamp};
 
 use crate::Engine;
 use crate::error::{AccessError, EngineError, SchemaError};
-use crate::request::asked::Caller;
+use crate::request::inputs::Caller;
 
 /// Who asks, as of one catalogue.
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use store::{Listing, Refusal, StoreError};
 use crate::Engine;
 use crate::error::refused::refused;
 use crate::error::{ColumnFault, EngineError};
-use crate::request::asked::{Caller, ColumnChange, Place};
 use crate::request::authorize;
+use crate::request::inputs::{Caller, ColumnChange, Place};
 use crate::schema::columns::{changed, position};
 
 /// Numbers of rows in one slice. Wide rows took 0.15 s of processor time so.

@@ -10,8 +10,8 @@ use store::{Applied, CatalogueOp, SchemaChange};
 
 use crate::Engine;
 use crate::error::{ColumnFault, EngineError, SchemaError};
-use crate::request::asked::{Caller, ColumnChange, ListContainers, Listed, NewColumn, Place};
 use crate::request::authorize;
+use crate::request::inputs::{Caller, ColumnChange, ListContainers, Listed, NewColumn, Place};
 use crate::schema::definition::{self, Given, UNNUMBERED};
 use crate::schema::listing::{self, COLUMNS};
 

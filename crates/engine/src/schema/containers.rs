@@ -6,7 +6,7 @@ use crate::Engine;
 use crate::commit::batch::author;
 use crate::error::EngineError;
 use crate::error::refused::answer;
-use crate::request::asked::Caller;
+use crate::request::inputs::Caller;
 
 /// Longest name, in characters (wire protocol, 2.8).
 const NAME_CHARS_MAX: usize = 128;

@@ -7,8 +7,8 @@ use store::CatalogueOp;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::request::asked::{Caller, ListContainers, Listed};
 use crate::request::authorize;
+use crate::request::inputs::{Caller, ListContainers, Listed};
 use crate::schema::containers::check_name;
 use crate::schema::listing::{self, DATABASES};
 

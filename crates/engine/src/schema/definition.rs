@@ -10,7 +10,7 @@ use model::{
 };
 
 use crate::error::{ColumnFault, EngineError, IndexFault, SchemaError};
-use crate::request::asked::{NewColumn, NewIndex, NewTable};
+use crate::request::inputs::{NewColumn, NewIndex, NewTable};
 
 /// Most columns, and most indexes, of one call (wire protocol, 2.2).
 const DEFINITIONS_MAX: usize = 100;

@@ -7,8 +7,8 @@ use store::SchemaChange;
 
 use crate::Engine;
 use crate::error::{EngineError, IndexFault, SchemaError};
-use crate::request::asked::{Caller, ListContainers, Listed, NewIndex, Place};
 use crate::request::authorize;
+use crate::request::inputs::{Caller, ListContainers, Listed, NewIndex, Place};
 use crate::schema::definition::{self, Given, UNNUMBERED};
 use crate::schema::listing::{self, INDEXES, NamedIndex};
 

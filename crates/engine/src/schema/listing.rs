@@ -14,7 +14,7 @@ use query::predicate::{compare_by, satisfies};
 use query::{Cursor, OrderKey, Query, QueryError, Side, Visibility};
 
 use crate::error::{EngineError, ReadError};
-use crate::request::asked::{ListContainers, Listed};
+use crate::request::inputs::{ListContainers, Listed};
 use crate::schema::definition::{column_type, index_status, index_type};
 
 /// What a list can be filtered and ordered by, beside `$id`, `$sequence`, `$createdAt` and

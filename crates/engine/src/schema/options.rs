@@ -8,8 +8,8 @@ use store::CatalogueOp;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::request::asked::{Caller, Place};
 use crate::request::authorize;
+use crate::request::inputs::{Caller, Place};
 
 /// A change of a table's options; `None` keeps.
 #[derive(Clone, Debug, Default)]

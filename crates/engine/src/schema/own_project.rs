@@ -9,8 +9,8 @@ use store::CatalogueOp;
 
 use crate::Engine;
 use crate::error::{EngineError, SchemaError};
-use crate::request::asked::{Caller, ListContainers, Listed};
 use crate::request::authorize;
+use crate::request::inputs::{Caller, ListContainers, Listed};
 use crate::schema::listing::{self, KEYS, Listable, no_such_attribute};
 
 const PROJECT: &[Scope] = &[Scope::ProjectRead];

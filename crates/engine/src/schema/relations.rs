@@ -10,8 +10,8 @@ use store::SchemaChange;
 
 use crate::Engine;
 use crate::error::{ColumnFault, EngineError, SchemaError};
-use crate::request::asked::{Caller, Place};
 use crate::request::authorize;
+use crate::request::inputs::{Caller, Place};
 use crate::schema::columns::{WRITE, position};
 use crate::schema::definition::UNNUMBERED;
 

@@ -7,8 +7,8 @@ use store::CatalogueOp;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::request::asked::{Caller, ListContainers, Listed, NewTable, Place, TableChange};
 use crate::request::authorize;
+use crate::request::inputs::{Caller, ListContainers, Listed, NewTable, Place, TableChange};
 use crate::schema::containers::check_name;
 use crate::schema::definition;
 use crate::schema::listing::{self, TABLES};

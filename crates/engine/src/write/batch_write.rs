@@ -8,8 +8,8 @@ use crate::commit::batch::batch;
 use crate::commit::writer::unanswered;
 use crate::error::EngineError;
 use crate::error::refused::refused;
-use crate::request::asked::Caller;
 use crate::request::authorize::{self, WRITE_ROWS};
+use crate::request::inputs::Caller;
 use crate::write::operation::Operation;
 use crate::write::plan::plan;
 

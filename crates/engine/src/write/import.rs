@@ -14,8 +14,8 @@ use store::{HoldOp, Op, RelatedOp};
 use crate::Engine;
 use crate::error::{ColumnFault, EngineError, SchemaError, WriteError};
 use crate::read::related::beside;
-use crate::request::asked::{Caller, Place, RowInput};
 use crate::request::authorize::{self, WRITE_ROWS};
+use crate::request::inputs::{Caller, Place, RowInput};
 use crate::write::content::PermissionsIn;
 use crate::write::row_ops::insert;
 

@@ -8,8 +8,8 @@ use store::{Op, RowAct, RowOp, Stamps};
 
 use crate::Engine;
 use crate::error::{ColumnFault, EngineError, SchemaError, WriteError};
-use crate::request::asked::{Caller, Place};
 use crate::request::authorize;
+use crate::request::inputs::{Caller, Place};
 
 /// A column to count up or down.
 #[derive(Clone, Debug)]

@@ -15,8 +15,8 @@ use store::{LinkOp, Op, RelatedOp, RowOp};
 
 use crate::error::{EngineError, WriteError};
 use crate::read::related::beside;
-use crate::request::asked::{Caller, Place, RowInput};
 use crate::request::authorize;
+use crate::request::inputs::{Caller, Place, RowInput};
 use crate::request::times;
 use crate::write::row_ops::put;
 

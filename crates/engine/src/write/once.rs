@@ -16,8 +16,8 @@ use store::{AnswerOf, Done, Once};
 
 use crate::Engine;
 use crate::error::{AccessError, EngineError, WriteError};
-use crate::request::asked::{Caller, Effect, Request};
 use crate::request::authorize::{WRITE_ROWS, owner};
+use crate::request::inputs::{Caller, Effect, Request};
 
 impl Engine {
     /// The answer that was kept when this key's request ran, within the last hour. `None` if it

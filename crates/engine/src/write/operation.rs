@@ -2,7 +2,7 @@
 
 use model::{Actor, Json, RowId, Timestamp};
 
-use crate::request::asked::RowInput;
+use crate::request::inputs::RowInput;
 
 /// An operation on rows of one table.
 #[derive(Clone, Debug)]

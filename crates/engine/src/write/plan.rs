@@ -10,8 +10,8 @@ use store::{MatchingAct, MatchingOp, Op, Refusal, RowAct, RowOp, Stamps};
 
 use super::operation::{Act, Operation};
 use crate::error::{EngineError, WriteError};
-use crate::request::asked::{Caller, Place};
 use crate::request::authorize::{self, WRITE_ROWS};
+use crate::request::inputs::{Caller, Place};
 use crate::request::times;
 use crate::write::bulk;
 use crate::write::content::PermissionsIn;

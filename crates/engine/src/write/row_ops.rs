@@ -6,8 +6,8 @@ use model::{Action, Actor, Edit, Patch, Table, Value};
 use store::{Refusal, RowAct, RowOp};
 
 use crate::error::{AccessError, EngineError, WriteError};
-use crate::request::asked::RowInput;
 use crate::request::authorize;
+use crate::request::inputs::RowInput;
 use crate::write::content::{Content, PermissionsIn, Sent};
 
 /// The content of a row, where it may change one that is there.

@@ -14,8 +14,8 @@ use crate::Engine;
 use crate::commit::batch::batch;
 use crate::error::refused::answer;
 use crate::error::{AccessError, EngineError, PIECES_MAX, ReadError, WriteError};
-use crate::request::asked::{Caller, Place};
 use crate::request::authorize::{self, READ_ROWS};
+use crate::request::inputs::{Caller, Place};
 use crate::request::past;
 use crate::write::content::values;
 

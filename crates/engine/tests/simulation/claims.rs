@@ -3,7 +3,7 @@
 use engine::{EngineError, TransactionError};
 use model::Timestamp;
 
-use super::super::transact::{Claim, Inside};
+use super::super::temporal_transaction::{Claim, Inside};
 use super::check::show;
 use super::{Found, World};
 

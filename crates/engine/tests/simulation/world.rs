@@ -21,7 +21,7 @@ use super::plan::{LIMITS, Move, Plan, RunKind};
 use super::question::{Question, table_at};
 use super::stage::{self, NEW_YEAR_US, TickingClock};
 use super::tally::Tally;
-use super::transact::Ledger;
+use super::temporal_transaction::Ledger;
 use super::write::{self, Scene, Write};
 
 #[path = "check.rs"]

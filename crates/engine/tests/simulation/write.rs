@@ -17,8 +17,8 @@ use super::domain::{
 };
 use super::question::{filter, table_at};
 use super::stage;
+use super::temporal_transaction::{Claim, Ledger, transaction};
 use super::timed::timed;
-use super::transact::{Claim, Ledger, transaction};
 
 pub type Writing = Pin<Box<dyn Future<Output = Result<(), EngineError>>>>;
 

@@ -4,7 +4,7 @@
 use model::{Actor, Json, KeyId, RowId, Scope, Timestamp};
 use query::json;
 
-use crate::request::asked::{Caller, RowInput};
+use crate::request::inputs::{Caller, RowInput};
 use crate::write::operation::{Act, Operation};
 
 type Members = Vec<(String, Json)>;

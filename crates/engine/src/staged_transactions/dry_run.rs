@@ -10,7 +10,7 @@ use crate::Engine;
 use crate::commit::batch::batch;
 use crate::commit::dry_runs::DryRun;
 use crate::error::EngineError;
-use crate::request::asked::Caller;
+use crate::request::inputs::Caller;
 use crate::write::plan::plan;
 
 /// What a dry run said.

@@ -14,8 +14,8 @@ use crate::Engine;
 use crate::error::{AccessError, EngineError, ReadError};
 use crate::read::coordinates::need_one_instant;
 use crate::read::related::Gathering;
-use crate::request::asked::{Caller, GrantsAsOf, ListAnswer, ListRows};
 use crate::request::authorize::{self, READ_ROWS};
+use crate::request::inputs::{Caller, GrantsAsOf, ListAnswer, ListRows};
 use crate::request::named_times::Timed;
 
 /// A list, or one row of it.

@@ -14,8 +14,8 @@ use crate::Engine;
 use crate::error::{EngineError, ReadError};
 use crate::read::related::{Gathering, Reads};
 use crate::read::rows::{get_with, related, selection};
-use crate::request::asked::{Caller, ListAnswer, ListRows, Place};
 use crate::request::authorize::{self, READ_ROWS};
+use crate::request::inputs::{Caller, ListAnswer, ListRows, Place};
 use crate::request::named_times::Timed;
 
 impl Engine {

@@ -12,8 +12,8 @@ use crate::Engine;
 use crate::commit::batch::batch;
 use crate::error::refused::refused;
 use crate::error::{EngineError, TransactionError, WriteError};
-use crate::request::asked::{Caller, Effect};
 use crate::request::authorize::WRITE_ROWS;
+use crate::request::inputs::{Caller, Effect};
 use crate::write::plan::plan;
 
 impl Engine {

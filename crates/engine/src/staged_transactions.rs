@@ -15,8 +15,8 @@ use crate::Engine;
 use crate::commit::batch::author;
 use crate::error::refused::{answer, shown};
 use crate::error::{EngineError, TransactionError};
-use crate::request::asked::{Caller, ListContainers, Listed};
 use crate::request::authorize::{self, OF_GUESTS, OF_KEYS, READ_ROWS, WRITE_ROWS, owner};
+use crate::request::inputs::{Caller, ListContainers, Listed};
 use crate::schema::listing::{self, Listable, TRANSACTIONS, no_such_attribute};
 
 mod commit;
