@@ -21,7 +21,7 @@ use crate::{bench, deny, full, fuzz, live, prerequisite};
 pub struct Arguments {}
 
 /// The crates with tests that have a long size.
-const LONG: [&str; 11] = [
+const LONG: [&str; 12] = [
     "model",
     "query",
     "cache",
@@ -31,6 +31,7 @@ const LONG: [&str; 11] = [
     "client",
     "server",
     "transfer",
+    "measure",
     "scenarios",
     "tidemark",
 ];

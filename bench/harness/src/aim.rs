@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use measure::connection::{Access, Connection};
+use measure::process::ProcessNumber;
 
-use crate::connection::{Access, Connection};
 use crate::figure::{PROCESSOR, Slice};
-use crate::live::Process;
 use crate::wrk::Wrk;
 
 /// Requests before the first timed one.
@@ -23,12 +23,12 @@ pub struct Aim {
     /// Headers beside `Host`, as lines without their ends.
     pub headers: Vec<String>,
     /// All that works for the answer.
-    pub processes: Vec<Process>,
+    pub processes: Vec<ProcessNumber>,
 }
 
 impl Aim {
     /// A `GET` of `route` on a Tidemark server.
-    pub fn at(access: &Access, route: &str, process: Process) -> Aim {
+    pub fn at(access: &Access, route: &str, process: ProcessNumber) -> Aim {
         Aim {
             address: access.address,
             path: format!("/v1{route}"),
@@ -39,7 +39,7 @@ impl Aim {
 
     /// The same request to somebody else.
     #[must_use]
-    pub fn of(&self, address: SocketAddr, processes: Vec<Process>) -> Aim {
+    pub fn of(&self, address: SocketAddr, processes: Vec<ProcessNumber>) -> Aim {
         Aim {
             address,
             processes,
@@ -121,7 +121,7 @@ mod tests {
             project: "p".into(),
             key: "k".into(),
         };
-        let aim = Aim::at(&access, "/tablesdb?x", Process(1));
+        let aim = Aim::at(&access, "/tablesdb?x", ProcessNumber(1));
         assert_eq!(aim.request(), access.request("GET", "/tablesdb?x", ""));
         assert_eq!(aim.url(), access.url("/tablesdb?x"));
         let other = aim.of(([127, 0, 0, 1], 81).into(), Vec::new());

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
+use measure::scratch::Scratch;
 
 use crate::expect;
 use crate::pocketbase::{self, Peer};
-use crate::scratch::Scratch;
 
 /// Run a benchmark of the binary with PocketBase beside it, where it can be had
 ///

@@ -4,20 +4,20 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use measure::awake::Awake;
+use measure::connection::Access;
+use measure::live::LiveServer;
 use model::counted;
 use scenarios::answer;
 use scenarios::seed::table;
 use serde_json::json;
 
-use crate::awake::Awake;
 use crate::big_table::{PATIENCE, Sizes, list};
-use crate::connection::Access;
 use crate::contrast::{Contrast, Turn};
 use crate::figure::{Figure, Goal};
-use crate::live::Live;
 use crate::run::{Run, RunArgs, Taken};
 use crate::traffic::{Client, Seen, for_ms};
-use crate::{catalog, change};
+use crate::{catalog, change, surroundings};
 
 /// Measure a table of 1,000,000 rows beside one of 10,000, and changes of its schema
 ///
@@ -70,8 +70,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ("change_slice_ms", json!(sizes.change_ms)),
     ];
     let mut run = Run::begin("big", &arguments.run, own)?;
-    let small = Live::start(&run.binary, &run.scratch.at("small"))?;
-    let large = Live::start(&run.binary, &run.scratch.at("large"))?;
+    let small = surroundings::serve(&run.binary, &run.scratch.at("small"))?;
+    let large = surroundings::serve(&run.binary, &run.scratch.at("large"))?;
     let servers = [&small, &large];
     run.take("seeding", |run| seed(run, servers, sizes.rows));
     let awake = Awake::begin()?;
@@ -93,10 +93,10 @@ fn sizes(arguments: &Arguments) -> Sizes {
 }
 
 /// Fills both, in rows a second.
-fn seed(run: &Run, [small, large]: [&Live; 2], rows: u32) -> Result<Taken> {
+fn seed(run: &Run, [small, large]: [&LiveServer; 2], rows: u32) -> Result<Taken> {
     let mut figures = Vec::new();
     for (key, server, rows) in [("small", small, SMALL_ROWS), ("large", large, rows)] {
-        let took = catalog::seed(&run.binary, &server.access, rows, true)?;
+        let took = catalog::seed(&run.binary, server, rows, true)?;
         figures.push(Figure::plain(
             format!("seed_{key}"),
             format!("seeding {rows} rows, 100 a request"),
@@ -138,7 +138,7 @@ impl Subject {
     }
 }
 
-fn reads([small, large]: [&Live; 2], sizes: &Sizes) -> Result<Taken> {
+fn reads([small, large]: [&LiveServer; 2], sizes: &Sizes) -> Result<Taken> {
     let mut contrasts = Vec::new();
     for subject in [Subject::List, Subject::ListWithTotal, Subject::Point] {
         let base = || slice(subject, &small.access, SMALL_ROWS, sizes.slice_ms);

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use measure::connection::Access;
 use scenarios::answer;
-
-use crate::connection::Access;
 
 /// No answer of these takes longer.
 pub const PATIENCE: Duration = Duration::from_secs(30);

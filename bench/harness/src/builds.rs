@@ -6,14 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use measure::awake::Awake;
+use measure::connection::{Access, Connection};
+use measure::live::LiveServer;
 use serde_json::{Value, json};
 
-use crate::awake::Awake;
 use crate::catalog::wait_until_available;
-use crate::connection::{Access, Connection};
 use crate::figure::{Figure, Goal};
-use crate::live::Live;
 use crate::run::{Run, RunArgs, Taken};
+use crate::surroundings;
 
 /// Measure how long a writer waits while indexes of each kind are built
 ///
@@ -80,7 +81,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let awake = Awake::begin()?;
     for width in WIDTHS {
         run.take(&format!("rows of {width} bytes"), |run| {
-            let server = Live::start(&run.binary, &run.scratch.at(&format!("rows-{width}")))?;
+            let server =
+                surroundings::serve(&run.binary, &run.scratch.at(&format!("rows-{width}")))?;
             let stage = Stage {
                 access: &server.access,
                 width,
@@ -154,7 +156,7 @@ impl Stage<'_> {
         })
     }
 
-    fn figures(&self, server: &Live, rounds: u32) -> Result<Vec<Figure>> {
+    fn figures(&self, server: &LiveServer, rounds: u32) -> Result<Vec<Figure>> {
         let (width, mut figures) = (self.width, Vec::new());
         let quiet = (0..rounds).map(|_| Ok(self.beside(|| thread::sleep(MARGIN))?.0));
         let title = format!("longest wait of a writer, quiet, {width} bytes");

@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
+use measure::connection::{Access, Connection};
+use measure::live::LiveServer;
+use measure::scratch::Scratch;
 use scenarios::answer::{self, Expected};
 use scenarios::seed::generator::{Product, row_id};
 use scenarios::seed::table;
 use serde_json::{Value, json};
 
-use crate::connection::{Access, Connection};
-use crate::live::{Live, without_surroundings};
-use crate::scratch::Scratch;
+use crate::surroundings;
 
 /// Rows of one request, as many as it may have (wire protocol, `createRows`).
 const BATCH_ROWS: u32 = 100;
@@ -31,23 +32,9 @@ const BUILD_MAX: Duration = Duration::from_mins(10);
 ///
 /// # Errors
 /// When seeding fails, or the list is not the one that the generator demands.
-pub fn seed(binary: &Path, access: &Access, rows: u32, indexed: bool) -> Result<Duration> {
-    let mut command = without_surroundings(binary);
-    command.args(["seed", "catalog", "--rows", &rows.to_string()]);
-    if indexed {
-        command.arg("--index");
-    }
-    command.env("APPWRITE_ENDPOINT", access.url(""));
-    command.env("APPWRITE_PROJECT_ID", &access.project);
-    command.env("APPWRITE_API_KEY", &access.key);
-    let start = Instant::now();
-    let output = command.output().context("seeding does not start")?;
-    let took = start.elapsed();
-    ensure!(
-        output.status.success(),
-        "seeding: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+pub fn seed(binary: &Path, server: &LiveServer, rows: u32, indexed: bool) -> Result<Duration> {
+    let took = server.seed(surroundings::command(binary), rows, indexed)?;
+    let access = &server.access;
     let route = answer::route(None);
     let mut connection = Connection::open(access.address)?;
     let body = connection
@@ -69,8 +56,8 @@ pub fn seeded(
     indexes: &[Vec<String>],
 ) -> Result<PathBuf> {
     let directory = scratch.at("seeded");
-    let server = Live::start(binary, &directory)?;
-    seed(binary, &server.access, rows, true)?;
+    let server = surroundings::serve(binary, &directory)?;
+    seed(binary, &server, rows, true)?;
     let access = &server.access;
     let mut connection = Connection::open(access.address)?;
     let route = format!("{}/indexes", table::table_route());

@@ -5,15 +5,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use measure::connection::{Access, Connection};
+use measure::live::LiveServer;
 use scenarios::seed::table;
 use serde_json::{Value, json};
 
 use crate::big_table::{self, PATIENCE, Sizes};
 use crate::catalog::{self, wait_until_available};
-use crate::connection::{Access, Connection};
 use crate::contrast::{Contrast, Turn};
 use crate::figure::{Figure, Goal};
-use crate::live::Live;
 use crate::run::Taken;
 use crate::traffic::{Client, Seen};
 
@@ -54,7 +54,7 @@ struct Round {
 /// # Errors
 /// When a change is refused, or nothing can be measured. Errors that the reader and the writer see
 /// are figures.
-pub fn measure(server: &Live, sizes: &Sizes) -> Result<Taken> {
+pub fn measure(server: &LiveServer, sizes: &Sizes) -> Result<Taken> {
     let stage = Stage {
         server,
         sizes,
@@ -71,7 +71,7 @@ pub fn measure(server: &Live, sizes: &Sizes) -> Result<Taken> {
 }
 
 struct Stage<'a> {
-    server: &'a Live,
+    server: &'a LiveServer,
     sizes: &'a Sizes,
     /// The number of the next row that the writer inserts.
     next_row: AtomicU32,

@@ -6,12 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use measure::connection::{Access, Connection};
+use measure::live::LiveServer;
 use serde_json::json;
 
 use crate::catalog;
-use crate::connection::{Access, Connection};
 use crate::expect::row_route;
-use crate::live::Live;
 use crate::trace::{Drawing, Op, Part};
 use crate::workload::Mixed;
 
@@ -121,7 +121,7 @@ pub fn warm(access: &Access, workload: &Mixed, answers: &mut Answers) -> Result<
 /// # Errors
 /// When a request is refused, or the server is gone.
 pub fn run(
-    server: &Live,
+    server: &LiveServer,
     workload: &Mixed,
     drawing: &Drawing<'_>,
     part: Part,

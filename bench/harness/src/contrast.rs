@@ -5,13 +5,13 @@
 //! they lie apart.
 
 use anyhow::{Result, ensure};
+use measure::percentile::Sorted;
 use serde_json::{Value, json};
 
 use crate::figure::{Goal, counts, points};
-use crate::percentile::Sorted;
 
 /// The points that are compared: their names, and their thousandths.
-const POINTS: [(&str, usize); 2] = [("p50", 500), ("p99", 990)];
+const POINTS: [(&str, u64); 2] = [("p50", 500), ("p99", 990)];
 
 /// One round: the base, the subject, the base again. Latencies in nanoseconds.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ impl Turn {
         ]
     }
 
-    fn ratio(&self, per_mille: usize) -> f64 {
+    fn ratio(&self, per_mille: u64) -> f64 {
         let base = [&self.before, &self.after];
         pooled(&[&self.subject], per_mille) / pooled(&base.map(Vec::as_slice), per_mille)
     }
@@ -107,7 +107,7 @@ impl Contrast {
             .collect()
     }
 
-    fn compare(&self, point: &'static str, per_mille: usize, goal: Goal) -> Compared {
+    fn compare(&self, point: &'static str, per_mille: u64, goal: Goal) -> Compared {
         let all = |pick: fn(&Turn) -> &Vec<u64>| -> Vec<&[u64]> {
             self.turns
                 .iter()
@@ -123,7 +123,7 @@ impl Contrast {
             goal,
             subject_us: pooled(&all(|turn| &turn.subject), per_mille),
             base_us: pooled(&base, per_mille),
-            rounds: (ratios.least(), ratios.greatest()),
+            rounds: (ratios.at(0), ratios.at(1_000)),
             itself: pooled(&after, per_mille) / pooled(&before, per_mille),
         }
     }
@@ -170,7 +170,7 @@ impl Compared {
 }
 
 /// The percentile of all slices together, in microseconds.
-fn pooled(slices: &[&[u64]], per_mille: usize) -> f64 {
+fn pooled(slices: &[&[u64]], per_mille: u64) -> f64 {
     let all = slices.iter().copied().flatten();
     let sorted = Sorted::new(all.map(|ns| *ns as f64 / 1e3));
     sorted.map_or(f64::NAN, |sorted| sorted.at(per_mille))

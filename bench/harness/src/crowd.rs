@@ -5,10 +5,10 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use measure::connection::{Access, Connection};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use scenarios::seed::table;
 
-use crate::connection::{Access, Connection};
 use crate::expect;
 
 /// The length that each slow body announces.

@@ -4,10 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use measure::connection::{Access, Connection};
 use scenarios::seed::list_route;
 use serde_json::json;
-
-use crate::connection::{Access, Connection};
 
 /// Most distinct lists: limits times offsets times values.
 const LISTS: u32 = LIMITS * OFFSETS * VALUES;

@@ -4,19 +4,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use measure::connection::{Access, Connection};
+use measure::live::LiveServer;
 use scenarios::answer;
 use serde_json::json;
 
 use crate::aim::Aim;
-use crate::connection::{Access, Connection};
 use crate::figure::{Figure, Goal, Round, Slice};
 use crate::floor::Floor;
-use crate::live::Live;
 use crate::reads::FLOOR;
 use crate::run::{Run, RunArgs, Taken};
 use crate::ways::{Sizes, WAYS, Way};
 use crate::wrk::Wrk;
-use crate::{catalog, expect, nginx};
+use crate::{catalog, expect, nginx, surroundings};
 
 /// Measure an exact hit, a TTL hit and a point read beside a static responder and nginx
 ///
@@ -57,8 +57,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let own = [own, sizes.parameters()].concat();
     let mut run = Run::begin("exact", &arguments.run, own)?;
     let wrk = Wrk::find(run.scratch.path())?;
-    let server = Live::start(&run.binary, &run.scratch.at("exact"))?;
-    catalog::seed(&run.binary, &server.access, expect::ROWS, true)?;
+    let server = surroundings::serve(&run.binary, &run.scratch.at("exact"))?;
+    catalog::seed(&run.binary, &server, expect::ROWS, true)?;
     for subject in [Subject::Exact, Subject::Ttl, Subject::Point] {
         run.take(subject.title(), |run| {
             let stage = Stage {
@@ -95,7 +95,7 @@ struct Stage<'a> {
     run: &'a Run,
     wrk: &'a Wrk,
     nginx: &'a nginx::Found,
-    server: &'a Live,
+    server: &'a LiveServer,
     sizes: Sizes,
 }
 

@@ -1,12 +1,11 @@
 //! The right answers, computed from the generator alone.
 
 use anyhow::{Context, Result, bail, ensure};
+use measure::connection::{Access, Connection};
 use scenarios::answer::Expected;
 use scenarios::seed::generator::{Product, row_id};
 use scenarios::seed::{self, table};
 use serde_json::{Value, json};
-
-use crate::connection::{Access, Connection};
 
 /// Rows of the catalog, as in the published benchmark.
 pub const ROWS: u32 = 10_000;

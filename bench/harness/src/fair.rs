@@ -6,15 +6,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use measure::awake::Awake;
+use measure::live::LiveServer;
 use scenarios::seed::{list_route, table};
 use serde_json::json;
 
-use crate::awake::Awake;
 use crate::catalog;
 use crate::contrast::{Contrast, Turn};
 use crate::figure::{Figure, Goal};
-use crate::live::Live;
 use crate::run::{Run, RunArgs, Taken};
+use crate::surroundings;
 use crate::traffic::{Client, Seen, for_ms};
 
 /// Measure point reads while others change 100,000 rows at a time and scan the same table
@@ -80,9 +81,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ("slice_ms", json!(sizes.slice_ms)),
     ];
     let mut run = Run::begin("fair", &arguments.run, own)?;
-    let server = Live::start(&run.binary, &run.scratch.at("fair"))?;
+    let server = surroundings::serve(&run.binary, &run.scratch.at("fair"))?;
     eprintln!("seeding {} and {POINT_ROWS} rows …", sizes.rows);
-    catalog::seed(&run.binary, &server.access, sizes.rows, false)?;
+    catalog::seed(&run.binary, &server, sizes.rows, false)?;
     catalog::fill(&server.access, POINTS, POINT_ROWS)?;
     server.process().settle(sizes.settle)?;
     let stage = Stage {
@@ -107,7 +108,7 @@ fn sizes(arguments: &Arguments) -> Sizes {
 }
 
 struct Stage<'a> {
-    server: &'a Live,
+    server: &'a LiveServer,
     sizes: Sizes,
     /// Changes of every row so far.
     changes: AtomicU32,

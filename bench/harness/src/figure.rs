@@ -1,8 +1,7 @@
 //! One figure: what was measured in turns with its floor, and what it is held against.
 
+use measure::percentile::Sorted;
 use serde_json::{Value, json};
-
-use crate::percentile::Sorted;
 
 /// What a figure must reach. Of a figure with a floor it is the ratio to the floor that must.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,9 +103,9 @@ pub fn points(samples_ns: &[u64]) -> Vec<(&'static str, f64)> {
 impl Spread {
     fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let sorted = Sorted::new(values)?;
-        let (least, greatest) = (sorted.least(), sorted.greatest());
+        let (least, greatest) = (sorted.at(0), sorted.at(1_000));
         Some(Spread {
-            median: sorted.median(),
+            median: sorted.midpoint(),
             least,
             greatest,
         })

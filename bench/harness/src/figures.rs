@@ -6,18 +6,18 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
+use measure::live::LiveServer;
+use measure::scratch::{Scratch, database_file};
 use serde_json::json;
 
 use crate::bare::Bare;
 use crate::figure::Figure;
 use crate::inserts::Ground;
 use crate::lists::Seeded;
-use crate::live::Live;
 use crate::plan::Plan;
 use crate::report::Report;
-use crate::scratch::{Scratch, database_file};
 use crate::wrk::Wrk;
-use crate::{catalog, expect, inserts, lists, reads, run, starts};
+use crate::{catalog, expect, inserts, lists, reads, run, starts, surroundings};
 
 /// Take the figures of docs/performance.md: throughput, lists, inserts, start
 ///
@@ -177,8 +177,12 @@ impl Stage {
     }
 
     /// What `measure` finds on a server that holds a copy of the indexed catalog.
-    fn beside(&self, measure: impl FnOnce(&Live) -> Result<Vec<Figure>>) -> Result<Vec<Figure>> {
-        let server = Live::start(&self.binary, &self.scratch.copy(&self.indexed, "served")?)?;
+    fn beside(
+        &self,
+        measure: impl FnOnce(&LiveServer) -> Result<Vec<Figure>>,
+    ) -> Result<Vec<Figure>> {
+        let server =
+            surroundings::serve(&self.binary, &self.scratch.copy(&self.indexed, "served")?)?;
         let figures = measure(&server)?;
         server.stop()?;
         Ok(figures)
@@ -188,8 +192,8 @@ impl Stage {
 /// A data directory with the catalog, whose server has ended, and the project it is in.
 fn seed(binary: &Path, scratch: &Scratch, name: &str) -> Result<(PathBuf, String)> {
     let directory = scratch.at(name);
-    let server = Live::start(binary, &directory)?;
-    catalog::seed(binary, &server.access, expect::ROWS, name == "indexed")?;
+    let server = surroundings::serve(binary, &directory)?;
+    catalog::seed(binary, &server, expect::ROWS, name == "indexed")?;
     let project = server.access.project.clone();
     server.stop()?;
     Ok((directory, project))
@@ -215,6 +219,6 @@ fn parameters(
         ("insert_slice_s", json!(plan.insert_s)),
         ("starts", json!(plan.starts)),
     ]);
-    parameters.extend(run::machine(&stage.scratch, plan.syncs)?);
+    parameters.extend(run::place_told(&stage.scratch, plan.syncs)?);
     Ok(parameters)
 }

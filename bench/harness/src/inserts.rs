@@ -4,15 +4,15 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use measure::connection::Connection;
+use measure::disk;
+use measure::live::LiveServer;
+use measure::scratch::Scratch;
 
 use crate::bare::{self, Bare};
-use crate::connection::Connection;
-use crate::disk;
 use crate::figure::{Figure, Goal, PROCESSOR, Round, Slice, points};
-use crate::live::Live;
 use crate::new_rows::Run;
 use crate::plan::Plan;
-use crate::scratch::Scratch;
 use crate::wrk::Wrk;
 
 /// The figures are stated at these numbers of writers, and these ratios.
@@ -23,7 +23,7 @@ const GOAL: Goal = Goal::AtLeast(0.7);
 /// What inserts are measured on.
 pub struct Ground<'a> {
     /// A server with the seeded and indexed catalog, which grows.
-    pub server: &'a Live,
+    pub server: &'a LiveServer,
     /// The writers.
     pub wrk: &'a Wrk,
     /// The database file of the same catalog, whose server has ended.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, anyhow};
 use engine::{Caller, Clock, Engine, Family, ListRows, Place, View};
 use futures_executor::block_on;
+use measure::scratch::{Scratch, database_file};
 use model::{Actor, DatabaseId, KeyId, Page, ProjectId, Scope, TableId, Timestamp};
 use query::Query;
 use scenarios::seed::table;
@@ -18,7 +19,6 @@ use crate::bare::{self, Bare};
 use crate::expect;
 use crate::figure::{Figure, Goal, Round, Slice};
 use crate::plan::Plan;
-use crate::scratch::{Scratch, database_file};
 
 /// As the server counts by default.
 const TOTAL_CAP: u64 = 5_000;

@@ -6,7 +6,6 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use scenarios::{awake, connection, disk};
 
 mod aim;
 mod bare;
@@ -28,20 +27,18 @@ mod figures;
 mod floor;
 mod inserts;
 mod lists;
-mod live;
 mod memory;
 mod mixed;
 mod new_rows;
 mod nginx;
 mod peers;
-mod percentile;
 mod plan;
 mod pocketbase;
 mod reads;
 mod report;
 mod run;
-mod scratch;
 mod starts;
+mod surroundings;
 mod trace;
 mod traffic;
 mod watched;

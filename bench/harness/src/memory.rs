@@ -5,15 +5,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use measure::live::LiveServer;
+use measure::process::ProcessNumber;
+use measure::scratch::database_file;
 use serde_json::json;
 
 use crate::crowd::{self, SlowBodies};
 use crate::distinct;
 use crate::figure::{Figure, Goal, Round, Slice};
-use crate::live::{Live, Process};
 use crate::run::{Run, RunArgs, Taken};
-use crate::scratch::database_file;
-use crate::{catalog, expect};
+use crate::{catalog, expect, surroundings};
 
 /// Measure memory with idle connections, slow bodies, and as many distinct cached lists
 ///
@@ -121,8 +122,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ];
     let mut run = Run::begin("memory", &arguments.run, own)?;
     let seeded = run.scratch.at("seeded");
-    let server = Live::start(&run.binary, &seeded)?;
-    catalog::seed(&run.binary, &server.access, expect::ROWS, true)?;
+    let server = surroundings::serve(&run.binary, &seeded)?;
+    catalog::seed(&run.binary, &server, expect::ROWS, true)?;
     server.stop()?;
     run.take("memory", |run| measure(run, &seeded, &sizes));
     run.finish()
@@ -159,7 +160,7 @@ fn measure(run: &Run, seeded: &Path, sizes: &Sizes) -> Result<Taken> {
     let round = |_| {
         let mut seen = Seen::default();
         for act in [idle, bodies, lists] {
-            let server = Live::start(&run.binary, &run.scratch.copy(seeded, "served")?)?;
+            let server = surroundings::serve(&run.binary, &run.scratch.copy(seeded, "served")?)?;
             std::thread::sleep(SETTLE);
             act(&server, sizes, &mut seen)?;
             server.stop()?;
@@ -174,7 +175,7 @@ fn measure(run: &Run, seeded: &Path, sizes: &Sizes) -> Result<Taken> {
     })
 }
 
-fn idle(server: &Live, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
+fn idle(server: &LiveServer, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
     let process = server.process();
     seen.memory.push(reading(process, BETWEEN, || Ok(()))?);
     let idle = crowd::idle(&server.access, sizes.connections).context("idle connections")?;
@@ -186,7 +187,7 @@ fn idle(server: &Live, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
     Ok(())
 }
 
-fn bodies(server: &Live, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
+fn bodies(server: &LiveServer, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
     let process = server.process();
     let mut bodies = SlowBodies::begin(&server.access, sizes.bodies).context("slow bodies")?;
     // Until the server has read what was sent.
@@ -201,7 +202,7 @@ fn bodies(server: &Live, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
     Ok(())
 }
 
-fn lists(server: &Live, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
+fn lists(server: &LiveServer, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
     let process = server.process();
     let asked = distinct::ask(&server.access, sizes.queries).context("distinct lists")?;
     seen.lists_per_s = f64::from(sizes.queries) / asked.took.as_secs_f64();
@@ -215,7 +216,7 @@ fn lists(server: &Live, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
 
 /// Memory now, and once more `after` that, when `meanwhile` is over.
 fn reading(
-    process: Process,
+    process: ProcessNumber,
     after: Duration,
     meanwhile: impl FnOnce() -> Result<()>,
 ) -> Result<Round> {
@@ -230,7 +231,7 @@ fn reading(
     })
 }
 
-fn resident(process: Process) -> Result<Slice> {
+fn resident(process: ProcessNumber) -> Result<Slice> {
     Ok(Slice {
         value: process.resident_bytes()? / MB,
         notes: vec![("most so far, MB", process.peak_bytes()? / MB)],

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use measure::live::LiveServer;
 use serde_json::json;
 
 use crate::catalog;
 use crate::clients::{self, Answers, Observed};
 use crate::figure::{Figure, Goal, Round, Slice, points};
-use crate::live::Live;
 use crate::run::{Run, RunArgs, Taken};
+use crate::surroundings;
 use crate::trace::{Drawing, Part};
 use crate::workload::{self, Mixed};
 
@@ -144,7 +145,7 @@ struct Stage<'a> {
 
 /// A server and the answers that it gave.
 struct Served {
-    server: Live,
+    server: LiveServer,
     answers: Answers,
 }
 
@@ -238,7 +239,7 @@ impl Stage<'_> {
         let data: PathBuf = self.run.scratch.copy(self.seeded, name)?;
         let durability = format!("--durability={}", self.workload.durability);
         let settings = [&[durability.as_str()], settings].concat();
-        let server = Live::start_with(&self.run.binary, &data, &settings)?;
+        let server = surroundings::serve_with(&self.run.binary, &data, &settings)?;
         let mut answers = Answers::default();
         clients::warm(&server.access, self.workload, &mut answers)?;
         Ok(Served { server, answers })

@@ -6,11 +6,10 @@
 //! in one place of the index are inserted 1.5 to 2 times as fast (docs/performance.md).
 
 use anyhow::{Context, Result, ensure};
+use measure::connection::{Access, Connection};
 use scenarios::seed::generator::{Product, row_id};
 use scenarios::seed::{self, table};
 use serde_json::{Value, json};
-
-use crate::connection::{Access, Connection};
 
 /// The catalog's row that all are made from. Its length differs by less than 1% from the mean.
 const TEMPLATE: u32 = 17;

@@ -3,14 +3,15 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use measure::connection::Connection;
+use measure::live::free_address;
+use measure::process::ChildProgram;
 
 use crate::aim::Aim;
-use crate::connection::Connection;
-use crate::live::{Process, free_address};
 
 /// Where it lies, and where Debian puts it, which is not on everybody's path.
 const PLACES: [&str; 2] = ["nginx", "/usr/sbin/nginx"];
@@ -19,7 +20,7 @@ const READY_MAX: Duration = Duration::from_secs(10);
 
 /// A running nginx; killed when dropped.
 pub struct Nginx {
-    child: Child,
+    running: ChildProgram,
     /// The same request to it.
     pub aim: Aim,
 }
@@ -71,12 +72,8 @@ impl Found {
         command.arg("-p").arg(&folder).arg("-c").arg(&configuration);
         // Until it has read its configuration it would complain to a file elsewhere.
         command.arg("-e").arg(folder.join("error.log"));
-        let child = command
-            .stdin(Stdio::null())
-            .spawn()
-            .context("nginx does not start")?;
         let mut nginx = Nginx {
-            child,
+            running: ChildProgram::spawn(command.stdin(Stdio::null()), None)?,
             aim: subject.of(address, Vec::new()),
         };
         // Its first process answers nothing itself.
@@ -94,14 +91,12 @@ impl Nginx {
         let log = || fs::read_to_string(folder.join("error.log")).unwrap_or_default();
         let start = Instant::now();
         while start.elapsed() < READY_MAX {
-            self.aim.processes = Process(self.child.id()).family()?;
+            self.aim.processes = self.running.process().family()?;
             let all_run = self.aim.processes.len() == processes;
             if all_run && Connection::open(self.aim.address).is_ok() {
                 return Ok(());
             }
-            if let Some(status) = self.child.try_wait()? {
-                bail!("nginx ended at start ({status}):\n{}", log());
-            }
+            self.running.fail_if_ended(log)?;
             std::thread::sleep(Duration::from_millis(5));
         }
         bail!("nginx does not listen after {READY_MAX:?}:\n{}", log())
@@ -111,12 +106,9 @@ impl Nginx {
 impl Drop for Nginx {
     fn drop(&mut self) {
         // SIGTERM to the first process ends its workers; SIGKILL would leave them behind.
-        let script = format!("kill -TERM {}", self.child.id());
-        let asked = Command::new("sh").args(["-c", &script]).status();
-        if !asked.is_ok_and(|status| status.success()) {
-            let _ = self.child.kill();
+        if self.running.terminate().is_ok() {
+            drop(self.running.0.wait());
         }
-        let _ = self.child.wait();
     }
 }
 

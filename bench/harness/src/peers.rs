@@ -4,19 +4,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use measure::connection::Connection;
+use measure::live::LiveServer;
 use scenarios::answer;
 use serde_json::json;
 
 use crate::aim::Aim;
 use crate::catalog;
-use crate::connection::Connection;
 use crate::expect;
 use crate::figure::{Figure, Goal, Round, Slice};
 use crate::floor::Floor;
-use crate::live::Live;
 use crate::pocketbase::{self, Peer};
 use crate::reads::FLOOR;
 use crate::run::{Run, RunArgs, Taken};
+use crate::surroundings;
 use crate::ways::{Sizes, WAYS, Way};
 use crate::wrk::Wrk;
 
@@ -70,9 +71,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => pocketbase::build(&run.binary.with_file_name("peers"))?,
     };
     let seeded = catalog::seeded(&run.binary, &run.scratch, expect::ROWS, &[])?;
-    let on = Live::start(&run.binary, &run.scratch.copy(&seeded, "on")?)?;
+    let on = surroundings::serve(&run.binary, &run.scratch.copy(&seeded, "on")?)?;
     let off = run.scratch.copy(&seeded, "off")?;
-    let off = Live::start_with(&run.binary, &off, &["--list-cache=off"])?;
+    let off = surroundings::serve_with(&run.binary, &off, &["--list-cache=off"])?;
     let peer = Peer::start(&program, &run.scratch.at("pocketbase"))?;
     eprintln!("loading {} rows into PocketBase …", expect::ROWS);
     peer.seed(expect::ROWS)?;
@@ -103,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// The published list of a Tidemark server, asked without a key.
-fn ours(server: &Live, wanted: &str) -> Result<Aim> {
+fn ours(server: &LiveServer, wanted: &str) -> Result<Aim> {
     let route = answer::route(None);
     let mut connection = Connection::open(server.access.address)?;
     expect::check_list(&mut connection, &server.access, &route)?;
@@ -116,7 +117,7 @@ fn ours(server: &Live, wanted: &str) -> Result<Aim> {
 }
 
 /// A list comes from the cache, or from a server that has none.
-fn must_say(server: &Live, wanted: &str) -> Result<()> {
+fn must_say(server: &LiveServer, wanted: &str) -> Result<()> {
     let mut connection = Connection::open(server.access.address)?;
     let request = server.access.request("GET", &answer::route(None), "");
     let answer = connection.accepted(&request)?;

@@ -6,17 +6,18 @@ use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use measure::connection::Connection;
+use measure::live::free_address;
+use measure::process::ChildProgram;
 use scenarios::answer::Expected;
 use scenarios::seed::generator::{Product, row_id};
 use serde_json::{Value, json};
 
 use crate::aim::Aim;
-use crate::connection::Connection;
-use crate::live::{Process, free_address};
 
 /// The version that the published comparison names.
 pub const VERSION: &str = "v0.39.11";
@@ -39,7 +40,7 @@ const FILTER: &str = "category%3D%27electronics%27%20%26%26%20rating%3E3.5";
 
 /// A running server; killed when dropped.
 pub struct Peer {
-    child: Child,
+    running: ChildProgram,
     address: SocketAddr,
     log: PathBuf,
 }
@@ -89,21 +90,12 @@ impl Peer {
         let log = data.with_extension("log");
         let output = File::create(&log)?;
         let address = free_address()?;
-        let child = Command::new(program)
-            .args([
-                "serve",
-                "--dev=false",
-                "--http",
-                &address.to_string(),
-                "--dir",
-            ])
-            .arg(data)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()?;
+        let mut command = Command::new(program);
+        command.args(["serve", "--dev=false", "--http", &address.to_string()]);
+        command.arg("--dir").arg(data).stdin(Stdio::null());
+        command.stdout(output.try_clone()?).stderr(output);
         let peer = Peer {
-            child,
+            running: ChildProgram::spawn(&mut command, None)?,
             address,
             log,
         };
@@ -157,7 +149,7 @@ impl Peer {
                  &perPage={PAGE}{total}"
             ),
             headers: Vec::new(),
-            processes: vec![Process(self.child.id())],
+            processes: vec![self.running.process()],
         }
     }
 
@@ -179,14 +171,6 @@ impl Peer {
         let answer = connection.accepted(request.as_bytes());
         let answer = answer.with_context(|| format!("PocketBase, {method} {path}"))?;
         Ok(serde_json::from_slice(answer.body).unwrap_or_default())
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // It keeps nothing that an orderly end would save.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use measure::connection::{Access, Connection};
+use measure::live::LiveServer;
 use scenarios::answer;
 
 use crate::aim::Aim;
-use crate::connection::{Access, Connection};
 use crate::expect;
 use crate::figure::{Figure, Goal, Round, Slice};
 use crate::floor::Floor;
-use crate::live::Live;
 use crate::plan::Plan;
 use crate::wrk::Wrk;
 
@@ -30,7 +30,7 @@ pub const FLOOR: &str = "static responder, same bytes";
 ///
 /// # Errors
 /// When an answer is wrong, or something cannot be measured.
-pub fn figures(binary: &Path, server: &Live, wrk: &Wrk, plan: &Plan) -> Result<Vec<Figure>> {
+pub fn figures(binary: &Path, server: &LiveServer, wrk: &Wrk, plan: &Plan) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for subject in [Subject::Hit, Subject::Point] {
         let route = subject.route();

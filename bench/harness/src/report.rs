@@ -1,13 +1,14 @@
 //! The report of a run: Markdown for people, JSON for machines.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use measure::markdown::{front_matter, table};
+use measure::record::{WrittenReport, object, write};
 use model::Timestamp;
 use model::calendar::iso_ms;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::contrast::{Contrast, Line};
 use crate::figure::{Figure, Goal, Round, Slice, Spread};
@@ -23,14 +24,6 @@ pub struct Report {
     pub contrasts: Vec<Contrast>,
     /// What was not, and why.
     pub failures: Vec<String>,
-}
-
-/// What was written.
-pub struct Written {
-    /// The table of all figures.
-    pub summary: String,
-    /// The run's folder.
-    pub folder: PathBuf,
 }
 
 impl Report {
@@ -55,42 +48,22 @@ impl Report {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write(&self, out: &Path) -> Result<Written> {
-        let folder = out.join(folder_name(self.name, self.started));
-        let cannot = || format!("{} cannot be written", folder.display());
-        fs::create_dir_all(&folder).with_context(cannot)?;
-        let parameters: Map<String, Value> = self
-            .parameters
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), value.clone()))
-            .collect();
-        let figures: Map<String, Value> = self
-            .figures
-            .iter()
-            .map(|figure| (figure.key.clone(), figure.raw()))
-            .collect();
-        let machine = format!("{:#}\n", Value::Object(parameters));
-        let contrasts: Map<String, Value> = self
-            .contrasts
-            .iter()
-            .map(|contrast| (contrast.key.clone(), contrast.raw()))
-            .collect();
-        let mut samples = json!({ "figures": figures });
-        if !contrasts.is_empty() {
-            samples["contrasts"] = Value::Object(contrasts);
+    pub fn write(&self, out: &Path) -> Result<WrittenReport> {
+        let figures = self.figures.iter();
+        let figures = figures.map(|figure| (&figure.key, figure.raw()));
+        let contrasts = self.contrasts.iter();
+        let contrasts = contrasts.map(|contrast| (&contrast.key, contrast.raw()));
+        let mut samples = json!({ "figures": object(figures) });
+        if !self.contrasts.is_empty() {
+            samples["contrasts"] = Value::Object(object(contrasts));
         }
-        let samples = format!("{samples}\n");
-        for (name, text) in [
+        let machine = Value::Object(object(self.parameters.clone()));
+        let files = [
             ("report.md", self.render()),
-            ("machine.json", machine),
-            ("samples.json", samples),
-        ] {
-            fs::write(folder.join(name), text).with_context(cannot)?;
-        }
-        Ok(Written {
-            summary: self.tables(),
-            folder,
-        })
+            ("machine.json", format!("{machine:#}\n")),
+            ("samples.json", format!("{samples}\n")),
+        ];
+        write(out, self.started, self.name, &files, self.tables())
     }
 
     /// The tables of all figures and contrasts.
@@ -106,7 +79,8 @@ impl Report {
     }
 
     fn render(&self) -> String {
-        let mut out = self.front_matter();
+        let started = vec![("started", json!(iso_ms(self.started)))];
+        let mut out = front_matter(&[started, self.parameters.clone()].concat());
         out.push_str(INTRODUCTION);
         if !self.contrasts.is_empty() {
             out.push_str(POOLED);
@@ -124,15 +98,6 @@ impl Report {
             out.push_str(&turns(contrast));
         }
         out
-    }
-
-    /// A JSON scalar is a YAML scalar, so every value is quoted as it must be.
-    fn front_matter(&self) -> String {
-        let mut out = format!("---\nstarted: \"{}\"\n", iso_ms(self.started));
-        for (key, value) in &self.parameters {
-            writeln!(out, "{key}: {value}").expect("writing to a string cannot fail");
-        }
-        out + "---\n"
     }
 }
 
@@ -154,11 +119,6 @@ taken of the samples of all rounds together; *ratio* is the subject's to the bas
 and the greatest of single rounds, and *A/A* that of the base after the subject to the base before.
 
 ";
-
-/// `2026-11-21T12-34-56Z-figures`: a name on every file system, and in the order of time.
-fn folder_name(name: &str, started: Timestamp) -> String {
-    format!("{}Z-{name}", iso_ms(started)[..19].replace(':', "-"))
-}
 
 fn target(goal: Goal, suffix: &str) -> String {
     match goal {
@@ -194,10 +154,8 @@ fn compared(contrasts: &[Contrast]) -> String {
             ]
         })
     });
-    let head = [
-        "latency", "target", "subject", "base", "ratio", "A/A", "met",
-    ];
-    table(&head, lines.collect())
+    let head = "latency|target|subject|base|ratio|A/A|met";
+    table(head, lines.collect())
 }
 
 /// Every slice of a contrast.
@@ -218,7 +176,7 @@ fn turns(contrast: &Contrast) -> String {
         base,
         ..
     } = contrast;
-    let rows = table(&head, slices.iter().map(row).collect());
+    let rows = table(&head.join("|"), slices.iter().map(row).collect());
     format!("\n### {title}\n\nSubject: {subject}. Base: {base}.\n\n{rows}")
 }
 
@@ -236,12 +194,8 @@ fn summary(figures: &[Figure]) -> String {
             met(figure.is_met()),
         ]
     });
-    table(
-        &[
-            "figure", "target", "measured", "floor", "ratio", "A/A", "met",
-        ],
-        rows.collect(),
-    )
+    let head = "figure|target|measured|floor|ratio|A/A|met";
+    table(head, rows.collect())
 }
 
 /// The steadiest figures there are: other programs take time from the machine, not from these.
@@ -262,8 +216,8 @@ fn processor(figures: &[Figure]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let head = ["µs per operation", "measured", "floor", "ratio"];
-    format!("\n## Processor time\n\n{}", table(&head, rows))
+    let head = "µs per operation|measured|floor|ratio";
+    format!("\n## Processor time\n\n{}", table(head, rows))
 }
 
 fn suffix(figure: &Figure) -> String {
@@ -319,7 +273,11 @@ fn details(figure: &Figure) -> String {
         "" => String::new(),
         floor => format!("Floor: {floor}.\n\n"),
     };
-    format!("\n### {}\n\n{floor}{}", figure.title, table(&head, rows))
+    format!(
+        "\n### {}\n\n{floor}{}",
+        figure.title,
+        table(&head.join("|"), rows)
+    )
 }
 
 fn slices(round: &Round) -> impl Iterator<Item = (&'static str, &Slice)> {
@@ -330,16 +288,6 @@ fn slices(round: &Round) -> impl Iterator<Item = (&'static str, &Slice)> {
     ];
     all.into_iter()
         .filter_map(|(name, slice)| Some((name, slice?)))
-}
-
-fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
-    let rule: Vec<String> = (0..head.len())
-        .map(|at| if at == 0 { "---" } else { "---:" }.to_owned())
-        .collect();
-    let rows: String = rows.iter().map(|row| line(row)).collect();
-    format!("{}{}{rows}", line(&head), line(&rule))
 }
 
 /// Three digits, or all of a larger number.
@@ -447,10 +395,10 @@ mod tests {
         let mut report = Report::new("trial", started, vec![("cpu", json!("a: \"b\""))]);
         report.figures.push(figure(Some(50.0)));
         report.failures.push("Lists: no".into());
-        let out = std::env::temp_dir().join(format!("harness-report-{}", std::process::id()));
-        let written = report.write(&out).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let written = report.write(out.path()).unwrap();
         assert!(written.folder.ends_with("2026-11-21T12-34-56Z-trial"));
-        let read = |name: &str| fs::read_to_string(written.folder.join(name)).unwrap();
+        let read = |name: &str| std::fs::read_to_string(written.folder.join(name)).unwrap();
         let text = read("report.md");
         assert!(
             text.starts_with("---\nstarted: \"2026-11-21T12:34:56.789+00:00\"\ncpu: \"a: \\\"")
@@ -463,6 +411,5 @@ mod tests {
             serde_json::from_str::<Value>(&read("machine.json")).unwrap()["cpu"],
             "a: \"b\""
         );
-        fs::remove_dir_all(&out).unwrap();
     }
 }

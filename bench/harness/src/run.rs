@@ -5,15 +5,17 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
+use measure::disk;
+use measure::machine;
+use measure::record::WrittenReport;
+use measure::scratch::Scratch;
 use model::Timestamp;
 use serde_json::{Value, json};
 
 use crate::contrast::Contrast;
-use crate::disk;
 use crate::figure::{Figure, points};
-use crate::live::without_surroundings;
-use crate::report::{Report, Written};
-use crate::scratch::Scratch;
+use crate::report::Report;
+use crate::surroundings;
 
 /// Syncs timed before a run, so that a reader can judge the disk.
 const SYNCS: usize = 100;
@@ -93,7 +95,7 @@ impl Run {
             parameters.push((DURABILITY.0, json!(DURABILITY.1)));
         }
         parameters.extend(own);
-        parameters.extend(machine(&scratch, SYNCS)?);
+        parameters.extend(place_told(&scratch, SYNCS)?);
         Ok(Run {
             binary,
             scratch,
@@ -146,7 +148,7 @@ pub fn place(binary: &Path, scratch: Option<&Path>) -> Result<(PathBuf, Scratch)
 /// # Errors
 /// When it cannot be written.
 pub fn finish(report: &Report, out: &Path) -> Result<ExitCode> {
-    let Written { summary, folder } = report.write(out)?;
+    let WrittenReport { summary, folder } = report.write(out)?;
     println!("{summary}\nReport: {}", folder.join("report.md").display());
     Ok(if report.failures.is_empty() {
         ExitCode::SUCCESS
@@ -160,7 +162,7 @@ pub fn finish(report: &Report, out: &Path) -> Result<ExitCode> {
 /// # Errors
 /// When the binary does not say its version.
 pub fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>> {
-    let version = without_surroundings(binary).arg("--version").output()?;
+    let version = surroundings::command(binary).arg("--version").output()?;
     let mut pairs = vec![
         ("mode", json!(if quick { "quick" } else { "full" })),
         (
@@ -168,8 +170,8 @@ pub fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>
             json!(String::from_utf8_lossy(&version.stdout).trim()),
         ),
     ];
-    pairs.extend(scenarios::machine::identity(binary));
-    pairs.push(("harness", json!(scenarios::machine::binary())));
+    pairs.extend(machine::identity(binary));
+    pairs.push(("harness", json!(machine::binary())));
     Ok(pairs)
 }
 
@@ -177,18 +179,14 @@ pub fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>
 ///
 /// # Errors
 /// When the disk cannot be written.
-pub fn machine(scratch: &Scratch, syncs: usize) -> Result<Vec<(&'static str, Value)>> {
-    let machine = scenarios::machine::Machine::here();
+pub fn place_told(scratch: &Scratch, syncs: usize) -> Result<Vec<(&'static str, Value)>> {
     let points = points(&disk::syncs(scratch.path(), syncs)?);
-    Ok(vec![
-        ("cpu", json!(machine.cpu)),
-        ("cores", json!(machine.cores)),
-        ("memory_mib", json!(machine.memory_mib)),
-        ("kernel", json!(machine.kernel)),
+    let disk = vec![
         ("file_system", json!(disk::file_system(scratch.path()))),
         ("sync_p50_us", json!(points[0].1)),
         ("sync_p99_us", json!(points[2].1)),
-    ])
+    ];
+    Ok([machine::told(), disk].concat())
 }
 
 /// The wall clock's time as the model counts it.

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use measure::scratch::Scratch;
 
 use crate::figure::{Figure, Goal};
-use crate::live::Live;
 use crate::plan::Plan;
-use crate::scratch::Scratch;
+use crate::surroundings;
 
 /// Megabytes, as the issue that asked for these figures states them.
 const MB: f64 = 1e6;
@@ -40,7 +40,7 @@ pub fn figures(
                 Some(source) => scratch.copy(source, &name)?,
                 None => scratch.at(&name),
             };
-            let server = Live::start(binary, &data)?;
+            let server = surroundings::serve(binary, &data)?;
             std::thread::sleep(SETTLE);
             resident.push(server.process().resident_bytes()? / MB);
             first_answer.push(server.first_answer.as_secs_f64() * 1e3);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::connection::{Access, Connection};
+use measure::connection::{Access, Connection};
 
 /// After a broken connection, before the next attempt: a server that is gone must not turn the
 /// client into a loop that takes a core.

@@ -7,17 +7,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use measure::connection::Connection;
+use measure::live::{LiveServer, free_address};
 use scenarios::answer;
 use serde_json::json;
 
 use crate::aim::Aim;
-use crate::connection::Connection;
 use crate::figure::{Figure, Goal, Round, Slice};
-use crate::live::{Live, free_address};
 use crate::run::{Run, RunArgs, Taken};
 use crate::ways::{Sizes, Way};
 use crate::wrk::Wrk;
-use crate::{catalog, expect};
+use crate::{catalog, expect, surroundings};
 
 /// Measure a cached list on a server whose metrics are read every second beside one that nobody
 /// watches
@@ -73,9 +73,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut run = Run::begin("watched", &arguments.run, own)?;
     let wrk = Wrk::find(run.scratch.path())?;
     let metrics = free_address()?;
-    let start = |name: &str, settings: &[&str]| -> Result<Live> {
-        let live = Live::start_with(&run.binary, &run.scratch.at(name), settings)?;
-        catalog::seed(&run.binary, &live.access, expect::ROWS, true)?;
+    let start = |name: &str, settings: &[&str]| -> Result<LiveServer> {
+        let live = surroundings::serve_with(&run.binary, &run.scratch.at(name), settings)?;
+        catalog::seed(&run.binary, &live, expect::ROWS, true)?;
         Ok(live)
     };
     let watched = start("watched", &["--metrics-listen", &metrics.to_string()])?;
@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 struct Stage<'a> {
     wrk: &'a Wrk,
     /// The one that is watched, the one it is held against, and that one's twin.
-    servers: [&'a Live; 3],
+    servers: [&'a LiveServer; 3],
     metrics: SocketAddr,
     sizes: Sizes,
 }
@@ -136,7 +136,7 @@ impl Stage<'_> {
 
     fn round(&self) -> Result<Beside> {
         let [watched, plain, twin] = self.servers;
-        let ask = |server: &Live| {
+        let ask = |server: &LiveServer| {
             let aim = Aim::at(&server.access, &answer::route(None), server.process());
             self.sizes.ask(Way::Many, &aim, self.wrk)
         };

@@ -1,10 +1,10 @@
 //! The two ways in which one request is asked again and again, and for how long.
 
 use anyhow::Result;
+use measure::awake::Awake;
 use serde_json::{Value, json};
 
 use crate::aim::Aim;
-use crate::awake::Awake;
 use crate::figure::Slice;
 use crate::wrk::{self, Wrk};
 

@@ -5,15 +5,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use measure::connection::{Access, Connection};
+use measure::live::LiveServer;
 use serde_json::json;
 
 use crate::catalog;
 use crate::clients::WRITER;
-use crate::connection::{Access, Connection};
 use crate::expect::{self, row_route};
 use crate::figure::{Figure, Goal, Round, Slice, points};
-use crate::live::Live;
 use crate::run::{Run, RunArgs, Taken};
+use crate::surroundings;
 use crate::workload::{self, Lists};
 
 /// Measure what a commit costs the writer while 10,000 cached lists are alive
@@ -99,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let seeded = catalog::seeded(&run.binary, &run.scratch, expect::ROWS, &indexes)?;
     for kind in kinds {
         run.take(kind.title(), |run| {
-            let serve = |name| Live::start(&run.binary, &run.scratch.copy(&seeded, name)?);
+            let serve = |name| surroundings::serve(&run.binary, &run.scratch.copy(&seeded, name)?);
             let (busy, idle) = (serve("busy")?, serve("idle")?);
             let figures = measure(kind, &busy, &idle, &sizes)?;
             busy.stop()?;
@@ -160,7 +161,7 @@ impl Kind {
     }
 }
 
-fn measure(kind: Kind, busy: &Live, idle: &Live, sizes: &Sizes) -> Result<Vec<Figure>> {
+fn measure(kind: Kind, busy: &LiveServer, idle: &LiveServer, sizes: &Sizes) -> Result<Vec<Figure>> {
     let lists = kind.lists()?.lists.into_iter();
     let lists: Vec<String> = lists.step_by(sizes.every).collect();
     let mut rounds = Vec::new();
@@ -204,7 +205,7 @@ fn mean(first: Slice, second: &Slice) -> Slice {
 }
 
 /// Changes rows, with these lists there before every few of them.
-fn slice(server: &Live, lists: &[String], number: u32, sizes: &Sizes) -> Result<Slice> {
+fn slice(server: &LiveServer, lists: &[String], number: u32, sizes: &Sizes) -> Result<Slice> {
     let process = server.process();
     let (mut writer_us, mut samples_ns) = (0.0, Vec::new());
     let (mut kept, mut alive) = (Shares::default(), Shares::default());

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use measure::connection::Access;
 use scenarios::seed::table;
 use serde_json::Value;
 
-use crate::connection::Access;
 use crate::new_rows;
 
 /// The issue's figure is stated at this many connections.
@@ -185,7 +185,7 @@ mod tests {
 
     fn printed(refused: u32) -> String {
         format!(
-            "Running 1s test\n  2 threads\n{{\"requests\":5000,\"duration_us\":500000,\
+            "ChildProgram 1s test\n  2 threads\n{{\"requests\":5000,\"duration_us\":500000,\
              \"refused\":{refused},\"broken\":0,\"p50\":10,\"p90\":20,\"p99\":30,\"max\":40}}\n"
         )
     }

@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use measure::markdown::table;
+use measure::percentile::{Sorted, spread};
 use serde_json::{Map, Value};
 
 use super::codes;
-use super::markdown::table;
-use super::percentile::{Sorted, spread};
 use super::run::{Group, PASS_POINTS, Pass, Role, Run, Series};
 
 /// Fewer samples than this decide no p99.

@@ -2,22 +2,15 @@
 //! load generator, the static responder that is their floor, and reports of what was measured.
 
 pub mod answer;
-pub mod awake;
 pub mod bitemporal;
 pub mod codes;
 pub mod compare;
-pub mod connection;
-mod cores;
-pub mod disk;
 mod draw;
 pub mod floor;
 pub mod gallery;
 pub mod hostile;
 pub mod load;
-pub mod machine;
-mod markdown;
 mod page;
-mod percentile;
 mod phase;
 pub mod prices;
 pub mod published;

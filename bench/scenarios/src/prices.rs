@@ -13,7 +13,7 @@ const BUILT_IN: &str = include_str!("prices.toml");
 /// The file as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct PriceFile {
     source: String,
     server: Vec<Server>,
 }
@@ -33,7 +33,7 @@ pub fn read(path: Option<&Path>) -> Result<Prices> {
 }
 
 fn parse(text: &str) -> Result<Prices> {
-    let Written { source, server } = toml::from_str(text)?;
+    let PriceFile { source, server } = toml::from_str(text)?;
     ensure!(!server.is_empty(), "it has no [[server]]");
     for one in &server {
         let Server { name, monthly, .. } = one;

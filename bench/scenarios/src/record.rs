@@ -2,11 +2,11 @@
 //! programs.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use measure::record::WrittenReport;
 use model::Timestamp;
-use model::calendar::iso_ms;
 
 use super::page::page;
 use super::run::{FORMAT, Run};
@@ -18,42 +18,20 @@ pub const PAGE: &str = "report.html";
 /// The file that people read.
 pub const TEXT: &str = "report.md";
 
-/// What was written.
-#[derive(Debug)]
-pub struct Written {
-    /// The summary, for the terminal.
-    pub summary: String,
-    /// The run's folder.
-    pub folder: PathBuf,
-}
-
-/// Makes `out` and tries to write there, so that nobody loses what took long to measure.
-///
-/// # Errors
-/// When it cannot be made or written.
-pub fn prepare(out: &Path) -> Result<()> {
-    let cannot = || format!("cannot write a report below {}", out.display());
-    fs::create_dir_all(out).with_context(cannot)?;
-    tempfile::tempfile_in(out).with_context(cannot)?;
-    Ok(())
-}
-
 /// Writes the folder `<UTC time>-<kind>` below `out`. `text` is the report in Markdown.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write(out: &Path, started: Timestamp, run: &Run, text: &str) -> Result<Written> {
-    let folder = out.join(folder_name(&run.kind, started));
-    let cannot = || format!("cannot write the report below {}", out.display());
-    fs::create_dir_all(&folder).with_context(cannot)?;
+pub fn write(
+    out: &Path,
+    started: Timestamp,
+    run: &Run,
+    text: String,
+    summary: String,
+) -> Result<WrittenReport> {
     let json = format!("{}\n", serde_json::to_string(run)?);
-    for (name, text) in [(RUN, json.as_str()), (TEXT, text), (PAGE, &page(run)?)] {
-        fs::write(folder.join(name), text).with_context(cannot)?;
-    }
-    Ok(Written {
-        summary: String::new(),
-        folder,
-    })
+    let files = [(RUN, json), (TEXT, text), (PAGE, page(run)?)];
+    measure::record::write(out, started, &run.kind, &files, summary)
 }
 
 /// Reads a run from its folder or its file.
@@ -78,34 +56,9 @@ pub fn read(path: &Path) -> Result<Run> {
     serde_json::from_value(value).with_context(cannot)
 }
 
-/// `2026-11-21T12-34-56Z-ttl`: a name on every file system, and in the order of time.
-pub fn folder_name(kind: &str, started: Timestamp) -> String {
-    format!("{}Z-{kind}", iso_ms(started)[..19].replace(':', "-"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn runs_are_named_by_the_second_they_began() {
-        let started = model::calendar::parse_iso("2026-11-21T12:34:56.789Z").unwrap();
-        assert_eq!(folder_name("ttl", started), "2026-11-21T12-34-56Z-ttl");
-    }
-
-    #[test]
-    fn a_place_that_cannot_be_written_is_told_before_anything_is_measured() {
-        let folder = tempfile::tempdir().unwrap();
-        let made = folder.path().join("a/b");
-        prepare(&made).unwrap();
-        assert_eq!(fs::read_dir(&made).unwrap().count(), 0);
-        fs::write(folder.path().join("file"), "").unwrap();
-        let error = prepare(&folder.path().join("file")).unwrap_err();
-        assert!(
-            error.to_string().contains("cannot write a report"),
-            "{error}"
-        );
-    }
 
     #[test]
     fn a_file_of_another_form_is_refused_by_what_it_is() {

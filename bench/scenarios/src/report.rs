@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use measure::markdown::table;
+use measure::percentile::{POINTS, Sorted, odd_to_even, ratio, second_to_first};
+use measure::record::object;
 use serde_json::Value;
 
-use super::markdown::table;
-use super::percentile::{POINTS, Sorted, odd_to_even, ratio, second_to_first};
 use super::phase::Phase;
 use super::published;
 use super::record::{PAGE, RUN};
-use super::run::{FORMAT, Group, Prices, Run, Series, object};
+use super::run::{FORMAT, Group, Prices, Run, Series};
 
 const TITLE: &str = "TTL list cache, built-in client";
 const METHOD: &str = "\
@@ -64,8 +65,8 @@ impl Report<'_> {
                 .and_then(|(_, value)| value.as_str())
                 .unwrap_or_default()
                 .to_owned(),
-            machine: object(&self.machine),
-            parameters: object(&self.parameters),
+            machine: object(self.machine.clone()),
+            parameters: object(self.parameters.clone()),
             prices: Some(self.prices.clone()),
             columns: None,
             tables: Vec::new(),

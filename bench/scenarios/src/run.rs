@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use measure::markdown::table;
+use measure::percentile::{POINTS, Sorted, odd_to_even, second_to_first, spread};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::codes;
-use super::markdown::table;
-use super::percentile::{POINTS, Sorted, odd_to_even, second_to_first, spread};
 
 /// Of what form the file is. Another one is refused by name.
 pub const FORMAT: &str = "tidemark.run/1";
@@ -279,14 +279,6 @@ impl Table {
     pub fn markdown(&self) -> String {
         table(&self.heads.join("|"), self.rows.clone())
     }
-}
-
-/// Pairs as an object.
-pub fn object(pairs: &[(&'static str, Value)]) -> Map<String, Value> {
-    let pairs = pairs.iter();
-    pairs
-        .map(|(key, value)| ((*key).to_owned(), value.clone()))
-        .collect()
 }
 
 impl Noise {

@@ -12,15 +12,16 @@ use client::{Access, Answer, Client, Endpoint};
 use hyper::header::HeaderValue;
 use hyper::{Method, Request};
 use indicatif::{ProgressBar, ProgressStyle};
+use measure::machine;
+use measure::record::{WrittenReport, prepare};
 use model::Timestamp;
 use model::calendar::iso_ms;
 use serde_json::{Value, json};
 
 use super::answer::{self, Expected};
 use super::floor;
-use super::machine;
 use super::phase::{self, Phase, Until};
-use super::record::{Written, prepare, write};
+use super::record::write;
 use super::report::{Report, render};
 use super::run::{Prices, Role};
 use crate::seed::table;
@@ -66,7 +67,7 @@ pub struct Options {
 /// # Errors
 /// When the server cannot be reached or refuses, when an answer is not the one the generator
 /// demands, when none comes for [`Options::silent_max`], or when the report cannot be written.
-pub async fn run(options: &Options) -> Result<Written> {
+pub async fn run(options: &Options) -> Result<WrittenReport> {
     prepare(&options.out)?;
     let expected = Expected::over(options.rows);
     let silent_max = options.silent_max;
@@ -106,9 +107,8 @@ pub async fn run(options: &Options) -> Result<Written> {
         phases: &phases,
     };
     let text = render(&report)?;
-    let mut written = write(&options.out, options.started, &report.run()?, &text)?;
-    written.summary = report.summary()?;
-    Ok(written)
+    let (run, summary) = (report.run()?, report.summary()?);
+    write(&options.out, options.started, &run, text, summary)
 }
 
 /// Waits for what a server is asked, and no longer than so.

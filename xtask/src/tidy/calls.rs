@@ -162,7 +162,7 @@ mod tests {
         check(
             &[
                 ("crates/tidemark/src/config.rs", text),
-                ("bench/scenarios/build.rs", text),
+                ("bench/measure/build.rs", text),
             ],
             &[],
         );

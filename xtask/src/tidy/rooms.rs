@@ -33,7 +33,7 @@ pub enum Outside {
 const TESTING: &str = "testing";
 
 /// Every room there is.
-pub const ROOMS: [Room; 16] = [
+pub const ROOMS: [Room; 17] = [
     Room {
         name: "model",
         kind: Kind::Pure,
@@ -125,12 +125,27 @@ pub const ROOMS: [Room; 16] = [
         outside_max: 12,
     },
     Room {
+        name: "measure",
+        kind: Kind::Active,
+        ours: &["model"],
+        outside: Outside::Only(&[
+            "anyhow",
+            // What tells one binary from another.
+            "ring",
+            // Cores, and signals to children.
+            "rustix",
+            "serde_json",
+            "tempfile",
+        ]),
+        outside_max: 5,
+    },
+    Room {
         name: "scenarios",
         kind: Kind::Active,
-        ours: &["client", "engine", "model", "server"],
+        ours: &["client", "engine", "measure", "model", "server"],
         outside: Outside::Unreserved,
-        // Reports and progress; a responder to measure beside, and the machine's figures.
-        outside_max: 14,
+        // Reports and progress; a responder to measure beside.
+        outside_max: 12,
     },
     Room {
         name: "tidemark",
@@ -138,6 +153,7 @@ pub const ROOMS: [Room; 16] = [
         ours: &[
             "client",
             "engine",
+            "measure",
             "model",
             "scenarios",
             "server",
@@ -160,6 +176,7 @@ pub const ROOMS: [Room; 16] = [
         kind: Kind::Beside,
         ours: &[
             "client",
+            "measure",
             "model",
             "query",
             "cache",
@@ -274,7 +291,7 @@ impl Room {
     pub fn folder(&self) -> String {
         match self.name {
             "fuzz" | "tests" | "xtask" => format!("{}/", self.name),
-            "harness" | "scenarios" => format!("bench/{}/", self.name),
+            "harness" | "measure" | "scenarios" => format!("bench/{}/", self.name),
             name => format!("crates/{name}/"),
         }
     }
@@ -343,7 +360,7 @@ mod tests {
         assert_eq!(name("crates/list-cache/src/key.rs"), Some("list-cache"));
         assert_eq!(name("tests/src/lib.rs"), Some("tests"));
         assert_eq!(name("bench/harness/src/wrk.rs"), Some("harness"));
-        assert_eq!(name("bench/scenarios/build.rs"), Some("scenarios"));
+        assert_eq!(name("bench/measure/build.rs"), Some("measure"));
         assert_eq!(name("bench/ttl/setup.js"), None);
         assert_eq!(name("crates/store/tests/conformance.rs"), Some("store"));
         assert_eq!(name("model/src/lib.rs"), None);

@@ -2,16 +2,17 @@
 //! table that keeps none.
 
 use anyhow::{Context, Result};
+use measure::connection::{Access, Connection};
+use measure::cores::Cores;
+use measure::live::LiveServer;
+use measure::percentile::spread;
 use serde_json::{Value, json};
 
 use super::drive::{Call, Driven, drive};
 use super::figure::{Tally, median};
 use super::objects::{BATCH, BY_CODE, create_database, create_table, options_route, rows_route};
 use super::{Options, progress};
-use crate::connection::{Access, Connection};
-use crate::cores::Cores;
-use crate::percentile::spread;
-use crate::stage::{Server, Stage};
+use crate::stage::Stage;
 
 /// Rows of each table; each is changed equally often.
 const ROWS: u32 = 1_000;
@@ -81,7 +82,7 @@ pub fn measure(options: &Options, stage: &Stage) -> Result<Change> {
     let plan = if options.is_quick { QUICK } else { FULL };
     eprintln!("changes with and without history …");
     let server = stage.start("change", &Cores::all()?, &[])?;
-    let access = server.access();
+    let access = server.access.clone();
     let mut connection = Connection::open(access.address)?;
     create_database(&access, &mut connection)?;
     let tables = ["kept", "none"];
@@ -115,7 +116,11 @@ pub fn measure(options: &Options, stage: &Stage) -> Result<Change> {
 }
 
 /// Sends all, and says what the server spent meanwhile, in microseconds.
-fn timed(server: &Server, connection: &mut Connection, calls: Vec<Call>) -> Result<(Driven, f64)> {
+fn timed(
+    server: &LiveServer,
+    connection: &mut Connection,
+    calls: Vec<Call>,
+) -> Result<(Driven, f64)> {
     let process = server.process();
     let before = process.cpu_us()?;
     let driven = drive(std::slice::from_mut(connection), &[calls]).context("a change")?;

@@ -4,6 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use measure::awake::Awake;
+use measure::connection::{Access, Connection};
+use measure::cores::Cores;
 use serde_json::{Value, json};
 
 use super::bare::{self, Bare};
@@ -12,9 +15,6 @@ use super::figure::Tally;
 use super::filled::{Filled, PAGE, Shape, as_of_query, row_of};
 use super::objects::{BATCH, create_database, create_table, rows_route};
 use super::{Options, inside, progress};
-use crate::awake::Awake;
-use crate::connection::{Access, Connection};
-use crate::cores::Cores;
 use crate::run::Sample;
 use crate::seed;
 use crate::stage::Stage;
@@ -149,14 +149,14 @@ pub fn measure(options: &Options, stage: &Stage, bare: Option<&mut Bare>) -> Res
     let cores = Cores::all()?;
     let mut deep = Deep::default();
     let server = stage.start("deep", &cores, &[])?;
-    let (access, project) = (server.access(), server.project.clone());
+    let (access, project) = (server.access.clone(), server.access.project.clone());
     create_database(&access, &mut Connection::open(access.address)?)?;
     let filled = fill(&access, many, &mut deep.changes_per_s)?;
     server.stop()?;
     deep.bytes = bytes_of(&stage.folder().join("deep"))?;
     let plan = if options.is_quick { QUICK } else { FULL };
     let server = stage.start("deep", &cores, &[])?;
-    let access = server.access();
+    let access = server.access.clone();
     let filled_single = fill(&access, single, &mut 0.0)?;
     eprintln!("{} rows of {} versions …", long.rows, long.versions);
     let filled_long = fill(&access, long, &mut 0.0)?;

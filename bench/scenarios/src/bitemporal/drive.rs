@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use measure::connection::Connection;
 
-use crate::connection::Connection;
 use crate::run::Sample;
 
 /// Each object that is answered has it once.

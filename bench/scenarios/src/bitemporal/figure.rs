@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use measure::percentile::Sorted;
+
 use super::drive::Driven;
-use crate::percentile::Sorted;
 use crate::run::Sample;
 
 /// All runs of one operation.

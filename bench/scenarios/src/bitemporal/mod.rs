@@ -24,6 +24,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use engine::Clock;
 use indicatif::{ProgressBar, ProgressStyle};
+use measure::awake::Awake;
+use measure::connection::{Access, Connection};
+use measure::cores::Cores;
+use measure::disk;
+use measure::record::{WrittenReport, prepare};
 use model::Timestamp;
 
 use self::bare::Bare;
@@ -32,11 +37,7 @@ use self::deep::Deep;
 use self::drive::{Driven, drive};
 use self::figure::Tally;
 use self::objects::{Op, Set};
-use super::awake::Awake;
-use super::connection::{Access, Connection};
-use super::cores::Cores;
-use super::disk;
-use super::record::{Written, prepare, write};
+use super::record::write;
 use super::stage::Stage;
 use super::stop::Stop;
 
@@ -134,7 +135,7 @@ impl Crowd {
 ///
 /// # Errors
 /// When a server fails, an answer is wrong, or it is stopped: nothing is reported then.
-pub fn run(options: &Options) -> Result<Written> {
+pub fn run(options: &Options) -> Result<WrittenReport> {
     prepare(&options.out)?;
     let stage = Stage::empty(&options.binary, &options.scratch)?;
     let mut bare = match &options.bare {
@@ -162,15 +163,14 @@ pub fn run(options: &Options) -> Result<Written> {
         options,
         measured: &measured,
     };
-    let mut written = write(&options.out, options.started, &told.run()?, &told.render())?;
-    written.summary = told.summary();
-    Ok(written)
+    let (run, text) = (told.run()?, told.render());
+    write(&options.out, options.started, &run, text, told.summary())
 }
 
 /// The published workload, all numbers of clients in turns.
 fn crowds(options: &Options, stage: &Stage, mut bare: Option<&mut Bare>) -> Result<Vec<Crowd>> {
     let server = stage.start("objects", &Cores::all()?, &[])?;
-    let access = server.access();
+    let access = server.access.clone();
     objects::create(&access)?;
     let mut crowds: Vec<Crowd> = options.clients.iter().copied().map(Crowd::new).collect();
     let all = options.warmups + options.runs;

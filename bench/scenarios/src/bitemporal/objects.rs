@@ -1,10 +1,10 @@
 //! The objects of the workload, and the requests that write and read them.
 
 use anyhow::Result;
+use measure::connection::{Access, Connection};
 use serde_json::{Value, json};
 
 use super::drive::Call;
-use crate::connection::{Access, Connection};
 use crate::seed;
 
 const DATABASE: &str = "twice";

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use measure::machine::{self, Machine};
+use measure::record::object;
 use model::calendar::iso_ms;
 use serde_json::{Value, json};
 
@@ -13,9 +15,8 @@ use super::objects::Op;
 use super::published::{COLUMNS, published};
 use super::target::{Target, targets};
 use super::{Crowd, Measured, Options};
-use crate::machine::{self, Machine};
 use crate::record::{PAGE, RUN};
-use crate::run::{FORMAT, Group, Noise, Role, Run, Samples, Series, Table, milli, object};
+use crate::run::{FORMAT, Group, Noise, Role, Run, Samples, Series, Table, milli};
 
 const TITLE: &str = "Two time axes: the published workload";
 const METHOD: &str = "\
@@ -62,8 +63,8 @@ impl Report<'_> {
             lead: self.lead(),
             method: METHOD.to_owned(),
             started: iso_ms(self.options.started),
-            machine: object(&machine::told()),
-            parameters: object(&self.parameters()),
+            machine: object(machine::told()),
+            parameters: object(self.parameters()),
             prices: None,
             columns: None,
             tables: self.tables(),

@@ -7,14 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use measure::connection::Access;
+use measure::process::{MIB, ProcessNumber};
 
 use super::judge::Tally;
 use super::keys::{Load, Span, serve};
 use super::query::Candidate;
 use super::shot::{Kind, Manner, Sender, Shot};
 use super::wire::{Reply, Seen, Wire};
-use crate::connection::Access;
-use crate::stage::Process;
 use crate::stop::Stop;
 
 /// How far strangers stand back on the processors, as `nice` counts: they would be other
@@ -53,7 +53,7 @@ pub struct Arena<'a> {
     /// The server.
     pub access: &'a Access,
     /// Its process.
-    pub process: Process,
+    pub process: ProcessNumber,
     /// Rows of its large tables.
     pub rows: u32,
     /// Strangers at once.
@@ -136,8 +136,8 @@ impl Arena<'_> {
             kind,
             load,
             tally,
-            peak_mib: self.process.peak_mib()?,
-            rest_mib: self.process.resident_mib()?,
+            peak_mib: self.process.peak_bytes()? / MIB,
+            rest_mib: self.process.resident_bytes()? / MIB,
             rest,
             cpu_s: (self.process.cpu_us()? - before) / 1e6,
         })
@@ -189,7 +189,7 @@ impl Arena<'_> {
     pub fn memory_at_rest(&self, wanted_mib: f64) -> Result<f64> {
         let start = Instant::now();
         loop {
-            let mib = self.process.resident_mib()?;
+            let mib = self.process.resident_bytes()? / MIB;
             let is_over = start.elapsed() >= self.plan.returns || self.stop.check().is_err();
             if mib <= wanted_mib || is_over {
                 return Ok(mib);

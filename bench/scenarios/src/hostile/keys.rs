@@ -6,8 +6,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use measure::connection::{Access, Connection};
+
 use super::scene::{OPEN, row_id, rows_route};
-use crate::connection::{Access, Connection};
 use crate::draw::Draw;
 use crate::run::Sample;
 use crate::stop::Stop;

@@ -18,6 +18,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use measure::connection::Connection;
+use measure::cores::Cores;
+use measure::process::MIB;
+use measure::record::{WrittenReport, prepare};
 use model::Timestamp;
 use server::serve::files::make_room;
 
@@ -27,9 +31,7 @@ use self::keys::{Load, Served};
 use self::report::Report;
 use self::search::{Found, search};
 use self::shot::large;
-use super::connection::Connection;
-use super::cores::Cores;
-use super::record::{Written, prepare, write};
+use super::record::write;
 use super::stage::Stage;
 use super::stop::Stop;
 
@@ -130,11 +132,11 @@ impl Measured {
 ///
 /// # Errors
 /// When a server does not start, or it is stopped: nothing is reported then.
-pub fn run(options: &Options) -> Result<(Written, usize)> {
+pub fn run(options: &Options) -> Result<(WrittenReport, usize)> {
     prepare(&options.out)?;
     let stage = Stage::empty(&options.binary, &options.scratch)?;
     let server = stage.start("hostile", &Cores::all()?, &[PROJECT])?;
-    let access = server.access();
+    let access = server.access.clone();
     let sizes = if options.is_quick {
         QUICK_SIZES
     } else {
@@ -160,7 +162,7 @@ pub fn run(options: &Options) -> Result<(Written, usize)> {
     let mut measured = Measured {
         rows,
         plan: arena.plan,
-        begin_mib: arena.process.resident_mib()?,
+        begin_mib: arena.process.resident_bytes()? / MIB,
         end_mib: 0.0,
         quiet: Vec::new(),
         attacked: Vec::new(),
@@ -186,7 +188,7 @@ pub fn run(options: &Options) -> Result<(Written, usize)> {
         }
     }
     measured.end_mib = arena.memory_at_rest(f64::from(options.rest_ceiling_mib))?;
-    measured.notes(&arena, &server.told(), options);
+    measured.notes(&arena, &server.log(), options);
     if let Err(error) = server.stop() {
         measured.whole.find("end", &format!("{error:#}"), b"");
     }
@@ -234,10 +236,10 @@ impl Measured {
     }
 }
 
-fn tell(options: &Options, measured: &Measured) -> Result<(Written, usize)> {
+fn tell(options: &Options, measured: &Measured) -> Result<(WrittenReport, usize)> {
     let told = Report { options, measured };
-    let mut written = write(&options.out, options.started, &told.run(), &told.render())?;
-    written.summary = told.summary();
+    let (run, text) = (told.run(), told.render());
+    let written = write(&options.out, options.started, &run, text, told.summary())?;
     for (number, finding) in measured.findings().enumerate() {
         save(&written.folder, number, finding)?;
     }

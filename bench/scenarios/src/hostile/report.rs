@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use measure::machine;
+use measure::percentile::{Sorted, ratio};
+use measure::record::object;
 use model::calendar::iso_ms;
 use serde_json::{Value, json};
 
@@ -9,10 +12,8 @@ use super::attack::Attacked;
 use super::judge::Finding;
 use super::keys::{CLIENTS, Load, READS_PER_S, Served, WRITES_PER_S};
 use super::{Kind, Measured, Options};
-use crate::machine;
-use crate::percentile::{Sorted, ratio};
 use crate::record::{PAGE, RUN};
-use crate::run::{FORMAT, Group, Noise, Role, Run, Samples, Series, Table, milli, object, us};
+use crate::run::{FORMAT, Group, Noise, Role, Run, Samples, Series, Table, milli, us};
 
 const TITLE: &str = "Strangers who send the worst";
 const METHOD: &str = "\
@@ -65,8 +66,8 @@ impl Report<'_> {
             lead: self.lead(),
             method: METHOD.to_owned(),
             started: iso_ms(self.options.started),
-            machine: object(&machine::told()),
-            parameters: object(&self.parameters()),
+            machine: object(machine::told()),
+            parameters: object(self.parameters()),
             prices: None,
             columns: None,
             tables: self.tables(),

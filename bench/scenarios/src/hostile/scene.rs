@@ -1,9 +1,9 @@
 //! What is attacked: tables that strangers may read and add to, as an application opens them.
 
 use anyhow::{Context, Result};
+use measure::connection::{Access, Connection};
 use serde_json::{Value, json};
 
-use crate::connection::{Access, Connection};
 use crate::draw::Draw;
 use crate::stop::Stop;
 

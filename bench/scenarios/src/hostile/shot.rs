@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use measure::connection::Access;
 use serde_json::{Value, json};
 
 use super::query::{Candidate, expression};
 use super::scene::{DATABASE, INBOX, LINKED, OPEN, SECURED, content, row_id, rows_route};
 use super::wire::Reply;
-use crate::connection::Access;
 use crate::draw::Draw;
 use crate::seed;
 

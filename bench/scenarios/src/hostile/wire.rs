@@ -5,10 +5,9 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use measure::connection::{HEAD_END, Length, extent, header};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-
-use crate::connection::{HEAD_END, Length, extent, header};
 
 /// Bytes of a body that are kept: enough for any refusal, and for the id of a transaction.
 const KEPT_MAX: usize = 4 << 10;

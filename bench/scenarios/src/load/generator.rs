@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use measure::cores::Cores;
+use measure::process::{MIB, ProcessNumber};
 
 use super::figure::Share;
-use crate::cores::Cores;
 use crate::run::Sample;
-use crate::stage::Process;
 use crate::stop::Stop;
 
 /// Answers that take longer count as broken; a peer without an index needs seconds.
@@ -33,7 +33,7 @@ pub struct Aim {
     /// A file of bodies, one a line, of which each request draws one; without, it is a `GET`.
     pub bodies: Option<PathBuf>,
     /// Who does the work, where it is known.
-    pub process: Option<Process>,
+    pub process: Option<ProcessNumber>,
 }
 
 /// How hard a server is asked.
@@ -120,7 +120,7 @@ impl Oha {
         stop.check()?;
         // What an earlier one has written must not be taken for this one's.
         drop(fs::remove_file(&self.output));
-        let used = || aim.process.map(Process::cpu_us).transpose();
+        let used = || aim.process.map(ProcessNumber::cpu_us).transpose();
         let before = used()?;
         let mut command = self.command(aim, load);
         // A file, as complaints may be more than a pipe holds.
@@ -136,9 +136,10 @@ impl Oha {
         if load.per_s.is_none() {
             listed.check_busy(load.connections)?;
         }
+        let peak = aim.process.map(ProcessNumber::peak_bytes).transpose()?;
         Ok(Share {
             cpu_us,
-            memory_mib: aim.process.map(Process::peak_mib).transpose()?,
+            memory_mib: peak.map(|bytes| bytes / MIB),
             ..listed.share
         })
     }

@@ -19,6 +19,11 @@ use anyhow::{Context, Result, ensure};
 use client::{Access, Client, Endpoint};
 use hyper::Method;
 use hyper::header::HeaderValue;
+use measure::cores::Cores;
+use measure::live::LiveServer;
+use measure::process::{MIB, ProcessNumber};
+use measure::record::{WrittenReport, prepare};
+use measure::responder::Responder;
 use model::Timestamp;
 use serde_json::{Value, json};
 
@@ -26,10 +31,9 @@ use self::figure::Share;
 use self::generator::{Aim, Load, Oha, second_opinion};
 use self::measured::{Blend, Cell, CellPass, Measured};
 use self::mix::Mix;
-use super::cores::Cores;
-use super::record::{Written, prepare, write};
+use super::record::write;
 use super::run::Prices;
-use super::stage::{Process, Responder, Server, Stage};
+use super::stage::Stage;
 use super::stop::Stop;
 use crate::seed::generator::Product;
 use crate::seed::{self, table};
@@ -142,7 +146,7 @@ impl Act {
 /// # Errors
 /// When a generator or a server fails, an answer is wrong, or it is stopped: nothing is reported
 /// then.
-pub fn run(options: &Options) -> Result<Written> {
+pub fn run(options: &Options) -> Result<WrittenReport> {
     let all = Cores::all()?;
     for count in &options.cores {
         all.first(*count)?;
@@ -181,9 +185,8 @@ pub fn run(options: &Options) -> Result<Written> {
         oha: &oha.version,
         measured: &measured,
     };
-    let mut written = write(&options.out, options.started, &told.run()?, &told.render())?;
-    written.summary = told.summary();
-    Ok(written)
+    let (run, text) = (told.run()?, told.render());
+    write(&options.out, options.started, &run, text, told.summary())
 }
 
 /// Bodies of rows to be added, one a line; each asks for an id of its own.
@@ -315,8 +318,10 @@ impl Work<'_> {
         let reads_percent = blend.reads_percent;
         let server = self.stage.fresh(&cores, &[])?;
         let ours = access(&server)?;
-        let url = format!("http://{}/v1{}", server.address, mix::first_list());
-        let floor = self.stage.responder(&cores, &url, &server.headers())?;
+        let url = format!("http://{}/v1{}", server.access.address, mix::first_list());
+        let floor = self
+            .stage
+            .responder(&cores, &url, &server.access.headers())?;
         let still = Access {
             endpoint: endpoint(floor.address)?,
             ..ours.clone()
@@ -338,7 +343,7 @@ impl Work<'_> {
         &self,
         reads_percent: u64,
         access: &Access,
-        process: Process,
+        process: ProcessNumber,
         lasting: Duration,
     ) -> Result<Share> {
         let mix = |lasting| Mix {
@@ -357,14 +362,14 @@ impl Work<'_> {
         let share = runtime.block_on(mix::run(access, mix(lasting), 1))?;
         Ok(Share {
             cpu_us: Some(process.cpu_us()? - before),
-            memory_mib: Some(process.peak_mib()?),
+            memory_mib: Some(process.peak_bytes()? / MIB),
             ..share
         })
     }
 }
 
-fn rows_url(server: &Server) -> String {
-    format!("http://{}/v1{}", server.address, table::rows_route())
+fn rows_url(server: &LiveServer) -> String {
+    format!("http://{}/v1{}", server.access.address, table::rows_route())
 }
 
 fn row(index: u32) -> String {
@@ -375,8 +380,8 @@ fn bunch() -> String {
     seed::list_route(&[json!({ "method": "limit", "values": [BUNCH] })])
 }
 
-fn aim(act: Act, server: &Server, bodies: &Path) -> Aim {
-    let mut headers = server.headers().to_vec();
+fn aim(act: Act, server: &LiveServer, bodies: &Path) -> Aim {
+    let mut headers = server.access.headers().to_vec();
     if act == Act::FetchUncached {
         headers.push("X-Tidemark-Cache: bypass".to_owned());
     }
@@ -384,7 +389,9 @@ fn aim(act: Act, server: &Server, bodies: &Path) -> Aim {
         Act::Add => rows_url(server),
         // Exactly the ids of the first 10,000 rows.
         Act::Read => format!("{}/product-0[0-9]{{4}}", rows_url(server)),
-        Act::Fetch | Act::FetchUncached => format!("http://{}/v1{}", server.address, bunch()),
+        Act::Fetch | Act::FetchUncached => {
+            format!("http://{}/v1{}", server.access.address, bunch())
+        }
     };
     Aim {
         url,
@@ -423,11 +430,11 @@ fn endpoint(address: SocketAddr) -> Result<Endpoint> {
     endpoint.map_err(|why: String| anyhow::anyhow!(why))
 }
 
-fn access(server: &Server) -> Result<Access> {
+fn access(server: &LiveServer) -> Result<Access> {
     Ok(Access {
-        endpoint: endpoint(server.address)?,
-        project: HeaderValue::from_str(&server.project)?,
-        key: HeaderValue::from_str(&server.key)?,
+        endpoint: endpoint(server.access.address)?,
+        project: HeaderValue::from_str(&server.access.project)?,
+        key: HeaderValue::from_str(&server.access.key)?,
     })
 }
 
@@ -437,7 +444,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// What is about to be timed must be the catalog: its first 25 rows, or a row of it.
-fn check(server: &Server, act: Act, url: &str) -> Result<()> {
+fn check(server: &LiveServer, act: Act, url: &str) -> Result<()> {
     let access = access(server)?;
     let (_, route) = url.split_once("/v1").context("an address of ours")?;
     let body = runtime()?.block_on(async {

@@ -3,20 +3,21 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use measure::machine::{self, Machine};
+use measure::markdown::table;
+use measure::percentile::Sorted;
+use measure::record::object;
 use model::calendar::iso_ms;
 use serde_json::{Value, json};
 
 use super::figure::Figure;
 use super::measured::{Blend, Cell, Measured, Paced};
 use super::{Act, BODIES, BUNCH, CONNECTIONS, Options, PACE_MAX, ROWS};
-use crate::machine::{self, Machine};
-use crate::markdown::table;
-use crate::percentile::Sorted;
 use crate::published;
 use crate::record::{PAGE, RUN};
 use crate::run::{
     Columns, Counting, FORMAT, Group, Noise, Role, Row, Run, Sample, Samples, Series, Source,
-    Timeline, milli, object,
+    Timeline, milli,
 };
 
 const TITLE: &str = "Load test";
@@ -71,8 +72,8 @@ impl Report<'_> {
             lead: self.lead(),
             method: METHOD.to_owned(),
             started: iso_ms(self.options.started),
-            machine: object(&machine::told()),
-            parameters: object(&self.parameters()),
+            machine: object(machine::told()),
+            parameters: object(self.parameters()),
             prices: Some(self.options.prices.clone()),
             columns: Some(self.columns()),
             tables: Vec::new(),

@@ -15,7 +15,8 @@ use client::{Answer, Client, Endpoint};
 use http_body_util::Full;
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{Request, Uri};
-use scenarios::record::{self, Written};
+use measure::record::WrittenReport;
+use scenarios::record;
 use scenarios::stop::Stop;
 use scenarios::{Until, compare, floor, gallery, load, prices, ttl};
 use server::serve::cores;
@@ -361,7 +362,7 @@ fn until_stopped<T>(stop: &Stop, work: impl FnOnce() -> Result<T>) -> Result<T> 
     work().or_else(|error| stop.check().and(Err(error)))
 }
 
-fn told(written: &Written) -> Result<()> {
+fn told(written: &WrittenReport) -> Result<()> {
     let (summary, folder) = (&written.summary, &written.folder);
     let [text, page] = [record::TEXT, record::PAGE].map(|name| folder.join(name));
     say(&format!(

@@ -39,6 +39,7 @@ impl Cores {
     }
 
     /// All but `others`; all when that leaves none.
+    #[must_use]
     pub fn beside(&self, others: &Cores) -> Cores {
         let free = self.0.iter().filter(|core| !others.0.contains(core));
         let free: Vec<usize> = free.copied().collect();

@@ -4,11 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use tempfile::TempDir;
 
 /// A folder that is removed when the value is dropped.
-pub struct Scratch {
-    path: PathBuf,
-}
+pub struct Scratch(TempDir);
 
 impl Scratch {
     /// Makes a new folder below `parent`.
@@ -16,19 +15,19 @@ impl Scratch {
     /// # Errors
     /// When it cannot be made.
     pub fn new(parent: &Path) -> Result<Scratch> {
-        let path = parent.join(format!("figures-{}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
-        Ok(Scratch { path })
+        let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(parent);
+        let folder = folder.with_context(|| format!("no folder below {}", parent.display()))?;
+        Ok(Scratch(folder))
     }
 
     /// The folder.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// The path `name` below it; nothing is made.
     pub fn at(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+        self.path().join(name)
     }
 
     /// A copy of the data directory `from`, whose server has ended, as `name`. Replaces what was
@@ -51,13 +50,6 @@ impl Scratch {
             }
         }
         Ok(to)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left behind is named after this process, and no run takes it for its own.
-        let _ = fs::remove_dir_all(&self.path);
     }
 }
 

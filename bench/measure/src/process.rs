@@ -1,21 +1,19 @@
-//! The real binary as a child: servers on data directories of their own.
+//! Programs as children, and what the kernel says of any process.
 
-use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::connection::{Access, Connection};
+use crate::cores::Cores;
 
-/// A start takes a fraction of a second; a loaded machine may take a hundred times as long.
-const READY_MAX: Duration = Duration::from_secs(30);
 /// Finishing what is under way.
 const STOP_MAX: Duration = Duration::from_secs(30);
-/// How often a starting server is asked: the resolution of the time to its first answer.
-const ASK_EVERY: Duration = Duration::from_micros(500);
+/// How often an ending program is looked at.
+const LOOK_EVERY: Duration = Duration::from_micros(500);
 /// What the kernel counts processor time in, for every program: hundredths of a second
 /// (proc(5), `/proc/pid/stat`; `USER_HZ` is 100 on every platform Rust's tier 1 has).
 const TICK_US: f64 = 10_000.0;
@@ -24,197 +22,87 @@ const TICK_US: f64 = 10_000.0;
 const SETTLE_STEP: Duration = Duration::from_millis(500);
 /// Next to nothing: 4 % of one core in that time.
 const SETTLED_US: f64 = 20_000.0;
+/// Bytes of a MiB.
+pub const MIB: f64 = 1_048_576.0;
 
-/// A running server. Dropped without [`Live::stop`], it is killed.
-pub struct Live {
-    child: Child,
-    log: PathBuf,
-    /// How to reach it.
-    pub access: Access,
-    /// From just before its process was made to its first answer.
-    pub first_answer: Duration,
+/// A process, by its number.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessNumber(pub u32);
+
+/// A running child, killed when dropped.
+pub struct ChildProgram(pub Child);
+
+/// `program` with no variable at all.
+pub fn cleared(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().stdin(Stdio::null());
+    command
 }
 
-impl Live {
-    /// Starts `binary` on the data directory `data`, which is made if absent; waits for its
-    /// first answer. Files it needs besides stand next to `data`, named after it.
+impl ChildProgram {
+    /// Starts it on these cores alone, or on those of this program.
     ///
     /// # Errors
-    /// When it ends, or does not answer within [`READY_MAX`].
-    pub fn start(binary: &Path, data: &Path) -> Result<Live> {
-        Live::start_with(binary, data, &[])
-    }
-
-    /// As [`Live::start`], with these settings beside the defaults.
-    ///
-    /// # Errors
-    /// As [`Live::start`].
-    pub fn start_with(binary: &Path, data: &Path, settings: &[&str]) -> Result<Live> {
-        let (log, bootstrap) = (data.with_extension("log"), data.with_extension("bootstrap"));
-        let output = File::create(&log).with_context(|| log.display().to_string())?;
-        let address = free_address()?;
-        let mut command = without_surroundings(binary);
-        command.args(["serve", "--listen", &address.to_string()]);
-        command
-            .arg("--data")
-            .arg(data)
-            .arg("--bootstrap-file")
-            .arg(&bootstrap)
-            .args(settings);
-        command.stdout(output.try_clone()?).stderr(output);
-        let start = Instant::now();
-        let child = command
-            .spawn()
-            .with_context(|| format!("{} starts not", binary.display()))?;
-        let access = Access {
-            address,
-            project: String::new(),
-            key: String::new(),
-        };
-        let mut live = Live {
-            child,
-            log,
-            access,
-            first_answer: Duration::ZERO,
-        };
-        live.wait_for_answer(start)?;
-        live.first_answer = start.elapsed();
-        live.read_access(&bootstrap)?;
-        Ok(live)
-    }
-
-    /// Asks until it answers. Which version is public (wire protocol, 6.6), so no key is needed.
-    fn wait_for_answer(&mut self, start: Instant) -> Result<()> {
-        let question = self.access.request("GET", "/health/version", "");
-        while start.elapsed() < READY_MAX {
-            if let Ok(mut connection) = Connection::open(self.access.address)
-                && let Ok(answer) = connection.ask(&question)
-            {
-                if answer.status == 200 {
-                    return Ok(());
-                }
-                bail!("/health/version answers with status {}", answer.status);
-            }
-            self.fail_if_ended()?;
-            std::thread::sleep(ASK_EVERY);
+    /// When it does not start, or the kernel refuses the cores.
+    pub fn spawn(command: &mut Command, cores: Option<&Cores>) -> Result<ChildProgram> {
+        if let Some(cores) = cores {
+            return Ok(ChildProgram(cores.spawn(command)?));
         }
-        bail!(
-            "no answer in {} s; its log ends:\n{}",
-            READY_MAX.as_secs(),
-            self.log_tail()
-        )
-    }
-
-    fn read_access(&mut self, bootstrap: &Path) -> Result<()> {
-        let start = Instant::now();
-        while start.elapsed() < READY_MAX {
-            let written = fs::read(bootstrap).unwrap_or_default();
-            let written: serde_json::Value = serde_json::from_slice(&written).unwrap_or_default();
-            let field = |name: &str| written[name].as_str().map(str::to_owned);
-            let endpoint = format!("http://{}/v1", self.access.address);
-            // The file of an earlier start stands there until this one has written its own.
-            if field("endpoint").is_some_and(|told| told == endpoint)
-                && let (Some(project), Some(key)) = (field("projectId"), field("apiKey"))
-            {
-                (self.access.project, self.access.key) = (project, key);
-                return Ok(());
-            }
-            self.fail_if_ended()?;
-            std::thread::sleep(ASK_EVERY);
-        }
-        bail!("{} was not written for this start", bootstrap.display())
-    }
-
-    fn fail_if_ended(&mut self) -> Result<()> {
-        if let Some(status) = self.child.try_wait()? {
-            bail!(
-                "it ended at start ({status}); its log ends:\n{}",
-                self.log_tail()
-            );
-        }
-        Ok(())
+        let started = command.spawn();
+        let failed = || format!("{} does not start", command.get_program().display());
+        Ok(ChildProgram(started.with_context(failed)?))
     }
 
     /// Its process.
-    pub fn process(&self) -> Process {
-        Process(self.child.id())
+    pub fn process(&self) -> ProcessNumber {
+        ProcessNumber(self.0.id())
+    }
+
+    /// # Errors
+    /// When it has ended, or is gone; `log` is what it said.
+    pub fn fail_if_ended(&mut self, log: impl FnOnce() -> String) -> Result<()> {
+        match self.0.try_wait()? {
+            Some(status) => bail!("it ended at start ({status}); its log ends:\n{}", log()),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks it to end in order.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn terminate(&self) -> Result<()> {
+        let pid = Pid::from_raw(self.0.id() as i32).context("it has no number")?;
+        kill_process(pid, Signal::TERM).context("it is gone")
     }
 
     /// Asks it to end in order, and waits until it has.
     ///
     /// # Errors
-    /// When it does not end within [`STOP_MAX`], or not with success.
-    pub fn stop(mut self) -> Result<()> {
-        // The standard library can only kill.
-        let script = format!("kill -TERM {}", self.child.id());
-        Command::new("sh")
-            .args(["-c", &script])
-            .status()
-            .context("sh does not start")?;
+    /// When it does not end within [`STOP_MAX`], or not with success; `log` is what it said.
+    pub fn stop(&mut self, log: impl FnOnce() -> String) -> Result<()> {
+        self.terminate()?;
         let start = Instant::now();
         while start.elapsed() < STOP_MAX {
-            match self.child.try_wait()? {
+            match self.0.try_wait()? {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => bail!("it ended badly ({status}):\n{}", self.log_tail()),
-                None => std::thread::sleep(ASK_EVERY),
+                Some(status) => bail!("it ended badly ({status}):\n{}", log()),
+                None => std::thread::sleep(LOOK_EVERY),
             }
         }
         bail!("it still runs {} s after SIGTERM", STOP_MAX.as_secs())
     }
-
-    /// As [`Live::stop`]; what it has logged.
-    ///
-    /// # Errors
-    /// As [`Live::stop`], and when the log cannot be read.
-    pub fn stop_and_tell(self) -> Result<String> {
-        let log = self.log.clone();
-        self.stop()?;
-        fs::read_to_string(&log).with_context(|| log.display().to_string())
-    }
-
-    fn log_tail(&self) -> String {
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
-    }
 }
 
-impl Drop for Live {
+impl Drop for ChildProgram {
     fn drop(&mut self) {
         // After `stop` both do nothing.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        drop(self.0.kill());
+        drop(self.0.wait());
     }
 }
 
-/// `program` without the variables that would set another project, key or limit.
-pub fn without_surroundings(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("TIDEMARK_") || text.starts_with("APPWRITE_") {
-            command.env_remove(name);
-        }
-    }
-    command.stdin(Stdio::null());
-    command
-}
-
-/// A port nobody listens on. Known beforehand, because a server that says its own port says it
-/// some time after its first answer is possible.
-///
-/// # Errors
-/// When the system has none.
-pub fn free_address() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-    Ok(listener.local_addr()?)
-}
-
-/// A process, by its number.
-#[derive(Clone, Copy)]
-pub struct Process(pub u32);
-
-impl Process {
+impl ProcessNumber {
     /// Processor time it has used so far, user and system, in microseconds; a multiple of 10,000.
     ///
     /// # Errors
@@ -251,7 +139,7 @@ impl Process {
     ///
     /// # Errors
     /// When the list of processes cannot be read.
-    pub fn family(self) -> Result<Vec<Process>> {
+    pub fn family(self) -> Result<Vec<ProcessNumber>> {
         let mut family = vec![self];
         for entry in fs::read_dir("/proc")? {
             let entry = entry?;
@@ -260,7 +148,7 @@ impl Process {
             };
             let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
             if parent(&stat) == Some(self.0) {
-                family.push(Process(number));
+                family.push(ProcessNumber(number));
             }
         }
         Ok(family)
@@ -274,12 +162,21 @@ impl Process {
         self.status_bytes("VmRSS")
     }
 
-    /// The most memory it has had in use so far, in bytes.
+    /// The most memory it has had in use so far, or since [`ProcessNumber::forget_peak`], in bytes.
     ///
     /// # Errors
     /// When it is gone.
     pub fn peak_bytes(self) -> Result<f64> {
         self.status_bytes("VmHWM")
+    }
+
+    /// Lets the most it has had in use begin at what it has now (proc(5), `/proc/pid/clear_refs`).
+    ///
+    /// # Errors
+    /// When it is gone, or the kernel was built without this.
+    pub fn forget_peak(self) -> Result<()> {
+        let path = format!("/proc/{}/clear_refs", self.0);
+        fs::write(&path, "5").with_context(|| path)
     }
 
     fn status_bytes(self, name: &str) -> Result<f64> {
@@ -341,13 +238,13 @@ mod tests {
         let stat = "17 (a ) b) S 1 17 17 0 -1 4194304 9 0 0 0 250 50 7 7 20 0 3 0 100 1 1";
         assert_eq!(cpu_ticks(stat), Some(300.0));
         assert_eq!(cpu_ticks("17 (a) S 1"), None);
-        let own = Process(std::process::id());
+        let own = ProcessNumber(std::process::id());
         assert!(own.cpu_us().unwrap() >= 0.0);
     }
 
     #[test]
     fn a_thread_is_found_by_its_name_and_a_child_by_its_parent() {
-        let own = Process(std::process::id());
+        let own = ProcessNumber(std::process::id());
         let worker = std::thread::Builder::new().name("counted".into());
         let (send, wait) = std::sync::mpsc::channel::<()>();
         let worker = worker.spawn(move || wait.recv()).unwrap();
@@ -381,7 +278,7 @@ mod tests {
         let status = "VmPeak:\t  900 kB\nVmHWM:\t 700 kB\nVmRSS:\t   512 kB\nRssAnon:\t 1 kB\n";
         let read = ["VmRSS", "VmHWM", "Rss"].map(|name| status_kib(status, name));
         assert_eq!(read, [Some(512.0), Some(700.0), None]);
-        let own = Process(std::process::id());
+        let own = ProcessNumber(std::process::id());
         let (now, peak) = (own.resident_bytes().unwrap(), own.peak_bytes().unwrap());
         assert!(now > 0.0 && peak > 0.0);
     }

@@ -4,9 +4,11 @@
 //! point read: a client that asks one request after another then measures the sleep. Load of any
 //! kind keeps cores awake, so quiet and loaded times can be compared only where both have them so.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+use crate::process::ChildProgram;
 
 /// The scheduler of Linux runs these only when nobody else wants the core, and takes it from
 /// them at once when somebody does (sched(7), `SCHED_IDLE`). A loop ends by itself when whoever
@@ -20,7 +22,7 @@ const LOOP: [&str; 5] = [
 ];
 
 /// As many loops as there are cores, until it is dropped.
-pub struct Awake(Vec<Child>);
+pub struct Awake(Vec<ChildProgram>);
 
 impl Awake {
     /// Starts them.
@@ -31,11 +33,10 @@ impl Awake {
         let cores = std::thread::available_parallelism()?.get();
         let mut loops = Awake(Vec::with_capacity(cores));
         for _ in 0..cores {
-            let started = Command::new("chrt")
-                .args(LOOP)
-                .stdin(Stdio::null())
-                .spawn()
-                .context("`chrt`, of util-linux, keeps the cores awake")?;
+            let mut command = Command::new("chrt");
+            command.args(LOOP).stdin(Stdio::null());
+            let started = ChildProgram::spawn(&mut command, None);
+            let started = started.context("`chrt`, of util-linux, keeps the cores awake")?;
             loops.0.push(started);
         }
         Ok(loops)
@@ -46,21 +47,11 @@ impl Awake {
     /// # Errors
     /// When one has ended before: the cores may have slept then.
     pub fn end(mut self) -> Result<()> {
-        for child in &mut self.0 {
-            if let Some(status) = child.try_wait()? {
+        for one in &mut self.0 {
+            if let Some(status) = one.0.try_wait()? {
                 bail!("a loop that keeps a core awake has ended by itself ({status})");
             }
         }
         Ok(())
-    }
-}
-
-impl Drop for Awake {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            // It may have been ended from outside already; there is nobody to tell.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }

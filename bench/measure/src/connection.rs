@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 
 /// No answer of ours takes so long; a hung server must not hang the measurement.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-pub(super) const HEAD_END: &[u8] = b"\r\n\r\n";
+/// What a head ends in.
+pub const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Where a server is and how to be let in.
 #[derive(Clone)]
@@ -34,8 +35,10 @@ pub struct Connection {
 
 /// How a body says where it ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Length {
+pub enum Length {
+    /// After so many bytes.
     Bytes(usize),
+    /// By its last chunk.
     Chunked,
 }
 
@@ -171,7 +174,7 @@ impl Connection {
 }
 
 /// Where the body begins, and how long it is; `None` while the head is not whole.
-pub(super) fn extent(received: &[u8]) -> Result<Option<(usize, Length)>> {
+pub fn extent(received: &[u8]) -> Result<Option<(usize, Length)>> {
     let Some(at) = received
         .windows(HEAD_END.len())
         .position(|part| part == HEAD_END)
@@ -230,7 +233,8 @@ impl Answer<'_> {
     }
 }
 
-pub(super) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+/// The value of the header `name`, given in small letters.
+pub fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().skip(1).find_map(|line| {
         let (key, value) = line.split_once(':')?;
         key.eq_ignore_ascii_case(name).then(|| value.trim())

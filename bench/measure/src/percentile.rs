@@ -1,5 +1,6 @@
 //! Percentiles by nearest rank.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 /// The points a phase is reported at: what they are called, and their rank in thousandths.
@@ -15,25 +16,45 @@ pub const POINTS: [(&str, u64); 8] = [
     ("max", 1_000),
 ];
 
+/// What can be sorted: times, and numbers of which none is NaN.
+pub trait SampleOrder: Copy {
+    /// Which of two is the lesser one.
+    fn order(&self, other: &Self) -> Ordering;
+}
+
+impl SampleOrder for Duration {
+    fn order(&self, other: &Self) -> Ordering {
+        self.cmp(other)
+    }
+}
+
+impl SampleOrder for f64 {
+    fn order(&self, other: &Self) -> Ordering {
+        self.total_cmp(other)
+    }
+}
+
 /// Sorted samples, at least one.
 #[derive(Clone, Debug)]
-pub struct Sorted(Vec<Duration>);
+pub struct Sorted<T = Duration>(Vec<T>);
 
-impl Sorted {
+impl<T: SampleOrder> Sorted<T> {
     /// `None` when there is no sample.
-    pub fn new(samples: impl IntoIterator<Item = Duration>) -> Option<Sorted> {
-        let mut samples: Vec<Duration> = samples.into_iter().collect();
-        samples.sort_unstable();
+    pub fn new(samples: impl IntoIterator<Item = T>) -> Option<Sorted<T>> {
+        let mut samples: Vec<T> = samples.into_iter().collect();
+        samples.sort_unstable_by(T::order);
         (!samples.is_empty()).then_some(Sorted(samples))
     }
 
     /// The smallest sample that at least `per_mille` thousandths of all samples do not exceed.
-    pub fn at(&self, per_mille: u64) -> Duration {
+    pub fn at(&self, per_mille: u64) -> T {
         let rank = (per_mille * self.0.len() as u64).div_ceil(1_000);
         self.0[(rank.max(1) - 1) as usize]
     }
+}
 
-    /// The middle sample.
+impl Sorted {
+    /// The middle sample, the lower one of two.
     pub fn median(&self) -> Duration {
         self.at(500)
     }
@@ -41,6 +62,18 @@ impl Sorted {
     /// The mean.
     pub fn average(&self) -> Duration {
         self.0.iter().sum::<Duration>() / self.0.len() as u32
+    }
+}
+
+impl Sorted<f64> {
+    /// The middle value; of an even number, the middle between the two. Of two rounds the lower
+    /// one would be the better one of every cost.
+    pub fn midpoint(&self) -> f64 {
+        let middle = self.0.len() / 2;
+        match self.0.len() % 2 {
+            0 => f64::midpoint(self.0[middle - 1], self.0[middle]),
+            _ => self.0[middle],
+        }
     }
 }
 
@@ -119,7 +152,17 @@ mod tests {
         let points = [0, 50, 300, 400, 500, 1_000].map(|at| sorted.at(at).as_nanos());
         assert_eq!(points, [15, 15, 20, 20, 35, 50]);
         assert_eq!(sorted.average(), Duration::from_nanos(32));
-        assert!(Sorted::new([]).is_none());
+        assert!(Sorted::<Duration>::new([]).is_none());
+    }
+
+    #[test]
+    fn of_two_middle_samples_times_take_the_lower_and_values_the_middle() {
+        let four = Sorted::new(durations(&[40, 10, 20, 90])).unwrap();
+        assert_eq!(four.median(), Duration::from_nanos(20));
+        let values = |values: &[f64]| Sorted::new(values.iter().copied()).unwrap();
+        let four = values(&[40.0, 10.0, 20.0, 90.0]);
+        assert_eq!((four.at(500), four.midpoint()), (20.0, 30.0));
+        assert_eq!(values(&[40.0, 15.0, 35.0]).midpoint() as u32, 35);
     }
 
     #[test]

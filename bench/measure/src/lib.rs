@@ -1,0 +1,15 @@
+//! What both benchmarks measure with: programs as children on cores of their own, what they cost
+//! by the kernel's count, a client whose own time is small, percentiles, and reports.
+
+pub mod awake;
+pub mod connection;
+pub mod cores;
+pub mod disk;
+pub mod live;
+pub mod machine;
+pub mod markdown;
+pub mod percentile;
+pub mod process;
+pub mod record;
+pub mod responder;
+pub mod scratch;
