@@ -1,13 +1,26 @@
-//! A bounded in-memory cache and the single flight in front of it.
+//! Bounded in-memory caches and the single flight in front of them.
 //!
-//! Pure: no clock, no thread, no I/O. It never compares a key by itself beyond `Eq`, never says
-//! what is still true, and knows nothing of lists, rows or wires. Waiting is the caller's
-//! business: a flight is a state machine that threads may wait on and tasks may poll.
+//! Pure: no clock, no thread, no I/O. It never says what is still true, and knows nothing of
+//! lists, rows or wires. Waiting is the caller's business: a flight is a state machine that
+//! threads may wait on and tasks may poll.
+//!
+//! [`WeightedMap`] is for values of Rust, shared by threads. [`ObjectTable`] is for the objects of an
+//! interpreter, which run foreign code when they are compared or dropped: it does neither, and
+//! belongs to whoever holds the interpreter's lock or one around it.
 
 mod fingerprint;
 mod flight;
 mod map;
+mod object_table;
+mod sieve;
+mod slots;
+mod tag;
 
 pub use fingerprint::fingerprint;
 pub use flight::Flight;
 pub use map::{Bounds, WeightedMap};
+pub use object_table::{
+    CANDIDATES_MAX, EntryPlace, NEVER_US, NewEntry, ObjectTable, ProbedEntries, ProbedEntry,
+    Removal, Removed, TableCounters, TableLimits,
+};
+pub use tag::{TagTokens, Tags};
