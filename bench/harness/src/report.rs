@@ -80,7 +80,7 @@ impl Report {
 
     fn render(&self) -> String {
         let started = vec![("started", json!(iso_ms(self.started)))];
-        let mut out = front_matter(&[started, self.parameters.clone()].concat());
+        let mut out = front_matter([started, self.parameters.clone()].concat());
         out.push_str(INTRODUCTION);
         if !self.contrasts.is_empty() {
             out.push_str(POOLED);

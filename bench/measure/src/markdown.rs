@@ -1,10 +1,12 @@
 //! What every report in Markdown has: tables, and pairs at its head.
 
+use std::fmt::Display;
+
 use serde_json::Value;
 
 /// A table; `head` names the columns, parted by `|`.
 pub fn table(head: &str, rows: Vec<Vec<String>>) -> String {
-    let head: Vec<String> = head.split('|').map(str::to_owned).collect();
+    let head = heads(head);
     let rule = (0..head.len()).map(|column| if column == 0 { "---" } else { "---:" }.to_owned());
     let lines = [vec![head.clone(), rule.collect()], rows].concat();
     let lines = lines
@@ -13,8 +15,20 @@ pub fn table(head: &str, rows: Vec<Vec<String>>) -> String {
     lines.collect()
 }
 
+/// Names of columns, parted by `|`.
+pub fn heads(text: &str) -> Vec<String> {
+    text.split('|').map(str::to_owned).collect()
+}
+
+/// A number to so many places, or a dash.
+pub fn or_dash(number: Option<f64>, places: usize) -> String {
+    number.map_or("–".to_owned(), |number| format!("{number:.places$}"))
+}
+
 /// Pairs as YAML. A JSON scalar is a YAML scalar, so every value is quoted as it must be.
-pub fn front_matter(pairs: &[(&'static str, Value)]) -> String {
-    let lines = pairs.iter().map(|(key, value)| format!("{key}: {value}\n"));
+pub fn front_matter<K: Display>(pairs: impl IntoIterator<Item = (K, Value)>) -> String {
+    let lines = pairs
+        .into_iter()
+        .map(|(key, value)| format!("{key}: {value}\n"));
     format!("---\n{}---\n", lines.collect::<String>())
 }

@@ -20,6 +20,7 @@ pub mod run;
 pub mod seed;
 mod stage;
 pub mod stop;
+mod told;
 pub mod ttl;
 
 pub use phase::Until;

@@ -1,18 +1,16 @@
 //! The list benchmark's report in Markdown, and its run for the page.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use measure::markdown::table;
+use measure::markdown::{or_dash, table};
 use measure::percentile::{POINTS, Sorted, odd_to_even, ratio, second_to_first};
-use measure::record::object;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::phase::Phase;
 use super::published;
-use super::record::{PAGE, RUN};
-use super::run::{FORMAT, Group, Prices, Run, Series};
+use super::run::{Group, Prices, Run, Series};
+use super::told::{Pairs, Told};
 
 const TITLE: &str = "TTL list cache, built-in client";
 const METHOD: &str = "\
@@ -29,9 +27,9 @@ const METHOD: &str = "\
 /// A finished run: four phases, in the order uncached, exact, ttl, floor.
 pub struct Report<'a> {
     /// Everything a reader needs to repeat the run, in the order shown.
-    pub parameters: Vec<(&'static str, Value)>,
+    pub parameters: Pairs,
     /// Where it ran, in the order shown.
-    pub machine: Vec<(&'static str, Value)>,
+    pub machine: Pairs,
     /// Servers to reckon prices with.
     pub prices: Prices,
     /// Connections of each phase.
@@ -53,31 +51,32 @@ impl Report<'_> {
             role: super::run::Role::Other,
             ..series
         }));
-        let started = self.parameters.iter().find(|(key, _)| *key == "started");
         let connections = self.connections;
+        let groups = vec![Group {
+            key: "list".to_owned(),
+            title: "list of 25 rows".to_owned(),
+            connections,
+            cores: None,
+            series,
+        }];
         Ok(Run {
-            format: FORMAT.to_owned(),
-            kind: "ttl".to_owned(),
-            title: TITLE.to_owned(),
-            lead: self.lead(),
-            method: METHOD.to_owned(),
-            started: started
-                .and_then(|(_, value)| value.as_str())
-                .unwrap_or_default()
-                .to_owned(),
-            machine: object(self.machine.clone()),
-            parameters: object(self.parameters.clone()),
             prices: Some(self.prices.clone()),
-            columns: None,
-            tables: Vec::new(),
-            groups: vec![Group {
-                key: "list".to_owned(),
-                title: "list of 25 rows".to_owned(),
-                connections,
-                cores: None,
-                series,
-            }],
+            ..self.told().run(Vec::new(), groups)
         })
+    }
+
+    fn told(&self) -> Told {
+        let started = self.parameters.iter().find(|(key, _)| *key == "started");
+        let started = started.and_then(|(_, value)| value.as_str());
+        Told {
+            kind: "ttl",
+            title: TITLE,
+            lead: self.lead(),
+            method: METHOD,
+            started: started.unwrap_or_default().to_owned(),
+            machine: self.machine.clone(),
+            parameters: self.parameters.clone(),
+        }
     }
 
     fn lead(&self) -> String {
@@ -159,24 +158,6 @@ impl Report<'_> {
         Ok([sort(uncached)?, sort(exact)?, sort(ttl)?, sort(floor)?])
     }
 
-    fn front_matter(&self, sorted: &[Sorted; 4]) -> String {
-        // A JSON scalar is a YAML scalar, so every value is quoted as it must be.
-        let mut lines = String::new();
-        for (key, value) in self.parameters.iter().chain(&self.machine) {
-            writeln!(lines, "{key}: {value}").expect("writing to a string cannot fail");
-        }
-        for (phase, sorted) in self.phases.iter().zip(sorted) {
-            let name = phase.name;
-            let (average, wall_ms) = (us(sorted.average()), phase.wall.as_millis());
-            write!(
-                lines,
-                "{name}_avg_us: {average}\n{name}_wall_ms: {wall_ms}\n"
-            )
-            .expect("writing to a string cannot fail");
-        }
-        lines
-    }
-
     fn percentiles(sorted: &[Sorted; 4]) -> String {
         let line = |name: &str, values: [Duration; 4]| {
             let [uncached, exact, ttl, floor] = values;
@@ -206,12 +187,10 @@ impl Report<'_> {
     }
 
     fn against_itself(&self) -> String {
-        let shown =
-            |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.3}"));
         let rows = self.phases.iter().map(|phase| {
             let took: Vec<Duration> = phase.samples.iter().map(|sample| sample.took).collect();
             let [turns, halves] = [odd_to_even, second_to_first].map(|pair| pair(&took));
-            vec![phase.title.clone(), shown(turns), shown(halves)]
+            vec![phase.title.clone(), or_dash(turns, 3), or_dash(halves, 3)]
         });
         table(
             "phase|odd / even samples|second / first half",
@@ -262,41 +241,31 @@ impl Report<'_> {
 /// When a phase has no samples.
 pub fn render(report: &Report<'_>) -> Result<String> {
     let sorted = report.sorted()?;
-    Ok(format!(
-        "---\n{front}---\n
-# {TITLE}
-
-{lead}
-
-{METHOD}
-
-{summary}
-[The same to look at]({PAGE}): open it in a browser. Samples: [{RUN}]({RUN}).
-
-## Percentiles
-
-By nearest rank.
-
-{percentiles}
-## A against A
-
-Medians of one phase against itself. Differences between phases that are no larger are noise.
-
-{itself}
-## Beside the published results
-
-Another machine and another client (theirs builds and parses in the official SDK), so only the
-ratios compare. Source: {source}.
-
-{published}",
-        front = report.front_matter(&sorted),
-        lead = report.lead(),
-        summary = report.summary()?,
-        percentiles = Report::percentiles(&sorted),
-        itself = report.against_itself(),
-        source = published::LIST_IN,
-        published = report.beside_published(&sorted),
-    ))
+    let rest = format!(
+        "## Percentiles\n\nBy nearest rank.\n\n{}\n## A against A\n\nMedians of one phase against \
+         itself. Differences between phases that are no larger are noise.\n\n{}\n## Beside the \
+         published results\n\nAnother machine and another client (theirs builds and parses in the \
+         official SDK), so only the\nratios compare. Source: {}.\n\n{}",
+        Report::percentiles(&sorted),
+        report.against_itself(),
+        published::LIST_IN,
+        report.beside_published(&sorted),
+    );
+    let averages = report
+        .phases
+        .iter()
+        .zip(&sorted)
+        .flat_map(|(phase, sorted)| {
+            let average = (sorted.average().as_secs_f64() * 1e7).round() / 10.0;
+            let wall_ms = phase.wall.as_millis() as u64;
+            let of = |what: &str| format!("{}_{what}", phase.name);
+            [
+                (of("avg_us"), json!(average)),
+                (of("wall_ms"), json!(wall_ms)),
+            ]
+        });
+    let summary = format!("{}\n", report.summary()?);
+    Ok(report.told().markdown(averages.collect(), &summary, &rest))
 }
 
 fn us(duration: Duration) -> String {
@@ -328,7 +297,6 @@ mod tests {
     use crate::prices;
     use crate::run::{Role, Sample, Source};
     use hyper::Request;
-    use serde_json::json;
 
     fn phase(name: &'static str, role: Role, samples_us: &[u64]) -> Phase {
         let mut phase = Phase::new((name, name, role), 0, Request::default());

@@ -15,6 +15,8 @@ use super::codes;
 pub const FORMAT: &str = "tidemark.run/1";
 /// Samples that a series keeps at most; of more it keeps every second, third, … one.
 pub const KEPT_MAX: usize = 100_000;
+/// The same of a run that has some fifty series.
+const KEPT_OF_MANY: usize = 3_000;
 /// The points of a pass, each with its rank in thousandths.
 pub const PASS_POINTS: [(&str, u64); 3] = [("p50", 500), ("p90", 900), ("p99", 990)];
 /// Steps of a timeline.
@@ -275,9 +277,16 @@ pub struct Sample {
 }
 
 impl Table {
-    /// The table in Markdown.
-    pub fn markdown(&self) -> String {
-        table(&self.heads.join("|"), self.rows.clone())
+    /// The table in Markdown, with its title and its note.
+    pub fn section(&self) -> String {
+        let rows = table(&self.heads.join("|"), self.rows.clone());
+        format!("## {}\n\n{rows}\n{}\n", self.title, self.note)
+    }
+
+    /// Several of them.
+    pub fn sections(tables: &[Table]) -> String {
+        let tables: Vec<String> = tables.iter().map(Table::section).collect();
+        tables.join("\n")
     }
 }
 
@@ -328,6 +337,27 @@ impl Series {
             timeline: Timeline::of(samples, Counting::WhileBusy(connections)),
             passes: Vec::new(),
             samples: Some(Samples::of(&took, KEPT_MAX)),
+        })
+    }
+
+    /// The same of a run with so many series that each keeps few samples; `again` is the rate of
+    /// the same measured twice.
+    pub fn one_of_many(
+        (key, title, role): (&str, &str, Role),
+        connections: u32,
+        wall: Duration,
+        samples: &[Sample],
+        again: Option<f64>,
+    ) -> Option<Series> {
+        let series = Series::measured(key, title, role, connections, wall, samples)?;
+        let took: Vec<Duration> = samples.iter().map(|sample| sample.took).collect();
+        Some(Series {
+            samples: Some(Samples::of(&took, KEPT_OF_MANY)),
+            noise: Some(Noise {
+                again: again.map(milli),
+                ..series.noise.unwrap_or_default()
+            }),
+            ..series
         })
     }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use measure::machine::{self, Machine};
-use measure::record::object;
+use measure::markdown::{heads, or_dash};
 use model::calendar::iso_ms;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::change::Changed;
 use super::deep::{Deep, Read};
@@ -15,8 +15,8 @@ use super::objects::Op;
 use super::published::{COLUMNS, published};
 use super::target::{Target, targets};
 use super::{Crowd, Measured, Options};
-use crate::record::{PAGE, RUN};
-use crate::run::{FORMAT, Group, Noise, Role, Run, Samples, Series, Table, milli};
+use crate::run::{Group, Role, Run, Series, Table, milli};
+use crate::told::{Pairs, Told, mode};
 
 const TITLE: &str = "Two time axes: the published workload";
 const METHOD: &str = "\
@@ -39,9 +39,6 @@ const METHOD: &str = "\
      price each: read by one client, lists with X-Tidemark-Cache: bypass, every list compared \
      with its definition before and after. Client and server share the machine; rates are lower \
      bounds.";
-/// Samples that a series keeps; a run has some fifty series.
-const KEPT_MAX: usize = 3_000;
-
 /// A finished run.
 pub struct Report<'a> {
     /// What was asked for.
@@ -56,60 +53,36 @@ impl Report<'_> {
     /// # Errors
     /// When a series has no samples.
     pub fn run(&self) -> Result<Run> {
-        Ok(Run {
-            format: FORMAT.to_owned(),
-            kind: "bitemporal".to_owned(),
-            title: TITLE.to_owned(),
-            lead: self.lead(),
-            method: METHOD.to_owned(),
-            started: iso_ms(self.options.started),
-            machine: object(machine::told()),
-            parameters: object(self.parameters()),
-            prices: None,
-            columns: None,
-            tables: self.tables(),
-            groups: self.groups()?,
-        })
+        Ok(self.told().run(self.tables(), self.groups()?))
     }
 
     /// The report; page and samples stand beside it.
     pub fn render(&self) -> String {
-        let started = json!(iso_ms(self.options.started));
-        let pairs = [
-            vec![("started", started)],
-            self.parameters(),
-            machine::told(),
-        ];
-        let lines: Vec<String> = pairs
-            .concat()
-            .iter()
-            .map(|(key, value)| format!("{key}: {value}\n"))
-            .collect();
-        let tables: Vec<String> = self.tables().iter().map(section).collect();
-        format!(
-            "---\n{}---\n\n# {TITLE}\n\n{}\n\n{METHOD}\n\n[The same to look at]({PAGE}): open it \
-             in a browser. Samples: [{RUN}]({RUN}).\n\n{}",
-            lines.concat(),
-            self.lead(),
-            tables.join("\n"),
-        )
+        self.told().markdown(Vec::new(), "", &self.summary())
+    }
+
+    fn told(&self) -> Told {
+        Told {
+            kind: "bitemporal",
+            title: TITLE,
+            lead: self.lead(),
+            method: METHOD,
+            started: iso_ms(self.options.started),
+            machine: machine::told(),
+            parameters: self.parameters(),
+        }
     }
 
     /// The tables, for the terminal.
     pub fn summary(&self) -> String {
-        let tables: Vec<String> = self.tables().iter().map(section).collect();
-        tables.join("\n")
+        Table::sections(&self.tables())
     }
 
     fn lead(&self) -> String {
         let all = targets(self.options, self.measured);
         let count = |is_met| all.iter().filter(|one| one.is_met == Some(is_met)).count();
         let machine = Machine::here();
-        let mode = if self.options.is_quick {
-            ", a quick run for trying it"
-        } else {
-            ""
-        };
+        let mode = mode(self.options.is_quick);
         format!(
             "{} new objects a client, {} runs; {} of {} measured targets met; \
              {} cores of {}{mode}.",
@@ -122,7 +95,7 @@ impl Report<'_> {
         )
     }
 
-    fn parameters(&self) -> Vec<(&'static str, Value)> {
+    fn parameters(&self) -> Pairs {
         let (options, measured) = (self.options, self.measured);
         let clients: Vec<String> = options.clients.iter().map(u32::to_string).collect();
         let bare = measured.bare.as_deref().unwrap_or("not measured here");
@@ -401,31 +374,13 @@ fn bare_of(deep: &Deep, read: Read) -> Option<&Tally> {
     found.map(|(_, tally)| tally)
 }
 
-fn series((key, title, role): (&str, &str, Role), clients: u32, tally: &Tally) -> Result<Series> {
-    let series = Series::measured(key, title, role, clients, tally.wall, &tally.samples);
-    let mut series = series.with_context(|| format!("{title}: no samples"))?;
-    let took: Vec<Duration> = tally.samples.iter().map(|sample| sample.took).collect();
-    series.samples = Some(Samples::of(&took, KEPT_MAX));
-    series.noise = Some(Noise {
-        again: tally.again().map(milli),
-        ..series.noise.unwrap_or_default()
-    });
+fn series(named: (&str, &str, Role), clients: u32, tally: &Tally) -> Result<Series> {
+    let (wall, again) = (tally.wall, tally.again());
+    let series = Series::one_of_many(named, clients, wall, &tally.samples, again);
+    let mut series = series.with_context(|| format!("{}: no samples", named.1))?;
     // The first refused answer ends a run, so whatever is reported had none.
     series.errors = Some(0);
     Ok(series)
-}
-
-fn section(table: &Table) -> String {
-    format!(
-        "## {}\n\n{}\n{}\n",
-        table.title,
-        table.markdown(),
-        table.note
-    )
-}
-
-fn heads(text: &str) -> Vec<String> {
-    text.split('|').map(str::to_owned).collect()
 }
 
 fn people(crowd: &Crowd) -> String {
@@ -444,13 +399,13 @@ fn mb(bytes: u64) -> f64 {
 }
 
 fn shown(number: Option<f64>) -> String {
-    number.map_or("–".to_owned(), |number| format!("{number:.0}"))
+    or_dash(number, 0)
 }
 
 fn tenths(number: Option<f64>) -> String {
-    number.map_or("–".to_owned(), |number| format!("{number:.1}"))
+    or_dash(number, 1)
 }
 
 fn ratio(number: Option<f64>) -> String {
-    number.map_or("–".to_owned(), |number| format!("{number:.2}"))
+    or_dash(number, 2)
 }

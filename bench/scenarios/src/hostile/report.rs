@@ -1,19 +1,17 @@
 //! The report in Markdown, and the run for the page.
 
-use std::time::Duration;
-
 use measure::machine;
+use measure::markdown::{heads, or_dash};
 use measure::percentile::{Sorted, ratio};
-use measure::record::object;
 use model::calendar::iso_ms;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::attack::Attacked;
 use super::judge::Finding;
 use super::keys::{CLIENTS, Load, READS_PER_S, Served, WRITES_PER_S};
 use super::{Kind, Measured, Options};
-use crate::record::{PAGE, RUN};
-use crate::run::{FORMAT, Group, Noise, Role, Run, Samples, Series, Table, milli, us};
+use crate::run::{Group, Role, Run, Series, Table, milli, us};
+use crate::told::{Pairs, Told, mode};
 
 const TITLE: &str = "Strangers who send the worst";
 const METHOD: &str = "\
@@ -33,8 +31,6 @@ const METHOD: &str = "\
      search asks lists drawn by chance one at a time, and changes the costliest a little; the \
      worst it finds are an attack of their own. A finding is what is neither a success, nor 304, \
      nor a refusal that names its type; a request of its kind is kept beside the report.";
-/// Samples that a series keeps.
-const KEPT_MAX: usize = 3_000;
 /// The 99th percentile under attack to that without, at most.
 const RATIO_MAX: f64 = 3.0;
 /// Signs of a request that the report shows.
@@ -59,62 +55,35 @@ impl Finding {
 impl Report<'_> {
     /// The run as page and programs read it.
     pub fn run(&self) -> Run {
-        Run {
-            format: FORMAT.to_owned(),
-            kind: "hostile".to_owned(),
-            title: TITLE.to_owned(),
-            lead: self.lead(),
-            method: METHOD.to_owned(),
-            started: iso_ms(self.options.started),
-            machine: object(machine::told()),
-            parameters: object(self.parameters()),
-            prices: None,
-            columns: None,
-            tables: self.tables(),
-            groups: self.groups(),
-        }
+        self.told().run(self.tables(), self.groups())
     }
 
     /// The report; page, samples and requests stand beside it.
     pub fn render(&self) -> String {
-        let started = json!(iso_ms(self.options.started));
-        let pairs = [
-            vec![("started", started)],
-            self.parameters(),
-            machine::told(),
-        ];
-        let lines: Vec<String> = pairs
-            .concat()
-            .iter()
-            .map(|(key, value)| format!("{key}: {value}\n"))
-            .collect();
-        format!(
-            "---\n{}---\n\n# {TITLE}\n\n{}\n\n{METHOD}\n\n[The same to look at]({PAGE}): open it \
-             in a browser. Samples: [{RUN}]({RUN}).\n\n{}",
-            lines.concat(),
-            self.lead(),
-            self.summary(),
-        )
+        self.told().markdown(Vec::new(), "", &self.summary())
+    }
+
+    fn told(&self) -> Told {
+        Told {
+            kind: "hostile",
+            title: TITLE,
+            lead: self.lead(),
+            method: METHOD,
+            started: iso_ms(self.options.started),
+            machine: machine::told(),
+            parameters: self.parameters(),
+        }
     }
 
     /// The tables, for the terminal.
     pub fn summary(&self) -> String {
-        let section = |table: &Table| {
-            let (title, rows, note) = (&table.title, table.markdown(), &table.note);
-            format!("## {title}\n\n{rows}\n{note}\n")
-        };
-        let tables: Vec<String> = self.tables().iter().map(section).collect();
-        tables.join("\n")
+        Table::sections(&self.tables())
     }
 
     fn lead(&self) -> String {
         let findings = self.measured.findings().count();
         let (kinds, strangers) = (self.measured.attacked.len(), self.options.strangers);
-        let mode = if self.options.is_quick {
-            ", a quick run for trying it"
-        } else {
-            ""
-        };
+        let mode = mode(self.options.is_quick);
         let wanted = self.options.kinds.len();
         format!(
             "{kinds} of {wanted} kinds of attack, by {strangers} strangers; {findings} \
@@ -122,7 +91,7 @@ impl Report<'_> {
         )
     }
 
-    fn parameters(&self) -> Vec<(&'static str, Value)> {
+    fn parameters(&self) -> Pairs {
         let (options, measured) = (self.options, self.measured);
         let kinds: Vec<&str> = options.kinds.iter().map(|kind| kind.name()).collect();
         let mut command = format!("tidemark bench hostile --seed {}", options.seed);
@@ -186,7 +155,7 @@ impl Report<'_> {
         let count = self.measured.findings().count();
         let shown = Some((count.to_string(), count == 0));
         rows.push(target("findings", "0".to_owned(), shown));
-        let noise = [0, 1].map(|act| shown_ratio(self.noise(act)));
+        let noise = [0, 1].map(|act| two(self.noise(act)));
         Table {
             title: "Targets".to_owned(),
             heads: heads("what|target|measured|met"),
@@ -204,10 +173,10 @@ impl Report<'_> {
 
     fn kinds(&self) -> Table {
         let quiet = [0, 1].map(|act| self.quiet(act, |_| true));
-        let woken = |served: &Served| shown_ms(at_ms(served, 990));
+        let woken = |served: &Served| two(at_ms(served, 990));
         let points = |served: &Served, of: &Served| {
-            let [p50, p99] = [500, 990].map(|at| shown_ms(at_ms(served, at)));
-            [p50, p99, shown_ratio(p99_ratio(served, of))]
+            let [p50, p99] = [500, 990].map(|at| two(at_ms(served, at)));
+            [p50, p99, two(p99_ratio(served, of))]
         };
         let mut first = vec!["quiet".to_owned()];
         first.extend(quiet.iter().flat_map(|served| points(served, served)));
@@ -363,7 +332,7 @@ impl Report<'_> {
     fn groups(&self) -> Vec<Group> {
         let group = |(act, name): (usize, &&str)| {
             let quiet = self.quiet(act, |_| true);
-            let again = self.noise(act).map(milli);
+            let again = self.noise(act);
             let mut all: Vec<Series> = series(("quiet", Role::Reference), act, &quiet, again)
                 .into_iter()
                 .collect();
@@ -411,16 +380,11 @@ fn series(
 ) -> Option<Series> {
     // What rested between its requests is in no race and no price: so says its key.
     let key = format!("paced_{name}");
-    let mut series = Series::measured(&key, name, role, CLIENTS, served.wall, &served.samples)?;
-    let took: Vec<Duration> = served.samples.iter().map(|sample| sample.took).collect();
+    let named = (key.as_str(), name, role);
+    let mut series = Series::one_of_many(named, CLIENTS, served.wall, &served.samples, again)?;
     series.asked_per_s = Some(f64::from(CLIENTS) * [READS_PER_S, WRITES_PER_S][act]);
     series.errors = Some(served.refused.len() as u64);
-    series.samples = Some(Samples::of(&took, KEPT_MAX));
     series.timeline = None;
-    series.noise = Some(Noise {
-        again,
-        ..series.noise.unwrap_or_default()
-    });
     Some(series)
 }
 
@@ -451,14 +415,6 @@ fn code(text: &str) -> String {
     }
 }
 
-fn heads(text: &str) -> Vec<String> {
-    text.split('|').map(str::to_owned).collect()
-}
-
-fn shown_ms(ms: Option<f64>) -> String {
-    ms.map_or("–".to_owned(), |ms| format!("{ms:.2}"))
-}
-
-fn shown_ratio(ratio: Option<f64>) -> String {
-    ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"))
+fn two(number: Option<f64>) -> String {
+    or_dash(number, 2)
 }

@@ -1,24 +1,20 @@
 //! The load test's report in Markdown, and its run for the page.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use measure::machine::{self, Machine};
-use measure::markdown::table;
+use measure::markdown::{or_dash, table};
 use measure::percentile::Sorted;
-use measure::record::object;
 use model::calendar::iso_ms;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::figure::Figure;
 use super::measured::{Blend, Cell, Measured, Paced};
 use super::{Act, BODIES, BUNCH, CONNECTIONS, Options, PACE_MAX, ROWS};
 use crate::published;
-use crate::record::{PAGE, RUN};
 use crate::run::{
-    Columns, Counting, FORMAT, Group, Noise, Role, Row, Run, Sample, Samples, Series, Source,
-    Timeline, milli,
+    Columns, Counting, Group, Role, Row, Run, Sample, Series, Source, Timeline, milli,
 };
+use crate::told::{Pairs, Told, mode};
 
 const TITLE: &str = "Load test";
 const METHOD: &str = "\
@@ -40,8 +36,6 @@ const METHOD: &str = "\
      them where there are none, which makes every rate a lower bound. Lists and changes at once \
      are sent by the built-in client: in each pass a slice with the cache, one without and one of \
      the responder, each server on a fresh copy.";
-/// Samples that a series keeps; a run has some fifty series.
-const KEPT_MAX: usize = 3_000;
 /// The published test has none of these.
 const NOTE: &str = "\
      Price is the month's price over the sum of the rates, as the published test reckons it; with \
@@ -66,45 +60,34 @@ impl Report<'_> {
     /// When a series has no samples.
     pub fn run(&self) -> Result<Run> {
         Ok(Run {
-            format: FORMAT.to_owned(),
-            kind: "load".to_owned(),
-            title: TITLE.to_owned(),
-            lead: self.lead(),
-            method: METHOD.to_owned(),
-            started: iso_ms(self.options.started),
-            machine: object(machine::told()),
-            parameters: object(self.parameters()),
             prices: Some(self.options.prices.clone()),
             columns: Some(self.columns()),
-            tables: Vec::new(),
-            groups: self.groups()?,
+            ..self.told().run(Vec::new(), self.groups()?)
         })
+    }
+
+    fn told(&self) -> Told {
+        Told {
+            kind: "load",
+            title: TITLE,
+            lead: self.lead(),
+            method: METHOD,
+            started: iso_ms(self.options.started),
+            machine: machine::told(),
+            parameters: self.parameters(),
+        }
     }
 
     /// The report; page and samples stand beside it.
     pub fn render(&self) -> String {
-        let started = json!(iso_ms(self.options.started));
-        let pairs = [
-            vec![("started", started)],
-            self.parameters(),
-            machine::told(),
-        ]
-        .concat();
-        let lines: Vec<String> = pairs
-            .iter()
-            .map(|(key, value)| format!("{key}: {value}\n"))
-            .collect();
-        format!(
-            "---\n{}---\n\n# {TITLE}\n\n{}\n\n{METHOD}\n\n{}\n[The same to look at]({PAGE}): open \
-             it in a browser. Samples: [{RUN}]({RUN}).\n\n## Beside the published test\n\n{}\n\
-             {NOTE}: {}.\n\n## At a fixed rate\n\n{}",
-            lines.concat(),
-            self.lead(),
-            self.summary(),
+        let rest = format!(
+            "## Beside the published test\n\n{}\n{NOTE}: {}.\n\n## At a fixed rate\n\n{}",
             self.columns_table(),
             published::LOAD_IN,
             self.paced(),
-        )
+        );
+        let summary = format!("{}\n", self.summary());
+        self.told().markdown(Vec::new(), &summary, &rest)
     }
 
     /// The tables of figures and of mixes.
@@ -118,15 +101,15 @@ impl Report<'_> {
                 cell.cores.to_string(),
                 cell.connections.to_string(),
                 whole(ours.per_s()),
-                or_dash(cell.ours.again(), hundredths),
+                or_dash(cell.ours.again(), 2),
                 whole(floor.per_s()),
                 hundredths(ours.per_s() / floor.per_s()),
             ];
             row.extend(points(&ours.samples)?.map(whole));
             row.push(ours.errors.to_string());
-            row.push(or_dash(ours.cpu_each(), tenths));
-            row.push(or_dash(ours.memory_mib, whole));
-            row.push(or_dash(mean(&cell.opinions), whole));
+            row.push(or_dash(ours.cpu_each(), 1));
+            row.push(or_dash(ours.memory_mib, 0));
+            row.push(or_dash(mean(&cell.opinions), 0));
             Some(row)
         });
         let figures = table(head, rows.collect());
@@ -149,7 +132,7 @@ impl Report<'_> {
                 let mut row = vec![name.clone(), cell.cores.to_string()];
                 row.push(cell.connections.to_string());
                 row.push(whole(theirs.per_s()));
-                row.push(or_dash(figure.again(), hundredths));
+                row.push(or_dash(figure.again(), 2));
                 row.push(hundredths(cell.ours.whole.per_s() / theirs.per_s()));
                 row.extend(points(&theirs.samples)?.map(whole));
                 row.push(theirs.errors.to_string());
@@ -163,11 +146,7 @@ impl Report<'_> {
 
     fn lead(&self) -> String {
         let machine = Machine::here();
-        let mode = if self.options.is_quick {
-            ", a quick run for trying it"
-        } else {
-            ""
-        };
+        let mode = mode(self.options.is_quick);
         format!(
             "Rows added, read and fetched; connections: {}; {} cores of {}{mode}.",
             list(&self.options.connections),
@@ -176,7 +155,7 @@ impl Report<'_> {
         )
     }
 
-    fn parameters(&self) -> Vec<(&'static str, Value)> {
+    fn parameters(&self) -> Pairs {
         let Options {
             connections,
             cores,
@@ -314,15 +293,11 @@ impl Report<'_> {
         let rows = self.columns().rows.into_iter().map(|row| {
             let rates = row.rates.iter();
             let mut cells = vec![row.name.clone()];
-            cells.extend(rates.map(|rate| rate.map_or("–".to_owned(), whole)));
-            cells.push(
-                row.monthly
-                    .map_or("–".to_owned(), |price| format!("{price:.2}")),
-            );
+            cells.extend(rates.map(|rate| or_dash(*rate, 0)));
+            cells.push(or_dash(row.monthly, 2));
             let price = |taken: &[Option<f64>]| {
                 let sum: Option<f64> = taken.iter().copied().sum();
-                let price = row.monthly.zip(sum).map(|(month, sum)| month / sum);
-                price.map_or("–".to_owned(), |price| format!("{price:.6}"))
+                or_dash(row.monthly.zip(sum).map(|(month, sum)| month / sum), 6)
             };
             cells.push(price(&row.rates));
             cells.push(price(&row.rates[..3]));
@@ -367,16 +342,8 @@ fn whole(number: f64) -> String {
     format!("{number:.0}")
 }
 
-fn tenths(number: f64) -> String {
-    format!("{number:.1}")
-}
-
 fn hundredths(number: f64) -> String {
     format!("{number:.2}")
-}
-
-fn or_dash(number: Option<f64>, shown: fn(f64) -> String) -> String {
-    number.map_or("–".to_owned(), shown)
 }
 
 fn mean(numbers: &[f64]) -> Option<f64> {
@@ -416,36 +383,26 @@ fn blend_rows(blend: &Blend) -> Vec<Vec<String>> {
                 format!("{} to {}", blend.reads_percent, 100 - blend.reads_percent),
                 title.to_owned(),
                 whole(share.per_s()),
-                or_dash(figure.again(), hundredths),
-                or_dash(hits_percent(role, figure), |hits| format!("{hits:.1} %")),
+                or_dash(figure.again(), 2),
+                hits_percent(role, figure).map_or("–".to_owned(), |hits| format!("{hits:.1} %")),
             ];
             row.extend(points(&share.samples)?.map(whole));
             row.push(share.errors.to_string());
-            row.push(or_dash(share.cpu_each(), tenths));
-            row.push(or_dash(share.memory_mib, whole));
+            row.push(or_dash(share.cpu_each(), 1));
+            row.push(or_dash(share.memory_mib, 0));
             Some(row)
         });
     rows.collect()
 }
 
 /// A series of load without pauses, with as many samples as a page of many series bears.
-fn series(
-    (key, title, role): (&str, &str, Role),
-    connections: u32,
-    figure: &Figure,
-) -> Result<Series> {
-    let share = &figure.whole;
+fn series(named: (&str, &str, Role), connections: u32, figure: &Figure) -> Result<Series> {
+    let (share, again) = (&figure.whole, figure.again());
     let samples = &share.samples;
-    let series = Series::measured(key, title, role, connections, share.wall, samples);
-    let series = series.with_context(|| format!("{title}: no samples"))?;
-    let took: Vec<Duration> = samples.iter().map(|sample| sample.took).collect();
+    let series = Series::one_of_many(named, connections, share.wall, samples, again);
+    let series = series.with_context(|| format!("{}: no samples", named.1))?;
     Ok(Series {
-        samples: Some(Samples::of(&took, KEPT_MAX)),
         timeline: Timeline::of(samples, Counting::OverTime),
-        noise: Some(Noise {
-            again: figure.again().map(milli),
-            ..series.noise.unwrap_or_default()
-        }),
         passes: figure.passes.clone(),
         errors: Some(share.errors),
         cpu_us: share.cpu_each().map(milli),
@@ -477,6 +434,8 @@ fn blend_group(blend: &Blend) -> Result<Group> {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+
+    use std::time::Duration;
 
     use super::super::figure::Share;
     use super::*;
