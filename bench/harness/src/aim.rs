@@ -72,11 +72,10 @@ impl Aim {
         let before = self.cpu_us()?;
         let counted = wrk.run(&self.url(), &self.headers, seconds)?;
         let cpu_us = (self.cpu_us()? - before) / counted.requests;
-        Ok(Slice {
-            value: counted.per_s,
-            notes: [vec![(PROCESSOR, cpu_us)], counted.points].concat(),
-            samples_ns: Vec::new(),
-        })
+        Ok(Slice::noted(
+            counted.per_s,
+            [vec![(PROCESSOR, cpu_us)], counted.points].concat(),
+        ))
     }
 
     /// The latencies of one connection that asks for `ms`, one request after the other.

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::big_table::{PATIENCE, Sizes, list};
 use crate::contrast::{Contrast, Turn};
 use crate::figure::{Figure, Goal};
-use crate::run::{Run, RunArgs, Taken};
+use crate::run::{Run, RunArgs};
 use crate::traffic::{Client, Seen, for_ms};
 use crate::{catalog, change, surroundings};
 
@@ -61,7 +61,8 @@ const WARMUP_MS: u64 = 100;
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let sizes = sizes(arguments);
+    let mut sizes = arguments.run.sizes(FULL, QUICK, |sizes| &mut sizes.rounds);
+    sizes.rows = arguments.rows.unwrap_or(sizes.rows);
     let own = vec![
         ("rows", json!(sizes.rows)),
         ("rows_small", json!(SMALL_ROWS)),
@@ -83,17 +84,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     run.finish()
 }
 
-fn sizes(arguments: &Arguments) -> Sizes {
-    let sizes = if arguments.run.quick { QUICK } else { FULL };
-    Sizes {
-        rows: arguments.rows.unwrap_or(sizes.rows),
-        rounds: arguments.run.rounds(sizes.rounds),
-        ..sizes
-    }
-}
-
 /// Fills both, in rows a second.
-fn seed(run: &Run, [small, large]: [&LiveServer; 2], rows: u32) -> Result<Taken> {
+fn seed(run: &Run, [small, large]: [&LiveServer; 2], rows: u32) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (key, server, rows) in [("small", small, SMALL_ROWS), ("large", large, rows)] {
         let took = catalog::seed(&run.binary, server, rows, true)?;
@@ -106,10 +98,7 @@ fn seed(run: &Run, [small, large]: [&LiveServer; 2], rows: u32) -> Result<Taken>
         ));
         server.process().settle(QUICK.settle)?;
     }
-    Ok(Taken {
-        figures,
-        ..Taken::default()
-    })
+    Ok(figures)
 }
 
 /// What is asked for.
@@ -138,7 +127,7 @@ impl Subject {
     }
 }
 
-fn reads([small, large]: [&LiveServer; 2], sizes: &Sizes) -> Result<Taken> {
+fn reads([small, large]: [&LiveServer; 2], sizes: &Sizes) -> Result<Vec<Contrast>> {
     let mut contrasts = Vec::new();
     for subject in [Subject::List, Subject::ListWithTotal, Subject::Point] {
         let base = || slice(subject, &small.access, SMALL_ROWS, sizes.slice_ms);
@@ -150,10 +139,7 @@ fn reads([small, large]: [&LiveServer; 2], sizes: &Sizes) -> Result<Taken> {
         let turns: Vec<Turn> = (0..sizes.rounds).map(turn).collect::<Result<_>>()?;
         contrasts.push(subject.contrast(turns));
     }
-    Ok(Taken {
-        contrasts,
-        ..Taken::default()
-    })
+    Ok(contrasts)
 }
 
 /// Asks over one connection for `ms`; every answer must be a success.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::wait_until_available;
 use crate::figure::{Figure, Goal};
-use crate::run::{Run, RunArgs, Taken};
+use crate::run::{Run, RunArgs};
 use crate::surroundings;
 
 /// Measure how long a writer waits while indexes of each kind are built
@@ -92,10 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             server.process().settle(SETTLE)?;
             let figures = stage.figures(&server, rounds)?;
             server.stop()?;
-            Ok(Taken {
-                figures,
-                ..Taken::default()
-            })
+            Ok(figures)
         });
     }
     awake.end()?;

@@ -3,17 +3,15 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
-use measure::connection::{Access, Connection};
+use anyhow::{Context, Result};
 use measure::live::LiveServer;
-use scenarios::answer;
 use serde_json::json;
 
 use crate::aim::Aim;
 use crate::figure::{Figure, Goal, Round, Slice};
 use crate::floor::Floor;
-use crate::reads::FLOOR;
-use crate::run::{Run, RunArgs, Taken};
+use crate::reads::{FLOOR, Subject};
+use crate::run::{Run, RunArgs};
 use crate::ways::{Sizes, WAYS, Way};
 use crate::wrk::Wrk;
 use crate::{catalog, expect, nginx, surroundings};
@@ -42,13 +40,10 @@ const QUICK: Sizes = Sizes {
     wrk_s: 1,
     sequential_ms: 100,
 };
-/// The reader's `ttl`, in seconds: the longest there is, so that no slice sees a refill.
-const TTL_S: u32 = 86_400;
-
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let sizes = sizes(arguments);
+    let sizes = arguments.run.sizes(FULL, QUICK, |sizes| &mut sizes.rounds);
     let nginx = nginx::find()?;
     let own = vec![
         ("rows", json!(expect::ROWS)),
@@ -75,22 +70,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     run.finish()
 }
 
-fn sizes(arguments: &Arguments) -> Sizes {
-    let sizes = if arguments.run.quick { QUICK } else { FULL };
-    Sizes {
-        rounds: arguments.run.rounds(sizes.rounds),
-        ..sizes
-    }
-}
-
-/// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Subject {
-    Exact,
-    Ttl,
-    Point,
-}
-
 struct Stage<'a> {
     run: &'a Run,
     wrk: &'a Wrk,
@@ -109,7 +88,7 @@ struct Beside {
 }
 
 impl Stage<'_> {
-    fn measure(&self, subject: Subject) -> Result<Taken> {
+    fn measure(&self, subject: Subject) -> Result<Vec<Figure>> {
         let access = &self.server.access;
         subject.check(access)?;
         let aim = Aim::at(access, &subject.route(), self.server.process());
@@ -139,10 +118,7 @@ impl Stage<'_> {
             figures.extend(subject.figures(way, &rounds)?);
         }
         subject.check(access).context("after measuring")?;
-        Ok(Taken {
-            figures,
-            ..Taken::default()
-        })
+        Ok(figures)
     }
 
     fn folder(&self, subject: Subject) -> PathBuf {
@@ -151,35 +127,11 @@ impl Stage<'_> {
 }
 
 impl Subject {
-    fn key(self) -> &'static str {
-        match self {
-            Subject::Exact => "exact_hit",
-            Subject::Ttl => "ttl_hit",
-            Subject::Point => "point_read",
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Subject::Exact => "list of 25, exact hit",
-            Subject::Ttl => "list of 25, TTL hit",
-            Subject::Point => "point read",
-        }
-    }
-
     fn file(self) -> &'static str {
         match self {
             Subject::Exact => "nginx, list of 25 as a file",
             Subject::Ttl => "nginx, list of 25 as a file, beside the TTL hit",
             Subject::Point => "nginx, row as a file",
-        }
-    }
-
-    fn route(self) -> String {
-        match self {
-            Subject::Exact => answer::route(None),
-            Subject::Ttl => answer::route(Some(TTL_S)),
-            Subject::Point => expect::point_route(),
         }
     }
 
@@ -194,33 +146,10 @@ impl Subject {
         }
     }
 
-    /// The body is right, and a list comes from the cache that it should come from.
-    fn check(self, access: &Access) -> Result<()> {
-        let mut connection = Connection::open(access.address)?;
-        let (header, route) = match self {
-            Subject::Point => return expect::check_row(&mut connection, access, expect::POINT),
-            Subject::Exact => ("x-tidemark-cache", self.route()),
-            Subject::Ttl => ("x-appwrite-cache", self.route()),
-        };
-        expect::check_list(&mut connection, access, &route)?;
-        let answer = connection.accepted(&access.request("GET", &route, ""))?;
-        let cached = answer.header(header).unwrap_or_default();
-        ensure!(
-            cached.starts_with("hit"),
-            "{header} says `{cached}` where a hit is due"
-        );
-        Ok(())
-    }
-
     fn figures(self, way: Way, rounds: &[Beside]) -> Result<Vec<Figure>> {
         let [goal, goal_cpu] = self.goals(way);
-        let figure = |who: &str, title: &str, floor: &'static str, goal: Goal, rounds| Figure {
-            key: format!("{}{who}_{}", self.key(), way.key()),
-            title: format!("{title}: {}", way.title()),
-            unit: way.unit(),
-            goal,
-            floor,
-            rounds,
+        let figure = |who: &str, title: &str, floor: &'static str, goal: Goal, rounds| {
+            way.figure(&format!("{}{who}", self.key()), title, floor, goal, rounds)
         };
         let title = self.title();
         let own = figure("", title, FLOOR, goal, beside(rounds, |round| &round.floor));
@@ -245,10 +174,12 @@ impl Subject {
 
 /// The subject with one of those beside it as its floor.
 fn beside(rounds: &[Beside], floor: fn(&Beside) -> &Slice) -> Vec<Round> {
-    let round = |round: &Beside| Round {
-        first: round.first.clone(),
-        floor: Some(floor(round).clone()),
-        second: Some(round.second.clone()),
+    let round = |round: &Beside| {
+        Round::of(
+            round.first.clone(),
+            floor(round).clone(),
+            round.second.clone(),
+        )
     };
     rounds.iter().map(round).collect()
 }
@@ -259,11 +190,7 @@ mod tests {
     use crate::figure::PROCESSOR;
 
     fn slice(value: f64, cpu_us: f64) -> Slice {
-        Slice {
-            value,
-            notes: vec![(PROCESSOR, cpu_us)],
-            samples_ns: Vec::new(),
-        }
+        Slice::noted(value, vec![(PROCESSOR, cpu_us)])
     }
 
     fn round() -> Beside {

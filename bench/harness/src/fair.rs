@@ -73,7 +73,8 @@ const GOALS: [Goal; 2] = [Goal::Told, Goal::AtMost(3.0)];
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let sizes = sizes(arguments);
+    let mut sizes = arguments.run.sizes(FULL, QUICK, |sizes| &mut sizes.rounds);
+    sizes.rows = arguments.rows.unwrap_or(sizes.rows);
     let own = vec![
         ("rows", json!(sizes.rows)),
         ("rows_points", json!(POINT_ROWS)),
@@ -96,15 +97,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     awake.end()?;
     server.stop()?;
     run.finish()
-}
-
-fn sizes(arguments: &Arguments) -> Sizes {
-    let sizes = if arguments.run.quick { QUICK } else { FULL };
-    Sizes {
-        rows: arguments.rows.unwrap_or(sizes.rows),
-        rounds: arguments.run.rounds(sizes.rounds),
-        ..sizes
-    }
 }
 
 struct Stage<'a> {

@@ -65,6 +65,20 @@ pub struct Spread {
 }
 
 impl Slice {
+    /// A value and nothing else.
+    pub fn of(value: f64) -> Slice {
+        Slice::noted(value, Vec::new())
+    }
+
+    /// A value, and what else was seen.
+    pub fn noted(value: f64, notes: Vec<(&'static str, f64)>) -> Slice {
+        Slice {
+            value,
+            notes,
+            samples_ns: Vec::new(),
+        }
+    }
+
     /// A slice whose value is the median of its latencies, in microseconds.
     pub fn of_latencies(samples_ns: Vec<u64>) -> Slice {
         let mut slice = Slice {
@@ -113,6 +127,24 @@ impl Spread {
 }
 
 impl Round {
+    /// The subject, its floor, and the subject again.
+    pub fn of(first: Slice, floor: Slice, second: Slice) -> Round {
+        Round {
+            first,
+            floor: Some(floor),
+            second: Some(second),
+        }
+    }
+
+    /// A slice that has no floor.
+    pub fn alone(first: Slice) -> Round {
+        Round {
+            first,
+            floor: None,
+            second: None,
+        }
+    }
+
     /// The subject's value: the mean of both slices, in the middle of which the floor stands, so
     /// that a machine that drifts evenly takes nothing from the ratio.
     fn subject(&self) -> f64 {
@@ -143,14 +175,7 @@ impl Figure {
         goal: Goal,
         values: Vec<f64>,
     ) -> Figure {
-        let round = |value| Round {
-            first: Slice {
-                value,
-                ..Slice::default()
-            },
-            floor: None,
-            second: None,
-        };
+        let round = |value| Round::alone(Slice::of(value));
         Figure {
             key: key.into(),
             title: title.into(),
@@ -197,12 +222,7 @@ impl Figure {
     /// The same rounds, with processor time per operation in place of the values; `None` where
     /// a slice lacks it.
     pub fn by_processor(&self, goal: Goal) -> Option<Figure> {
-        let cost = |slice: &Slice| {
-            Some(Slice {
-                value: slice.processor_us()?,
-                ..Slice::default()
-            })
-        };
+        let cost = |slice: &Slice| Some(Slice::of(slice.processor_us()?));
         let round = |round: &Round| {
             Some(Round {
                 first: cost(&round.first)?,
@@ -286,18 +306,13 @@ mod tests {
     use super::*;
 
     fn slice(value: f64) -> Slice {
-        Slice {
-            value,
-            ..Slice::default()
-        }
+        Slice::of(value)
     }
 
     fn figure(goal: Goal, rounds: &[[f64; 3]]) -> Figure {
-        let rounds = rounds.iter().map(|[first, floor, second]| Round {
-            first: slice(*first),
-            floor: Some(slice(*floor)),
-            second: Some(slice(*second)),
-        });
+        let rounds = rounds
+            .iter()
+            .map(|[first, floor, second]| Round::of(slice(*first), slice(*floor), slice(*second)));
         Figure {
             key: "k".into(),
             title: "t".into(),
@@ -342,11 +357,7 @@ mod tests {
             notes: vec![(PROCESSOR, us)],
             ..slice(1.0)
         };
-        figure.rounds[0] = Round {
-            first: costly(20.0),
-            floor: Some(costly(20.0)),
-            second: Some(costly(30.0)),
-        };
+        figure.rounds[0] = Round::of(costly(20.0), costly(20.0), costly(30.0));
         let judged = figure.by_processor(Goal::AtMost(1.3)).unwrap();
         assert_eq!(judged.key, "k_cpu");
         assert_eq!((judged.ratio().unwrap().median * 100.0) as u32, 125);

@@ -2,21 +2,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::ValueEnum;
 use measure::live::LiveServer;
 use measure::scratch::{Scratch, database_file};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bare::Bare;
 use crate::figure::Figure;
 use crate::inserts::Ground;
 use crate::lists::Seeded;
 use crate::plan::Plan;
-use crate::report::Report;
-use crate::wrk::Wrk;
+use crate::run::{Run, RunArgs};
+use crate::wrk::{self, Wrk};
 use crate::{catalog, expect, inserts, lists, reads, run, starts, surroundings};
 
 /// Take the figures of docs/performance.md: throughput, lists, inserts, start
@@ -31,20 +30,8 @@ use crate::{catalog, expect, inserts, lists, reads, run, starts, surroundings};
   cargo build --release -p tidemark
   cargo run --release -p harness -- figures --bin target/release/tidemark --quick")]
 pub struct Arguments {
-    /// The binary to measure, a release build
-    #[arg(long, value_name = "FILE", default_value = "target/release/tidemark")]
-    bin: PathBuf,
-    /// Take under 90 seconds in place of about ten minutes; for trying it
-    #[arg(long)]
-    quick: bool,
-    /// The folder for the run's own folder; made if absent
-    #[arg(long, value_name = "DIR", default_value = "bench/results")]
-    out: PathBuf,
-    /// Where data directories are made and removed: on the disk to be measured
-    ///
-    /// [default: the folder of the binary]
-    #[arg(long, value_name = "DIR")]
-    scratch: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunArgs,
     /// Take only these
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<Part>,
@@ -69,39 +56,24 @@ pub enum Part {
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    ensure!(
-        !cfg!(debug_assertions),
-        "a debug build measures the compiler: cargo run --release -p harness -- figures"
-    );
-    let started = run::timestamp(SystemTime::now());
-    let stage = Stage::set(arguments)?;
-    let mut report = Report::new("figures", started, parameters(arguments, &stage)?);
+    let plan = arguments
+        .run
+        .sizes(Plan::FULL, Plan::QUICK, |plan| &mut plan.rounds);
+    let mut run = Run::begin("figures", &arguments.run, parameters(plan)?)?;
+    let stage = Stage::set(&run, arguments.bare.as_deref(), plan)?;
     for part in [Part::Starts, Part::Lists, Part::Reads, Part::Inserts] {
-        if !arguments.only.is_empty() && !arguments.only.contains(&part) {
-            continue;
-        }
-        let begun = Instant::now();
-        eprintln!("measuring {part:?} …");
-        let taken = stage.take(part);
-        eprintln!("  {:.0} s", begun.elapsed().as_secs_f64());
-        match taken {
-            Ok(figures) => report.figures.extend(figures),
-            Err(error) => {
-                eprintln!("  not measured: {error:#}");
-                report.failures.push(format!("{part:?}: {error:#}"));
-            }
+        if arguments.only.is_empty() || arguments.only.contains(&part) {
+            run.take(&format!("{part:?}"), |run| stage.take(run, part));
         }
     }
-    run::finish(&report, &arguments.out)
+    run.finish()
 }
 
 /// Everything the figures are taken on.
 struct Stage {
-    binary: PathBuf,
     wrk: Wrk,
     bare: Bare,
     plan: Plan,
-    scratch: Scratch,
     /// Data directories whose servers have ended, with the index and without.
     indexed: PathBuf,
     unindexed: PathBuf,
@@ -109,42 +81,34 @@ struct Stage {
 }
 
 impl Stage {
-    fn set(arguments: &Arguments) -> Result<Stage> {
-        let (binary, scratch) = run::place(&arguments.bin, arguments.scratch.as_deref())?;
-        let wrk = Wrk::find(scratch.path())?;
-        let bare = Bare::find(arguments.bare.as_deref())?;
+    fn set(run: &Run, bare: Option<&Path>, plan: Plan) -> Result<Stage> {
+        let wrk = Wrk::find(run.scratch.path())?;
+        let bare = Bare::find(bare)?;
         eprintln!("seeding {} rows, with and without index …", expect::ROWS);
-        let (indexed, project) = seed(&binary, &scratch, "indexed")?;
-        let (unindexed, _) = seed(&binary, &scratch, "unindexed")?;
-        let plan = if arguments.quick {
-            Plan::QUICK
-        } else {
-            Plan::FULL
-        };
+        let (indexed, project) = seed(run, "indexed")?;
+        let (unindexed, _) = seed(run, "unindexed")?;
         Ok(Stage {
-            binary,
             wrk,
             bare,
             plan,
-            scratch,
             indexed,
             unindexed,
             project,
         })
     }
 
-    fn take(&self, part: Part) -> Result<Vec<Figure>> {
-        let Stage {
-            binary,
-            scratch,
-            plan,
-            ..
-        } = self;
+    fn take(&self, run: &Run, part: Part) -> Result<Vec<Figure>> {
+        let Run {
+            binary, scratch, ..
+        } = run;
+        let plan = &self.plan;
         match part {
             Part::Starts => starts::figures(binary, &self.indexed, scratch, plan),
-            Part::Lists => self.lists(),
-            Part::Reads => self.beside(|server| reads::figures(binary, server, &self.wrk, plan)),
-            Part::Inserts => self.beside(|server| {
+            Part::Lists => self.lists(scratch),
+            Part::Reads => self.beside(run, |server| {
+                reads::figures(binary, server, &self.wrk, plan)
+            }),
+            Part::Inserts => self.beside(run, |server| {
                 let seeded = database_file(&self.indexed)?;
                 let ground = Ground {
                     server,
@@ -158,7 +122,7 @@ impl Stage {
         }
     }
 
-    fn lists(&self) -> Result<Vec<Figure>> {
+    fn lists(&self, scratch: &Scratch) -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
         for (directory, indexed) in [(&self.indexed, true), (&self.unindexed, false)] {
             let seeded = Seeded {
@@ -166,12 +130,7 @@ impl Stage {
                 indexed,
                 project: &self.project,
             };
-            figures.extend(lists::figures(
-                &seeded,
-                &self.bare,
-                &self.scratch,
-                &self.plan,
-            )?);
+            figures.extend(lists::figures(&seeded, &self.bare, scratch, &self.plan)?);
         }
         Ok(figures)
     }
@@ -179,10 +138,10 @@ impl Stage {
     /// What `measure` finds on a server that holds a copy of the indexed catalog.
     fn beside(
         &self,
+        run: &Run,
         measure: impl FnOnce(&LiveServer) -> Result<Vec<Figure>>,
     ) -> Result<Vec<Figure>> {
-        let server =
-            surroundings::serve(&self.binary, &self.scratch.copy(&self.indexed, "served")?)?;
+        let server = surroundings::serve(&run.binary, &run.scratch.copy(&self.indexed, "served")?)?;
         let figures = measure(&server)?;
         server.stop()?;
         Ok(figures)
@@ -190,26 +149,21 @@ impl Stage {
 }
 
 /// A data directory with the catalog, whose server has ended, and the project it is in.
-fn seed(binary: &Path, scratch: &Scratch, name: &str) -> Result<(PathBuf, String)> {
-    let directory = scratch.at(name);
-    let server = surroundings::serve(binary, &directory)?;
-    catalog::seed(binary, &server, expect::ROWS, name == "indexed")?;
+fn seed(run: &Run, name: &str) -> Result<(PathBuf, String)> {
+    let directory = run.scratch.at(name);
+    let server = surroundings::serve(&run.binary, &directory)?;
+    catalog::seed(&run.binary, &server, expect::ROWS, name == "indexed")?;
     let project = server.access.project.clone();
     server.stop()?;
     Ok((directory, project))
 }
 
-fn parameters(
-    arguments: &Arguments,
-    stage: &Stage,
-) -> Result<Vec<(&'static str, serde_json::Value)>> {
-    let plan = stage.plan;
-    let mut parameters = run::programs(&stage.binary, arguments.quick)?;
-    parameters.extend([
-        ("load_generator", json!(stage.wrk.version)),
-        ("wrk_connections", json!(crate::wrk::CONNECTIONS)),
-        ("wrk_threads", json!(crate::wrk::THREADS)),
-        ("wrk_threads_inserts", json!(crate::wrk::INSERT_THREADS)),
+fn parameters(plan: Plan) -> Result<Vec<(&'static str, Value)>> {
+    Ok(vec![
+        ("load_generator", json!(wrk::version()?)),
+        ("wrk_connections", json!(wrk::CONNECTIONS)),
+        ("wrk_threads", json!(wrk::THREADS)),
+        ("wrk_threads_inserts", json!(wrk::INSERT_THREADS)),
         ("rows", json!(expect::ROWS)),
         ("rounds", json!(plan.rounds)),
         ("wrk_slice_s", json!(plan.wrk_s)),
@@ -218,7 +172,5 @@ fn parameters(
         (run::DURABILITY.0, json!(run::DURABILITY.1)),
         ("insert_slice_s", json!(plan.insert_s)),
         ("starts", json!(plan.starts)),
-    ]);
-    parameters.extend(run::place_told(&stage.scratch, plan.syncs)?);
-    Ok(parameters)
+    ])
 }

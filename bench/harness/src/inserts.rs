@@ -52,18 +52,10 @@ pub fn figures(ground: &Ground<'_>, plan: &Plan) -> Result<Vec<Figure>> {
             plan.syncs,
         )?));
         let (first, floor, second) = (http(MANY)?, bare()?, http(MANY)?);
-        against_bare.push(Round {
-            first,
-            floor: Some(floor),
-            second: Some(second),
-        });
+        against_bare.push(Round::of(first, floor, second));
         let (first, floor, second) = (http(SOME)?, http(1)?, http(SOME)?);
         let [first, second] = [first, second].map(each);
-        against_one.push(Round {
-            first,
-            floor: Some(floor),
-            second: Some(second),
-        });
+        against_one.push(Round::of(first, floor, second));
     }
     let mut connection = Connection::open(ground.server.access.address)?;
     for run in runs.into_inner() {
@@ -92,14 +84,7 @@ pub fn figures(ground: &Ground<'_>, plan: &Plan) -> Result<Vec<Figure>> {
             unit: "p50 µs",
             goal: Goal::Told,
             floor: "",
-            rounds: syncs
-                .into_iter()
-                .map(|first| Round {
-                    first,
-                    floor: None,
-                    second: None,
-                })
-                .collect(),
+            rounds: syncs.into_iter().map(Round::alone).collect(),
         },
     ])
 }
@@ -130,11 +115,10 @@ impl Ground<'_> {
             writers,
             rows,
         });
-        Ok(Slice {
-            value: counted.per_s,
-            notes: [vec![(PROCESSOR, cpu_us)], counted.points].concat(),
-            samples_ns: Vec::new(),
-        })
+        Ok(Slice::noted(
+            counted.per_s,
+            [vec![(PROCESSOR, cpu_us)], counted.points].concat(),
+        ))
     }
 
     fn bare_loop(&self, ms: u64) -> Result<Slice> {

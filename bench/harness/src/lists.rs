@@ -194,7 +194,7 @@ struct Contest<'a> {
 }
 
 impl Contest<'_> {
-    fn figures(&self, indexed: bool, rounds: usize) -> Result<Vec<Figure>> {
+    fn figures(&self, indexed: bool, rounds: u32) -> Result<Vec<Figure>> {
         let rows = self.checked_rows()?;
         let rounds = (0..rounds)
             .map(|_| self.round(&rows))

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::crowd::{self, SlowBodies};
 use crate::distinct;
 use crate::figure::{Figure, Goal, Round, Slice};
-use crate::run::{Run, RunArgs, Taken};
+use crate::run::{Run, RunArgs};
 use crate::{catalog, expect, surroundings};
 
 /// Measure memory with idle connections, slow bodies, and as many distinct cached lists
@@ -109,7 +109,10 @@ const READ: [(&str, &str); 7] = [
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let sizes = sizes(arguments);
+    let mut sizes = arguments.run.sizes(FULL, QUICK, |sizes| &mut sizes.rounds);
+    sizes.connections = arguments.connections.unwrap_or(sizes.connections);
+    sizes.bodies = arguments.bodies.unwrap_or(sizes.bodies);
+    sizes.queries = arguments.queries.unwrap_or(sizes.queries);
     crowd::make_room(u64::from(sizes.connections.max(sizes.bodies)) + FILES_BESIDE)?;
     let own = vec![
         ("rows", json!(expect::ROWS)),
@@ -129,17 +132,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     run.finish()
 }
 
-fn sizes(arguments: &Arguments) -> Sizes {
-    let sizes = if arguments.run.quick { QUICK } else { FULL };
-    Sizes {
-        connections: arguments.connections.unwrap_or(sizes.connections),
-        bodies: arguments.bodies.unwrap_or(sizes.bodies),
-        queries: arguments.queries.unwrap_or(sizes.queries),
-        rounds: arguments.run.rounds(sizes.rounds),
-        ..sizes
-    }
-}
-
 /// What a round has seen.
 #[derive(Default)]
 struct Seen {
@@ -155,7 +147,7 @@ struct Seen {
     kept: f64,
 }
 
-fn measure(run: &Run, seeded: &Path, sizes: &Sizes) -> Result<Taken> {
+fn measure(run: &Run, seeded: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
     let database = std::fs::metadata(database_file(seeded)?)?.len() as f64;
     let round = |_| {
         let mut seen = Seen::default();
@@ -169,10 +161,7 @@ fn measure(run: &Run, seeded: &Path, sizes: &Sizes) -> Result<Taken> {
     };
     let rounds: Vec<Seen> = (0..sizes.rounds).map(round).collect::<Result<_>>()?;
     let ceilings = ceilings(sizes, database);
-    Ok(Taken {
-        figures: figures(sizes, ceilings, rounds),
-        ..Taken::default()
-    })
+    Ok(figures(sizes, ceilings, rounds))
 }
 
 fn idle(server: &LiveServer, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
@@ -232,11 +221,10 @@ fn reading(
 }
 
 fn resident(process: ProcessNumber) -> Result<Slice> {
-    Ok(Slice {
-        value: process.resident_bytes()? / MB,
-        notes: vec![("most so far, MB", process.peak_bytes()? / MB)],
-        samples_ns: Vec::new(),
-    })
+    Ok(Slice::noted(
+        process.resident_bytes()? / MB,
+        vec![("most so far, MB", process.peak_bytes()? / MB)],
+    ))
 }
 
 /// What the limits allow, in bytes, in the order of [`READ`]; `database` is the file's size,
@@ -315,10 +303,7 @@ mod tests {
     use super::*;
 
     fn round(megabytes: f64) -> Round {
-        let slice = Slice {
-            value: megabytes,
-            ..Slice::default()
-        };
+        let slice = Slice::of(megabytes);
         Round {
             first: slice.clone(),
             floor: None,

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::catalog;
 use crate::clients::{self, Answers, Observed};
 use crate::figure::{Figure, Goal, Round, Slice, points};
-use crate::run::{Run, RunArgs, Taken};
+use crate::run::{Run, RunArgs};
 use crate::surroundings;
 use crate::trace::{Drawing, Part};
 use crate::workload::{self, Mixed};
@@ -87,7 +87,8 @@ const MIXES: [Mix; 2] = [
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let workload = workload::mixed()?;
-    let sizes = sizes(arguments);
+    let mut sizes = arguments.run.sizes(FULL, QUICK, |sizes| &mut sizes.rounds);
+    sizes.requests = arguments.requests.unwrap_or(sizes.requests);
     let own = vec![
         ("workload", json!("bench/workloads/mixed.toml")),
         ("seed", json!(workload.seed)),
@@ -126,15 +127,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     run.finish()
 }
 
-fn sizes(arguments: &Arguments) -> Sizes {
-    let sizes = if arguments.run.quick { QUICK } else { FULL };
-    Sizes {
-        rounds: arguments.run.rounds(sizes.rounds),
-        requests: arguments.requests.unwrap_or(sizes.requests),
-        ..sizes
-    }
-}
-
 struct Stage<'a> {
     run: &'a Run,
     workload: &'a Mixed,
@@ -159,7 +151,7 @@ struct Turn {
 }
 
 impl Stage<'_> {
-    fn measure(&self, mix: Mix) -> Result<Taken> {
+    fn measure(&self, mix: Mix) -> Result<Vec<Figure>> {
         let mut on = self.serve("on", &[])?;
         let mut off = self.serve("off", &[OFF])?;
         let mut turns = Vec::new();
@@ -176,14 +168,11 @@ impl Stage<'_> {
         }
         on.server.stop()?;
         off.server.stop()?;
-        Ok(Taken {
-            figures: mix.figures(&turns),
-            ..Taken::default()
-        })
+        Ok(mix.figures(&turns))
     }
 
     /// Both mixes once more, on one server that compares hits with fresh reads.
-    fn doubt(&self) -> Result<Taken> {
+    fn doubt(&self) -> Result<Vec<Figure>> {
         let mut served = self.serve("paranoid", &[PARANOID])?;
         for number in 0..2 * self.sizes.rounds {
             self.part(&mut served, MIXES[number as usize % MIXES.len()], number)?;
@@ -228,10 +217,7 @@ impl Stage<'_> {
                 dropped,
             ),
         ];
-        Ok(Taken {
-            figures,
-            ..Taken::default()
-        })
+        Ok(figures)
     }
 
     /// A server on a copy of the catalog that has answered each list once.
@@ -362,32 +348,21 @@ fn percent(part: f64, of: f64) -> f64 {
 
 impl Turn {
     fn beside(&self, value: fn(&Observed) -> f64) -> Round {
-        let slice = |seen: &Observed| Slice {
-            value: value(seen),
-            notes: notes(seen),
-            samples_ns: Vec::new(),
-        };
-        Round {
-            first: slice(&self.first),
-            floor: Some(slice(&self.off)),
-            second: Some(slice(&self.second)),
-        }
+        let slice = |seen: &Observed| Slice::noted(value(seen), notes(seen));
+        Round::of(slice(&self.first), slice(&self.off), slice(&self.second))
     }
 
     /// Hits of the server with the cache, to those that its own answers allow: of what was `new`
     /// each must be computed once, and nothing else.
     fn beside_ideal(&self, new: fn(&Observed) -> f64) -> Round {
-        let slice = |value| Slice {
-            value,
-            ..Slice::default()
-        };
+        let slice = |value| Slice::of(value);
         let both = self.first.clone().and(&self.second);
         let hits = |seen: &Observed| slice(percent(seen.hits, seen.reads));
-        Round {
-            first: hits(&self.first),
-            floor: Some(slice(percent(both.reads - new(&both), both.reads))),
-            second: Some(hits(&self.second)),
-        }
+        Round::of(
+            hits(&self.first),
+            slice(percent(both.reads - new(&both), both.reads)),
+            hits(&self.second),
+        )
     }
 }
 

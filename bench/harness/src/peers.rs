@@ -16,7 +16,7 @@ use crate::figure::{Figure, Goal, Round, Slice};
 use crate::floor::Floor;
 use crate::pocketbase::{self, Peer};
 use crate::reads::FLOOR;
-use crate::run::{Run, RunArgs, Taken};
+use crate::run::{Run, RunArgs};
 use crate::surroundings;
 use crate::ways::{Sizes, WAYS, Way};
 use crate::wrk::Wrk;
@@ -54,11 +54,7 @@ const QUICK: Sizes = Sizes {
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let sizes = if arguments.run.quick { QUICK } else { FULL };
-    let sizes = Sizes {
-        rounds: arguments.run.rounds(sizes.rounds),
-        ..sizes
-    };
+    let sizes = arguments.run.sizes(FULL, QUICK, |sizes| &mut sizes.rounds);
     let own = vec![
         ("rows", json!(expect::ROWS)),
         ("pocketbase", json!(pocketbase::VERSION)),
@@ -155,7 +151,7 @@ impl Subject {
     }
 }
 
-fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Taken> {
+fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for way in WAYS {
         let ask = |aim: &Aim| sizes.ask(way, aim, wrk);
@@ -163,11 +159,11 @@ fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Taken> {
         way.awake(|| {
             for _ in 0..sizes.rounds {
                 for (subject, rounds) in subjects.iter().zip(&mut rounds) {
-                    rounds.push(Round {
-                        first: ask(&subject.aim)?,
-                        floor: Some(ask(&subject.floor.aim)?),
-                        second: Some(ask(&subject.aim)?),
-                    });
+                    rounds.push(Round::of(
+                        ask(&subject.aim)?,
+                        ask(&subject.floor.aim)?,
+                        ask(&subject.aim)?,
+                    ));
                 }
             }
             Ok(())
@@ -177,22 +173,13 @@ fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Taken> {
             .map(|subject| (subject.key, subject.title));
         figures.extend(told(way, titles, rounds)?);
     }
-    Ok(Taken {
-        figures,
-        ..Taken::default()
-    })
+    Ok(figures)
 }
 
 /// Each beside its floor, then ours beside theirs. Nothing is to be reached.
 fn told(way: Way, titles: [(&str, &str); 4], rounds: [Vec<Round>; 4]) -> Result<Vec<Figure>> {
-    let figure = |key: &str, title: &str, floor, rounds| Figure {
-        key: format!("{key}_{}", way.key()),
-        title: format!("{title}: {}", way.title()),
-        unit: way.unit(),
-        goal: Goal::Told,
-        floor,
-        rounds,
-    };
+    let figure =
+        |key: &str, title: &str, floor, rounds| way.figure(key, title, floor, Goal::Told, rounds);
     let [cached, uncached, theirs, _] = &rounds;
     let direct = [("cached", cached), ("uncached", uncached)].map(|(key, ours)| {
         let rounds = ours.iter().zip(theirs).map(|(ours, theirs)| Round {
@@ -233,18 +220,8 @@ mod tests {
 
     #[test]
     fn each_has_its_floor_and_ours_stands_beside_theirs() {
-        let slice = |value: f64| Slice {
-            value,
-            notes: vec![(PROCESSOR, value)],
-            samples_ns: Vec::new(),
-        };
-        let round = |value: f64| {
-            vec![Round {
-                first: slice(value),
-                floor: Some(slice(100.0)),
-                second: Some(slice(3.0 * value)),
-            }]
-        };
+        let slice = |value: f64| Slice::noted(value, vec![(PROCESSOR, value)]);
+        let round = |value: f64| vec![Round::of(slice(value), slice(100.0), slice(3.0 * value))];
         let titles = [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")];
         let rounds = [40.0, 20.0, 10.0, 5.0].map(round);
         let figures = told(Way::Many, titles, rounds).unwrap();

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Rounds of each figure: subject, floor, subject again.
-    pub rounds: usize,
+    pub rounds: u32,
     /// A slice of wrk, in seconds; wrk takes whole ones.
     pub wrk_s: u64,
     /// A slice of one connection, in milliseconds.

@@ -23,7 +23,7 @@ const SYNCS: usize = 100;
 /// How a server is durable unless a workload says otherwise.
 pub const DURABILITY: (&str, &str) = ("durability", "full");
 
-/// Options of every run but `figures`.
+/// Options of every run.
 #[derive(clap::Args)]
 pub struct RunArgs {
     /// The binary to measure, a release build
@@ -51,6 +51,14 @@ impl RunArgs {
     pub fn rounds(&self, otherwise: u32) -> u32 {
         self.rounds.map_or(otherwise, u32::from)
     }
+
+    /// How much is measured: in full or to try it, with the rounds that were asked for.
+    pub fn sizes<S>(&self, full: S, quick: S, rounds: impl Fn(&mut S) -> &mut u32) -> S {
+        let mut sizes = if self.quick { quick } else { full };
+        let rounds = rounds(&mut sizes);
+        *rounds = self.rounds(*rounds);
+        sizes
+    }
 }
 
 /// What one part of a run has measured.
@@ -60,6 +68,24 @@ pub struct Taken {
     pub figures: Vec<Figure>,
     /// Contrasts, in the order shown.
     pub contrasts: Vec<Contrast>,
+}
+
+impl From<Vec<Figure>> for Taken {
+    fn from(figures: Vec<Figure>) -> Taken {
+        Taken {
+            figures,
+            contrasts: Vec::new(),
+        }
+    }
+}
+
+impl From<Vec<Contrast>> for Taken {
+    fn from(contrasts: Vec<Contrast>) -> Taken {
+        Taken {
+            figures: Vec::new(),
+            contrasts,
+        }
+    }
 }
 
 /// A run, from its first preparation to its report.
@@ -95,7 +121,7 @@ impl Run {
             parameters.push((DURABILITY.0, json!(DURABILITY.1)));
         }
         parameters.extend(own);
-        parameters.extend(place_told(&scratch, SYNCS)?);
+        parameters.extend(place_told(&scratch)?);
         Ok(Run {
             binary,
             scratch,
@@ -105,12 +131,12 @@ impl Run {
     }
 
     /// Takes one part. What cannot be measured is noted, and the run goes on.
-    pub fn take(&mut self, part: &str, measure: impl FnOnce(&Run) -> Result<Taken>) {
+    pub fn take<T: Into<Taken>>(&mut self, part: &str, measure: impl FnOnce(&Run) -> Result<T>) {
         let begun = Instant::now();
         eprintln!("measuring {part} …");
         let taken = measure(self);
         eprintln!("  {:.0} s", begun.elapsed().as_secs_f64());
-        match taken {
+        match taken.map(T::into) {
             Ok(Taken { figures, contrasts }) => {
                 self.report.figures.extend(figures);
                 self.report.contrasts.extend(contrasts);
@@ -127,7 +153,13 @@ impl Run {
     /// # Errors
     /// When it cannot be written.
     pub fn finish(self) -> Result<ExitCode> {
-        finish(&self.report, &self.out)
+        let WrittenReport { summary, folder } = self.report.write(&self.out)?;
+        println!("{summary}\nReport: {}", folder.join("report.md").display());
+        Ok(if self.report.failures.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
 }
 
@@ -135,7 +167,7 @@ impl Run {
 ///
 /// # Errors
 /// When there is no such binary, or no folder can be made.
-pub fn place(binary: &Path, scratch: Option<&Path>) -> Result<(PathBuf, Scratch)> {
+fn place(binary: &Path, scratch: Option<&Path>) -> Result<(PathBuf, Scratch)> {
     let cannot = || format!("{} is no binary to measure", binary.display());
     let binary = binary.canonicalize().with_context(cannot)?;
     let beside = binary.parent().expect("a file is in a folder");
@@ -143,25 +175,11 @@ pub fn place(binary: &Path, scratch: Option<&Path>) -> Result<(PathBuf, Scratch)
     Ok((binary, scratch))
 }
 
-/// Writes the report below `out` and prints its tables.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn finish(report: &Report, out: &Path) -> Result<ExitCode> {
-    let WrittenReport { summary, folder } = report.write(out)?;
-    println!("{summary}\nReport: {}", folder.join("report.md").display());
-    Ok(if report.failures.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
 /// What is measured, by what, and how long.
 ///
 /// # Errors
 /// When the binary does not say its version.
-pub fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>> {
+fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>> {
     let version = surroundings::command(binary).arg("--version").output()?;
     let mut pairs = vec![
         ("mode", json!(if quick { "quick" } else { "full" })),
@@ -175,12 +193,12 @@ pub fn programs(binary: &Path, quick: bool) -> Result<Vec<(&'static str, Value)>
     Ok(pairs)
 }
 
-/// The machine and its disk, of which `syncs` syncs are timed.
+/// The machine and its disk.
 ///
 /// # Errors
 /// When the disk cannot be written.
-pub fn place_told(scratch: &Scratch, syncs: usize) -> Result<Vec<(&'static str, Value)>> {
-    let points = points(&disk::syncs(scratch.path(), syncs)?);
+fn place_told(scratch: &Scratch) -> Result<Vec<(&'static str, Value)>> {
+    let points = points(&disk::syncs(scratch.path(), SYNCS)?);
     let disk = vec![
         ("file_system", json!(disk::file_system(scratch.path()))),
         ("sync_p50_us", json!(points[0].1)),
@@ -190,7 +208,7 @@ pub fn place_told(scratch: &Scratch, syncs: usize) -> Result<Vec<(&'static str, 
 }
 
 /// The wall clock's time as the model counts it.
-pub fn timestamp(time: SystemTime) -> Timestamp {
+fn timestamp(time: SystemTime) -> Timestamp {
     let since = time
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();

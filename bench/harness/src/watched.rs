@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::aim::Aim;
 use crate::figure::{Figure, Goal, Round, Slice};
-use crate::run::{Run, RunArgs, Taken};
+use crate::run::{Run, RunArgs};
 use crate::ways::{Sizes, Way};
 use crate::wrk::Wrk;
 use crate::{catalog, expect, surroundings};
@@ -60,11 +60,7 @@ const FLOOR: &str = "a server nobody watches";
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let sizes = if arguments.run.quick { QUICK } else { FULL };
-    let sizes = Sizes {
-        rounds: arguments.run.rounds(sizes.rounds),
-        ..sizes
-    };
+    let sizes = arguments.run.sizes(FULL, QUICK, |sizes| &mut sizes.rounds);
     let own = vec![
         ("rows", json!(expect::ROWS)),
         ("scrape_every_s", json!(SCRAPE_EVERY.as_secs())),
@@ -114,16 +110,13 @@ struct Beside {
 }
 
 impl Stage<'_> {
-    fn measure(&self) -> Result<Taken> {
+    fn measure(&self) -> Result<Vec<Figure>> {
         self.check()?;
         let rounds: Vec<Beside> = (0..self.sizes.rounds)
             .map(|_| self.round())
             .collect::<Result<_>>()?;
         self.check().context("after measuring")?;
-        Ok(Taken {
-            figures: figures(&rounds)?,
-            ..Taken::default()
-        })
+        figures(&rounds)
     }
 
     fn check(&self) -> Result<()> {
@@ -196,20 +189,9 @@ fn figures(rounds: &[Beside]) -> Result<Vec<Figure>> {
     let figure = |key: &str, title: &str, goal, pick: fn(&Beside) -> &[Slice; 2]| {
         let round = |round: &Beside| {
             let [first, second] = pick(round).clone();
-            Round {
-                first,
-                floor: Some(round.plain.clone()),
-                second: Some(second),
-            }
+            Round::of(first, round.plain.clone(), second)
         };
-        Figure {
-            key: format!("{key}_{}", Way::Many.key()),
-            title: format!("{title}: {}", Way::Many.title()),
-            unit: Way::Many.unit(),
-            goal,
-            floor: FLOOR,
-            rounds: rounds.iter().map(round).collect(),
-        }
+        Way::Many.figure(key, title, FLOOR, goal, rounds.iter().map(round).collect())
     };
     let watched = "list of 25, exact hit, metrics read every second";
     let watched = figure("watched", watched, GOAL, |round| &round.watched);
@@ -217,11 +199,7 @@ fn figures(rounds: &[Beside]) -> Result<Vec<Figure>> {
     let twin = figure("unwatched", twin, Goal::Told, |round| &round.twin);
     let cpu = watched.by_processor(Goal::Told);
     let cpu = cpu.context("no processor time")?;
-    let scrape = |round: &Beside| Round {
-        first: Slice::of_latencies(round.scrapes_ns.clone()),
-        floor: None,
-        second: None,
-    };
+    let scrape = |round: &Beside| Round::alone(Slice::of_latencies(round.scrapes_ns.clone()));
     let scrapes = Figure {
         key: "scrape".into(),
         title: "one reading of all metrics, under that load".into(),
@@ -239,11 +217,7 @@ mod tests {
     use crate::figure::PROCESSOR;
 
     fn slice(value: f64) -> Slice {
-        Slice {
-            value,
-            notes: vec![(PROCESSOR, 10.0)],
-            samples_ns: Vec::new(),
-        }
+        Slice::noted(value, vec![(PROCESSOR, 10.0)])
     }
 
     #[test]

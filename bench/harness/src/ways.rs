@@ -5,7 +5,7 @@ use measure::awake::Awake;
 use serde_json::{Value, json};
 
 use crate::aim::Aim;
-use crate::figure::Slice;
+use crate::figure::{Figure, Goal, Round, Slice};
 use crate::wrk::{self, Wrk};
 
 /// How a request is asked.
@@ -53,6 +53,25 @@ impl Way {
         match self {
             Way::One => "p50 µs",
             Way::Many => "requests/s",
+        }
+    }
+
+    /// A figure of requests that are asked in this way.
+    pub fn figure(
+        self,
+        key: &str,
+        title: &str,
+        floor: &'static str,
+        goal: Goal,
+        rounds: Vec<Round>,
+    ) -> Figure {
+        Figure {
+            key: format!("{key}_{}", self.key()),
+            title: format!("{title}: {}", self.title()),
+            unit: self.unit(),
+            goal,
+            floor,
+            rounds,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::catalog;
 use crate::clients::WRITER;
 use crate::expect::{self, row_route};
 use crate::figure::{Figure, Goal, Round, Slice, points};
-use crate::run::{Run, RunArgs, Taken};
+use crate::run::{Run, RunArgs};
 use crate::surroundings;
 use crate::workload::{self, Lists};
 
@@ -82,7 +82,7 @@ enum Kind {
 /// # Errors
 /// When the stage cannot be set, or the report not be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let sizes = sizes(arguments);
+    let sizes = arguments.run.sizes(FULL, QUICK, |sizes| &mut sizes.rounds);
     let own = vec![
         ("rows", json!(expect::ROWS)),
         ("rounds", json!(sizes.rounds)),
@@ -105,21 +105,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             let figures = measure(kind, &busy, &idle, &sizes)?;
             busy.stop()?;
             idle.stop()?;
-            Ok(Taken {
-                figures,
-                ..Taken::default()
-            })
+            Ok(figures)
         });
     }
     run.finish()
-}
-
-fn sizes(arguments: &Arguments) -> Sizes {
-    let sizes = if arguments.run.quick { QUICK } else { FULL };
-    Sizes {
-        rounds: arguments.run.rounds(sizes.rounds),
-        ..sizes
-    }
 }
 
 impl Kind {
@@ -175,11 +164,7 @@ fn measure(kind: Kind, busy: &LiveServer, idle: &LiveServer, sizes: &Sizes) -> R
         let [alone, alone_again] = alone;
         ask(&busy.access, &lists)?;
         let second = slice(busy, kind.again(&lists), slices[1], sizes)?;
-        rounds.push(Round {
-            first,
-            floor: Some(mean(alone?, &alone_again?)),
-            second: Some(second),
-        });
+        rounds.push(Round::of(first, mean(alone?, &alone_again?), second));
     }
     let title = format!(
         "CPU of the writer per commit, {} {}",
@@ -236,11 +221,7 @@ fn slice(server: &LiveServer, lists: &[String], number: u32, sizes: &Sizes) -> R
         other => (other, us),
     }));
     notes.retain(|(name, _)| !["p90 µs", "max µs"].contains(name));
-    Ok(Slice {
-        value: writer_us / f64::from(sizes.changes),
-        notes,
-        samples_ns: Vec::new(),
-    })
+    Ok(Slice::noted(writer_us / f64::from(sizes.changes), notes))
 }
 
 /// How many of so many.
@@ -317,11 +298,7 @@ mod tests {
 
     #[test]
     fn two_slices_are_told_by_their_mean() {
-        let slice = |value| Slice {
-            value,
-            notes: vec![("kept %", value)],
-            samples_ns: Vec::new(),
-        };
+        let slice = |value| Slice::noted(value, vec![("kept %", value)]);
         let both = mean(slice(10.0), &slice(20.0));
         assert_eq!((both.value, both.notes[0].1), (15.0, 10.0));
         let mut shares = Shares::default();

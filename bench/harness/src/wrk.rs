@@ -46,8 +46,6 @@ end
 /// wrk, found on this machine.
 pub struct Wrk {
     folder: PathBuf,
-    /// As it names itself.
-    pub version: String,
 }
 
 /// What one run counted.
@@ -60,24 +58,29 @@ pub struct Counted {
     pub points: Vec<(&'static str, f64)>,
 }
 
+/// As it names itself.
+///
+/// # Errors
+/// When it is not installed.
+pub fn version() -> Result<String> {
+    let mut command = Command::new("wrk");
+    let Ok(output) = command.arg("--version").stdin(Stdio::null()).output() else {
+        bail!("wrk, the load generator, is not installed; on Debian: apt-get install -y wrk");
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words: Vec<&str> = text.split_whitespace().take(2).collect();
+    Ok(words.join(" "))
+}
+
 impl Wrk {
     /// Looks for it; its scripts go to `folder`.
     ///
     /// # Errors
     /// When it is not installed.
     pub fn find(folder: &Path) -> Result<Wrk> {
-        let output = Command::new("wrk")
-            .arg("--version")
-            .stdin(Stdio::null())
-            .output();
-        let Ok(output) = output else {
-            bail!("wrk, the load generator, is not installed; on Debian: apt-get install -y wrk");
-        };
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let words: Vec<&str> = text.split_whitespace().take(2).collect();
+        version()?;
         Ok(Wrk {
             folder: folder.to_owned(),
-            version: words.join(" "),
         })
     }
 
