@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::asking::{Client, Who};
-use crate::site::with_client;
+use crate::fixture::with_client;
+use testing::{Credentials, RawClient};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/c/rows";
 const ROW: &str = "/v1/tablesdb/d/tables/c/rows/r";
@@ -18,15 +18,15 @@ pub fn check(bytes: &[u8]) {
     body.extend_from_slice(bytes);
     body.push(b'}');
     with_client(|client| {
-        let made = client.ask(Who::Key, "POST", ROWS, BEGIN);
+        let made = client.ask(Credentials::Key, "POST", ROWS, BEGIN);
         assert_eq!(made.status, 201, "{}", made.text);
-        let changed = client.ask(Who::Key, "PATCH", ROW, &body);
+        let changed = client.ask(Credentials::Key, "PATCH", ROW, &body);
         let wanted = match changed.status {
             200 => &changed,
             400 | 404 | 409 => &made,
             other => panic!("{other} {}", changed.text),
         };
-        let read = client.ask(Who::Key, "GET", ROW, b"");
+        let read = client.ask(Credentials::Key, "GET", ROW, b"");
         assert_eq!(
             (read.status, &read.text),
             (200, &wanted.text),
@@ -34,15 +34,15 @@ pub fn check(bytes: &[u8]) {
             changed.text
         );
         check_found(client, &read.json());
-        assert_eq!(client.ask(Who::Key, "DELETE", ROW, b"").status, 204);
+        assert_eq!(client.ask(Credentials::Key, "DELETE", ROW, b"").status, 204);
     });
 }
 
 /// Demands that a list finds the row by what it reads as: rows and indexes hold the same.
-fn check_found(client: &mut Client, row: &Value) {
+fn check_found(client: &mut RawClient, row: &Value) {
     let Some(n) = row["n"].as_i64() else { return };
     let query = format!(r#"{{"method":"equal","attribute":"n","values":[{n}]}}"#);
     let path = format!("{ROWS}?queries[0]={}", query.replace('"', "%22"));
-    let found = client.ask(Who::Key, "GET", &path, b"").json();
+    let found = client.ask(Credentials::Key, "GET", &path, b"").json();
     assert_eq!(&found["rows"][0], row);
 }

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::asking::{Client, Who};
-use crate::site::with_client;
+use crate::fixture::with_client;
+use testing::{Credentials, RawClient};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/w/rows";
 
@@ -14,7 +14,7 @@ pub fn check(bytes: &[u8]) {
     body.extend_from_slice(bytes);
     body.push(b'}');
     with_client(|client| {
-        let made = client.ask(Who::Key, "POST", ROWS, &body);
+        let made = client.ask(Credentials::Key, "POST", ROWS, &body);
         match made.status {
             400 | 404 | 409 => {
                 assert!(made.json()["type"].is_string(), "{}", made.text);
@@ -28,14 +28,14 @@ pub fn check(bytes: &[u8]) {
             }
             other => panic!("{other} {}", made.text),
         }
-        let left = client.ask(Who::Key, "GET", ROWS, b"").json();
+        let left = client.ask(Credentials::Key, "GET", ROWS, b"").json();
         assert_eq!(left["total"], 0, "{left}");
     });
 }
 
-fn check_kept(client: &mut Client, row: &Value) {
+fn check_kept(client: &mut RawClient, row: &Value) {
     let path = format!("{ROWS}/{}", row["$id"].as_str().expect("a row has an id"));
-    let read = client.ask(Who::Key, "GET", &path, b"");
+    let read = client.ask(Credentials::Key, "GET", &path, b"");
     assert_eq!((read.status, &read.json()), (200, row));
     // An array that was not given is answered as an empty one, and is not one.
     let of_the_row =
@@ -46,11 +46,14 @@ fn check_kept(client: &mut Client, row: &Value) {
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let again = json!({ "data": content }).to_string();
-    let kept = client.ask(Who::Key, "PATCH", &path, again.as_bytes());
+    let kept = client.ask(Credentials::Key, "PATCH", &path, again.as_bytes());
     assert_eq!(
         (kept.status, &kept.json()),
         (200, row),
         "what was read cannot be written"
     );
-    assert_eq!(client.ask(Who::Key, "DELETE", &path, b"").status, 204);
+    assert_eq!(
+        client.ask(Credentials::Key, "DELETE", &path, b"").status,
+        204
+    );
 }

@@ -3,10 +3,9 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use crate::asking::Answer;
-use crate::asking::Who;
+use crate::fixture::{ROWS, with_client};
 use crate::query_text::demand;
-use crate::site::{ROWS, with_client};
+use testing::{Credentials, RawAnswer};
 
 /// What rows are ordered by.
 const ORDERS: [&str; 8] = ["n", "s", "f", "b", "at", "$id", "$sequence", "$createdAt"];
@@ -44,7 +43,7 @@ pub fn check(bytes: &[u8]) {
     check_slice(&page, &whole, &id, is_after, limit);
 }
 
-fn check_slice(page: &Answer, whole: &Answer, id: &str, is_after: bool, limit: usize) {
+fn check_slice(page: &RawAnswer, whole: &RawAnswer, id: &str, is_after: bool, limit: usize) {
     let Some(at) = ids(whole).iter().position(|known| known == id) else {
         // The cursor's row is none, or the filter hides it: then no slice of the list says what
         // stands beside it.
@@ -60,14 +59,14 @@ fn check_slice(page: &Answer, whole: &Answer, id: &str, is_after: bool, limit: u
     assert_eq!(ids(page), slice, "beside {id} in {whole:?}");
 }
 
-fn ids(answer: &Answer) -> Vec<String> {
+fn ids(answer: &RawAnswer) -> Vec<String> {
     let json = answer.json();
     let rows = json["rows"].as_array().expect("a list holds rows").iter();
     rows.map(|row| row["$id"].as_str().expect("a row has an id").to_owned())
         .collect()
 }
 
-fn list(queries: &[Value], cursor: &[Value], limit: usize) -> Answer {
+fn list(queries: &[Value], cursor: &[Value], limit: usize) -> RawAnswer {
     let limit = json!({"method": "limit", "values": [limit]});
     let all = queries.iter().chain(cursor).chain([&limit]).enumerate();
     let words: Vec<String> = all
@@ -80,5 +79,5 @@ fn list(queries: &[Value], cursor: &[Value], limit: usize) -> Answer {
         })
         .collect();
     let path = format!("/v1/tablesdb/d/tables/t/rows?{}", words.join("&"));
-    with_client(|client| client.ask(Who::Key, "GET", &path, b""))
+    with_client(|client| client.ask(Credentials::Key, "GET", &path, b""))
 }

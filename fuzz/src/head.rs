@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use crate::asking::Who;
-use crate::site::{PROJECT, port, with_client};
+use crate::fixture::{PROJECT, port, with_client};
+use testing::Credentials;
 
 /// How long the server may wait for more before it is told that no more comes.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -30,10 +30,15 @@ pub fn check(bytes: &[u8]) {
         assert!((100..500).contains(&status), "{status} among {said}");
     }
     with_client(|client| {
-        let ping = client.ask(Who::Nobody, "GET", "/v1/ping", b"");
+        let ping = client.ask(Credentials::None, "GET", "/v1/ping", b"");
         assert_eq!(ping.text, "Pong!");
         // The rows that all targets ask are there for good; this one may not change them.
-        let rows = client.ask(Who::Key, "GET", "/v1/tablesdb/d/tables/t/rows/r0", b"");
+        let rows = client.ask(
+            Credentials::Key,
+            "GET",
+            "/v1/tablesdb/d/tables/t/rows/r0",
+            b"",
+        );
         assert_eq!(rows.status, 200, "{}", rows.text);
     });
 }

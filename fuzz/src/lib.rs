@@ -1,4 +1,4 @@
-//! Fuzz targets: laws that hold for any bytes a stranger sends. Each runs against a whole server
+//! Fuzz targets: laws that hold for any bytes a caller sends. Each runs against a whole server
 //! inside this process, over a real socket.
 //!
 //! `cargo test -p fuzz` replays the corpus and some thousand mutations of it, the same ones every
@@ -6,17 +6,13 @@
 
 use std::path::PathBuf;
 
-// The same client that asks the bad-input suite's questions.
-#[allow(dead_code, missing_docs, reason = "the targets need a part of it")]
-#[path = "../../crates/tidemark/tests/stranger/asking.rs"]
-pub mod asking;
 mod change;
 mod content;
 mod cursor;
+mod fixture;
 mod head;
 mod query_text;
 mod query_tree;
-mod site;
 
 /// A law and its name, which is also the corpus's folder.
 pub struct Target {

@@ -3,8 +3,8 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
-use crate::asking::{Answer, Who};
-use crate::site::with_client;
+use crate::fixture::with_client;
+use testing::{Credentials, RawAnswer};
 
 /// How queries may be refused.
 const REFUSALS: [&str; 5] = [
@@ -31,8 +31,13 @@ pub fn check(bytes: &[u8]) {
     let path = format!("{ROWS}?{}", in_line.join("&"));
     let body = json!({"queries": texts}).to_string();
     with_client(|client| {
-        let by_line = client.ask(Who::Key, "GET", &path, b"");
-        let by_body = client.ask(Who::Key, "POST", &format!("{ROWS}/query"), body.as_bytes());
+        let by_line = client.ask(Credentials::Key, "GET", &path, b"");
+        let by_body = client.ask(
+            Credentials::Key,
+            "POST",
+            &format!("{ROWS}/query"),
+            body.as_bytes(),
+        );
         demand(&by_line);
         let is_random = text.contains("Random");
         assert!(
@@ -42,7 +47,7 @@ pub fn check(bytes: &[u8]) {
             by_body.text
         );
         // A guest sees the same rows by another way: the table's grant.
-        let by_guest = client.ask(Who::Guest, "GET", &path, b"");
+        let by_guest = client.ask(Credentials::Guest, "GET", &path, b"");
         assert!(
             is_random || by_line.text == by_guest.text,
             "a guest gets {}",
@@ -52,7 +57,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 /// Demands an answer or one of [`REFUSALS`].
-pub fn demand(answer: &Answer) {
+pub fn demand(answer: &RawAnswer) {
     let json = answer.json();
     let kind = json["type"].as_str().unwrap_or_default();
     let is_refused = answer.status == 400 && REFUSALS.contains(&kind);

@@ -3,17 +3,15 @@
 //! `TIDEMARK_BIN` names the binary; `cargo xtask full` builds it and sets the variable.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use client::{Access, Answer, Client};
 use serde_json::{Value, json};
+use testing::{ChildServer, ServerLog};
 
 pub mod history;
 
-/// A start that takes longer than this has failed; the machine may be busy building.
-const START_MAX: Duration = Duration::from_mins(1);
 /// The project and key every test uses.
 const PROJECT: &str = "p";
 const KEY: &str = "standard_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -34,9 +32,9 @@ pub fn binary() -> Result<PathBuf> {
     )
 }
 
-/// A running server. Dropped, it is killed.
+/// A running server with one project and a key of its own. Dropped, it is killed.
 pub struct Server {
-    child: Child,
+    child: ChildServer,
     access: Access,
 }
 
@@ -44,39 +42,20 @@ impl Server {
     /// Starts the binary on `directory` and waits until it accepts connections.
     ///
     /// # Errors
-    /// When it does not, with what it logged.
+    /// When it does not, with the end of its log.
     pub fn start(directory: &Path, arguments: &[&str]) -> Result<Server> {
-        let bootstrap = directory.join("bootstrap.json");
-        let log = directory.join("log");
-        // One left by an earlier start would be taken for this one's.
-        let _ = std::fs::remove_file(&bootstrap);
-        let mut child = Command::new(binary()?)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(directory.join("data"))
-            .arg("--bootstrap-file")
-            .arg(&bootstrap)
+        let mut command = testing::serve(Command::new(binary()?), &directory.join("data"));
+        command
             .args(arguments)
             .env("TIDEMARK_PROJECT_ID", PROJECT)
-            .env("TIDEMARK_API_KEY", KEY)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log)?)
-            .spawn()?;
-        match endpoint(&mut child, &bootstrap) {
-            Ok(endpoint) => {
-                let access = Access {
-                    endpoint: endpoint.parse().map_err(anyhow::Error::msg)?,
-                    project: PROJECT.parse()?,
-                    key: KEY.parse()?,
-                };
-                Ok(Server { child, access })
-            }
-            Err(error) => {
-                let _ = child.kill();
-                let log = std::fs::read_to_string(&log).unwrap_or_default();
-                Err(error.context(format!("the server did not start; it logged:\n{log}")))
-            }
-        }
+            .env("TIDEMARK_API_KEY", KEY);
+        let child = ChildServer::start(command, ServerLog::File(&directory.join("log")))?;
+        let access = Access {
+            endpoint: child.endpoint.parse().map_err(anyhow::Error::msg)?,
+            project: PROJECT.parse()?,
+            key: KEY.parse()?,
+        };
+        Ok(Server { child, access })
     }
 
     /// How to reach it with every right.
@@ -97,50 +76,21 @@ impl Server {
         Client::connect(&self.access.endpoint).await
     }
 
-    /// The process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// SIGTERM, and the status the server ended with.
+    /// Kills it, while others may still hold it.
     ///
     /// # Errors
     /// When the process cannot be signalled.
-    pub fn stop(mut self) -> Result<ExitStatus> {
-        let pid = self.child.id().to_string();
-        ensure!(
-            Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()?
-                .success(),
-            "kill -TERM"
-        );
-        Ok(self.child.wait()?)
+    pub fn kill(&self) -> Result<()> {
+        self.child.signal("KILL")
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Has no effect on a process that ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// SIGTERM, and waits for the end.
+    ///
+    /// # Errors
+    /// When the server ends with another status than 0, or not soon.
+    pub fn stop(self) -> Result<()> {
+        self.child.stop()
     }
-}
-
-fn endpoint(child: &mut Child, bootstrap: &Path) -> Result<String> {
-    let started = Instant::now();
-    while started.elapsed() < START_MAX {
-        if let Some(status) = child.try_wait()? {
-            bail!("it ended with {status}");
-        }
-        // The file appears whole: it is renamed into place.
-        if let Ok(text) = std::fs::read(bootstrap) {
-            let text: Value = serde_json::from_slice(&text)?;
-            return Ok(text["endpoint"].as_str().context("no endpoint")?.to_owned());
-        }
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-    bail!("it did not write its bootstrap file within {START_MAX:?}")
 }
 
 /// Calls `route` on `client` and gives the answer, whatever its status.

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use testing::send_signal;
 use tests::binary;
 
 /// What a busy machine may cause: a request by key that had no answer within the few seconds that
@@ -132,9 +133,7 @@ fn a_run_that_is_stopped_leaves_nothing_behind() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended too early");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let pid = child.id().to_string();
-    let kill = Command::new("kill").args(["-INT", &pid]).status();
-    assert!(kill.unwrap().success());
+    send_signal(child.id(), "INT").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let told = said(&output);

@@ -130,7 +130,7 @@ async fn acknowledged_writes_survive_twenty_kills_under_32_writers() -> Result<(
         while record.count.load(Ordering::Relaxed) < enough {
             tokio::task::yield_now().await;
         }
-        kill(&server)?;
+        server.kill()?;
         for writer in writers {
             writer.await?;
         }
@@ -139,19 +139,5 @@ async fn acknowledged_writes_survive_twenty_kills_under_32_writers() -> Result<(
         check(&record, &read_all(&server).await?).with_context(|| format!("after kill {round}"))?;
     }
     let server = Arc::into_inner(server).context("the writers are done")?;
-    ensure!(
-        server.stop()?.success(),
-        "a server that is asked to stop ends with status 0"
-    );
-    Ok(())
-}
-
-/// While the writers still hold the server.
-fn kill(server: &Server) -> Result<()> {
-    let pid = server.pid().to_string();
-    let killed = std::process::Command::new("kill")
-        .args(["-KILL", &pid])
-        .status()?;
-    ensure!(killed.success(), "kill -KILL {pid}");
-    Ok(())
+    server.stop()
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
+use testing::send_signal;
 use tests::binary;
 
 /// Answers of each slice; the hundredth part takes ten times as long as the others.
@@ -194,9 +195,7 @@ fn a_run_that_is_stopped_leaves_nothing_behind() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(fs::read_dir(&scratch).unwrap().count() > 0, "it is at work");
-    let pid = child.id().to_string();
-    let kill = Command::new("kill").args(["-INT", &pid]).status();
-    assert!(kill.unwrap().success());
+    send_signal(child.id(), "INT").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let told = said(&output);

@@ -3,10 +3,11 @@
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
+use testing::ChildServer;
 
 use crate::checkout::Checkout;
 use crate::lane::Lane;
-use crate::live::{self, Live};
+use crate::live;
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
 
@@ -183,9 +184,9 @@ fn measure(checkout: &Checkout, bench: &Bench, more: &[String]) -> Result<bool> 
         return Ok(command.status()?.success());
     }
     let folder = checkout.target()?.join("bench").join(&bench.name);
-    let server = Live::start(checkout.command(&binary), &folder)?;
+    let server = live::start(checkout.command(&binary), &folder)?;
     let seeded = seed(checkout, &server)?.status()?.success();
-    server.access.lend(&mut command);
+    live::lend(&server, &mut command)?;
     let measured = seeded && command.status()?.success();
     server.stop()?;
     Ok(measured)
@@ -195,10 +196,10 @@ fn measure(checkout: &Checkout, bench: &Bench, more: &[String]) -> Result<bool> 
 ///
 /// # Errors
 /// When cargo cannot say where its target folder is.
-pub fn seed(checkout: &Checkout, server: &Live) -> Result<Command> {
+pub fn seed(checkout: &Checkout, server: &ChildServer) -> Result<Command> {
     let mut command = checkout.command(checkout.binary()?);
     command.args(["seed", "catalog", "--rows", SEED_ROWS, "--index"]);
-    server.access.lend(&mut command);
+    live::lend(server, &mut command)?;
     Ok(command)
 }
 

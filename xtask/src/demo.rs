@@ -4,10 +4,11 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use testing::ChildServer;
 
 use crate::checkout::Checkout;
 use crate::install::{self, Packages};
-use crate::live::{self, Live};
+use crate::live;
 use crate::{bench, prerequisite};
 
 /// From a fresh machine to the TTL benchmark's table: build, serve, seed, measure, stop.
@@ -55,8 +56,8 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
         "starting the server on {}",
         checkout.shown(&folder.join("data"))
     ));
-    let server = Live::start(checkout.command(checkout.binary()?), &folder)?;
-    println!("         it answers at {}", server.access.endpoint);
+    let server = live::start(checkout.command(checkout.binary()?), &folder)?;
+    println!("         it answers at {}", server.endpoint);
 
     let measured = measure(checkout, arguments, &server, &mut steps);
     if measured.is_err() {
@@ -73,7 +74,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
 fn measure(
     checkout: &Checkout,
     arguments: &Arguments,
-    server: &Live,
+    server: &ChildServer,
     steps: &mut Steps,
 ) -> Result<()> {
     steps.say("seeding the catalog of 10,000 products, with its index");
@@ -87,7 +88,7 @@ fn measure(
     measuring
         .current_dir(checkout.root.join(BENCH.folder()))
         .arg("bench.js");
-    server.access.lend(&mut measuring);
+    live::lend(server, &mut measuring)?;
     measuring
         .env("ITERATIONS", iterations.to_string())
         .env("ROUNDS", ROUNDS);

@@ -1,10 +1,23 @@
-//! What the tests of several crates need: clocks, stores that change a few methods of another one,
-//! and what a test finds in, or does to, the files of a data directory. For dev-dependencies only.
+//! What the tests of several crates need. For dev-dependencies, and for the programs that test.
+//!
+//! Always there: a server as a child process, and a client that sends any bytes. By feature:
+//! `stores` (clocks, stores that change a few methods of another one, what is in the files of a
+//! data directory).
 
+mod child_server;
+#[cfg(feature = "stores")]
 mod clock;
+#[cfg(feature = "stores")]
 mod files;
+mod raw_client;
+#[cfg(feature = "stores")]
 mod store_hooks;
 
+pub use child_server::{ChildServer, ServerLog, send_signal, serve};
+#[cfg(feature = "stores")]
 pub use clock::{TickingClock, WallClock};
+#[cfg(feature = "stores")]
 pub use files::{damage_behind, traces};
+pub use raw_client::{Credentials, RawAnswer, RawClient, RequestLines};
+#[cfg(feature = "stores")]
 pub use store_hooks::{Hooked, StoreHooks, on_commit};

@@ -7,17 +7,18 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use process::{Folder, Running, assert_refused, send_signal, text, tidemark};
+use process::{Folder, assert_refused, text, tidemark};
 use serde_json::Value;
+use testing::{ChildServer, send_signal};
 
 const KEY: &str = "a-secret-of-our-own";
 
-fn serve(folder: &Folder) -> Running {
-    Running::start_with(folder, &[("TIDEMARK_API_KEY", KEY)])
+fn serve(folder: &Folder) -> ChildServer {
+    process::start_with(folder, &[("TIDEMARK_API_KEY", KEY)])
 }
 
 /// A command that reaches the server by the variables of the official SDK's examples.
-fn against(server: &Running, words: &str) -> Command {
+fn against(server: &ChildServer, words: &str) -> Command {
     let mut command = tidemark(words);
     command
         .env("APPWRITE_ENDPOINT", &server.endpoint)
@@ -27,7 +28,7 @@ fn against(server: &Running, words: &str) -> Command {
 }
 
 #[track_caller]
-fn said(server: &Running, words: &str) -> String {
+fn said(server: &ChildServer, words: &str) -> String {
     let output = against(server, words).output().unwrap();
     assert!(output.status.success(), "{words}: {}", text(&output.stderr));
     text(&output.stdout)
@@ -171,6 +172,6 @@ fn the_floor_repeats_one_answer_byte_for_byte() {
     let server_address = format!("127.0.0.1:{}", server.port());
     let original = shape(&ask(&server_address, "/v1/health/version"));
     assert_eq!(shape(&ask(address, "/v1/any/other")), original);
-    send_signal(floor.id(), "TERM");
+    send_signal(floor.id(), "TERM").unwrap();
     assert!(floor.wait().unwrap().success());
 }

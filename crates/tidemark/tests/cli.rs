@@ -8,8 +8,9 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use process::{Folder, Running, assert_refused, json_of, on, send_signal, text, tidemark};
+use process::{Folder, assert_refused, json_of, on, text, tidemark};
 use serde_json::{Value, json};
+use testing::{ChildServer, ServerLog, send_signal};
 
 #[test]
 fn every_command_explains_itself_with_an_example() {
@@ -77,7 +78,7 @@ fn exit_code_is_2_for_bad_arguments_and_1_for_failures() {
 #[test]
 fn the_first_start_shows_project_and_key_once_and_they_open_the_door() {
     let folder = Folder::new();
-    let first = Running::start(&folder);
+    let first = process::start(&folder);
     let key = first.key.clone().expect("the first start shows a key");
     assert_eq!(first.projects, ["default"]);
     assert!(
@@ -86,9 +87,9 @@ fn the_first_start_shows_project_and_key_once_and_they_open_the_door() {
     );
     assert_eq!(first.status_as("default", Some(&key)), 200);
     assert_eq!(first.status_as("default", None), 401);
-    assert_eq!(first.stop(), Some(0));
+    first.stop().unwrap();
 
-    let later = Running::start(&folder);
+    let later = process::start(&folder);
     assert_eq!(
         (later.projects.as_slice(), &later.key),
         (&["default".to_owned()][..], &None)
@@ -112,7 +113,7 @@ fn the_bootstrap_file_says_how_to_connect_to_its_owner_only() {
     let folder = Folder::new();
     let path = folder.bootstrap();
     let file = [("TIDEMARK_BOOTSTRAP_FILE", path.to_str().unwrap())];
-    let first = Running::start_with(&folder, &file);
+    let first = process::start_with(&folder, &file);
     // The banner comes first, the file after it: the next accepted request proves both.
     let key = first.key.clone().unwrap();
     assert_eq!(first.status_as("default", Some(&key)), 200);
@@ -123,9 +124,9 @@ fn the_bootstrap_file_says_how_to_connect_to_its_owner_only() {
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    assert_eq!(first.stop(), Some(0));
+    first.stop().unwrap();
 
-    let again = Running::start_with(&folder, &file);
+    let again = process::start_with(&folder, &file);
     assert_eq!(again.status_as("default", Some(&key)), 200);
     assert_eq!(
         folder.read_bootstrap()["apiKey"],
@@ -133,18 +134,18 @@ fn the_bootstrap_file_says_how_to_connect_to_its_owner_only() {
         "a file that opens is kept"
     );
     assert_eq!(folder.read_bootstrap()["endpoint"], json!(again.endpoint));
-    assert_eq!(again.stop(), Some(0));
+    again.stop().unwrap();
 }
 
 #[test]
 fn a_lost_bootstrap_file_gets_a_new_key_and_the_former_of_that_file_is_revoked() {
     let folder = Folder::new();
-    assert_eq!(Running::start(&folder).stop(), Some(0));
+    process::start(&folder).stop().unwrap();
     let path = folder.bootstrap();
     let file = [("TIDEMARK_BOOTSTRAP_FILE", path.to_str().unwrap())];
     let mut keys: Vec<String> = Vec::new();
     for _ in 0..2 {
-        let server = Running::start_with(&folder, &file);
+        let server = process::start_with(&folder, &file);
         assert_eq!(server.status_as("default", None), 401);
         let key = folder.read_bootstrap()["apiKey"]
             .as_str()
@@ -155,7 +156,7 @@ fn a_lost_bootstrap_file_gets_a_new_key_and_the_former_of_that_file_is_revoked()
             assert_eq!(server.status_as("default", Some(former)), 401);
         }
         keys.push(key);
-        assert_eq!(server.stop(), Some(0));
+        server.stop().unwrap();
         fs::remove_file(&path).unwrap();
     }
     let listed = json_of(&on(&folder, "key list --json"));
@@ -174,13 +175,13 @@ fn the_environments_project_and_key_are_the_same_on_every_start() {
     let key = "a-secret-of-our-own";
     let env = [("TIDEMARK_PROJECT_ID", "shop"), ("TIDEMARK_API_KEY", key)];
     for _ in 0..2 {
-        let server = Running::start_with(&folder, &env);
+        let server = process::start_with(&folder, &env);
         assert_eq!(
             (server.projects.as_slice(), &server.key),
             (&["shop".to_owned()][..], &None)
         );
         assert_eq!(server.status_as("shop", Some(key)), 200);
-        assert_eq!(server.stop(), Some(0));
+        server.stop().unwrap();
     }
     let keys = json_of(&on(&folder, "key list --project shop --json"));
     assert_eq!(keys.as_array().unwrap().len(), 1);
@@ -189,7 +190,7 @@ fn the_environments_project_and_key_are_the_same_on_every_start() {
         ("TIDEMARK_PROJECT_ID", "shop"),
         ("TIDEMARK_API_KEY", "another-secret-of-ours"),
     ];
-    let server = Running::start_with(&folder, &env);
+    let server = process::start_with(&folder, &env);
     assert_eq!(
         server.status_as("shop", Some(key)),
         401,
@@ -208,7 +209,7 @@ fn a_secret_opens_one_project_only() {
         ("TIDEMARK_PROJECT_ID", "shop"),
         ("TIDEMARK_API_KEY", "a-secret-of-our-own"),
     ];
-    assert_eq!(Running::start_with(&folder, &env).stop(), Some(0));
+    process::start_with(&folder, &env).stop().unwrap();
     let mut command = tidemark("serve --listen 127.0.0.1:0 --project-id other --data");
     command
         .env("TIDEMARK_API_KEY", "a-secret-of-our-own")
@@ -224,9 +225,9 @@ fn a_secret_opens_one_project_only() {
 fn requests_are_logged_when_the_level_says_so() {
     let folder = Folder::new();
     let env = [("TIDEMARK_LOG_LEVEL", "info,access=debug")];
-    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
     assert_eq!(server.status_as("default", None), 401);
-    server.read_log_until("/v1/tablesdb");
+    server.log_line_with("/v1/tablesdb");
 }
 
 /// The whole life of projects and keys; the same offline and through a running server.
@@ -284,21 +285,21 @@ fn projects_and_keys_are_administered_in_the_directory_itself() {
 #[test]
 fn projects_and_keys_are_administered_through_the_running_server() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     let socket = folder.data().join("admin.sock");
     assert_eq!(
         fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
         0o600
     );
     administer(&folder);
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     assert!(!socket.exists(), "an orderly end leaves no socket");
 }
 
 #[test]
 fn a_key_made_while_the_server_runs_opens_at_once_and_a_revoked_one_fails_at_once() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     let key = json_of(&on(&folder, "key create --json"));
     let (id, secret) = (key["id"].as_str().unwrap(), key["secret"].as_str().unwrap());
     assert_eq!(server.status_as("default", Some(secret)), 200);
@@ -309,7 +310,7 @@ fn a_key_made_while_the_server_runs_opens_at_once_and_a_revoked_one_fails_at_onc
 #[test]
 fn a_second_server_on_the_same_directory_is_refused() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     let second = on(&folder, "serve --listen 127.0.0.1:0");
     assert_refused(&second, 1, "Another process holds the data directory");
     let key = server.key.clone();
@@ -334,7 +335,7 @@ fn a_taken_port_is_named_and_no_key_is_made_unseen() {
     assert_refused(&output, 1, "choose another port with --listen");
     drop(taken);
     assert!(
-        Running::start(&folder).key.is_some(),
+        process::start(&folder).key.is_some(),
         "the next start is still the first"
     );
 }
@@ -350,11 +351,11 @@ fn a_directory_that_cannot_be_one_is_named() {
 #[test]
 fn acknowledged_writes_outlive_an_orderly_end_and_a_sudden_one() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     assert!(on(&folder, "project create before-term").status.success());
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 
-    let mut server = Running::start(&folder);
+    let mut server = process::start(&folder);
     assert!(on(&folder, "project create before-kill").status.success());
     server.child.kill().unwrap();
     server.child.wait().unwrap();
@@ -370,14 +371,14 @@ fn acknowledged_writes_outlive_an_orderly_end_and_a_sudden_one() {
         .map(|project| project["id"].as_str().unwrap())
         .collect();
     assert_eq!(ids, ["default", "before-term", "before-kill"]);
-    assert_eq!(Running::start(&folder).stop(), Some(0));
+    process::start(&folder).stop().unwrap();
 }
 
 #[test]
 fn an_interrupt_ends_it_in_order_too() {
     let folder = Folder::new();
-    let mut server = Running::start(&folder);
-    server.signal("INT");
+    let mut server = process::start(&folder);
+    server.signal("INT").unwrap();
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
 }
 
@@ -406,7 +407,7 @@ fn trades_and_dangers_are_said_at_start() {
         line.contains("http://127.0.0.1:"),
         "an address that clients can use: {line}"
     );
-    send_signal(child.id(), "TERM");
+    send_signal(child.id(), "TERM").unwrap();
     let output = child.wait_with_output().unwrap();
     let log = text(&output.stderr);
     let warnings: Vec<Value> = log
@@ -424,9 +425,9 @@ fn trades_and_dangers_are_said_at_start() {
 }
 
 /// A server with a request in work: its head is taken, its body is awaited.
-fn with_a_request_in_work(folder: &Folder) -> (Running, TcpStream, &'static str) {
+fn with_a_request_in_work(folder: &Folder) -> (ChildServer, TcpStream, &'static str) {
     let env = [("TIDEMARK_API_KEY", "a-secret-of-our-own")];
-    let server = Running::launch(folder, &env, Stdio::piped());
+    let server = process::launch(folder, &env, ServerLog::Piped);
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     let body = r#"{"databaseId":"late","name":"Late"}"#;
     write!(
@@ -447,8 +448,8 @@ fn with_a_request_in_work(folder: &Folder) -> (Running, TcpStream, &'static str)
 fn a_request_in_work_is_finished_before_the_end() {
     let folder = Folder::new();
     let (mut server, mut stream, body) = with_a_request_in_work(&folder);
-    server.signal("TERM");
-    server.read_log_until("stopping");
+    server.signal("TERM").unwrap();
+    server.log_line_with("stopping");
     stream.write_all(body.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -466,8 +467,8 @@ fn a_request_in_work_is_finished_before_the_end() {
 fn a_second_signal_ends_it_at_once() {
     let folder = Folder::new();
     let (mut server, _stream, _) = with_a_request_in_work(&folder);
-    server.signal("TERM");
-    server.read_log_until("stopping");
-    server.signal("INT");
+    server.signal("TERM").unwrap();
+    server.log_line_with("stopping");
+    server.signal("INT").unwrap();
     assert_eq!(server.child.wait().unwrap().code(), Some(130));
 }

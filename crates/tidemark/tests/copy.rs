@@ -9,8 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use process::{Folder, Running, assert_refused, json_of, on, text, tidemark};
+use process::{Folder, assert_refused, json_of, on, text, tidemark};
 use serde_json::{Value, json};
+use testing::ChildServer;
 
 /// What the proxy answers by itself; `None` lets the request through.
 type Rule = Box<dyn FnMut(&str) -> Option<&'static str> + Send>;
@@ -24,7 +25,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    fn before(server: &Running) -> Proxy {
+    fn before(server: &ChildServer) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let proxy = Proxy {
             port: listener.local_addr().unwrap().port(),
@@ -81,8 +82,8 @@ const BUSY: &str = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\nContent-
 const BROKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{";
 
 /// 450 rows in one table, all kinds of values in another, and a second database.
-fn source(folder: &Folder) -> Running {
-    let server = Running::start(folder);
+fn source(folder: &Folder) -> ChildServer {
+    let server = process::start(folder);
     server.call(
         "POST",
         "/tablesdb",
@@ -247,7 +248,7 @@ fn a_server_with_the_older_routes_that_is_busy_and_breaks_off_is_copied_too() {
             _ => None,
         }
     });
-    let _running = Running::start(&here);
+    let _running = process::start(&here);
     let output = copy(&here, proxy.port, server.key.as_deref().unwrap())
         .args(["--database", "shop"])
         .output()
@@ -276,7 +277,7 @@ fn a_difference_is_shown_and_is_exit_code_1() {
     assert!(copy(&here, server.port(), &key).status().unwrap().success());
 
     // One row more here, one changed there: the second run mends what it may.
-    let mine = Running::start_with(&here, &[("TIDEMARK_API_KEY", "a-secret-of-our-own")]);
+    let mine = process::start_with(&here, &[("TIDEMARK_API_KEY", "a-secret-of-our-own")]);
     let mut mine = mine;
     mine.key = Some("a-secret-of-our-own".to_owned());
     let rows = "/tablesdb/shop/tables/products/rows";

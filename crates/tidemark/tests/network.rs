@@ -4,9 +4,9 @@ mod process;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Stdio;
 
-use process::{Folder, Running, assert_refused, on};
+use process::{Folder, assert_refused, on};
+use testing::{ChildServer, ServerLog};
 
 fn certificate(name: &str) -> String {
     format!(
@@ -15,7 +15,7 @@ fn certificate(name: &str) -> String {
     )
 }
 
-fn ping(server: &Running, more: &str) {
+fn ping(server: &ChildServer, more: &str) {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     write!(
         stream,
@@ -33,10 +33,10 @@ const FORWARDED: &str = "X-Forwarded-For: 203.0.113.9, 192.0.2.7\r\nX-Forwarded-
 #[test]
 fn peer_is_the_client_unless_a_proxy_is_trusted() {
     let folder = Folder::new();
-    let mut server = Running::launch(&folder, &[LOGGED], Stdio::piped());
+    let mut server = process::launch(&folder, &[LOGGED], ServerLog::Piped);
     ping(&server, FORWARDED);
-    server.read_log_until("client=127.0.0.1 secure=false");
-    assert_eq!(server.stop(), Some(0));
+    server.log_line_with("client=127.0.0.1 secure=false");
+    server.stop().unwrap();
 }
 
 #[test]
@@ -44,10 +44,10 @@ fn a_trusted_proxy_says_who_the_client_is() {
     for trusted in ["127.0.0.0/8", "1"] {
         let folder = Folder::new();
         let env = [LOGGED, ("TIDEMARK_TRUST_PROXY", trusted)];
-        let mut server = Running::launch(&folder, &env, Stdio::piped());
+        let mut server = process::launch(&folder, &env, ServerLog::Piped);
         ping(&server, FORWARDED);
-        server.read_log_until("client=192.0.2.7 secure=true");
-        assert_eq!(server.stop(), Some(0));
+        server.log_line_with("client=192.0.2.7 secure=true");
+        server.stop().unwrap();
     }
 }
 
@@ -59,13 +59,13 @@ fn with_a_certificate_the_endpoint_is_https() {
         ("TIDEMARK_TLS_CERT", cert.as_str()),
         ("TIDEMARK_TLS_KEY", key.as_str()),
     ];
-    let server = Running::start_with(&folder, &env);
+    let server = process::start_with(&folder, &env);
     assert!(
         server.endpoint.starts_with("https://127.0.0.1:"),
         "{}",
         server.endpoint
     );
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn commands_reach_a_server_over_tls_if_they_believe_its_certificate() {
         ("TIDEMARK_TLS_CERT", cert.as_str()),
         ("TIDEMARK_TLS_KEY", key.as_str()),
     ];
-    let server = Running::start_with(&folder, &env);
+    let server = process::start_with(&folder, &env);
     let seed = |believed: &str| {
         process::tidemark("seed catalog --rows 5 --endpoint")
             .arg(&server.endpoint)
@@ -89,7 +89,7 @@ fn commands_reach_a_server_over_tls_if_they_believe_its_certificate() {
     let said = process::text(&trusting.stderr);
     assert!(trusting.status.success(), "{said}");
     assert_refused(&seed("/dev/null"), 1, "SSL_CERT_FILE");
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn connections_beyond_what_the_system_allows_are_warned_of() {
     let folder = Folder::new();
     // More than any system allows one process by default.
     let env = [("TIDEMARK_CONNECTIONS_MAX", "4000000000")];
-    let mut server = Running::launch(&folder, &env, Stdio::piped());
-    server.read_log_until("raise `ulimit -n`");
-    assert_eq!(server.stop(), Some(0));
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
+    server.log_line_with("raise `ulimit -n`");
+    server.stop().unwrap();
 }

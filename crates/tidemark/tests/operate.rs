@@ -6,11 +6,10 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Stdio;
 
-use process::{Folder, Running, assert_refused, json_of, on, text, tidemark};
+use process::{Folder, assert_refused, json_of, on, text, tidemark};
 use serde_json::{Value, json};
-use testing::damage_behind;
+use testing::{ChildServer, ServerLog, damage_behind};
 
 fn doctor(folder: &Folder, words: &str, env: &[(&str, &str)]) -> (Option<i32>, Value) {
     let output = tidemark(format!("doctor --json {words}").trim())
@@ -134,7 +133,7 @@ fn the_doctor_finds_a_new_and_a_served_directory_healthy() {
     check(&found, "format", "ok", "Nothing is stored yet");
     assert!(!folder.data().exists(), "looking makes nothing");
 
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     let (code, found) = doctor(&folder, "", &listen);
     assert_eq!(code, Some(0), "{found:#}");
     check(&found, "directory", "ok", "is this user's, mode 700");
@@ -151,7 +150,7 @@ fn the_doctor_finds_a_new_and_a_served_directory_healthy() {
     check(&found, "kernel", "ok", "landlock");
     let durability = finding(&found, "durability")["found"].as_str().unwrap();
     assert!(durability.contains("survives a power cut") && durability.contains(" us here"));
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     let names = fs::read_dir(folder.data()).unwrap();
     let probes = names.filter(|name| {
         let name = name.as_ref().unwrap().file_name();
@@ -220,7 +219,7 @@ fn a_newer_format_is_refused_with_what_to_use() {
 fn the_key_of_encrypted_columns_is_needed_and_looked_at() {
     let folder = Folder::new();
     let listen = [("TIDEMARK_LISTEN", &*free_port())];
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     let (_, found) = doctor(&folder, "--no-check", &listen);
     check(&found, "key", "ok", "Nothing is encrypted");
     let database = json!({"databaseId": "d", "name": "D"});
@@ -234,7 +233,7 @@ fn the_key_of_encrypted_columns_is_needed_and_looked_at() {
         let row = json!({"rowId": id, "data": data});
         server.call("POST", "/tablesdb/d/tables/t/rows", &row);
     }
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     let file = folder.data().join("tidemark.key");
     let (_, found) = doctor(&folder, "--no-check", &listen);
     check(&found, "key", "ok", "is there");
@@ -268,13 +267,13 @@ fn the_key_of_encrypted_columns_is_needed_and_looked_at() {
     let said = "2 encrypted values of 1 row cannot be opened, now or in the past: \
                 `b` of default/d/t.";
     check(&found, "encrypted", "bad", said);
-    assert_eq!(Running::start(&folder).stop(), Some(0));
+    process::start(&folder).stop().unwrap();
 }
 
 #[test]
 fn holder_of_a_port_or_a_directory_is_named() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     let second = on(&folder, "serve --listen 127.0.0.1:0");
     assert_refused(&second, 1, "Another process holds the data directory");
     assert_refused(
@@ -317,7 +316,7 @@ fn a_directory_that_cannot_be_made_is_named_with_where_to_look() {
 #[test]
 fn a_second_server_is_refused_when_the_file_of_the_lock_is_gone() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fs::remove_file(folder.data().join("lock")).unwrap();
     let second = on(&folder, "serve --listen 127.0.0.1:0");
     let holder = format!("It is Process {} (tidemark)", server.child.id());
@@ -332,7 +331,7 @@ fn files_of_a_server_belong_to_its_owner_in_any_directory() {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
     open(&folder.data(), 0o755);
-    let _server = Running::start(&folder);
+    let _server = process::start(&folder);
     let files: Vec<_> = fs::read_dir(folder.data())
         .unwrap()
         .map(Result::unwrap)
@@ -362,7 +361,7 @@ fn files_of_a_server_belong_to_its_owner_in_any_directory() {
 #[test]
 fn a_server_that_lost_commits_or_its_database_starts_when_it_is_told_to() {
     let folder = Folder::new();
-    assert_eq!(Running::start(&folder).stop(), Some(0));
+    process::start(&folder).stop().unwrap();
     let at = |name: &str| folder.data().join(name);
     let database = fs::read(at("tidemark.db")).unwrap();
     json_of(&on(&folder, "project create another --json"));
@@ -379,32 +378,32 @@ fn a_server_that_lost_commits_or_its_database_starts_when_it_is_told_to() {
     fs::write(at("tidemark.db"), &database).unwrap();
     refused("Commits are missing", "commits");
     let told = [("TIDEMARK_ACCEPT_LOSS", "true")];
-    assert_eq!(Running::start_with(&folder, &told).stop(), Some(0));
+    process::start_with(&folder, &told).stop().unwrap();
     let listed = json_of(&on(&folder, "project list --json"));
     assert!(!listed.to_string().contains("another"), "{listed}");
 
     fs::remove_file(at("tidemark.db")).unwrap();
     refused("tidemark.db is missing or empty", "format");
     assert!(!at("tidemark.db").exists(), "none was begun");
-    assert_eq!(Running::start_with(&folder, &told).stop(), Some(0));
-    assert_eq!(Running::start(&folder).stop(), Some(0));
+    process::start_with(&folder, &told).stop().unwrap();
+    process::start(&folder).stop().unwrap();
 }
 
 #[test]
 fn signals_that_are_not_about_the_end_do_not_end_it() {
     let folder = Folder::new();
-    let mut server = Running::launch(&folder, &[], Stdio::piped());
+    let mut server = process::launch(&folder, &[], ServerLog::Piped);
     for name in ["HUP", "USR1", "USR2", "ALRM"] {
-        server.signal(name);
-        server.read_log_until(&format!("SIG{name}"));
+        server.signal(name).unwrap();
+        server.log_line_with(&format!("SIG{name}"));
     }
     assert_eq!(server.status_as("default", server.key.as_deref()), 200);
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 }
 
 /// Sends the head of a creation of a database, and waits until it is in work: its body of so many
 /// bytes is asked for.
-fn hold(server: &Running, body_bytes: usize) -> TcpStream {
+fn hold(server: &ChildServer, body_bytes: usize) -> TcpStream {
     let mut held = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     write!(
         held,
@@ -420,7 +419,7 @@ fn hold(server: &Running, body_bytes: usize) -> TcpStream {
 }
 
 /// What the address for metrics shows.
-fn metrics(server: &Running) -> String {
+fn metrics(server: &ChildServer) -> String {
     let address = server.metrics.as_deref().unwrap();
     let address = address
         .trim_start_matches("http://")
@@ -440,7 +439,7 @@ fn a_fault_of_the_writer_ends_the_server_and_is_told_everywhere() {
         ("TIDEMARK_TEST_CLOCK", "true"),
         ("TIDEMARK_METRICS_LISTEN", "127.0.0.1:0"),
     ];
-    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
     let body = r#"{"databaseId":"d","name":"D"}"#;
     let mut held = hold(&server, body.len());
     let mut broken = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
@@ -456,8 +455,8 @@ fn a_fault_of_the_writer_ends_the_server_and_is_told_everywhere() {
     let answer = std::io::read_to_string(broken).unwrap();
     assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
     assert!(answer.contains("write_outcome_unknown"), "{answer}");
-    server.read_log_until("a test breaks the writer");
-    server.read_log_until("nothing is written any more");
+    server.log_line_with("a test breaks the writer");
+    server.log_line_with("nothing is written any more");
     let shown = metrics(&server);
     for line in [
         "tidemark_writer_stopped 1\n",
@@ -471,7 +470,7 @@ fn a_fault_of_the_writer_ends_the_server_and_is_told_everywhere() {
     assert_eq!(server.child.wait().unwrap().code(), Some(1));
     let told = text(&on(&folder, "doctor").stdout);
     assert!(told.contains("The writer broke down"), "{told}");
-    assert_eq!(Running::start_with(&folder, &env).stop(), Some(0));
+    process::start_with(&folder, &env).stop().unwrap();
     let told = text(&on(&folder, "doctor").stdout);
     assert!(!told.contains("The writer broke down"), "{told}");
 }
@@ -480,11 +479,11 @@ fn a_fault_of_the_writer_ends_the_server_and_is_told_everywhere() {
 fn a_request_that_does_not_end_is_cut_off_in_time_to_close_in_order() {
     let folder = Folder::new();
     let env = [("TIDEMARK_DRAIN_LIMIT_MS", "2000")];
-    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
     let held = hold(&server, 100);
-    server.signal("TERM");
-    server.read_log_until("requests ran longer than stopping may take");
-    server.read_log_until("stopped");
+    server.signal("TERM").unwrap();
+    server.log_line_with("requests ran longer than stopping may take");
+    server.log_line_with("stopped");
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
     drop(held);
 }
@@ -500,16 +499,14 @@ fn requests_that_still_run_at_the_limit_are_cut_off() {
         ("TIDEMARK_OTLP_ONE_OF", "1"),
         ("TIDEMARK_DRAIN_LIMIT_MS", "0"),
     ];
-    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
     assert_eq!(server.status_as("default", server.key.as_deref()), 200);
-    server.signal("TERM");
-    server.read_log_until("stopped at the limit");
+    server.signal("TERM").unwrap();
+    server.log_line_with("stopped at the limit");
     assert_eq!(server.child.wait().unwrap().code(), Some(130));
-    assert_eq!(
-        Running::start(&folder).stop(),
-        Some(0),
-        "the files are in order"
-    );
+    process::start(&folder)
+        .stop()
+        .expect("the files are in order");
 }
 
 const EACH_REQUEST: (&str, &str) = ("TIDEMARK_LOG_LEVEL", "info,access=debug");
@@ -517,13 +514,13 @@ const EACH_REQUEST: (&str, &str) = ("TIDEMARK_LOG_LEVEL", "info,access=debug");
 #[test]
 fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
     let folder = Folder::new();
-    let mut server = Running::launch(&folder, &[EACH_REQUEST], Stdio::piped());
+    let mut server = process::launch(&folder, &[EACH_REQUEST], ServerLog::Piped);
     let key = server.key.clone();
     // A pipe holds 64 KiB, which are some 300 lines.
     for _ in 0..1_000 {
         assert_eq!(server.status_as("default", key.as_deref()), 200);
     }
-    server.signal("TERM");
+    server.signal("TERM").unwrap();
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
 }
 
@@ -531,7 +528,7 @@ fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
 fn lines_that_cannot_be_written_are_counted_and_cost_no_request() {
     let folder = Folder::new();
     let env = [EACH_REQUEST, ("TIDEMARK_METRICS_LISTEN", "127.0.0.1:0")];
-    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
     server.break_log();
     let key = server.key.clone();
     loop {
@@ -544,7 +541,7 @@ fn lines_that_cannot_be_written_are_counted_and_cost_no_request() {
             break;
         }
     }
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 }
 
 #[test]
@@ -582,7 +579,7 @@ fn quotas_that_are_near_show_in_the_doctor_and_in_the_list_of_projects() {
     assert_eq!(listed[0]["bytes"], 0, "they are counted all the same");
     let quotas = "project-rows = 10\nproject-bytes = \"1MiB\"\n";
     fs::write(folder.data().join("tidemark.toml"), quotas).unwrap();
-    let _server = Running::start(&folder);
+    let _server = process::start(&folder);
     let listed = json_of(&on(&folder, "project list --json"));
     assert_eq!(
         (&listed[0]["rows"], &listed[0]["rowsMax"]),

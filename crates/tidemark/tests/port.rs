@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use process::{Folder, Running, assert_refused, json_of, on, text, tidemark};
+use process::{Folder, assert_refused, json_of, on, text, tidemark};
 use serde_json::{Value, json};
-use testing::damage_behind;
+use testing::{ChildServer, damage_behind};
 
 /// Every kind of column, alone and as a list, and both kinds of index.
 fn kinds() -> Value {
@@ -60,7 +60,7 @@ fn full() -> Value {
 }
 
 /// A table of every kind, and one that is closed and has rows for several pages.
-fn fill(server: &Running) {
+fn fill(server: &ChildServer) {
     server.call(
         "POST",
         "/tablesdb",
@@ -142,10 +142,10 @@ fn schema_of(export: &[u8]) -> String {
 #[test]
 fn an_export_of_an_import_of_an_export_is_the_same_bytes() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fill(&server);
     let first = export(&folder, "");
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     assert_eq!(export(&folder, ""), first, "also without a server");
 
     let copy = empty();
@@ -177,14 +177,14 @@ fn an_export_of_an_import_of_an_export_is_the_same_bytes() {
     let found = "/tablesdb/shop/tables/kinds/rows?queries%5B0%5D=%7B%22method%22%3A%22search%22%2C\
                  %22attribute%22%3A%22t%22%2C%22values%22%3A%5B%22quoted%22%5D%7D";
     let env = [("TIDEMARK_API_KEY", "a-secret-of-our-own")];
-    let mut server = Running::start_with(&copy, &env);
+    let mut server = process::start_with(&copy, &env);
     server.key = Some("a-secret-of-our-own".to_owned());
     assert_eq!(
         server.call("GET", found, &Value::Null)["total"],
         1,
         "the words are indexed, too"
     );
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     let mut doctor = tidemark("doctor --data");
     let doctor = doctor
         .arg(copy.data())
@@ -202,11 +202,11 @@ fn an_export_of_an_import_of_an_export_is_the_same_bytes() {
 #[test]
 fn a_table_travels_as_csv_into_a_running_server() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fill(&server);
     let lines = export(&folder, "");
     let copy = Folder::new();
-    let _target = Running::start(&copy);
+    let _target = process::start(&copy);
     let schema = folder.join("schema.jsonl");
     fs::write(&schema, schema_of(&lines)).unwrap();
     assert!(with(&copy, "import", &schema).status.success());
@@ -239,7 +239,7 @@ fn an_output_file_appears_whole_and_for_its_owner_only() {
     let command = format!("export shop --output {}", file.display());
     assert_refused(&on(&folder, &command), 1, "No database `shop`");
     assert!(!file.exists());
-    let server = Running::start_with(&folder, &[("TIDEMARK_API_KEY", "a-secret-of-our-own")]);
+    let server = process::start_with(&folder, &[("TIDEMARK_API_KEY", "a-secret-of-our-own")]);
     let mut server = server;
     server.key = Some("a-secret-of-our-own".to_owned());
     fill(&server);
@@ -263,7 +263,7 @@ fn an_output_file_appears_whole_and_for_its_owner_only() {
 #[test]
 fn a_broken_import_says_what_was_done_and_goes_on_after_it_was_mended() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fill(&server);
     let good = text(&export(&folder, ""));
     let broken = good.replacen("\"n\":700}", "\"n\":\"many\"}", 1);
@@ -306,7 +306,7 @@ fn a_broken_import_says_what_was_done_and_goes_on_after_it_was_mended() {
 #[test]
 fn an_unfinished_import_is_closed_to_callers_without_a_key() {
     let copy = Folder::new();
-    let server = Running::start(&copy);
+    let server = process::start(&copy);
     let file = copy.join("broken.jsonl");
     let lines = [
         r#"{"tidemark":"export","version":1}"#,
@@ -395,8 +395,8 @@ fn files_that_are_no_export_are_told_by_line_and_column() {
 }
 
 /// One row of two values, of which the first was written wrong.
-fn with_a_past(folder: &Folder) -> Running {
-    let server = Running::start(folder);
+fn with_a_past(folder: &Folder) -> ChildServer {
+    let server = process::start(folder);
     server.call(
         "POST",
         "/tablesdb",
@@ -474,7 +474,7 @@ fn erase_with_its_past(folder: &Folder) {
 /// damaged.
 fn with_damage() -> Folder {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     let database = json!({"databaseId": "d", "name": "D"});
     server.call("POST", "/tablesdb", &database);
     let table = json!({"tableId": "t", "name": "T", "columns": [
@@ -491,7 +491,7 @@ fn with_damage() -> Folder {
     server.call("POST", "/tablesdb/d/tables", &later);
     let row = json!({"rowId": "later", "data": {"n": 1}});
     server.call("POST", "/tablesdb/d/tables/u/rows", &row);
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     for id in ["r", "s"] {
         damage_behind(&folder.data(), &format!("near {id}"));
     }
@@ -530,12 +530,12 @@ fn damaged_rows_are_left_out_of_an_export_and_named() {
     let records = check("export d --table t --format csv");
     assert_eq!(records.lines().count(), 2, "{records}");
     assert!(records.contains("near whole,quicksilver"), "{records}");
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     assert_eq!(check("export d"), offline);
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 
     let copy = Folder::new();
-    assert_eq!(Running::start(&copy).stop(), Some(0));
+    process::start(&copy).stop().unwrap();
     check("export d");
     let read = on(&copy, &format!("import {}", file.display()));
     assert!(read.status.success(), "{}", text(&read.stderr));
@@ -555,9 +555,9 @@ fn a_row_with_a_damaged_value_is_shown_and_erased_with_a_server_and_without() {
         assert_eq!(text(&erased.stdout), wanted, "{}", text(&erased.stderr));
     };
     erase("r");
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     erase("s");
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 }
 
 #[test]
@@ -567,12 +567,12 @@ fn a_row_and_its_past_are_shown_and_erased_through_the_running_server() {
     erase_with_its_past(&folder);
     let left = server.call("GET", "/tablesdb/d/tables/t/rows", &Value::Null);
     assert_eq!(left["total"], 0);
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 }
 
 #[test]
 fn a_row_and_its_past_are_shown_and_erased_in_the_directory_itself() {
     let folder = Folder::new();
-    assert_eq!(with_a_past(&folder).stop(), Some(0));
+    with_a_past(&folder).stop().unwrap();
     erase_with_its_past(&folder);
 }

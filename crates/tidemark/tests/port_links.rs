@@ -7,24 +7,25 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use process::{Folder, Running, assert_refused, json_of, on, text, tidemark};
+use process::{Folder, assert_refused, json_of, on, text, tidemark};
 use serde_json::{Value, json};
+use testing::ChildServer;
 
 const TABLES: &str = "/tablesdb/shop/tables";
 
-fn table(server: &Running, id: &str) {
+fn table(server: &ChildServer, id: &str) {
     let body = json!({"tableId": id, "name": id, "columns": [{"key": "n", "type": "integer"}]});
     server.call("POST", TABLES, &body);
 }
 
-fn column(server: &Running, table: &str, key: &str) {
+fn column(server: &ChildServer, table: &str, key: &str) {
     let body = json!({"key": key, "size": 20, "required": false, "default": null});
     server.call("POST", &format!("{TABLES}/{table}/columns/varchar"), &body);
 }
 
 /// Relates two tables; `back` is the key of the other end, if there is one.
 fn relate(
-    server: &Running,
+    server: &ChildServer,
     kind: &str,
     (table, key): (&str, &str),
     (related, back): (&str, Option<&str>),
@@ -41,18 +42,18 @@ fn relate(
     server.call("POST", &route, &body);
 }
 
-fn row(server: &Running, table: &str, id: &str) {
+fn row(server: &ChildServer, table: &str, id: &str) {
     let body = json!({"rowId": id, "data": {"n": 1}});
     server.call("POST", &format!("{TABLES}/{table}/rows"), &body);
 }
 
-fn link(server: &Running, table: &str, id: &str, links: &Value) {
+fn link(server: &ChildServer, table: &str, id: &str, links: &Value) {
     let route = format!("{TABLES}/{table}/rows/{id}");
     server.call("PATCH", &route, &json!({ "data": links }));
 }
 
 /// The ids of the rows that a row leads to.
-fn related(server: &Running, table: &str, id: &str, key: &str) -> Value {
+fn related(server: &ChildServer, table: &str, id: &str, key: &str) -> Value {
     let select = format!(
         "%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22%24id%22%2C%22{key}.%24id%22%5D%7D"
     );
@@ -70,7 +71,7 @@ const MANY: usize = 620;
 
 /// Every kind of relationship. People and books lead to each other in a circle, and both to
 /// themselves; links lead to rows that were made later.
-fn fill(server: &Running) {
+fn fill(server: &ChildServer) {
     let shop = json!({"databaseId": "shop", "name": "Shop"});
     server.call("POST", "/tablesdb", &shop);
     for id in ["people", "books", "shelves", "boxes", "images", "tags"] {
@@ -124,7 +125,7 @@ const AFTER: &[Related] = &[
     ("oneToMany", ("shelves", "more"), ("books", None), "setNull"),
 ];
 
-fn relate_all(server: &Running) {
+fn relate_all(server: &ChildServer) {
     for (kind, parent, child, on_delete) in BEFORE {
         relate(server, kind, *parent, *child, on_delete);
     }
@@ -138,7 +139,7 @@ fn relate_all(server: &Running) {
     server.call("POST", &format!("{TABLES}/books/indexes"), &index);
 }
 
-fn link_all(server: &Running) {
+fn link_all(server: &ChildServer) {
     let (people, books) = ("people", "books");
     link(
         server,
@@ -192,9 +193,9 @@ fn empty() -> Folder {
     folder
 }
 
-fn serve(folder: &Folder) -> Running {
+fn serve(folder: &Folder) -> ChildServer {
     let env = [("TIDEMARK_API_KEY", "a-secret-of-our-own")];
-    let mut server = Running::start_with(folder, &env);
+    let mut server = process::start_with(folder, &env);
     server.key = Some("a-secret-of-our-own".to_owned());
     server
 }
@@ -209,10 +210,10 @@ fn line_of<'e>(export: &'e str, part: &str) -> (usize, &'e str) {
 #[test]
 fn links_of_every_kind_come_back_byte_for_byte() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fill(&server);
     let first = export(&folder, "");
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     let (_, book) = line_of(&first, "{\"$id\":\"b0\"");
     let book: Value = serde_json::from_str(book).unwrap();
     assert_eq!(
@@ -250,7 +251,7 @@ fn links_of_every_kind_come_back_byte_for_byte() {
     assert_eq!(shown("tags", "t1", "books"), json!(["b0", "b1"]));
     assert_eq!(shown("shelves", "s2", "on").as_array().unwrap().len(), MANY);
     assert_eq!(export(&copy, ""), first, "the same through the server");
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     let mut doctor = tidemark("doctor --data");
     let doctor = doctor
         .arg(copy.data())
@@ -262,7 +263,7 @@ fn links_of_every_kind_come_back_byte_for_byte() {
 #[test]
 fn an_import_that_broke_off_is_resumed_with_its_links() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fill(&server);
     let good = export(&folder, "");
     let file = folder.join("shop.jsonl");
@@ -327,7 +328,7 @@ fn assert_hidden_links_are_named(said: &str) {
 #[test]
 fn a_table_alone_comes_without_its_relationships_to_others() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fill(&server);
     let alone = export(&folder, "--table books");
     let file = folder.join("books.jsonl");
@@ -394,7 +395,7 @@ fn a_table_alone_comes_without_its_relationships_to_others() {
 }
 
 /// Copies all that a server has into a data directory.
-fn copy_from(server: &Running, copy: &Folder) -> Output {
+fn copy_from(server: &ChildServer, copy: &Folder) -> Output {
     let words = format!(
         "import --from-appwrite {} --project default --key {} --data",
         server.endpoint,
@@ -414,7 +415,7 @@ fn compared(said: &str, what: &str) -> Vec<String> {
 #[test]
 fn links_are_copied_from_another_server_and_compared() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fill(&server);
     let copy = empty();
     let run = || copy_from(&server, &copy);
@@ -442,7 +443,7 @@ fn links_are_copied_from_another_server_and_compared() {
 #[test]
 fn a_hidden_link_that_the_source_has_no_more_is_taken_away() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fill(&server);
     let copy = empty();
     assert!(copy_from(&server, &copy).status.success());
@@ -466,14 +467,14 @@ fn a_hidden_link_that_the_source_has_no_more_is_taken_away() {
 }
 
 /// Exchanges the images of two books.
-fn exchange(server: &Running, (one, of_one): (&str, &str), (other, of_other): (&str, &str)) {
+fn exchange(server: &ChildServer, (one, of_one): (&str, &str), (other, of_other): (&str, &str)) {
     link(server, "books", one, &json!({ "cover": null }));
     link(server, "books", other, &json!({ "cover": of_one }));
     link(server, "books", one, &json!({ "cover": of_other }));
 }
 
 /// Of every kind, and images of three further books, one of them far from the others.
-fn fill_with_covers(server: &Running) {
+fn fill_with_covers(server: &ChildServer) {
     fill(server);
     for (book, image) in [("b2", "i3"), ("b3", "i4"), ("b610", "i5")] {
         row(server, "images", image);
@@ -484,7 +485,7 @@ fn fill_with_covers(server: &Running) {
 #[test]
 fn rows_that_exchanged_their_only_links_are_copied() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fill_with_covers(&server);
     let copy = empty();
     assert!(copy_from(&server, &copy).status.success());
@@ -516,7 +517,7 @@ fn rows_that_exchanged_their_only_links_are_copied() {
 #[test]
 fn rows_that_exchanged_their_only_links_are_resumed() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     fill_with_covers(&server);
     let file = folder.join("shop.jsonl");
     fs::write(&file, export(&folder, "")).unwrap();

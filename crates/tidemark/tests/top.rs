@@ -8,9 +8,10 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Child, Stdio};
 
-use process::{Folder, Running, send_signal, tidemark};
+use process::{Folder, tidemark};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use testing::send_signal;
 
 /// What a terminal is told when its screen is taken, and when it is given back.
 const TAKEN: &str = "\x1b[?1049h";
@@ -81,42 +82,42 @@ impl Drop for Watched {
 #[test]
 fn a_server_that_starts_again_is_watched_on() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     let mut top = Watched::start(&folder);
     top.read_until(TAKEN);
     top.read_until("SLOWEST QUERIES");
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     top.read_until("not answering for");
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     top.read_until("q ends");
     top.press("q");
     top.ends_well();
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 }
 
 #[test]
 fn a_server_that_hangs_does_not_keep_keys_from_being_heard() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     let mut top = Watched::start(&folder);
     top.read_until("q ends");
-    server.signal("STOP");
+    server.signal("STOP").unwrap();
     // Keys held down do not keep it from looking either.
     top.press("xxxxxxxx");
     top.read_until("not answering for");
     top.press("q");
     top.ends_well();
-    server.signal("CONT");
-    assert_eq!(server.stop(), Some(0));
+    server.signal("CONT").unwrap();
+    server.stop().unwrap();
 }
 
 #[test]
 fn a_signal_gives_the_terminal_back() {
     let folder = Folder::new();
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     let mut top = Watched::start(&folder);
     top.read_until("q ends");
-    send_signal(top.child.id(), "TERM");
+    send_signal(top.child.id(), "TERM").unwrap();
     top.ends_well();
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 }

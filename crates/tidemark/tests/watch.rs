@@ -6,19 +6,19 @@ mod process;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
 use std::thread::JoinHandle;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use process::{Folder, Running, assert_refused, on, text, tidemark};
+use process::{Folder, assert_refused, on, text, tidemark};
 use prost::Message as _;
 use serde_json::{Value, json};
+use testing::{ChildServer, ServerLog};
 
 const ROWS: &str = "/tablesdb/d/tables/t/rows";
 
 /// Database `d` with table `t`, and some rows.
-fn furnish(server: &Running, rows: usize) {
+fn furnish(server: &ChildServer, rows: usize) {
     server.call(
         "POST",
         "/tablesdb",
@@ -54,7 +54,7 @@ fn exchange(mut stream: impl std::io::Read + std::io::Write, line: &str) -> Stri
     answer
 }
 
-fn at_metrics(server: &Running, line: &str) -> String {
+fn at_metrics(server: &ChildServer, line: &str) -> String {
     let url = server.metrics.as_deref().expect("the banner names it");
     let authority = url
         .trim_start_matches("http://")
@@ -76,7 +76,7 @@ fn threads_of(process: u32) -> Vec<String> {
 fn metrics_have_an_address_of_their_own_and_only_if_it_is_wanted() {
     let folder = Folder::new();
     let wanted = [("TIDEMARK_METRICS_LISTEN", "127.0.0.1:0")];
-    let server = Running::start_with(&folder, &wanted);
+    let server = process::start_with(&folder, &wanted);
     furnish(&server, 1);
     let classic = at_metrics(&server, "GET /metrics");
     assert!(classic.starts_with("HTTP/1.1 200"), "{classic}");
@@ -113,10 +113,10 @@ fn metrics_have_an_address_of_their_own_and_only_if_it_is_wanted() {
     // Who may administer may look without a setting.
     let stream = UnixStream::connect(folder.data().join("admin.sock")).unwrap();
     assert!(exchange(stream, "GET /metrics").contains(created));
-    assert_eq!(server.stop(), Some(0));
-    let server = Running::start(&folder);
+    server.stop().unwrap();
+    let server = process::start(&folder);
     assert_eq!(server.metrics, None);
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_slow_query_is_logged_with_its_plan_and_the_index_that_would_help() {
         ("TIDEMARK_LOG_FORMAT", "json"),
         ("TIDEMARK_TOTAL_CAP", "0"),
     ];
-    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
     furnish(&server, 5_000);
     // Each row is asked twice by a function of ours, which takes milliseconds on any machine.
     let queries = [
@@ -157,7 +157,7 @@ fn a_slow_query_is_logged_with_its_plan_and_the_index_that_would_help() {
         &json!({ "queries": queries }),
     );
     // Its end ends the log, too, should the line be missing.
-    server.signal("TERM");
+    server.signal("TERM").unwrap();
     let line = server.log_line_with("a slow query");
     let line: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(line["target"], "slow");
@@ -179,7 +179,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
 /// Lists rows in the words of this family, as part of this trace.
-fn list_within(server: &Running, rows: &str, traceparent: &str) {
+fn list_within(server: &ChildServer, rows: &str, traceparent: &str) {
     let key = server.key.as_deref().unwrap();
     let line = format!(
         "GET /v1{rows} HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\nX-Appwrite-Key: {key}\
@@ -271,7 +271,7 @@ fn requests_of_a_trace_reach_the_collector_and_the_log() {
         ("TIDEMARK_LOG_FORMAT", "json"),
         ("TIDEMARK_LOG_LEVEL", "info,access=debug"),
     ];
-    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
     furnish(&server, 1);
     let older = "/databases/d/collections/t/documents";
     let sampled = format!("00-{TRACE}-{PARENT}-01");
@@ -289,11 +289,9 @@ fn requests_of_a_trace_reach_the_collector_and_the_log() {
     list_within(&server, older, &format!("00-{TRACE}-{PARENT}-00"));
     list_within(&server, older, "00-nonsense-01");
     let span_id = line["span_id"].as_str().unwrap().to_owned();
-    assert_eq!(
-        server.stop(),
-        Some(0),
-        "and what waits is sent before the end"
-    );
+    server
+        .stop()
+        .expect("and what waits is sent before the end");
     // An empty request ends the collector.
     let mut end = TcpStream::connect(address).unwrap();
     end.write_all(b"POST / HTTP/1.1\r\n\r\n").unwrap();
@@ -329,10 +327,10 @@ fn a_collector_that_is_gone_holds_up_nobody() {
         ("TIDEMARK_OTLP_ENDPOINT", endpoint.as_str()),
         ("TIDEMARK_OTLP_ONE_OF", "1"),
     ];
-    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
     furnish(&server, 1);
-    server.signal("TERM");
-    server.read_log_until("traces cannot be sent; they are lost");
+    server.signal("TERM").unwrap();
+    server.log_line_with("traces cannot be sent; they are lost");
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
     let refused = tidemark("serve --otlp-endpoint collector:4318 --data")
         .arg(folder.data())
@@ -346,7 +344,7 @@ fn a_collector_that_is_gone_holds_up_nobody() {
 }
 
 /// Asks without a key by a method of its own, as part of a trace that is sampled.
-fn ask_strangely(server: &Running, times: usize) {
+fn ask_strangely(server: &ChildServer, times: usize) {
     let (method, state) = ("X".repeat(20_000), "b".repeat(20_000));
     let sampled = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\ntracestate: a={state}");
     let line = format!("{method} /v1/nowhere HTTP/1.1\r\nHost: t\r\n{sampled}\r\n");
@@ -369,11 +367,11 @@ fn hostile_input_stays_small_in_spans_and_in_the_log() {
         ("TIDEMARK_OTLP_ONE_OF", "0"),
         ("TIDEMARK_LOG_LEVEL", "info,access=debug"),
     ];
-    let mut server = Running::launch(&folder, &env, Stdio::piped());
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
     ask_strangely(&server, 2);
     let line = server.log_line_with("_OTHER");
     assert!(line.len() < 1_000, "{line}");
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     let mut end = TcpStream::connect(address).unwrap();
     end.write_all(b"POST / HTTP/1.1\r\n\r\n").unwrap();
     let spans = taking.join().unwrap();
@@ -395,9 +393,9 @@ fn callers_that_ask_for_traces_are_not_heard_where_they_should_not_be() {
         ("TIDEMARK_OTLP_ONE_OF", "4"),
         ("TIDEMARK_OTLP_IGNORE_CALLERS", "true"),
     ];
-    let server = Running::start_with(&folder, &env);
+    let server = process::start_with(&folder, &env);
     ask_strangely(&server, 8);
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
     let mut end = TcpStream::connect(address).unwrap();
     end.write_all(b"POST / HTTP/1.1\r\n\r\n").unwrap();
     let spans = taking.join().unwrap();
@@ -410,7 +408,7 @@ fn callers_that_ask_for_traces_are_not_heard_where_they_should_not_be() {
 }
 
 /// Asks for the list of all rows so often, on one connection.
-fn list_often(server: &Running, times: usize) {
+fn list_often(server: &ChildServer, times: usize) {
     let key = server.key.as_deref().unwrap();
     let line = format!(
         "GET /v1{ROWS} HTTP/1.1\r\nHost: t\r\nX-Appwrite-Project: default\r\n\
@@ -434,7 +432,7 @@ fn top_shows_routes_queries_and_hits() {
     let folder = Folder::new();
     let none = on(&folder, "top --once");
     assert_refused(&none, 1, "no server runs on the data directory");
-    let server = Running::start(&folder);
+    let server = process::start(&folder);
     furnish(&server, 1);
     // The first look has answers timed.
     assert!(on(&folder, "top --once --interval-ms 0").status.success());
@@ -461,5 +459,5 @@ fn top_shows_routes_queries_and_hits() {
     let route = line("GET /v1/tablesdb/{database}/tables/{table}/rows");
     assert!(route.contains("µs") || route.contains("ms"), "{frame}");
     assert!(frame.contains("HOTTEST QUERIES") && frame.contains("SLOWEST QUERIES"));
-    assert_eq!(server.stop(), Some(0));
+    server.stop().unwrap();
 }

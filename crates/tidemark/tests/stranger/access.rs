@@ -1,7 +1,7 @@
-//! Who may do what to rows: the server against the table written by hand in `access.txt`.
+//! Credentials may do what to rows: the server against the table written by hand in `access.txt`.
 
-use super::asking::{Answer, Who};
 use super::world::World;
+use testing::{Credentials, RawAnswer};
 
 const TABLE: &str = include_str!("access.txt");
 
@@ -109,16 +109,16 @@ fn set(world: &mut World, case: &Case) {
     world.make("PUT", "/v1/tablesdb/access", &body);
 }
 
-fn caller(case: &Case) -> Who {
+fn caller(case: &Case) -> Credentials {
     match case[0] {
-        "guest" => Who::Guest,
-        "key" => Who::Key,
+        "guest" => Credentials::Guest,
+        "key" => Credentials::Key,
         other => panic!("no caller is called {other}"),
     }
 }
 
 /// What the caller of the case gets for this verb, inside a transaction if there is one.
-fn ask(world: &mut World, case: &Case, verb: &str, transaction: Option<&str>) -> Answer {
+fn ask(world: &mut World, case: &Case, verb: &str, transaction: Option<&str>) -> RawAnswer {
     let who = caller(case);
     let rows = "/v1/tablesdb/access/tables/t/rows";
     let (name, row) = match verb.strip_suffix('0') {
@@ -155,7 +155,7 @@ fn ask(world: &mut World, case: &Case, verb: &str, transaction: Option<&str>) ->
 }
 
 /// An answer in the words of the table.
-fn in_words(verb: &str, answer: &Answer) -> String {
+fn in_words(verb: &str, answer: &RawAnswer) -> String {
     match answer.outcome().as_str() {
         "200" if verb == "list" => {
             let list = answer.json();

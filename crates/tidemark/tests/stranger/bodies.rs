@@ -2,10 +2,10 @@
 
 use server::http::error::Kind;
 
-use super::asking::{Answer, Who};
 use super::bad;
 use super::routes::{Known, Need, Open, all};
 use super::world::{DATABASE, World};
+use testing::{Credentials, RawAnswer};
 
 /// The refusals that were not as documented; all of them are shown at once.
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub struct Wrong(Vec<String>);
 
 impl Wrong {
     /// Whether `answer` refuses as one of `kinds`, in the words of the route's family.
-    pub fn check(&mut self, known: &Known, what: &str, answer: &Answer, kinds: &[Kind]) {
+    pub fn check(&mut self, known: &Known, what: &str, answer: &RawAnswer, kinds: &[Kind]) {
         let family = known.route.family;
         let words = |kind: &Kind| format!("{} {}", kind.status().as_u16(), kind.name(family));
         let wanted: Vec<String> = kinds.iter().map(words).collect();
@@ -28,7 +28,7 @@ impl Wrong {
         }
     }
 
-    pub fn note(&mut self, known: &Known, what: &str, outcome: &str, answer: &Answer) {
+    pub fn note(&mut self, known: &Known, what: &str, outcome: &str, answer: &RawAnswer) {
         let (method, pattern) = (&known.route.method, &known.route.pattern);
         let what: String = what.chars().take(200).collect();
         let said: String = answer.text.chars().take(200).collect();
@@ -77,11 +77,11 @@ fn reads_a_body(known: &Known) -> bool {
     known.spec.is_some_and(|spec| spec.body.is_some())
 }
 
-fn send(world: &mut World, known: &Known, body: &[u8]) -> Answer {
+fn send(world: &mut World, known: &Known, body: &[u8]) -> RawAnswer {
     let path = known.path(DATABASE);
     world
         .client
-        .ask(Who::Key, known.route.method.as_str(), &path, body)
+        .ask(Credentials::Key, known.route.method.as_str(), &path, body)
 }
 
 /// The one that `kinds` names, unless the route refuses everything.
@@ -221,10 +221,13 @@ fn a_body_that_is_no_json_is_refused_by_its_type_or_by_what_it_is() {
         ] {
             let path = known.path(DATABASE);
             let method = known.route.method.as_str();
-            let answer =
-                world
-                    .client
-                    .ask_typed(Who::Key, method, &path, content_type, body.as_bytes());
+            let answer = world.client.ask_typed(
+                Credentials::Key,
+                method,
+                &path,
+                content_type,
+                body.as_bytes(),
+            );
             let what = format!("{content_type:?}");
             wrong.check(known, &what, &answer, or_not_built(known, kinds));
         }
@@ -238,7 +241,7 @@ fn a_body_beyond_the_limit_is_refused_before_it_is_read() {
         let method = known.route.method.as_str();
         for length in ["99999999999", "18446744073709551615"] {
             let extra = format!("Content-Length: {length}\r\n");
-            let head = world.client.head(Who::Key, method, &path, &extra);
+            let head = world.client.head(Credentials::Key, method, &path, &extra);
             let answer = world
                 .client
                 .send_and_end(head.as_bytes())
@@ -293,7 +296,7 @@ fn a_body_that_breaks_off_changes_nothing() {
             (chunked, "fffffffffffffffff\r\n{}"),
             (chunked, "-2\r\n{}\r\n0\r\n\r\n"),
         ] {
-            let head = world.client.head(Who::Key, method, &path, extra);
+            let head = world.client.head(Credentials::Key, method, &path, extra);
             // A connection that is closed without an answer is one, too.
             if let Some(answer) = world
                 .client
@@ -360,9 +363,9 @@ fn a_right_call_is_taken_and_members_that_nobody_knows_are_ignored() {
         };
         let path = format!("{}?nobody=knows&this[]=%00", known.path(&database));
         let who = if spec.open == Open::All {
-            Who::Nobody
+            Credentials::None
         } else {
-            Who::Key
+            Credentials::Key
         };
         let answer = world
             .client

@@ -1,7 +1,7 @@
 //! Heads of requests that are no HTTP, or more of it than fits.
 
-use super::asking::Who;
 use super::world::{DATABASE, World};
+use testing::Credentials;
 
 /// Requests that are none, by what is wrong with them. `ROW` stands for the path of a row.
 #[rustfmt::skip]
@@ -118,7 +118,7 @@ fn a_header_that_says_nonsense_is_refused_or_ignored() {
     ] {
         let head = world
             .client
-            .head(Who::Key, "GET", &path, &format!("{header}\r\n"));
+            .head(Credentials::Key, "GET", &path, &format!("{header}\r\n"));
         let answer = world.client.send(head.as_bytes()).expect("an answer");
         assert_eq!(answer.outcome(), wanted, "{header}: {answer:?}");
     }
@@ -129,13 +129,14 @@ fn a_header_that_says_nonsense_is_refused_or_ignored() {
         (&"x".repeat(10_000), "401 general_unauthorized_scope"),
     ] {
         let extra = format!("X-Appwrite-Key: {key}\r\n");
-        let head = world.client.head(Who::Guest, "GET", "/v1/tablesdb", &extra);
+        let head = world
+            .client
+            .head(Credentials::Guest, "GET", "/v1/tablesdb", &extra);
         let answer = world.client.send(head.as_bytes()).expect("an answer");
         assert_eq!(answer.outcome(), wanted, "{key}");
     }
-    let foreign = world
-        .client
-        .head(Who::Guest, "GET", &path, "Origin: https://evil.example\r\n");
+    let origin = "Origin: https://evil.example\r\n";
+    let foreign = world.client.head(Credentials::Guest, "GET", &path, origin);
     let answer = world.client.send(foreign.as_bytes()).expect("an answer");
     assert_eq!(answer.outcome(), "403 general_unknown_origin");
     assert_eq!(world.held(), before);
@@ -160,7 +161,7 @@ fn a_write_that_names_no_time_is_refused() {
         for (method, body) in [("PATCH", body), ("PUT", body), ("DELETE", "{}")] {
             let length = body.len();
             let extra = format!("X-Appwrite-Timestamp: {time}\r\nContent-Length: {length}\r\n");
-            let head = world.client.head(Who::Key, method, &path, &extra);
+            let head = world.client.head(Credentials::Key, method, &path, &extra);
             let answer = world
                 .client
                 .send(format!("{head}{body}").as_bytes())
@@ -188,7 +189,7 @@ fn a_write_under_a_key_that_is_none_is_refused() {
         for (method, body) in [("PATCH", body), ("PUT", body), ("DELETE", "{}")] {
             let length = body.len();
             let extra = format!("Idempotency-Key: {key}\r\nContent-Length: {length}\r\n");
-            let head = world.client.head(Who::Key, method, &path, &extra);
+            let head = world.client.head(Credentials::Key, method, &path, &extra);
             let answer = world.client.send(format!("{head}{body}").as_bytes());
             let outcome = answer.expect("an answer").outcome();
             assert_eq!(outcome, "400 general_argument_invalid", "{method} {key}");

@@ -1,8 +1,8 @@
-//! Who gets an answer that was kept under an `Idempotency-Key`: the API key that made it, as long
+//! Credentials gets an answer that was kept under an `Idempotency-Key`: the API key that made it, as long
 //! as it may write rows, and no other caller.
 
-use super::asking::{Answer, Client, Who};
 use super::world::World;
+use testing::{Credentials, RawAnswer, RawClient};
 
 const ROW: &str = "/v1/tablesdb/kept/tables/t/rows/r";
 const COUNT: &str = "/v1/tablesdb/kept/tables/t/rows/r/n/increment";
@@ -24,7 +24,7 @@ fn world() -> World {
 }
 
 /// Counts the row up under this name, on a connection of its own.
-fn count(client: &Client, who: Who, name: &str) -> Answer {
+fn count(client: &RawClient, who: Credentials, name: &str) -> RawAnswer {
     let more = format!("Idempotency-Key: {name}\r\nContent-Length: 2\r\n");
     let head = client.head(who, "PATCH", COUNT, &more);
     client.send(format!("{head}{{}}").as_bytes()).unwrap()
@@ -42,26 +42,26 @@ fn a_kept_answer_goes_to_the_key_that_made_it_and_to_no_other_caller() {
     let guest = world.new_key("rows.read");
     // Each line asks under the one name, and says how often the row was counted in all.
     let cases = [
-        ("the key that makes it", &first, Who::Key, "200", 1),
-        ("the same key", &first, Who::Key, "200", 1),
-        ("another key", &second, Who::Key, "200", 2),
-        ("the other key again", &second, Who::Key, "200", 2),
+        ("the key that makes it", &first, Credentials::Key, "200", 1),
+        ("the same key", &first, Credentials::Key, "200", 1),
+        ("another key", &second, Credentials::Key, "200", 2),
+        ("the other key again", &second, Credentials::Key, "200", 2),
         (
             "a key that may not write",
             &reader,
-            Who::Key,
+            Credentials::Key,
             "401 general_unauthorized_scope",
             2,
         ),
-        ("a guest", &guest, Who::Guest, "200", 3),
+        ("a guest", &guest, Credentials::Guest, "200", 3),
         (
             "another guest",
             &guest,
-            Who::Guest,
+            Credentials::Guest,
             "409 general_idempotency_key_reused",
             3,
         ),
-        ("the first key still", &first, Who::Key, "200", 3),
+        ("the first key still", &first, Credentials::Key, "200", 3),
     ];
     let mut answers = Vec::new();
     for (case, client, who, outcome, counted) in cases {
@@ -83,12 +83,12 @@ fn a_kept_answer_goes_to_the_key_that_made_it_and_to_no_other_caller() {
 fn a_guest_without_the_grant_learns_nothing_by_a_name_that_was_used() {
     let mut world = world();
     let client = world.new_key("rows.write");
-    assert_eq!(count(&client, Who::Guest, "g").outcome(), "200");
-    assert_eq!(count(&client, Who::Key, "k").outcome(), "200");
+    assert_eq!(count(&client, Credentials::Guest, "g").outcome(), "200");
+    assert_eq!(count(&client, Credentials::Key, "k").outcome(), "200");
     let closed = r#"{"permissions":[]}"#;
     world.make("PUT", "/v1/tablesdb/kept/tables/t", closed);
     for name in ["g", "k", "unused"] {
-        let refused = count(&client, Who::Guest, name);
+        let refused = count(&client, Credentials::Guest, name);
         assert_eq!(
             refused.outcome(),
             "401 user_unauthorized",

@@ -3,8 +3,8 @@
 
 use serde_json::json;
 
-use super::asking::{Answer, Client, Lines, Who};
 use super::world::World;
+use testing::{Credentials, RawAnswer, RawClient, RequestLines};
 
 const SECRET: &str = "what was shown once";
 
@@ -77,19 +77,24 @@ fn furnish(world: &mut World, database: &str) -> String {
 }
 
 /// A guest's write of this row, under one name each time.
-fn named(client: &Client, table: &str) -> Answer {
+fn named(client: &RawClient, table: &str) -> RawAnswer {
     let name = table.replace('/', "-");
     let body = r#"{"data":{"n":1}}"#;
     let more = format!(
         "Idempotency-Key: {name}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
         body.len()
     );
-    let head = client.head(Who::Guest, "PATCH", &format!("{table}/rows/r"), &more);
+    let head = client.head(
+        Credentials::Guest,
+        "PATCH",
+        &format!("{table}/rows/r"),
+        &more,
+    );
     client.send(format!("{head}{body}").as_bytes()).unwrap()
 }
 
 /// What a guest is answered by each way.
-fn ways(world: &mut World, table: &str, lines: &mut Lines) -> Vec<(String, String)> {
+fn ways(world: &mut World, table: &str, lines: &mut RequestLines) -> Vec<(String, String)> {
     let documents = table
         .replace("tablesdb", "databases")
         .replace("/tables/", "/collections/");
@@ -104,13 +109,13 @@ fn ways(world: &mut World, table: &str, lines: &mut Lines) -> Vec<(String, Strin
     ] {
         // The second is from the cache, the third what a thread remembers.
         for _ in 0..3 {
-            let answer = world.client.ask(Who::Guest, "GET", &path, b"");
+            let answer = world.client.ask(Credentials::Guest, "GET", &path, b"");
             told.push((path.clone(), answer.text));
         }
     }
     let query = br#"{"queries":[],"ttl":86400}"#;
     let path = format!("{table}/rows/query");
-    let answer = world.client.ask(Who::Guest, "POST", &path, query);
+    let answer = world.client.ask(Credentials::Guest, "POST", &path, query);
     told.push((path, answer.text));
     let line = json!({"tableId": "t", "ids": ["r"]}).to_string();
     told.push(("a stream".to_owned(), lines.ask(&line).to_string()));
@@ -125,7 +130,7 @@ fn lost_row_is_shown_by_no_list_no_kept_answer_and_no_stream() {
         let database = format!("lost{nth}");
         let table = furnish(&mut world, &database);
         let batch = format!("/v1/tidemark/databases/{database}/batch/reads");
-        let mut lines = world.client.lines(Who::Guest, &batch);
+        let mut lines = world.client.lines(Credentials::Guest, &batch);
         for (way, text) in ways(&mut world, &table, &mut lines) {
             assert!(text.contains(SECRET), "{way}: {text}");
         }

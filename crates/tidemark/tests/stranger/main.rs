@@ -3,7 +3,6 @@
 //! what it holds, and goes on answering.
 
 mod access;
-mod asking;
 mod bad;
 mod batches;
 mod bodies;

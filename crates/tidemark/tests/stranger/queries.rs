@@ -4,11 +4,11 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use server::http::error::Kind;
 
-use super::asking::Who;
 use super::bad;
 use super::bodies::{NOT_BUILT, for_each_route};
 use super::routes::{Asks, Known, Open};
 use super::world::DATABASE;
+use testing::Credentials;
 
 fn has_parameters(known: &Known) -> bool {
     known.spec.is_some()
@@ -78,10 +78,12 @@ fn every_id_that_nothing_has() {
                     continue;
                 }
                 let path = known.path_with(name, id);
-                let answer =
-                    world
-                        .client
-                        .ask(Who::Key, method, &path, known.body(None, None).as_bytes());
+                let answer = world.client.ask(
+                    Credentials::Key,
+                    method,
+                    &path,
+                    known.body(None, None).as_bytes(),
+                );
                 let kinds = match (known.is_refused(), place) {
                     (true, _) => NOT_BUILT,
                     // The wire names a missing row of these routes by the column.
@@ -96,7 +98,7 @@ fn every_id_that_nothing_has() {
             }
             for id in ["%ff", "%C3", "%ED%A0%80"] {
                 let path = known.path_with(name, id);
-                let answer = world.client.ask(Who::Key, method, &path, b"{}");
+                let answer = world.client.ask(Credentials::Key, method, &path, b"{}");
                 wrong.check(known, &path, &answer, &[Kind::RouteNotFound]);
             }
         }
@@ -125,10 +127,12 @@ fn every_query_string_that_cannot_be_read() {
             &many.join("&"),
         ] {
             let path = format!("{}?{query}", known.path(DATABASE));
-            let answer =
-                world
-                    .client
-                    .ask(Who::Key, method, &path, known.body(None, None).as_bytes());
+            let answer = world.client.ask(
+                Credentials::Key,
+                method,
+                &path,
+                known.body(None, None).as_bytes(),
+            );
             wrong.check(known, query, &answer, &[Kind::ArgumentInvalid]);
         }
     });
@@ -213,7 +217,7 @@ fn every_parameter_with_every_wrong_value() {
             let value = utf8_percent_encode(&text, NON_ALPHANUMERIC);
             let path = format!("{}?{name}={value}", known.path(DATABASE));
             let method = known.route.method.as_str();
-            let answer = world.client.ask(Who::Key, method, &path, b"");
+            let answer = world.client.ask(Credentials::Key, method, &path, b"");
             let kinds = if known.is_refused() { NOT_BUILT } else { kinds };
             wrong.check(known, &format!("{name}={text}"), &answer, kinds);
         }
@@ -238,7 +242,9 @@ fn every_query_of_a_body_that_cannot_be_asked() {
             let body = known.body(Some(("queries", &list)), None);
             let path = known.path(DATABASE);
             let method = known.route.method.as_str();
-            let answer = world.client.ask(Who::Key, method, &path, body.as_bytes());
+            let answer = world
+                .client
+                .ask(Credentials::Key, method, &path, body.as_bytes());
             let is_cursor = list.contains("cursor");
             let kinds = match (known.is_refused(), is_cursor) {
                 (true, _) => NOT_BUILT,
@@ -272,7 +278,7 @@ fn every_caller_who_may_not() {
         };
         let answer = world
             .client
-            .ask(Who::Nobody, method, &path, body.as_bytes());
+            .ask(Credentials::None, method, &path, body.as_bytes());
         wrong.check(
             known,
             "no project",
@@ -281,10 +287,14 @@ fn every_caller_who_may_not() {
         );
         for project in ["nobody", "%00", "%27--", "console"] {
             let path = format!("{path}?project={project}");
-            let answer = world.client.ask(Who::Key, method, &path, body.as_bytes());
+            let answer = world
+                .client
+                .ask(Credentials::Key, method, &path, body.as_bytes());
             wrong.check(known, &path, &answer, &or_not_built(Kind::ProjectNotFound));
         }
-        let answer = world.client.ask(Who::Guest, method, &path, body.as_bytes());
+        let answer = world
+            .client
+            .ask(Credentials::Guest, method, &path, body.as_bytes());
         let pattern = &known.route.pattern;
         let reads = method == "GET"
             || ["/query", "/reads", "/heartbeat"]

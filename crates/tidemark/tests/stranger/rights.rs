@@ -1,7 +1,7 @@
 //! What a guest learns of what is hidden from him: nothing, by whatever way he asks.
 
-use super::asking::{Answer, Who};
 use super::world::World;
+use testing::{Credentials, RawAnswer};
 
 const ROWS: &str = "/v1/tablesdb/rights/tables/t/rows";
 
@@ -90,11 +90,14 @@ fn hide(world: &mut World, (n, w): (i64, &str)) -> String {
 
 /// Every way to ask for the rows beside the row of this id, or, of a list of versions, beside its
 /// version.
-fn ways(world: &mut World, id: &str, version: &str) -> Vec<(String, Answer)> {
+fn ways(world: &mut World, id: &str, version: &str) -> Vec<(String, RawAnswer)> {
     let mut answers = Vec::new();
-    let made = world
-        .client
-        .ask(Who::Guest, "POST", "/v1/tablesdb/transactions", b"{}");
+    let made = world.client.ask(
+        Credentials::Guest,
+        "POST",
+        "/v1/tablesdb/transactions",
+        b"{}",
+    );
     let transaction = made.json()["$id"].as_str().unwrap().to_owned();
     let orders = [
         vec![],
@@ -134,12 +137,14 @@ fn ways(world: &mut World, id: &str, version: &str) -> Vec<(String, Answer)> {
                     format!("{documents}?{texts}"),
                 ];
                 for path in paths {
-                    let answer = world.client.ask(Who::Guest, "GET", &path, b"");
+                    let answer = world.client.ask(Credentials::Guest, "GET", &path, b"");
                     answers.push((path, answer));
                 }
                 let body = serde_json::json!({ "queries": queries }).to_string();
                 let path = format!("{ROWS}/query");
-                let answer = world.client.ask(Who::Guest, "POST", &path, body.as_bytes());
+                let answer = world
+                    .client
+                    .ask(Credentials::Guest, "POST", &path, body.as_bytes());
                 answers.push((body, answer));
             }
         }
@@ -155,7 +160,10 @@ fn a_cursor_on_a_hidden_row_is_answered_as_one_on_no_row() {
     furnish(&mut world);
     let far = parameters(&[method("limit", "", "5000")]);
     let all = format!("{ROWS}?{far}");
-    let seen = world.client.ask(Who::Guest, "GET", &all, b"").json();
+    let seen = world
+        .client
+        .ask(Credentials::Guest, "GET", &all, b"")
+        .json();
     assert_eq!(seen["total"], RUNGS, "the ladder alone is seen");
     for secret in SECRETS {
         let version = hide(&mut world, secret);
@@ -200,7 +208,7 @@ const PAST: [(&str, [&str; 3]); 10] = [
     ("versions", ["no", "no", "1,1,2,2,3,9,9"]),
 ];
 
-fn mark_of(answer: &Answer) -> i64 {
+fn mark_of(answer: &RawAnswer) -> i64 {
     let marks = answer.head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("x-tidemark-mark")
@@ -241,7 +249,7 @@ fn queries_of(way: &str, marks: [i64; 3]) -> Vec<String> {
 }
 
 /// An answer in the words of the table; the rows of either family.
-fn in_words(answer: &Answer) -> String {
+fn in_words(answer: &RawAnswer) -> String {
     match answer.outcome().as_str() {
         "200" => {
             let list = answer.json();
@@ -261,9 +269,12 @@ fn the_past_is_shown_as_its_owner_says() {
     let mut world = World::new();
     furnish_alone(&mut world);
     let marks = publish(&mut world);
-    let made = world
-        .client
-        .ask(Who::Guest, "POST", "/v1/tablesdb/transactions", b"{}");
+    let made = world.client.ask(
+        Credentials::Guest,
+        "POST",
+        "/v1/tablesdb/transactions",
+        b"{}",
+    );
     let transaction = made.json()["$id"].as_str().unwrap().to_owned();
     // The last one again, and then the first: a change holds at once, for what is kept as well.
     for (column, past) in [
@@ -294,10 +305,14 @@ fn the_past_is_shown_as_its_owner_says() {
                 ));
             }
             for (method, path, body) in asked {
-                let guest = world.client.ask(Who::Guest, method, &path, body.as_bytes());
+                let guest = world
+                    .client
+                    .ask(Credentials::Guest, method, &path, body.as_bytes());
                 assert_eq!(in_words(&guest), wanted[column], "{past} {path} {guest:?}");
                 if !path.contains("transactionId") {
-                    let key = world.client.ask(Who::Key, method, &path, body.as_bytes());
+                    let key = world
+                        .client
+                        .ask(Credentials::Key, method, &path, body.as_bytes());
                     assert_eq!(in_words(&key), wanted[2], "{past} {path} {key:?}");
                 }
             }
@@ -318,7 +333,7 @@ fn one_row_and_batches(world: &mut World, past: &str, [first, second, third]: [i
         let path = format!("{ROWS}/p?{texts}");
         // Again: what was answered once is answered by a shorter way.
         for _ in 0..3 {
-            let guest = world.client.ask(Who::Guest, "GET", &path, b"");
+            let guest = world.client.ask(Credentials::Guest, "GET", &path, b"");
             let wanted = match past {
                 "keys" => "401 user_unauthorized",
                 "both" => by_both,
@@ -328,7 +343,9 @@ fn one_row_and_batches(world: &mut World, past: &str, [first, second, third]: [i
         }
         let read = format!(r#"{{"reads":[{{"tableId":"t","ids":["p"],"asOf":{mark}}}]}}"#);
         let path = "/v1/tidemark/databases/rights/batch/reads";
-        let guest = world.client.ask(Who::Guest, "POST", path, read.as_bytes());
+        let guest = world
+            .client
+            .ask(Credentials::Guest, "POST", path, read.as_bytes());
         let result = &guest.json()["results"][0];
         assert_eq!(result["rows"].is_array(), opens, "{past} {guest:?}");
         assert_eq!(

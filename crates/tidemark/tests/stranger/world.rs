@@ -4,8 +4,8 @@
 use std::cell::Cell;
 use std::fs;
 
-use super::asking::{Answer, Client, Who};
-use super::process::{Folder, Running, json_of, on};
+use super::process::{Folder, json_of, launch, on};
+use testing::{ChildServer, Credentials, RawAnswer, RawClient, ServerLog};
 
 /// The database that must not change.
 pub const DATABASE: &str = "d";
@@ -55,20 +55,20 @@ pub fn spare_key() -> &'static str {
 
 /// A running server and a client of it.
 pub struct World {
-    pub client: Client,
-    server: Running,
+    pub client: RawClient,
+    server: ChildServer,
     folder: Folder,
 }
 
 impl World {
     pub fn new() -> World {
         let folder = Folder::new();
-        let log = fs::File::create(folder.join("log")).unwrap();
+        let log = folder.join("log");
         // Nothing here asks what survives a power cut.
         let env = [("TIDEMARK_DURABILITY", "normal")];
-        let server = Running::launch(&folder, &env, log.into());
+        let server = launch(&folder, &env, ServerLog::File(&log));
         let key = server.key.clone().expect("a first start prints its key");
-        let client = Client::new(server.port(), &server.projects[0], &key);
+        let client = RawClient::new(server.port(), &server.projects[0], &key);
         let mut world = World {
             client,
             server,
@@ -80,13 +80,14 @@ impl World {
     }
 
     /// Asks with the key.
-    pub fn ask(&mut self, method: &str, path: &str, body: &str) -> Answer {
-        self.client.ask(Who::Key, method, path, body.as_bytes())
+    pub fn ask(&mut self, method: &str, path: &str, body: &str) -> RawAnswer {
+        self.client
+            .ask(Credentials::Key, method, path, body.as_bytes())
     }
 
     /// As [`World::ask`]; what is refused fails the test.
     #[track_caller]
-    pub fn make(&mut self, method: &str, path: &str, body: &str) -> Answer {
+    pub fn make(&mut self, method: &str, path: &str, body: &str) -> RawAnswer {
         let answer = self.ask(method, path, body);
         assert!(answer.status < 300, "{method} {path} {body}: {answer:?}");
         answer
@@ -132,9 +133,9 @@ impl World {
     }
 
     /// A client with a new key of these scopes.
-    pub fn new_key(&self, scopes: &str) -> Client {
+    pub fn new_key(&self, scopes: &str) -> RawClient {
         let secret = self.cli_key(scopes, "secret");
-        Client::new(self.server.port(), &self.server.projects[0], &secret)
+        RawClient::new(self.server.port(), &self.server.projects[0], &secret)
     }
 
     /// Makes a key of these scopes and says this of it.
@@ -169,7 +170,7 @@ impl World {
     /// Ends the server as an operator does, and looks for what must not be in its log.
     pub fn end(self) {
         let World { server, folder, .. } = self;
-        assert_eq!(server.stop(), Some(0), "the server ends in order");
+        server.stop().expect("the server ends in order");
         let log = fs::read_to_string(folder.join("log")).unwrap();
         for word in ["panic", "a request failed", "ERROR"] {
             let line = log.lines().find(|line| line.contains(word));

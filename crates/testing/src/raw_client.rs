@@ -11,13 +11,16 @@ const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct RawAnswer {
+    /// As `404`.
     pub status: u16,
+    /// The status line and the headers.
     pub head: String,
+    /// The body.
     pub text: String,
 }
 
-impl Answer {
+impl RawAnswer {
     /// The body; null when it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
@@ -32,28 +35,30 @@ impl Answer {
     }
 }
 
-/// Who asks.
+/// What a request is sent with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Who {
+pub enum Credentials {
     /// Project and key.
     Key,
     /// Project only.
     Guest,
     /// Neither.
-    Nobody,
+    None,
 }
 
-/// A connection that is opened anew where the server closed it.
-pub struct Client {
+/// A connection that is opened again where the server closed it.
+#[derive(Debug)]
+pub struct RawClient {
     port: u16,
     project: String,
     key: String,
     stream: Option<BufReader<TcpStream>>,
 }
 
-impl Client {
-    pub fn new(port: u16, project: &str, key: &str) -> Client {
-        Client {
+impl RawClient {
+    /// A client of the server that listens on `port` of this machine.
+    pub fn new(port: u16, project: &str, key: &str) -> RawClient {
+        RawClient {
             port,
             project: project.to_owned(),
             key: key.to_owned(),
@@ -61,22 +66,29 @@ impl Client {
         }
     }
 
-    pub fn ask(&mut self, who: Who, method: &str, path: &str, body: &[u8]) -> Answer {
-        self.ask_typed(who, method, path, Some("application/json"), body)
+    /// Sends a request with a JSON body, or none, and gives the answer.
+    pub fn ask(
+        &mut self,
+        credentials: Credentials,
+        method: &str,
+        path: &str,
+        body: &[u8],
+    ) -> RawAnswer {
+        self.ask_typed(credentials, method, path, Some("application/json"), body)
     }
 
-    /// As [`Client::ask`], with this `Content-Type` or none.
+    /// As [`RawClient::ask`], with this `Content-Type` or none.
     pub fn ask_typed(
         &mut self,
-        who: Who,
+        credentials: Credentials,
         method: &str,
         path: &str,
         content_type: Option<&str>,
         body: &[u8],
-    ) -> Answer {
+    ) -> RawAnswer {
         let kind = content_type.map_or(String::new(), |kind| format!("Content-Type: {kind}\r\n"));
         let length = format!("{kind}Content-Length: {}\r\n", body.len());
-        let mut request = self.head(who, method, path, &length).into_bytes();
+        let mut request = self.head(credentials, method, path, &length).into_bytes();
         request.extend_from_slice(body);
         // A connection that the server closed after its last answer looks open until it is read.
         let kept = self.stream.is_some();
@@ -88,18 +100,18 @@ impl Client {
     }
 
     /// A request's line and headers, `extra` among them.
-    pub fn head(&self, who: Who, method: &str, path: &str, extra: &str) -> String {
+    pub fn head(&self, credentials: Credentials, method: &str, path: &str, extra: &str) -> String {
         let project = format!("X-Appwrite-Project: {}\r\n", self.project);
         let key = format!("X-Appwrite-Key: {}\r\n", self.key);
-        let who = match who {
-            Who::Key => format!("{project}{key}"),
-            Who::Guest => project,
-            Who::Nobody => String::new(),
+        let credentials = match credentials {
+            Credentials::Key => format!("{project}{key}"),
+            Credentials::Guest => project,
+            Credentials::None => String::new(),
         };
-        format!("{method} {path} HTTP/1.1\r\nHost: t\r\n{who}{extra}\r\n")
+        format!("{method} {path} HTTP/1.1\r\nHost: t\r\n{credentials}{extra}\r\n")
     }
 
-    fn exchange(&mut self, request: &[u8]) -> Option<Answer> {
+    fn exchange(&mut self, request: &[u8]) -> Option<RawAnswer> {
         let mut stream = self.stream.take().unwrap_or_else(|| connect(self.port));
         // The server may refuse a body before it has read all of it; its answer says why.
         let _ = stream.get_mut().write_all(request);
@@ -115,14 +127,14 @@ impl Client {
 
     /// Sends `bytes` on a connection of its own, which stays open. `None` when the server closes
     /// it without an answer.
-    pub fn send(&self, bytes: &[u8]) -> Option<Answer> {
+    pub fn send(&self, bytes: &[u8]) -> Option<RawAnswer> {
         let mut stream = connect(self.port);
         let _ = stream.get_mut().write_all(bytes);
         read_answer(&mut stream, false)
     }
 
-    /// As [`Client::send`], and the client's half of the connection ends with `bytes`.
-    pub fn send_and_end(&self, bytes: &[u8]) -> Option<Answer> {
+    /// As [`RawClient::send`], and the client's half of the connection ends with `bytes`.
+    pub fn send_and_end(&self, bytes: &[u8]) -> Option<RawAnswer> {
         let mut stream = connect(self.port);
         let _ = stream.get_mut().write_all(bytes);
         let _ = stream.get_mut().shutdown(Shutdown::Write);
@@ -131,20 +143,21 @@ impl Client {
 }
 
 /// A request whose lines are answered while it goes on.
-pub struct Lines(BufReader<TcpStream>);
+#[derive(Debug)]
+pub struct RequestLines(BufReader<TcpStream>);
 
-impl Client {
+impl RawClient {
     /// Begins to send lines to this path.
-    pub fn lines(&self, who: Who, path: &str) -> Lines {
+    pub fn lines(&self, credentials: Credentials, path: &str) -> RequestLines {
         let more = "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n";
         let mut stream = connect(self.port);
-        let head = self.head(who, "POST", path, more);
+        let head = self.head(credentials, "POST", path, more);
         stream.get_mut().write_all(head.as_bytes()).unwrap();
-        Lines(stream)
+        RequestLines(stream)
     }
 }
 
-impl Lines {
+impl RequestLines {
     /// Sends a line. Gives its answer; null when the server has ended the request.
     pub fn ask(&mut self, line: &str) -> Value {
         let chunk = format!("{:x}\r\n{line}\n\r\n", line.len() + 1);
@@ -171,7 +184,7 @@ fn connect(port: u16) -> BufReader<TcpStream> {
 }
 
 /// `None` when the connection ends before an answer begins.
-fn read_answer(stream: &mut BufReader<TcpStream>, is_head: bool) -> Option<Answer> {
+fn read_answer(stream: &mut BufReader<TcpStream>, is_head: bool) -> Option<RawAnswer> {
     let mut head = String::new();
     loop {
         let before = head.len();
@@ -198,5 +211,5 @@ fn read_answer(stream: &mut BufReader<TcpStream>, is_head: bool) -> Option<Answe
         .read_exact(&mut body)
         .expect("the body is as long as announced");
     let text = String::from_utf8(body).expect("answers are UTF-8");
-    Some(Answer { status, head, text })
+    Some(RawAnswer { status, head, text })
 }

@@ -6,11 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use clap::Parser as _;
 use engine::Clock;
-use testing::WallClock;
 use tidemark::cli::command::{Cli, Command};
 use tidemark::cli::{Outside, serve};
 
-use crate::asking::{Client, Who};
+use testing::{Credentials, RawClient, WallClock};
 
 pub const PROJECT: &str = "p";
 pub const KEY: &str = "standard_0123456789abcdef";
@@ -22,11 +21,11 @@ fn rng(bytes: &mut [u8]) {
 }
 
 thread_local! {
-    static CLIENT: RefCell<Client> = RefCell::new(Client::new(port(), PROJECT, KEY));
+    static CLIENT: RefCell<RawClient> = RefCell::new(RawClient::new(port(), PROJECT, KEY));
 }
 
 /// Lends this thread's connection to the server.
-pub fn with_client<T>(act: impl FnOnce(&mut Client) -> T) -> T {
+pub fn with_client<T>(act: impl FnOnce(&mut RawClient) -> T) -> T {
     CLIENT.with_borrow_mut(act)
 }
 
@@ -35,7 +34,7 @@ pub fn port() -> u16 {
     static PORT: OnceLock<u16> = OnceLock::new();
     *PORT.get_or_init(|| {
         let port = start();
-        furnish(&mut Client::new(port, PROJECT, KEY));
+        furnish(&mut RawClient::new(port, PROJECT, KEY));
         port
     })
 }
@@ -98,9 +97,9 @@ fn start() -> u16 {
     }
 }
 
-fn furnish(client: &mut Client) {
+fn furnish(client: &mut RawClient) {
     let mut make = |path: &str, body: &str| {
-        let answer = client.ask(Who::Key, "POST", path, body.as_bytes());
+        let answer = client.ask(Credentials::Key, "POST", path, body.as_bytes());
         assert_eq!(answer.status, 201, "{path}: {}", answer.text);
     };
     make("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
