@@ -2,8 +2,8 @@
 //!
 //! A stored [`Version`] is a value over a valid period, with the marks from which it is known, cut
 //! and gone. What a write does to the versions of its row is a [`Plan`]; what the versions say at
-//! some coordinates is asked of a [`History`]. The brute-force model in `tests/history` holds both
-//! to the rules.
+//! some coordinates is asked of a [`History`]. The brute-force model in `testing::history` holds
+//! both to the rules.
 //!
 //! Everything here is about one row. Values are of any type: a store hands in its own, and the
 //! laws never look inside.

@@ -9,9 +9,7 @@ use proptest::prelude::*;
 use query::ast::Method;
 use query::emit::{self, Statement};
 use query::{Dialect, Limits, Query, Visibility, field};
-
-#[path = "golden/table.rs"]
-mod table;
+use testing::golden::products;
 
 const LIMITS: Limits = Limits {
     page_rows_default: 25,
@@ -91,7 +89,7 @@ fn count(method: Method) -> std::ops::Range<usize> {
 
 /// A query that is about an attribute, with values that mostly fit it.
 fn about_attribute() -> impl Strategy<Value = String> {
-    let table = table::products();
+    let table = products();
     let names: Vec<(String, Storage, bool)> = TABLE_NAMES
         .iter()
         .filter_map(|name| {
@@ -248,7 +246,7 @@ proptest! {
         is_pinned: bool,
         is_granted: bool,
     ) {
-        let table = Arc::new(table::products());
+        let table = Arc::new(products());
         let roles = vec![Role::any(), Role::guests()];
         let visibility = if is_granted {
             Visibility::Granted(Arc::new(RoleSet::new(roles)))
@@ -268,7 +266,7 @@ proptest! {
 
 #[test]
 fn a_point_takes_select_and_nothing_else() {
-    let table = table::products();
+    let table = products();
     let resolve = |text: &str| query::resolve_selection(&query::parse(&[text]).unwrap(), &table);
     assert_eq!(
         resolve(r#"{"method":"select","values":["price","$id"]}"#),

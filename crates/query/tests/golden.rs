@@ -1,29 +1,20 @@
 //! Query texts against the SQL they become, in both dialects.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p query --test golden` writes what the compiler says today into
-//! the files. Read the difference before it is called right.
+//! the files of `crates/testing/golden`. Read the difference before it is called right.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use query::Dialect;
 use query::emit::Statement;
-
-#[path = "golden/case.rs"]
-mod case;
-#[path = "golden/table.rs"]
-mod table;
-
-use case::{Asked, Case};
-
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+use testing::golden::{GoldenCase, PreparedCase, products, read_all};
 
 #[test]
 fn every_case_becomes_the_sql_written_beside_it() {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let mut wrong = String::new();
     let mut count = 0;
-    for file in case::read_all(Path::new(FOLDER)) {
+    for file in read_all() {
         let found: Vec<Vec<String>> = file.cases.iter().map(outcome).collect();
         if update {
             std::fs::write(&file.path, file.write(&found)).unwrap();
@@ -51,11 +42,8 @@ fn every_case_becomes_the_sql_written_beside_it() {
 #[test]
 fn the_place_of_a_row_adds_columns_and_nothing_else() {
     let mut count = 0;
-    for case in case::read_all(Path::new(FOLDER))
-        .iter()
-        .flat_map(|file| &file.cases)
-    {
-        let asked = Asked::new(case, table::products());
+    for case in read_all().iter().flat_map(|file| &file.cases) {
+        let asked = PreparedCase::new(case, products());
         let Ok(query) = asked.query(&case.queries) else {
             continue;
         };
@@ -64,7 +52,7 @@ fn the_place_of_a_row_adds_columns_and_nothing_else() {
             let Some((_, rows)) = statements.iter().find(|(what, _)| *what == "rows") else {
                 continue;
             };
-            let in_place = Asked::rows_in_place(&query, dialect);
+            let in_place = PreparedCase::rows_in_place(&query, dialect);
             assert_eq!(in_place.parameters, rows.parameters);
             let from = format!(" FROM {} AS t", query::names::now(query.table.number));
             // Where the keys were sorted apart, the rows are taken from a page of them.
@@ -82,8 +70,8 @@ fn the_place_of_a_row_adds_columns_and_nothing_else() {
 }
 
 /// What a case leads to, as its lines say it.
-fn outcome(case: &Case) -> Vec<String> {
-    let asked = Asked::new(case, table::products());
+fn outcome(case: &GoldenCase) -> Vec<String> {
+    let asked = PreparedCase::new(case, products());
     let query = match asked.query(&case.queries) {
         Ok(query) => query,
         Err(error) => return vec![format!("refused: {error}")],

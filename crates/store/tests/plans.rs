@@ -3,28 +3,22 @@
 //! `plans/*.plan` holds the plans. `UPDATE_GOLDEN=1 cargo test -p store --test plans` writes them
 //! anew; read the difference before it is called right.
 
-#[path = "../../query/tests/golden/case.rs"]
-#[allow(dead_code, reason = "written for the compiler's own tests, too")]
-mod case;
 #[path = "suite/db.rs"]
 #[allow(dead_code, reason = "written for the conformance suite, too")]
 mod db;
-#[path = "../../query/tests/golden/table.rs"]
-mod table;
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use case::{Asked, Case};
 use db::{DATABASE, Db, Directory, PROJECT};
 use model::{DatabaseId, ProjectId, Table, TableId, Timestamp, Value};
 use query::{Dialect, names};
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use store::{CatalogueOp, Op, RowAct, RowOp, Stamps};
+use testing::golden::{self, GoldenCase, PreparedCase, hold_beginnings, read_all};
 
-const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../query/tests/golden");
 const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plans");
 const ROWS: usize = 2_000;
 
@@ -47,7 +41,7 @@ impl Tables {
             let mut table = products(id);
             match id {
                 "bare" => table.indexes.clear(),
-                "beginnings" => case::hold_beginnings(&mut table),
+                "beginnings" => hold_beginnings(&mut table),
                 _ => {}
             }
             db.ok(vec![Op::Catalogue(CatalogueOp::CreateTable(Box::new(
@@ -79,14 +73,14 @@ impl Tables {
         }
     }
 
-    fn asked(&self, case: &Case) -> Asked {
+    fn asked(&self, case: &GoldenCase) -> PreparedCase {
         let is_of = |wanted: &str| case.directives.iter().any(|line| line == wanted);
         let table = match () {
             () if is_of("@ no indexes") => &self.bare,
             () if is_of("@ beginnings") => &self.beginnings,
             () => &self.indexed,
         };
-        Asked::new(case, Table::clone(table))
+        PreparedCase::new(case, Table::clone(table))
     }
 
     /// The plan of one statement: what SQLite says of each step, inner steps indented.
@@ -108,7 +102,7 @@ impl Tables {
 }
 
 fn products(id: &str) -> Table {
-    let mut table = table::products();
+    let mut table = golden::products();
     table.project = ProjectId::new(PROJECT).unwrap();
     table.database = DatabaseId::new(DATABASE).unwrap();
     table.id = TableId::new(id).unwrap();
@@ -240,7 +234,7 @@ impl Plans {
 }
 
 fn plans(tables: &Tables) -> Vec<Plans> {
-    case::read_all(Path::new(CASES))
+    read_all()
         .iter()
         .map(|file| {
             let entries = file
@@ -258,7 +252,7 @@ fn plans(tables: &Tables) -> Vec<Plans> {
         .collect()
 }
 
-fn entries(tables: &Tables, case: &Case) -> Vec<Entry> {
+fn entries(tables: &Tables, case: &GoldenCase) -> Vec<Entry> {
     let asked = tables.asked(case);
     let Ok(query) = asked.query(&case.queries) else {
         return Vec::new();
@@ -273,7 +267,7 @@ fn entries(tables: &Tables, case: &Case) -> Vec<Entry> {
     }
     let statements = asked.statements(&query, Dialect::Sqlite);
     for (what, statement) in statements.iter().filter(|(what, _)| *what == "rows") {
-        let in_place = Asked::rows_in_place(&query, Dialect::Sqlite);
+        let in_place = PreparedCase::rows_in_place(&query, Dialect::Sqlite);
         let (plain, in_place) = (tables.plan(statement), tables.plan(&in_place));
         assert_eq!(in_place, plain, "{}: {what} in place", case.name);
     }

@@ -5,8 +5,6 @@
 mod db;
 #[path = "reads/oracle.rs"]
 mod oracle;
-#[path = "../../query/tests/golden/table.rs"]
-mod table;
 #[path = "reads/world.rs"]
 mod world;
 

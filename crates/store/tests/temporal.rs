@@ -4,12 +4,6 @@
 //! Every sequence has a row of its own, and its own stretch of time: instants and marks of the
 //! grid are counted from its beginning.
 
-#[allow(dead_code, reason = "the model's tests ask it more")]
-#[path = "../../model/tests/history/grid.rs"]
-mod grid;
-#[allow(dead_code, reason = "the model's tests ask it more")]
-#[path = "../../model/tests/history/sequence.rs"]
-mod sequence;
 mod suite;
 
 use std::path::Path;
@@ -17,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_executor::block_on;
-use grid::{Area, Grid, instants};
 use model::history::{Range, Until};
 use model::{
     Column, ColumnKind, Coordinates, Direction, Field, Grantee, Index, IndexColumn, IndexKey,
@@ -26,12 +19,15 @@ use model::{
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, TestRng, TestRunner};
 use query::{Filter, Frame, Query, Test, Visibility};
-use sequence::{Columns, Doc, Kind, Op, Transaction, transactions};
 use store::{
     CatalogueOp, Durability, Guard, Listing, Note, Options, Point, Refusal, RowAct, RowAssertion,
     RowOp, SchemaChange, Stamps, Store, TotalCap, WriteBatch,
 };
 use suite::db::{DATABASE, PROJECT, column, create_database, create_project, notes_called};
+use testing::history::{
+    GridArea, HistoryDoc, HistoryGrid, HistoryOp, HistoryTransaction, HistoryWrite, SetColumns,
+    instants, transactions,
+};
 
 /// Sequences of one database: few enough that databases share the processors, many enough that
 /// none of them is alone in its tables.
@@ -186,7 +182,7 @@ impl World {
         }
     }
 
-    fn transact(&self, row: &Row, mark: i64, ops: &[Op]) -> Result<(), &'static str> {
+    fn transact(&self, row: &Row, mark: i64, ops: &[HistoryOp]) -> Result<(), &'static str> {
         let batch = WriteBatch {
             catalogue_epoch: self.epoch,
             ops: ops.iter().map(|op| self.timed(row, *op)).collect(),
@@ -215,33 +211,33 @@ impl World {
         }
     }
 
-    fn timed(&self, row: &Row, op: Op) -> store::Op {
+    fn timed(&self, row: &Row, op: HistoryOp) -> store::Op {
         let at = |at: Option<i64>| at.map(|at| Timestamp(row.since + at));
         let (range, act) = match op {
-            Op::Write(kind, range, set) => (row.range(range), self.act(kind, set)),
-            Op::Erase => (Range::default(), RowAct::Erase),
-            Op::Exists { expected, at: when } => {
+            HistoryOp::Write(kind, range, set) => (row.range(range), self.act(kind, set)),
+            HistoryOp::Erase => (Range::default(), RowAct::Erase),
+            HistoryOp::Exists { expected, at: when } => {
                 let claim = RowAssertion::Exists(expected, at(when));
                 (Range::default(), RowAct::Assert(claim))
             }
-            Op::HasX { x, at: when } => {
+            HistoryOp::HasX { x, at: when } => {
                 let claim = RowAssertion::Equals(vec![(0, int(x))], at(when));
                 (Range::default(), RowAct::Assert(claim))
             }
-            Op::UnchangedSince(since) => {
+            HistoryOp::UnchangedSince(since) => {
                 let claim = RowAssertion::UnchangedSince(Mark(row.since + since));
                 (Range::default(), RowAct::Assert(claim))
             }
         };
-        let is_literal = !matches!(op, Op::Write(Kind::UpdateWhereDifferent, ..));
+        let is_literal = !matches!(op, HistoryOp::Write(HistoryWrite::UpdateWhereDifferent, ..));
         store::Op::Row(RowOp {
             is_literal,
             ..RowOp::over(Arc::clone(&self.table), row.id.clone(), range, act)
         })
     }
 
-    fn act(&self, kind: Kind, set: Columns) -> RowAct {
-        let whole = set.merged(Doc::default());
+    fn act(&self, kind: HistoryWrite, set: SetColumns) -> RowAct {
+        let whole = set.merged(HistoryDoc::default());
         let mut values = vec![int(whole.x), int(whole.y)];
         values.resize(self.table.columns.len(), Value::Null);
         let set = [(0, set.x), (1, set.y)].into_iter();
@@ -250,18 +246,18 @@ impl World {
         let stamps = Stamps::default();
         let guard = Guard::Open;
         match kind {
-            Kind::Insert => RowAct::Insert {
+            HistoryWrite::Insert => RowAct::Insert {
                 values,
                 permissions: Grantee::Row.parse(["read(\"any\")"]).unwrap(),
                 stamps,
                 guard,
             },
-            Kind::Put => RowAct::Replace {
+            HistoryWrite::Put => RowAct::Replace {
                 values,
                 permissions: None,
                 guard,
             },
-            Kind::Patch => RowAct::Put {
+            HistoryWrite::Patch => RowAct::Put {
                 patch,
                 insert: Ok(values),
                 permissions: None,
@@ -269,18 +265,18 @@ impl World {
                 stamps,
                 guard,
             },
-            Kind::Update | Kind::UpdateWhereDifferent => RowAct::Update {
+            HistoryWrite::Update | HistoryWrite::UpdateWhereDifferent => RowAct::Update {
                 patch,
                 permissions: None,
                 stamps,
                 guard,
             },
-            Kind::Delete => RowAct::Delete { guard },
+            HistoryWrite::Delete => RowAct::Delete { guard },
         }
     }
 
     /// What a list of this row alone gives, with where each version stands.
-    fn list(&self, row: &Row, at: Option<Coordinates>, frame: Frame) -> Vec<Area> {
+    fn list(&self, row: &Row, at: Option<Coordinates>, frame: Frame) -> Vec<GridArea> {
         let query = Query {
             table: Arc::clone(&self.table),
             filter: Filter::Field(Field::Id, Test::In(vec![Value::Text(row.id.to_string())])),
@@ -328,10 +324,10 @@ impl World {
     }
 
     /// Pieces and rectangles at one mark.
-    fn check_lists(&self, row: &Row, grid: &Grid, mark: i64) {
+    fn check_lists(&self, row: &Row, grid: &HistoryGrid, mark: i64) {
         let at = Some(row.at(0, mark));
         let mut pieces = grid.along_valid(mark);
-        let seen = |area: Area| (area.0, area.1, area.3, area.4);
+        let seen = |area: GridArea| (area.0, area.1, area.3, area.4);
         let listed = self.list(row, at, Frame::Pieces(Period::ALWAYS));
         let listed: Vec<_> = listed.into_iter().map(seen).collect();
         assert_eq!(listed, pieces, "{mark}");
@@ -350,7 +346,7 @@ impl World {
         }
     }
 
-    fn read(&self, row: &Row, at: Option<Coordinates>) -> Option<Doc> {
+    fn read(&self, row: &Row, at: Option<Coordinates>) -> Option<HistoryDoc> {
         let point = Point {
             table: &self.table,
             id: &row.id,
@@ -365,7 +361,7 @@ impl World {
     }
 
     /// Everything at one mark.
-    fn ask(&self, row: &Row, mark: i64) -> Vec<Option<Doc>> {
+    fn ask(&self, row: &Row, mark: i64) -> Vec<Option<HistoryDoc>> {
         let at = |valid: i64| row.at(valid, mark);
         let points = instants().into_iter();
         points
@@ -386,7 +382,7 @@ struct Row {
     since: i64,
 }
 
-fn doc_of(found: &model::Row) -> Doc {
+fn doc_of(found: &model::Row) -> HistoryDoc {
     let model::Content::Body(body) = &found.content else {
         panic!("a small row has a body");
     };
@@ -398,7 +394,7 @@ fn doc_of(found: &model::Row) -> Doc {
     let [x, y] = numbers[..] else {
         panic!("{text}");
     };
-    Doc { x, y }
+    HistoryDoc { x, y }
 }
 
 impl Row {
@@ -431,21 +427,22 @@ fn int(value: u8) -> Value {
     Value::Int(i64::from(value))
 }
 
-fn doc(grid: &Grid, valid: i64, mark: i64) -> Option<Doc> {
+fn doc(grid: &HistoryGrid, valid: i64, mark: i64) -> Option<HistoryDoc> {
     grid.at(valid, mark).map(|(_, _, _, doc)| doc)
 }
 
 /// An update that finds no piece in its range is refused where it is not literal.
-fn is_bare(transaction: &Transaction) -> bool {
-    let is_update = |op: &Op| matches!(op, Op::Write(Kind::UpdateWhereDifferent, ..));
+fn is_bare(transaction: &HistoryTransaction) -> bool {
+    let is_update =
+        |op: &HistoryOp| matches!(op, HistoryOp::Write(HistoryWrite::UpdateWhereDifferent, ..));
     transaction.ops.iter().any(is_update)
 }
 
 /// All that was answered about one row, to be asked again: at each mark, at every instant.
-type Log = Vec<(i64, Vec<Option<Doc>>)>;
+type Log = Vec<(i64, Vec<Option<HistoryDoc>>)>;
 
-fn play(world: &World, row: &Row, sequence: &[Transaction]) -> Log {
-    let (mut grid, mut horizon) = (Grid::new(), 0);
+fn play(world: &World, row: &Row, sequence: &[HistoryTransaction]) -> Log {
+    let (mut grid, mut horizon) = (HistoryGrid::default(), 0);
     let mut log = Log::new();
     for transaction in sequence.iter().filter(|transaction| !is_bare(transaction)) {
         let mark = horizon + transaction.ahead;
@@ -453,7 +450,11 @@ fn play(world: &World, row: &Row, sequence: &[Transaction]) -> Log {
         assert_eq!(done, grid.transact(mark, &transaction.ops), "{sequence:?}");
         if done.is_ok() {
             horizon = mark;
-            if transaction.ops.iter().any(|op| matches!(op, Op::Erase)) {
+            if transaction
+                .ops
+                .iter()
+                .any(|op| matches!(op, HistoryOp::Erase))
+            {
                 // The one thing that takes answers back.
                 log.clear();
             }

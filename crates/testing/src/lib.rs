@@ -2,13 +2,18 @@
 //!
 //! Always there: a server as a child process, and a client that sends any bytes. By feature:
 //! `stores` (clocks, stores that change a few methods of another one, what is in the files of a
-//! data directory).
+//! data directory), `queries` (the golden statements), `history` (random histories and their
+//! oracle).
 
 mod child_server;
 #[cfg(feature = "stores")]
 mod clock;
 #[cfg(feature = "stores")]
 mod files;
+#[cfg(feature = "queries")]
+pub mod golden;
+#[cfg(feature = "history")]
+pub mod history;
 mod raw_client;
 #[cfg(feature = "stores")]
 mod store_hooks;

@@ -167,10 +167,10 @@ pub const ROOMS: [Room; 17] = [
     Room {
         name: TESTING,
         kind: Kind::Beside,
-        ours: &["model", "store", "engine"],
-        // The answers of a server.
-        outside: Outside::Only(&["anyhow", "serde_json"]),
-        outside_max: 2,
+        ours: &["model", "query", "store", "engine"],
+        // Random histories, and the answers of a server.
+        outside: Outside::Only(&["anyhow", "proptest", "serde_json"]),
+        outside_max: 3,
     },
     Room {
         name: "harness",

@@ -7,10 +7,12 @@ use model::{Coordinates, Mark, Period, Timestamp};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use testing::history::{
+    GridArea, GridPiece, HistoryDoc, HistoryGrid, HistoryOp, HistoryTransaction, MARK_MAX,
+    instants, transactions,
+};
 
-use crate::grid::{Area, Grid, Seen, instants};
 use crate::memory::{Memory, Row};
-use crate::sequence::{Doc, MARK_MAX, Op, Transaction, transactions};
 
 /// So many in each run of the tests, as the issue that asked for the temporal model says.
 const SEQUENCES: u32 = 10_000;
@@ -19,12 +21,12 @@ fn ends(period: Period) -> (i64, Option<i64>) {
     (period.from().0, period.to().map(|to| to.0))
 }
 
-fn seen(piece: Piece<'_, Doc>) -> Seen {
+fn seen(piece: Piece<'_, HistoryDoc>) -> GridPiece {
     let (valid, sys_from) = (ends(piece.valid), piece.sys_from.0);
     (valid, sys_from, piece.origin.0, *piece.value)
 }
 
-fn area(r: Rectangle<'_, Doc>) -> Area {
+fn area(r: Rectangle<'_, HistoryDoc>) -> GridArea {
     let sys_to = r.sys_to.map(|to| to.0);
     (ends(r.valid), r.sys_from.0, sys_to, r.origin.0, *r.value)
 }
@@ -40,11 +42,11 @@ fn at(valid: i64, mark: i64) -> Coordinates {
 #[derive(Debug, PartialEq)]
 struct Answers {
     mark: i64,
-    points: Vec<Option<Seen>>,
-    rectangles: Vec<Area>,
+    points: Vec<Option<GridPiece>>,
+    rectangles: Vec<GridArea>,
 }
 
-fn ask(versions: &[Version<Doc>], mark: i64) -> Answers {
+fn ask(versions: &[Version<HistoryDoc>], mark: i64) -> Answers {
     let history = History::new(versions);
     let points = instants().into_iter();
     Answers {
@@ -70,8 +72,8 @@ fn code(refusal: &WriteRefusal) -> &'static str {
 }
 
 /// Both after the transactions, and the last mark that was read.
-fn run(transactions: &[Transaction]) -> (Memory, Grid, i64) {
-    let (mut memory, mut grid, mut horizon) = (Memory::default(), Grid::new(), 0);
+fn run(transactions: &[HistoryTransaction]) -> (Memory, HistoryGrid, i64) {
+    let (mut memory, mut grid, mut horizon) = (Memory::default(), HistoryGrid::default(), 0);
     let mut log: Vec<Answers> = Vec::new();
     for transaction in transactions {
         let mark = horizon + transaction.ahead;
@@ -84,7 +86,11 @@ fn run(transactions: &[Transaction]) -> (Memory, Grid, i64) {
         );
         if refused.is_ok() {
             horizon = mark;
-            if transaction.ops.iter().any(|op| matches!(op, Op::Erase)) {
+            if transaction
+                .ops
+                .iter()
+                .any(|op| matches!(op, HistoryOp::Erase))
+            {
                 // The one thing that takes answers back.
                 log.clear();
             }
@@ -99,7 +105,7 @@ fn run(transactions: &[Transaction]) -> (Memory, Grid, i64) {
 }
 
 /// What the table of now has to show at an instant after the last commit.
-fn expected_now(grid: &Grid, memory: &Memory, instant: i64) -> Option<Row> {
+fn expected_now(grid: &HistoryGrid, memory: &Memory, instant: i64) -> Option<Row> {
     let (_, _, origin, doc) = grid.at(instant, i64::MAX)?;
     let row = memory.now.expect("the grid has the row");
     let piece = (ends(row.shown.valid), row.shown.sys_from.0, origin, doc);
@@ -116,7 +122,7 @@ fn expected_now(grid: &Grid, memory: &Memory, instant: i64) -> Option<Row> {
     })
 }
 
-fn check_points(history: History<'_, Doc>, grid: &Grid, mark: i64) {
+fn check_points(history: History<'_, HistoryDoc>, grid: &HistoryGrid, mark: i64) {
     for valid in instants() {
         let coordinates = at(valid, mark);
         assert_eq!(
@@ -138,7 +144,7 @@ fn check_points(history: History<'_, Doc>, grid: &Grid, mark: i64) {
     }
 }
 
-fn check_lists(history: History<'_, Doc>, grid: &Grid, mark: i64) {
+fn check_lists(history: History<'_, HistoryDoc>, grid: &HistoryGrid, mark: i64) {
     let pieces = history.along_valid(Mark(mark)).into_iter();
     assert_eq!(pieces.map(seen).collect::<Vec<_>>(), grid.along_valid(mark));
     let joined = history.along_valid_joined(Mark(mark)).into_iter();
@@ -152,7 +158,7 @@ fn check_lists(history: History<'_, Doc>, grid: &Grid, mark: i64) {
     assert_eq!(history.is_changed_at(Mark(mark)), grid.is_changed_at(mark));
 }
 
-fn check_differences(history: History<'_, Doc>, grid: &Grid, horizon: i64) {
+fn check_differences(history: History<'_, HistoryDoc>, grid: &HistoryGrid, horizon: i64) {
     for (valid, mark) in instants().into_iter().zip((0..=horizon).cycle()) {
         let found = history.difference(at(0, horizon), at(valid, mark));
         let found = found.map(|d| (d.before.copied(), d.after.copied()));
@@ -251,7 +257,7 @@ proptest! {
         line in 0..=MARK_MAX,
     ) {
         let (memory, grid, horizon) = run(&transactions);
-        let kept: Vec<Version<Doc>> = memory.versions.iter().filter_map(|version| {
+        let kept: Vec<Version<HistoryDoc>> = memory.versions.iter().filter_map(|version| {
             match version.retain(Mark(line)) {
                 Retained::Whole => Some(version.clone()),
                 Retained::Cut(version) => Some(version),
@@ -265,7 +271,7 @@ proptest! {
                 prop_assert_eq!(point, grid.at(valid, mark));
             }
         }
-        let is_needed = |version: &Version<Doc>| {
+        let is_needed = |version: &Version<HistoryDoc>| {
             let mut marks = line..=horizon.max(line);
             let mut shown = marks.by_ref().filter_map(|mark| version.piece_at(Mark(mark)));
             shown.any(|piece| piece.valid.end() > Timestamp(line))

@@ -3,6 +3,4 @@
 
 mod agree;
 mod cases;
-mod grid;
 mod memory;
-mod sequence;

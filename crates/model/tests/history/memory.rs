@@ -8,11 +8,11 @@ use model::history::{
 };
 use model::{Mark, Period, Timestamp};
 
-use crate::sequence::{Doc, Kind, Op};
+use testing::history::{HistoryDoc, HistoryOp, HistoryWrite};
 
 #[derive(Clone, Default)]
 pub struct Memory {
-    pub versions: Vec<Version<Doc>>,
+    pub versions: Vec<Version<HistoryDoc>>,
     pub now: Option<Row>,
     /// When the table of now must be looked at again.
     pub boundary: Option<Timestamp>,
@@ -25,12 +25,12 @@ pub struct Memory {
 pub struct Row {
     pub shown: Shown,
     pub origin: Mark,
-    pub doc: Doc,
+    pub doc: HistoryDoc,
 }
 
 impl Memory {
     /// Runs a transaction, all or nothing.
-    pub fn transact(&mut self, mark: i64, ops: &[Op]) -> Result<(), WriteRefusal> {
+    pub fn transact(&mut self, mark: i64, ops: &[HistoryOp]) -> Result<(), WriteRefusal> {
         let mark = Mark(mark);
         let mut after = self.clone();
         for op in ops {
@@ -43,7 +43,7 @@ impl Memory {
         Ok(())
     }
 
-    fn follow(&mut self, plan: &Plan<Doc>) {
+    fn follow(&mut self, plan: &Plan<HistoryDoc>) {
         let versions = &self.versions;
         let rules = plan.endings.iter().map(|(number, ending)| {
             let version = versions.iter().find(|version| version.number == *number);
@@ -65,11 +65,12 @@ impl Memory {
     pub fn refresh(&mut self, instant: Timestamp, batch: Option<Mark>) {
         let present = Present::new(&self.versions, instant);
         // It looks at nothing that a store would not find in one seek.
-        let is_ahead = |version: &&Version<Doc>| {
+        let is_ahead = |version: &&Version<HistoryDoc>| {
             let piece = version.piece_now();
             piece.is_some_and(|piece| piece.valid.end() > instant)
         };
-        let ahead: Vec<Version<Doc>> = self.versions.iter().filter(is_ahead).cloned().collect();
+        let ahead: Vec<Version<HistoryDoc>> =
+            self.versions.iter().filter(is_ahead).cloned().collect();
         assert_eq!(present, Present::new(&ahead, instant));
         match present.refresh(batch, self.now.map(|row| row.shown)) {
             Refresh::Keep => {}
@@ -81,7 +82,7 @@ impl Memory {
 
     /// The plan of the operation; the same whether it is shown all versions or only those that a
     /// store has to look for.
-    fn plan(&self, mark: Mark, op: Op) -> Result<Plan<Doc>, WriteRefusal> {
+    fn plan(&self, mark: Mark, op: HistoryOp) -> Result<Plan<HistoryDoc>, WriteRefusal> {
         let last_change = History::new(&self.versions).last_change();
         let needed = needed(&self.versions, mark, op);
         let plan = |versions| {
@@ -98,7 +99,7 @@ impl Memory {
 
     /// Step by step, as statements of a database: before and after each of them no two versions
     /// that are not gone begin at the same instant.
-    fn apply(&mut self, mark: Mark, plan: &Plan<Doc>) {
+    fn apply(&mut self, mark: Mark, plan: &Plan<HistoryDoc>) {
         let steps = plan.endings.iter().map(|ending| Plan {
             endings: vec![*ending],
             ..Plan::default()
@@ -134,7 +135,7 @@ impl Memory {
 }
 
 impl Row {
-    pub fn of(piece: &Piece<'_, Doc>) -> Row {
+    pub fn of(piece: &Piece<'_, HistoryDoc>) -> Row {
         Row {
             shown: Shown::of(piece),
             origin: piece.origin,
@@ -150,10 +151,10 @@ pub fn next_number<V>(versions: &[Version<V>]) -> VersionNumber {
 }
 
 /// What [`Known::versions`] asks for, and nothing else.
-fn needed(versions: &[Version<Doc>], mark: Mark, op: Op) -> Vec<Version<Doc>> {
-    let valid = |version: &Version<Doc>| version.piece_now().map(|piece| piece.valid);
+fn needed(versions: &[Version<HistoryDoc>], mark: Mark, op: HistoryOp) -> Vec<Version<HistoryDoc>> {
+    let valid = |version: &Version<HistoryDoc>| version.piece_now().map(|piece| piece.valid);
     let find = |period: Option<Period>| {
-        let meets = |v: &&Version<Doc>| valid(v)?.intersect(&period?);
+        let meets = |v: &&Version<HistoryDoc>| valid(v)?.intersect(&period?);
         let found = versions.iter().filter(|version| meets(version).is_some());
         found.cloned().collect::<Vec<_>>()
     };
@@ -162,7 +163,7 @@ fn needed(versions: &[Version<Doc>], mark: Mark, op: Op) -> Vec<Version<Doc>> {
         Period::new(Timestamp(at), Some(Timestamp(at + 1))).ok()
     };
     match op {
-        Op::Write(_, range, _) => {
+        HistoryOp::Write(_, range, _) => {
             let from = range.from_at(mark);
             let to = match range.until {
                 Until::Open => None,
@@ -171,62 +172,66 @@ fn needed(versions: &[Version<Doc>], mark: Mark, op: Op) -> Vec<Version<Doc>> {
             };
             let mut needed = find(Period::new(from, to).ok());
             if range.until == Until::Next {
-                let later = |v: &&Version<Doc>| valid(v).is_some_and(|v| v.from() > from);
+                let later = |v: &&Version<HistoryDoc>| valid(v).is_some_and(|v| v.from() > from);
                 let later = versions.iter().filter(later);
                 needed.extend(later.min_by_key(|version| version.valid.from()).cloned());
             }
             needed
         }
-        Op::Exists { at: when, .. } | Op::HasX { at: when, .. } => find(at(when)),
-        Op::Erase | Op::UnchangedSince(_) => Vec::new(),
+        HistoryOp::Exists { at: when, .. } | HistoryOp::HasX { at: when, .. } => find(at(when)),
+        HistoryOp::Erase | HistoryOp::UnchangedSince(_) => Vec::new(),
     }
 }
 
-fn plan(mark: Mark, op: Op, known: Known<'_, Doc>) -> Result<Plan<Doc>, WriteRefusal> {
+fn plan(
+    mark: Mark,
+    op: HistoryOp,
+    known: Known<'_, HistoryDoc>,
+) -> Result<Plan<HistoryDoc>, WriteRefusal> {
     let instant = |at: Option<i64>| at.map(Timestamp);
     let (kind, range, set) = match op {
-        Op::Write(kind, range, set) => (kind, range, set),
-        Op::Erase => return Plan::new(Operation::Erase, mark, known),
-        Op::Exists { expected, at } => {
+        HistoryOp::Write(kind, range, set) => (kind, range, set),
+        HistoryOp::Erase => return Plan::new(Operation::Erase, mark, known),
+        HistoryOp::Exists { expected, at } => {
             let at = instant(at);
             let claim = Claim::Exists { expected, at };
             return Plan::new(Operation::Assert(claim), mark, known);
         }
-        Op::HasX { x, at } => {
-            let test = |doc: &Doc| doc.x == x;
+        HistoryOp::HasX { x, at } => {
+            let test = |doc: &HistoryDoc| doc.x == x;
             let (test, at) = (&test, instant(at));
             let claim = Claim::Matches { test, at };
             return Plan::new(Operation::Assert(claim), mark, known);
         }
-        Op::UnchangedSince(since) => {
+        HistoryOp::UnchangedSince(since) => {
             let claim = Claim::UnchangedSince(Mark(since));
             return Plan::new(Operation::Assert(claim), mark, known);
         }
     };
-    let made = set.merged(Doc::default());
-    let mut merge = |doc: Option<&Doc>| Ok(Some(doc.map_or(made, |doc| set.merged(*doc))));
-    let mut differing = |doc: Option<&Doc>| {
+    let made = set.merged(HistoryDoc::default());
+    let mut merge = |doc: Option<&HistoryDoc>| Ok(Some(doc.map_or(made, |doc| set.merged(*doc))));
+    let mut differing = |doc: Option<&HistoryDoc>| {
         let merged = doc.map(|doc| (doc, set.merged(*doc)));
         Ok(merged
             .filter(|(doc, merged)| **doc != *merged)
             .map(|(_, merged)| merged))
     };
     let act = match kind {
-        Kind::Insert => Act::Insert(made),
-        Kind::Put => Act::Put(made),
-        Kind::Patch => Act::Patch(&mut merge),
-        Kind::Update => Act::Update(&mut merge),
-        Kind::UpdateWhereDifferent => Act::Update(&mut differing),
-        Kind::Delete => Act::Delete,
+        HistoryWrite::Insert => Act::Insert(made),
+        HistoryWrite::Put => Act::Put(made),
+        HistoryWrite::Patch => Act::Patch(&mut merge),
+        HistoryWrite::Update => Act::Update(&mut merge),
+        HistoryWrite::UpdateWhereDifferent => Act::Update(&mut differing),
+        HistoryWrite::Delete => Act::Delete,
     };
     write(act, range, mark, known)
 }
 
 fn write(
-    act: Act<'_, Doc>,
+    act: Act<'_, HistoryDoc>,
     range: Range,
     mark: Mark,
-    known: Known<'_, Doc>,
-) -> Result<Plan<Doc>, WriteRefusal> {
+    known: Known<'_, HistoryDoc>,
+) -> Result<Plan<HistoryDoc>, WriteRefusal> {
     Plan::new(Operation::Write(act, range), mark, known)
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use model::{Coordinates, DatabaseId, Mark, ProjectId, Table, TableId, Timestamp, Value};
 use store::{CatalogueOp, Durability, Guard, Op, Options, RowAct, RowOp, Stamps, Store};
+use testing::golden;
 
 use super::db::{self, DATABASE, Db, PROJECT, Place};
 use super::oracle::Known;
-use super::table;
 
 /// A stream of numbers that a seed repeats (the multiplier is Knuth's, from MMIX).
 pub struct Chance(u64);
@@ -181,7 +181,7 @@ enum Step {
 }
 
 fn products(id: &str) -> Table {
-    let mut table = table::products();
+    let mut table = golden::products();
     table.project = ProjectId::new(PROJECT).unwrap();
     table.database = DatabaseId::new(DATABASE).unwrap();
     table.id = TableId::new(id).unwrap();
@@ -196,7 +196,7 @@ fn products(id: &str) -> Table {
 }
 
 fn content(chance: &mut Chance) -> Vec<Value> {
-    let columns = table::products().columns;
+    let columns = golden::products().columns;
     let value = |column: &model::Column| {
         let domain = domain(column.key.as_str());
         if chance.below(6) == 0 {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use model::history::{Range, Until};
 
-use crate::sequence::{Columns, Doc, INSTANT_MAX, Kind, MARK_MAX, Op};
+use super::sequence::{HistoryDoc, HistoryOp, HistoryWrite, INSTANT_MAX, MARK_MAX, SetColumns};
 
 /// First instant that is asked for, the beginning of time apart.
 const FIRST: i64 = -2;
@@ -33,36 +33,39 @@ fn index(instant: i64) -> usize {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Cell {
+struct GridCell {
     piece: u32,
-    doc: Doc,
+    doc: HistoryDoc,
     origin: i64,
 }
 
-type Column = Vec<Option<Cell>>;
+type GridColumn = Vec<Option<GridCell>>;
 
 /// A piece as the grid shows it: valid over, known from, origin, value.
-pub type Seen = ((i64, Option<i64>), i64, i64, Doc);
+pub type GridPiece = ((i64, Option<i64>), i64, i64, HistoryDoc);
 /// A rectangle: valid over, known from and to, origin, value.
-pub type Area = ((i64, Option<i64>), i64, Option<i64>, i64, Doc);
+pub type GridArea = ((i64, Option<i64>), i64, Option<i64>, i64, HistoryDoc);
 
+/// What is believed of one row at each mark and each instant.
 #[derive(Clone)]
-pub struct Grid {
+pub struct HistoryGrid {
     /// What was believed from each mark on.
-    columns: Vec<(i64, Column)>,
+    columns: Vec<(i64, GridColumn)>,
     pieces: u32,
 }
 
-impl Grid {
-    pub fn new() -> Grid {
-        Grid {
+impl Default for HistoryGrid {
+    fn default() -> HistoryGrid {
+        HistoryGrid {
             columns: vec![(0, vec![None; instants().len()])],
             pieces: 0,
         }
     }
+}
 
+impl HistoryGrid {
     /// Runs a transaction; why it was refused, if it was.
-    pub fn transact(&mut self, mark: i64, ops: &[Op]) -> Result<(), &'static str> {
+    pub fn transact(&mut self, mark: i64, ops: &[HistoryOp]) -> Result<(), &'static str> {
         let mut after = self.clone();
         let column = after.column(mark).clone();
         after.columns.push((mark, column));
@@ -73,19 +76,19 @@ impl Grid {
         Ok(())
     }
 
-    fn run(&mut self, mark: i64, op: Op) -> Result<(), &'static str> {
+    fn run(&mut self, mark: i64, op: HistoryOp) -> Result<(), &'static str> {
         let column = &self.columns.last().unwrap().1;
         let there = |at: Option<i64>| column[index(at.unwrap_or(mark))].map(|cell| cell.doc);
         let holds = match op {
-            Op::Write(kind, range, set) => return self.write(mark, kind, range, set),
-            Op::Erase => {
+            HistoryOp::Write(kind, range, set) => return self.write(mark, kind, range, set),
+            HistoryOp::Erase => {
                 let cells = self.columns.iter_mut().flat_map(|(_, column)| column);
                 cells.for_each(|cell| *cell = None);
                 true
             }
-            Op::Exists { expected, at } => there(at).is_some() == expected,
-            Op::HasX { x, at } => there(at).is_some_and(|doc| doc.x == x),
-            Op::UnchangedSince(since) => self.last_change().is_none_or(|last| last <= since),
+            HistoryOp::Exists { expected, at } => there(at).is_some() == expected,
+            HistoryOp::HasX { x, at } => there(at).is_some_and(|doc| doc.x == x),
+            HistoryOp::UnchangedSince(since) => self.last_change().is_none_or(|last| last <= since),
         };
         if holds { Ok(()) } else { Err("assert_failed") }
     }
@@ -93,9 +96,9 @@ impl Grid {
     fn write(
         &mut self,
         mark: i64,
-        kind: Kind,
+        kind: HistoryWrite,
         range: Range,
-        set: Columns,
+        set: SetColumns,
     ) -> Result<(), &'static str> {
         let column = self.columns.last().unwrap().1.clone();
         let from = index(range.from.map_or(mark, |from| from.0));
@@ -107,9 +110,10 @@ impl Grid {
         if end <= from {
             return Err("invalid_range");
         }
-        let made = set.merged(Doc::default());
-        if matches!(kind, Kind::Put | Kind::Insert) {
-            if matches!(kind, Kind::Insert) && column[from..end].iter().any(Option::is_some) {
+        let made = set.merged(HistoryDoc::default());
+        if matches!(kind, HistoryWrite::Put | HistoryWrite::Insert) {
+            if matches!(kind, HistoryWrite::Insert) && column[from..end].iter().any(Option::is_some)
+            {
                 return Err("exists");
             }
             self.take(from, end);
@@ -120,10 +124,11 @@ impl Grid {
         while at < end {
             let next = run_end(&column, at).min(end);
             match (kind, column[at]) {
-                (Kind::Delete, Some(_)) => self.take(at, next),
-                (Kind::Patch, None) => self.fill(at, next, mark, made),
+                (HistoryWrite::Delete, Some(_)) => self.take(at, next),
+                (HistoryWrite::Patch, None) => self.fill(at, next, mark, made),
                 (_, None) => {}
-                (Kind::UpdateWhereDifferent, Some(cell)) if set.merged(cell.doc) == cell.doc => {}
+                (HistoryWrite::UpdateWhereDifferent, Some(cell))
+                    if set.merged(cell.doc) == cell.doc => {}
                 (_, Some(cell)) => {
                     self.take(at, next);
                     self.fill(at, next, mark, set.merged(cell.doc));
@@ -142,7 +147,8 @@ impl Grid {
         for (start, stop) in [(0, from), (end, before.len())] {
             let name = self.name();
             for cell in column.1[start..stop].iter_mut().flatten() {
-                let is_met = |met: &Option<Cell>| met.is_some_and(|met| met.piece == cell.piece);
+                let is_met =
+                    |met: &Option<GridCell>| met.is_some_and(|met| met.piece == cell.piece);
                 if before[from..end].iter().any(is_met) {
                     cell.piece = name;
                 }
@@ -151,8 +157,8 @@ impl Grid {
         self.columns.push(column);
     }
 
-    fn fill(&mut self, from: usize, end: usize, mark: i64, doc: Doc) {
-        let cell = Cell {
+    fn fill(&mut self, from: usize, end: usize, mark: i64, doc: HistoryDoc) {
+        let cell = GridCell {
             piece: self.name(),
             doc,
             origin: mark,
@@ -165,7 +171,7 @@ impl Grid {
         self.pieces
     }
 
-    fn column(&self, mark: i64) -> &Column {
+    fn column(&self, mark: i64) -> &GridColumn {
         let known = self.columns.iter().rfind(|(from, _)| *from <= mark);
         &known.unwrap().1
     }
@@ -176,7 +182,8 @@ impl Grid {
         self.columns.iter().map(|(mark, _)| *mark)
     }
 
-    pub fn at(&self, valid: i64, mark: i64) -> Option<Seen> {
+    /// The piece at this instant, as known at `mark`.
+    pub fn at(&self, valid: i64, mark: i64) -> Option<GridPiece> {
         let column = self.column(mark);
         let cell = column[index(valid)]?;
         let known_from = self.columns.iter().find(|(_, column)| holds(column, cell));
@@ -188,8 +195,9 @@ impl Grid {
         ))
     }
 
-    pub fn along_valid(&self, mark: i64) -> Vec<Seen> {
-        let mut pieces: Vec<Seen> = instants()
+    /// All pieces known at `mark`, in the order of time.
+    pub fn along_valid(&self, mark: i64) -> Vec<GridPiece> {
+        let mut pieces: Vec<GridPiece> = instants()
             .iter()
             .filter_map(|at| self.at(*at, mark))
             .collect();
@@ -198,9 +206,9 @@ impl Grid {
     }
 
     /// Runs of touching cells with equal values.
-    pub fn along_valid_joined(&self, mark: i64) -> Vec<((i64, Option<i64>), Doc)> {
+    pub fn along_valid_joined(&self, mark: i64) -> Vec<((i64, Option<i64>), HistoryDoc)> {
         let column = self.column(mark);
-        let docs: Vec<Option<Doc>> = column.iter().map(|c| c.map(|c| c.doc)).collect();
+        let docs: Vec<Option<HistoryDoc>> = column.iter().map(|c| c.map(|c| c.doc)).collect();
         let mut stretches = Vec::new();
         let mut at = 0;
         while at < docs.len() {
@@ -215,8 +223,8 @@ impl Grid {
     }
 
     /// Known from and to, origin, value.
-    pub fn along_system(&self, valid: i64, mark: i64) -> Vec<(i64, Option<i64>, i64, Doc)> {
-        let mut entries: Vec<(i64, Option<i64>, i64, Doc)> = Vec::new();
+    pub fn along_system(&self, valid: i64, mark: i64) -> Vec<(i64, Option<i64>, i64, HistoryDoc)> {
+        let mut entries: Vec<(i64, Option<i64>, i64, HistoryDoc)> = Vec::new();
         let mut last_origin = None;
         for (from, column) in self.columns.iter().filter(|(from, _)| *from <= mark) {
             let cell = column[index(valid)];
@@ -234,8 +242,8 @@ impl Grid {
     }
 
     /// In the order of known from, then valid from.
-    pub fn rectangles(&self, mark: i64) -> Vec<Area> {
-        let mut areas: BTreeMap<u32, Area> = BTreeMap::new();
+    pub fn rectangles(&self, mark: i64) -> Vec<GridArea> {
+        let mut areas: BTreeMap<u32, GridArea> = BTreeMap::new();
         for (from, column) in self.columns.iter().filter(|(from, _)| *from <= mark) {
             for cell in column.iter().flatten() {
                 let valid = period_of(column, cell.piece);
@@ -249,29 +257,32 @@ impl Grid {
                 }
             }
         }
-        let mut areas: Vec<Area> = areas.into_values().collect();
+        let mut areas: Vec<GridArea> = areas.into_values().collect();
         areas.sort_by_key(|area| (area.1, area.0));
         areas
     }
 
+    /// Where the piece or the gap at `valid` ends, unless it is open.
     pub fn boundary_after(&self, valid: i64, mark: i64) -> Option<i64> {
         let column = self.column(mark);
         let end = run_end(column, index(valid));
         instants().get(end).copied()
     }
 
+    /// Whether the transaction of this mark changed anything.
     pub fn is_changed_at(&self, mark: i64) -> bool {
         let position = self.columns.iter().position(|(from, _)| *from == mark);
         position.is_some_and(|at| at > 0 && self.columns[at].1 != self.columns[at - 1].1)
     }
 
+    /// The mark of the latest change.
     pub fn last_change(&self) -> Option<i64> {
         let mut marks = self.columns.iter().map(|(mark, _)| *mark).rev();
         marks.find(|mark| self.is_changed_at(*mark))
     }
 }
 
-fn holds(column: &Column, cell: Cell) -> bool {
+fn holds(column: &GridColumn, cell: GridCell) -> bool {
     column
         .iter()
         .flatten()
@@ -279,14 +290,14 @@ fn holds(column: &Column, cell: Cell) -> bool {
 }
 
 /// Where the cells end that belong to the same piece, or gap, as this one.
-fn run_end(column: &Column, from: usize) -> usize {
-    let name = |at: usize| column[at].map(|cell: Cell| cell.piece);
+fn run_end(column: &GridColumn, from: usize) -> usize {
+    let name = |at: usize| column[at].map(|cell: GridCell| cell.piece);
     let other = (from + 1..column.len()).find(|at| name(*at) != name(from));
     other.unwrap_or(column.len())
 }
 
-fn period_of(column: &Column, piece: u32) -> (i64, Option<i64>) {
-    let is_piece = |cell: &Option<Cell>| cell.is_some_and(|cell| cell.piece == piece);
+fn period_of(column: &GridColumn, piece: u32) -> (i64, Option<i64>) {
+    let is_piece = |cell: &Option<GridCell>| cell.is_some_and(|cell| cell.piece == piece);
     let from = column.iter().position(is_piece).unwrap();
     between(from, run_end(column, from))
 }

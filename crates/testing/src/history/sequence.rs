@@ -1,26 +1,31 @@
 //! Random sequences of transactions on one row.
 
+#![allow(
+    missing_docs,
+    reason = "operations and columns are named as the model names them"
+)]
+
 use model::Timestamp;
 use model::history::{Range, Until};
 use proptest::prelude::*;
 
 /// A row of two columns; 0 is null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Doc {
+pub struct HistoryDoc {
     pub x: u8,
     pub y: u8,
 }
 
 /// What a merge sets; `None` keeps.
 #[derive(Clone, Copy, Debug)]
-pub struct Columns {
+pub struct SetColumns {
     pub x: Option<u8>,
     pub y: Option<u8>,
 }
 
-impl Columns {
-    pub fn merged(self, doc: Doc) -> Doc {
-        Doc {
+impl SetColumns {
+    pub fn merged(self, doc: HistoryDoc) -> HistoryDoc {
+        HistoryDoc {
             x: self.x.unwrap_or(doc.x),
             y: self.y.unwrap_or(doc.y),
         }
@@ -28,7 +33,7 @@ impl Columns {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum HistoryWrite {
     Insert,
     Put,
     Patch,
@@ -39,8 +44,8 @@ pub enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Op {
-    Write(Kind, Range, Columns),
+pub enum HistoryOp {
+    Write(HistoryWrite, Range, SetColumns),
     Erase,
     Exists { expected: bool, at: Option<i64> },
     HasX { x: u8, at: Option<i64> },
@@ -48,10 +53,10 @@ pub enum Op {
 }
 
 #[derive(Clone, Debug)]
-pub struct Transaction {
+pub struct HistoryTransaction {
     /// By how much its mark is above the horizon.
     pub ahead: i64,
-    pub ops: Vec<Op>,
+    pub ops: Vec<HistoryOp>,
 }
 
 /// Highest valid instant that an operation names.
@@ -63,9 +68,9 @@ pub const MARK_MAX: i64 = AHEAD_MAX * TRANSACTIONS_MAX as i64;
 
 /// A number out of which choices are drawn. (A strategy for each choice takes ten times as long,
 /// which ten thousand sequences do not bear in a build without optimisation.)
-struct Draws(u64);
+struct HistoryDraws(u64);
 
-impl Draws {
+impl HistoryDraws {
     /// One of `count` choices.
     fn below(&mut self, count: u64) -> u64 {
         let drawn = self.0 % count;
@@ -100,40 +105,43 @@ impl Draws {
         Range { from, until }
     }
 
-    fn columns(&mut self) -> Columns {
+    fn columns(&mut self) -> SetColumns {
         let mut column = || self.below(4).checked_sub(1).map(|value| value as u8);
         let (x, y) = (column(), column());
-        Columns { x, y }
+        SetColumns { x, y }
     }
 
-    fn op(&mut self) -> Op {
+    fn op(&mut self) -> HistoryOp {
         let kind = match self.below(52) {
-            0..16 => Kind::Put,
-            16..24 => Kind::Delete,
-            24..32 => Kind::Patch,
-            32..40 => Kind::Update,
-            40..44 => Kind::UpdateWhereDifferent,
-            44..48 => Kind::Insert,
-            48 => return Op::Erase,
+            0..16 => HistoryWrite::Put,
+            16..24 => HistoryWrite::Delete,
+            24..32 => HistoryWrite::Patch,
+            32..40 => HistoryWrite::Update,
+            40..44 => HistoryWrite::UpdateWhereDifferent,
+            44..48 => HistoryWrite::Insert,
+            48 => return HistoryOp::Erase,
             49 => {
                 let (expected, at) = (self.below(2) == 1, self.maybe_instant());
-                return Op::Exists { expected, at };
+                return HistoryOp::Exists { expected, at };
             }
             50 => {
                 let (x, at) = (self.below(3) as u8, self.maybe_instant());
-                return Op::HasX { x, at };
+                return HistoryOp::HasX { x, at };
             }
-            _ => return Op::UnchangedSince(self.instant()),
+            _ => return HistoryOp::UnchangedSince(self.instant()),
         };
-        Op::Write(kind, self.range(), self.columns())
+        HistoryOp::Write(kind, self.range(), self.columns())
     }
 }
 
-pub fn transactions() -> impl Strategy<Value = Vec<Transaction>> {
+pub fn transactions() -> impl Strategy<Value = Vec<HistoryTransaction>> {
     let ops = prop::collection::vec(any::<u64>(), 1..5);
-    let transaction = (1..=AHEAD_MAX, ops).prop_map(|(ahead, ops)| Transaction {
+    let transaction = (1..=AHEAD_MAX, ops).prop_map(|(ahead, ops)| HistoryTransaction {
         ahead,
-        ops: ops.into_iter().map(|draws| Draws(draws).op()).collect(),
+        ops: ops
+            .into_iter()
+            .map(|draws| HistoryDraws(draws).op())
+            .collect(),
     });
     prop::collection::vec(transaction, 1..=TRANSACTIONS_MAX)
 }

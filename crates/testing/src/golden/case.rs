@@ -4,7 +4,7 @@
 //! directives (`@ …`) and query texts; after `---` stands what they must lead to, as
 //! `label: text`. Lines before the first case, and empty lines, are for the reader.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use model::permission::Role;
@@ -21,9 +21,12 @@ pub const LIMITS: Limits = Limits {
 };
 
 /// One case as written.
-pub struct Case {
+pub struct GoldenCase {
+    /// What it is about.
     pub name: String,
+    /// Lines that begin with `@ `.
     pub directives: Vec<String>,
+    /// Query texts.
     pub queries: Vec<String>,
     /// What is expected, as `label: text` lines.
     pub expected: Vec<String>,
@@ -31,14 +34,17 @@ pub struct Case {
 
 /// A file of cases.
 pub struct CaseFile {
+    /// Where it is.
     pub path: PathBuf,
     /// What stands before the first case.
     pub preface: String,
-    pub cases: Vec<Case>,
+    /// In the order of the file.
+    pub cases: Vec<GoldenCase>,
 }
 
-/// Every file of cases in `folder`, by name.
-pub fn read_all(folder: &Path) -> Vec<CaseFile> {
+/// Every file of cases, by name.
+pub fn read_all() -> Vec<CaseFile> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/golden");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -63,7 +69,7 @@ fn read(path: PathBuf) -> CaseFile {
     }
 }
 
-fn read_case(text: &str) -> Case {
+fn read_case(text: &str) -> GoldenCase {
     let (name, rest) = text.split_once('\n').unwrap();
     let (asked, expected) = rest.split_once("---\n").unwrap_or((rest, ""));
     let lines = |text: &str| -> Vec<String> {
@@ -73,7 +79,7 @@ fn read_case(text: &str) -> Case {
     let (directives, queries) = lines(asked)
         .into_iter()
         .partition(|line| line.starts_with("@ "));
-    Case {
+    GoldenCase {
         name: name.to_owned(),
         directives,
         queries,
@@ -126,7 +132,7 @@ pub fn hold_beginnings(table: &mut Table) {
 }
 
 /// What a case asks for.
-enum Wanted {
+enum CaseSubject {
     Rows,
     Total(Option<u64>),
     Point(String),
@@ -134,21 +140,23 @@ enum Wanted {
 }
 
 /// The statements of one case in one dialect, each with what it is.
-pub type Statements = Vec<(&'static str, Statement)>;
+pub type CaseStatements = Vec<(&'static str, Statement)>;
 
 /// A case with its directives read.
-pub struct Asked {
+pub struct PreparedCase {
+    /// What is asked, with the indexes that the case leaves.
     pub table: Arc<Table>,
+    /// Now where it is `None`.
     pub at: Option<Coordinates>,
     visibility: Visibility,
     frame: Frame,
-    wanted: Wanted,
+    wanted: CaseSubject,
 }
 
-impl Asked {
+impl PreparedCase {
     /// The case, asked of `table`.
-    pub fn new(case: &Case, mut table: Table) -> Asked {
-        let mut asked = (None, Visibility::Everything, Wanted::Rows);
+    pub fn new(case: &GoldenCase, mut table: Table) -> PreparedCase {
+        let mut asked = (None, Visibility::Everything, CaseSubject::Rows);
         let mut frame = Frame::One;
         for directive in &case.directives {
             let words: Vec<&str> = directive.split_whitespace().skip(1).collect();
@@ -159,14 +167,14 @@ impl Asked {
                 ["at", valid, system] => asked.0 = Some(coordinates(valid, system)),
                 ["pieces", from, to] => frame = Frame::Pieces(period(from, to)),
                 ["versions", from, to] => frame = Frame::Versions(period(from, to)),
-                ["total", "all"] => asked.2 = Wanted::Total(None),
-                ["total", cap] => asked.2 = Wanted::Total(Some(cap.parse().unwrap())),
-                ["point", id] => asked.2 = Wanted::Point((*id).to_owned()),
-                ["content"] => asked.2 = Wanted::Content,
+                ["total", "all"] => asked.2 = CaseSubject::Total(None),
+                ["total", cap] => asked.2 = CaseSubject::Total(Some(cap.parse().unwrap())),
+                ["point", id] => asked.2 = CaseSubject::Point((*id).to_owned()),
+                ["content"] => asked.2 = CaseSubject::Content,
                 other => panic!("{}: unknown directive {other:?}", case.name),
             }
         }
-        Asked {
+        PreparedCase {
             table: Arc::new(table),
             at: asked.0,
             visibility: asked.1,
@@ -175,6 +183,7 @@ impl Asked {
         }
     }
 
+    /// These texts, resolved.
     pub fn query(&self, texts: &[String]) -> Result<Query, QueryError> {
         let ast = query::parse(texts)?;
         let visibility = self.visibility.clone();
@@ -189,16 +198,16 @@ impl Asked {
     /// The number of the index that SQLite is told to use.
     pub fn index(&self, query: &Query) -> Option<u32> {
         let choice = match self.wanted {
-            Wanted::Rows => query::index_choice::choose_index(query),
-            Wanted::Total(_) => query::index_choice::choose_total_index(query),
-            Wanted::Point(_) | Wanted::Content => None,
+            CaseSubject::Rows => query::index_choice::choose_index(query),
+            CaseSubject::Total(_) => query::index_choice::choose_total_index(query),
+            CaseSubject::Point(_) | CaseSubject::Content => None,
         };
         choice.map(|choice| choice.number)
     }
 
     /// Whether the case is about a list, for which an index is chosen.
     pub fn is_list(&self) -> bool {
-        matches!(self.wanted, Wanted::Rows | Wanted::Total(_))
+        matches!(self.wanted, CaseSubject::Rows | CaseSubject::Total(_))
     }
 
     /// The page's rows with the keys of the order.
@@ -206,17 +215,18 @@ impl Asked {
         emit::rows_in_place(query, cursor_values(query).as_deref(), dialect)
     }
 
-    pub fn statements(&self, query: &Query, dialect: Dialect) -> Statements {
+    /// What the query becomes.
+    pub fn statements(&self, query: &Query, dialect: Dialect) -> CaseStatements {
         match &self.wanted {
-            Wanted::Rows => {
+            CaseSubject::Rows => {
                 let values = cursor_values(query);
                 let cursor = emit::cursor_row(query, dialect);
                 let cursor = cursor.map(|statement| ("cursor", statement));
                 let rows = emit::rows(query, values.as_deref(), dialect);
                 cursor.into_iter().chain([("rows", rows)]).collect()
             }
-            Wanted::Total(cap) => vec![("total", emit::total(query, *cap, dialect))],
-            Wanted::Point(id) => {
+            CaseSubject::Total(cap) => vec![("total", emit::total(query, *cap, dialect))],
+            CaseSubject::Point(id) => {
                 let (table, selection) = (&self.table, &query.selection);
                 let seen = &self.visibility;
                 let statement = match self.at {
@@ -225,7 +235,7 @@ impl Asked {
                 };
                 vec![("point", statement)]
             }
-            Wanted::Content => vec![("content", emit::content(&self.table, 42, dialect))],
+            CaseSubject::Content => vec![("content", emit::content(&self.table, 42, dialect))],
         }
     }
 }
