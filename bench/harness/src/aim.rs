@@ -115,11 +115,7 @@ mod tests {
 
     #[test]
     fn the_request_is_the_one_that_a_server_gets() {
-        let access = Access {
-            address: ([127, 0, 0, 1], 80).into(),
-            project: "p".into(),
-            key: "k".into(),
-        };
+        let access = Access::new(([127, 0, 0, 1], 80), "p", "k");
         let aim = Aim::at(&access, "/tablesdb?x", ProcessNumber(1));
         assert_eq!(aim.request(), access.request("GET", "/tablesdb?x", ""));
         assert_eq!(aim.url(), access.url("/tablesdb?x"));

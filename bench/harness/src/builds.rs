@@ -215,7 +215,7 @@ impl Stage<'_> {
             let id = row["$id"].take();
             row.as_object_mut().expect("it is one").remove("$id");
             let body = json!({ "rowId": id, "data": row }).to_string();
-            connection.accepted(&self.access.request("POST", &rows_route(), &body))?;
+            connection.call(self.access, "POST", &rows_route(), &body)?;
             longest = longest.max(due.elapsed());
             due += EVERY;
         }
@@ -237,7 +237,7 @@ impl Stage<'_> {
         let mut connection = Connection::open(self.access.address)?;
         connection.wait_at_most(PATIENCE)?;
         let start = Instant::now();
-        connection.accepted(&self.access.request("POST", &route, &body.to_string()))?;
+        connection.call(self.access, "POST", &route, &body)?;
         wait_until_available(&mut connection, self.access, &format!("{route}/{name}"))?;
         Ok(start.elapsed())
     }
@@ -247,7 +247,7 @@ impl Stage<'_> {
         let route = format!("{TABLES}/rows/indexes/{name}");
         let mut connection = Connection::open(self.access.address)?;
         connection.wait_at_most(PATIENCE)?;
-        connection.accepted(&self.access.request("DELETE", &route, "{}"))?;
+        connection.call(self.access, "DELETE", &route, "{}")?;
         Ok(())
     }
 }
@@ -283,11 +283,7 @@ mod tests {
 
     #[test]
     fn a_row_has_its_width_and_a_label_of_its_own() {
-        let access = Access {
-            address: ([127, 0, 0, 1], 80).into(),
-            project: String::new(),
-            key: String::new(),
-        };
+        let access = Access::new(([127, 0, 0, 1], 80), "", "");
         for width in WIDTHS {
             let stage = Stage {
                 access: &access,

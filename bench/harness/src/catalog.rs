@@ -37,9 +37,7 @@ pub fn seed(binary: &Path, server: &LiveServer, rows: u32, indexed: bool) -> Res
     let access = &server.access;
     let route = answer::route(None);
     let mut connection = Connection::open(access.address)?;
-    let body = connection
-        .accepted(&access.request("GET", &route, ""))?
-        .body;
+    let body = connection.call(access, "GET", &route, "")?.body;
     Expected::over(rows).check(body, &route)?;
     Ok(took)
 }
@@ -66,7 +64,7 @@ pub fn seeded(
         let lengths: Vec<Value> = columns.iter().map(|column| length(column)).collect();
         let body = json!({ "key": key, "type": "key", "columns": columns, "lengths": lengths });
         let body = body.to_string();
-        connection.accepted(&access.request("POST", &route, &body))?;
+        connection.call(access, "POST", &route, &body)?;
         wait_until_available(&mut connection, access, &format!("{route}/{key}"))?;
     }
     server.stop()?;
@@ -113,13 +111,12 @@ pub fn fill(access: &Access, table: &str, rows: u32) -> Result<()> {
     let mut definition = table::definition(false);
     definition["tableId"] = json!(table);
     let tables = format!("{}/tables", table::database_route());
-    let request = access.request("POST", &tables, &definition.to_string());
-    connection.accepted(&request)?;
+    connection.call(access, "POST", &tables, &definition)?;
     for start in (0..rows).step_by(BATCH_ROWS as usize) {
         let batch = start..rows.min(start + BATCH_ROWS);
         let batch: Vec<String> = batch.map(|index| Product::new(index).json()).collect();
         let body = format!(r#"{{"rows":[{}]}}"#, batch.join(","));
-        connection.accepted(&access.request("POST", &rows_of(table), &body))?;
+        connection.call(access, "POST", &rows_of(table), &body)?;
     }
     Ok(())
 }
@@ -154,11 +151,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn access() -> Access {
-        Access {
-            address: ([127, 0, 0, 1], 80).into(),
-            project: "p".into(),
-            key: "k".into(),
-        }
+        Access::new(([127, 0, 0, 1], 80), "p", "k")
     }
 
     #[test]

@@ -174,7 +174,7 @@ impl Change {
         let (route, key, body) = self.call(number);
         let mut connection = Connection::open(access.address)?;
         let start = Instant::now();
-        connection.accepted(&access.request("POST", &route, &body.to_string()))?;
+        connection.call(access, "POST", &route, &body)?;
         let answered = start.elapsed();
         if self == Change::Index {
             wait_until_available(&mut connection, access, &format!("{route}/{key}"))?;

@@ -174,11 +174,7 @@ mod tests {
 
     #[test]
     fn a_slow_body_announces_more_than_it_sends() {
-        let access = Access {
-            address: ([127, 0, 0, 1], 80).into(),
-            project: "p".into(),
-            key: "k".into(),
-        };
+        let access = Access::new(([127, 0, 0, 1], 80), "p", "k");
         let text = String::from_utf8(beginning(&access)).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains("\r\nContent-Length: 1000000"), "{head}");

@@ -68,7 +68,7 @@ fn hits(access: &Access, numbers: impl Iterator<Item = u32>) -> Result<usize> {
     let mut connection = Connection::open(access.address)?;
     let mut hits = 0;
     for number in numbers {
-        let answer = connection.accepted(&access.request("GET", &route(number), ""))?;
+        let answer = connection.call(access, "GET", &route(number), "")?;
         match answer.header("x-appwrite-cache") {
             Some("hit") => hits += 1,
             Some("miss") => {}

@@ -38,8 +38,7 @@ pub fn row_route(index: u32) -> String {
 /// # Errors
 /// When it is not the right one; the first difference is in the text.
 pub fn check_list(connection: &mut Connection, access: &Access, route: &str) -> Result<()> {
-    let request = access.request("GET", route, "");
-    let answer = connection.accepted(&request)?;
+    let answer = connection.call(access, "GET", route, "")?;
     Expected::over(ROWS).check(answer.body, route)
 }
 
@@ -48,7 +47,7 @@ pub fn check_list(connection: &mut Connection, access: &Access, route: &str) -> 
 /// # Errors
 /// When it is not; the first difference is in the text.
 pub fn check_row(connection: &mut Connection, access: &Access, index: u32) -> Result<()> {
-    let answer = connection.accepted(&access.request("GET", &row_route(index), ""))?;
+    let answer = connection.call(access, "GET", &row_route(index), "")?;
     let row: Value = serde_json::from_slice(answer.body).context("no JSON came back")?;
     match seed::difference(&row, &Product::new(index)) {
         None => Ok(()),

@@ -180,7 +180,7 @@ impl Run {
         let id = id(self.number, number);
         let route = format!("{}/{id}", table::rows_route());
         let answer = connection
-            .accepted(&access.request("GET", &route, ""))
+            .call(access, "GET", &route, "")
             .with_context(|| format!("row {id} of {} acknowledged", self.rows))?;
         let mut row: Value = serde_json::from_slice(answer.body).context("no JSON came back")?;
         let named = std::mem::replace(&mut row["$id"], json!(row_id(TEMPLATE)));
@@ -233,11 +233,7 @@ mod tests {
 
     #[test]
     fn a_script_holds_the_head_and_the_runs_number() {
-        let access = Access {
-            address: ([127, 0, 0, 1], 80).into(),
-            project: "p".into(),
-            key: "k".into(),
-        };
+        let access = Access::new(([127, 0, 0, 1], 80), "p", "k");
         let script = script(&access, 3);
         let head = r#"local HEAD, RUN = "POST /v1/tablesdb/bench_db/tables/products/rows HTTP/1.1"#;
         assert!(script.starts_with(head), "{script}");

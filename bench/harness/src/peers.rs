@@ -115,8 +115,7 @@ fn ours(server: &LiveServer, wanted: &str) -> Result<Aim> {
 /// A list comes from the cache, or from a server that has none.
 fn must_say(server: &LiveServer, wanted: &str) -> Result<()> {
     let mut connection = Connection::open(server.access.address)?;
-    let request = server.access.request("GET", &answer::route(None), "");
-    let answer = connection.accepted(&request)?;
+    let answer = connection.call(&server.access, "GET", &answer::route(None), "")?;
     let said = answer.header("x-tidemark-cache").unwrap_or_default();
     ensure!(
         said.starts_with(wanted),

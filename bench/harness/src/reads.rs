@@ -99,7 +99,7 @@ impl Subject {
             Subject::Ttl => ("x-appwrite-cache", self.route()),
         };
         expect::check_list(&mut connection, access, &route)?;
-        let answer = connection.accepted(&access.request("GET", &route, ""))?;
+        let answer = connection.call(access, "GET", &route, "")?;
         let cached = answer.header(header).unwrap_or_default();
         ensure!(
             cached.starts_with("hit"),

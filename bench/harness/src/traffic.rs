@@ -137,11 +137,7 @@ mod tests {
                 }
             }
         });
-        Access {
-            address,
-            project: String::new(),
-            key: String::new(),
-        }
+        Access::new(address, "", "")
     }
 
     /// Holds so many times.

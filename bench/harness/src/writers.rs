@@ -258,7 +258,7 @@ fn ask(access: &Access, lists: &[String]) -> Result<usize> {
                 let mut connection = Connection::open(access.address)?;
                 let mut hits = 0;
                 for list in lists.iter().skip(first).step_by(ASKING) {
-                    let answer = connection.accepted(&access.request("GET", list, ""))?;
+                    let answer = connection.call(access, "GET", list, "")?;
                     let cached = answer.header("x-tidemark-cache").unwrap_or_default();
                     hits += usize::from(cached.starts_with("hit"));
                 }
@@ -285,11 +285,7 @@ mod tests {
 
     #[test]
     fn changes_go_over_all_rows_and_values() {
-        let access = Access {
-            address: ([127, 0, 0, 1], 80).into(),
-            project: "p".into(),
-            key: "k".into(),
-        };
+        let access = Access::new(([127, 0, 0, 1], 80), "p", "k");
         let requests: HashSet<Vec<u8>> = (0..6_000).map(|n| change_of(&access, n)).collect();
         assert_eq!(requests.len(), 6_000);
         let text = String::from_utf8(change_of(&access, 1)).unwrap();

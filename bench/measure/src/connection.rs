@@ -3,6 +3,7 @@
 //! No HTTP library, because its time would be part of every sample. It reads a head, and a body
 //! with `Content-Length`, as this server writes it, or in chunks, as others may.
 
+use std::fmt::Display;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -54,6 +55,15 @@ pub struct Answer<'a> {
 }
 
 impl Access {
+    /// The access to a server at `address`.
+    pub fn new(address: impl Into<SocketAddr>, project: &str, key: &str) -> Access {
+        Access {
+            address: address.into(),
+            project: project.to_owned(),
+            key: key.to_owned(),
+        }
+    }
+
     /// The address of `route`, such as `/tablesdb`.
     pub fn url(&self, route: &str) -> String {
         format!("http://{}/v1{route}", self.address)
@@ -154,6 +164,20 @@ impl Connection {
                 begun = extent(&self.received)?;
             }
         }
+    }
+
+    /// Calls `route`, with a body where it is not empty; that must succeed.
+    ///
+    /// # Errors
+    /// As [`Connection::accepted`].
+    pub fn call(
+        &mut self,
+        access: &Access,
+        method: &str,
+        route: &str,
+        body: impl Display,
+    ) -> Result<Answer<'_>> {
+        self.accepted(&access.request(method, route, &body.to_string()))
     }
 
     /// As [`Connection::ask`], for requests that must succeed.
@@ -325,12 +349,7 @@ mod tests {
 
     #[test]
     fn a_request_carries_key_and_length() {
-        let address = ([127, 0, 0, 1], 80).into();
-        let access = Access {
-            address,
-            project: "p".into(),
-            key: "k".into(),
-        };
+        let access = Access::new(([127, 0, 0, 1], 80), "p", "k");
         let text = String::from_utf8(access.request("POST", "/x", "{}")).unwrap();
         let wanted = "POST /v1/x HTTP/1.1\r\nHost: 127.0.0.1:80\r\nX-Appwrite-Project: p\r\n\
                       X-Appwrite-Key: k\r\nContent-Type: application/json\r\n\

@@ -51,11 +51,7 @@ impl LiveServer {
         let mut live = LiveServer {
             running: ChildProgram::spawn(&mut command, cores)?,
             log,
-            access: Access {
-                address,
-                project: String::new(),
-                key: String::new(),
-            },
+            access: Access::new(address, "", ""),
             first_answer: Duration::ZERO,
         };
         live.wait_for_answer(start)?;

@@ -91,7 +91,7 @@ pub fn measure(options: &Options, stage: &Stage) -> Result<Change> {
     }
     let without = json!({ "history": "none" }).to_string();
     let route = options_route("none");
-    connection.accepted(&access.request("PATCH", &route, &without))?;
+    connection.call(&access, "PATCH", &route, &without)?;
     let mut change = Change::default();
     let bar = progress(u64::from(plan.slices + 1));
     for slice in 0..=plan.slices {
@@ -142,7 +142,7 @@ fn fill(access: &Access, connection: &mut Connection, table: &str) -> Result<()>
     for start in (0..ROWS).step_by(BATCH as usize) {
         let rows: Vec<Value> = (start..ROWS.min(start + BATCH)).map(row).collect();
         let body = json!({ "rows": rows }).to_string();
-        connection.accepted(&access.request("POST", &rows_route(table), &body))?;
+        connection.call(access, "POST", &rows_route(table), &body)?;
     }
     Ok(())
 }
@@ -196,11 +196,7 @@ mod tests {
 
     #[test]
     fn every_change_is_another_price() {
-        let access = Access {
-            address: ([127, 0, 0, 1], 80).into(),
-            project: "p".into(),
-            key: "k".into(),
-        };
+        let access = Access::new(([127, 0, 0, 1], 80), "p", "k");
         let mut all = calls(&access, "kept", 0, 1_500);
         all.extend(calls(&access, "kept", 1_500, 1_500));
         let mut requests: Vec<&[u8]> = all.iter().map(|call| &call.request[..]).collect();

@@ -222,8 +222,8 @@ fn content(shape: Shape, nth: u32, version: u32) -> Value {
 }
 
 fn mark(access: &Access, connection: &mut Connection) -> Result<i64> {
-    let request = access.request("GET", "/tidemark/status", "");
-    let status: Value = serde_json::from_slice(connection.accepted(&request)?.body)?;
+    let status: Value =
+        serde_json::from_slice(connection.call(access, "GET", "/tidemark/status", "")?.body)?;
     status["mark"].as_i64().context("the status tells no mark")
 }
 

@@ -196,7 +196,7 @@ pub fn create(access: &Access) -> Result<()> {
 /// When the server refuses.
 pub fn create_database(access: &Access, connection: &mut Connection) -> Result<()> {
     let body = json!({ "databaseId": DATABASE, "name": "Twice" }).to_string();
-    connection.accepted(&access.request("POST", "/tablesdb", &body))?;
+    connection.call(access, "POST", "/tablesdb", &body)?;
     Ok(())
 }
 
@@ -224,7 +224,7 @@ pub fn create_table(
         "indexes": indexes,
     });
     let route = format!("/tablesdb/{DATABASE}/tables");
-    connection.accepted(&access.request("POST", &route, &body.to_string()))?;
+    connection.call(access, "POST", &route, &body)?;
     Ok(())
 }
 
@@ -272,11 +272,7 @@ mod tests {
     use super::*;
 
     fn access() -> Access {
-        Access {
-            address: ([127, 0, 0, 1], 80).into(),
-            project: "p".into(),
-            key: "k".into(),
-        }
+        Access::new(([127, 0, 0, 1], 80), "p", "k")
     }
 
     #[test]

@@ -199,7 +199,7 @@ pub fn run(options: &Options) -> Result<(WrittenReport, usize)> {
 fn answers(arena: &Arena<'_>) -> Result<()> {
     let mut connection = Connection::open(arena.access.address)?;
     let row = format!("{}/{}", scene::rows_route(scene::OPEN), scene::row_id(1));
-    connection.accepted(&arena.access.request("GET", &row, ""))?;
+    connection.call(arena.access, "GET", &row, "")?;
     Ok(())
 }
 

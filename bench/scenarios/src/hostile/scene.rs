@@ -61,8 +61,7 @@ const LARGER_BYTES: usize = 200 << 10;
 pub fn set(access: &Access, stop: &Stop, (rows, seed): (u32, u64)) -> Result<()> {
     let mut connection = Connection::open(access.address)?;
     let mut post = |route: &str, body: Value| -> Result<()> {
-        let request = access.request("POST", route, &body.to_string());
-        let answer = connection.accepted(&request);
+        let answer = connection.call(access, "POST", route, &body);
         answer.map(drop).with_context(|| route.to_owned())
     };
     post(

@@ -1,5 +1,6 @@
 //! What strangers send, by kind of attack.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use measure::connection::Access;
@@ -261,6 +262,10 @@ impl<'a> Sender<'a> {
         }
     }
 
+    fn ask(&self, method: &str, route: &str, body: impl Display) -> Vec<u8> {
+        request(self.access, method, route, &body.to_string())
+    }
+
     /// The next request; `last` is the answer to the one before, if one came.
     pub fn next(&mut self, last: Option<&Reply>) -> Shot {
         self.sent += 1;
@@ -309,12 +314,7 @@ impl<'a> Sender<'a> {
             Kind::Cheap => {
                 // A small row.
                 let row = row_id(1 + self.draw.below(40) as u32);
-                request(
-                    self.access,
-                    "GET",
-                    &format!("{}/{row}", rows_route(OPEN)),
-                    "",
-                )
+                self.ask("GET", &format!("{}/{row}", rows_route(OPEN)), "")
             }
             Kind::Arrays => self.arrays(),
             Kind::Rows => self.row(),
@@ -330,7 +330,7 @@ impl<'a> Sender<'a> {
             Kind::Tests if self.draw.below(4) == 0 => {
                 // By the address, whose length the head's limit bounds.
                 let route = seed::list_route_of(&rows_route(OPEN), &self.queries(kind)[..9]);
-                request(self.access, "GET", &route, "")
+                self.ask("GET", &route, "")
             }
             _ => {
                 let candidate = self.candidate(kind);
@@ -341,7 +341,7 @@ impl<'a> Sender<'a> {
 
     fn listing(&self, candidate: &Candidate) -> Vec<u8> {
         let route = format!("{}/query", rows_route(candidate.table));
-        request(self.access, "POST", &route, &candidate.body())
+        self.ask("POST", &route, candidate.body())
     }
 
     fn candidate(&mut self, kind: Kind) -> Candidate {
@@ -412,26 +412,16 @@ impl<'a> Sender<'a> {
         let one = format!("{rows}/{id}");
         let grants = ["read(\"any\")", "update(\"any\")", "delete(\"any\")"];
         match self.draw.below(5) {
-            0 => request(self.access, "DELETE", &one, ""),
-            1 => request(
-                self.access,
-                "PATCH",
-                &one,
-                &json!({ "data": data }).to_string(),
-            ),
+            0 => self.ask("DELETE", &one, ""),
+            1 => self.ask("PATCH", &one, json!({ "data": data })),
             2 => {
                 let body = json!({ "data": { "m": 1 }, "permissions": grants });
-                request(self.access, "PUT", &one, &body.to_string())
+                self.ask("PUT", &one, body)
             }
-            3 => request(
-                self.access,
-                "PATCH",
-                &format!("{one}/m/increment"),
-                "{\"value\":1}",
-            ),
+            3 => self.ask("PATCH", &format!("{one}/m/increment"), "{\"value\":1}"),
             _ => {
                 let body = json!({ "rowId": id, "data": data });
-                request(self.access, "POST", &rows, &body.to_string())
+                self.ask("POST", &rows, body)
             }
         }
     }
@@ -445,17 +435,12 @@ impl<'a> Sender<'a> {
             0 => {
                 let data = format!("{{\"tags\":{all}}}");
                 let row = json!({ "rowId": "unique()", "data": data }).to_string();
-                request(self.access, "POST", &rows, &row)
+                self.ask("POST", &rows, &row)
             }
-            1 => request(self.access, "POST", &rows, &format!("{{\"rows\":{all}}}")),
+            1 => self.ask("POST", &rows, format!("{{\"rows\":{all}}}")),
             _ => {
                 let route = format!("{}/query", rows_route(OPEN));
-                request(
-                    self.access,
-                    "POST",
-                    &route,
-                    &format!("{{\"queries\":{all}}}"),
-                )
+                self.ask("POST", &route, format!("{{\"queries\":{all}}}"))
             }
         }
     }
@@ -468,26 +453,16 @@ impl<'a> Sender<'a> {
             .collect();
         let change = json!({ "data": { "m": 7 }, "queries": texts }).to_string();
         match self.draw.below(5) {
-            0 => request(self.access, "PATCH", &rows, &change),
-            1 => request(self.access, "DELETE", &rows, &change),
+            0 => self.ask("PATCH", &rows, &change),
+            1 => self.ask("DELETE", &rows, &change),
             2 => {
                 let all: Vec<Value> = (0..100).map(|nth| content(nth, &mut self.draw)).collect();
-                request(
-                    self.access,
-                    "POST",
-                    &rows,
-                    &json!({ "rows": all }).to_string(),
-                )
+                self.ask("POST", &rows, json!({ "rows": all }))
             }
             3 => {
                 let route = format!("/tidemark/databases/{DATABASE}/transactions");
                 let ops = json!([{ "op": "erase", "table": OPEN, "id": row_id(0) }]);
-                request(
-                    self.access,
-                    "POST",
-                    &route,
-                    &json!({ "ops": ops }).to_string(),
-                )
+                self.ask("POST", &route, json!({ "ops": ops }))
             }
             _ => {
                 let route = format!("/tidemark/databases/{DATABASE}/batch/writes");
@@ -499,7 +474,7 @@ impl<'a> Sender<'a> {
                 };
                 let all: Vec<Value> = (0..1_000).map(operation).collect();
                 let body = json!({ "operations": all, "atomic": self.draw.below(2) == 0 });
-                request(self.access, "POST", &route, &body.to_string())
+                self.ask("POST", &route, body)
             }
         }
     }
@@ -514,13 +489,13 @@ impl<'a> Sender<'a> {
         });
         self.transaction = opened.or(self.transaction.take());
         let Some(id) = &self.transaction else {
-            return request(self.access, "POST", route, "{\"ttl\":60}");
+            return self.ask("POST", route, "{\"ttl\":60}");
         };
         let operations = format!("{route}/{id}/operations");
         match self.sent % 8 {
             0 => {
                 let body = "{\"rollback\":true}";
-                let ended = request(self.access, "PATCH", &format!("{route}/{id}"), body);
+                let ended = self.ask("PATCH", &format!("{route}/{id}"), body);
                 self.transaction = None;
                 ended
             }
@@ -533,7 +508,7 @@ impl<'a> Sender<'a> {
                 };
                 let all: Vec<Value> = (0..40).map(operation).collect();
                 let body = json!({ "operations": all }).to_string();
-                request(self.access, "POST", &operations, &body)
+                self.ask("POST", &operations, &body)
             }
             3 => {
                 let texts: Vec<String> = regexes(&mut self.draw)
@@ -545,7 +520,7 @@ impl<'a> Sender<'a> {
                     "data": { "queries": texts, "data": { "m": 1 } },
                 });
                 let body = json!({ "operations": [operation] }).to_string();
-                request(self.access, "POST", &operations, &body)
+                self.ask("POST", &operations, &body)
             }
             _ => {
                 let kind = self.draw.pick(&[Kind::Regex, Kind::Orders, Kind::Words]);
@@ -554,7 +529,7 @@ impl<'a> Sender<'a> {
                 let few = &queries[..queries.len().min(9)];
                 let route = seed::list_route_of(&rows_route(OPEN), few);
                 let inside = format!("{route}&transactionId={id}");
-                request(self.access, "GET", &inside, "")
+                self.ask("GET", &inside, "")
             }
         }
     }
@@ -574,12 +549,7 @@ impl<'a> Sender<'a> {
         };
         let parts: Vec<Value> = (0..100).map(|_| part(&mut self.draw)).collect();
         let route = format!("/tidemark/databases/{DATABASE}/batch/reads");
-        request(
-            self.access,
-            "POST",
-            &route,
-            &json!({ "reads": parts }).to_string(),
-        )
+        self.ask("POST", &route, json!({ "reads": parts }))
     }
 
     /// Lines without an end.
@@ -610,7 +580,7 @@ impl<'a> Sender<'a> {
             "kind": kind, "table": OPEN, "left": OPEN, "right": OPEN, "on": "m", "id": row_id(0),
             "fn": "count", "limit": 1_000,
         });
-        request(self.access, "POST", &route, &read.to_string())
+        self.ask("POST", &route, read.to_string())
     }
 }
 
@@ -724,11 +694,7 @@ mod tests {
     use super::*;
 
     fn access() -> Access {
-        Access {
-            address: ([127, 0, 0, 1], 80).into(),
-            project: "p".into(),
-            key: "secret-of-the-key".into(),
-        }
+        Access::new(([127, 0, 0, 1], 80), "p", "secret-of-the-key")
     }
 
     #[test]
