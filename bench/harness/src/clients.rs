@@ -194,7 +194,7 @@ impl<'a> Client<'a> {
                 self.write(&request)
             }
             Op::Update { row, column, value } => {
-                let key = self.workload.columns[column].0.as_str();
+                let key = self.workload.columns[column].key.as_str();
                 let body = json!({ "data": { key: value } }).to_string();
                 let request = self.access.request("PATCH", &row_route(row), &body);
                 self.write(&request)

@@ -1,5 +1,7 @@
 //! What the clients of the mixed workload do, one after the other: drawn, and so repeatable.
 
+use measure::draw::Draw;
+
 use crate::workload::Mixed;
 
 /// One request.
@@ -40,35 +42,13 @@ pub struct Drawing<'a> {
     weights: Vec<f64>,
 }
 
-/// Splitmix64: small, and good enough to choose rows.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Below `bound`, which is far from 2^64.
-    fn below(&mut self, bound: u32) -> u32 {
-        (self.next() % u64::from(bound)) as u32
-    }
-
-    /// From 0 to below 1.
-    fn part(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
-
 impl Drawing<'_> {
     /// Decides which list is how popular.
     pub fn new(workload: &Mixed) -> Drawing<'_> {
-        let mut draws = Draws(workload.seed);
+        let mut draws = Draw(workload.seed);
         let mut ranks: Vec<usize> = (0..workload.lists.len()).collect();
         for last in (1..ranks.len()).rev() {
-            ranks.swap(last, draws.below(last as u32 + 1) as usize);
+            ranks.swap(last, draws.small(last as u32 + 1) as usize);
         }
         let mut sum = 0.0;
         let weights = (1..=ranks.len()).map(|rank| {
@@ -85,24 +65,24 @@ impl Drawing<'_> {
     /// The requests of one client in one part of the trace.
     pub fn client(&self, part: Part, client: u32) -> Vec<Op> {
         let seed = self.workload.seed ^ (u64::from(part.number) << 32) ^ u64::from(client);
-        let mut draws = Draws(seed);
+        let mut draws = Draw(seed);
         // One draw more, so that neighbouring seeds part.
-        let mut draws = Draws(draws.next());
+        let mut draws = Draw(draws.any());
         let before = part.number * self.workload.connections + client;
         let mut inserted = self.workload.rows + before * part.length;
         let op = |_| {
-            if draws.below(100) < part.read_percent {
-                return Op::Read(self.list(draws.part()));
+            if draws.small(100) < part.read_percent {
+                return Op::Read(self.list(draws.share()));
             }
-            if draws.below(100) < self.workload.insert_percent {
+            if draws.small(100) < self.workload.insert_percent {
                 inserted += 1;
                 return Op::Insert(inserted - 1);
             }
-            let column = draws.below(self.workload.columns.len() as u32) as usize;
+            let column = draws.small(self.workload.columns.len() as u32) as usize;
             Op::Update {
-                row: draws.below(self.workload.rows),
+                row: draws.small(self.workload.rows),
                 column,
-                value: draws.below(self.workload.columns[column].1 + 1),
+                value: draws.small(self.workload.columns[column].max + 1),
             }
         };
         (0..part.length).map(op).collect()
@@ -138,7 +118,7 @@ mod tests {
             match *op {
                 Op::Read(list) => counts[0] += u32::from(list < 1_000),
                 Op::Update { column, row, value } => {
-                    assert!(row < 10_000 && value <= workload.columns[column].1);
+                    assert!(row < 10_000 && value <= workload.columns[column].max);
                     counts[1 + column] += 1;
                 }
                 Op::Insert(_) => counts[3] += 1,

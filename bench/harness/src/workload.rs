@@ -1,7 +1,10 @@
 //! The committed workloads of `bench/workloads`: lists, and who writes what beside them.
 
-use anyhow::{Context, Result, bail, ensure};
+use std::collections::{BTreeMap, HashSet};
+
+use anyhow::{Context, Result, ensure};
 use scenarios::seed::list_route;
+use serde::Deserialize;
 use serde_json::Value;
 
 const MIXED: &str = include_str!("../../workloads/mixed.toml");
@@ -9,7 +12,8 @@ const WRITERS_EQUALITY: &str = include_str!("../../workloads/writers-equality.to
 const WRITERS_RANGE: &str = include_str!("../../workloads/writers-range.toml");
 
 /// Reads and writes at once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mixed {
     /// What every draw begins with.
     pub seed: u64,
@@ -23,21 +27,47 @@ pub struct Mixed {
     pub zipf_exponent: f64,
     /// Of the writes.
     pub insert_percent: u32,
-    /// What updates change: column and greatest value.
-    pub columns: Vec<(String, u32)>,
+    /// What updates change.
+    pub columns: Vec<Changing>,
     /// Beside the catalog's own: the columns of each.
+    #[serde(default)]
     pub indexes: Vec<Vec<String>>,
+    shape: Vec<Shape>,
     /// The lists' routes; no two are the same.
+    #[serde(skip)]
     pub lists: Vec<String>,
 }
 
+/// A column that updates change.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changing {
+    /// Its key.
+    pub key: String,
+    /// The greatest value.
+    pub max: u32,
+}
+
 /// Lists that are alive while rows are written.
-#[derive(Clone, Debug)]
-pub struct Lists {
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListSet {
     /// Beside the catalog's own: the columns of each.
+    #[serde(default)]
     pub indexes: Vec<Vec<String>>,
+    shape: Vec<Shape>,
     /// The lists' routes; no two are the same.
+    #[serde(skip)]
     pub lists: Vec<String>,
+}
+
+/// Lists that differ by the values that stand in the place of `<name>`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shape {
+    name: String,
+    queries: Vec<String>,
+    values: BTreeMap<String, Vec<toml::Value>>,
 }
 
 /// `bench/workloads/mixed.toml`
@@ -52,7 +82,7 @@ pub fn mixed() -> Result<Mixed> {
 ///
 /// # Errors
 /// As [`mixed`].
-pub fn lists_with_equality() -> Result<Lists> {
+pub fn lists_with_equality() -> Result<ListSet> {
     parse_lists(WRITERS_EQUALITY).context("bench/workloads/writers-equality.toml")
 }
 
@@ -60,41 +90,13 @@ pub fn lists_with_equality() -> Result<Lists> {
 ///
 /// # Errors
 /// As [`mixed`].
-pub fn lists_of_ranges() -> Result<Lists> {
+pub fn lists_of_ranges() -> Result<ListSet> {
     parse_lists(WRITERS_RANGE).context("bench/workloads/writers-range.toml")
 }
 
 fn parse_mixed(text: &str) -> Result<Mixed> {
-    let table: toml::Table = text.parse()?;
-    let known = [
-        "seed",
-        "rows",
-        "connections",
-        "durability",
-        "zipf_exponent",
-        "insert_percent",
-        "columns",
-        "indexes",
-        "shape",
-    ];
-    refuse_unknown(&table, &known)?;
-    let mixed = Mixed {
-        seed: number(&table, "seed")?,
-        rows: number(&table, "rows")?,
-        connections: number(&table, "connections")?,
-        durability: text_of(&table, "durability")?.to_owned(),
-        zipf_exponent: table
-            .get("zipf_exponent")
-            .and_then(toml::Value::as_float)
-            .context("`zipf_exponent` is no float")?,
-        insert_percent: number(&table, "insert_percent")?,
-        columns: tables(&table, "columns")?
-            .into_iter()
-            .map(|column| Ok((text_of(column, "key")?.to_owned(), number(column, "max")?)))
-            .collect::<Result<_>>()?,
-        indexes: indexes(&table),
-        lists: lists(&table)?,
-    };
+    let mut mixed: Mixed = toml::from_str(text)?;
+    mixed.lists = lists(&mixed.shape)?;
     ensure!(
         mixed.rows > 0 && mixed.connections > 0 && !mixed.columns.is_empty(),
         "rows, connections and columns are at least one"
@@ -103,56 +105,32 @@ fn parse_mixed(text: &str) -> Result<Mixed> {
     Ok(mixed)
 }
 
-fn parse_lists(text: &str) -> Result<Lists> {
-    let table: toml::Table = text.parse()?;
-    refuse_unknown(&table, &["indexes", "shape"])?;
-    Ok(Lists {
-        indexes: indexes(&table),
-        lists: lists(&table)?,
-    })
+fn parse_lists(text: &str) -> Result<ListSet> {
+    let mut lists: ListSet = toml::from_str(text)?;
+    lists.lists = self::lists(&lists.shape)?;
+    Ok(lists)
 }
 
-fn indexes(table: &toml::Table) -> Vec<Vec<String>> {
-    let all = table.get("indexes").and_then(toml::Value::as_array);
-    let index = |index: &toml::Value| -> Vec<String> {
-        let columns = index.as_array().into_iter().flatten();
-        columns.map(plain).collect()
-    };
-    all.into_iter().flatten().map(index).collect()
-}
-
-/// The lists of all shapes, in order.
-fn lists(table: &toml::Table) -> Result<Vec<String>> {
+fn lists(shapes: &[Shape]) -> Result<Vec<String>> {
     let mut lists = Vec::new();
-    for shape in tables(table, "shape")? {
-        let name = text_of(shape, "name")?;
-        lists.extend(expand(shape).with_context(|| format!("shape `{name}`"))?);
+    for shape in shapes {
+        lists.extend(expand(shape).with_context(|| format!("shape `{}`", shape.name))?);
     }
-    let mut distinct = lists.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
+    let distinct: HashSet<&String> = lists.iter().collect();
     ensure!(distinct.len() == lists.len(), "a list stands there twice");
     Ok(lists)
 }
 
-/// One list for each combination of the values.
-fn expand(shape: &toml::Table) -> Result<Vec<String>> {
-    refuse_unknown(shape, &["name", "queries", "values"])?;
-    let queries = shape.get("queries").and_then(toml::Value::as_array);
-    let queries = queries.context("no `queries`")?.iter();
-    let queries: Vec<&str> = queries.filter_map(toml::Value::as_str).collect();
-    let mut texts = vec![queries.join("\n")];
-    let values = shape.get("values").and_then(toml::Value::as_table);
-    for (name, values) in values.context("no `values`")? {
+/// Every combination of its values.
+fn expand(shape: &Shape) -> Result<Vec<String>> {
+    let mut texts = vec![shape.queries.join("\n")];
+    for (name, values) in &shape.values {
         let place = format!("<{name}>");
-        let values = values.as_array().context("values are a list")?;
-        let fill = |text: &String| -> Vec<String> {
-            let filled = values
-                .iter()
-                .map(|value| text.replace(&place, &plain(value)));
-            filled.collect()
-        };
         ensure!(texts[0].contains(&place), "no query holds {place}");
+        let fill = |text: &String| -> Vec<String> {
+            let filled = values.iter().map(plain);
+            filled.map(|value| text.replace(&place, &value)).collect()
+        };
         texts = texts.iter().flat_map(fill).collect();
     }
     texts.iter().map(|text| route(text)).collect()
@@ -173,30 +151,6 @@ fn plain(value: &toml::Value) -> String {
     }
 }
 
-fn refuse_unknown(table: &toml::Table, known: &[&str]) -> Result<()> {
-    match table.keys().find(|key| !known.contains(&key.as_str())) {
-        Some(key) => bail!("nobody reads `{key}`; known are {}", known.join(", ")),
-        None => Ok(()),
-    }
-}
-
-fn tables<'a>(table: &'a toml::Table, name: &str) -> Result<Vec<&'a toml::Table>> {
-    let list = table.get(name).and_then(toml::Value::as_array);
-    let list = list.with_context(|| format!("no `{name}`"))?.iter();
-    Ok(list.filter_map(toml::Value::as_table).collect())
-}
-
-fn number<N: TryFrom<i64>>(table: &toml::Table, name: &str) -> Result<N> {
-    let value = table.get(name).and_then(toml::Value::as_integer);
-    let value = value.and_then(|value| N::try_from(value).ok());
-    value.with_context(|| format!("`{name}` is no number that fits"))
-}
-
-fn text_of<'a>(table: &'a toml::Table, name: &str) -> Result<&'a str> {
-    let value = table.get(name).and_then(toml::Value::as_str);
-    value.with_context(|| format!("`{name}` is no text"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,7 +160,11 @@ mod tests {
         let mixed = mixed().unwrap();
         assert_eq!((mixed.lists.len(), mixed.rows), (1_000, 10_000));
         assert_eq!((mixed.zipf_exponent * 10.0) as u32, 11);
-        let columns: Vec<&str> = mixed.columns.iter().map(|(key, _)| key.as_str()).collect();
+        let columns: Vec<&str> = mixed
+            .columns
+            .iter()
+            .map(|column| column.key.as_str())
+            .collect();
         assert_eq!(
             (columns, mixed.insert_percent),
             (vec!["stock", "reviewCount"], 10)
@@ -243,14 +201,14 @@ mod tests {
             ),
             (shape("['{\"a\":1}']", "n = [1]"), "no query holds <n>"),
             (shape("['{<n>']", "n = [1]"), "is no JSON"),
-            ("colour = 1".to_owned(), "nobody reads `colour`"),
-            ("[[shape]]\nqueries = []".to_owned(), "`name` is no text"),
+            ("colour = 1".to_owned(), "unknown field `colour`"),
+            ("[[shape]]\nqueries = []".to_owned(), "missing field `name`"),
         ];
         for (text, wanted) in cases {
             let error = format!("{:#}", parse_lists(&text).unwrap_err());
             assert!(error.contains(wanted), "{error}");
         }
         let error = format!("{:#}", parse_mixed("seed = -1").unwrap_err());
-        assert!(error.contains("`seed` is no number"), "{error}");
+        assert!(error.contains("invalid value: integer `-1`"), "{error}");
     }
 }

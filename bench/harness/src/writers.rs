@@ -15,7 +15,7 @@ use crate::expect::{self, row_route};
 use crate::figure::{Figure, Goal, Round, Slice, points};
 use crate::run::{Run, RunArgs};
 use crate::surroundings;
-use crate::workload::{self, Lists};
+use crate::workload::{self, ListSet};
 
 /// Measure what a commit costs the writer while 10,000 cached lists are alive
 ///
@@ -142,7 +142,7 @@ impl Kind {
         }
     }
 
-    fn lists(self) -> Result<Lists> {
+    fn lists(self) -> Result<ListSet> {
         match self {
             Kind::Equality => workload::lists_with_equality(),
             Kind::Range => workload::lists_of_ranges(),

@@ -5,6 +5,7 @@ pub mod awake;
 pub mod connection;
 pub mod cores;
 pub mod disk;
+pub mod draw;
 pub mod live;
 pub mod machine;
 pub mod markdown;

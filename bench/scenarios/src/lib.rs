@@ -5,7 +5,6 @@ pub mod answer;
 pub mod bitemporal;
 pub mod codes;
 pub mod compare;
-mod draw;
 pub mod floor;
 pub mod gallery;
 pub mod hostile;

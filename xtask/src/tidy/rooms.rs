@@ -190,7 +190,7 @@ pub const ROOMS: [Room; 17] = [
             "transfer",
         ],
         outside: Outside::Unreserved,
-        outside_max: 7,
+        outside_max: 8,
     },
     Room {
         name: "fuzz",

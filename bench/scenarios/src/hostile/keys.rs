@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use measure::connection::{Access, Connection};
+use measure::draw::Draw;
 
 use super::scene::{OPEN, row_id, rows_route};
-use crate::draw::Draw;
 use crate::run::Sample;
 use crate::stop::Stop;
 

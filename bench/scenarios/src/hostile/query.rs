@@ -1,10 +1,10 @@
 //! Lists drawn by chance: every method over every kind of column, with values of odd sizes. What
 //! costs much is changed a little and tried again ([`super::search`]).
 
+use measure::draw::Draw;
 use serde_json::{Value, json};
 
 use super::scene::{COLUMNS, MOODS, READ, WORDS, row_id};
-use crate::draw::Draw;
 
 /// Every method of the query language, and one that is none.
 const METHODS: [&str; 36] = [
@@ -227,7 +227,7 @@ fn instant(draw: &mut Draw) -> Value {
     match draw.below(5) {
         0 => json!("2026-05-01"),
         1 => json!("min"),
-        2 => json!(draw.next() as i64),
+        2 => json!(draw.any() as i64),
         3 => json!("2999-12-31T23:59:59Z"),
         _ => Value::Null,
     }

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result};
 use measure::connection::{Access, Connection};
+use measure::draw::Draw;
 use serde_json::{Value, json};
 
-use crate::draw::Draw;
 use crate::stop::Stop;
 
 /// The database of all tables.

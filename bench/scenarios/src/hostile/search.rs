@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use measure::draw::Draw;
 
 use super::attack::Arena;
 use super::judge::Tally;
@@ -12,7 +13,6 @@ use super::query::Candidate;
 use super::scene::rows_route;
 use super::shot::{Manner, request};
 use super::wire::{Seen, Wire};
-use crate::draw::Draw;
 
 /// The costliest that are kept, changed, and sent by the attack `worst`.
 const KEPT: usize = 8;

@@ -4,12 +4,12 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use measure::connection::Access;
+use measure::draw::Draw;
 use serde_json::{Value, json};
 
 use super::query::{Candidate, expression};
 use super::scene::{DATABASE, INBOX, LINKED, OPEN, SECURED, content, row_id, rows_route};
 use super::wire::Reply;
-use crate::draw::Draw;
 use crate::seed;
 
 /// Requests that one write to a connection holds.
@@ -371,19 +371,19 @@ impl<'a> Sender<'a> {
             Kind::Orders => orders(draw),
             Kind::Unread => vec![one("limit", "", json!([10_000 - draw.below(100)]))],
             Kind::Abandoned => {
-                let what = draw.next().to_string();
+                let what = draw.any().to_string();
                 vec![
                     one("contains", "body", json!([what])),
                     one("orderDesc", "f", json!([])),
                 ]
             }
             Kind::Ttl => vec![
-                one("notEqual", "n", json!([draw.next() as i64])),
+                one("notEqual", "n", json!([draw.any() as i64])),
                 one("limit", "", json!([100 + draw.below(400)])),
             ],
             Kind::Cursors => {
                 let id = match draw.below(4) {
-                    0 => format!("none{}", draw.next()),
+                    0 => format!("none{}", draw.any()),
                     _ => row_id(draw.below(u64::from(self.rows)) as u32),
                 };
                 let order = draw.pick(&["body", "title", "n", "f", "$updatedAt"]);
@@ -680,7 +680,7 @@ fn mutilated(mut bytes: Vec<u8>, draw: &mut Draw) -> Vec<u8> {
                 bytes.splice(at..at, twice);
             }
             2 => drop(bytes.remove(at)),
-            _ => bytes[at] = draw.next() as u8,
+            _ => bytes[at] = draw.any() as u8,
         }
         if bytes.is_empty() {
             return vec![0];

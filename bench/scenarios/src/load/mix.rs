@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use client::{Access, Client};
 use hyper::Method;
+use measure::draw::Draw;
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::figure::Share;
-use crate::draw::Draw;
 use crate::run::Sample;
 use crate::seed;
 use crate::seed::generator::{Product, row_id};
@@ -155,7 +155,7 @@ mod tests {
         }
         assert!(counts[0] > 5 * counts[9], "{counts:?}");
         assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
-        let again: Vec<u64> = (0..4).map(|_| Draw(9).next()).collect();
+        let again: Vec<u64> = (0..4).map(|_| Draw(9).any()).collect();
         assert!(again.iter().all(|number| *number == again[0]));
     }
 }

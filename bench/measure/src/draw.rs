@@ -6,7 +6,7 @@ pub struct Draw(pub u64);
 
 impl Draw {
     /// Any number.
-    pub fn next(&mut self) -> u64 {
+    pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -15,7 +15,17 @@ impl Draw {
 
     /// From 0 to `bound` - 1.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.any() % bound
+    }
+
+    /// From 0 to `bound` - 1.
+    pub fn small(&mut self, bound: u32) -> u32 {
+        self.below(u64::from(bound)) as u32
+    }
+
+    /// From 0 to below 1.
+    pub fn share(&mut self) -> f64 {
+        (self.any() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// One of a list that is not empty.
@@ -30,7 +40,6 @@ impl Draw {
 
     /// From 0 to `count` - 1; the one of rank k about as often as 1 / k, as lists are asked for.
     pub fn popular(&mut self, count: usize) -> usize {
-        let share = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        ((count as f64 + 1.0).powf(share) as usize - 1).min(count - 1)
+        ((count as f64 + 1.0).powf(self.share()) as usize - 1).min(count - 1)
     }
 }
