@@ -218,40 +218,46 @@ fn figures(loads: &[Loaded], rows: u32, failures: u64) -> Vec<Figure> {
         .map(|load| per_s(load, &load.updater, f64::from(rows)));
     let scanned = loads.iter().map(|load| per_s(load, &load.scanner, 1.0));
     let refused: u64 = loads.iter().map(|load| load.scanner.refused).sum();
-    let none = Goal::AtMost(0.0);
-    vec![
-        plain(
+    let (told, none) = (Goal::Told, Goal::AtMost(0.0));
+    let all = [
+        (
             "changed",
             "rows changed by the bulk update",
             "rows/s",
+            told,
             changed.collect(),
         ),
-        plain("scans", "scans answered", "scans/s", scanned.collect()),
-        plain(
+        (
+            "scans",
+            "scans answered",
+            "scans/s",
+            told,
+            scanned.collect(),
+        ),
+        (
             "scans_refused",
             "scans answered 503, all rounds",
             "answers",
+            told,
             vec![refused as f64],
         ),
-        Figure::plain(
+        (
             "errors",
             "errors of the reader",
             "errors",
             none,
             vec![failures as f64],
         ),
-        Figure::plain(
+        (
             "errors_load",
             "errors of updater and scanner",
             "errors",
             none,
             vec![load_errors as f64],
         ),
-    ]
-}
-
-fn plain(key: &str, title: &str, unit: &'static str, values: Vec<f64>) -> Figure {
-    Figure::plain(key, title, unit, Goal::Told, values)
+    ];
+    all.map(|(key, title, unit, goal, values)| Figure::plain(key, title, unit, goal, values))
+        .into()
 }
 
 #[cfg(test)]

@@ -244,31 +244,37 @@ fn ceilings(sizes: &Sizes, database: f64) -> [f64; READ.len()] {
 }
 
 fn figures(sizes: &Sizes, ceilings: [f64; READ.len()], rounds: Vec<Seen>) -> Vec<Figure> {
-    let told = |key: &str, title: &str, unit, value: fn(&Seen) -> f64| {
-        let values = rounds.iter().map(value).collect();
-        Figure::plain(key, title, unit, Goal::Told, values)
-    };
-    let others = vec![
-        told("refused", "slow bodies answered 503", "bodies", |seen| {
+    type Of = fn(&Seen) -> f64;
+    let told: [(_, _, _, Of); 4] = [
+        ("refused", "slow bodies answered 503", "bodies", |seen| {
             seen.refused
         }),
-        told("broken", "slow bodies cut off", "bodies", |seen| {
+        ("broken", "slow bodies cut off", "bodies", |seen| {
             seen.broken
         }),
-        told(
+        (
             "lists_per_s",
             "distinct lists with ttl",
             "lists/s",
             |seen| seen.lists_per_s,
         ),
-        told(
+        (
             "kept",
             "of the last 100 lists, still cached",
             "lists",
             |seen| seen.kept,
         ),
-        each_connection(sizes, &rounds),
     ];
+    let told = told.map(|(key, title, unit, of)| {
+        Figure::plain(
+            key,
+            title,
+            unit,
+            Goal::Told,
+            rounds.iter().map(of).collect(),
+        )
+    });
+    let others = [Vec::from(told), vec![each_connection(sizes, &rounds)]].concat();
     let mut memory: Vec<Vec<Round>> = vec![Vec::new(); READ.len()];
     for seen in rounds {
         for (rounds, round) in memory.iter_mut().zip(seen.memory) {

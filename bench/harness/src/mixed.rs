@@ -102,33 +102,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ];
     let mut run = Run::begin("mixed", &arguments.run, own)?;
     let seeded = catalog::seeded(&run.binary, &run.scratch, workload.rows, &workload.indexes)?;
+    let stage = Stage {
+        workload: &workload,
+        drawing: Drawing::new(&workload),
+        seeded: &seeded,
+        sizes,
+    };
     for mix in MIXES {
-        run.take(&mix.title(), |run| {
-            let stage = Stage {
-                run,
-                workload: &workload,
-                drawing: Drawing::new(&workload),
-                seeded: &seeded,
-                sizes,
-            };
-            stage.measure(mix)
-        });
+        run.take(&mix.title(), |run| stage.measure(run, mix));
     }
-    run.take("paranoid mode", |run| {
-        let stage = Stage {
-            run,
-            workload: &workload,
-            drawing: Drawing::new(&workload),
-            seeded: &seeded,
-            sizes,
-        };
-        stage.doubt()
-    });
+    run.take("paranoid mode", |run| stage.doubt(run));
     run.finish()
 }
 
 struct Stage<'a> {
-    run: &'a Run,
     workload: &'a Mixed,
     drawing: Drawing<'a>,
     seeded: &'a Path,
@@ -151,9 +138,9 @@ struct Turn {
 }
 
 impl Stage<'_> {
-    fn measure(&self, mix: Mix) -> Result<Vec<Figure>> {
-        let mut on = self.serve("on", &[])?;
-        let mut off = self.serve("off", &[OFF])?;
+    fn measure(&self, run: &Run, mix: Mix) -> Result<Vec<Figure>> {
+        let mut on = self.serve(run, "on", &[])?;
+        let mut off = self.serve(run, "off", &[OFF])?;
         let mut turns = Vec::new();
         for round in 0..self.sizes.rounds {
             let first = self.part(&mut on, mix, 2 * round)?;
@@ -172,8 +159,8 @@ impl Stage<'_> {
     }
 
     /// Both mixes once more, on one server that compares hits with fresh reads.
-    fn doubt(&self) -> Result<Vec<Figure>> {
-        let mut served = self.serve("paranoid", &[PARANOID])?;
+    fn doubt(&self, run: &Run) -> Result<Vec<Figure>> {
+        let mut served = self.serve(run, "paranoid", &[PARANOID])?;
         for number in 0..2 * self.sizes.rounds {
             self.part(&mut served, MIXES[number as usize % MIXES.len()], number)?;
         }
@@ -186,46 +173,41 @@ impl Stage<'_> {
             "{same} hits were confirmed, {overtaken} overtaken and {dropped} not compared; fewer \
              than {confirmed_min} prove nothing"
         );
-        let figure = |key: &str, title: &str, goal, value| {
-            let key = format!("paranoid_{key}");
-            Figure::plain(
-                key,
-                format!("paranoid mode: {title}"),
-                "hits",
-                goal,
-                vec![value],
-            )
-        };
-        let figures = vec![
-            figure(
+        let none = Goal::AtMost(0.0);
+        let counts = [
+            (
                 "different",
                 "hits that a fresh read contradicts",
-                Goal::AtMost(0.0),
+                none,
                 different,
             ),
-            figure("same", "hits that a fresh read confirms", Goal::Told, same),
-            figure(
+            ("same", "hits that a fresh read confirms", Goal::Told, same),
+            (
                 "overtaken",
                 "hits altered before the read was over",
                 Goal::Told,
                 overtaken,
             ),
-            figure(
+            (
                 "dropped",
                 "hits not compared, because others were",
                 Goal::Told,
                 dropped,
             ),
         ];
-        Ok(figures)
+        let figures = counts.map(|(key, title, goal, value)| {
+            let (key, title) = (format!("paranoid_{key}"), format!("paranoid mode: {title}"));
+            Figure::plain(key, title, "hits", goal, vec![value])
+        });
+        Ok(figures.into())
     }
 
     /// A server on a copy of the catalog that has answered each list once.
-    fn serve(&self, name: &str, settings: &[&str]) -> Result<Served> {
-        let data: PathBuf = self.run.scratch.copy(self.seeded, name)?;
+    fn serve(&self, run: &Run, name: &str, settings: &[&str]) -> Result<Served> {
+        let data: PathBuf = run.scratch.copy(self.seeded, name)?;
         let durability = format!("--durability={}", self.workload.durability);
         let settings = [&[durability.as_str()], settings].concat();
-        let server = surroundings::serve_with(&self.run.binary, &data, &settings)?;
+        let server = surroundings::serve_with(&run.binary, &data, &settings)?;
         let mut answers = Answers::default();
         clients::warm(&server.access, self.workload, &mut answers)?;
         Ok(Served { server, answers })
@@ -249,7 +231,7 @@ impl Mix {
     }
 
     fn figures(self, turns: &[Turn]) -> Vec<Figure> {
-        let figure = |key: &str, title: &str, unit, goal, floor, rounds| Figure {
+        let figure = |(key, title, unit): (&str, &str, _), goal, floor, rounds| Figure {
             key: format!("mixed_{}_{key}", self.read_percent),
             title: format!("{}: {title}", self.title()),
             unit,
@@ -257,58 +239,37 @@ impl Mix {
             floor,
             rounds,
         };
-        let off = "without the list cache";
-        let beside = |value: fn(&Observed) -> f64| turns.iter().map(|t| t.beside(value)).collect();
-        let ideal = |new| turns.iter().map(|turn| turn.beside_ideal(new)).collect();
+        let beside = |named, goal, value: fn(&Observed) -> f64| {
+            let rounds = turns.iter().map(|turn| turn.beside(value));
+            figure(named, goal, "without the list cache", rounds.collect())
+        };
+        let ideal = |named, goal, same, new| {
+            let rounds = turns.iter().map(|turn| turn.beside_ideal(new));
+            figure(named, goal, same, rounds.collect())
+        };
+        let (told, bodies, rows) = (
+            Goal::Told,
+            "an ideal cache, same answers",
+            "an ideal cache, same rows",
+        );
+        let reads = "the same without the writer's thread";
+        let writer = "CPU of the writer's thread per write";
+        let counting = "the same, totals kept by counting";
         vec![
-            figure(
-                "rate",
-                "requests",
-                "requests/s",
+            beside(
+                ("rate", "requests", "requests/s"),
                 self.rate,
-                off,
-                beside(Observed::per_s),
+                Observed::per_s,
             ),
-            figure(
-                "cpu",
-                "CPU of the server per list",
-                "µs",
-                self.cpu,
-                off,
-                beside(cpu),
-            ),
-            figure(
-                "cpu_reads",
-                "the same without the writer's thread",
-                "µs",
-                Goal::Told,
-                off,
-                beside(cpu_of_reads),
-            ),
-            figure(
-                "cpu_writer",
-                "CPU of the writer's thread per write",
-                "µs",
-                Goal::Told,
-                off,
-                beside(cpu_of_writer),
-            ),
-            figure(
-                "hits",
-                "hits of lists",
-                "%",
-                self.hits,
-                "an ideal cache, same answers",
-                ideal(|seen| seen.new_answers),
-            ),
-            figure(
-                "hits_rows",
-                "the same, totals kept by counting",
-                "%",
-                Goal::Told,
-                "an ideal cache, same rows",
-                ideal(|seen| seen.new_rows),
-            ),
+            beside(("cpu", "CPU of the server per list", "µs"), self.cpu, cpu),
+            beside(("cpu_reads", reads, "µs"), told, cpu_of_reads),
+            beside(("cpu_writer", writer, "µs"), told, cpu_of_writer),
+            ideal(("hits", "hits of lists", "%"), self.hits, bodies, |seen| {
+                seen.new_answers
+            }),
+            ideal(("hits_rows", counting, "%"), told, rows, |seen| {
+                seen.new_rows
+            }),
         ]
     }
 }
