@@ -9,7 +9,7 @@ use crate::install::{self, Packages};
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{deny, fast, fuzz, live};
+use crate::{deny, dist, fast, fuzz, live};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
@@ -17,6 +17,7 @@ use crate::{deny, fast, fuzz, live};
 /// them is a matter of `night`), builds the release binary and runs against it: the black-box
 /// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
 /// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python and Go),
+/// the WordPress drop-in of `php/` as one file,
 /// random sequences on two time axes at their night's length, the replay of the fuzz corpus, the
 /// checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in a browser.
 /// Closes with `N passed, N failed`.
@@ -39,6 +40,7 @@ const BROWSER_SUITE: &str = "tests/sdk/browser";
 const PYTHON_SUITE: &str = "tests/sdk/python";
 const PYTHON_CLIENT: &str = "clients/python";
 const GO_CLIENT: &str = "clients/go";
+const PHP_SUITE: &str = "php/tests";
 const BENCH_SUITE: &str = "bench/ttl";
 const REPORT_SUITE: &str = "bench/report";
 /// Each with a suite of its own.
@@ -82,6 +84,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
         suite(checkout, &mut lane, packages, binary_is_built)?;
     }
     go_client(checkout, &mut lane, binary_is_built)?;
+    drop_in(checkout, &mut lane)?;
     black_box(checkout, &mut lane, binary_is_built)?;
     over_time(checkout, &mut lane);
     fuzz::replay(checkout, &mut lane);
@@ -125,6 +128,7 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
         prerequisite::for_node(),
         prerequisite::for_python(),
         prerequisite::for_go(),
+        prerequisite::for_php(),
         prerequisite::for_web(),
     ]
     .concat()
@@ -190,6 +194,19 @@ fn go_client(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Res
     tests.args(["test", "-v", "-count=1", "./..."]);
     tests.env(live::BINARY_VARIABLE, checkout.binary()?);
     lane.run(&name, Runner::Go, &mut tests);
+    Ok(())
+}
+
+/// The tests of the WordPress drop-in, as users get it: joined into one file.
+fn drop_in(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+    let mut command = checkout.command("php");
+    command.arg("run.php").arg(dist::drop_in(checkout)?);
+    command.current_dir(checkout.root.join(PHP_SUITE));
+    lane.run(
+        &format!("tests of {PHP_SUITE}"),
+        Runner::Pytest,
+        &mut command,
+    );
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod bench;
 mod checkout;
 mod demo;
 mod deny;
+mod dist;
 mod fast;
 mod full;
 mod fuzz;
@@ -47,6 +48,7 @@ enum Command {
     Night(night::Arguments),
     Bench(bench::Arguments),
     Demo(demo::Arguments),
+    Dist(dist::Destination),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Night(arguments) => night::run(&checkout, &arguments),
         Command::Bench(arguments) => bench::run(&checkout, &arguments),
         Command::Demo(arguments) => demo::run(&checkout, &arguments),
+        Command::Dist(arguments) => dist::run(&checkout, &arguments).map(|()| ExitCode::SUCCESS),
     });
     ended.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

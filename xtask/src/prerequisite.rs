@@ -159,6 +159,19 @@ pub fn for_go() -> Vec<Missing> {
     vec![Missing::new(what, Remedy::Advice(advice))]
 }
 
+/// PHP with the extensions that the tests of the WordPress drop-in use.
+pub fn for_php() -> Vec<Missing> {
+    let code = "exit(PHP_VERSION_ID >= 80100 && class_exists('SQLite3') ? 0 : 1);";
+    let output = Command::new("php").args(["-r", code]).output();
+    if output.is_ok_and(|output| output.status.success()) {
+        return Vec::new();
+    }
+    vec![Missing::new(
+        "PHP 8.1 or later with its SQLite3 extension",
+        Remedy::Apt(&["php-cli", "php-sqlite3"]),
+    )]
+}
+
 /// The Go that is there; the first place if none is.
 pub fn go() -> &'static str {
     let runs = |place: &&&str| Command::new(place).arg("version").output().is_ok();

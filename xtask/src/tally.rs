@@ -7,7 +7,7 @@ pub enum Runner {
     None,
     /// `test result: ok. 3 passed; 0 failed; …`, one for each test binary.
     Cargo,
-    /// `===== 1 failed, 3 passed in 0.12s =====`
+    /// `===== 1 failed, 3 passed in 0.12s =====`; the tests of PHP close in the same way.
     Pytest,
     /// `--- PASS: TestName (0.01s)`, one for each test; those inside another are indented.
     Go,

@@ -1,0 +1,192 @@
+<?php
+// The contract of WordPress, each step in a request of its own.
+
+Suite::check( 'set is read by the next request', array(
+	'return wp_cache_set( "a", "one" );',
+	'$v = wp_cache_get( "a", "", false, $f ); return array( $v, $f );',
+), array( true, array( 'one', true ) ) );
+
+foreach ( array( 'null' => null, 'false' => false, 'zero' => 0, 'empty text' => '', 'text 0' => '0',
+	'empty list' => array(), 'float' => 1.5, 'minus zero' => -0.0, 'true' => true,
+	'nested' => array( 'a' => array( 1, array( null, false ) ) ),
+	'bytes' => "\x00\xff'\"%" ) as $name => $value ) {
+	$text = base64_encode( serialize( $value ) );
+	Suite::check( "value $name keeps its type", array(
+		"return wp_cache_set( 'v', unserialize( base64_decode( '$text' ) ), 'g' );",
+		'$v = wp_cache_get( "v", "g", false, $f ); return array( $v, $f );',
+		'$v = wp_cache_get_multiple( array( "v", "w" ), "g" ); return $v;',
+	), array( true, array( $value, true ), array( 'v' => $value, 'w' => false ) ) );
+}
+
+Suite::check( 'key 7 is key "7", and no other', array(
+	'foreach ( array( 7, "07", "7.0", " 7", "1e3", "A", "a" ) as $i => $k )
+		wp_cache_set( $k, $i );',
+	'return array_map( "wp_cache_get", array( "7", "07", "7.0", " 7", "1e3", "A", "a", 1000 ) );',
+), array( null, array( 0, 1, 2, 3, 4, 5, 6, false ) ) );
+
+Suite::check( 'key of any bytes and of 4 KB', array(
+	'foreach ( array( "a\0b", "a\0c", "\'\"%_", "l\nm", "\xff\xfe", str_repeat( "k", 4096 ) . "1",
+		str_repeat( "k", 4096 ) . "2" ) as $i => $k ) wp_cache_set( $k, $i, "g" );',
+	'$r = array(); foreach ( array( "a\0b", "a\0c", "\'\"%_", "l\nm", "\xff\xfe",
+		str_repeat( "k", 4096 ) . "1", str_repeat( "k", 4096 ) . "2" ) as $k )
+		$r[] = wp_cache_get( $k, "g" ); return $r;',
+), array( null, array( 0, 1, 2, 3, 4, 5, 6 ) ) );
+
+Suite::check( 'group and key cannot look like others', array(
+	'wp_cache_set( "c", 1, "a|b" ); wp_cache_set( "c", 2, "a:b" ); wp_cache_set( "x", 3, "1:a" );',
+	'return array( wp_cache_get( "b|c", "a" ), wp_cache_get( "b:c", "a" ),
+		wp_cache_get( "a:x", "1" ), wp_cache_get( "c", "a|b" ) );',
+), array( null, array( false, false, false, 1 ) ) );
+
+Suite::check( 'key that is none is refused', array(
+	'$r = array(); foreach ( array( null, "", "  ", 1.5, true, array() ) as $k ) {
+		$r[] = wp_cache_set( $k, 1 ); $f = true; $r[] = wp_cache_get( $k, "", false, $f ); $r[] = $f;
+		$r[] = wp_cache_add( $k, 1 ); $r[] = wp_cache_delete( $k ); $r[] = wp_cache_incr( $k ); }
+	return array( array_filter( $r ), $wrong );',
+), array( array( array(), 30 ) ) );
+
+Suite::check( 'group of no name is default', array(
+	'wp_cache_set( "a", 1, null );',
+	'return array( wp_cache_get( "a" ), wp_cache_get( "a", "default" ) );',
+), array( null, array( 1, 1 ) ) );
+
+Suite::check( 'add stores what is missing only', array(
+	'return array( wp_cache_add( "a", 1 ), wp_cache_add( "a", 2 ) );',
+	'return array( wp_cache_add( "a", 3 ), wp_cache_get( "a" ) );',
+	'wp_cache_delete( "a" ); return array( wp_cache_add( "a", 4 ), wp_cache_get( "a" ) );',
+	'$suspended = true; return wp_cache_add( "b", 1 );',
+), array( array( true, false ), array( false, 1 ), array( true, 4 ), false ) );
+
+Suite::check( 'replace needs an entry', array(
+	'return array( wp_cache_replace( "a", 1 ), wp_cache_get( "a" ), wp_cache_set( "b", 1 ) );',
+	'return wp_cache_replace( "b", 2 );',
+	'return array( wp_cache_get( "a" ), wp_cache_get( "b" ) );',
+), array( array( false, false, true ), true, array( false, 2 ) ) );
+
+Suite::check( 'delete says whether it was there', array(
+	'return array( wp_cache_delete( "a" ), wp_cache_set( "a", false ) );',
+	'return array( wp_cache_delete( "a" ), wp_cache_delete( "a" ) );',
+	'wp_cache_get( "a", "", false, $f ); return $f;',
+	'wp_cache_set( "a", 1 ); return wp_cache_delete_multiple( array( "a", "b" ) );',
+), array( array( false, true ), array( true, false ), false, array( 'a' => true, 'b' => false ) ) );
+
+Suite::check( 'many at once keep the asked order', array(
+	'return wp_cache_set_multiple( array( "a" => 1, "b" => 2, "c" => null ), "g" );',
+	'wp_cache_get( "b", "g" ); return wp_cache_get_multiple( array( "c", "x", "b", "a" ), "g" );',
+	'return wp_cache_add_multiple( array( "a" => 9, "d" => 4 ), "g" );',
+), array(
+	array( 'a' => true, 'b' => true, 'c' => true ),
+	array( 'c' => null, 'x' => false, 'b' => 2, 'a' => 1 ),
+	array( 'a' => false, 'd' => true ),
+) );
+
+Suite::check( 'incr counts what is there', array(
+	'return array( wp_cache_incr( "a" ), wp_cache_decr( "a" ), wp_cache_get( "a" ) );',
+	'wp_cache_set( "a", 5 ); wp_cache_set( "t", "text" );',
+	'return array( wp_cache_incr( "a", 3 ), wp_cache_decr( "a", 100 ), wp_cache_incr( "t", 2 ) );',
+	'return array( wp_cache_get( "a" ), wp_cache_get( "t" ) );',
+), array( array( false, false, false ), null, array( 8, 0, 2 ), array( 0, 2 ) ) );
+
+Suite::check( 'incr stops at the end of the integers', array(
+	'wp_cache_set( "a", PHP_INT_MAX ); return wp_cache_incr( "a", PHP_INT_MAX );',
+	'wp_cache_set( "b", "1e400" ); return wp_cache_incr( "b" );',
+	'wp_cache_set( "c", 5 ); return wp_cache_decr( "c", PHP_INT_MIN );',
+), array( PHP_INT_MAX, PHP_INT_MAX, PHP_INT_MAX ) );
+
+// Another way of saying "later" than to wait: the row's own time is moved.
+$site = Suite::site();
+Suite::request( $site, 'wp_cache_set( "a", 5, "", 100 ); wp_cache_incr( "a" );
+	wp_cache_set( "b", 1 ); wp_cache_set( "c", 1, "", -5 ); wp_cache_set( "d", 1, "", "x" );' );
+$times = new SQLite3( Suite::store( $site ) );
+Suite::same( 'expiry is kept by incr, none is never', array(
+	abs( $times->querySingle( 'SELECT x FROM entry WHERE CAST(k AS TEXT) LIKE "%:a"' ) - time() - 100 ) < 20,
+	$times->querySingle( 'SELECT sum(x) FROM entry WHERE CAST(k AS TEXT) NOT LIKE "%:a"' ),
+), array( true, 0 ) );
+$times->close();
+
+Suite::check( 'expired entry is missed, also within a request', array(
+	'wp_cache_set( "a", 1, "", 1 ); wp_cache_set( "b", 1, "", 1 );
+		$end = time() + 2; while ( time() < $end ) usleep( 20000 );
+		$v = wp_cache_get( "a", "", false, $f ); return array( $v, $f, wp_cache_add( "a", 2 ) );',
+	'return array( wp_cache_get( "a" ), wp_cache_get( "b" ), wp_cache_delete( "b" ) );',
+), array( array( false, false, true ), array( 2, false, false ) ) );
+
+Suite::check( 'object is copied in and out', array(
+	'$o = new stdClass; $o->a = 1; wp_cache_set( "o", $o ); $o->a = 2;
+		$p = wp_cache_get( "o" ); $p->a = 3; return wp_cache_get( "o" )->a;',
+	'$p = wp_cache_get( "o" ); $p->a = 4; return wp_cache_get( "o" )->a;',
+	'wp_cache_set( "e", new ArrayObject( array( 1 ) ) );',
+	'return get_class( wp_cache_get( "e" ) );',
+), array( 1, 1, null, 'ArrayObject' ) );
+
+Suite::check( 'value without bytes stays in the request', array(
+	'wp_cache_set( "c", "old" ); wp_cache_set( "r", "old" );',
+	'$a = wp_cache_set( "c", function () { return 5; } ); $b = wp_cache_set( "r", STDOUT );
+		$f = wp_cache_get( "c" ); return array( $a, $b, $f(), wp_cache_get( "r" ) === STDOUT );',
+	'return array( wp_cache_get( "c" ), wp_cache_get( "r" ) );',
+), array( null, array( true, true, 5, true ), array( false, false ) ) );
+
+Suite::check( 'value of more than 16 MB stays in the request', array(
+	'wp_cache_set( "a", "old" ); wp_cache_set( "b", str_repeat( "x", 5000000 ) );',
+	'$a = wp_cache_set( "a", str_repeat( "x", 16777216 ) );
+		return array( $a, strlen( wp_cache_get( "a" ) ) );',
+	'return array( wp_cache_get( "a" ), strlen( wp_cache_get( "b" ) ) );',
+), array( null, array( true, 16777216 ), array( false, 5000000 ) ) );
+
+Suite::check( 'class that is gone, or throws, is no fatal', array(
+	'class Gone { public $a = 1; } class Angry { function __wakeup() { throw new Error( "no" ); } }
+		wp_cache_set( "g", new Gone ); wp_cache_set( "a", new Angry );',
+	'return get_class( wp_cache_get( "g" ) );',
+	'class Angry { function __wakeup() { throw new Error( "no" ); } }
+		$v = wp_cache_get( "a", "", false, $f ); return array( $v, $f );',
+), array( null, '__PHP_Incomplete_Class', array( false, false ) ) );
+
+Suite::check( 'non-persistent group stays in the request', array(
+	'wp_cache_set( "late", 1, "n" ); wp_cache_add_non_persistent_groups( array( "n", "m" ) );
+		return array( wp_cache_set( "a", 1, "n" ), wp_cache_get( "a", "n" ) );',
+	'return array( wp_cache_get( "a", "n" ), wp_cache_get( "late", "n" ) );',
+	'wp_cache_add_non_persistent_groups( "n" ); return wp_cache_get( "late", "n" );',
+), array( array( true, 1 ), array( false, 1 ), false ) );
+
+Suite::check( 'flush empties all tiers', array(
+	'wp_cache_set( "a", 1 ); wp_cache_set( "b", 1, "g" );',
+	'return array( wp_cache_get( "a" ), wp_cache_flush(), wp_cache_get( "a" ) );',
+	'$r = array( wp_cache_get( "a" ), wp_cache_get( "b", "g" ) ); wp_cache_set( "a", 2 ); return $r;',
+	'return wp_cache_get( "a" );',
+), array( null, array( 1, true, false ), array( false, false ), 2 ) );
+
+Suite::check( 'flush_group takes that group only, literally', array(
+	'foreach ( array( "g", "g%", "gx", "*" ) as $g ) wp_cache_set( "a", $g, $g );',
+	'return array( wp_cache_flush_group( "g%" ), wp_cache_flush_group( "*" ) );',
+	'$r = array(); foreach ( array( "g", "g%", "gx", "*" ) as $g ) $r[] = wp_cache_get( "a", $g );
+		wp_cache_set( "a", 2, "*" ); return $r;',
+	'return wp_cache_get( "a", "*" );',
+), array( null, array( true, true ), array( 'g', false, 'gx', false ), 2 ) );
+
+Suite::check( 'flush_runtime leaves what is below', array(
+	'wp_cache_set( "a", 1 ); wp_cache_flush_runtime(); return wp_cache_get( "a" );',
+), array( 1 ) );
+
+Suite::check( 'force reads what another process wrote', array(
+	'wp_cache_set( "a", 1 );
+		$o = new Tidemark_Tiers( Tidemark_Tiers::shared()->place );
+		$o->set( ":7:default:", array( "a" => 2 ), 0 );
+		return array( wp_cache_get( "a" ), wp_cache_get( "a", "", true ), wp_cache_get( "a" ) );',
+), array( array( 1, 2, 2 ) ) );
+
+Suite::check( 'supports knows what there is', array(
+	'return array( wp_cache_supports( "flush_group" ), wp_cache_supports( "get_multiple" ),
+		wp_cache_supports( "x" ), wp_cache_supports( null ) );',
+), array( array( true, true, false, false ) ) );
+
+Suite::check( 'second instance reads the same tiers', array(
+	'$c = new WP_Object_Cache(); $c->set( "a", 1 ); $c->decr( "a", 5 );
+		ob_start(); $c->stats(); $s = ob_get_clean();
+		return array( wp_cache_get( "a" ), isset( $c->blog_prefix ), strpos( $s, "Hits" ) > 0 );',
+), array( array( 0, true, true ) ) );
+
+Suite::check( 'database of another name shares nothing', array(
+	'wp_cache_set( "a", 1 );',
+	'return ( new Tidemark_Tiers( Tidemark_Place::of_site( "other" ) ) )
+		->get( ":7:default:", "a", false );',
+), array( null, function_exists( 'posix_geteuid' ) && 0 === posix_geteuid() ? null : false ) );

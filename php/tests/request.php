@@ -1,0 +1,47 @@
+<?php
+/**
+ * One request: the drop-in on the least of WordPress that it calls, then the code of a test.
+ * Arguments: the drop-in, the folder that stands for wp-content, a JSON object of settings.
+ * The code comes on standard input; what it returns leaves serialized, after all that was
+ * printed. A warning of PHP is printed too, so that no test passes with one.
+ */
+error_reporting( E_ALL );
+ini_set( 'display_errors', '1' );
+ini_set( 'log_errors', '1' );
+$settings = json_decode( $argv[3], true );
+ini_set( 'error_log', $argv[2] . '/error.log' );
+define( 'ABSPATH', __DIR__ );
+define( 'WP_CONTENT_DIR', $argv[2] );
+define( 'DB_NAME', $settings['database'] ?? 'site' );
+foreach ( $settings['constants'] ?? array() as $name => $value ) {
+	define( $name, $value );
+}
+$table_prefix = 'wp_';
+$suspended    = false;
+$wrong        = 0;
+
+function wp_suspend_cache_addition() {
+	return $GLOBALS['suspended'];
+}
+
+function is_multisite() {
+	return ! empty( $GLOBALS['settings']['multisite'] );
+}
+
+function get_current_blog_id() {
+	return 1;
+}
+
+function __( $text ) {
+	return $text;
+}
+
+function _doing_it_wrong( $function, $message, $version ) {
+	++$GLOBALS['wrong'];
+}
+
+require $argv[1];
+wp_cache_init();
+$result = eval( stream_get_contents( STDIN ) );
+wp_cache_close();
+echo "\nRESULT:", base64_encode( serialize( $result ) );

@@ -1,0 +1,20 @@
+<?php
+// Runs every test of the drop-in whose path is given, and closes with the numbers.
+
+require __DIR__ . '/suite.php';
+if ( ! isset( $argv[1] ) || ! is_file( $argv[1] ) ) {
+	fwrite( STDERR, "usage: php run.php target/dist/object-cache.php [part]\n" );
+	exit( 2 );
+}
+Suite::$drop_in = realpath( $argv[1] );
+$start          = hrtime( true );
+register_shutdown_function( array( 'Suite', 'clean' ) );
+foreach ( array( 'contract', 'multisite' ) as $part ) {
+	if ( ! isset( $argv[2] ) || $argv[2] === $part ) {
+		require __DIR__ . "/$part.php";
+	}
+}
+$seconds = ( hrtime( true ) - $start ) / 1e9;
+$failed  = Suite::$failed ? Suite::$failed . ' failed, ' : '';
+printf( "%s%d passed in %.1fs\n", $failed, Suite::$passed, $seconds );
+exit( Suite::$failed ? 1 : 0 );

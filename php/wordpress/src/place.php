@@ -1,0 +1,107 @@
+<?php
+/** Where the store of a site lies, and whether that place may be trusted. */
+class Tidemark_Place {
+	public $folder;
+	/** Why there is no store; empty where there may be one. */
+	public $refusal = '';
+	public $boot_id = '';
+	/** True where this process must leave the store to others, and only tells them its writes. */
+	public $is_guest = false;
+
+	/** Where files are not local, locks are not what they say. Numbers as `stat -f` prints them. */
+	const REMOTE = array( 'nfs', 'nfs4', 'cifs', 'smb3', 'smbfs', '9p', 'afs', 'ceph', 'fuse' );
+
+	public static function of_site( $salt ) {
+		$place = new Tidemark_Place();
+		$base  = defined( 'TIDEMARK_CACHE_DIR' ) ? TIDEMARK_CACHE_DIR
+			: ( defined( 'WP_CONTENT_DIR' ) ? WP_CONTENT_DIR : '' );
+		// A name of its own for each site, and one that web servers do not hand out.
+		$place->folder  = rtrim( (string) $base, '/' ) . '/.ht-tidemark-' . $salt;
+		$place->boot_id = self::boot_id();
+		$place->refusal = '' === (string) $base ? 'no folder is known' : $place->check();
+		return $place;
+	}
+
+	public function file( $name ) {
+		return $this->folder . '/' . $name;
+	}
+
+	private function check() {
+		if ( ! class_exists( 'SQLite3' ) ) {
+			return 'PHP has no SQLite3 extension';
+		}
+		if ( '' === $this->boot_id ) {
+			return 'the boot id cannot be read (TIDEMARK_CACHE_ACCEPT_NO_BOOT_ID accepts it)';
+		}
+		clearstatcache();
+		if ( is_link( $this->folder ) ) {
+			return 'the folder is a symbolic link';
+		}
+		$user = function_exists( 'posix_geteuid' ) ? posix_geteuid() : getmyuid();
+		if ( ! is_dir( $this->folder ) ) {
+			if ( 0 === $user && self::is_command() ) {
+				$this->is_guest = true;
+				return 'no store yet, and root must not make one';
+			}
+			if ( ! @mkdir( $this->folder, 0770 ) && ! is_dir( $this->folder ) ) {
+				return 'the folder cannot be made';
+			}
+			clearstatcache();
+		}
+		return $this->check_folder( $user );
+	}
+
+	private function check_folder( $user ) {
+		$found = @stat( $this->folder );
+		if ( ! $found ) {
+			return 'the folder cannot be read';
+		}
+		if ( $found['mode'] & 0002 ) {
+			return 'the folder is writable by everybody';
+		}
+		if ( $found['uid'] !== $user ) {
+			$this->is_guest = true;
+			return 'the folder is owned by another user';
+		}
+		if ( ! is_writable( $this->folder ) ) {
+			$this->is_guest = true;
+			return 'the folder is not writable';
+		}
+		$kind = self::file_system( $this->folder );
+		if ( in_array( $kind, self::REMOTE, true ) || 0 === strpos( $kind, 'fuse.' ) ) {
+			return "the folder is on $kind; TIDEMARK_CACHE_DIR names a local one";
+		}
+		return '';
+	}
+
+	/** By the longest mount point above the folder; empty where the list cannot be read. */
+	private static function file_system( $folder ) {
+		$real  = (string) realpath( $folder );
+		$kind  = '';
+		$depth = -1;
+		foreach ( explode( "\n", (string) @file_get_contents( '/proc/self/mounts' ) ) as $line ) {
+			$parts = explode( ' ', $line );
+			if ( count( $parts ) < 3 ) {
+				continue;
+			}
+			$point = rtrim( stripcslashes( $parts[1] ), '/' );
+			if ( strlen( $point ) >= $depth && 0 === strpos( "$real/", "$point/" ) ) {
+				$depth = strlen( $point );
+				$kind  = $parts[2];
+			}
+		}
+		return $kind;
+	}
+
+	private static function is_command() {
+		return defined( 'WP_CLI' ) || 'cli' === PHP_SAPI;
+	}
+
+	private static function boot_id() {
+		$id = @file_get_contents( '/proc/sys/kernel/random/boot_id' );
+		if ( is_string( $id ) && '' !== trim( $id ) ) {
+			return trim( $id );
+		}
+		return defined( 'TIDEMARK_CACHE_ACCEPT_NO_BOOT_ID' ) ? 'unknown' : '';
+	}
+}

@@ -1,0 +1,301 @@
+<?php
+/**
+ * What lies below the request. Nothing here raises or warns: where a tier cannot be used the
+ * answer is null, and the request goes on with its array.
+ */
+class Tidemark_Tiers {
+	const STORED  = 1;
+	const PRESENT = 0;
+	/** Not stored: the key was deleted by another process since this one missed it. */
+	const REFUSED = -1;
+
+	public $place;
+	public $notices;
+	private $limit;
+	/** @var Tidemark_Store|null */
+	private $store;
+	private $is_off = false;
+	/** Full key => what a miss found: stamp of the store and number of the key. */
+	private $leases = array();
+	private $writes = 0;
+	private static $shared;
+
+	/** One for all instances of the class of WordPress in a request. */
+	public static function shared() {
+		if ( ! self::$shared ) {
+			global $table_prefix;
+			$names = array(
+				defined( 'DB_NAME' ) ? DB_NAME : '',
+				(string) $table_prefix,
+				defined( 'WP_CACHE_KEY_SALT' ) ? WP_CACHE_KEY_SALT : '',
+			);
+			$salt  = substr( hash( 'sha256', serialize( $names ) ), 0, 16 );
+
+			self::$shared = new Tidemark_Tiers( Tidemark_Place::of_site( $salt ) );
+		}
+		return self::$shared;
+	}
+
+	public function __construct( Tidemark_Place $place ) {
+		$this->place   = $place;
+		$this->notices = new Tidemark_Notices( $place->folder );
+		$megabytes     = defined( 'TIDEMARK_CACHE_MB' ) ? (int) TIDEMARK_CACHE_MB : 256;
+		$this->limit   = min( 65536, max( 8, $megabytes ) ) * 1048576;
+		if ( '' !== $place->refusal ) {
+			$this->is_off = true;
+			$this->notices->note( 'off', $place->refusal );
+		}
+	}
+
+	/** @return array|false|null Value and expiry; false for a miss; null where nobody knows. */
+	public function get( $prefix, $key, $force ) {
+		return $this->guarded( function ( $store ) use ( $prefix, $key, $force ) {
+			if ( $force ) {
+				$store->end_reads();
+			}
+			return $this->answer( $prefix . $key, $store->get( $prefix, $key, time() ) );
+		} );
+	}
+
+	public function get_multiple( $prefix, array $keys, $force ) {
+		return $this->guarded( function ( $store ) use ( $prefix, $keys, $force ) {
+			if ( $force ) {
+				$store->end_reads();
+			}
+			$answers = array();
+			foreach ( $store->get_multiple( $prefix, $keys, time() ) as $key => $found ) {
+				$answers[ $key ] = $this->answer( $prefix . $key, $found );
+			}
+			return $answers;
+		} );
+	}
+
+	private function answer( $full, array $found ) {
+		list( $bytes, $expires, $lease ) = $found;
+		if ( null !== $bytes ) {
+			try {
+				$value = @unserialize( $bytes );
+				if ( false !== $value || 'b:0;' === $bytes ) {
+					return array( $value, $expires );
+				}
+			} catch ( Throwable $refused ) {
+				$this->notices->note( 'unreadable', $refused->getMessage() );
+			}
+		}
+		if ( count( $this->leases ) > 50000 ) {
+			$this->leases = array_slice( $this->leases, 25000, null, true );
+		}
+		$this->leases[ $full ] = $lease;
+		return false;
+	}
+
+	/** Stores each, or deletes what cannot be stored: an older copy must not stay. */
+	public function set( $prefix, array $values, $expires ) {
+		foreach ( $values as $key => $value ) {
+			$bytes = $this->encode( $value );
+			if ( null === $bytes ) {
+				$this->delete( $prefix, $key );
+				continue;
+			}
+			$lease = $this->leases[ $prefix . $key ] ?? null;
+			$this->written( $prefix, $key, function ( $store ) use (
+				$prefix, $key, $bytes, $expires, $lease
+			) {
+				return $store->set( $prefix, $key, $bytes, $expires, $lease );
+			} );
+		}
+	}
+
+	public function add( $prefix, $key, $value, $expires ) {
+		$bytes = $this->encode( $value );
+		if ( null === $bytes ) {
+			$found = $this->get( $prefix, $key, true );
+			return is_array( $found ) ? self::PRESENT : self::STORED;
+		}
+		$lease = $this->leases[ $prefix . $key ] ?? null;
+		$added = $this->written( $prefix, $key, function ( $store ) use (
+			$prefix, $key, $bytes, $expires, $lease
+		) {
+			return $store->add( $prefix, $key, $bytes, $expires, $lease );
+		} );
+		if ( false !== $added ) {
+			return self::STORED;
+		}
+		if ( ! $lease ) {
+			return self::PRESENT;
+		}
+		$found = $this->get( $prefix, $key, true );
+		// Asking again must not renew the lease: the caller's value is as old as before.
+		$this->leases[ $prefix . $key ] = $lease;
+		return false === $found ? self::REFUSED : self::PRESENT;
+	}
+
+	public function replace( $prefix, $key, $value, $expires ) {
+		$bytes = $this->encode( $value );
+		if ( null === $bytes ) {
+			$deleted = $this->delete( $prefix, $key );
+			return true === $deleted;
+		}
+		return true === $this->written( $prefix, $key, function ( $store ) use (
+			$prefix, $key, $bytes, $expires
+		) {
+			return $store->replace( $prefix, $key, $bytes, $expires );
+		} );
+	}
+
+	/** @return bool|null Whether it was there. */
+	public function delete( $prefix, $key ) {
+		$deleted = $this->guarded( function ( $store ) use ( $prefix, $key ) {
+			list( $found, $lease ) = $store->delete( $prefix, $key );
+			$this->leases[ $prefix . $key ] = $lease;
+			if ( $store->is_replaced() ) {
+				throw new RuntimeException( 'the store was replaced' );
+			}
+			++$this->writes;
+			return $found;
+		} );
+		if ( null === $deleted && '' === $this->place->refusal ) {
+			$this->give_up();
+		}
+		return $deleted;
+	}
+
+	/** @return array|false|null The new number and its expiry. */
+	public function incr( $prefix, $key, $offset ) {
+		return $this->guarded( function ( $store ) use ( $prefix, $key, $offset ) {
+			$changed = $store->change( $prefix, $key, time(), function ( $bytes ) use ( $offset ) {
+				$value = @unserialize( $bytes, array( 'allowed_classes' => false ) );
+				return serialize( WP_Object_Cache::raised( $value, $offset ) );
+			} );
+			++$this->writes;
+			return $changed ? array( unserialize( $changed[0] ), $changed[1] ) : false;
+		} );
+	}
+
+	public function flush() {
+		return $this->flush_by( null );
+	}
+
+	public function flush_group( $prefix ) {
+		return $this->flush_by( $prefix );
+	}
+
+	private function flush_by( $prefix ) {
+		$flushed = $this->guarded( function ( $store ) use ( $prefix ) {
+			$store->flush( $prefix );
+			if ( $store->is_replaced() ) {
+				throw new RuntimeException( 'the store was replaced' );
+			}
+			return true;
+		} );
+		if ( null === $flushed && '' === $this->place->refusal ) {
+			$this->give_up();
+		}
+		return $flushed;
+	}
+
+	public function close() {
+		if ( ! $this->store || $this->is_off ) {
+			return;
+		}
+		if ( $this->writes > 64 || ( $this->writes && 0 === random_int( 0, 7 ) ) ) {
+			$this->sweep();
+		}
+		$this->guarded( function ( $store ) {
+			$store->end_reads();
+			return true;
+		} );
+	}
+
+	private function sweep() {
+		$this->writes = 0;
+		$this->guarded( function ( $store ) {
+			$store->sweep( $this->limit, 5, time() );
+			return true;
+		} );
+	}
+
+	/** A write that failed removes the key: neither the old value nor half of the new stays. */
+	private function written( $prefix, $key, $write ) {
+		if ( ++$this->writes >= 512 ) {
+			$this->sweep();
+		}
+		$is_failed = false;
+		$stored    = $this->guarded( function ( $store ) use ( $write, &$is_failed ) {
+			$is_failed = true;
+			$stored    = $write( $store );
+			if ( $store->is_replaced() ) {
+				throw new RuntimeException( 'the store was replaced' );
+			}
+			$is_failed = false;
+			return $stored;
+		} );
+		if ( $is_failed ) {
+			$this->is_off = false;
+			$this->delete( $prefix, $key );
+		}
+		return $stored;
+	}
+
+	/** An old value cannot be removed: without its name nobody reads the file any more. */
+	private function give_up() {
+		$file = $this->place->file( 'store.sqlite' );
+		if ( '' === $this->place->refusal && is_file( $file ) && @rename( $file, "$file.failed" ) ) {
+			@unlink( "$file-wal" );
+			@unlink( "$file-shm" );
+			@unlink( "$file.failed" );
+		}
+		$this->notices->note( 'gaveup', 'a write failed, so the store was emptied' );
+	}
+
+	/** @return string|null The bytes of a value; null where it has none, or too many. */
+	private function encode( $value ) {
+		if ( is_resource( $value ) ) {
+			return null;
+		}
+		try {
+			$bytes = serialize( $value );
+		} catch ( Throwable $refused ) {
+			return null;
+		}
+		return strlen( $bytes ) > Tidemark_Store::LARGEST ? null : $bytes;
+	}
+
+	/** Runs one use of the store. A failure opens it anew once; the second turns it off. */
+	private function guarded( $use ) {
+		for ( $tries = 0; $tries < 2 && ! $this->is_off; ++$tries ) {
+			try {
+				$file        = $this->place->file( 'store.sqlite' );
+				$this->store = $this->store
+					?? new Tidemark_Store( $file, $this->place->boot_id, $this->limit );
+				return $use( $this->store );
+			} catch ( Throwable $failed ) {
+				$this->store = null;
+				$this->notices->note( 'store', $failed->getMessage() );
+			}
+		}
+		$this->is_off = true;
+		return null;
+	}
+
+	/** Which tiers serve, and why not the others. */
+	public function status() {
+		$entries = $this->guarded( function ( $store ) {
+			return $store->counts();
+		} );
+		$reason  = $this->place->refusal ? $this->place->refusal : 'the store cannot be used';
+		return array(
+			'tier 0' => 'on: an array of this request',
+			'tier 2' => $entries ? 'on: ' . $this->place->file( 'store.sqlite' ) : "off: $reason",
+			'counts' => $entries,
+			'faults' => $this->notices->counts,
+		);
+	}
+
+	/** @return string|null What is wrong with the file; empty when sound. */
+	public function damage() {
+		return $this->guarded( function ( $store ) {
+			return $store->damage();
+		} );
+	}
+}
