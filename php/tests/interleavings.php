@@ -1,0 +1,136 @@
+<?php
+/**
+ * Every order of the steps of readers and writers of one row of a database, over the real
+ * tiers: each process is a set of tiers of its own. After each order a new reader asks; where
+ * it gets a value that is not the row's, the cache is wrong for ever.
+ */
+
+/** Orders of processes with so many steps each, as lists of their numbers. */
+function orders( array $left ) {
+	if ( 0 === array_sum( $left ) ) {
+		yield array();
+		return;
+	}
+	foreach ( $left as $process => $steps ) {
+		if ( $steps > 0 ) {
+			$rest = $left;
+			--$rest[ $process ];
+			foreach ( orders( $rest ) as $order ) {
+				yield array_merge( array( $process ), $order );
+			}
+		}
+	}
+}
+
+/** The steps of a process: each a closure over the database and the process's own memory. */
+function steps_of( $kind, $option, $value ) {
+	$load = array(
+		function ( &$row, $cache, &$own ) {
+			$own = $cache->get( 'alloptions', 'options' );
+		},
+		function ( &$row, $cache, &$own ) {
+			$own = false === $own ? array( 'query' => $row ) : $own;
+		},
+		function ( &$row, $cache, &$own ) {
+			if ( isset( $own['query'] ) ) {
+				$own = $own['query'];
+				$cache->add( 'alloptions', $own, 'options' );
+			}
+		},
+	);
+	if ( 'reader' === $kind ) {
+		return $load;
+	}
+	// Core's order: the database, a forced read (which queries and adds on a miss), the cache.
+	return array(
+		function ( &$row ) use ( $option, $value ) {
+			$row[ $option ] = $value;
+		},
+		function ( &$row, $cache, &$own ) {
+			$own = $cache->get( 'alloptions', 'options', true );
+		},
+		$load[1],
+		$load[2],
+		function ( &$row, $cache, &$own ) use ( $option, $value ) {
+			$own[ $option ] = $value;
+			$cache->set( 'alloptions', $own, 'options' );
+		},
+	);
+}
+
+/** A reader that misses, queries and adds; a writer that updates and deletes. */
+function steps_of_row( $kind ) {
+	if ( 'writer' === $kind ) {
+		return array(
+			function ( &$row ) {
+				$row = 'new';
+			},
+			function ( &$row, $cache ) {
+				$cache->delete( 'row' );
+			},
+		);
+	}
+	return array(
+		function ( &$row, $cache, &$own ) {
+			$own = $cache->get( 'row' );
+		},
+		function ( &$row, $cache, &$own ) {
+			$own = $row;
+		},
+		function ( &$row, $cache, &$own ) {
+			$cache->add( 'row', $own );
+		},
+	);
+}
+
+/** A cache of its own over tiers of its own, as another process has them. */
+function other_process() {
+	$cache = new WP_Object_Cache();
+	$tiers = new Tidemark_Tiers( Tidemark_Tiers::shared()->place );
+	$enter = function () use ( $tiers ) {
+		$this->tiers = $tiers;
+	};
+	$enter->call( $cache );
+	return $cache;
+}
+
+/** As at the end of a request. */
+function end_request( $cache ) {
+	$cache->flush_runtime();
+	forget_leases( $cache );
+	$cache->tidemark_tiers()->close();
+}
+
+function forget_leases( $cache ) {
+	$forget = function () {
+		$this->leases = array();
+	};
+	$forget->call( $cache->tidemark_tiers() );
+}
+
+/** How many orders leave a wrong value behind, of how many. */
+function wrong_orders( array $processes, $row, $key, $group, $is_warm, $has_lease ) {
+	$caches = array_map( 'other_process', array_fill( 0, count( $processes ) + 1, null ) );
+	$last   = array_pop( $caches );
+	$counts = array( 0, 0 );
+	foreach ( orders( array_map( 'count', $processes ) ) as $order ) {
+		$database = $row;
+		$last->flush();
+		if ( $is_warm ) {
+			$last->add( $key, $row, $group );
+		}
+		$own = $next = array_fill( 0, count( $processes ), 0 );
+		foreach ( $order as $at ) {
+			$processes[ $at ][ $next[ $at ]++ ]( $database, $caches[ $at ], $own[ $at ] );
+			if ( ! $has_lease ) {
+				forget_leases( $caches[ $at ] );
+			}
+		}
+		array_map( 'end_request', $caches );
+		end_request( $last );
+		$seen = $last->get( $key, $group, true, $found );
+		++$counts[1];
+		$counts[0] += $found && $seen !== $database ? 1 : 0;
+	}
+	return $counts;
+}
