@@ -74,7 +74,7 @@ class Tidemark_Store {
 		$this->db       = self::connect( $this->path, SQLITE3_OPEN_READWRITE );
 		$this->db->exec( 'PRAGMA max_page_count = ' . max( 256, (int) ( $limit / 4096 ) ) );
 		$mark = $this->db->querySingle( 'SELECT * FROM mark', true );
-		if ( ! $mark || self::FORMAT !== $mark['format'] || $mark['boot'] !== $boot_id
+		if ( self::FORMAT !== ( $mark['format'] ?? null ) || $mark['boot'] !== $boot_id
 			|| $mark['inode'] !== $found['dev'] . ':' . $found['ino'] ) {
 			throw new RuntimeException( 'the store is of another boot, place or format' );
 		}

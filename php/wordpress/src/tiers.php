@@ -270,12 +270,24 @@ class Tidemark_Tiers {
 					?? new Tidemark_Store( $file, $this->place->boot_id, $this->limit );
 				return $use( $this->store );
 			} catch ( Throwable $failed ) {
+				if ( $this->store && false !== strpos( $failed->getMessage(), 'full' ) ) {
+					$this->make_room();
+				}
 				$this->store = null;
 				$this->notices->note( 'store', $failed->getMessage() );
 			}
 		}
 		$this->is_off = true;
 		return null;
+	}
+
+	/** The file has its largest size: some of it goes, before the write is tried again. */
+	private function make_room() {
+		try {
+			$this->store->sweep( $this->limit, 5, time() );
+		} catch ( Throwable $failed ) {
+			$this->notices->note( 'full', $failed->getMessage() );
+		}
 	}
 
 	/** Which tiers serve, and why not the others. */

@@ -1,0 +1,72 @@
+<?php
+// Many processes at once: nobody loses a count, one wins, an acknowledged write outlives a kill.
+
+/** Starts the same code several times at once, and answers what each returned. */
+function at_once( $site, $count, $code ) {
+	$requests = array();
+	for ( $i = 0; $i < $count; ++$i ) {
+		$requests[] = Suite::start( $site, "\$number = $i; $code" );
+	}
+	return array_map( array( 'Suite', 'finish' ), $requests );
+}
+
+$site = Suite::site();
+Suite::request( $site, 'wp_cache_set( "n", 0 );' );
+at_once( $site, 4, 'for ( $i = 0; $i < 500; ++$i ) wp_cache_incr( "n" );' );
+Suite::same( 'incr of four processes loses nothing',
+	Suite::request( $site, 'return wp_cache_get( "n" );' ), 2000 );
+
+$won = at_once( $site, 8, '$won = array(); for ( $i = 0; $i < 100; ++$i )
+	if ( wp_cache_add( "lock$i", $number, "locks" ) ) $won[] = $i; return $won;' );
+$all = array_merge( ...$won );
+sort( $all );
+Suite::same( 'add has one winner', $all, range( 0, 99 ) );
+
+$errors = at_once( $site, 16, '
+	for ( $i = 0; $i < 200; ++$i ) { wp_cache_set( "w$i", array( $number, $i ), "g" );
+		wp_cache_flush_runtime(); $v = wp_cache_get( "w$i", "g" );
+		if ( false !== $v && $i !== $v[1] ) return "wrong value"; wp_cache_delete( "w" . ( $i - 1 ), "g" ); }
+	return Tidemark_Tiers::shared()->notices->counts;' );
+Suite::same( 'sixteen writers see no error', $errors, array_fill( 0, 16, array() ) );
+
+$made = at_once( Suite::site(), 8, 'wp_cache_set( "k$number", 1 );
+	return Tidemark_Tiers::shared()->notices->counts;' );
+Suite::same( 'store is made by many at once', $made, array_fill( 0, 8, array() ) );
+
+/** Two writers log each acknowledged number to a file, and are killed at some instant. */
+function crash_round( $site, $round ) {
+	$writers = array();
+	foreach ( array( 'a', 'b' ) as $key ) {
+		$writers[ $key ] = Suite::start( $site, '$log = fopen( WP_CONTENT_DIR . "/acked-' . $key . '", "w" );
+			for ( $i = ' . $round * 1000000 . ';; ++$i ) { wp_cache_set( "' . $key . '", $i );
+				fwrite( $log, "$i\n" ); wp_cache_delete( "d" ); }' );
+	}
+	$end = hrtime( true ) + random_int( 60, 140 ) * 1000000;
+	while ( hrtime( true ) < $end ) {
+		usleep( 500 );
+	}
+	$lost = array();
+	foreach ( $writers as $key => list( $process, $pipes ) ) {
+		proc_terminate( $process, 9 );
+		proc_close( $process );
+		$acked = array_filter( explode( "\n", (string) @file_get_contents( "$site/acked-$key" ) ) );
+		$found = Suite::request( $site, "return wp_cache_get( '$key' );" );
+		if ( $acked && ! ( is_int( $found ) && $found >= (int) end( $acked ) ) ) {
+			$lost[] = array( $round, $key, end( $acked ), $found );
+		}
+		@unlink( "$site/acked-$key" );
+	}
+	return array( $lost, $acked ? 1 : 0 );
+}
+
+$site   = Suite::site();
+$rounds = 'night' === getenv( 'TIDEMARK_LANE' ) ? 300 : 60;
+$lost   = array();
+$worked = 0;
+for ( $round = 1; $round <= $rounds; ++$round ) {
+	list( $gone, $did ) = crash_round( $site, $round );
+	$lost   = array_merge( $lost, $gone );
+	$worked += $did;
+}
+Suite::same( 'kill of writers loses no acknowledged write', $lost, array() );
+Suite::same( 'writers had written before they were killed', $worked > $rounds / 2, true );
