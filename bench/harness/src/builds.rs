@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use measure::awake::Awake;
 use measure::connection::{Access, Connection};
 use measure::live::LiveServer;
+use measure::threads::joined;
 use serde_json::{Value, json};
 
 use crate::catalog::wait_until_available;
@@ -197,10 +198,7 @@ impl Stage<'_> {
             let acted = act();
             thread::sleep(MARGIN);
             stop.store(true, Ordering::Relaxed);
-            match writer.join() {
-                Ok(longest) => Ok((longest?.as_secs_f64() * 1e3, acted)),
-                Err(_) => bail!("the writer has panicked"),
-            }
+            Ok((joined(writer)??.as_secs_f64() * 1e3, acted))
         })
     }
 

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use measure::connection::{Access, Connection};
 use measure::live::LiveServer;
+use measure::threads::joined;
 use scenarios::seed::table;
 use serde_json::{Value, json};
 
@@ -109,11 +110,8 @@ impl Stage<'_> {
             let acted = act();
             thread::sleep(least.saturating_sub(start.elapsed()));
             stop.store(true, Ordering::Relaxed);
-            let seen = [reader, writer].map(thread::ScopedJoinHandle::join);
-            let [Ok(read), Ok(written)] = seen else {
-                bail!("a client has panicked");
-            };
-            let slice: Result<Slice, _> = [read, written].concat().try_into();
+            let slice = [joined(reader)?, joined(writer)?].concat().try_into();
+            let slice: Result<Slice, _> = slice;
             Ok((slice.expect("three kinds were asked for"), acted?))
         })
     }

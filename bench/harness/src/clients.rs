@@ -5,9 +5,10 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use measure::connection::{Access, Connection};
 use measure::live::LiveServer;
+use measure::threads::joined;
 use serde_json::json;
 
 use crate::catalog;
@@ -151,10 +152,7 @@ pub fn run(
         let mut all = Observed::default();
         let mut seen_by_all = Vec::new();
         for client in clients {
-            let Ok(done) = client.join() else {
-                bail!("a client has panicked");
-            };
-            let (seen, answered) = done?;
+            let (seen, answered) = joined(client)??;
             all = all.and(&seen);
             seen_by_all.push(answered);
         }

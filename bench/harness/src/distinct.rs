@@ -1,10 +1,10 @@
 //! Lists that are all distinct, each kept by the list cache for as long as it has room.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use measure::connection::{Access, Connection};
+use measure::threads::together;
 use scenarios::seed::list_route;
 use serde_json::json;
 
@@ -38,21 +38,11 @@ pub struct Asked {
 /// nothing is kept.
 pub fn ask(access: &Access, count: u32) -> Result<Asked> {
     let start = Instant::now();
-    let hits = thread::scope(|scope| {
-        let ask = |first| {
-            let mine = (first..count).step_by(CLIENTS as usize);
-            scope.spawn(move || hits(access, mine))
-        };
-        let clients: Vec<_> = (0..CLIENTS).map(ask).collect();
-        let mut hits = 0;
-        for client in clients {
-            match client.join() {
-                Ok(found) => hits += found?,
-                Err(_) => bail!("a client has panicked"),
-            }
-        }
-        Ok(hits)
-    })?;
+    let client = |first| {
+        let mine = (first..count).step_by(CLIENTS as usize);
+        move || hits(access, mine)
+    };
+    let hits: usize = together((0..CLIENTS).map(client))?.into_iter().sum();
     let took = start.elapsed();
     ensure!(
         hits == 0,

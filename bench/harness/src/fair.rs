@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use measure::awake::Awake;
 use measure::live::LiveServer;
+use measure::threads::joined;
 use scenarios::seed::{list_route, table};
 use serde_json::json;
 
@@ -162,13 +163,10 @@ impl Stage<'_> {
             thread::sleep(HEAD_START);
             let reader = self.read_points();
             stop.store(true, Ordering::Relaxed);
-            let (Ok(scanner), Ok(updater)) = (scanner.join(), updater.join()) else {
-                bail!("a client has panicked");
-            };
             Ok(Loaded {
                 reader,
-                updater,
-                scanner,
+                updater: joined(updater)?,
+                scanner: joined(scanner)?,
                 lasted: start.elapsed(),
             })
         })

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use measure::connection::Connection;
 use measure::live::{LiveServer, free_address};
+use measure::threads::joined;
 use scenarios::answer;
 use serde_json::json;
 
@@ -140,10 +141,7 @@ impl Stage<'_> {
                 let scraper = scope.spawn(|| scrape_until(self.metrics, &over));
                 let slice = ask(watched);
                 over.store(true, Ordering::Relaxed);
-                let Ok(took_ns) = scraper.join() else {
-                    bail!("the scraper has panicked");
-                };
-                scrapes_ns.extend(took_ns?);
+                scrapes_ns.extend(joined(scraper)??);
                 slice
             })
         };

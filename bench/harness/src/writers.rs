@@ -4,9 +4,10 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use measure::connection::{Access, Connection};
 use measure::live::LiveServer;
+use measure::threads::together;
 use serde_json::json;
 
 use crate::catalog;
@@ -252,29 +253,19 @@ fn change_of(access: &Access, number: u32) -> Vec<u8> {
 
 /// Asks for all of them; how many came from the cache.
 fn ask(access: &Access, lists: &[String]) -> Result<usize> {
-    thread::scope(|scope| {
-        let client = |first: usize| {
-            scope.spawn(move || {
-                let mut connection = Connection::open(access.address)?;
-                let mut hits = 0;
-                for list in lists.iter().skip(first).step_by(ASKING) {
-                    let answer = connection.call(access, "GET", list, "")?;
-                    let cached = answer.header("x-tidemark-cache").unwrap_or_default();
-                    hits += usize::from(cached.starts_with("hit"));
-                }
-                Ok::<_, anyhow::Error>(hits)
-            })
-        };
-        let clients: Vec<_> = (0..ASKING).map(client).collect();
-        let mut hits = 0;
-        for client in clients {
-            match client.join() {
-                Ok(found) => hits += found?,
-                Err(_) => bail!("a client has panicked"),
+    let client = |first: usize| {
+        move || {
+            let mut connection = Connection::open(access.address)?;
+            let mut hits = 0;
+            for list in lists.iter().skip(first).step_by(ASKING) {
+                let answer = connection.call(access, "GET", list, "")?;
+                let cached = answer.header("x-tidemark-cache").unwrap_or_default();
+                hits += usize::from(cached.starts_with("hit"));
             }
+            Ok(hits)
         }
-        Ok(hits)
-    })
+    };
+    Ok(together((0..ASKING).map(client))?.into_iter().sum())
 }
 
 #[cfg(test)]

@@ -14,3 +14,4 @@ pub mod process;
 pub mod record;
 pub mod responder;
 pub mod scratch;
+pub mod threads;

@@ -276,6 +276,17 @@ pub struct Sample {
     pub took: Duration,
 }
 
+impl Sample {
+    /// The same, begun so much later.
+    #[must_use]
+    pub fn behind(self, begun: Duration) -> Sample {
+        Sample {
+            ended: begun + self.ended,
+            ..self
+        }
+    }
+}
+
 impl Table {
     /// The table in Markdown, with its title and its note.
     pub fn section(&self) -> String {

@@ -1,11 +1,11 @@
 //! Clients that ask at once, each one request after the other, and what each answer took.
 
 use std::sync::Barrier;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use measure::connection::Connection;
+use measure::threads::together;
 
 use crate::run::Sample;
 
@@ -37,19 +37,9 @@ pub struct Driven {
 /// When a connection breaks, the server refuses, or an answer lacks objects.
 pub fn drive(connections: &mut [Connection], calls: &[Vec<Call>]) -> Result<Driven> {
     let gate = Barrier::new(connections.len());
-    let done: Vec<Result<Vec<Sample>>> = thread::scope(|scope| {
-        let clients: Vec<_> = connections
-            .iter_mut()
-            .zip(calls)
-            .map(|(connection, calls)| scope.spawn(|| ask_all(connection, calls, &gate)))
-            .collect();
-        let done = clients.into_iter().map(|client| match client.join() {
-            Ok(seen) => seen,
-            Err(_) => bail!("a client has panicked"),
-        });
-        done.collect()
-    });
-    let done = done.into_iter().collect::<Result<Vec<_>>>()?;
+    let pairs = connections.iter_mut().zip(calls);
+    let gate = &gate;
+    let done = together(pairs.map(|(connection, calls)| || ask_all(connection, calls, gate)))?;
     let ended = done
         .iter()
         .filter_map(|samples| samples.iter().map(|sample| sample.ended).max());

@@ -40,11 +40,8 @@ impl Tally {
         let begun = self.wall;
         let mut samples: Vec<Sample> = driven.samples.into_iter().flatten().collect();
         samples.sort_by_key(|sample| sample.ended);
-        self.samples
-            .extend(samples.into_iter().map(|sample| Sample {
-                ended: begun + sample.ended,
-                ..sample
-            }));
+        let samples = samples.into_iter().map(|sample| sample.behind(begun));
+        self.samples.extend(samples);
         self.wall += driven.wall;
     }
 

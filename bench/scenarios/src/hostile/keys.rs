@@ -55,11 +55,8 @@ impl Served {
     /// Adds another slice behind this one.
     pub fn add(&mut self, other: &Served) {
         let begun = self.wall;
-        self.samples
-            .extend(other.samples.iter().map(|sample| Sample {
-                ended: begun + sample.ended,
-                ..*sample
-            }));
+        let samples = other.samples.iter().map(|sample| sample.behind(begun));
+        self.samples.extend(samples);
         self.refused.extend(other.refused.iter().cloned());
         self.wall += other.wall;
     }

@@ -59,12 +59,8 @@ impl Figure {
         let whole = &mut self.whole;
         let is_first = whole.wall.is_zero();
         let begun = whole.wall;
-        whole
-            .samples
-            .extend(share.samples.into_iter().map(|sample| Sample {
-                ended: begun + sample.ended,
-                ..sample
-            }));
+        let samples = share.samples.into_iter().map(|sample| sample.behind(begun));
+        whole.samples.extend(samples);
         whole.errors += share.errors;
         whole.wall += share.wall;
         whole.lists += share.lists;

@@ -25,7 +25,7 @@ use measure::process::{MIB, ProcessNumber};
 use measure::record::{WrittenReport, prepare};
 use measure::responder::Responder;
 use model::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::figure::Share;
 use self::generator::{Aim, Load, Oha, second_opinion};
@@ -192,11 +192,7 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
 /// Bodies of rows to be added, one a line; each asks for an id of its own.
 fn bodies_text() -> String {
     let line = |index: u32| {
-        let mut row: Value =
-            serde_json::from_str(&Product::new(index).json()).expect("a product writes JSON");
-        if let Some(columns) = row.as_object_mut() {
-            columns.remove("$id");
-        }
+        let row = Product::new(index).columns();
         format!("{}\n", json!({ "rowId": "unique()", "data": row }))
     };
     let lines: Vec<String> = (ROWS..ROWS + BODIES).map(line).collect();
@@ -484,7 +480,7 @@ mod tests {
         let text = bodies_text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), BODIES as usize);
-        let first: Value = serde_json::from_str(lines[0]).unwrap();
+        let first: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
         assert_eq!(first["rowId"], "unique()");
         let mut row = first["data"].clone();
         assert_eq!(row.as_object().unwrap().len(), table::COLUMNS.len());

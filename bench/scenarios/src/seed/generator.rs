@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use model::Timestamp;
 use model::calendar::iso_ms;
+use serde_json::Value;
 
 use super::words::{
     ADJECTIVES, BRANDS, CATEGORIES, CLAIMS, ENDINGS, MAILBOXES, NOUNS, OPENINGS, TAGS,
@@ -155,6 +156,13 @@ impl Product {
             tags,
             sku,
         }
+    }
+
+    /// Its fifteen columns, without its id.
+    pub fn columns(&self) -> Value {
+        let mut row: Value = serde_json::from_str(&self.json()).expect("a product writes JSON");
+        row.as_object_mut().expect("it is one").remove("$id");
+        row
     }
 
     /// The row as the definition's canonical JSON: `$id` and the fifteen columns, no spaces.
