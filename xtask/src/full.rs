@@ -9,7 +9,7 @@ use crate::install::{self, Packages};
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{deny, dist, fast, fuzz, live};
+use crate::{deny, dist, fast, fuzz, live, python_cache};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
@@ -17,7 +17,7 @@ use crate::{deny, dist, fast, fuzz, live};
 /// them is a matter of `night`), builds the release binary and runs against it: the black-box
 /// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
 /// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python and Go),
-/// the WordPress drop-in of `php/` as one file,
+/// the WordPress drop-in of `php/` as one file, the cache for Python in `python/`, which it builds,
 /// random sequences on two time axes at their night's length, the replay of the fuzz corpus, the
 /// checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in a browser.
 /// Closes with `N passed, N failed`.
@@ -84,6 +84,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
         suite(checkout, &mut lane, packages, binary_is_built)?;
     }
     go_client(checkout, &mut lane, binary_is_built)?;
+    python_cache::steps(checkout, &mut lane)?;
     drop_in(checkout, &mut lane)?;
     black_box(checkout, &mut lane, binary_is_built)?;
     over_time(checkout, &mut lane);
@@ -136,7 +137,8 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
 
 fn missing_packages(checkout: &Checkout) -> Result<Vec<Missing>> {
     let mut missing = Vec::new();
-    for packages in SUITES.into_iter().chain([deny::PACKAGES]) {
+    let others = [python_cache::PACKAGES, deny::PACKAGES];
+    for packages in SUITES.into_iter().chain(others) {
         if !packages.are_present(checkout)? {
             missing.push(packages.missing());
         }

@@ -108,7 +108,11 @@ pub fn program(checkout: &Checkout, name: &str) -> Result<PathBuf> {
     Ok(venv_folder(checkout)?.join("bin").join(name))
 }
 
-fn venv_folder(checkout: &Checkout) -> Result<PathBuf> {
+/// The project's own virtual environment.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn venv_folder(checkout: &Checkout) -> Result<PathBuf> {
     Ok(checkout.target()?.join("venv"))
 }
 

@@ -20,6 +20,7 @@ mod lane;
 mod live;
 mod night;
 mod prerequisite;
+mod python_cache;
 mod tally;
 mod tidy;
 

@@ -4,8 +4,8 @@
 //! lists, rows or wires. Waiting is the caller's business: a flight is a state machine that
 //! threads may wait on and tasks may poll.
 //!
-//! [`WeightedMap`] is for values of Rust, shared by threads. [`ObjectTable`] is for the objects of an
-//! interpreter, which run foreign code when they are compared or dropped: it does neither, and
+//! [`WeightedMap`] is for values of Rust, shared by threads. [`ObjectTable`] is for the objects of
+//! an interpreter, which run foreign code when they are compared or dropped: it does neither, and
 //! belongs to whoever holds the interpreter's lock or one around it.
 
 mod fingerprint;

@@ -33,7 +33,7 @@ pub enum Outside {
 const TESTING: &str = "testing";
 
 /// Every room there is.
-pub const ROOMS: [Room; 17] = [
+pub const ROOMS: [Room; 18] = [
     Room {
         name: "model",
         kind: Kind::Pure,
@@ -48,6 +48,14 @@ pub const ROOMS: [Room; 17] = [
         // Hashing, eviction, and an index whose caller compares.
         outside: Outside::Only(&["hashbrown", "quick_cache", "twox-hash"]),
         outside_max: 3,
+    },
+    Room {
+        name: "tidemark-cache",
+        kind: Kind::Active,
+        ours: &["cache"],
+        // The binding to CPython, and two calls of the C library.
+        outside: Outside::Only(&["libc", "pyo3"]),
+        outside_max: 2,
     },
     Room {
         name: "query",

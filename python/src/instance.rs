@@ -1,0 +1,172 @@
+//! The table of one instance's method. It lives in the instance's `__dict__`, where the collector
+//! finds it: held anywhere else, a value that refers to `self` would keep the instance for ever.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pyo3::ffi;
+
+use crate::object::{HeldObject, Outcome, Raised};
+use crate::python;
+use crate::store::CallStore;
+
+/// The layout the interpreter sees.
+#[repr(C)]
+pub struct InstanceTable {
+    base: ffi::PyObject,
+    /// A weak reference to the one instance it serves: a copied instance has the same table in
+    /// its `__dict__`, and must not see the other's answers.
+    owner: *mut ffi::PyObject,
+    store: *mut CallStore,
+}
+
+static TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(std::ptr::null_mut());
+
+impl InstanceTable {
+    /// The table of `instance` for one decorated method, made if there is none.
+    pub unsafe fn of(
+        of_function: &CallStore,
+        entries_max: usize,
+        slot_name: &HeldObject,
+        instance: *mut ffi::PyObject,
+    ) -> Outcome<HeldObject> {
+        let dict = HeldObject::owned(ffi::PyObject_GenericGetDict(instance, std::ptr::null_mut()))?;
+        let held = ffi::PyDict_GetItemWithError(dict.as_ptr(), slot_name.as_ptr());
+        if held.is_null() {
+            if !ffi::PyErr_Occurred().is_null() {
+                return Err(Raised);
+            }
+        } else if ffi::Py_TYPE(held) == TYPE.load(Ordering::Acquire) {
+            let owner = (*held.cast::<InstanceTable>()).owner;
+            if !owner.is_null() && ffi::PyWeakref_GetObject(owner) == instance {
+                return Ok(HeldObject::borrowed(held));
+            }
+        }
+        let table = create(of_function, entries_max, instance)?;
+        if ffi::PyDict_SetItem(dict.as_ptr(), slot_name.as_ptr(), table.as_ptr()) != 0 {
+            return Err(Raised);
+        }
+        Ok(table)
+    }
+
+    /// Its entries, none of them from before the function was cleared.
+    #[inline]
+    pub unsafe fn store<'a>(table: &'a HeldObject, of_function: &CallStore) -> &'a CallStore {
+        let store = &*(*table.as_ptr().cast::<InstanceTable>()).store;
+        if store.cleared.get() != of_function.generation.get() {
+            store.cleared.set(of_function.generation.get());
+            store.clear();
+        }
+        store
+    }
+}
+
+unsafe fn create(
+    of_function: &CallStore,
+    entries_max: usize,
+    instance: *mut ffi::PyObject,
+) -> Outcome<HeldObject> {
+    let owner = HeldObject::owned(ffi::PyWeakref_NewRef(instance, std::ptr::null_mut()))?;
+    let table = ffi::PyType_GenericAlloc(TYPE.load(Ordering::Acquire), 0);
+    let table = HeldObject::owned(table)?;
+    let store = CallStore::new(entries_max);
+    store.cleared.set(of_function.generation.get());
+    let layout = table.as_ptr().cast::<InstanceTable>();
+    (*layout).owner = owner.into_ptr();
+    (*layout).store = Box::into_raw(Box::new(store));
+    Ok(table)
+}
+
+/// Copied and pickled instances start without answers; `False` is no table, so the next call
+/// makes one, and whoever reads the pickle needs no package of ours.
+unsafe extern "C" fn reduce(
+    _table: *mut ffi::PyObject,
+    _none: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    let kind = &raw mut ffi::PyBool_Type;
+    let Ok(nothing) = HeldObject::owned(ffi::PyTuple_New(0)) else {
+        return std::ptr::null_mut();
+    };
+    ffi::PyTuple_Pack(2, kind.cast::<ffi::PyObject>(), nothing.as_ptr())
+}
+
+unsafe extern "C" fn traverse(
+    table: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    extra: *mut c_void,
+) -> c_int {
+    let layout = &*table.cast::<InstanceTable>();
+    let mut stopped = visit(ffi::Py_TYPE(table).cast(), extra);
+    if stopped == 0 && !layout.owner.is_null() {
+        stopped = visit(layout.owner, extra);
+    }
+    if let Some(store) = layout.store.as_ref() {
+        store.visit(&mut |held| {
+            if stopped == 0 {
+                stopped = visit(held.as_ptr(), extra);
+            }
+        });
+    }
+    stopped
+}
+
+unsafe extern "C" fn clear(table: *mut ffi::PyObject) -> c_int {
+    if let Some(store) = (*table.cast::<InstanceTable>()).store.as_ref() {
+        store.clear();
+    }
+    0
+}
+
+unsafe extern "C" fn dealloc(table: *mut ffi::PyObject) {
+    ffi::PyObject_GC_UnTrack(table.cast());
+    clear(table);
+    let layout = table.cast::<InstanceTable>();
+    drop(HeldObject::owned((*layout).owner));
+    if !(*layout).store.is_null() {
+        drop(Box::from_raw((*layout).store));
+    }
+    let kind = ffi::Py_TYPE(table);
+    ffi::PyObject_GC_Del(table.cast());
+    ffi::Py_DECREF(kind.cast());
+}
+
+/// Makes the type, once.
+pub unsafe fn create_type() -> Outcome<()> {
+    let reduce = ffi::PyMethodDef {
+        ml_name: c"__reduce__".as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer {
+            PyCFunction: reduce,
+        },
+        ml_flags: ffi::METH_NOARGS,
+        ml_doc: std::ptr::null(),
+    };
+    let methods = Box::leak(Box::new([reduce, ffi::PyMethodDef::zeroed()]));
+    let slot = |slot, pfunc| ffi::PyType_Slot { slot, pfunc };
+    let slots = Box::leak(Box::new([
+        slot(ffi::Py_tp_traverse, traverse as *mut c_void),
+        slot(ffi::Py_tp_clear, clear as *mut c_void),
+        slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),
+        slot(ffi::Py_tp_methods, methods.as_mut_ptr().cast()),
+        slot(0, std::ptr::null_mut()),
+    ]));
+    let flags =
+        ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    let mut spec = ffi::PyType_Spec {
+        name: c"tidemark_cache._native.InstanceTable".as_ptr(),
+        basicsize: size_of::<InstanceTable>() as c_int,
+        itemsize: 0,
+        flags: flags as u32,
+        slots: slots.as_mut_ptr(),
+    };
+    let kind = HeldObject::owned(ffi::PyType_FromSpec(&raw mut spec))?;
+    TYPE.store(kind.into_ptr().cast(), Ordering::Release);
+    Ok(())
+}
+
+/// Says in words what a class lacks.
+pub fn refuse(class: &str, what: &str) -> Raised {
+    python::raise_type(&format!(
+        "a cached method keeps its answers in its instance, and instances of {class} have no \
+         {what}; add it to __slots__"
+    ))
+}

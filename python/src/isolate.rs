@@ -1,0 +1,326 @@
+//! Values that no caller can change for another.
+//!
+//! A value is walked once, when it is stored. What is immutable all through is handed out as it
+//! is; built-in containers are copied natively on each hit; anything else is copied by Python's
+//! own `copy.deepcopy`.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pyo3::ffi;
+
+use crate::object::{HeldObject, Outcome, Raised};
+use crate::python::{self, PythonFunction};
+
+/// How a hit hands out the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// The same object.
+    Same,
+    /// A native copy; no container is reached twice.
+    Tree,
+    /// A native copy with a memo, so that aliases and cycles come back as they were.
+    Graph,
+    /// `copy.deepcopy`.
+    Deep,
+}
+
+/// What the decorator asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyMode {
+    /// The cheapest that isolates.
+    Auto,
+    /// Never a copy.
+    Share,
+    /// Always `copy.deepcopy`.
+    Deep,
+}
+
+/// Deeper values are left to `copy.deepcopy`, which has limits of its own.
+const DEPTH_MAX: usize = 200;
+
+/// Types outside the built-in ones whose objects cannot change, as the package lists them: at
+/// most this many.
+const IMMUTABLE_MAX: usize = 64;
+static IMMUTABLE: [AtomicPtr<ffi::PyTypeObject>; IMMUTABLE_MAX] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; IMMUTABLE_MAX];
+
+/// Adds a type to those whose objects cannot change. False when the list is full.
+pub unsafe fn add_immutable(kind: *mut ffi::PyObject) -> bool {
+    for place in &IMMUTABLE {
+        if place.load(Ordering::Acquire).is_null() {
+            ffi::Py_INCREF(kind);
+            place.store(kind.cast(), Ordering::Release);
+            return true;
+        }
+    }
+    false
+}
+
+unsafe fn is_immutable_leaf(object: *mut ffi::PyObject) -> bool {
+    let kind = ffi::Py_TYPE(object);
+    crate::key::is_plain(object)
+        || kind == &raw mut ffi::PyComplex_Type
+        || kind == &raw mut ffi::PyRange_Type
+        || ffi::PyType_Check(object) != 0
+        || IMMUTABLE
+            .iter()
+            .map(|place| place.load(Ordering::Acquire))
+            .take_while(|known| !known.is_null())
+            .any(|known| known == kind)
+}
+
+/// One walk over a value.
+#[derive(Default)]
+struct Walk {
+    seen: HashSet<usize>,
+    /// What was walked and found immutable: walked once, or a value of a few hundred objects
+    /// could take for ever.
+    same: HashSet<usize>,
+    has_alias: bool,
+}
+
+impl Walk {
+    /// The whole value's isolation is the greatest of its parts'.
+    unsafe fn part(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
+        if is_immutable_leaf(object) {
+            return Ok(Isolation::Same);
+        }
+        if self.same.contains(&(object as usize)) {
+            // The copy needs its memo for the same reason.
+            self.has_alias = true;
+            return Ok(Isolation::Same);
+        }
+        if depth > DEPTH_MAX {
+            return Ok(Isolation::Deep);
+        }
+        let found = self.compound(object, depth)?;
+        if found == Isolation::Same {
+            self.same.insert(object as usize);
+        }
+        Ok(found)
+    }
+
+    unsafe fn compound(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
+        let kind = ffi::Py_TYPE(object);
+        if kind == &raw mut ffi::PyTuple_Type {
+            return self.tuple(object, depth);
+        }
+        if kind == &raw mut ffi::PyFrozenSet_Type {
+            return self.all_same(object, depth);
+        }
+        let is_container = kind == &raw mut ffi::PyDict_Type
+            || kind == &raw mut ffi::PyList_Type
+            || kind == &raw mut ffi::PySet_Type
+            || kind == &raw mut ffi::PyByteArray_Type;
+        if !is_container {
+            return self.frozen(object, depth);
+        }
+        if !self.seen.insert(object as usize) {
+            self.has_alias = true;
+            return Ok(Isolation::Tree);
+        }
+        if kind == &raw mut ffi::PyDict_Type {
+            return self.dict(object, depth);
+        }
+        if kind == &raw mut ffi::PyList_Type {
+            for index in 0.. {
+                // AskedKey anew each time: the walk may run code of the value's own.
+                if index >= ffi::PyList_GET_SIZE(object) {
+                    break;
+                }
+                let item = HeldObject::borrowed(ffi::PyList_GET_ITEM(object, index));
+                if self.part(item.as_ptr(), depth + 1)? == Isolation::Deep {
+                    return Ok(Isolation::Deep);
+                }
+            }
+            return Ok(Isolation::Tree);
+        }
+        if kind == &raw mut ffi::PySet_Type {
+            let items = self.all_same(object, depth)?;
+            return Ok(match items {
+                Isolation::Same => Isolation::Tree,
+                _ => Isolation::Deep,
+            });
+        }
+        Ok(Isolation::Tree)
+    }
+
+    unsafe fn dict(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
+        let items = HeldObject::owned(ffi::PyDict_Items(object))?;
+        for index in 0..ffi::PyList_GET_SIZE(items.as_ptr()) {
+            let pair = ffi::PyList_GET_ITEM(items.as_ptr(), index);
+            // The copy sets values under the same keys, and that must run no code of theirs.
+            if !crate::key::is_plain(ffi::PyTuple_GET_ITEM(pair, 0)) {
+                return Ok(Isolation::Deep);
+            }
+            let value = ffi::PyTuple_GET_ITEM(pair, 1);
+            if self.part(value, depth + 1)? == Isolation::Deep {
+                return Ok(Isolation::Deep);
+            }
+        }
+        Ok(Isolation::Tree)
+    }
+
+    /// A tuple is as mutable as its items.
+    unsafe fn tuple(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
+        if !self.seen.insert(object as usize) {
+            self.has_alias = true;
+            return Ok(Isolation::Tree);
+        }
+        let mut whole = Isolation::Same;
+        for index in 0..ffi::PyTuple_GET_SIZE(object) {
+            match self.part(ffi::PyTuple_GET_ITEM(object, index), depth + 1)? {
+                Isolation::Same => {}
+                Isolation::Deep => return Ok(Isolation::Deep),
+                other => whole = other,
+            }
+        }
+        Ok(whole)
+    }
+
+    unsafe fn all_same(&mut self, set: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
+        let items = HeldObject::owned(ffi::PySequence_List(set))?;
+        for index in 0..ffi::PyList_GET_SIZE(items.as_ptr()) {
+            let item = ffi::PyList_GET_ITEM(items.as_ptr(), index);
+            if self.part(item, depth + 1)? != Isolation::Same {
+                return Ok(Isolation::Deep);
+            }
+        }
+        Ok(Isolation::Same)
+    }
+
+    unsafe fn frozen(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
+        let fields = python::call_one(PythonFunction::FrozenFields, object)?;
+        if fields.as_ptr() == ffi::Py_None() {
+            return Ok(Isolation::Deep);
+        }
+        for index in 0..ffi::PyTuple_GET_SIZE(fields.as_ptr()) {
+            let field = ffi::PyTuple_GET_ITEM(fields.as_ptr(), index);
+            if self.part(field, depth + 1)? != Isolation::Same {
+                return Ok(Isolation::Deep);
+            }
+        }
+        Ok(Isolation::Same)
+    }
+}
+
+/// The value an entry keeps, isolated from the caller's, and how a hit hands it out.
+pub unsafe fn kept(value: &HeldObject, mode: CopyMode) -> Outcome<(HeldObject, Isolation)> {
+    let isolation = match mode {
+        CopyMode::Share => Isolation::Same,
+        CopyMode::Deep => Isolation::Deep,
+        CopyMode::Auto => {
+            let mut walk = Walk::default();
+            match walk.part(value.as_ptr(), 0)? {
+                Isolation::Tree if walk.has_alias => Isolation::Graph,
+                whole => whole,
+            }
+        }
+    };
+    Ok((handed_out(value, isolation)?, isolation))
+}
+
+/// What a caller gets of a kept value.
+#[inline]
+pub unsafe fn handed_out(value: &HeldObject, isolation: Isolation) -> Outcome<HeldObject> {
+    match isolation {
+        Isolation::Same => Ok(value.clone()),
+        Isolation::Tree => copy(value.as_ptr(), &mut None),
+        Isolation::Graph => copy(value.as_ptr(), &mut Some(HashMap::new())),
+        Isolation::Deep => python::call_one(PythonFunction::DeepCopy, value.as_ptr()),
+    }
+}
+
+type Memo = Option<HashMap<usize, HeldObject>>;
+
+#[inline]
+unsafe fn is_copied(object: *mut ffi::PyObject) -> bool {
+    let kind = ffi::Py_TYPE(object);
+    kind == &raw mut ffi::PyDict_Type
+        || kind == &raw mut ffi::PyList_Type
+        || kind == &raw mut ffi::PyTuple_Type
+        || kind == &raw mut ffi::PySet_Type
+        || kind == &raw mut ffi::PyByteArray_Type
+}
+
+/// Copies what `Walk` found to be made of built-in containers. Nobody else holds any of it, so
+/// it does not change meanwhile, though a collection may run.
+unsafe fn copy(object: *mut ffi::PyObject, memo: &mut Memo) -> Outcome<HeldObject> {
+    if let Some(known) = memo.as_ref().and_then(|memo| memo.get(&(object as usize))) {
+        return Ok(known.clone());
+    }
+    let kind = ffi::Py_TYPE(object);
+    if kind == &raw mut ffi::PyTuple_Type {
+        return copy_tuple(object, memo);
+    }
+    let new = if kind == &raw mut ffi::PyDict_Type {
+        ffi::PyDict_Copy(object)
+    } else if kind == &raw mut ffi::PyList_Type {
+        ffi::PyList_GetSlice(object, 0, ffi::PyList_GET_SIZE(object))
+    } else if kind == &raw mut ffi::PySet_Type {
+        ffi::PySet_New(object)
+    } else if kind == &raw mut ffi::PyByteArray_Type {
+        ffi::PyByteArray_FromObject(object)
+    } else {
+        return Ok(HeldObject::borrowed(object));
+    };
+    let new = HeldObject::owned(new)?;
+    if let Some(memo) = memo {
+        memo.insert(object as usize, new.clone());
+    }
+    if kind == &raw mut ffi::PyDict_Type {
+        let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+        while ffi::PyDict_Next(object, &raw mut position, &raw mut key, &raw mut value) != 0 {
+            if is_copied(value) {
+                let value = copy(value, memo)?;
+                if ffi::PyDict_SetItem(new.as_ptr(), key, value.as_ptr()) != 0 {
+                    return Err(Raised);
+                }
+            }
+        }
+    } else if kind == &raw mut ffi::PyList_Type {
+        for index in 0..ffi::PyList_GET_SIZE(object) {
+            let item = ffi::PyList_GET_ITEM(object, index);
+            if is_copied(item) {
+                let item = copy(item, memo)?;
+                if ffi::PyList_SetItem(new.as_ptr(), index, item.into_ptr()) != 0 {
+                    return Err(Raised);
+                }
+            }
+        }
+    }
+    Ok(new)
+}
+
+unsafe fn copy_tuple(object: *mut ffi::PyObject, memo: &mut Memo) -> Outcome<HeldObject> {
+    let count = ffi::PyTuple_GET_SIZE(object);
+    let mut items = Vec::with_capacity(count as usize);
+    let mut is_other = false;
+    for index in 0..count {
+        let item = ffi::PyTuple_GET_ITEM(object, index);
+        let new = match is_copied(item) {
+            true => copy(item, memo)?,
+            false => HeldObject::borrowed(item),
+        };
+        is_other |= new.as_ptr() != item;
+        items.push(new);
+    }
+    // A tuple inside a cycle through a list was made while its items were copied.
+    if let Some(known) = memo.as_ref().and_then(|memo| memo.get(&(object as usize))) {
+        return Ok(known.clone());
+    }
+    let new = if is_other {
+        let new = HeldObject::owned(ffi::PyTuple_New(count))?;
+        for (index, item) in (0..).zip(items) {
+            ffi::PyTuple_SetItem(new.as_ptr(), index, item.into_ptr());
+        }
+        new
+    } else {
+        HeldObject::borrowed(object)
+    };
+    if let Some(memo) = memo {
+        memo.insert(object as usize, new.clone());
+    }
+    Ok(new)
+}

@@ -1,0 +1,113 @@
+//! References to Python objects, counted by hand.
+//!
+//! PyO3's own reference asks at every drop whether the thread is attached. All code here runs
+//! attached, by the law of the callable, so it need not ask.
+
+use std::cell::Cell;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use pyo3::ffi;
+
+/// An exception is set on this thread.
+#[derive(Debug)]
+pub struct Raised;
+
+/// A result whose error stands in the interpreter.
+pub type Outcome<T> = Result<T, Raised>;
+
+/// One counted reference. Made, cloned and dropped only by a thread that holds the interpreter.
+#[repr(transparent)]
+pub struct HeldObject(NonNull<ffi::PyObject>);
+
+impl HeldObject {
+    /// Takes over a reference that an API call has given; null means that it has raised.
+    pub unsafe fn owned(pointer: *mut ffi::PyObject) -> Outcome<HeldObject> {
+        NonNull::new(pointer).map(HeldObject).ok_or(Raised)
+    }
+
+    /// Counts one more reference to what somebody else holds.
+    #[inline]
+    pub unsafe fn borrowed(pointer: *mut ffi::PyObject) -> HeldObject {
+        ffi::Py_INCREF(pointer);
+        HeldObject(NonNull::new_unchecked(pointer))
+    }
+
+    /// The bare pointer, still counted here.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut ffi::PyObject {
+        self.0.as_ptr()
+    }
+
+    /// The bare pointer and its count.
+    #[inline]
+    pub fn into_ptr(self) -> *mut ffi::PyObject {
+        let pointer = self.0.as_ptr();
+        std::mem::forget(self);
+        pointer
+    }
+}
+
+impl Clone for HeldObject {
+    #[inline]
+    fn clone(&self) -> HeldObject {
+        unsafe { HeldObject::borrowed(self.as_ptr()) }
+    }
+}
+
+impl Drop for HeldObject {
+    #[inline]
+    fn drop(&mut self) {
+        unsafe { ffi::Py_DECREF(self.as_ptr()) }
+    }
+}
+
+/// A value with a plain count of its holders, all of whom hold the interpreter when they count.
+/// Half the size of `Rc`, which matters once for every entry.
+pub struct PlainRc<T>(NonNull<PlainCount<T>>);
+
+struct PlainCount<T> {
+    holders: Cell<u32>,
+    value: T,
+}
+
+impl<T> PlainRc<T> {
+    /// One holder.
+    pub fn new(value: T) -> PlainRc<T> {
+        let holders = Cell::new(1);
+        PlainRc(NonNull::from(Box::leak(Box::new(PlainCount {
+            holders,
+            value,
+        }))))
+    }
+}
+
+impl<T> Clone for PlainRc<T> {
+    #[inline]
+    fn clone(&self) -> PlainRc<T> {
+        let holders = unsafe { &self.0.as_ref().holders };
+        assert!(holders.get() < u32::MAX, "holders are counted in 32 bits");
+        holders.set(holders.get() + 1);
+        PlainRc(self.0)
+    }
+}
+
+impl<T> Deref for PlainRc<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        unsafe { &self.0.as_ref().value }
+    }
+}
+
+impl<T> Drop for PlainRc<T> {
+    #[inline]
+    fn drop(&mut self) {
+        let holders = unsafe { &self.0.as_ref().holders };
+        holders.set(holders.get() - 1);
+        if holders.get() == 0 {
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
+    }
+}

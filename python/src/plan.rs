@@ -1,0 +1,102 @@
+//! From what the decorator was told to what the callable needs.
+
+use std::time::Duration;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::callable::{self, CachePlan};
+use crate::isolate::CopyMode;
+use crate::object::HeldObject;
+use crate::{instance, owned, raised, to_python};
+
+fn optional(settings: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<HeldObject>> {
+    let found = settings.get_item(name)?;
+    Ok(found
+        .filter(|found| !found.is_none())
+        .map(|found| owned(&found)))
+}
+
+fn required<'py, T>(settings: &Bound<'py, PyDict>, name: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py>,
+    for<'a> <T as FromPyObject<'a, 'py>>::Error: Into<PyErr>,
+{
+    let found = settings.get_item(name)?;
+    let found = found.ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()))?;
+    found.extract::<T>().map_err(Into::into)
+}
+
+/// Makes the callable for `function`. `settings` are checked already, by the decorator.
+#[pyfunction]
+pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
+    let py = function.py();
+    let names: Vec<String> = required(settings, "names")?;
+    let names = names
+        .iter()
+        .map(|name| owned(PyString::intern(py, name).as_any()));
+    // Each a tuple of one, so that None may be a default.
+    let defaults: Vec<Option<(Bound<'_, PyAny>,)>> = required(settings, "defaults")?;
+    let defaults = defaults
+        .iter()
+        .map(|default| default.as_ref().map(|(one,)| owned(one)));
+    let copy_mode = match required::<String>(settings, "copy")?.as_str() {
+        "share" => CopyMode::Share,
+        "deep" => CopyMode::Deep,
+        _ => CopyMode::Auto,
+    };
+    let tags: Bound<'_, PyAny> = required(settings, "tags")?;
+    let plan = CachePlan {
+        names: names.collect(),
+        defaults: defaults.collect(),
+        is_ignored: required(settings, "is_ignored")?,
+        positional_only: required(settings, "positional_only")?,
+        positional: required(settings, "positional")?,
+        takes_more: required(settings, "takes_more")?,
+        takes_names: required(settings, "takes_names")?,
+        is_async: required(settings, "is_async")?,
+        entries_max: required(settings, "entries_max")?,
+        lifetime_us: required(settings, "lifetime_us")?,
+        copy_mode,
+        flight_wait: Duration::from_secs_f64(required(settings, "flight_wait")?),
+        key: optional(settings, "key")?,
+        policy: optional(settings, "policy")?,
+        tags: raised(py, unsafe { callable::tags_in(tags.as_ptr()) })?,
+        tags_of: optional(settings, "tags_of")?,
+    };
+    let cached = raised(py, unsafe { callable::create(owned(function), plan) })?;
+    Ok(to_python(py, cached))
+}
+
+/// Says that the callable stands in `class` as a method: its answers live in the instances, under
+/// `name`.
+#[pyfunction]
+pub fn mark_method(
+    cached: &Bound<'_, PyAny>,
+    class: &Bound<'_, PyAny>,
+    name: &str,
+) -> PyResult<()> {
+    let py = cached.py();
+    for (offset, what) in [
+        ("__dictoffset__", "__dict__"),
+        ("__weakrefoffset__", "__weakref__"),
+    ] {
+        if class.getattr(offset)?.extract::<isize>()? == 0 {
+            let class = class.getattr("__qualname__")?.extract::<String>()?;
+            return raised(py, Err(instance::refuse(&class, what)));
+        }
+    }
+    let name = owned(PyString::intern(py, name).as_any());
+    let before = unsafe { callable::inner(cached.as_ptr()) }
+        .slot_name
+        .replace(Some(name));
+    drop(before);
+    unsafe { callable::inner(cached.as_ptr()) }
+        .is_simple
+        .set(false);
+    // The offset of the instances' own `__dict__` is what the table needs; a class may still
+    // refuse to have entries set in it, and then the first call says so.
+    debug_assert!(unsafe { ffi::PyType_Check(class.as_ptr()) } != 0);
+    Ok(())
+}

@@ -1,0 +1,413 @@
+"""One run for each miss, whoever asks together, and nothing that hangs."""
+
+import asyncio
+import contextvars
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tidemark_cache import cache, invalidate_tags
+
+
+def in_threads(count: int, function: Any, *args: Any) -> list[Any]:
+    """What each of `count` threads got, or the exception it met."""
+    ready = threading.Barrier(count)
+
+    def run() -> Any:
+        ready.wait()
+        try:
+            return function(*args)
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(count) as pool:
+        return [one.result() for one in [pool.submit(run) for _ in range(count)]]
+
+
+def test_threads_that_miss_together_share_one_run_and_no_object() -> None:
+    runs = []
+
+    @cache
+    def slow(number: int) -> list[int]:
+        runs.append(number)
+        time.sleep(0.05)
+        return [number]
+
+    answers = in_threads(12, slow, 7)
+    assert (answers, runs) == ([[7]] * 12, [7])
+    assert len({id(answer) for answer in answers}) == 12
+    assert slow.cache_info()[:2] == (11, 1)
+
+
+def test_exception_reaches_every_waiter_and_is_not_stored() -> None:
+    runs = []
+
+    @cache
+    def flaky() -> str:
+        runs.append(1)
+        time.sleep(0.05)
+        if len(runs) == 1:
+            raise OSError("first run fails")
+        return "ok"
+
+    answers = in_threads(6, flaky)
+    assert {str(answer) for answer in answers} == {"first run fails"}
+    assert (flaky(), flaky(), len(runs)) == ("ok", "ok", 2)
+
+
+def test_body_that_asks_for_its_own_key_runs_unshared() -> None:
+    depth = []
+
+    @cache
+    def nested() -> int:
+        depth.append(1)
+        return nested() + 1 if len(depth) < 3 else 0
+
+    assert (nested(), len(depth)) == (2, 3)
+
+
+def test_body_that_asks_for_its_own_key_from_a_pool_does_not_hang() -> None:
+    pool = ThreadPoolExecutor(1)
+    runs = []
+
+    @cache
+    def nested() -> int:
+        runs.append(1)
+        if len(runs) > 1:
+            return 1
+        context = contextvars.copy_context()
+        return 1 + pool.submit(context.run, nested).result(timeout=10)
+
+    assert nested() == 2
+    pool.shutdown()
+
+
+def test_runs_that_would_wait_for_each_other_do_not() -> None:
+    both = threading.Barrier(2, timeout=10)
+    runs = {"left": 0, "right": 0}
+
+    @cache(flight_wait=60)
+    def left() -> int:
+        runs["left"] += 1
+        if runs["left"] > 1:
+            return 0
+        both.wait()
+        return right() + 1
+
+    @cache(flight_wait=60)
+    def right() -> int:
+        runs["right"] += 1
+        if runs["right"] > 1:
+            return 0
+        both.wait()
+        return left() + 1
+
+    answers: list[int] = []
+    one = threading.Thread(target=lambda: answers.append(left()))
+    other = threading.Thread(target=lambda: answers.append(right()))
+    start = time.monotonic()
+    one.start(), other.start()
+    one.join(20), other.join(20)
+    assert not one.is_alive() and not other.is_alive()
+    assert time.monotonic() - start < 15 and sorted(answers) == [1, 2]
+
+
+def test_wait_is_bounded_and_then_the_body_runs() -> None:
+    release = threading.Event()
+    runs = []
+
+    @cache(flight_wait=0.1)
+    def slow() -> int:
+        runs.append(1)
+        if len(runs) == 1:
+            release.wait(10)
+        return len(runs)
+
+    leader = threading.Thread(target=slow)
+    leader.start()
+    while not runs:
+        time.sleep(0.001)
+    assert slow() == 2
+    release.set()
+    leader.join()
+
+
+@pytest.mark.parametrize("how", ["call", "clear", "tag"])
+def test_invalidation_happens_before_every_later_call(how: str) -> None:
+    began, go_on = threading.Event(), threading.Event()
+    source = ["old"]
+
+    @cache(tags=["source"])
+    def read(name: str) -> str:
+        value = source[0]
+        began.set()
+        go_on.wait(10)
+        return value
+
+    answers: list[str] = []
+    first = threading.Thread(target=lambda: answers.append(read("a")))
+    first.start()
+    began.wait(10)
+    source[0] = "new"
+    {
+        "call": lambda: read.invalidate_cache("a"),
+        "clear": read.cache_clear,
+        "tag": lambda: invalidate_tags("source"),
+    }[how]()
+    later = threading.Thread(target=lambda: answers.append(read("a")))
+    later.start()
+    time.sleep(0.05)
+    go_on.set()
+    first.join(), later.join()
+    assert sorted(answers) == ["new", "old"]
+    assert read("a") == "new"
+
+
+def test_ctrl_c_ends_a_wait() -> None:
+    program = """
+import signal, threading, time
+from tidemark_cache import cache
+@cache
+def slow():
+    time.sleep(20)
+threading.Thread(target=slow, daemon=True).start()
+time.sleep(0.1)
+threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT)).start()
+try:
+    slow()
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=15)
+    assert (done.stdout, done.stderr) == (b"stopped\n", b"")
+    assert time.monotonic() - start < 10
+
+
+def test_ctrl_c_in_the_leader_lets_a_waiter_run() -> None:
+    runs = []
+
+    @cache
+    def slow() -> int:
+        runs.append(1)
+        if len(runs) == 1:
+            time.sleep(0.1)
+            raise KeyboardInterrupt
+        return 5
+
+    def lead() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            slow()
+
+    leader = threading.Thread(target=lead)
+    leader.start()
+    while not runs:
+        time.sleep(0.001)
+    assert slow() == 5
+    leader.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_child_of_a_fork_waits_for_no_thread_of_its_parent() -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    @cache
+    def slow(number: int) -> int:
+        if os.getpid() == parent:
+            began.set()
+            go_on.wait(10)
+        return number
+
+    parent = os.getpid()
+    leader = threading.Thread(target=slow, args=(1,))
+    leader.start()
+    began.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        os._exit(0 if slow(1) == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    go_on.set()
+    leader.join()
+
+
+def test_async_calls_that_miss_together_share_one_run_and_no_object() -> None:
+    runs = []
+
+    @cache
+    async def slow(number: int) -> list[int]:
+        runs.append(number)
+        await asyncio.sleep(0.02)
+        return [number]
+
+    async def main() -> None:
+        answers = await asyncio.gather(*(slow(1) for _ in range(20)))
+        assert answers == [[1]] * 20
+        assert len({id(answer) for answer in answers}) == 20
+        answers[0].append(2)
+        assert await slow(1) == [1]
+        assert await asyncio.create_task(slow(1)) == [1]
+
+    asyncio.run(main())
+    asyncio.run(main())
+    assert runs == [1]
+
+
+def test_async_cancelling_one_caller_cancels_nobody_else() -> None:
+    ended = []
+
+    @cache
+    async def slow(number: int) -> int:
+        try:
+            await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        ended.append("whole")
+        return number
+
+    async def main() -> None:
+        callers = [asyncio.create_task(slow(1)) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        callers[0].cancel()
+        results = await asyncio.gather(*callers, return_exceptions=True)
+        assert isinstance(results[0], asyncio.CancelledError)
+        assert results[1:] == [1, 1] and ended == ["whole"]
+        alone = asyncio.create_task(slow(2))
+        await asyncio.sleep(0.01)
+        alone.cancel()
+        await asyncio.gather(alone, return_exceptions=True)
+        await asyncio.sleep(0.01)
+        assert ended == ["whole", "cancelled"]
+        assert await slow(2) == 2
+
+    asyncio.run(main())
+
+
+def test_async_exception_is_shared_and_not_stored() -> None:
+    runs = []
+
+    @cache
+    async def flaky() -> str:
+        runs.append(1)
+        await asyncio.sleep(0.01)
+        if len(runs) == 1:
+            raise OSError("first")
+        return "ok"
+
+    async def main() -> None:
+        results = await asyncio.gather(flaky(), flaky(), return_exceptions=True)
+        assert [str(result) for result in results] == ["first", "first"]
+        assert await flaky() == "ok"
+
+    asyncio.run(main())
+
+
+def test_async_body_that_asks_for_its_own_key_runs_unshared() -> None:
+    depth = []
+
+    @cache
+    async def nested() -> int:
+        depth.append(1)
+        return await nested() + 1 if len(depth) < 3 else 0
+
+    @cache
+    async def left() -> int:
+        depth.append(1)
+        return await right() if len(depth) < 5 else 0
+
+    @cache
+    async def right() -> int:
+        return await left()
+
+    assert asyncio.run(asyncio.wait_for(nested(), 5)) == 2
+    assert asyncio.run(asyncio.wait_for(left(), 5)) == 0
+
+
+def test_async_invalidation_happens_before_every_later_call() -> None:
+    source = ["old"]
+
+    @cache(tags=lambda name: [f"source:{name}"])
+    async def read(name: str) -> str:
+        value = source[0]
+        await asyncio.sleep(0.02)
+        return value
+
+    async def main() -> None:
+        for how in (
+            lambda: read.invalidate_cache("a"),
+            read.cache_clear,
+            lambda: invalidate_tags("source:a"),
+        ):
+            read.cache_clear()
+            source[0] = "old"
+            first = asyncio.create_task(read("a"))
+            await asyncio.sleep(0.005)
+            source[0] = "new"
+            how()
+            assert [await read("a"), await first, await read("a")] == ["new", "old", "new"]
+
+    asyncio.run(main())
+
+
+def test_async_run_is_shared_by_loops_of_several_threads() -> None:
+    runs = []
+
+    @cache
+    async def slow() -> int:
+        runs.append(1)
+        await asyncio.sleep(0.1)
+        return 3
+
+    async def wrapped() -> int:
+        return await slow()
+
+    answers = in_threads(6, lambda: asyncio.run(wrapped()))
+    assert answers.count(3) == 6, answers
+    assert len(runs) == 1
+
+
+def test_async_run_of_a_loop_that_closed_is_taken_over() -> None:
+    runs = []
+
+    @cache
+    async def slow() -> int:
+        runs.append(1)
+        if len(runs) == 1:
+            await asyncio.sleep(60)
+        return 4
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(slow())
+    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()
+    assert asyncio.run(asyncio.wait_for(slow(), 5)) == 4
+    del task
+
+
+def test_async_hit_is_awaited_once_and_can_be_closed() -> None:
+    @cache
+    async def give() -> tuple[int, int]:
+        return (1, 2)
+
+    async def main() -> None:
+        await give()
+        one = give()
+        assert await one == (1, 2)
+        with pytest.raises(RuntimeError, match="already awaited"):
+            await one
+        give().close()
+        with pytest.raises(ValueError, match="thrown"):
+            give().throw(ValueError("thrown"))
+        with pytest.raises(StopIteration) as stop:
+            give().send(None)
+        assert stop.value.value == (1, 2)
+
+    asyncio.run(main())

@@ -1,0 +1,56 @@
+//! The cache for Python: a package of its own, built into the project's virtual environment.
+
+use anyhow::Result;
+
+use crate::checkout::Checkout;
+use crate::install::{self, Packages};
+use crate::lane::Lane;
+use crate::tally::Runner;
+
+const FOLDER: &str = "python";
+/// What builds and tests it.
+pub const PACKAGES: Packages = Packages::PyPi(FOLDER);
+
+/// Its format, lints, build and tests.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+    let name = format!("tests of {FOLDER}");
+    let folder = checkout.root.join(FOLDER);
+    let built = checkout.target()?.join("python");
+    let cargo = |arguments: &[&str]| {
+        let mut command = checkout.cargo();
+        command.current_dir(&folder).args(arguments);
+        command.env("CARGO_TARGET_DIR", &built);
+        command
+    };
+    lane.run(
+        &format!("format of {FOLDER}"),
+        Runner::None,
+        &mut cargo(&["fmt", "--check"]),
+    );
+    lane.run(
+        &format!("lints of {FOLDER}"),
+        Runner::None,
+        &mut cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]),
+    );
+    if !install::provide(checkout, lane, PACKAGES)? {
+        lane.not_run(&name);
+        return Ok(());
+    }
+    let mut maturin = checkout.command(install::program(checkout, "maturin")?);
+    maturin.args(["develop", "--release", "--quiet"]);
+    maturin.current_dir(&folder);
+    maturin.env("CARGO_TARGET_DIR", &built);
+    maturin.env("VIRTUAL_ENV", install::venv_folder(checkout)?);
+    if !lane.run(&format!("build of {FOLDER}"), Runner::None, &mut maturin) {
+        lane.not_run(&name);
+        return Ok(());
+    }
+    let mut tests = checkout.command(install::python(checkout)?);
+    tests.args(["-m", "pytest", "-p", "no:cacheprovider"]);
+    tests.current_dir(&folder);
+    lane.run(&name, Runner::Pytest, &mut tests);
+    Ok(())
+}
